@@ -1,0 +1,42 @@
+# Everything that a person types. Needs Debian 12 or newer, root, Rust (rustup) and, for the lab, Go.
+
+N ?= 3
+TARGET = $(or $(CARGO_TARGET_DIR),target)
+LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
+
+.PHONY: machine check test demo deb lab lab-down bench
+
+machine: ## what it takes to build at all; the rest is installed by `lab prepare`
+	@command -v cargo >/dev/null || { echo "cargo is missing: see https://rustup.rs" >&2; exit 1; }
+	@test -x /usr/bin/protoc -a -e /usr/include/google/protobuf/any.proto -a -x /usr/bin/dh || { apt-get update -q && \
+	  apt-get install -y -q --no-install-recommends protobuf-compiler libprotobuf-dev debhelper; }
+
+check: machine ## format, clippy and the agent's own tests: what to run before each commit
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo test --workspace --locked --lib --test layering
+
+test: machine ## everything, real systemd hosts included; the last line is the sum
+	@tests/run.sh
+
+demo: machine ## three hosts: a cluster with mutual TLS, a backup in S3, a lost member healed
+	@$(LAB) prepare
+	@test -n "$(ETCD_AGENT_DEB)" || packaging/deb.sh
+	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} $(LAB) demo
+
+deb: machine ## the Debian package, in target/deb/
+	@packaging/deb.sh
+
+lab: machine ## boot N hosts that stay, with the package installed and a cluster formed (N=3)
+	@$(LAB) prepare
+	@packaging/deb.sh
+	$(LAB) up -n $(N) --deb $$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)
+
+lab-down: machine ## end the lab
+	$(LAB) down --all
+
+bench: machine ## the agent against the same work by hand, also in target/bench.json (BENCH="form idle" for some)
+	@$(LAB) prepare
+	@test -n "$(ETCD_AGENT_DEB)" || packaging/deb.sh
+	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} \
+	  cargo run --quiet --locked --package etcd-agent-lab --bin bench -- $(BENCH)

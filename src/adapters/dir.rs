@@ -1,0 +1,367 @@
+//! A directory as the store: `file:///path`.
+//!
+//! Every object appears whole or not at all: temporary file, fsync, rename, fsync of the directory. Temporary
+//! files are `.tmp-*` at the top and never listed.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream;
+use tempfile::NamedTempFile;
+
+use crate::model::UnixMs;
+use crate::ports::{ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Upload};
+
+const TEMPORARY: &str = ".tmp-";
+const STALE_AFTER: Duration = Duration::from_hours(24);
+const SMALL_BYTES: u64 = 1024 * 1024;
+const CHUNK_BYTES: usize = 1024 * 1024;
+/// A network file system that hangs must not hang the agent.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+/// A store in a directory, which must exist: a mount that is missing is an error, not an empty store.
+#[derive(Debug, Clone)]
+pub struct DirStore {
+    root: PathBuf,
+}
+
+impl DirStore {
+    /// The store at `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    fn file(&self, key: &str) -> PortResult<PathBuf> {
+        let sound = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains('\0');
+        if key.split('/').all(sound) && !key.starts_with(TEMPORARY) {
+            return Ok(self.root.join(key));
+        }
+        Err(PortError::Permanent(format!("{key:?} is no key of a store")))
+    }
+
+    fn opened(&self, key: &str) -> PortResult<Option<File>> {
+        let path = self.file(key)?;
+        match File::open(&path) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.present().map(|()| None),
+            Err(error) => Err(failed("read", &path, &error)),
+        }
+    }
+
+    /// Absent is only said of an object in a directory that is there.
+    fn present(&self) -> PortResult<()> {
+        fs::metadata(&self.root)
+            .map(|_| ())
+            .map_err(|error| failed("open", &self.root, &error))
+    }
+
+    fn temporary(&self) -> PortResult<NamedTempFile> {
+        tempfile::Builder::new()
+            .prefix(TEMPORARY)
+            .tempfile_in(&self.root)
+            .map_err(|error| failed("write in", &self.root, &error))
+    }
+
+    fn written(&self, body: &[u8]) -> PortResult<NamedTempFile> {
+        let mut file = self.temporary()?;
+        let result = file.write_all(body).and_then(|()| file.as_file().sync_all());
+        result.map_err(|error| failed("write in", &self.root, &error))?;
+        Ok(file)
+    }
+
+    /// Gives a complete temporary file its name. `Ok(false)`: something is there already and `replace` is not set.
+    fn settle(&self, mut file: NamedTempFile, path: &Path, replace: bool) -> PortResult<bool> {
+        let parent = path.parent().unwrap_or(&self.root);
+        // `delete` removes a directory that became empty, perhaps just now: so more than one try.
+        for _ in 0..5 {
+            make_dirs(&self.root, parent).map_err(|error| failed("make", parent, &error))?;
+            let moved = if replace {
+                file.persist(path)
+            } else {
+                file.persist_noclobber(path)
+            };
+            match moved {
+                Ok(_) => {
+                    sync_dir(parent).map_err(|error| failed("sync", parent, &error))?;
+                    return Ok(true);
+                }
+                Err(error) if !replace && error.error.kind() == io::ErrorKind::AlreadyExists => {
+                    return Ok(false);
+                }
+                Err(error) if error.error.kind() == io::ErrorKind::NotFound => file = error.file,
+                Err(error) => return Err(failed("write", path, &error.error)),
+            }
+        }
+        Err(PortError::Retryable(format!(
+            "cannot write {}: its directory vanishes again and again",
+            path.display()
+        )))
+    }
+
+    fn sweep(&self) {
+        let Ok(entries) = fs::read_dir(&self.root) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let stale = |entry: &fs::DirEntry| entry.metadata().ok()?.modified().ok()?.elapsed().ok();
+            if entry.file_name().to_string_lossy().starts_with(TEMPORARY)
+                && stale(&entry).is_some_and(|age| age > STALE_AFTER)
+            {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    fn walk(&self, dir: &Path, prefix: &str, found: &mut Vec<ObjectMeta>) -> PortResult<()> {
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.present(),
+            Err(error) => return Err(failed("list", dir, &error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| failed("list", dir, &error))?;
+            let path = entry.path();
+            let Some(key) = path.strip_prefix(&self.root).ok().and_then(Path::to_str) else {
+                continue;
+            };
+            let Ok(meta) = entry.metadata() else {
+                continue;
+            };
+            if meta.is_dir() {
+                let inside = format!("{key}/");
+                if inside.starts_with(prefix) || prefix.starts_with(&inside) {
+                    self.walk(&path, prefix, found)?;
+                }
+            } else if meta.is_file() && key.starts_with(prefix) && !key.starts_with(TEMPORARY) {
+                found.push(ObjectMeta {
+                    key: key.to_owned(),
+                    size_bytes: meta.len(),
+                    modified: meta.modified().ok().and_then(unix_ms),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ObjectStore for DirStore {
+    fn describe(&self) -> String {
+        format!("file://{}", self.root.display())
+    }
+
+    fn path(&self) -> String {
+        self.root.to_string_lossy().into_owned()
+    }
+
+    async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
+        let (store, key) = (self.clone(), key.to_owned());
+        blocking(move || {
+            let Some(file) = store.opened(&key)? else {
+                return Ok(None);
+            };
+            let mut body = Vec::new();
+            let path = store.root.join(&key);
+            file.take(SMALL_BYTES + 1)
+                .read_to_end(&mut body)
+                .map_err(|error| failed("read", &path, &error))?;
+            if body.len() as u64 > SMALL_BYTES {
+                let text = format!("{} is larger than 1 MiB: not one of ours", path.display());
+                return Err(PortError::Permanent(text));
+            }
+            Ok(Some(body.into()))
+        })
+        .await
+    }
+
+    async fn get(&self, key: &str) -> PortResult<Option<ByteStream>> {
+        let (store, key) = (self.clone(), key.to_owned());
+        let path = self.root.join(&key);
+        let Some(file) = blocking(move || store.opened(&key)).await? else {
+            return Ok(None);
+        };
+        let chunks = stream::try_unfold(file, move |mut file| {
+            let path = path.clone();
+            blocking(move || {
+                let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+                (&mut file)
+                    .take(CHUNK_BYTES as u64)
+                    .read_to_end(&mut chunk)
+                    .map_err(|error| failed("read", &path, &error))?;
+                Ok((!chunk.is_empty()).then(|| (Bytes::from(chunk), file)))
+            })
+        });
+        Ok(Some(Box::pin(chunks)))
+    }
+
+    async fn put(&self, key: &str, body: Bytes) -> PortResult<()> {
+        let (store, path) = (self.clone(), self.file(key)?);
+        blocking(move || store.settle(store.written(&body)?, &path, true).map(|_| ())).await
+    }
+
+    async fn create(&self, key: &str, body: Bytes) -> PortResult<Created> {
+        let (store, path) = (self.clone(), self.file(key)?);
+        if blocking(move || store.settle(store.written(&body)?, &path, false)).await? {
+            return Ok(Created::Created);
+        }
+        let there = self.get_small(key).await?;
+        there.map(Created::Exists).ok_or_else(|| {
+            PortError::Retryable(format!(
+                "{key} was there and is gone again: somebody else deletes it"
+            ))
+        })
+    }
+
+    async fn upload(&self, key: &str) -> PortResult<Box<dyn Upload>> {
+        let (store, path) = (self.clone(), self.file(key)?);
+        let file = blocking({
+            let store = store.clone();
+            move || {
+                store.sweep();
+                store.temporary()
+            }
+        })
+        .await?;
+        let file = Some(file);
+        Ok(Box::new(DirUpload { store, path, file }))
+    }
+
+    async fn list(&self, prefix: &str) -> PortResult<Vec<ObjectMeta>> {
+        let (store, prefix) = (self.clone(), prefix.to_owned());
+        blocking(move || {
+            let mut found = Vec::new();
+            store.walk(&store.root, &prefix, &mut found)?;
+            found.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn delete(&self, key: &str) -> PortResult<()> {
+        let (store, path) = (self.clone(), self.file(key)?);
+        blocking(move || {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return store.present(),
+                Err(error) => return Err(failed("delete", &path, &error)),
+                Ok(()) => {}
+            }
+            // Directories are only how keys look on a disk: empty ones go, up to the root.
+            let mut dir = path.parent();
+            while let Some(parent) = dir.filter(|d| *d != store.root && fs::remove_dir(d).is_ok()) {
+                dir = parent.parent();
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// A temporary file that becomes the object; dropping it removes it.
+struct DirUpload {
+    store: DirStore,
+    path: PathBuf,
+    file: Option<NamedTempFile>,
+}
+
+impl DirUpload {
+    fn take(&mut self) -> PortResult<NamedTempFile> {
+        self.file.take().ok_or_else(|| {
+            PortError::Permanent(format!("the upload to {} had failed before", self.path.display()))
+        })
+    }
+}
+
+#[async_trait]
+impl Upload for DirUpload {
+    async fn write(&mut self, chunk: Bytes) -> PortResult<()> {
+        let mut file = self.take()?;
+        let path = self.path.clone();
+        let write = move || {
+            file.write_all(&chunk)
+                .map_err(|error| failed("write", &path, &error))?;
+            Ok(file)
+        };
+        self.file = Some(blocking(write).await?);
+        Ok(())
+    }
+
+    async fn complete(mut self: Box<Self>) -> PortResult<()> {
+        let (store, path, file) = (self.store.clone(), self.path.clone(), self.take()?);
+        blocking(move || {
+            file.as_file()
+                .sync_all()
+                .map_err(|error| failed("sync", &path, &error))?;
+            store.settle(file, &path, true).map(|_| ())
+        })
+        .await
+    }
+
+    async fn abort(mut self: Box<Self>) -> PortResult<()> {
+        let file = self.file.take();
+        blocking(move || {
+            drop(file);
+            Ok(())
+        })
+        .await
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> PortResult<T> + Send + 'static) -> PortResult<T> {
+    match tokio::time::timeout(DEADLINE, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(error)) => Err(PortError::Retryable(format!(
+            "a file worker ended early: {error}"
+        ))),
+        Err(_) => Err(PortError::OutcomeUnknown(format!(
+            "the store's file system does not answer within {} s",
+            DEADLINE.as_secs()
+        ))),
+    }
+}
+
+/// Makes `dir` and what is missing above it, each made durable in its parent. `root` itself must be there.
+fn make_dirs(root: &Path, dir: &Path) -> io::Result<()> {
+    if dir == root || dir.is_dir() {
+        return Ok(());
+    }
+    let parent = dir.parent().unwrap_or(root);
+    make_dirs(root, parent)?;
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => sync_dir(parent),
+    }
+}
+
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+fn unix_ms(time: SystemTime) -> Option<UnixMs> {
+    let since = time.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_millis()).ok().map(UnixMs)
+}
+
+fn failed(verb: &str, path: &Path, error: &io::Error) -> PortError {
+    let path = path.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => PortError::Permanent(format!(
+            "cannot {verb} {path}: it does not exist; make it, owned by the agent's user, mode 0700, or mount it"
+        )),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => PortError::Permanent(format!(
+            "cannot {verb} {path}: {error}; give the agent's user the right to write there"
+        )),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            PortError::Permanent(format!("cannot {verb} {path}: {error}; make room there"))
+        }
+        _ => PortError::Retryable(format!("cannot {verb} {path}: {error}")),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

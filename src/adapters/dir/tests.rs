@@ -1,0 +1,145 @@
+use std::os::unix::fs::PermissionsExt;
+
+use futures::TryStreamExt;
+
+use super::*;
+
+fn place() -> (tempfile::TempDir, DirStore) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = DirStore::new(dir.path());
+    (dir, store)
+}
+
+fn keys(found: &[ObjectMeta]) -> Vec<&str> {
+    found.iter().map(|object| object.key.as_str()).collect()
+}
+
+#[tokio::test]
+async fn objects_are_written_read_listed_and_deleted() {
+    let (dir, store) = place();
+    for key in ["a/b/1", "a/b/2", "a/bc", "z"] {
+        store.put(key, Bytes::from(key)).await.unwrap();
+    }
+    store.put("z", Bytes::from_static(b"again")).await.unwrap();
+    assert_eq!(store.get_small("z").await.unwrap().unwrap(), "again");
+    assert_eq!(store.get_small("a/b/3").await.unwrap(), None);
+    assert!(store.get("y").await.unwrap().is_none());
+    assert_eq!(
+        keys(&store.list("").await.unwrap()),
+        ["a/b/1", "a/b/2", "a/bc", "z"]
+    );
+    assert_eq!(
+        keys(&store.list("a/b").await.unwrap()),
+        ["a/b/1", "a/b/2", "a/bc"]
+    );
+    assert_eq!(keys(&store.list("a/b/").await.unwrap()), ["a/b/1", "a/b/2"]);
+    assert_eq!(store.list("nothing/").await.unwrap(), []);
+    let mode = |path: &str| fs::metadata(dir.path().join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("a"), mode("a/b"), mode("a/b/1")), (0o700, 0o700, 0o600));
+    for key in ["a/b/1", "a/b/2", "a/b/2", "a/bc"] {
+        store.delete(key).await.unwrap();
+    }
+    assert!(!dir.path().join("a").exists());
+    assert!(dir.path().exists());
+}
+
+#[tokio::test]
+async fn of_many_creators_one_wins_and_all_learn_what_is_there() {
+    for _ in 0..20 {
+        let (_dir, store) = place();
+        let tries = (0..16).map(|n: u8| {
+            let store = store.clone();
+            tokio::spawn(async move { (n, store.create("x/1", Bytes::from(vec![n; 1000])).await.unwrap()) })
+        });
+        let results: Vec<_> = futures::future::try_join_all(tries).await.unwrap();
+        let won: Vec<_> = results.iter().filter(|(_, c)| *c == Created::Created).collect();
+        assert_eq!(won.len(), 1);
+        for (n, created) in &results {
+            if *n != won[0].0 {
+                assert_eq!(*created, Created::Exists(Bytes::from(vec![won[0].0; 1000])));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_upload_is_invisible_until_it_is_complete() {
+    let (dir, store) = place();
+    let mut upload = store.upload("a/big").await.unwrap();
+    upload.write(Bytes::from(vec![1; 3_000_000])).await.unwrap();
+    upload.write(Bytes::from(vec![2; 5])).await.unwrap();
+    assert_eq!(store.list("").await.unwrap(), []);
+    assert_eq!(store.list(".tmp-").await.unwrap(), []);
+    upload.complete().await.unwrap();
+    let stream = store.get("a/big").await.unwrap().unwrap();
+    let read: Vec<Bytes> = stream.try_collect().await.unwrap();
+    assert_eq!(read.concat(), [vec![1; 3_000_000], vec![2; 5]].concat());
+    for abort in [true, false] {
+        let mut upload = store.upload("b").await.unwrap();
+        upload.write(Bytes::from_static(b"x")).await.unwrap();
+        if abort {
+            upload.abort().await.unwrap();
+        } else {
+            drop(upload);
+        }
+    }
+    assert_eq!(keys(&store.list("").await.unwrap()), ["a/big"]);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_directory_that_is_not_there_is_no_empty_store() {
+    let (dir, _) = place();
+    let store = DirStore::new(dir.path().join("gone"));
+    assert!(store.list("").await.is_err());
+    assert!(store.list("a/b/").await.is_err());
+    assert!(store.get_small("x").await.is_err());
+    assert!(store.get("x").await.is_err());
+    assert!(store.delete("x").await.is_err());
+    assert!(store.put("x", Bytes::new()).await.is_err());
+    assert!(store.create("x", Bytes::new()).await.is_err());
+    let error = store.upload("x").await.err().unwrap().to_string();
+    assert!(error.contains("does not exist"), "{error}");
+    assert!(!dir.path().join("gone").exists());
+}
+
+#[tokio::test]
+async fn keys_stay_inside() {
+    let (_dir, store) = place();
+    for key in [
+        "",
+        "/etc/passwd",
+        "../x",
+        "a/../../x",
+        "a//b",
+        "a/",
+        "./a",
+        ".tmp-x",
+        "a\0b",
+    ] {
+        let error = store.put(key, Bytes::new()).await.unwrap_err();
+        assert!(matches!(error, PortError::Permanent(_)), "{key}");
+        assert!(store.get_small(key).await.is_err(), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_small_is_not_read_into_memory() {
+    let (_dir, store) = place();
+    store.put("big", Bytes::from(vec![0; 2 << 20])).await.unwrap();
+    assert!(store.get_small("big").await.is_err());
+}
+
+#[tokio::test]
+async fn only_old_temporary_files_are_swept() {
+    let (dir, store) = place();
+    for (name, hours) in [(".tmp-old", 25), (".tmp-new", 23), ("old", 25)] {
+        let file = File::create(dir.path().join(name)).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_hours(hours))
+            .unwrap();
+    }
+    drop(store.upload("x").await.unwrap());
+    assert!(!dir.path().join(".tmp-old").exists());
+    assert!(dir.path().join(".tmp-new").exists());
+    assert!(dir.path().join("old").exists());
+}

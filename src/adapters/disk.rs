@@ -1,0 +1,136 @@
+//! What this node remembers across restarts: small JSON files, each written as temp + fsync + rename + fsync of the
+//! directory.
+
+use std::fs::{self, File, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::genesis::new_record;
+use crate::model::{Assignment, ElectorRecord, GateState, Generation, Incarnation};
+use crate::paths::Paths;
+use crate::ports::{NodeState, PortError, PortResult};
+
+/// State files are small; a larger one is not ours.
+const LIMIT_BYTES: u64 = 1024 * 1024;
+
+/// The agent's state directory.
+#[derive(Debug)]
+pub struct DiskState {
+    paths: Paths,
+}
+
+impl DiskState {
+    /// State below these paths.
+    pub fn new(paths: Paths) -> Self {
+        Self { paths }
+    }
+}
+
+fn failed(verb: &str, path: &Path, error: &dyn std::fmt::Display) -> PortError {
+    PortError::Permanent(format!("cannot {verb} {}: {error}", path.display()))
+}
+
+/// Reads a JSON state file; `None` when it is not there.
+///
+/// # Errors
+/// Permanent when it cannot be read, is too large or is not what it must be: never taken for absent.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> PortResult<Option<T>> {
+    let size = match fs::metadata(path) {
+        Ok(meta) => meta.len(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed("read", path, &error)),
+    };
+    if size > LIMIT_BYTES {
+        return Err(failed(
+            "read",
+            path,
+            &format!("it has {size} bytes, expected at most {LIMIT_BYTES}"),
+        ));
+    }
+    let text = fs::read(path).map_err(|error| failed("read", path, &error))?;
+    serde_json::from_slice(&text).map(Some).map_err(|error| {
+        failed(
+            "understand",
+            path,
+            &format!("{error}; restore the file from a backup, or reinstall this node's agent"),
+        )
+    })
+}
+
+/// Writes a JSON state file so that after a crash either the old or the new one is there.
+///
+/// # Errors
+/// Permanent, naming the path.
+pub fn write_json<T: Serialize>(path: &Path, value: &T, mode: u32) -> PortResult<()> {
+    let mut text = serde_json::to_vec_pretty(value).map_err(|error| failed("write", path, &error))?;
+    text.push(b'\n');
+    write_file(path, &text, mode)
+}
+
+fn write_file(path: &Path, text: &[u8], mode: u32) -> PortResult<()> {
+    let dir = path
+        .parent()
+        .ok_or_else(|| failed("write", path, &"it has no directory"))?;
+    let write = || -> std::io::Result<()> {
+        let mut temp = tempfile::NamedTempFile::new_in(dir)?;
+        temp.write_all(text)?;
+        temp.as_file().set_permissions(Permissions::from_mode(mode))?;
+        temp.as_file().sync_all()?;
+        temp.persist(path).map_err(|error| error.error)?;
+        File::open(dir)?.sync_all()
+    };
+    write().map_err(|error| failed("write", path, &error))
+}
+
+/// A new incarnation: 12 digits of time, so that a later memory orders after an earlier one, and 20 random ones.
+fn new_incarnation() -> PortResult<Incarnation> {
+    let ms = jiff::Timestamp::now().as_millisecond().unsigned_abs() & 0xffff_ffff_ffff;
+    let random: u128 = rand::random::<u128>() & ((1 << 80) - 1);
+    Incarnation::new(format!("{ms:012x}{random:020x}"))
+        .map_err(|error| PortError::Permanent(error.to_string()))
+}
+
+impl NodeState for DiskState {
+    fn elector(&self) -> PortResult<ElectorRecord> {
+        if let Some(record) = read_json(&self.paths.elector())? {
+            return Ok(record);
+        }
+        let record = new_record(new_incarnation()?);
+        self.save_elector(&record)?;
+        Ok(record)
+    }
+
+    fn save_elector(&self, record: &ElectorRecord) -> PortResult<()> {
+        write_json(&self.paths.elector(), record, 0o600)
+    }
+
+    fn assignment(&self) -> PortResult<Option<Assignment>> {
+        read_json(&self.paths.assignment())
+    }
+
+    fn save_assignment(&self, assignment: &Assignment) -> PortResult<()> {
+        write_json(&self.paths.assignment(), assignment, 0o600)
+    }
+
+    fn save_gate(&self, gate: &GateState) -> PortResult<()> {
+        write_json(&self.paths.gate(), gate, 0o644)
+    }
+
+    fn clear_gate(&self, generation: Generation) -> PortResult<()> {
+        write_json(&self.paths.gate_cleared(), &Cleared { generation }, 0o644)
+    }
+
+    fn cleared_gate(&self) -> PortResult<Option<Generation>> {
+        Ok(read_json::<Cleared>(&self.paths.gate_cleared())?.map(|c| c.generation))
+    }
+}
+
+/// The content of `/run/etcd-agent/gate-cleared`.
+#[derive(Debug, Serialize, serde::Deserialize)]
+struct Cleared {
+    generation: Generation,
+}

@@ -1,0 +1,136 @@
+//! The connection to the local etcd: made when needed, over our own TLS, made anew when certificates change.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hyper::Uri;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::adapters::tls::{Tls, explain};
+use crate::model::TlsFiles;
+
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// Where the local etcd is.
+#[derive(Debug, Clone)]
+pub(super) struct Address {
+    /// Host name or IP address.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// The node's name, which its certificate may bear instead of the address.
+    pub(super) node: String,
+    /// For messages.
+    pub(super) url: String,
+}
+
+/// Makes channels to the local etcd.
+pub(super) struct Connector {
+    address: Address,
+    files: Option<TlsFiles>,
+    tls: Mutex<Option<Arc<Tls>>>,
+    current: Mutex<Option<(u64, Channel)>>,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+impl Connector {
+    pub(super) fn new(address: Address, files: Option<TlsFiles>) -> Self {
+        Self {
+            address,
+            files,
+            tls: Mutex::new(None),
+            current: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.address.url
+    }
+
+    /// The shared channel. It connects at the first request, and again at the next one after a failure: an etcd
+    /// that is down costs one refused connection for each question, and nothing in between.
+    pub(super) fn channel(&self) -> Result<Channel, String> {
+        let tls = self.tls()?;
+        let generation = tls.as_ref().map_or(0, |tls| tls.generation());
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, channel)) = &*current
+            && *of == generation
+        {
+            return Ok(channel.clone());
+        }
+        let channel = self.fresh(tls)?;
+        *current = Some((generation, channel.clone()));
+        Ok(channel)
+    }
+
+    /// A channel of its own, for a long stream.
+    pub(super) fn own_channel(&self) -> Result<Channel, String> {
+        self.fresh(self.tls()?)
+    }
+
+    /// Forgets the shared channel: its connection does not answer.
+    pub(super) fn reset(&self) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The certificates, once they could be read: they may be put in place after the agent has started.
+    fn tls(&self) -> Result<Option<Arc<Tls>>, String> {
+        let Some(files) = &self.files else {
+            return Ok(None);
+        };
+        let mut tls = self.tls.lock().unwrap_or_else(PoisonError::into_inner);
+        if tls.is_none() {
+            *tls = Some(Tls::load(files.clone()).map_err(|error| error.to_string())?);
+        }
+        Ok(tls.clone())
+    }
+
+    fn fresh(&self, tls: Option<Arc<Tls>>) -> Result<Channel, String> {
+        // The scheme is http in any case: TLS is the connector's own business.
+        let authority = if self.address.host.contains(':') {
+            format!("[{}]:{}", self.address.host, self.address.port)
+        } else {
+            format!("{}:{}", self.address.host, self.address.port)
+        };
+        let endpoint = Endpoint::from_shared(format!("http://{authority}"))
+            .map_err(|error| format!("{} is no URL: {error}", self.address.url))?;
+        let address = self.address.clone();
+        let connector = tower::service_fn(move |_: Uri| {
+            let (address, tls) = (address.clone(), tls.clone());
+            async move {
+                timeout(CONNECT, connect(address, tls)).await.unwrap_or_else(|_| {
+                    Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        format!("no connection within {} s", CONNECT.as_secs()),
+                    ))
+                })
+            }
+        });
+        Ok(endpoint.connect_with_connector_lazy(connector))
+    }
+}
+
+async fn connect(address: Address, tls: Option<Arc<Tls>>) -> io::Result<TokioIo<Box<dyn Stream>>> {
+    let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+    stream.set_nodelay(true)?;
+    let Some(tls) = tls else {
+        return Ok(TokioIo::new(Box::new(stream)));
+    };
+    let name = ServerName::try_from(address.host.clone())
+        .or_else(|_| ServerName::try_from(address.node.clone()))
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
+    let (config, _) = tls.client(Some(&address.node), &[b"h2"]);
+    let stream = TlsConnector::from(config)
+        .connect(name, stream)
+        .await
+        .map_err(|error| io::Error::other(explain(&error)))?;
+    Ok(TokioIo::new(Box::new(stream)))
+}

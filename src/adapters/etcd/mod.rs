@@ -1,0 +1,271 @@
+//! The local etcd over gRPC, and through it the cluster.
+
+mod channel;
+mod errors;
+mod proto;
+
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use etcd_client::{Client, ConnectOptions, MemberAddOptions};
+use futures::stream;
+use hyper::http::uri::PathAndQuery;
+use tokio::time::timeout;
+use tonic::Request;
+use tonic::client::Grpc;
+use tonic_prost::ProstCodec;
+
+use crate::config::Settings;
+use crate::model::{ClusterId, EtcdStatus, Member, MemberId, MemberList, RaftTerm, Revision, TlsFiles};
+use crate::ports::{ByteStream, Etcd, PortError, PortResult};
+
+use channel::{Address, Connector};
+use errors::{Kind, client_error, no_answer, status_error};
+
+const STATUS: Duration = Duration::from_secs(1);
+const MEMBERS: Duration = Duration::from_secs(5);
+/// etcd sends snapshot chunks without pause; before the first one it may have to commit a large batch.
+const SNAPSHOT_IDLE: Duration = Duration::from_secs(30);
+
+/// The local etcd.
+pub struct LocalEtcd {
+    connector: Connector,
+    /// etcd's version as last seen: 3.4 does not know linearizable member lists.
+    version: Mutex<String>,
+}
+
+impl LocalEtcd {
+    /// The etcd of this node. Nothing is connected yet. Over TLS the agent's own API certificate is shown (etcd's
+    /// own one where the API is insecure), and etcd's is checked against `etcd.client_tls.ca_file`.
+    pub fn new(settings: &Settings) -> Self {
+        let spec = &settings.spec;
+        let host = spec.own_client_host().to_owned();
+        let files = spec.etcd.client_tls.as_ref().map(|etcd| {
+            let own = settings.api.tls.as_ref().unwrap_or(etcd);
+            TlsFiles {
+                cert_file: own.cert_file.clone(),
+                key_file: own.key_file.clone(),
+                ca_file: etcd.ca_file.clone(),
+            }
+        });
+        let url = spec.client_url(&spec.node).unwrap_or_else(|| host.clone());
+        Self::at(
+            Address {
+                host,
+                port: spec.etcd.client_port,
+                node: spec.node.as_str().to_owned(),
+                url,
+            },
+            files,
+        )
+    }
+
+    fn at(address: Address, files: Option<TlsFiles>) -> Self {
+        Self {
+            connector: Connector::new(address, files),
+            version: Mutex::default(),
+        }
+    }
+
+    fn what(&self, doing: &str) -> String {
+        format!("{doing} at etcd {}", self.connector.url())
+    }
+
+    /// One call of `etcd-client`, with a deadline.
+    async fn call<T, F, C>(&self, doing: &str, kind: Kind, deadline: Duration, call: C) -> PortResult<T>
+    where
+        C: FnOnce(Client) -> F + Send,
+        F: Future<Output = Result<T, etcd_client::Error>> + Send,
+    {
+        let what = self.what(doing);
+        let channel = self
+            .connector
+            .channel()
+            .map_err(|why| PortError::Retryable(format!("{what}: {why}")))?;
+        let asked = async {
+            let options = ConnectOptions::new();
+            let client = Client::from_channel(etcd_client::Channel::Tonic(channel), Some(options)).await?;
+            call(client).await
+        };
+        match timeout(deadline, asked).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(client_error(&what, kind, error)),
+            Err(_) => {
+                self.connector.reset();
+                Err(no_answer(&what, kind, deadline))
+            }
+        }
+    }
+
+    async fn list(&self, linearizable: bool) -> PortResult<proto::MemberListResponse> {
+        let what = self.what("list members");
+        let channel = self
+            .connector
+            .channel()
+            .map_err(|why| PortError::Retryable(format!("{what}: {why}")))?;
+        let asked = async {
+            let mut grpc = Grpc::new(channel);
+            grpc.ready()
+                .await
+                .map_err(|error| tonic::Status::from_error(Box::new(error)))?;
+            let path = PathAndQuery::from_static("/etcdserverpb.Cluster/MemberList");
+            let request = Request::new(proto::MemberListRequest { linearizable });
+            grpc.unary(request, path, ProstCodec::default()).await
+        };
+        match timeout(MEMBERS, asked).await {
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(status)) => Err(status_error(&what, Kind::Read, &status)),
+            Err(_) => {
+                self.connector.reset();
+                Err(no_answer(&what, Kind::Read, MEMBERS))
+            }
+        }
+    }
+
+    fn is_3_4(&self) -> bool {
+        self.version
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .starts_with("3.4.")
+    }
+}
+
+#[async_trait]
+impl Etcd for LocalEtcd {
+    async fn status(&self) -> PortResult<EtcdStatus> {
+        let answer = self
+            .call("read the status", Kind::Read, STATUS, |client| async move {
+                client.maintenance_client().status().await
+            })
+            .await?;
+        let header = answer.header().ok_or_else(|| {
+            PortError::Retryable(self.what("read the status") + ": the answer has no header")
+        })?;
+        answer
+            .version()
+            .clone_into(&mut self.version.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(EtcdStatus {
+            version: answer.version().to_owned(),
+            cluster_id: ClusterId(header.cluster_id()),
+            member_id: MemberId(header.member_id()),
+            leader: Some(answer.leader()).filter(|id| *id != 0).map(MemberId),
+            is_learner: answer.is_learner(),
+            term: RaftTerm(answer.raft_term()),
+            index: answer.raft_index(),
+            applied: answer.raft_applied_index(),
+            db_size_bytes: u64::try_from(answer.db_size()).unwrap_or(0),
+            revision: Revision(u64::try_from(header.revision()).unwrap_or(0)),
+            // Alarms are among them: etcd writes `memberID:… alarm:NOSPACE`.
+            errors: answer
+                .errors()
+                .iter()
+                .map(|text| text.trim().to_owned())
+                .collect(),
+        })
+    }
+
+    async fn members(&self, linearizable: bool) -> PortResult<MemberList> {
+        if linearizable && self.is_3_4() {
+            // etcd 3.4 answers from memory whatever is asked; after a read through quorum that memory is as
+            // new as the read.
+            self.call("read through quorum", Kind::Read, MEMBERS, |client| async move {
+                client.kv_client().get("\0", None).await.map(|_| ())
+            })
+            .await?;
+        }
+        let answer = self.list(linearizable).await?;
+        let header = answer.header.unwrap_or_default();
+        let mut members: Vec<Member> = answer
+            .members
+            .into_iter()
+            .map(|member| Member {
+                id: MemberId(member.id),
+                name: member.name,
+                peer_urls: member.peer_urls,
+                client_urls: member.client_urls,
+                is_learner: member.is_learner,
+            })
+            .collect();
+        members.sort_by_key(|member| member.id);
+        Ok(MemberList {
+            cluster_id: ClusterId(header.cluster_id),
+            term: RaftTerm(header.raft_term),
+            linearizable,
+            members,
+        })
+    }
+
+    async fn add_learner(&self, peer_urls: &[String]) -> PortResult<MemberId> {
+        let urls = peer_urls.to_vec();
+        let doing = format!("add the learner {}", urls.join(","));
+        let answer = self
+            .call(&doing, Kind::Change, MEMBERS, |client| async move {
+                let options = MemberAddOptions::new().with_is_learner();
+                client.cluster_client().member_add(urls, Some(options)).await
+            })
+            .await?;
+        answer
+            .member()
+            .map(|member| MemberId(member.id()))
+            .ok_or_else(|| PortError::OutcomeUnknown(self.what(&doing) + ": the answer names no member"))
+    }
+
+    async fn remove_member(&self, id: MemberId) -> PortResult<()> {
+        self.call(
+            &format!("remove member {id}"),
+            Kind::Change,
+            MEMBERS,
+            |client| async move { client.cluster_client().member_remove(id.0).await.map(|_| ()) },
+        )
+        .await
+    }
+
+    async fn promote(&self, id: MemberId) -> PortResult<()> {
+        self.call(
+            &format!("promote member {id}"),
+            Kind::Change,
+            MEMBERS,
+            |client| async move { client.cluster_client().member_promote(id.0).await.map(|_| ()) },
+        )
+        .await
+    }
+
+    async fn snapshot(&self) -> PortResult<ByteStream> {
+        let what = self.what("stream a snapshot");
+        let channel = self
+            .connector
+            .own_channel()
+            .map_err(|why| PortError::Retryable(format!("{what}: {why}")))?;
+        let opened = async {
+            let mut grpc = Grpc::new(channel);
+            grpc.ready()
+                .await
+                .map_err(|error| tonic::Status::from_error(Box::new(error)))?;
+            let path = PathAndQuery::from_static("/etcdserverpb.Maintenance/Snapshot");
+            let codec = ProstCodec::<proto::SnapshotRequest, proto::SnapshotResponse>::default();
+            let request = Request::new(proto::SnapshotRequest {});
+            grpc.server_streaming(request, path, codec).await
+        };
+        let chunks = match timeout(SNAPSHOT_IDLE, opened).await {
+            Ok(Ok(answer)) => answer.into_inner(),
+            Ok(Err(status)) => return Err(status_error(&what, Kind::Read, &status)),
+            Err(_) => return Err(no_answer(&what, Kind::Read, SNAPSHOT_IDLE)),
+        };
+        Ok(Box::pin(stream::try_unfold(
+            (chunks, what),
+            |(mut chunks, what)| async move {
+                match timeout(SNAPSHOT_IDLE, chunks.message()).await {
+                    Ok(Ok(Some(chunk))) => Ok(Some((chunk.blob, (chunks, what)))),
+                    Ok(Ok(None)) => Ok(None),
+                    Ok(Err(status)) => Err(status_error(&what, Kind::Read, &status)),
+                    Err(_) => Err(no_answer(&what, Kind::Read, SNAPSHOT_IDLE)),
+                }
+            },
+        )))
+    }
+}

@@ -1,0 +1,15 @@
+//! Adapters, by technology.
+
+pub mod clock;
+pub mod dir;
+pub mod disk;
+pub mod etcd;
+pub mod peers;
+pub mod s3;
+mod s3_client;
+mod s3_error;
+mod s3_get;
+mod s3_upload;
+pub mod store;
+pub mod systemd;
+pub mod tls;

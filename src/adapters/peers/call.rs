@@ -1,0 +1,117 @@
+//! Calls to one peer, each with a deadline.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::{Method, StatusCode};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use super::connection::{Connection, Failure, Target, api_error};
+use crate::ports::{PortError, PortResult};
+
+const DEADLINE: Duration = Duration::from_secs(2);
+/// Shorter than the server lets a connection idle, so that a kept one is seldom found closed.
+const KEEP: Duration = Duration::from_secs(3);
+
+/// Calls one peer; keeps its last connection for a moment, as the steps of a genesis follow each other.
+pub(super) struct Caller {
+    target: Arc<Target>,
+    kept: Mutex<Option<(Connection, Instant)>>,
+}
+
+impl Caller {
+    pub(super) fn new(target: Arc<Target>) -> Self {
+        Self {
+            target,
+            kept: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// One call. What failed before the request was out is retryable; after that nobody knows.
+    pub(super) async fn call<R: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> PortResult<R> {
+        let what = format!("{method} {path} to the {}", self.target.describe());
+        let sending = AtomicBool::new(false);
+        let outcome = timeout(DEADLINE, self.exchange(method, path, body, &sending)).await;
+        let (status, body) = match outcome {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(Failure { sent: false, why })) => {
+                return Err(PortError::Retryable(format!("{what}: {why}")));
+            }
+            Ok(Err(Failure { sent: true, why })) => {
+                return Err(PortError::OutcomeUnknown(format!("{what}: {why}")));
+            }
+            Err(_) => {
+                let text = format!("{what}: no answer within {} s", DEADLINE.as_secs());
+                return Err(if sending.load(Ordering::Relaxed) {
+                    PortError::OutcomeUnknown(text)
+                } else {
+                    PortError::Retryable(text)
+                });
+            }
+        };
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(|error| {
+                PortError::OutcomeUnknown(format!("{what}: its answer is not understood: {error}"))
+            });
+        }
+        let text = format!("{what}: {}", api_error(status, &body));
+        Err(match status {
+            StatusCode::SERVICE_UNAVAILABLE => PortError::Retryable(text),
+            status if status.is_client_error() => PortError::Permanent(text),
+            _ => PortError::OutcomeUnknown(text),
+        })
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        sending: &AtomicBool,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        if let Some(mut connection) = self.take() {
+            let request = self.target.request(method.clone(), path, body.clone())?;
+            sending.store(true, Ordering::Relaxed);
+            match connection.exchange(request).await {
+                Ok(answer) => {
+                    self.keep(connection);
+                    return Ok(answer);
+                }
+                // It was closed while nobody looked: a new one will do.
+                Err(Failure { sent: false, .. }) => sending.store(false, Ordering::Relaxed),
+                Err(failure) => return Err(failure),
+            }
+        }
+        let mut connection = self.target.connect().await?;
+        let request = self.target.request(method, path, body)?;
+        sending.store(true, Ordering::Relaxed);
+        let answer = connection.exchange(request).await?;
+        self.keep(connection);
+        Ok(answer)
+    }
+
+    fn take(&self) -> Option<Connection> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept.filter(|(connection, since)| {
+            since.elapsed() < KEEP && connection.is_usable(self.target.tls.as_ref())
+        })
+        .map(|(connection, _)| connection)
+    }
+
+    fn keep(&self, connection: Connection) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Some((connection, Instant::now()));
+    }
+}

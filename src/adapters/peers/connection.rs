@@ -1,0 +1,222 @@
+//! One HTTP/1.1 connection to a peer's agent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Method, Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use rustls::Error as TlsError;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::adapters::tls::{Tls, explain, find};
+use crate::model::{ApiError, ClusterName, NodeName, NodeStatus};
+
+const CONNECT: Duration = Duration::from_secs(2);
+const ANSWER_BYTES: usize = 1024 * 1024;
+
+/// Where a peer's agent is, and what it must be.
+pub(super) struct Target {
+    pub(super) node: NodeName,
+    pub(super) cluster: ClusterName,
+    pub(super) address: String,
+    pub(super) port: u16,
+    pub(super) tls: Option<Arc<Tls>>,
+}
+
+/// Why there is no answer. The text is the bare reason.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// False when the request certainly never reached the agent.
+    pub(super) sent: bool,
+    pub(super) why: String,
+}
+
+impl Failure {
+    fn unsent(why: impl Into<String>) -> Self {
+        Self {
+            sent: false,
+            why: why.into(),
+        }
+    }
+    fn sent(why: impl Into<String>) -> Self {
+        Self {
+            sent: true,
+            why: why.into(),
+        }
+    }
+}
+
+impl Target {
+    /// `agent of n2 at 10.0.0.2:2381`, for messages.
+    pub(super) fn describe(&self) -> String {
+        format!("agent of {} at {}", self.node, self.authority())
+    }
+
+    fn authority(&self) -> String {
+        if self.address.contains(':') {
+            format!("[{}]:{}", self.address, self.port)
+        } else {
+            format!("{}:{}", self.address, self.port)
+        }
+    }
+
+    /// Refuses a status that is of another node or cluster.
+    pub(super) fn expected(&self, status: NodeStatus) -> Result<NodeStatus, String> {
+        if status.node == self.node && status.cluster == self.cluster {
+            Ok(status)
+        } else {
+            Err(format!(
+                "{} answers as {} of cluster {}, expected {} of cluster {}",
+                self.describe(),
+                status.node,
+                status.cluster,
+                self.node,
+                self.cluster
+            ))
+        }
+    }
+
+    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+        timeout(CONNECT, self.connect_unbounded())
+            .await
+            .unwrap_or_else(|_| {
+                Err(Failure::unsent(format!(
+                    "no connection within {} s",
+                    CONNECT.as_secs()
+                )))
+            })
+    }
+
+    async fn connect_unbounded(&self) -> Result<Connection, Failure> {
+        let stream = TcpStream::connect((self.address.as_str(), self.port))
+            .await
+            .map_err(|error| Failure::unsent(explain(&error)))?;
+        stream
+            .set_nodelay(true)
+            .map_err(|error| Failure::unsent(explain(&error)))?;
+        let Some(tls) = &self.tls else {
+            return Connection::over(stream, 0).await;
+        };
+        let (config, generation) = tls.client(Some(self.node.as_str()), &[b"http/1.1"]);
+        let name = ServerName::try_from(self.address.clone())
+            .or_else(|_| ServerName::try_from(self.node.as_str().to_owned()))
+            .map_err(|_| Failure::unsent(format!("{} is no host name or IP address", self.address)))?;
+        let stream = TlsConnector::from(config)
+            .connect(name, stream)
+            .await
+            .map_err(|error| Failure::unsent(explain(&error)))?;
+        Connection::over(stream, generation).await
+    }
+
+    /// The request, ready to be sent.
+    pub(super) fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Request<Full<Bytes>>, Failure> {
+        Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, self.authority())
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| Failure::unsent(error.to_string()))
+    }
+}
+
+/// An open connection. Dropping it closes it.
+pub(super) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    driver: JoinHandle<()>,
+    /// The TLS generation that it was made with.
+    generation: u64,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Connection {
+    async fn over<S>(stream: S, generation: u64) -> Result<Self, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (sender, connection) = http1::Builder::new()
+            .max_headers(64)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Failure::unsent(explain(&error)))?;
+        let driver = tokio::spawn(async move {
+            // Whatever ends it, the sender hears of it.
+            let _ = connection.await;
+        });
+        Ok(Self {
+            sender,
+            driver,
+            generation,
+        })
+    }
+
+    /// True when it can take another request with the certificates as they are now.
+    pub(super) fn is_usable(&self, tls: Option<&Arc<Tls>>) -> bool {
+        !self.sender.is_closed() && tls.is_none_or(|tls| tls.generation() == self.generation)
+    }
+
+    /// Sends a request and reads its whole answer.
+    pub(super) async fn exchange(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        self.sender
+            .ready()
+            .await
+            .map_err(|error| Failure::unsent(explain(&error)))?;
+        let response = self.sender.try_send_request(request).await.map_err(|mut error| {
+            let unsent = error.take_message().is_some();
+            let error = error.into_error();
+            Failure {
+                // With TLS 1.3 the other side judges our certificate after our first bytes are out.
+                sent: !unsent && !matches!(find(&error), Some(TlsError::AlertReceived(_))),
+                why: text(&error),
+            }
+        })?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES)
+            .collect()
+            .await
+            .map_err(|error| {
+                Failure::sent(format!("its answer cannot be read: {}", explain(error.as_ref())))
+            })?;
+        Ok((status, body.to_bytes()))
+    }
+}
+
+fn text(error: &hyper::Error) -> String {
+    if error.is_parse() {
+        "it does not speak plain HTTP: is api.insecure set on one side only?".to_owned()
+    } else if error.is_incomplete_message() || error.is_canceled() {
+        "the other side closed the connection".to_owned()
+    } else {
+        explain(error)
+    }
+}
+
+/// The text of an error answer.
+pub(super) fn api_error(status: StatusCode, body: &[u8]) -> String {
+    let said = match serde_json::from_slice::<ApiError>(body) {
+        Ok(error) => error.error,
+        Err(_) => String::from_utf8_lossy(body).into_owned(),
+    };
+    crate::adapters::tls::one_line(&format!("{} ({})", said.trim(), status.as_u16()))
+}

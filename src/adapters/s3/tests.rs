@@ -1,0 +1,181 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+
+use super::super::store::{open_store, probe_conditional_writes};
+use super::*;
+use crate::config::StoreUrl;
+
+type Objects = Arc<Mutex<BTreeMap<String, Bytes>>>;
+
+/// As much of S3 as a probe needs, with or without a mind for `If-None-Match`.
+async fn serve(honours: bool) -> (String, Objects) {
+    let objects = Objects::default();
+    let app = Router::new()
+        .fallback(
+            move |State(objects): State<Objects>,
+                  method: Method,
+                  uri: Uri,
+                  headers: HeaderMap,
+                  body: Bytes| async move {
+                answer(&objects, honours, &method, uri.path(), &headers, body)
+            },
+        )
+        .with_state(objects.clone());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    (endpoint, objects)
+}
+
+fn answer(
+    objects: &Objects,
+    honours: bool,
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+    body: Bytes,
+) -> Response {
+    let mut objects = objects.lock().unwrap();
+    match *method {
+        Method::PUT if honours && headers.contains_key("if-none-match") && objects.contains_key(path) => {
+            StatusCode::PRECONDITION_FAILED.into_response()
+        }
+        Method::PUT => {
+            objects.insert(path.to_owned(), body);
+            StatusCode::OK.into_response()
+        }
+        Method::GET if objects.contains_key(path) => objects[path].clone().into_response(),
+        Method::GET => {
+            let text = "<Error><Code>NoSuchKey</Code><Message>gone</Message></Error>";
+            (StatusCode::NOT_FOUND, text).into_response()
+        }
+        _ => {
+            objects.remove(path);
+            StatusCode::NO_CONTENT.into_response()
+        }
+    }
+}
+
+fn settings(endpoint: &str, credentials: &std::path::Path) -> StoreSettings {
+    StoreSettings {
+        url: StoreUrl::S3 {
+            bucket: "backups".to_owned(),
+            prefix: "a/b".to_owned(),
+        },
+        endpoint: Some(endpoint.to_owned()),
+        region: None,
+        path_style: true,
+        ca_file: None,
+        credentials_file: Some(credentials.to_owned()),
+        shared: true,
+    }
+}
+
+fn credentials() -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = "[default]\naws_access_key_id = labaccess\naws_secret_access_key = very-secret\n";
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn a_store_that_ignores_if_none_match_is_found_out_and_named() {
+    let credentials = credentials();
+    let (endpoint, objects) = serve(false).await;
+    let store = open_store(&settings(&endpoint, credentials.path()));
+    assert!(!store.conditional_writes().await.unwrap());
+    for error in [
+        probe_conditional_writes(store.as_ref()).await.unwrap_err(),
+        store.create("x", Bytes::new()).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, PortError::Permanent(_)));
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("s3://backups/a/b at {endpoint} ignores")),
+            "{text}"
+        );
+    }
+    assert!(objects.lock().unwrap().is_empty(), "the probe cleans up");
+}
+
+#[tokio::test]
+async fn a_store_that_honours_it_is_asked_once() {
+    let credentials = credentials();
+    let (endpoint, objects) = serve(true).await;
+    let store = open_store(&settings(&endpoint, credentials.path()));
+    probe_conditional_writes(store.as_ref()).await.unwrap();
+    assert!(objects.lock().unwrap().is_empty(), "the probe cleans up");
+    assert_eq!(
+        store.create("x", Bytes::from_static(b"1")).await.unwrap(),
+        Created::Created
+    );
+    let again = store.create("x", Bytes::from_static(b"2")).await.unwrap();
+    assert_eq!(again, Created::Exists(Bytes::from_static(b"1")));
+    assert_eq!(store.get_small("y").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_files_is_told_and_nothing_in_them() {
+    let place = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = place.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let good = file(
+        "good",
+        "[default]\naws_access_key_id = a\naws_secret_access_key = b\n",
+    );
+    let at = |credentials: &std::path::Path, ca: Option<&std::path::Path>| StoreSettings {
+        ca_file: ca.map(std::path::Path::to_owned),
+        ..settings("https://127.0.0.1:1", credentials)
+    };
+    let secret = file("secret", "very-secret");
+    let broken = file("broken", "-----BEGIN CERTIFICATE-----\nvery-secret\n");
+    for (settings, why) in [
+        (
+            at(&place.path().join("none"), None),
+            "cannot read store.credentials_file",
+        ),
+        (at(&secret, None), "has no aws_access_key_id"),
+        (at(&good, Some(&place.path().join("none"))), "store.ca_file"),
+        (at(&good, Some(&secret)), "there is no certificate in it"),
+        (at(&good, Some(&broken)), "not PEM"),
+    ] {
+        let error = open_store(&settings).list("").await.unwrap_err();
+        assert!(matches!(error, PortError::Permanent(_)), "{error}");
+        assert!(error.to_string().contains(why), "{error} does not say {why:?}");
+        assert!(!error.to_string().contains("very-secret"), "{error}");
+    }
+}
+
+#[test]
+fn an_address_shows_no_password() {
+    for (url, shown) in [
+        ("https://user:very-secret@s3.example/x", "https://s3.example/x"),
+        ("http://s3.example:9000", "http://s3.example:9000"),
+        ("http://s3.example/a@b", "http://s3.example/a@b"),
+    ] {
+        assert_eq!(s3_client::without_user(url), shown);
+    }
+}
+
+#[tokio::test]
+async fn a_host_without_credentials_is_told_so() {
+    let settings = StoreSettings {
+        credentials_file: None,
+        ..settings("http://127.0.0.1:1", std::path::Path::new(""))
+    };
+    let error = open_store(&settings).list("").await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("s3://backups/a/b at http://127.0.0.1:1: cannot list"),
+        "{error}"
+    );
+}

@@ -1,0 +1,179 @@
+//! The SDK's client: made at the first call, made anew when the files that it was made from change.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use aws_config::BehaviorVersion;
+use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::provider_config::ProviderConfig;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::config::{Region, RequestChecksumCalculation, ResponseChecksumValidation, SharedHttpClient};
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use crate::config::StoreSettings;
+
+const CONNECT: Duration = Duration::from_secs(5);
+/// One try, a part of an upload included: 8 MiB in it need 70 KB/s.
+const ATTEMPT: Duration = Duration::from_mins(2);
+const OPERATION: Duration = Duration::from_mins(6);
+const ATTEMPTS: u32 = 5;
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
+const POOL_IDLE: Duration = Duration::from_secs(10);
+
+/// When the files that a client was made from were last changed.
+type Stamp = [Option<SystemTime>; 2];
+
+/// At most one client.
+#[derive(Debug, Default)]
+pub(super) struct Cached(Mutex<Option<(Stamp, Client)>>);
+
+impl Cached {
+    /// The client; a new one when there is none or when a file of the settings has changed.
+    pub(super) async fn get(&self, settings: &StoreSettings) -> Result<Client, String> {
+        let stamp = [
+            modified(settings.credentials_file.as_deref()),
+            modified(settings.ca_file.as_deref()),
+        ];
+        if let Some((made, client)) = &*self.lock()
+            && *made == stamp
+        {
+            return Ok(client.clone());
+        }
+        let client = make(settings).await?;
+        *self.lock() = Some((stamp, client.clone()));
+        Ok(client)
+    }
+
+    /// Drops the client, and the credentials that it remembers.
+    pub(super) fn forget(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Stamp, Client)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn modified(path: Option<&Path>) -> Option<SystemTime> {
+    std::fs::metadata(path?).ok()?.modified().ok()
+}
+
+async fn make(settings: &StoreSettings) -> Result<Client, String> {
+    let http = http_client(settings)?;
+    let retry = RetryConfig::standard()
+        .with_max_attempts(ATTEMPTS)
+        .with_max_backoff(MAX_BACKOFF);
+    let timeout = TimeoutConfig::builder()
+        .connect_timeout(CONNECT)
+        .operation_attempt_timeout(ATTEMPT)
+        .operation_timeout(OPERATION)
+        .build();
+    let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .http_client(http.clone())
+        .retry_config(retry)
+        .timeout_config(timeout)
+        // Servers without trailing checksums answer 400 or 501 to what newer SDKs add unasked.
+        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+        .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
+    if let Some(region) = region(settings) {
+        loader = loader.region(Region::new(region));
+    }
+    if let Some(path) = &settings.credentials_file {
+        loader = loader.credentials_provider(from_file(path, http)?);
+    }
+    let shared = loader.load().await;
+    if shared.region().is_none() {
+        return Err("no region: set store.region".to_owned());
+    }
+    let mut config = aws_sdk_s3::config::Builder::from(&shared).force_path_style(settings.path_style);
+    if let Some(endpoint) = &settings.endpoint {
+        config = config.endpoint_url(endpoint);
+    }
+    Ok(Client::from_conf(config.build()))
+}
+
+fn region(settings: &StoreSettings) -> Option<String> {
+    let default = || settings.endpoint.as_ref().map(|_| "us-east-1".to_owned());
+    settings.region.clone().or_else(default)
+}
+
+/// The credentials of this file and of nowhere else. Its text appears in no error.
+#[expect(
+    deprecated,
+    reason = "the new name is in aws-runtime, which is not for applications to depend on"
+)]
+fn from_file(path: &Path, http: SharedHttpClient) -> Result<ProfileFileCredentialsProvider, String> {
+    use aws_config::profile::profile_file::{ProfileFileKind, ProfileFiles};
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read store.credentials_file {}: {error}", path.display()))?;
+    if !text.contains("aws_access_key_id") {
+        return Err(format!(
+            "store.credentials_file {} has no aws_access_key_id: it must be an AWS shared credentials file with a \
+             [default] section",
+            path.display()
+        ));
+    }
+    let files = ProfileFiles::builder()
+        .with_contents(ProfileFileKind::Credentials, text)
+        .build();
+    // Without a client the provider panics, though nothing here makes a call.
+    let config = ProviderConfig::default().with_http_client(http);
+    Ok(ProfileFileCredentialsProvider::builder()
+        .configure(&config)
+        .profile_files(files)
+        .profile_name("default")
+        .build())
+}
+
+fn http_client(settings: &StoreSettings) -> Result<SharedHttpClient, String> {
+    let plain = settings
+        .endpoint
+        .as_ref()
+        .is_some_and(|url| url.starts_with("http://"));
+    let trust = match &settings.ca_file {
+        Some(path) => TrustStore::empty().with_pem_certificate(pem(path)?),
+        // No roots in memory where no TLS is spoken: the file's credentials need none either.
+        None if plain && settings.credentials_file.is_some() => TrustStore::empty(),
+        None => TrustStore::default(),
+    };
+    let context = TlsContext::builder().with_trust_store(trust).build();
+    let context = context.map_err(|error| format!("cannot set up TLS: {error}"))?;
+    Ok(aws_smithy_http_client::Builder::new()
+        .pool_idle_timeout(POOL_IDLE)
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .tls_context(context)
+        .build_https())
+}
+
+/// The bundle's text, checked here because the SDK panics on one that is malformed.
+fn pem(path: &Path) -> Result<Vec<u8>, String> {
+    let wrong = |why: String| format!("store.ca_file {}: {why}", path.display());
+    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&text) {
+        let certificate = certificate.map_err(|error| wrong(format!("not PEM: {error}")))?;
+        roots
+            .add(certificate)
+            .map_err(|error| wrong(format!("not a certificate to trust: {error}")))?;
+    }
+    if roots.is_empty() {
+        return Err(wrong("there is no certificate in it".to_owned()));
+    }
+    Ok(text)
+}
+
+/// An endpoint's address without `user:password@`.
+pub(super) fn without_user(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let host = rest.find('/').map_or(rest, |slash| &rest[..slash]);
+    let user = host.rfind('@').map_or(0, |at| at + 1);
+    format!("{scheme}://{}", &rest[user..])
+}

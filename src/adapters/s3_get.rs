@@ -1,0 +1,90 @@
+//! Reading an object to its end, over connections that break.
+
+use std::time::Duration;
+
+use aws_sdk_s3::operation::get_object::GetObjectOutput;
+use aws_sdk_s3::primitives::ByteStream as Body;
+use bytes::Bytes;
+use futures::stream;
+
+use crate::ports::{ByteStream, ObjectStore, PortError, PortResult};
+
+use super::s3::S3Store;
+
+const IDLE: Duration = Duration::from_mins(1);
+const RESUMES: u32 = 5;
+
+struct Reading {
+    store: S3Store,
+    key: String,
+    etag: Option<String>,
+    body: Body,
+    offset: u64,
+    length: Option<u64>,
+    resumes: u32,
+}
+
+/// The object's bytes. A connection that breaks is resumed where it broke, on the same version of the object.
+pub(super) fn resuming(store: &S3Store, key: &str, output: GetObjectOutput) -> ByteStream {
+    let reading = Reading {
+        store: store.clone(),
+        key: key.to_owned(),
+        etag: output.e_tag().map(str::to_owned),
+        length: output.content_length().and_then(|n| u64::try_from(n).ok()),
+        body: output.body,
+        offset: 0,
+        resumes: 0,
+    };
+    Box::pin(stream::try_unfold(reading, |mut reading| async move {
+        Ok(reading.next().await?.map(|chunk| (chunk, reading)))
+    }))
+}
+
+impl Reading {
+    async fn next(&mut self) -> PortResult<Option<Bytes>> {
+        loop {
+            let broken = match tokio::time::timeout(IDLE, self.body.next()).await {
+                Ok(Some(Ok(chunk))) => {
+                    self.offset += chunk.len() as u64;
+                    return Ok(Some(chunk));
+                }
+                Ok(None) if self.length.is_none_or(|length| length == self.offset) => return Ok(None),
+                Ok(None) => "it ended early".to_owned(),
+                Ok(Some(Err(error))) => error.to_string(),
+                Err(_) => format!("no byte came for {} s", IDLE.as_secs()),
+            };
+            self.resume(&broken).await?;
+        }
+    }
+
+    async fn resume(&mut self, broken: &str) -> PortResult<()> {
+        let what = format!(
+            "{}: reading {} broke off at byte {}: {broken}",
+            self.store.describe(),
+            self.key,
+            self.offset
+        );
+        if self.resumes >= RESUMES || self.etag.is_none() {
+            return Err(PortError::Retryable(what));
+        }
+        self.resumes += 1;
+        tracing::debug!("{what}; going on there");
+        tokio::time::sleep(Duration::from_millis(
+            rand::random_range(50..500) * u64::from(self.resumes),
+        ))
+        .await;
+        let range = (self.offset > 0).then(|| format!("bytes={}-", self.offset));
+        let output = self
+            .store
+            .fetch(&self.key, range.clone(), self.etag.clone())
+            .await?;
+        let output = output.ok_or_else(|| PortError::Retryable(format!("{what}, and it is gone now")))?;
+        if range.is_some() && output.content_range().is_none() {
+            return Err(PortError::Retryable(format!(
+                "{what}, and the store cannot go on in the middle"
+            )));
+        }
+        self.body = output.body;
+        Ok(())
+    }
+}

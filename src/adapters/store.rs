@@ -1,0 +1,48 @@
+//! Opens the configured store.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::config::{StoreSettings, StoreUrl};
+use crate::ports::{Created, ObjectStore, PortError, PortResult};
+
+use super::dir::DirStore;
+use super::s3::S3Store;
+
+/// The store that the settings name. Opens no connection and reads no file yet: the first call does.
+pub fn open_store(settings: &StoreSettings) -> Arc<dyn ObjectStore> {
+    match &settings.url {
+        StoreUrl::Directory(path) => Arc::new(DirStore::new(path)),
+        StoreUrl::S3 { bucket, prefix } => Arc::new(S3Store::new(settings, bucket, prefix)),
+    }
+}
+
+/// Makes sure that `create` never overwrites: the error names the store that ignores `If-None-Match: *`.
+///
+/// # Errors
+/// Permanent when the store ignores the header, else what the store answered.
+pub async fn probe_conditional_writes(store: &dyn ObjectStore) -> PortResult<()> {
+    if store.conditional_writes().await? {
+        return Ok(());
+    }
+    Err(ignores_header(&store.describe()))
+}
+
+pub(super) fn ignores_header(store: &str) -> PortError {
+    PortError::Permanent(format!(
+        "{store} ignores `If-None-Match: *`: it overwrote an object that had to stay, so it cannot arbitrate an \
+         epoch; use a store with conditional writes or a fixed list of nodes"
+    ))
+}
+
+/// Writes one key twice by `create`; true when the second write was refused and changed nothing.
+pub(super) async fn try_twice<F>(create: impl Fn(Bytes) -> F) -> PortResult<bool>
+where
+    F: Future<Output = PortResult<Created>>,
+{
+    let first = Bytes::from_static(b"etcd-agent tries whether this store honours If-None-Match\n");
+    create(first.clone()).await?;
+    let second = create(Bytes::from_static(b"this must not be stored\n")).await?;
+    Ok(second == Created::Exists(first))
+}

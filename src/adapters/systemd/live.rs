@@ -1,0 +1,171 @@
+//! One connection to systemd, and what is read over it.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use zbus::connection::Builder;
+use zbus::proxy::CacheProperties;
+use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, fdo, message};
+
+use super::proxy::{ExecCommand, ManagerProxy, ServiceProxy, UnitProxy};
+use super::state::RawState;
+use crate::unit::loaded::LoadedUnit;
+
+/// The unit that is managed.
+pub const ETCD: &str = "etcd.service";
+/// How long one call may take; systemd answers in milliseconds, and queues a job without waiting for it.
+pub(super) const CALL: Duration = Duration::from_secs(10);
+/// A daemon-reload reads every unit file and runs every generator.
+const RELOAD: Duration = Duration::from_mins(2);
+
+/// A connection with its proxies.
+#[derive(Debug, Clone)]
+pub struct Live {
+    connection: Connection,
+    /// systemd.
+    pub manager: ManagerProxy<'static>,
+    unit: UnitProxy<'static>,
+    service: ServiceProxy<'static>,
+    pub(super) path: OwnedObjectPath,
+}
+
+impl Live {
+    /// Connects to the system bus and loads `etcd.service`.
+    ///
+    /// # Errors
+    /// Whatever zbus says.
+    pub async fn connect() -> zbus::Result<Self> {
+        Self::connect_with(CALL).await
+    }
+
+    /// [`Live::connect`] for one that reloads systemd: its calls may take longer.
+    ///
+    /// # Errors
+    /// Whatever zbus says.
+    pub async fn connect_to_reload() -> zbus::Result<Self> {
+        Self::connect_with(RELOAD).await
+    }
+
+    async fn connect_with(deadline: Duration) -> zbus::Result<Self> {
+        let connecting = Builder::system().method_timeout(deadline).build();
+        let connection = timeout(CALL, connecting)
+            .await
+            .map_err(|_| zbus::Error::Failure("the system bus does not answer".to_owned()))??;
+        let manager = ManagerProxy::builder(&connection)
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await?;
+        let path = manager.load_unit(ETCD).await?;
+        let unit = UnitProxy::builder(&connection)
+            .path(path.clone())
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await?;
+        let service = ServiceProxy::builder(&connection)
+            .path(path.clone())
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await?;
+        // systemd forgets the timestamps of a unit that nobody refers to; without permission it may.
+        let _ = unit.reference().await;
+        Ok(Self {
+            connection,
+            manager,
+            unit,
+            service,
+            path,
+        })
+    }
+
+    /// Everything that arrives, with the signals of [`ETCD`], of jobs and of systemd itself asked for.
+    pub(super) async fn listen(&self) -> zbus::Result<MessageStream> {
+        let stream = MessageStream::from(&self.connection);
+        let bus = fdo::DBusProxy::new(&self.connection).await?;
+        let signal = |interface: &'static str, member: &'static str| {
+            MatchRule::builder()
+                .msg_type(message::Type::Signal)
+                .interface(interface)
+                .member(member)
+        };
+        let manager = "org.freedesktop.systemd1.Manager";
+        let rules = [
+            signal("org.freedesktop.DBus.Properties", "PropertiesChanged")
+                .path(self.path.as_ref())
+                .build()?,
+            signal(manager, "JobRemoved").build()?,
+            signal(manager, "Reloading").build()?,
+            // systemd leaves and joins the bus when it re-executes, and forgets who subscribed.
+            signal("org.freedesktop.DBus", "NameOwnerChanged")
+                .add_arg("org.freedesktop.systemd1")
+                .build()?,
+        ];
+        for rule in rules {
+            bus.add_match_rule(rule).await?;
+        }
+        self.manager.subscribe().await?;
+        Ok(stream)
+    }
+
+    /// What the unit's state is made of.
+    pub(super) async fn state(&self) -> zbus::Result<RawState> {
+        let (active, sub, load, inactive_exit, result, main_pid, main_code) = tokio::try_join!(
+            self.unit.active_state(),
+            self.unit.sub_state(),
+            self.unit.load_state(),
+            self.unit.inactive_exit_timestamp_monotonic(),
+            self.service.result(),
+            self.service.main_pid(),
+            self.service.exec_main_code(),
+        )?;
+        Ok(RawState {
+            active,
+            sub,
+            load,
+            inactive_exit,
+            result,
+            main_pid,
+            main_code,
+        })
+    }
+
+    /// The unit as loaded.
+    ///
+    /// # Errors
+    /// Whatever zbus says.
+    pub async fn loaded(&self) -> zbus::Result<LoadedUnit> {
+        let argv = |commands: Vec<ExecCommand>| commands.into_iter().map(|command| command.1).collect();
+        let (load_state, unit_file_state, need_daemon_reload, fragment_path, drop_in_paths) = tokio::try_join!(
+            self.unit.load_state(),
+            self.unit.unit_file_state(),
+            self.unit.need_daemon_reload(),
+            self.unit.fragment_path(),
+            self.unit.drop_in_paths(),
+        )?;
+        let (user, environment, environment_files, unset_environment, exec_start, exec_start_pre) = tokio::try_join!(
+            self.service.user(),
+            self.service.environment(),
+            self.service.environment_files(),
+            self.service.unset_environment(),
+            self.service.exec_start(),
+            self.service.exec_start_pre(),
+        )?;
+        Ok(LoadedUnit {
+            load_state,
+            unit_file_state,
+            need_daemon_reload,
+            fragment_path,
+            drop_in_paths,
+            user,
+            environment,
+            environment_files,
+            unset_environment,
+            exec_start: argv(exec_start),
+            exec_start_pre: argv(exec_start_pre),
+        })
+    }
+
+    /// Whether files changed since systemd read them.
+    pub(super) async fn need_daemon_reload(&self) -> zbus::Result<bool> {
+        self.unit.need_daemon_reload().await
+    }
+}

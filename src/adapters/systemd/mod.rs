@@ -1,0 +1,198 @@
+//! systemd over D-Bus. No `systemctl` is ever run.
+
+mod error;
+pub mod live;
+mod marker;
+mod oneshots;
+pub mod proxy;
+mod state;
+mod watch;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{Mutex, broadcast::error::RecvError};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+use zbus::OwnedObjectPath;
+
+use crate::model::{ActiveState, Fact, InForce, UnitState};
+use crate::paths::Paths;
+use crate::ports::{DataReport, DataRequest, PortError, PortResult, ServiceManager};
+use error::{Ask, lost, port_error};
+use live::{CALL, ETCD, Live};
+use watch::{Shared, watch};
+
+/// The service manager of a real host.
+#[derive(Debug)]
+pub struct Systemd {
+    shared: Arc<Shared>,
+    watcher: AbortHandle,
+    /// One oneshot at a time: each has one request and one result file.
+    oneshot: Mutex<()>,
+    /// The fingerprint of what is loaded, and for which count of reloads that was read.
+    loaded: Mutex<Option<(u64, crate::unit::loaded::LoadedUnit)>>,
+    serial: AtomicU64,
+}
+
+impl Systemd {
+    /// Begins to follow systemd, now and after every loss of the connection. Needs a tokio runtime.
+    pub fn new(paths: Paths) -> Self {
+        let shared = Arc::new(Shared::new(paths));
+        let watcher = tokio::spawn(watch(Arc::clone(&shared))).abort_handle();
+        Self {
+            shared,
+            watcher,
+            oneshot: Mutex::new(()),
+            loaded: Mutex::new(None),
+            serial: AtomicU64::new(0),
+        }
+    }
+
+    /// The connection; where it was just lost this waits for the next one.
+    async fn live(&self, what: &str) -> PortResult<Live> {
+        let mut live = self.shared.live.subscribe();
+        let found = timeout(CALL, live.wait_for(Option::is_some)).await;
+        if let Ok(Ok(found)) = found
+            && let Some(live) = &*found
+        {
+            return Ok(live.clone());
+        }
+        let why = match self.shared.state() {
+            Err(error) => error.to_string(),
+            Ok(_) => "not connected".to_owned(),
+        };
+        Err(PortError::Retryable(format!("cannot {what}: {why}")))
+    }
+
+    /// Queues a job and waits for its end.
+    async fn run_job(&self, verb: Verb, unit: &str, deadline: Duration) -> PortResult<()> {
+        let until = Instant::now() + deadline;
+        let what = format!("{} {unit}", verb.word());
+        let live = self.live(&what).await?;
+        let mut lives = self.shared.live.subscribe();
+        // Listening before asking: the job may be over before the answer is here.
+        let mut jobs = self.shared.jobs.subscribe();
+        let job = self.queue(&live, verb, unit).await?;
+        let result = loop {
+            let next = tokio::select! {
+                next = timeout_at(until, jobs.recv()) => next,
+                _ = lives.wait_for(Option::is_none) => return Err(lost(&what, Ask::Change, "it left the bus")),
+            };
+            match next {
+                Ok(Ok(end)) if end.job == job => break end.result,
+                Ok(Ok(_)) => {}
+                Ok(Err(RecvError::Lagged(_) | RecvError::Closed)) => {
+                    return Err(lost(&what, Ask::Change, "its answer was missed"));
+                }
+                Err(_) => {
+                    return Err(PortError::OutcomeUnknown(format!(
+                        "systemd did not {what} within {} s",
+                        deadline.as_secs()
+                    )));
+                }
+            }
+        };
+        match result.as_str() {
+            "done" | "skipped" => Ok(()),
+            result => Err(PortError::Retryable(format!(
+                "systemd could not {what}: the job ended as {result} (journalctl -u {unit})"
+            ))),
+        }
+    }
+
+    async fn queue(&self, live: &Live, verb: Verb, unit: &str) -> PortResult<OwnedObjectPath> {
+        let asked = match verb {
+            Verb::Start => live.manager.start_unit(unit, "replace").await,
+            Verb::Stop => live.manager.stop_unit(unit, "replace").await,
+        };
+        asked.map_err(|error| port_error(&format!("{} {unit}", verb.word()), Ask::Change, &error))
+    }
+
+    /// The state, read now.
+    async fn fresh(&self, live: &Live) -> PortResult<(UnitState, u64)> {
+        let raw = self
+            .shared
+            .refresh(live)
+            .await
+            .map_err(|error| port_error("read etcd.service", Ask::Read, &error))?;
+        Ok((self.shared.state()?, raw.inactive_exit))
+    }
+}
+
+impl Drop for Systemd {
+    fn drop(&mut self) {
+        self.watcher.abort();
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Verb {
+    Start,
+    Stop,
+}
+
+impl Verb {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+#[async_trait]
+impl ServiceManager for Systemd {
+    async fn etcd_unit(&self) -> PortResult<UnitState> {
+        self.live("read etcd.service").await?;
+        self.shared.state()
+    }
+
+    async fn start_etcd(&self) -> PortResult<()> {
+        let live = self.live("start etcd.service").await?;
+        let (state, _) = self.fresh(&live).await?;
+        if state.active == ActiveState::Failed || state.result == "start-limit-hit" {
+            live.manager
+                .reset_failed_unit(ETCD)
+                .await
+                .map_err(|error| port_error("reset the failure of etcd.service", Ask::Change, &error))?;
+        }
+        self.queue(&live, Verb::Start, ETCD).await?;
+        marker::remove(&self.shared.paths);
+        self.shared.note();
+        Ok(())
+    }
+
+    async fn stop_etcd(&self, deadline: Duration) -> PortResult<()> {
+        let live = self.live("stop etcd.service").await?;
+        let (state, activation) = self.fresh(&live).await?;
+        // What a person holds already stays theirs.
+        if !state.held {
+            marker::write(&self.shared.paths, activation)?;
+        }
+        self.run_job(Verb::Stop, ETCD, deadline).await?;
+        self.fresh(&live).await?;
+        Ok(())
+    }
+
+    async fn apply(&self, deadline: Duration) -> PortResult<InForce> {
+        let _one = self.oneshot.lock().await;
+        oneshots::apply(self, deadline).await
+    }
+
+    async fn in_force(&self) -> Fact<InForce> {
+        oneshots::in_force(self).await
+    }
+
+    async fn data(&self, request: &DataRequest, deadline: Duration) -> PortResult<DataReport> {
+        let _one = self.oneshot.lock().await;
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        oneshots::data(self, request, serial, deadline).await
+    }
+
+    async fn changed(&self) {
+        self.shared.changed.notified().await;
+    }
+}

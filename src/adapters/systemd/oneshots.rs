@@ -1,0 +1,129 @@
+//! What only root or etcd's own user may do, done by oneshot units: a request in a file, a job, a result in a file.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::error::{Ask, port_error};
+use super::{Systemd, Verb};
+use crate::model::{Fact, InForce};
+use crate::ports::{DataReport, DataRequest, PortError, PortResult};
+use crate::unit::data::{ReportFile, RequestFile};
+use crate::unit::result::ApplyResult;
+use crate::unit::{boot, files};
+
+const APPLY: &str = "etcd-agent-apply.service";
+const DATA: &str = "etcd-agent-data.service";
+
+pub(super) async fn apply(systemd: &Systemd, deadline: Duration) -> PortResult<InForce> {
+    let path = systemd.shared.paths.apply_result();
+    let before = std::fs::metadata(&path).and_then(|meta| meta.modified()).ok();
+    let job = systemd.run_job(Verb::Start, APPLY, deadline).await;
+    let written = std::fs::metadata(&path).and_then(|meta| meta.modified()).ok();
+    if let Err(error) = job {
+        // What it wrote itself says more than the job's result.
+        return Err(match read::<ApplyResult>(&path) {
+            Ok(Some(ApplyResult { error: Some(why), .. })) if written != before => PortError::Permanent(why),
+            _ => error,
+        });
+    }
+    if written == before {
+        return Err(PortError::Retryable(format!("{APPLY} ended without a result")));
+    }
+    match read::<ApplyResult>(&path)? {
+        Some(ApplyResult {
+            in_force: Some(in_force),
+            notes,
+            ..
+        }) => {
+            for note in notes {
+                tracing::info!("{note}");
+            }
+            Ok(in_force)
+        }
+        _ => Err(PortError::Retryable(format!("{APPLY} ended without a result"))),
+    }
+}
+
+pub(super) async fn in_force(systemd: &Systemd) -> Fact<InForce> {
+    let path = systemd.shared.paths.apply_result();
+    let result = match read::<ApplyResult>(&path) {
+        Ok(Some(result)) => result,
+        Ok(None) => return Fact::Absent,
+        Err(error) => return Fact::Unreachable(error.to_string()),
+    };
+    let Some(in_force) = result.in_force else {
+        return Fact::Absent;
+    };
+    match current(systemd).await {
+        Ok(Some(fingerprint)) if fingerprint == result.fingerprint => Fact::Known(in_force),
+        Ok(_) => Fact::Absent,
+        Err(error) => Fact::Unreachable(error.to_string()),
+    }
+}
+
+/// The fingerprint now; `None` when systemd has not read what is on disk.
+async fn current(systemd: &Systemd) -> PortResult<Option<String>> {
+    let what = "read etcd.service";
+    let live = systemd.live(what).await?;
+    let failed = |error: zbus::Error| port_error(what, Ask::Read, &error);
+    if live.need_daemon_reload().await.map_err(failed)? {
+        return Ok(None);
+    }
+    let reloads = systemd.shared.reloads.load(Ordering::Relaxed);
+    let mut cached = systemd.loaded.lock().await;
+    // What is loaded changes only when systemd reads its files, and that it says.
+    if let Some((at, loaded)) = &*cached
+        && *at == reloads
+    {
+        return Ok(Some(loaded.fingerprint()));
+    }
+    let loaded = live.loaded().await.map_err(failed)?;
+    let fingerprint = loaded.fingerprint();
+    *cached = Some((reloads, loaded));
+    Ok(Some(fingerprint))
+}
+
+pub(super) async fn data(
+    systemd: &Systemd,
+    request: &DataRequest,
+    serial: u64,
+    deadline: Duration,
+) -> PortResult<DataReport> {
+    let paths = &systemd.shared.paths;
+    let file = RequestFile {
+        id: format!("{:016x}{serial:08x}", rand::random::<u64>()),
+        boot_id: boot::id(),
+        request: request.clone(),
+    };
+    let path = paths.data_request();
+    let body = serde_json::to_vec_pretty(&file).map_err(|error| PortError::Permanent(error.to_string()))?;
+    files::write_atomic(&path, &body, 0o644)
+        .map_err(|error| PortError::Retryable(format!("writing {}: {error}", path.display())))?;
+    systemd.run_job(Verb::Start, DATA, deadline).await?;
+    let report = read::<ReportFile>(&paths.data_report())?.filter(|report| report.id == file.id);
+    match report {
+        Some(ReportFile {
+            report: Some(report), ..
+        }) => Ok(report),
+        Some(ReportFile {
+            unknown: Some(why), ..
+        }) => Err(PortError::Retryable(format!("{DATA}: {why}"))),
+        _ => Err(PortError::OutcomeUnknown(format!(
+            "{DATA} ended without a report (journalctl -u {DATA})"
+        ))),
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> PortResult<Option<T>> {
+    let failed = |why: String| PortError::Retryable(format!("reading {}: {why}", path.display()));
+    match files::read_bounded(path) {
+        Ok(None) => Ok(None),
+        Ok(Some(body)) => serde_json::from_slice(&body)
+            .map(Some)
+            .map_err(|error| failed(error.to_string())),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}

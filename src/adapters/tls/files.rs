@@ -1,0 +1,126 @@
+//! From PEM files to rustls configurations.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls::client::Resumption;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use super::TlsError;
+use super::names::not_after;
+use super::verifier::{NamedVerifier, Own};
+use crate::model::{TlsFiles, UnixMs};
+
+/// What identifies a file's content without reading it: a rename changes the inode, a write the time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stamps([Option<(u64, u64, SystemTime)>; 3]);
+
+impl Stamps {
+    pub(super) fn of(files: &TlsFiles) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self([&files.cert_file, &files.key_file, &files.ca_file].map(|path| {
+            let meta = std::fs::metadata(path).ok()?;
+            Some((meta.ino(), meta.len(), meta.modified().ok()?))
+        }))
+    }
+}
+
+/// One consistent set of files, read.
+pub(super) struct Material {
+    pub(super) server: Arc<ServerConfig>,
+    pub(super) not_after: UnixMs,
+    verifier: Arc<rustls::client::WebPkiServerVerifier>,
+    client: ClientConfig,
+}
+
+impl Material {
+    pub(super) fn read(files: &TlsFiles) -> Result<Self, TlsError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let chain = certificates(&files.cert_file)?;
+        let key = PrivateKeyDer::from_pem_file(&files.key_file)
+            .map_err(|error| cannot(&files.key_file, "private key", &pem_text(&error)))?;
+        let mut roots = RootCertStore::empty();
+        for authority in certificates(&files.ca_file)? {
+            roots
+                .add(authority)
+                .map_err(|error| cannot(&files.ca_file, "authority", &error.to_string()))?;
+        }
+        let roots = Arc::new(roots);
+        let not_after = chain
+            .first()
+            .and_then(not_after)
+            .ok_or_else(|| cannot(&files.cert_file, "certificate", "it is not X.509"))?;
+        let key = CertifiedKey::from_der(chain, key, &provider).map_err(|error| {
+            cannot(
+                &files.key_file,
+                "private key",
+                &format!("it does not fit {}: {error}", files.cert_file.display()),
+            )
+        })?;
+        let own = Arc::new(Own(Arc::new(key)));
+        let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+            .build()
+            .map_err(|error| cannot(&files.ca_file, "authority", &error.to_string()))?;
+        let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
+            .build()
+            .map_err(|error| cannot(&files.ca_file, "authority", &error.to_string()))?;
+        let mut server = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsError(error.to_string()))?
+            .with_client_cert_verifier(clients)
+            .with_cert_resolver(own.clone());
+        server.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // A resumed session is not verified again, and would outlive a certificate or an authority.
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
+        let mut client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsError(error.to_string()))?
+            .with_webpki_verifier(verifier.clone())
+            .with_client_cert_resolver(own);
+        client.resumption = Resumption::disabled();
+        Ok(Self {
+            server: Arc::new(server),
+            not_after,
+            verifier,
+            client,
+        })
+    }
+
+    pub(super) fn client(&self, node: Option<&str>, alpn: &[&[u8]]) -> ClientConfig {
+        let mut config = self.client.clone();
+        config
+            .dangerous()
+            .set_certificate_verifier(Arc::new(NamedVerifier::new(self.verifier.clone(), node)));
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        config
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Vec<_> = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect)
+        .map_err(|error| cannot(path, "certificate", &pem_text(&error)))?;
+    if found.is_empty() {
+        return Err(cannot(path, "certificate", "there is no PEM certificate in it"));
+    }
+    Ok(found)
+}
+
+fn pem_text(error: &rustls::pki_types::pem::Error) -> String {
+    use rustls::pki_types::pem::Error;
+    match error {
+        Error::Io(error) => error.to_string(),
+        Error::NoItemsFound => "there is no such PEM section in it".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn cannot(path: &Path, what: &str, why: &str) -> TlsError {
+    TlsError(format!("cannot use the {what} in {}: {why}", path.display()))
+}

@@ -1,0 +1,148 @@
+//! Mutual TLS from certificate files: both ends' rustls configurations, read again when the files change.
+//!
+//! Nothing here falls back to anything weaker: where the files cannot be used, there is no connection.
+
+mod explain;
+mod files;
+mod names;
+mod verifier;
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustls::{ClientConfig, ServerConfig};
+use tracing::{info, warn};
+
+use crate::model::{TlsFiles, UnixMs};
+
+pub use explain::explain;
+pub(crate) use explain::{find, one_line};
+pub use names::CertificateNames;
+
+use files::{Material, Stamps};
+
+/// How often, at most, the files are looked at.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// A certificate file that cannot be used: which one, and why. One line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TlsError(pub(crate) String);
+
+/// One end's certificate, key and trusted authorities, kept up to date with their files.
+pub struct Tls {
+    files: TlsFiles,
+    check_every: Duration,
+    state: Mutex<State>,
+}
+
+struct State {
+    material: Arc<Material>,
+    generation: u64,
+    in_use: Stamps,
+    /// Stamps of a set that could not be loaded, and whether it was warned of: files are often replaced one
+    /// after the other, so a set that does not match counts as bad only when it is found so twice.
+    bad: Option<(Stamps, bool)>,
+    checked: Instant,
+}
+
+impl Tls {
+    /// Reads the files for the first time.
+    ///
+    /// # Errors
+    /// [`TlsError`] naming the file that cannot be used and why.
+    pub fn load(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
+        Self::load_checking_every(files, CHECK_EVERY)
+    }
+
+    pub(crate) fn load_checking_every(files: TlsFiles, check_every: Duration) -> Result<Arc<Self>, TlsError> {
+        let stamps = Stamps::of(&files);
+        let material = Arc::new(Material::read(&files)?);
+        Ok(Arc::new(Self {
+            files,
+            check_every,
+            state: Mutex::new(State {
+                material,
+                generation: 1,
+                in_use: stamps,
+                bad: None,
+                checked: Instant::now(),
+            }),
+        }))
+    }
+
+    /// The files that it was made from.
+    pub fn files(&self) -> &TlsFiles {
+        &self.files
+    }
+
+    /// The server's configuration for a new connection, and the generation that it is of.
+    pub fn server(&self) -> (Arc<ServerConfig>, u64) {
+        let (material, generation) = self.current();
+        (material.server.clone(), generation)
+    }
+
+    /// The client's configuration for a new connection to `address`, and the generation that it is of. The
+    /// server's certificate must name the address or, where given, `node`.
+    pub fn client(&self, node: Option<&str>, alpn: &[&[u8]]) -> (Arc<ClientConfig>, u64) {
+        let (material, generation) = self.current();
+        (Arc::new(material.client(node, alpn)), generation)
+    }
+
+    /// Grows each time that the files were read anew.
+    pub fn generation(&self) -> u64 {
+        self.current().1
+    }
+
+    /// When the own certificate expires.
+    pub fn not_after(&self) -> UnixMs {
+        self.current().0.not_after
+    }
+
+    /// The material in use; looks at the files first when that is due.
+    fn current(&self) -> (Arc<Material>, u64) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.checked.elapsed() >= self.check_every {
+            state.checked = Instant::now();
+            let found = Stamps::of(&self.files);
+            if found == state.in_use {
+                state.bad = None;
+            } else {
+                self.reload(&mut state, found);
+            }
+        }
+        (state.material.clone(), state.generation)
+    }
+
+    fn reload(&self, state: &mut State, found: Stamps) {
+        let seen_before = match &state.bad {
+            Some((stamps, warned)) if *stamps == found => {
+                if *warned {
+                    return;
+                }
+                true
+            }
+            _ => false,
+        };
+        match Material::read(&self.files) {
+            Ok(material) => {
+                state.material = Arc::new(material);
+                state.generation += 1;
+                state.in_use = found;
+                state.bad = None;
+                info!("read the changed certificate {}", self.files.cert_file.display());
+            }
+            Err(error) => {
+                if seen_before {
+                    warn!("keeping the certificate that is in use: {error}");
+                }
+                state.bad = Some((found, seen_before));
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Certificates for tests.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    date_time_ymd,
+};
+
+use crate::model::TlsFiles;
+
+/// An authority that issues certificates into files.
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// A certificate for these names, valid until the end of this year, with the authority itself as `ca_file`.
+    pub(crate) fn issue(&self, dir: &Path, file: &str, names: &[&str], last_year: i32) -> TlsFiles {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(last_year, 12, 31);
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        let files = TlsFiles {
+            cert_file: dir.join(format!("{file}.crt")),
+            key_file: dir.join(format!("{file}.key")),
+            ca_file: dir.join(format!("{file}.ca")),
+        };
+        replace(&files.cert_file, &certificate.pem());
+        replace(&files.key_file, &key.serialize_pem());
+        replace(&files.ca_file, &self.0.pem());
+        files
+    }
+}
+
+/// Temp file and rename, as tools that rotate certificates do.
+pub(crate) fn replace(path: &Path, text: &str) {
+    let fresh = path.with_extension("new");
+    std::fs::write(&fresh, text).unwrap();
+    std::fs::rename(&fresh, path).unwrap();
+}

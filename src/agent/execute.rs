@@ -1,0 +1,322 @@
+//! Carries out one decided action. Chooses nothing; checks the action's fence again right before acting.
+
+use std::time::Duration;
+
+use crate::model::{
+    Action, ActiveState, Assignment, DataState, Fact, GateState, Genesis, Job, Learn, MemberId, NodeName,
+    OperatorRequest, RaftTerm, RequestState,
+};
+use crate::ports::{DataRequest, PortError, PortResult};
+
+use super::{Agent, jobs, propose};
+
+/// Longest that apply may take: two small files, a daemon-reload, a read-back.
+const APPLY: Duration = Duration::from_secs(30);
+/// Longest that an inspection or a rename may take.
+const DATA: Duration = Duration::from_secs(30);
+/// etcd's own unit gives it 90 s by default; the loop's watchdog is fed while it waits.
+const STOP: Duration = Duration::from_secs(30);
+
+/// Carries out `action`.
+///
+/// # Errors
+/// What a port answered, or that the fence did not hold any more (retryable: observe again).
+pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
+    match action {
+        Action::Enquire { without } => propose::enquire(agent, without).await,
+        Action::Propose { round, genesis } => propose::propose(agent, *round, genesis).await,
+        Action::Learn { genesis } => learn(agent, genesis),
+        Action::Assign { assignment } => assign(agent, assignment),
+        Action::Apply { generation } => {
+            fence_generation(agent, *generation)?;
+            let in_force = agent.ports.service.apply(APPLY).await?;
+            for conflict in &in_force.conflicts {
+                tracing::error!("{conflict}");
+            }
+            Ok(())
+        }
+        Action::InspectData => {
+            let report = agent.ports.service.data(&DataRequest::Inspect, DATA).await?;
+            agent.shared.take_report(&report);
+            report
+                .error
+                .map_or(Ok(()), |error| Err(PortError::Retryable(error)))
+        }
+        Action::FetchBackup { backup } => {
+            jobs::fetch(agent, backup);
+            Ok(())
+        }
+        Action::StageRestore { epoch, backup } => {
+            let assignment = assignment(agent)?;
+            if assignment.epoch != *epoch {
+                return Err(stale(format_args!("epoch {epoch} is no longer assigned")));
+            }
+            jobs::stage(agent, backup, assignment);
+            Ok(())
+        }
+        Action::ReplaceData { epoch, why, staged } => {
+            let unit = agent.ports.service.etcd_unit().await?;
+            if unit.active.is_up() || assignment(agent)?.epoch != *epoch {
+                return Err(stale("etcd runs again, or another epoch is assigned"));
+            }
+            let request = DataRequest::Replace {
+                epoch: *epoch,
+                why: why.clone(),
+                staged: *staged,
+            };
+            let report = agent.ports.service.data(&request, DATA).await?;
+            agent.shared.take_report(&report);
+            report
+                .error
+                .map_or(Ok(()), |error| Err(PortError::Retryable(error)))
+        }
+        Action::ClearGate { generation } => {
+            fence_generation(agent, *generation)?;
+            agent.ports.state.clear_gate(*generation)
+        }
+        Action::StartEtcd { fence } => {
+            fence_generation(agent, fence.generation)?;
+            if agent.shared.elector().newest_epoch > fence.epoch {
+                return Err(stale(format_args!(
+                    "epoch {} is no longer the newest",
+                    fence.epoch
+                )));
+            }
+            let in_force = agent.ports.service.in_force().await;
+            let good = in_force
+                .known()
+                .is_some_and(|f| f.generation == fence.generation && f.conflicts.is_empty());
+            if !good {
+                return Err(stale(
+                    "etcd.service's settings have changed since they were written",
+                ));
+            }
+            agent
+                .shared
+                .with(|inner| inner.data = Fact::Unreachable("etcd was started".to_owned()));
+            agent.ports.service.start_etcd().await
+        }
+        Action::CancelStart { generation } => {
+            fence_generation(agent, *generation)?;
+            let unit = agent.ports.service.etcd_unit().await?;
+            if unit.main_pid != 0 || unit.active != ActiveState::Activating {
+                return Err(stale("etcd.service has gone on"));
+            }
+            agent.ports.service.stop_etcd(STOP).await
+        }
+        Action::StopEtcd { newest } => {
+            if assignment(agent)?.epoch >= *newest {
+                return Err(stale(format_args!("epoch {newest} is assigned by now")));
+            }
+            agent.ports.service.stop_etcd(STOP).await
+        }
+        Action::RemoveMember { id, node, term } => remove_member(agent, *id, node, *term).await,
+        Action::AddLearner {
+            node,
+            peer_urls,
+            term,
+        } => {
+            let list = fenced_list(agent, *term).await?;
+            if list
+                .members
+                .iter()
+                .any(|m| m.is_learner || m.peer_urls.iter().any(|u| peer_urls.contains(u)))
+            {
+                return Err(stale(format_args!(
+                    "another learner is there by now, or {node} is a member"
+                )));
+            }
+            let id = agent.ports.etcd.add_learner(peer_urls).await?;
+            tracing::info!(member_id = %id, "{node} was added as learner {id}");
+            Ok(())
+        }
+        Action::Promote { id, node, term } => {
+            let list = fenced_list(agent, *term).await?;
+            if !list.get(*id).is_some_and(|m| m.is_learner) {
+                return Err(stale(format_args!("member {id} is no learner any more")));
+            }
+            agent.ports.etcd.promote(*id).await?;
+            tracing::info!(member_id = %id, "{node} has caught up and votes as member {id}");
+            Ok(())
+        }
+        Action::Backup => {
+            jobs::backup(agent);
+            Ok(())
+        }
+        Action::Answer {
+            request,
+            done,
+            message,
+        } => {
+            let state = if *done {
+                RequestState::Done
+            } else {
+                RequestState::Failed
+            };
+            agent.shared.tell(|r| r == request, state, message);
+            if matches!(request, OperatorRequest::Restore { .. }) {
+                agent.shared.with(|inner| inner.restore = Job::default());
+            }
+            Ok(())
+        }
+    }
+}
+
+fn stale(why: impl std::fmt::Display) -> PortError {
+    PortError::Retryable(format!("not done: {why}"))
+}
+
+fn assignment(agent: &Agent) -> PortResult<Assignment> {
+    agent
+        .ports
+        .state
+        .assignment()?
+        .ok_or_else(|| stale("nothing is assigned to this node"))
+}
+
+fn fence_generation(agent: &Agent, generation: crate::model::Generation) -> PortResult<()> {
+    let now = assignment(agent)?.generation;
+    if now == generation {
+        return Ok(());
+    }
+    Err(stale(format_args!(
+        "generation {generation} of the assignment was replaced by {now}"
+    )))
+}
+
+/// Takes over a chosen genesis, and tells the gate that a newer epoch is known before anything else.
+pub(super) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
+    let news = agent.shared.vote(agent.ports.state.as_ref(), |record| {
+        crate::genesis::on_learn(record, genesis)
+    })?;
+    match news {
+        Ok(true) => {
+            tracing::info!(
+                epoch = genesis.epoch.0,
+                "epoch {} of {} was chosen: {}, token {}",
+                genesis.epoch,
+                genesis.cluster,
+                genesis.origin,
+                genesis.token
+            );
+            save_gate(agent)
+        }
+        Ok(false) => Ok(()),
+        Err(conflict) => Err(PortError::Permanent(conflict.to_string())),
+    }
+}
+
+fn assign(agent: &Agent, wanted: &Assignment) -> PortResult<()> {
+    let current = agent
+        .ports
+        .state
+        .assignment()?
+        .map(|a| a.generation)
+        .unwrap_or_default();
+    if wanted.generation <= current {
+        return Err(stale(format_args!(
+            "generation {} of the assignment exists",
+            wanted.generation
+        )));
+    }
+    agent.ports.state.save_assignment(wanted)?;
+    tracing::info!(
+        epoch = wanted.epoch.0,
+        member_id = %wanted.member_id,
+        "assigned member {} of epoch {} (generation {}, initial-cluster-state {})",
+        wanted.member_id,
+        wanted.epoch,
+        wanted.generation,
+        wanted.initial_state.as_str()
+    );
+    save_gate(agent)
+}
+
+/// Writes down what the gate may decide on when no agent answers.
+pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
+    let Some(assigned) = agent.ports.state.assignment()? else {
+        return Ok(());
+    };
+    let elector = agent.shared.elector();
+    let genesis_voters = elector.chosen.as_ref().map_or(0, |g| g.members.len());
+    let voters = agent.shared.with(|inner| {
+        inner
+            .status
+            .as_ref()
+            .and_then(|s| s.members.known())
+            .map_or(0, |list| list.voters().count())
+    });
+    agent.ports.state.save_gate(&GateState {
+        epoch: assigned.epoch,
+        newest_epoch: elector.newest_epoch,
+        cluster_id: assigned.cluster_id,
+        member_id: assigned.member_id,
+        generation: assigned.generation,
+        data_dir: assigned.data_dir,
+        voters: if voters == 0 { genesis_voters } else { voters },
+        electors: agent.spec.nodes.len(),
+        started_once: assigned.started,
+    })
+}
+
+/// A linearizable member list under the same term, from the raft leader beside this agent: raft is the fence.
+async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<crate::model::MemberList> {
+    let status = agent.ports.etcd.status().await?;
+    if status.term != term || status.leader != Some(status.member_id) {
+        return Err(stale(format_args!(
+            "the raft term was {term} and is {}, or another member leads",
+            status.term
+        )));
+    }
+    let list = agent.ports.etcd.members(true).await?;
+    if list.term != term {
+        return Err(stale(format_args!(
+            "the raft term was {term} and is {}",
+            list.term
+        )));
+    }
+    Ok(list)
+}
+
+async fn remove_member(agent: &Agent, id: MemberId, node: &NodeName, term: RaftTerm) -> PortResult<()> {
+    // Asked afresh: a remembered attestation may be from before the member came back.
+    let status = agent.ports.peers.status(node).await?;
+    let down = status
+        .unit
+        .known()
+        .is_some_and(|u| matches!(u.active, ActiveState::Inactive | ActiveState::Failed));
+    let gone = matches!(
+        status.data,
+        Fact::Known(DataState::Missing | DataState::Unusable { .. })
+    );
+    if !down || !gone {
+        return Err(stale(format_args!(
+            "{node} no longer attests that its data is gone"
+        )));
+    }
+    let list = fenced_list(agent, term).await?;
+    if list.get(id).is_none() {
+        return Err(stale(format_args!("member {id} is not in the list any more")));
+    }
+    agent.ports.etcd.remove_member(id).await?;
+    tracing::warn!(member_id = %id, "member {id} of {node} was removed: its data is gone");
+    Ok(())
+}
+
+/// Tells peers a chosen genesis, beside the loop; who misses it reads it in our status.
+pub(super) fn spread(agent: &Agent, genesis: &Genesis) {
+    for node in agent.spec.nodes.keys().filter(|n| **n != agent.spec.node) {
+        let (node, peers, message) = (
+            node.clone(),
+            agent.ports.peers.clone(),
+            Learn {
+                genesis: genesis.clone(),
+            },
+        );
+        tokio::spawn(async move {
+            if let Err(error) = peers.learn(&node, &message).await {
+                tracing::debug!("{node} was not told of epoch {}: {error}", message.genesis.epoch);
+            }
+        });
+    }
+}

@@ -1,0 +1,207 @@
+//! What the servers ask the running agent.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::backup;
+use crate::genesis::{on_accept, on_enquire, on_prepare};
+use crate::model::{
+    Accept, AcceptReply, AdminStatus, BackupSummary, Decision, Enquire, EnquireReply, Fact, Learn,
+    NodeStatus, OperatorRequest, PlanView, Prepare, PrepareReply, Refusal, RequestView,
+};
+use crate::ports::{AgentHandle, PortError, PortResult};
+
+use super::{Agent, execute};
+
+/// A loop that has not come round for this long is stuck.
+const STUCK: Duration = Duration::from_mins(1);
+
+#[async_trait]
+impl AgentHandle for Agent {
+    fn status(&self) -> NodeStatus {
+        let mut status = self
+            .shared
+            .with(|inner| inner.status.clone())
+            .unwrap_or_else(|| self.blank_status());
+        let record = self.shared.elector();
+        // Votes change between ticks; what is told of them is never older than the disk.
+        status.eligible = record.eligible;
+        status.newest_epoch = record.newest_epoch;
+        status.genesis = record.chosen;
+        status.now = self.ports.clock.now();
+        status
+    }
+
+    fn status_version(&self) -> u64 {
+        *self.shared.version.borrow()
+    }
+
+    async fn status_after(&self, version: u64) {
+        let mut versions = self.shared.version.subscribe();
+        // The sender lives as long as the agent: an error cannot come before the server is gone.
+        let _ = versions.wait_for(|now| *now > version).await;
+    }
+
+    async fn enquire(&self, message: Enquire) -> PortResult<EnquireReply> {
+        let electorate = self.shared.electorate.clone();
+        let answer = self.shared.vote(self.ports.state.as_ref(), |record| {
+            on_enquire(record, &electorate, &message)
+        })?;
+        answer.map_err(|refusal| {
+            PortError::Permanent(match refusal {
+                Refusal::Electorate { names, .. } => {
+                    let names: Vec<&str> = names.iter().map(crate::model::NodeName::as_str).collect();
+                    format!(
+                        "the electorate differs: {} has {}",
+                        self.spec.node,
+                        names.join(", ")
+                    )
+                }
+                other => format!("refused: {other:?}"),
+            })
+        })
+    }
+
+    async fn prepare(&self, message: Prepare) -> PortResult<PrepareReply> {
+        let electorate = self.shared.electorate.clone();
+        self.shared.vote(self.ports.state.as_ref(), |record| {
+            on_prepare(record, &electorate, &message)
+        })
+    }
+
+    async fn accept(&self, message: Accept) -> PortResult<AcceptReply> {
+        let electorate = self.shared.electorate.clone();
+        self.shared.vote(self.ports.state.as_ref(), |record| {
+            on_accept(record, &electorate, &message)
+        })
+    }
+
+    async fn learn(&self, message: Learn) -> PortResult<()> {
+        if message.genesis.cluster != self.spec.cluster {
+            return Err(PortError::Permanent(format!(
+                "this is cluster {}, not {}",
+                self.spec.cluster, message.genesis.cluster
+            )));
+        }
+        if let Some(why) = message.genesis.defect() {
+            return Err(PortError::Permanent(format!("the genesis is malformed: {why}")));
+        }
+        execute::learn(self, &message.genesis)
+    }
+
+    fn admin_status(&self) -> AdminStatus {
+        let node = self.status();
+        let peers = self.ports.peers.last_seen();
+        let leader = node.etcd.known().and_then(|e| e.leader);
+        let leads = |s: &NodeStatus| s.etcd.known().is_some_and(|e| Some(e.member_id) == leader);
+        let coordinator = leader.and_then(|_| {
+            std::iter::once(&node)
+                .chain(peers.values().filter_map(Fact::known))
+                .find(|s| leads(s))
+                .map(|s| s.node.clone())
+        });
+        let (decision, config_error, store_error, conflicts) = self.shared.with(|inner| {
+            let store_error = match &inner.store {
+                Some(Fact::Unreachable(why)) => Some(why.clone()),
+                _ => None,
+            };
+            let conflicts = inner
+                .observation
+                .as_ref()
+                .and_then(|o| o.in_force.known())
+                .map(|f| f.conflicts.clone())
+                .unwrap_or_default();
+            (
+                inner.decision.clone(),
+                inner.config_error.clone(),
+                store_error,
+                conflicts,
+            )
+        });
+        AdminStatus {
+            node,
+            peers,
+            coordinator,
+            decision: decision.unwrap_or_else(no_decision),
+            size: self.spec.size,
+            store: self.ports.store.as_ref().map(|s| s.describe()),
+            store_error,
+            config_error,
+            conflicts,
+        }
+    }
+
+    fn plan_view(&self) -> Option<PlanView> {
+        self.shared.with(|inner| {
+            Some(PlanView {
+                observation: inner.observation.clone()?,
+                decision: inner.decision.clone()?,
+            })
+        })
+    }
+
+    async fn backups(&self) -> PortResult<Vec<BackupSummary>> {
+        let store = self.ports.store.clone();
+        let store =
+            store.ok_or_else(|| PortError::Permanent("no store is configured: set store.url".to_owned()))?;
+        let catalogue = backup::list(store.as_ref(), &self.spec.cluster).await?;
+        Ok(catalogue.backups)
+    }
+
+    fn submit(&self, mut request: OperatorRequest) -> PortResult<RequestView> {
+        if let OperatorRequest::Restore { above, .. } = &mut request {
+            *above = self.shared.elector().newest_epoch;
+        }
+        self.shared.submit(request)
+    }
+
+    fn request(&self, id: u64) -> Option<RequestView> {
+        self.shared.request(id)
+    }
+
+    fn gate(&self) -> (bool, String) {
+        let (text, cleared) = self.shared.with(|inner| {
+            let reasons = inner
+                .decision
+                .as_ref()
+                .map(|d| d.reasons.clone())
+                .unwrap_or_default();
+            let text: Vec<String> = reasons.iter().map(|r| r.text.clone()).collect();
+            let assigned = inner
+                .observation
+                .as_ref()
+                .and_then(|o| o.assignment.as_ref())
+                .map(|a| a.generation);
+            let cleared = inner.observation.as_ref().and_then(|o| o.gate.cleared);
+            (text.join("; "), assigned.is_none() || assigned == cleared)
+        });
+        (cleared, text)
+    }
+
+    fn is_live(&self) -> bool {
+        let now = self.ports.clock.now();
+        self.shared
+            .with(|inner| inner.progress.is_some_and(|at| now.since(at) < STUCK))
+    }
+
+    fn is_ready(&self) -> bool {
+        let status = self.status();
+        let newest = status.genesis.as_ref().map(|g| g.cluster_id);
+        status
+            .etcd
+            .known()
+            .is_some_and(|e| e.leader.is_some() && Some(e.cluster_id) == newest)
+    }
+}
+
+fn no_decision() -> Decision {
+    Decision {
+        action: None,
+        reasons: Vec::new(),
+        wake: Duration::ZERO,
+        memory: crate::model::Memory::default(),
+        coordinator: false,
+        text: "looking around".to_owned(),
+    }
+}

@@ -1,0 +1,177 @@
+//! What takes long and runs beside the loop: backups, fetching and staging a restore, looking at the store.
+
+use std::time::Duration;
+
+use crate::backup::{self, BackupMeta};
+use crate::model::{Assignment, BackupId, Epoch, Job, OperatorRequest, RequestState};
+use crate::ports::{DataRequest, PortError, PortResult};
+
+use super::Agent;
+use super::shared::Inner;
+
+/// A restore of a large database rewrites it once; an hour is a hang.
+const STAGE: Duration = Duration::from_hours(1);
+
+/// Runs `work` as the job in `slot`; its end is remembered there and wakes the loop.
+fn begin<T: Send + 'static>(
+    agent: &Agent,
+    slot: fn(&mut Inner) -> &mut Job,
+    work: impl Future<Output = PortResult<T>> + Send + 'static,
+    done: impl FnOnce(&Agent, Result<T, &PortError>) + Send + 'static,
+) {
+    agent.shared.with(|inner| slot(inner).running = true);
+    let agent = agent.clone();
+    tokio::spawn(async move {
+        let result = work.await;
+        let now = agent.ports.clock.now();
+        agent.shared.with(|inner| {
+            let job = slot(inner);
+            job.running = false;
+            match &result {
+                Ok(_) => *job = Job::default(),
+                Err(error) => {
+                    job.failures = job.failures.saturating_add(1);
+                    job.failed_at = Some(now);
+                    job.error = Some(error.to_string());
+                }
+            }
+        });
+        match result {
+            Ok(value) => done(&agent, Ok(value)),
+            Err(error) => done(&agent, Err(&error)),
+        }
+        agent.shared.wake.notify_one();
+    });
+}
+
+fn no_store() -> PortError {
+    PortError::Permanent("no store is configured: set store.url".to_owned())
+}
+
+/// Begins a full backup of the local member.
+pub(super) fn backup(agent: &Agent) {
+    let worker = agent.clone();
+    let work = async move {
+        let store = worker.ports.store.clone().ok_or_else(no_store)?;
+        let meta = BackupMeta {
+            cluster: worker.spec.cluster.clone(),
+            epoch: worker.shared.elector().newest_epoch,
+            node: worker.spec.node.clone(),
+            started_at: worker.ports.clock.now(),
+            seq: worker.ports.clock.random(),
+        };
+        let progress = |read: u64| {
+            let text = format!("{} MiB read", read >> 20);
+            worker
+                .shared
+                .tell(|r| *r == OperatorRequest::Backup, RequestState::Pending, &text);
+        };
+        backup::take_full(worker.ports.etcd.as_ref(), store.as_ref(), &meta, progress).await
+    };
+    begin(
+        agent,
+        |inner| &mut inner.backup,
+        work,
+        |agent, result| {
+            let is_backup = |r: &OperatorRequest| *r == OperatorRequest::Backup;
+            match result {
+                Ok(summary) => {
+                    tracing::info!(
+                        message_id = crate::telemetry::message_ids::BACKUP_COMMITTED,
+                        "backup {} committed: revision {}, {} bytes stored",
+                        summary.id,
+                        summary.revision,
+                        summary.size_bytes
+                    );
+                    agent.shared.tell(
+                        is_backup,
+                        RequestState::Done,
+                        &format!("{} (revision {})", summary.id, summary.revision),
+                    );
+                    agent.shared.with(|inner| {
+                        if let Some(crate::model::Fact::Known(view)) = &mut inner.store {
+                            view.newest_backup = Some(summary.clone());
+                        }
+                        inner.last_backup = Some(summary);
+                    });
+                }
+                Err(error) => {
+                    tracing::error!(
+                        message_id = crate::telemetry::message_ids::BACKUP_FAILED,
+                        "the backup failed, nothing was committed: {error}"
+                    );
+                    agent
+                        .shared
+                        .tell(is_backup, RequestState::Failed, &error.to_string());
+                }
+            }
+        },
+    );
+}
+
+/// Begins to fetch and check a backup.
+pub(super) fn fetch(agent: &Agent, id: &BackupId) {
+    let (worker, id) = (agent.clone(), id.clone());
+    let work = async move {
+        let store = worker.ports.store.clone().ok_or_else(no_store)?;
+        backup::fetch(store.as_ref(), &worker.spec.cluster, &id, &worker.restore_dir).await
+    };
+    begin(
+        agent,
+        |inner| &mut inner.restore,
+        work,
+        |agent, result| match result {
+            Ok(fetched) => {
+                tracing::info!(
+                    "backup {} is fetched and checked: {} bytes",
+                    fetched.id,
+                    fetched.size_bytes
+                );
+                agent
+                    .shared
+                    .with(|inner| inner.fetched = Some((fetched.id, fetched.file_name)));
+            }
+            Err(error) => tracing::error!("the backup cannot be fetched: {error}"),
+        },
+    );
+}
+
+/// Begins to restore a fetched backup beside the data directory.
+pub(super) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
+    let (worker, id) = (agent.clone(), id.clone());
+    let work = async move {
+        let file = worker
+            .shared
+            .with(|inner| inner.fetched.clone())
+            .filter(|(have, _)| *have == id);
+        let (_, snapshot_file) = file.ok_or_else(|| PortError::Retryable(format!("{id} is not fetched")))?;
+        let request = DataRequest::Stage {
+            epoch: assigned.epoch,
+            backup: id,
+            snapshot_file,
+            name: assigned.node,
+            initial_cluster: assigned.initial_cluster,
+            token: assigned.token,
+            cluster_id: assigned.cluster_id,
+            member_id: assigned.member_id,
+        };
+        let report = worker.ports.service.data(&request, STAGE).await?;
+        let staged: Option<(Epoch, BackupId)> = report.staged.clone();
+        worker.shared.take_report(&report);
+        match (report.error, staged) {
+            (None, Some(staged)) => Ok(staged),
+            (error, _) => Err(PortError::Retryable(
+                error.unwrap_or_else(|| "nothing was staged".to_owned()),
+            )),
+        }
+    };
+    begin(
+        agent,
+        |inner| &mut inner.restore,
+        work,
+        |_, result| match result {
+            Ok((epoch, id)) => tracing::info!("{id} is restored beside the data directory for epoch {epoch}"),
+            Err(error) => tracing::error!("the restore could not be staged: {error}"),
+        },
+    );
+}

@@ -1,0 +1,257 @@
+//! The loop: observe → plan → execute.
+
+mod build;
+mod execute;
+mod handle;
+mod jobs;
+mod observe;
+mod ports;
+mod propose;
+mod run;
+mod shared;
+mod watchdog;
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::adapters::tls::Tls;
+use crate::model::{Action, Decision, Fact, Memory, NodeStatus, Observation, Spec, UnixMs};
+use crate::plan::plan;
+use crate::telemetry::{Counters, message_ids};
+
+pub use ports::Ports;
+pub use run::run;
+use shared::Shared;
+
+/// After an action the world is looked at again at once, but never in a tighter circle than this.
+const BREATH: Duration = Duration::from_millis(5);
+
+/// The longest pause between two identical actions.
+const LONGEST_BREATH: Duration = Duration::from_secs(5);
+
+/// One agent. Cheap to clone: every part is shared.
+#[derive(Clone)]
+pub struct Agent {
+    ports: Ports,
+    spec: Spec,
+    insecure: bool,
+    tls: Option<Arc<Tls>>,
+    boot_id: String,
+    restore_dir: PathBuf,
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    was_up: Arc<AtomicBool>,
+}
+
+impl Agent {
+    /// The loop. Runs until the future is dropped; everything that must outlive it is on disk.
+    async fn run_loop(&self) {
+        let mut memory = Memory::default();
+        let mut last: Option<Decision> = None;
+        let mut pace = Pace::default();
+        loop {
+            watchdog::feed();
+            let observation = match observe::observe(self).await {
+                Ok(observation) => observation,
+                Err(error) => {
+                    // Own state that cannot be read is never taken for absent: nothing is decided on it.
+                    tracing::error!("this node's own state cannot be read, so nothing is done: {error}");
+                    watchdog::say(&format!("halted: {error}"));
+                    tokio::time::sleep(Duration::from_secs(5)).await;
+                    continue;
+                }
+            };
+            let decision = plan(&observation, &memory, &self.spec);
+            memory = decision.memory.clone();
+            self.publish(observation, &decision, last.as_ref());
+            last = Some(decision.clone());
+            let Some(action) = decision.action else {
+                pace = Pace::default();
+                self.wait(decision.wake).await;
+                continue;
+            };
+            self.act(&action, &mut memory).await;
+            tokio::time::sleep(pace.after(action)).await;
+        }
+    }
+
+    async fn act(&self, action: &Action, memory: &mut Memory) {
+        let name = action.name();
+        let result = execute::execute(self, action).await;
+        self.counters.action(name, result.is_ok());
+        match result {
+            Ok(()) => {
+                memory.failures.remove(name);
+            }
+            Err(error) => {
+                let now = self.ports.clock.now();
+                let (count, _) = memory.failures.get(name).copied().unwrap_or((0, now));
+                // The first failures of a kind are news, then only every sixteenth.
+                if count < 3 || count % 16 == 0 {
+                    tracing::warn!(decision = name, "{name} ({}): {error}", observe::kind(&error));
+                }
+                memory
+                    .failures
+                    .insert(name.to_owned(), (count.saturating_add(1), now));
+            }
+        }
+    }
+
+    /// Sleeps until something is heard, at most `wake`.
+    async fn wait(&self, wake: Duration) {
+        tokio::select! {
+            () = self.ports.service.changed() => {}
+            () = self.ports.peers.changed() => {}
+            () = self.shared.wake.notified() => {}
+            () = tokio::time::sleep(wake) => {}
+        }
+    }
+
+    /// Makes observation and decision visible to the servers, systemd and the journal.
+    fn publish(&self, observation: Observation, decision: &Decision, last: Option<&Decision>) {
+        let mut status = observation.me.clone();
+        status.text.clone_from(&decision.text);
+        let material = material(&status);
+        let (changed, voters_changed) = self.shared.with(|inner| {
+            let changed = inner
+                .status
+                .as_ref()
+                .is_none_or(|old| self::material(old) != material);
+            let voters = |s: &NodeStatus| s.members.known().map(|l| l.voters().count());
+            let voters_changed = inner
+                .status
+                .as_ref()
+                .is_none_or(|old| voters(old) != voters(&status));
+            inner.progress = Some(observation.now);
+            inner.status = Some(status);
+            inner.observation = Some(observation);
+            inner.decision = Some(decision.clone());
+            (changed, voters_changed)
+        });
+        if changed {
+            self.shared.version.send_modify(|version| *version += 1);
+        }
+        if voters_changed && let Err(error) = execute::save_gate(self) {
+            tracing::warn!("the gate's state cannot be written: {error}");
+        }
+        if last.is_none_or(|l| l.text != decision.text) {
+            watchdog::say(&decision.text);
+        }
+        log(decision, last);
+    }
+
+    /// The status before the first tick.
+    fn blank_status(&self) -> NodeStatus {
+        let record = self.shared.elector();
+        let unseen = || "the agent has just started".to_owned();
+        NodeStatus {
+            node: self.spec.node.clone(),
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            incarnation: record.incarnation,
+            boot_id: self.boot_id.clone(),
+            cluster: self.spec.cluster.clone(),
+            spec_digest: self.spec.digest(),
+            electorate_digest: self.spec.electorate_digest(),
+            eligible: record.eligible,
+            unit: Fact::Unreachable(unseen()),
+            data: Fact::Unreachable(unseen()),
+            assignment: None,
+            etcd: Fact::Unreachable(unseen()),
+            members: Fact::Unreachable(unseen()),
+            newest_epoch: record.newest_epoch,
+            genesis: record.chosen,
+            last_backup: None,
+            certificate_not_after: self.certificate_not_after(),
+            insecure: self.insecure,
+            now: self.ports.clock.now(),
+            text: "starting".to_owned(),
+        }
+    }
+
+    fn certificate_not_after(&self) -> Option<UnixMs> {
+        self.tls.as_ref().map(|tls| tls.not_after())
+    }
+
+    fn was_up(&self) -> bool {
+        self.was_up.load(Ordering::Relaxed)
+    }
+
+    fn note_up(&self, up: bool) {
+        self.was_up.store(up, Ordering::Relaxed);
+    }
+}
+
+/// How soon the world is looked at after an action: at once, but ever later while the very same action is decided
+/// again and again, whatever it reports: an action that changes nothing must not become a busy circle.
+#[derive(Default)]
+struct Pace {
+    last: Option<Action>,
+    repeats: u32,
+}
+
+impl Pace {
+    fn after(&mut self, action: Action) -> Duration {
+        if self.last.as_ref() == Some(&action) {
+            self.repeats = self.repeats.saturating_add(1);
+        } else {
+            self.repeats = 0;
+            self.last = Some(action);
+        }
+        (BREATH * (1 << self.repeats.min(10))).min(LONGEST_BREATH)
+    }
+}
+
+/// What a peer's planner could act on, as a hash: indexes, sizes and clocks move all the time and wake nobody.
+fn material(status: &NodeStatus) -> u64 {
+    let mut status = status.clone();
+    status.now = UnixMs(0);
+    status.text = String::new();
+    if let Fact::Known(etcd) = &mut status.etcd {
+        etcd.index = 0;
+        etcd.applied = 0;
+        etcd.db_size_bytes = 0;
+        etcd.revision = crate::model::Revision(0);
+    }
+    let mut hash = DefaultHasher::new();
+    serde_json::to_string(&status).unwrap_or_default().hash(&mut hash);
+    hash.finish()
+}
+
+/// Says what is decided when it differs from what was decided before.
+fn log(decision: &Decision, last: Option<&Decision>) {
+    let name = |d: &Decision| d.action.as_ref().map(Action::name);
+    let codes = |d: &Decision| d.reasons.iter().map(|r| r.code.clone()).collect::<Vec<_>>();
+    if let Some(action) = &decision.action {
+        let repeated = last.is_some_and(|l| name(l) == name(decision) && codes(l) == codes(decision));
+        let why: Vec<String> = decision.reasons.iter().map(ToString::to_string).collect();
+        if !repeated {
+            tracing::info!(
+                message_id = message_ids::DECISION,
+                decision = action.name(),
+                reason = why.join("; "),
+                "{}{}{}",
+                action.name(),
+                if why.is_empty() { "" } else { ": " },
+                why.join("; ")
+            );
+        }
+    } else if last.is_none_or(|l| codes(l) != codes(decision)) {
+        for reason in &decision.reasons {
+            if reason.halt {
+                tracing::error!(message_id = message_ids::HALT, reason = %reason.code, "{}", reason.text);
+            } else {
+                tracing::info!(reason = %reason.code, "{}", reason.text);
+            }
+        }
+    }
+    if decision.coordinator && last.is_some_and(|l| !l.coordinator) {
+        tracing::info!(
+            message_id = message_ids::COORDINATOR,
+            "this node coordinates now: the raft leader is beside it"
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! One look at everything: local facts fresh, peers and store as last heard.
+
+use std::time::Duration;
+
+use crate::genesis::Electorate;
+use crate::model::{
+    AssignmentSummary, DataState, ElectorView, Fact, GateView, MemberList, NodeStatus, Observation,
+    StoreView, UnixMs,
+};
+use crate::ports::{PortError, PortResult};
+
+use super::Agent;
+
+/// How old the store's view may be before it is asked again: often while there is no epoch or it did not answer,
+/// rarely else.
+const STORE_SOON: Duration = Duration::from_secs(2);
+const STORE_LATER: Duration = Duration::from_mins(5);
+
+fn fact<T>(result: PortResult<T>) -> Fact<T> {
+    match result {
+        Ok(value) => Fact::Known(value),
+        Err(error) => Fact::Unreachable(error.to_string()),
+    }
+}
+
+/// Sees all there is to see.
+pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
+    let ports = &agent.ports;
+    let now = ports.clock.now();
+    let unit = match ports.service.etcd_unit().await {
+        Ok(unit) if unit.load == "not-found" => Fact::Absent,
+        other => fact(other),
+    };
+    let up = unit
+        .known()
+        .is_some_and(|u| u.active.is_up() && !u.waits_to_start());
+    let running = unit.known().is_some_and(|u| u.main_pid != 0);
+    let etcd = if running {
+        fact(ports.etcd.status().await)
+    } else {
+        Fact::Absent
+    };
+    let leads = etcd.known().is_some_and(|e| e.leader == Some(e.member_id));
+    let members: Fact<MemberList> = match etcd.known() {
+        Some(e) if e.leader.is_some() => fact(ports.etcd.members(leads).await),
+        _ => Fact::Unreachable("etcd does not serve here".to_owned()),
+    };
+    let in_force = ports.service.in_force().await;
+    let assignment = ports.state.assignment()?;
+    // Before its first start under this agent nobody has taken the member out of its hands: a distribution's own
+    // etcd that was stopped to make room is not held. A mask always counts.
+    let mut unit = unit;
+    if let Fact::Known(unit) = &mut unit {
+        unit.held &= unit.load == "masked" || assignment.as_ref().is_some_and(|a| a.started);
+    }
+    let cleared = ports.state.cleared_gate()?;
+    let elector = agent.shared.elector();
+    let peers = ports.peers.last_seen();
+    let pending = agent.shared.pending();
+
+    let data = agent.shared.with(|inner| {
+        if up {
+            inner.data = match etcd.known() {
+                Some(e) => Fact::Known(DataState::Present {
+                    cluster_id: e.cluster_id,
+                    member_id: e.member_id,
+                }),
+                None => Fact::Unreachable("etcd has it open".to_owned()),
+            };
+        } else if matches!(inner.data, Fact::Known(DataState::Present { .. })) && agent.was_up() {
+            inner.data = Fact::Unreachable("etcd ran since it was last looked at".to_owned());
+        }
+        inner.data.clone()
+    });
+    agent.note_up(up);
+
+    let next = elector
+        .chosen
+        .as_ref()
+        .map(|g| g.epoch)
+        .unwrap_or_default()
+        .next();
+    let votes = elector.votes.get(&next);
+    let seen_round = votes.and_then(|v| v.promised.as_ref()).map_or(0, |b| b.round);
+    let accepted = votes.and_then(|v| v.accepted.as_ref()).map(|(_, g)| g.clone());
+    let store = store_view(agent, now, elector.chosen.is_none());
+    let (backup, restore, staged, fetched, last_backup, enquired, highest) = agent.shared.with(|inner| {
+        (
+            inner.backup.clone(),
+            inner.restore.clone(),
+            inner.staged.clone(),
+            inner.fetched.clone().map(|(id, _)| id),
+            inner.last_backup.clone(),
+            inner.enquired.clone(),
+            inner.highest_round,
+        )
+    });
+    let newest_backup = store.known().and_then(|s| s.newest_backup.clone());
+    let last_backup = match (newest_backup, last_backup) {
+        (Some(a), Some(b)) => Some(if a.at >= b.at { a } else { b }),
+        (a, b) => a.or(b),
+    };
+    let me = NodeStatus {
+        node: agent.spec.node.clone(),
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        incarnation: elector.incarnation.clone(),
+        boot_id: agent.boot_id.clone(),
+        cluster: agent.spec.cluster.clone(),
+        spec_digest: agent.spec.digest(),
+        electorate_digest: agent.spec.electorate_digest(),
+        eligible: elector.eligible,
+        unit,
+        data,
+        assignment: assignment.as_ref().map(|a| AssignmentSummary {
+            generation: a.generation,
+            epoch: a.epoch,
+            cluster_id: a.cluster_id,
+            member_id: a.member_id,
+            started_once: a.started,
+        }),
+        etcd,
+        members,
+        newest_epoch: elector.newest_epoch,
+        genesis: elector.chosen.clone(),
+        last_backup,
+        certificate_not_after: agent.certificate_not_after(),
+        insecure: agent.insecure,
+        now,
+        text: String::new(),
+    };
+    Ok(Observation {
+        now,
+        seed: ports.clock.random(),
+        me,
+        assignment,
+        newest_epoch: elector.newest_epoch,
+        elector: ElectorView {
+            eligible: elector.eligible,
+            enquired,
+            highest_round: highest.max(seen_round),
+            accepted,
+        },
+        peers,
+        store,
+        in_force,
+        gate: GateView { cleared },
+        staged,
+        fetched,
+        backup,
+        restore,
+        requests: pending.into_iter().map(|r| r.request).collect(),
+        spec: agent.spec.clone(),
+    })
+}
+
+/// The electorate as configured.
+pub(super) fn electorate(spec: &crate::model::Spec) -> Electorate {
+    Electorate {
+        me: spec.node.clone(),
+        names: spec.nodes.keys().cloned().collect(),
+        digest: spec.electorate_digest(),
+    }
+}
+
+/// The store as last heard of; asks it again beside the loop when that is old. A store that does not answer makes
+/// its facts unknown, never absent.
+fn store_view(agent: &Agent, now: UnixMs, no_epoch: bool) -> Fact<StoreView> {
+    let Some(store) = &agent.ports.store else {
+        return Fact::Absent;
+    };
+    let ask = agent.shared.with(|inner| {
+        let known = matches!(inner.store, Some(Fact::Known(_)));
+        let limit = if known && !no_epoch {
+            STORE_LATER
+        } else {
+            STORE_SOON
+        };
+        let old = inner.store_seen.is_none_or(|seen| now.since(seen) >= limit);
+        let ask = old && !inner.store_asking;
+        inner.store_asking |= ask;
+        ask
+    });
+    if ask {
+        let (agent, store) = (agent.clone(), store.clone());
+        tokio::spawn(async move {
+            let view = crate::backup::store_view(store.as_ref(), &agent.spec.cluster).await;
+            if let Err(error) = &view {
+                tracing::warn!("the store cannot be read: {error}");
+            }
+            let now = agent.ports.clock.now();
+            agent.shared.with(|inner| {
+                inner.store_asking = false;
+                inner.store_seen = Some(now);
+                inner.store = Some(fact(view));
+            });
+            agent.shared.wake.notify_one();
+        });
+    }
+    agent.shared.with(|inner| inner.store.clone()).unwrap_or_default()
+}
+
+/// One line for a port error, with what kind it is.
+pub(super) fn kind(error: &PortError) -> &'static str {
+    match error {
+        PortError::Retryable(_) => "retryable",
+        PortError::Permanent(_) => "permanent",
+        PortError::OutcomeUnknown(_) => "outcome unknown",
+    }
+}

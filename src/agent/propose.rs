@@ -1,0 +1,195 @@
+//! Drives the genesis protocol over the network: enquiries and rounds. The rules are in `crate::genesis`.
+
+use std::collections::BTreeSet;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+
+use crate::backup::{Recorded, record_epoch};
+use crate::genesis::{Outcome, Round, absorb, on_accept, on_prepare};
+use crate::model::{AcceptReply, Ballot, Enquire, Genesis, NodeName, PrepareReply};
+use crate::ports::{PortError, PortResult};
+
+use super::{Agent, execute};
+
+fn others(agent: &Agent) -> Vec<NodeName> {
+    agent
+        .spec
+        .nodes
+        .keys()
+        .filter(|n| **n != agent.spec.node)
+        .cloned()
+        .collect()
+}
+
+/// Asks every other elector for what it knows, and takes it in.
+pub(super) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> PortResult<()> {
+    let incarnation = agent.shared.elector().incarnation;
+    let message = Enquire {
+        from: agent.spec.node.clone(),
+        incarnation,
+        electorate_digest: agent.spec.electorate_digest(),
+    };
+    let mut asked: FuturesUnordered<_> = others(agent)
+        .into_iter()
+        .map(|node| {
+            let (peers, message) = (agent.ports.peers.clone(), message.clone());
+            async move {
+                let reply = peers.enquire(&node, &message).await;
+                (node, reply)
+            }
+        })
+        .collect();
+    let mut replies = Vec::new();
+    let mut silent = Vec::new();
+    while let Some((node, reply)) = asked.next().await {
+        match reply {
+            Ok(reply) if reply.from == node => replies.push(reply),
+            Ok(reply) => silent.push(format!("{node} answered as {}", reply.from)),
+            Err(error) => silent.push(format!("{node}: {error}")),
+        }
+    }
+    // The shared store, once it has told the newest epoch, stands in for electors that are silent.
+    let vouched = agent.spec.store_shared
+        && agent
+            .shared
+            .with(|inner| matches!(inner.store, Some(crate::model::Fact::Known(_))));
+    agent
+        .shared
+        .with(|inner| inner.enquired.extend(replies.iter().map(|r| r.from.clone())));
+    let electorate = agent.shared.electorate.clone();
+    let eligible = agent.shared.vote(agent.ports.state.as_ref(), |record| {
+        absorb(record, &electorate, &replies, without, vouched).map(|()| record.eligible)
+    })?;
+    match eligible {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(PortError::Retryable(format!(
+            "electors are missing: {}",
+            silent.join("; ")
+        ))),
+        Err(conflict) => Err(PortError::Permanent(conflict.to_string())),
+    }
+}
+
+/// Runs one round for `candidate`.
+pub(super) async fn propose(agent: &Agent, round: u64, candidate: &Genesis) -> PortResult<()> {
+    let ballot = Ballot {
+        round,
+        node: agent.spec.node.clone(),
+    };
+    let record = agent.shared.elector();
+    let previous = record
+        .chosen
+        .as_ref()
+        .map(|g| g.electorate.keys().cloned().collect());
+    let mut candidate = candidate.clone();
+    for (node, incarnation) in &record.incarnations {
+        candidate.electorate.insert(node.clone(), incarnation.clone());
+    }
+    candidate
+        .electorate
+        .insert(agent.spec.node.clone(), record.incarnation.clone());
+    let mut round = Round::new(ballot, agent.spec.electorate_digest(), candidate, previous);
+
+    if let Outcome::Chosen(genesis) = prepare(agent, &mut round, &record.incarnation).await? {
+        return execute::learn(agent, &genesis);
+    }
+    if let Outcome::Chosen(genesis) = accept(agent, &mut round).await? {
+        return execute::learn(agent, &genesis);
+    }
+    let mut genesis = round.value();
+    // The store's record comes before anybody learns: with a shared store an epoch is open only once it is there.
+    if agent.spec.store_shared
+        && let Some(store) = &agent.ports.store
+        && let Recorded::Exists(recorded) =
+            record_epoch(store.as_ref(), &agent.spec.cluster, &genesis).await?
+    {
+        tracing::warn!(
+            "the store has epoch {} as {}: that one is taken over",
+            recorded.epoch,
+            recorded.token
+        );
+        genesis = *recorded;
+    }
+    execute::learn(agent, &genesis)?;
+    execute::spread(agent, &genesis);
+    Ok(())
+}
+
+async fn prepare(
+    agent: &Agent,
+    round: &mut Round,
+    incarnation: &crate::model::Incarnation,
+) -> PortResult<Outcome> {
+    let message = round.prepare(incarnation);
+    let electorate = agent.shared.electorate.clone();
+    let own: PrepareReply = agent.shared.vote(agent.ports.state.as_ref(), |record| {
+        on_prepare(record, &electorate, &message)
+    })?;
+    round.on_prepare_reply(&agent.spec.node, own);
+    let mut asked: FuturesUnordered<_> = others(agent)
+        .into_iter()
+        .map(|node| {
+            let (peers, message) = (agent.ports.peers.clone(), message.clone());
+            async move {
+                let reply = peers.prepare(&node, &message).await;
+                (node, reply)
+            }
+        })
+        .collect();
+    let mut silent = Vec::new();
+    while round.prepared() == Outcome::Open {
+        match asked.next().await {
+            Some((node, Ok(reply))) => round.on_prepare_reply(&node, reply),
+            Some((node, Err(error))) => silent.push(format!("{node}: {error}")),
+            None => break,
+        }
+    }
+    judge(agent, round.prepared(), "promised", &silent)
+}
+
+async fn accept(agent: &Agent, round: &mut Round) -> PortResult<Outcome> {
+    let message = round.accept();
+    let electorate = agent.shared.electorate.clone();
+    let own: AcceptReply = agent.shared.vote(agent.ports.state.as_ref(), |record| {
+        on_accept(record, &electorate, &message)
+    })?;
+    round.on_accept_reply(&agent.spec.node, own);
+    let mut asked: FuturesUnordered<_> = others(agent)
+        .into_iter()
+        .map(|node| {
+            let (peers, message) = (agent.ports.peers.clone(), message.clone());
+            async move {
+                let reply = peers.accept(&node, &message).await;
+                (node, reply)
+            }
+        })
+        .collect();
+    let mut silent = Vec::new();
+    while round.accepted() == Outcome::Open {
+        match asked.next().await {
+            Some((node, Ok(reply))) => round.on_accept_reply(&node, reply),
+            Some((node, Err(error))) => silent.push(format!("{node}: {error}")),
+            None => break,
+        }
+    }
+    judge(agent, round.accepted(), "accepted", &silent)
+}
+
+/// `Reached` or `Chosen` go on; all else ends the round, to be tried again under a higher ballot.
+fn judge(agent: &Agent, outcome: Outcome, verb: &str, silent: &[String]) -> PortResult<Outcome> {
+    match outcome {
+        Outcome::Reached | Outcome::Chosen(_) => Ok(outcome),
+        Outcome::Preempted(ballot) => {
+            agent
+                .shared
+                .with(|inner| inner.highest_round = inner.highest_round.max(ballot.round));
+            Err(PortError::Retryable(format!("ballot {ballot} is ahead")))
+        }
+        Outcome::Refused(why) => Err(PortError::Retryable(why)),
+        Outcome::Open => Err(PortError::Retryable(format!(
+            "no majority of the electorate has {verb}: {}",
+            silent.join("; ")
+        ))),
+    }
+}

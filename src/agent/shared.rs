@@ -1,0 +1,180 @@
+//! What the loop, its jobs and the servers share. Locks are held for moments and never across an await.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, watch};
+
+use crate::genesis::Electorate;
+use crate::model::{
+    BackupId, BackupSummary, DataState, Decision, ElectorRecord, Epoch, Fact, Job, NodeName, NodeStatus,
+    Observation, OperatorRequest, RequestState, RequestView, StoreView, UnixMs,
+};
+use crate::ports::{DataReport, NodeState, PortError, PortResult};
+
+/// A person's requests are few; more than this at once is a mistake.
+const REQUESTS_LIMIT: usize = 16;
+/// Ended requests that are still told about.
+const ENDED_LIMIT: usize = 64;
+
+/// Everything that more than one task looks at.
+#[derive(Default)]
+pub(super) struct Inner {
+    pub(super) data: Fact<DataState>,
+    pub(super) staged: Option<(Epoch, BackupId)>,
+    pub(super) fetched: Option<(BackupId, String)>,
+    pub(super) backup: Job,
+    pub(super) restore: Job,
+    pub(super) last_backup: Option<BackupSummary>,
+    pub(super) store: Option<Fact<StoreView>>,
+    pub(super) store_seen: Option<UnixMs>,
+    pub(super) store_asking: bool,
+    pub(super) enquired: BTreeSet<NodeName>,
+    pub(super) highest_round: u64,
+    pub(super) status: Option<NodeStatus>,
+    pub(super) observation: Option<Observation>,
+    pub(super) decision: Option<Decision>,
+    pub(super) config_error: Option<String>,
+    pub(super) progress: Option<UnixMs>,
+    requests: BTreeMap<u64, RequestView>,
+    next_request: u64,
+}
+
+/// The shared state of one agent.
+pub(super) struct Shared {
+    inner: Mutex<Inner>,
+    /// The elector's memory; what is in here is on disk.
+    elector: Mutex<ElectorRecord>,
+    pub(super) electorate: Electorate,
+    /// Wakes the loop.
+    pub(super) wake: Notify,
+    /// Grows with each material change of the status.
+    pub(super) version: watch::Sender<u64>,
+}
+
+fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(super) fn new(elector: ElectorRecord, electorate: Electorate) -> Self {
+        // The first version differs from run to run, so that a peer that waits on an older run's version hears.
+        let first = rand::random::<u32>();
+        Self {
+            inner: Mutex::new(Inner::default()),
+            elector: Mutex::new(elector),
+            electorate,
+            wake: Notify::new(),
+            version: watch::Sender::new(u64::from(first) << 16),
+        }
+    }
+
+    pub(super) fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
+        f(&mut relock(&self.inner))
+    }
+
+    /// A copy of the elector's memory.
+    pub(super) fn elector(&self) -> ElectorRecord {
+        relock(&self.elector).clone()
+    }
+
+    /// Changes the elector's memory; what `f` returns leaves only after the change is on disk. When it cannot be
+    /// stored the old memory stays and the error is returned, so nothing is promised that could be forgotten.
+    pub(super) fn vote<T>(
+        &self,
+        state: &dyn NodeState,
+        f: impl FnOnce(&mut ElectorRecord) -> T,
+    ) -> PortResult<T> {
+        let mut record = relock(&self.elector);
+        let mut changed = record.clone();
+        let answer = f(&mut changed);
+        if changed != *record {
+            state.save_elector(&changed)?;
+            *record = changed;
+            drop(record);
+            self.wake.notify_one();
+        }
+        Ok(answer)
+    }
+
+    /// Takes over what the data directory's owner reported.
+    pub(super) fn take_report(&self, report: &DataReport) {
+        self.with(|inner| {
+            inner.data = Fact::Known(report.data.clone());
+            inner.staged.clone_from(&report.staged);
+        });
+    }
+
+    pub(super) fn submit(&self, request: OperatorRequest) -> PortResult<RequestView> {
+        let view = self.with(|inner| {
+            let pending = inner
+                .requests
+                .values()
+                .filter(|r| r.state == RequestState::Pending);
+            if pending.clone().count() >= REQUESTS_LIMIT {
+                return Err(PortError::Retryable(format!(
+                    "{REQUESTS_LIMIT} requests are under way already"
+                )));
+            }
+            let restoring = |r: &OperatorRequest| matches!(r, OperatorRequest::Restore { .. });
+            if restoring(&request) && pending.clone().any(|r| restoring(&r.request)) {
+                return Err(PortError::Permanent(
+                    "a restore is under way already; wait for it".to_owned(),
+                ));
+            }
+            if let Some(same) = pending.clone().find(|r| r.request == request) {
+                return Ok(same.clone());
+            }
+            inner.next_request += 1;
+            let id = inner.next_request;
+            let view = RequestView {
+                id,
+                request,
+                state: RequestState::Pending,
+                message: "queued".to_owned(),
+            };
+            inner.requests.insert(id, view.clone());
+            let ended: Vec<u64> = inner
+                .requests
+                .values()
+                .filter(|r| r.state != RequestState::Pending)
+                .map(|r| r.id)
+                .collect();
+            for id in ended.iter().take(ended.len().saturating_sub(ENDED_LIMIT)) {
+                inner.requests.remove(id);
+            }
+            Ok(view)
+        })?;
+        self.wake.notify_one();
+        Ok(view)
+    }
+
+    pub(super) fn request(&self, id: u64) -> Option<RequestView> {
+        self.with(|inner| inner.requests.get(&id).cloned())
+    }
+
+    pub(super) fn pending(&self) -> Vec<RequestView> {
+        self.with(|inner| {
+            inner
+                .requests
+                .values()
+                .filter(|r| r.state == RequestState::Pending)
+                .cloned()
+                .collect()
+        })
+    }
+
+    /// Says how a pending request goes, or ends it.
+    pub(super) fn tell(&self, which: impl Fn(&OperatorRequest) -> bool, state: RequestState, message: &str) {
+        self.with(|inner| {
+            let pending = inner
+                .requests
+                .values_mut()
+                .filter(|r| r.state == RequestState::Pending);
+            for request in pending.filter(|r| which(&r.request)) {
+                request.state = state;
+                message.clone_into(&mut request.message);
+            }
+        });
+    }
+}

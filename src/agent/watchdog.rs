@@ -1,0 +1,30 @@
+//! What systemd hears: readiness, one human line, and a watchdog fed by the loop's progress.
+
+use sd_notify::NotifyState;
+
+fn notify(states: &[NotifyState<'_>]) {
+    // Not under systemd there is nobody to tell.
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!("systemd was not notified: {error}");
+    }
+}
+
+/// `READY=1`.
+pub(super) fn ready() {
+    notify(&[NotifyState::Ready]);
+}
+
+/// `STATUS=`.
+pub(super) fn say(text: &str) {
+    notify(&[NotifyState::Status(text)]);
+}
+
+/// `WATCHDOG=1`, only ever from the loop.
+pub(super) fn feed() {
+    notify(&[NotifyState::Watchdog]);
+}
+
+/// `STOPPING=1`.
+pub(super) fn stopping() {
+    notify(&[NotifyState::Stopping]);
+}

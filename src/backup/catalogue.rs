@@ -1,0 +1,135 @@
+//! Which backups there are: those with a commit marker, ours or etcd-manager's.
+
+use std::collections::BTreeMap;
+
+use crate::model::{BackupId, BackupSummary, ClusterName, Revision};
+use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
+
+use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD};
+use super::manifest::{ForeignMeta, Manifest};
+
+/// Commit markers read at a time.
+const AT_ONCE: usize = 8;
+
+/// What is committed in the store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Catalogue {
+    /// Oldest first.
+    pub backups: Vec<BackupSummary>,
+    /// Committed, but not to be understood; the text says why.
+    pub unreadable: Vec<(BackupId, String)>,
+}
+
+/// What was listed of one backup.
+#[derive(Debug, Clone, Default)]
+struct Found {
+    native: bool,
+    foreign: bool,
+    zstd_bytes: Option<u64>,
+    gzip_bytes: Option<u64>,
+}
+
+/// All committed backups.
+///
+/// # Errors
+/// What the store answered; never an empty catalogue instead.
+pub async fn list(store: &dyn ObjectStore, cluster: &ClusterName) -> PortResult<Catalogue> {
+    use futures::{StreamExt, TryStreamExt};
+    let layout = Layout::of(store, cluster);
+    let objects = store.list(layout.base()).await?;
+    let read = futures::stream::iter(committed(&layout, &objects))
+        .map(|(name, found)| read(store, &layout, name, found))
+        .buffered(AT_ONCE);
+    let mut catalogue = Catalogue::default();
+    for entry in read.try_collect::<Vec<_>>().await? {
+        match entry {
+            Ok(backup) => catalogue.backups.push(backup),
+            Err(unreadable) => catalogue.unreadable.push(unreadable),
+        }
+    }
+    Ok(catalogue)
+}
+
+/// The newest committed backup that can be understood.
+///
+/// # Errors
+/// What the store answered.
+pub async fn newest(store: &dyn ObjectStore, cluster: &ClusterName) -> PortResult<Option<BackupSummary>> {
+    let layout = Layout::of(store, cluster);
+    let objects = store.list(layout.base()).await?;
+    newest_of(store, &layout, &objects).await
+}
+
+/// The same, of a listing of all that the cluster has.
+pub(super) async fn newest_of(
+    store: &dyn ObjectStore,
+    layout: &Layout,
+    objects: &[ObjectMeta],
+) -> PortResult<Option<BackupSummary>> {
+    for (name, found) in committed(layout, objects).into_iter().rev() {
+        match read(store, layout, name, found).await? {
+            Ok(backup) => return Ok(Some(backup)),
+            Err((id, why)) => tracing::warn!("backup {id} is passed over: {why}"),
+        }
+    }
+    Ok(None)
+}
+
+/// Those with a commit marker and the object that it commits, oldest first.
+fn committed(layout: &Layout, objects: &[ObjectMeta]) -> Vec<(BackupName, Found)> {
+    let mut found: BTreeMap<BackupName, Found> = BTreeMap::new();
+    for object in objects {
+        let Some((name, file)) = layout.split(&object.key) else {
+            continue;
+        };
+        let entry = found.entry(name).or_default();
+        match file {
+            MANIFEST => entry.native = true,
+            FOREIGN_META => entry.foreign = true,
+            SNAPSHOT_ZSTD => entry.zstd_bytes = Some(object.size_bytes),
+            SNAPSHOT_GZIP => entry.gzip_bytes = Some(object.size_bytes),
+            _ => {}
+        }
+    }
+    found.retain(|_, f| f.native || f.foreign);
+    found.into_iter().collect()
+}
+
+async fn read(
+    store: &dyn ObjectStore,
+    layout: &Layout,
+    name: BackupName,
+    found: Found,
+) -> PortResult<Result<BackupSummary, (BackupId, String)>> {
+    let id = name
+        .id()
+        .map_err(|error| PortError::Permanent(error.to_string()))?;
+    let marker = if found.native { MANIFEST } else { FOREIGN_META };
+    let Some(text) = store.get_small(&layout.in_backup(&id, marker)).await? else {
+        return Ok(Err((id, format!("{marker} was deleted just now"))));
+    };
+    let size = if found.native {
+        found.zstd_bytes.or(found.gzip_bytes)
+    } else {
+        found.gzip_bytes
+    };
+    let Some(size) = size else {
+        return Ok(Err((id, "its snapshot is not there".to_owned())));
+    };
+    let summary = if found.native {
+        Manifest::parse(&id, &text).map(|manifest| manifest.summary())
+    } else {
+        ForeignMeta::parse(&text).map(|meta| BackupSummary {
+            id: id.clone(),
+            at: meta.at().unwrap_or_else(|| name.at()),
+            // etcd-manager does not record it.
+            revision: Revision(0),
+            size_bytes: size,
+        })
+    };
+    Ok(summary.map_err(|error| (id, format!("{marker}: {error}"))))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,152 @@
+//! A running zstd frame that comes out in pieces of the store's part size.
+
+use std::io;
+
+use bytes::Bytes;
+use memmap2::MmapMut;
+use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, get_error_name};
+
+use super::pieces::Pieces;
+
+/// Fast enough that etcd and the network set the pace; values in etcd that compress at all do so at this level.
+const LEVEL: i32 = 1;
+/// As large as a part of an upload, so that a full piece goes out without a copy.
+const PIECE_BYTES: usize = 8 * 1024 * 1024;
+
+/// Compresses; full pieces are handed out as they come.
+pub(super) struct Compressor {
+    context: CCtx<'static>,
+    pieces: Pieces,
+    piece: Option<MmapMut>,
+    filled: usize,
+    full: Vec<Bytes>,
+    total: u64,
+}
+
+impl Compressor {
+    /// A new frame, with a checksum for `zstd --test`.
+    pub(super) fn new() -> io::Result<Self> {
+        let mut context = CCtx::try_create().ok_or_else(|| io::Error::other("no memory for zstd"))?;
+        for parameter in [
+            CParameter::CompressionLevel(LEVEL),
+            CParameter::ChecksumFlag(true),
+        ] {
+            context.set_parameter(parameter).map_err(failed)?;
+        }
+        Ok(Self {
+            context,
+            pieces: Pieces::new(PIECE_BYTES),
+            piece: None,
+            filled: 0,
+            full: Vec::new(),
+            total: 0,
+        })
+    }
+
+    /// Takes the next bytes.
+    pub(super) fn push(&mut self, chunk: &[u8]) -> io::Result<()> {
+        let mut input = InBuffer::around(chunk);
+        while input.pos() < chunk.len() {
+            self.step(&mut input, ZSTD_EndDirective::ZSTD_e_continue)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the frame; what is left comes out by [`Self::take_full`].
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        let mut nothing = InBuffer::around(&[]);
+        while self.step(&mut nothing, ZSTD_EndDirective::ZSTD_e_end)? > 0 {}
+        self.cut();
+        Ok(())
+    }
+
+    /// The pieces that are complete.
+    pub(super) fn take_full(&mut self) -> Vec<Bytes> {
+        std::mem::take(&mut self.full)
+    }
+
+    /// Bytes that came out so far, in pieces that are complete.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    fn step(&mut self, input: &mut InBuffer<'_>, end: ZSTD_EndDirective) -> io::Result<usize> {
+        let piece = match &mut self.piece {
+            Some(piece) => piece,
+            none => none.insert(self.pieces.take()?),
+        };
+        let mut output = OutBuffer::around_pos(&mut piece[..], self.filled);
+        let left = self
+            .context
+            .compress_stream2(&mut output, input, end)
+            .map_err(failed)?;
+        self.filled = output.pos();
+        if self.filled == PIECE_BYTES {
+            self.cut();
+        }
+        Ok(left)
+    }
+
+    fn cut(&mut self) {
+        let filled = std::mem::take(&mut self.filled);
+        let Some(piece) = self.piece.take().filter(|_| filled > 0) else {
+            return;
+        };
+        self.total += filled as u64;
+        self.full.push(self.pieces.lend(piece, filled));
+    }
+}
+
+fn failed(code: usize) -> io::Error {
+    io::Error::other(get_error_name(code))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn squeeze(input: &[u8], cut: usize) -> Vec<Bytes> {
+        let mut compressor = Compressor::new().unwrap();
+        for chunk in input.chunks(cut) {
+            compressor.push(chunk).unwrap();
+        }
+        compressor.finish().unwrap();
+        let pieces = compressor.take_full();
+        assert_eq!(
+            compressor.total(),
+            pieces.iter().map(|p| p.len() as u64).sum::<u64>()
+        );
+        pieces
+    }
+
+    #[test]
+    fn all_of_it_comes_back() {
+        for (size, cut) in [
+            (0, 1),
+            (1, 1),
+            (100_000, 777),
+            (9 << 20, 1 << 20),
+            (17 << 20, 32 << 10),
+        ] {
+            let mut state = 1_u32;
+            let input: Vec<u8> = (0..size)
+                .map(|_| {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    state.to_be_bytes()[0]
+                })
+                .collect();
+            let pieces = squeeze(&input, cut);
+            for piece in pieces.iter().rev().skip(1) {
+                assert_eq!(piece.len(), PIECE_BYTES);
+            }
+            let whole: Vec<u8> = pieces.concat();
+            assert_eq!(
+                zstd::stream::decode_all(whole.as_slice()).unwrap(),
+                input,
+                "{size}"
+            );
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Full backups: the streaming pipeline, the catalogue, restore, and the store's record of epochs.
+//!
+//! The layout is told in `docs/backup-format.md`. What is not committed by its last object is not a backup.
+
+mod catalogue;
+mod compress;
+mod control;
+mod fetch;
+mod layout;
+mod manifest;
+mod pieces;
+mod pipeline;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod testing;
+mod trailer;
+mod unpack;
+mod view;
+
+pub use catalogue::{Catalogue, list, newest};
+pub use control::{Recorded, newest_epoch, record_epoch};
+pub use fetch::{FetchedSnapshot, fetch};
+pub use layout::{BackupName, Layout};
+pub use manifest::{Compression, Manifest, ManifestError};
+pub use pipeline::{BackupMeta, take_full};
+pub use view::store_view;

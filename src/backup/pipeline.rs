@@ -1,0 +1,221 @@
+//! A full backup: etcd's snapshot stream → SHA-256 → zstd → the store, with no temporary file.
+//!
+//! The upload is completed only when the stream has ended in the hash of all that came before: a stream that was
+//! cut off by an expired deadline or a stopped member otherwise looks like a smaller, valid object (etcd issue
+//! trackers of every backup tool). `backup.json` comes last: what has none is no backup.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+
+use crate::model::{BackupSummary, ClusterName, Epoch, EtcdStatus, NodeName, UnixMs};
+use crate::ports::{ByteStream, Etcd, ObjectStore, PortError, PortResult, Upload};
+
+use super::compress::Compressor;
+use super::layout::{BackupName, Layout, MANIFEST, SNAPSHOT_ZSTD};
+use super::manifest::{Compression, FORMAT, Manifest};
+use super::trailer::TrailerCheck;
+
+/// etcd sends without a pause; a stream that stands still this long is dead.
+const IDLE: Duration = Duration::from_mins(1);
+/// Handed to a worker at once: large enough that the hand-over costs nothing, small beside a part.
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// What a backup is to be called and what it says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupMeta {
+    /// Of which cluster.
+    pub cluster: ClusterName,
+    /// In which epoch.
+    pub epoch: Epoch,
+    /// The node that takes it.
+    pub node: NodeName,
+    /// Now.
+    pub started_at: UnixMs,
+    /// A random number: tells apart what two agents begin in one second.
+    pub seq: u64,
+}
+
+/// Takes a full backup of the local member and commits it. `progress` hears how many bytes of the snapshot have
+/// been read so far. Dropping the future leaves nothing that counts as a backup.
+///
+/// # Errors
+/// What etcd or the store answered, or that the stream was cut off or damaged; nothing is committed then.
+pub async fn take_full(
+    etcd: &dyn Etcd,
+    store: &dyn ObjectStore,
+    meta: &BackupMeta,
+    progress: impl Fn(u64) + Send + Sync,
+) -> PortResult<BackupSummary> {
+    let layout = Layout::of(store, &meta.cluster);
+    let name = BackupName::new(meta.started_at, meta.seq);
+    let id = name
+        .id()
+        .map_err(|error| PortError::Permanent(error.to_string()))?;
+    if !store.list(&layout.backup(&id)).await?.is_empty() {
+        return Err(PortError::Retryable(format!(
+            "another agent began the backup {id} in the same second"
+        )));
+    }
+    // Before the stream: what the snapshot holds is this revision or a later one (design §10).
+    let status = etcd.status().await?;
+    let began = std::time::Instant::now();
+    let stream = etcd.snapshot().await?;
+    let mut upload = store.upload(&layout.in_backup(&id, SNAPSHOT_ZSTD)).await?;
+    let stored = match pump(stream, upload.as_mut(), &progress, IDLE).await {
+        Ok(stored) => {
+            upload.complete().await?;
+            stored
+        }
+        Err(error) => {
+            if let Err(more) = upload.abort().await {
+                tracing::warn!("the upload of the failed backup {id} could not be thrown away: {more}");
+            }
+            return Err(error);
+        }
+    };
+    let manifest = manifest(meta, &status, id, stored, meta.started_at.plus(began.elapsed()));
+    let text = manifest
+        .to_json()
+        .map_err(|error| PortError::Permanent(error.to_string()))?;
+    store
+        .put(&layout.in_backup(&manifest.id, MANIFEST), text.into())
+        .await?;
+    Ok(manifest.summary())
+}
+
+fn manifest(
+    meta: &BackupMeta,
+    status: &EtcdStatus,
+    id: crate::model::BackupId,
+    stored: Stored,
+    finished_at: UnixMs,
+) -> Manifest {
+    Manifest {
+        format: FORMAT,
+        id,
+        cluster: meta.cluster.clone(),
+        epoch: meta.epoch,
+        cluster_id: status.cluster_id,
+        member_id: status.member_id,
+        node: meta.node.clone(),
+        etcd_version: status.version.clone(),
+        revision: status.revision,
+        raw_size_bytes: stored.raw_bytes,
+        stored_size_bytes: stored.bytes,
+        sha256: stored.sha256,
+        compression: Compression::Zstd,
+        started_at: meta.started_at,
+        finished_at,
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+struct Stored {
+    raw_bytes: u64,
+    bytes: u64,
+    sha256: String,
+}
+
+/// What a worker thread does to each batch, kept between batches.
+struct Work {
+    check: TrailerCheck,
+    compressor: Compressor,
+}
+
+impl Work {
+    fn push(mut self, batch: Vec<Bytes>) -> PortResult<(Self, Vec<Bytes>)> {
+        for chunk in batch {
+            self.check.push(&chunk);
+            self.compressor
+                .push(&chunk)
+                .map_err(|error| zstd_failed(&error))?;
+        }
+        let full = self.compressor.take_full();
+        Ok((self, full))
+    }
+
+    fn finish(mut self) -> PortResult<(Vec<Bytes>, Stored)> {
+        let raw_bytes = self.check.total();
+        let sha256 = self.check.finish().map_err(|error| {
+            PortError::Retryable(format!(
+                "the snapshot from etcd is not whole: {error}; nothing was kept of it"
+            ))
+        })?;
+        self.compressor.finish().map_err(|error| zstd_failed(&error))?;
+        let full = self.compressor.take_full();
+        let stored = Stored {
+            raw_bytes,
+            bytes: self.compressor.total(),
+            sha256,
+        };
+        Ok((full, stored))
+    }
+}
+
+/// Reads, works and sends at the same time: while a worker has one batch, the next is read, and parts are on
+/// their way. Returns only when the stream was whole.
+async fn pump(
+    mut stream: ByteStream,
+    upload: &mut dyn Upload,
+    progress: &(impl Fn(u64) + Sync),
+    idle: Duration,
+) -> PortResult<Stored> {
+    let mut work = Work {
+        check: TrailerCheck::default(),
+        compressor: Compressor::new().map_err(|error| zstd_failed(&error))?,
+    };
+    let mut read = 0;
+    let mut batch = next_batch(&mut stream, idle).await?;
+    while !batch.is_empty() {
+        read += batch.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
+        let working = tokio::task::spawn_blocking(move || work.push(batch));
+        let (worked, next) = tokio::join!(working, next_batch(&mut stream, idle));
+        let (again, full) = worked.map_err(|error| worker_failed(&error))??;
+        for piece in full {
+            upload.write(piece).await?;
+        }
+        progress(read);
+        (work, batch) = (again, next?);
+    }
+    let finishing = tokio::task::spawn_blocking(move || work.finish());
+    let (full, stored) = finishing.await.map_err(|error| worker_failed(&error))??;
+    for piece in full {
+        upload.write(piece).await?;
+    }
+    Ok(stored)
+}
+
+async fn next_batch(stream: &mut ByteStream, idle: Duration) -> PortResult<Vec<Bytes>> {
+    let (mut batch, mut size) = (Vec::new(), 0);
+    while size < BATCH_BYTES {
+        let next = tokio::time::timeout(idle, stream.next()).await.map_err(|_| {
+            PortError::Retryable(format!(
+                "etcd's snapshot stream stood still for {} s",
+                idle.as_secs()
+            ))
+        })?;
+        let Some(chunk) = next else {
+            break;
+        };
+        let chunk = chunk?;
+        size += chunk.len();
+        if !chunk.is_empty() {
+            batch.push(chunk);
+        }
+    }
+    Ok(batch)
+}
+
+fn zstd_failed(error: &std::io::Error) -> PortError {
+    PortError::Permanent(format!("cannot compress the snapshot: {error}"))
+}
+
+fn worker_failed(error: &tokio::task::JoinError) -> PortError {
+    PortError::Retryable(format!("the backup's worker ended early: {error}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

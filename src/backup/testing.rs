@@ -1,0 +1,108 @@
+//! What the tests of this module share: an etcd that streams what it is told, and a directory as the store.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream;
+
+use crate::adapters::dir::DirStore;
+use crate::model::{
+    BackupId, ClusterId, ClusterName, Epoch, EtcdStatus, Genesis, MemberId, MemberList, NodeName, Origin,
+    RaftTerm, Revision, UnixMs,
+};
+use crate::ports::{ByteStream, Etcd, PortError, PortResult};
+
+use super::pipeline::BackupMeta;
+
+/// An etcd whose snapshot is these bytes, in chunks, with an error after them or not.
+pub(super) struct FakeEtcd {
+    pub(super) bytes: Vec<u8>,
+    pub(super) error: bool,
+}
+
+#[async_trait]
+impl Etcd for FakeEtcd {
+    async fn status(&self) -> PortResult<EtcdStatus> {
+        Ok(EtcdStatus {
+            version: "3.6.16".to_owned(),
+            cluster_id: ClusterId(1),
+            member_id: MemberId(2),
+            leader: Some(MemberId(2)),
+            is_learner: false,
+            term: RaftTerm(3),
+            index: 4,
+            applied: 4,
+            db_size_bytes: self.bytes.len() as u64,
+            revision: Revision(77),
+            errors: vec![],
+        })
+    }
+    async fn members(&self, _: bool) -> PortResult<MemberList> {
+        Err(unused())
+    }
+    async fn add_learner(&self, _: &[String]) -> PortResult<MemberId> {
+        Err(unused())
+    }
+    async fn remove_member(&self, _: MemberId) -> PortResult<()> {
+        Err(unused())
+    }
+    async fn promote(&self, _: MemberId) -> PortResult<()> {
+        Err(unused())
+    }
+    async fn snapshot(&self) -> PortResult<ByteStream> {
+        let chunks = self
+            .bytes
+            .chunks(32 * 1024)
+            .map(|c| Ok(Bytes::copy_from_slice(c)));
+        let mut all: Vec<_> = chunks.collect();
+        if self.error {
+            all.push(Err(PortError::Retryable("the member went away".to_owned())));
+        }
+        Ok(Box::pin(stream::iter(all)))
+    }
+}
+
+fn unused() -> PortError {
+    PortError::Permanent("not used here".to_owned())
+}
+
+pub(super) fn etcd(bytes: Vec<u8>) -> FakeEtcd {
+    FakeEtcd { bytes, error: false }
+}
+
+pub(super) fn cluster() -> ClusterName {
+    ClusterName::new("prod").unwrap()
+}
+
+pub(super) fn store(dir: &Path) -> DirStore {
+    DirStore::new(dir)
+}
+
+/// The meta of a backup begun `at` seconds after the epoch.
+pub(super) fn meta(at: u64) -> BackupMeta {
+    BackupMeta {
+        cluster: cluster(),
+        epoch: Epoch(1),
+        node: NodeName::new("n1").unwrap(),
+        started_at: UnixMs(at * 1000),
+        seq: 42,
+    }
+}
+
+pub(super) fn id(text: &str) -> BackupId {
+    BackupId::new(text).unwrap()
+}
+
+pub(super) fn genesis(epoch: u64, token: &str) -> Genesis {
+    Genesis {
+        epoch: Epoch(epoch),
+        cluster: cluster(),
+        token: token.to_owned(),
+        members: [(NodeName::new("n1").unwrap(), vec!["http://n1:2380".to_owned()])].into(),
+        origin: Origin::Empty,
+        electorate: [].into(),
+        cluster_id: ClusterId(1),
+        created: UnixMs(5),
+    }
+}

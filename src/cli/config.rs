@@ -1,0 +1,79 @@
+//! `etcd-agent check-config` and `etcd-agent config show`.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use super::exit::{Exit, Failure, Outcome};
+use super::out::{self, Output};
+use crate::config::{self, Entry, Loaded};
+use crate::paths::Paths;
+
+/// Check the configuration, or FILE as if it were already in place
+#[derive(Debug, clap::Args)]
+pub(super) struct CheckArgs {
+    /// A new version of the configuration file, e.g. the temporary copy that Puppet's `validate_cmd` or Ansible's `validate` hands over
+    file: Option<PathBuf>,
+    /// Where FILE is going to be put [default: /etc/etcd-agent/config.toml]
+    #[arg(long = "as", value_name = "PATH", requires = "file")]
+    place: Option<PathBuf>,
+}
+
+/// The merged configuration
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum ConfigVerb {
+    /// Show every value in force and where it came from
+    Show(Output),
+}
+
+pub(super) fn check(paths: &Paths, args: CheckArgs) -> Outcome {
+    let loaded = match args.file {
+        Some(file) => {
+            let place = args.place.unwrap_or_else(|| paths.config_file());
+            config::check_candidate(paths, &file, &place)?
+        }
+        None => load(paths)?,
+    };
+    let files: Vec<String> = loaded
+        .files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    out::print(&format!("ok: {}", files.join(", ")))?;
+    Ok(Exit::Ok)
+}
+
+pub(super) fn show(paths: &Paths, verb: &ConfigVerb) -> Outcome {
+    let ConfigVerb::Show(output) = *verb;
+    output.print(&load(paths)?.entries, |entries| render(entries))?;
+    Ok(Exit::Ok)
+}
+
+fn load(paths: &Paths) -> Result<Loaded, Failure> {
+    config::load(paths)?.ok_or_else(|| {
+        let places: Vec<String> = paths
+            .config_sources()
+            .iter()
+            .map(|p| p.display().to_string())
+            .collect();
+        Failure::new(
+            Exit::Usage,
+            format!(
+                "not configured: there is no file in {}; see `etcd-agent init`",
+                places.join(", ")
+            ),
+        )
+    })
+}
+
+pub(super) fn render(entries: &[Entry]) -> String {
+    let lines: Vec<String> = entries
+        .iter()
+        .map(|entry| format!("{} = {}", entry.field, entry.value))
+        .collect();
+    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (line, entry) in lines.iter().zip(entries) {
+        let _ = writeln!(text, "{line:<width$}  # {}", entry.origin());
+    }
+    text
+}

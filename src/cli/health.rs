@@ -1,0 +1,135 @@
+//! Is the cluster well, as this agent sees it: a pure judgement on its status.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{AdminStatus, Epoch, EtcdStatus, Fact, MemberId, NodeName, NodeStatus};
+
+/// How the cluster is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Health {
+    /// All wanted members serve, and nothing is wrong.
+    Healthy,
+    /// It serves, but something is wrong: each line says what.
+    Degraded(Vec<String>),
+    /// No member serves with a leader; what else is wrong.
+    Down(Vec<String>),
+}
+
+/// Judges.
+pub(super) fn judge(status: &AdminStatus) -> Health {
+    let good = serving(status);
+    let wrong = wrong(status, &good);
+    if good.is_empty() {
+        Health::Down(wrong)
+    } else if wrong.is_empty() {
+        Health::Healthy
+    } else {
+        Health::Degraded(wrong)
+    }
+}
+
+fn wrong(status: &AdminStatus, good: &BTreeMap<&NodeName, &EtcdStatus>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if good.len() < status.size {
+        wrong.push(format!("{} of {} wanted members serve", good.len(), status.size));
+    }
+    for (node, seen) in nodes(status) {
+        match seen {
+            Fact::Unreachable(why) => wrong.push(format!("{node} is out of reach: {why}")),
+            Fact::Absent => wrong.push(format!("{node} was never heard of")),
+            Fact::Known(seen) => wrong.extend(
+                seen.etcd
+                    .known()
+                    .into_iter()
+                    .flat_map(|etcd| etcd.errors.iter().map(|error| format!("{node}: {error}"))),
+            ),
+        }
+    }
+    let ids: BTreeSet<MemberId> = good.values().map(|etcd| etcd.member_id).collect();
+    if let Some(list) = status.node.members.known() {
+        for member in &list.members {
+            let name = if member.name.is_empty() {
+                "not started"
+            } else {
+                member.name.as_str()
+            };
+            if member.is_learner {
+                wrong.push(format!("member {} ({name}) has no vote yet", member.id));
+            } else if !ids.contains(&member.id) {
+                wrong.push(format!("member {} ({name}) does not serve", member.id));
+            }
+        }
+    }
+    let more = [
+        ("the store: ", &status.store_error),
+        ("the new configuration was refused: ", &status.config_error),
+    ];
+    for (what, error) in more {
+        wrong.extend(error.iter().map(|error| format!("{what}{error}")));
+    }
+    wrong.extend(
+        status
+            .conflicts
+            .iter()
+            .map(|line| format!("something overrides etcd-agent: {line}")),
+    );
+    let halts = status.decision.reasons.iter().filter(|reason| reason.halt);
+    wrong.extend(halts.map(|reason| format!("waits for you: {}", reason.text)));
+    wrong
+}
+
+/// The voters that serve with a leader, by node. Of a cluster that fell apart only those of one cluster count.
+pub(super) fn serving(status: &AdminStatus) -> BTreeMap<&NodeName, &EtcdStatus> {
+    let mut good: BTreeMap<&NodeName, &EtcdStatus> = nodes(status)
+        .filter_map(|(node, seen)| Some((node, seen.known()?.etcd.known()?)))
+        .filter(|(_, etcd)| etcd.leader.is_some() && !etcd.is_learner)
+        .collect();
+    // The largest group.
+    let mut groups: BTreeMap<_, usize> = BTreeMap::new();
+    for etcd in good.values() {
+        *groups.entry(etcd.cluster_id).or_default() += 1;
+    }
+    if let Some((cluster, _)) = groups.into_iter().max_by_key(|(_, count)| *count) {
+        good.retain(|_, etcd| etcd.cluster_id == cluster);
+    }
+    good
+}
+
+/// The voters that serve with a leader in an epoch after `before`.
+pub(super) fn serving_after(status: &AdminStatus, before: Epoch) -> usize {
+    let good = serving(status);
+    nodes(status)
+        .filter_map(|(node, seen)| Some((node, seen.known()?.assignment.as_ref()?)))
+        .filter(|(node, assignment)| assignment.epoch > before && good.contains_key(node))
+        .count()
+}
+
+/// The newest epoch that anybody has told of.
+pub(super) fn newest_epoch(status: &AdminStatus) -> Epoch {
+    nodes(status)
+        .filter_map(|(_, seen)| seen.known().copied())
+        .map(|seen| seen.newest_epoch)
+        .max()
+        .unwrap_or_default()
+}
+
+/// Every node, this one included, in order of their names.
+pub(super) fn nodes(status: &AdminStatus) -> impl Iterator<Item = (&NodeName, FactRef<'_>)> {
+    let mut all: BTreeMap<&NodeName, FactRef<'_>> = status
+        .peers
+        .iter()
+        .map(|(node, seen)| {
+            let seen = match seen {
+                Fact::Known(seen) => Fact::Known(seen),
+                Fact::Absent => Fact::Absent,
+                Fact::Unreachable(why) => Fact::Unreachable(why.clone()),
+            };
+            (node, seen)
+        })
+        .collect();
+    all.insert(&status.node.node, Fact::Known(&status.node));
+    all.into_iter()
+}
+
+/// A node's status where it is.
+pub(super) type FactRef<'a> = Fact<&'a NodeStatus>;

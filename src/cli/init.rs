@@ -1,0 +1,165 @@
+//! `etcd-agent init`: a single node with local backups, from nothing and with no other input.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::client::Client;
+use super::exit::{Exit, Failure, Outcome};
+use super::health::{self, Health};
+use super::progress::Progress;
+use super::wait::{self, Deadline};
+use super::{out, status, systemd};
+use crate::config;
+use crate::model::{AdminStatus, NodeName};
+use crate::paths::Paths;
+use crate::unit::files;
+
+/// Make this host a single-node cluster with local backups
+#[derive(Debug, clap::Args)]
+pub(super) struct InitArgs {
+    /// Give up waiting after this long, e.g. 90s or 10m; what was begun goes on
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "2m")]
+    timeout: std::time::Duration,
+}
+
+pub(super) async fn run(paths: &Paths, args: InitArgs) -> Outcome {
+    let host = config::short_host_name();
+    let node = NodeName::new(host).map_err(|error| {
+        Failure::new(
+            Exit::Usage,
+            format!("the host name cannot serve as a node name: {error}"),
+        )
+    })?;
+    let text = configuration(&node);
+    if write_wanted(paths, &text)? {
+        if !runs_with_default_data(paths).await? {
+            refuse_foreign_data(paths)?;
+        }
+        write(paths, &text)?;
+    }
+    systemd::reload_agent().await?;
+    let after = healthy(&Client::new(paths), &Deadline::after(args.timeout)).await?;
+    out::print(&status::render(&after))?;
+    Ok(Exit::Ok)
+}
+
+/// What `init` writes.
+pub(super) fn configuration(node: &NodeName) -> String {
+    format!(
+        "# Written by `etcd-agent init`: one node, local backups. It is yours to edit; see etcd-agent.toml(5).\n\
+         [node]\n\
+         name = \"{node}\"\n\
+         \n\
+         [cluster]\n\
+         name = \"default\"\n\
+         nodes = {{ \"{node}\" = \"{node}\" }}\n\
+         \n\
+         [store]\n\
+         url = \"file:///var/lib/etcd-agent/backups\"\n"
+    )
+}
+
+/// False when `init` has written just this before; refuses any other configuration.
+pub(super) fn write_wanted(paths: &Paths, text: &str) -> Result<bool, Failure> {
+    let existing = config::existing_files(paths)?;
+    let own = paths.config_file();
+    if existing.is_empty() {
+        return Ok(true);
+    }
+    if existing == [own.clone()] && std::fs::read_to_string(&own).is_ok_and(|found| found == text) {
+        return Ok(false);
+    }
+    let names: Vec<String> = existing.iter().map(|file| file.display().to_string()).collect();
+    Err(Failure::refused(format!(
+        "this host is configured already ({}): init is for a host without a configuration; see `etcd-agent config show` \
+         and `etcd-agent status`",
+        names.join(", ")
+    )))
+}
+
+/// Refuses when there is etcd data that no assignment of this agent accounts for.
+pub(super) fn refuse_foreign_data(paths: &Paths) -> Result<(), Failure> {
+    if exists(&paths.assignment())? {
+        return Ok(());
+    }
+    let data = paths.host(Path::new(config::DEFAULT_DATA_DIR));
+    if exists(&data.join("member"))? {
+        let data = data.display();
+        return Err(Failure::refused(format!(
+            "{data} holds the data of an etcd that etcd-agent did not make, and init does not touch it; if nobody needs \
+             it: `mv {data} {data}.old`, else `systemctl start etcd`, then run init again"
+        )));
+    }
+    Ok(())
+}
+
+/// True when an etcd runs on the default data directory: a cluster of one (Debian's `etcd-server` starts one when it
+/// is installed) is taken over with its data, and the planner refuses anything larger. Refuses an etcd that runs
+/// elsewhere, whose data would no longer be found at its next start.
+async fn runs_with_default_data(paths: &Paths) -> Result<bool, Failure> {
+    if exists(&paths.assignment())? {
+        return Ok(false);
+    }
+    let state = systemd::active_state("etcd.service").await.map_err(|error| {
+        Failure::failed(format!(
+            "cannot ask systemd for the state of etcd.service: {error}"
+        ))
+    })?;
+    if !matches!(state.as_str(), "active" | "activating" | "reloading") {
+        return Ok(false);
+    }
+    if exists(&paths.host(Path::new(config::DEFAULT_DATA_DIR)).join("member"))? {
+        return Ok(true);
+    }
+    Err(Failure::refused(format!(
+        "etcd.service is {state} with its data elsewhere than in {}: write /etc/etcd-agent/config.toml with that \
+         etcd.data_dir by hand, or stop it if nobody needs it (`systemctl disable --now etcd`)",
+        config::DEFAULT_DATA_DIR
+    )))
+}
+
+fn exists(path: &Path) -> Result<bool, Failure> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(Failure::failed(format!(
+            "cannot look at {}: {error}; run init as root",
+            path.display()
+        ))),
+    }
+}
+
+fn write(paths: &Paths, text: &str) -> Result<(), Failure> {
+    let file = paths.config_file();
+    let made = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+    made.and_then(|()| files::write_atomic(&file, text.as_bytes(), 0o644))
+        .map_err(|error| {
+            Failure::failed(format!(
+                "cannot write {}: {error}; run init as root",
+                file.display()
+            ))
+        })
+}
+
+/// Waits until the cluster is healthy and its first backup is there.
+async fn healthy(client: &Client, deadline: &Deadline) -> Result<AdminStatus, Failure> {
+    let mut progress = Progress::new();
+    loop {
+        match wait::status(client).await? {
+            Err(text) => progress.say(&text),
+            Ok(status) => {
+                let well = health::judge(&status) == Health::Healthy;
+                if well && status.node.last_backup.is_some() {
+                    return Ok(status);
+                }
+                let text = status.store_error.as_deref().unwrap_or(&status.decision.text);
+                progress.say(if well {
+                    "healthy, waiting for the first backup"
+                } else {
+                    text
+                });
+            }
+        }
+        deadline.next("init", &progress).await?;
+    }
+}

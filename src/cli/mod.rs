@@ -1,0 +1,129 @@
+//! The command line: one file a verb.
+
+mod backup;
+mod client;
+mod config;
+mod exit;
+mod health;
+mod init;
+mod members;
+mod out;
+mod plan;
+mod progress;
+mod render;
+mod restore;
+mod run;
+mod spec;
+mod status;
+mod systemd;
+mod wait;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use client::{CallError, Client};
+pub use exit::{Exit, Failure};
+
+use crate::paths::Paths;
+use exit::Outcome;
+
+/// A node agent that forms, repairs, backs up and restores etcd clusters
+#[derive(Debug, Parser)]
+#[command(name = "etcd-agent", version, arg_required_else_help = true)]
+#[command(
+    after_help = "Exit codes: 0 done or healthy, 1 failed, 2 usage or bad configuration, 3 agent not reachable, \
+    4 refused as unsafe, 5 timed out, 6 degraded, 7 not serving. See etcd-agent(8)."
+)]
+pub struct Cli {
+    /// Look at another tree than `/`.
+    #[arg(long, global = true, hide = true, default_value = "/")]
+    root: PathBuf,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run the daemon (etcd-agent.service does)
+    Run,
+    Init(init::InitArgs),
+    /// Show how the cluster is, who decides, and what is waited for
+    Status(out::Output),
+    /// List etcd's members
+    Members(out::Output),
+    Plan(plan::PlanArgs),
+    #[command(subcommand)]
+    Backup(backup::BackupVerb),
+    Restore(restore::RestoreArgs),
+    Bootstrap(restore::BootstrapArgs),
+    #[command(subcommand)]
+    Spec(spec::SpecVerb),
+    Render(render::RenderArgs),
+    CheckConfig(config::CheckArgs),
+    #[command(subcommand)]
+    Config(config::ConfigVerb),
+    /// Write the drop-in and its environment file (etcd-agent-apply.service does)
+    #[command(hide = true)]
+    Apply,
+    /// Inspect, restore or move the data directory (etcd-agent-data.service does)
+    #[command(hide = true)]
+    Data,
+    /// Hold a start of etcd.service back (its `ExecStartPre=` does)
+    #[command(hide = true)]
+    Gate,
+}
+
+/// Runs what was asked and gives the exit code.
+pub fn main(cli: Cli) -> ExitCode {
+    let paths = Paths::below(cli.root);
+    match cli.verb {
+        // The oneshots need no runtime, and must work when much else does not.
+        Verb::Apply => crate::unit::apply::run(&paths),
+        Verb::Data => crate::unit::data::run(&paths),
+        Verb::Gate => crate::unit::gate::run(&paths),
+        verb => outcome(with_runtime(&paths, verb)),
+    }
+}
+
+fn with_runtime(paths: &Paths, verb: Verb) -> Outcome {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?
+        .block_on(dispatch(paths, verb))
+}
+
+async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
+    match verb {
+        Verb::Run => run::run(paths).await,
+        Verb::Init(args) => init::run(paths, args).await,
+        Verb::Status(output) => status::run(paths, output).await,
+        Verb::Members(output) => members::run(paths, output).await,
+        Verb::Plan(args) => plan::run(paths, args).await,
+        Verb::Backup(verb) => backup::run(paths, verb).await,
+        Verb::Restore(args) => restore::restore(paths, args).await,
+        Verb::Bootstrap(args) => restore::bootstrap(paths, args).await,
+        Verb::Spec(verb) => spec::run(paths, verb).await,
+        Verb::Render(args) => render::run(paths, &args),
+        Verb::CheckConfig(args) => config::check(paths, args),
+        Verb::Config(verb) => config::show(paths, &verb),
+        Verb::Apply | Verb::Data | Verb::Gate => Ok(Exit::Usage),
+    }
+}
+
+fn outcome(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            for line in failure.text.lines() {
+                progress::note(&format!("etcd-agent: {line}"));
+            }
+            failure.exit.into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

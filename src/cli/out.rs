@@ -1,0 +1,148 @@
+//! Output: tables for people, JSON for programs.
+
+use std::io::{ErrorKind, Write};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::exit::Failure;
+use crate::model::UnixMs;
+
+/// `-o`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// The `-o` option of every verb that reads.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Output {
+    /// Output format
+    #[arg(short = 'o', long = "output", value_enum, default_value_t)]
+    pub format: Format,
+}
+
+impl Output {
+    /// Prints a value as JSON, or as what `human` makes of it.
+    pub(super) fn print<T: Serialize>(
+        self,
+        value: &T,
+        human: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Table => print(&human(value)),
+            Format::Json => {
+                let text = serde_json::to_string_pretty(value)
+                    .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
+                print(&text)
+            }
+        }
+    }
+}
+
+/// Writes to standard output. A reader that has gone away (`| head`) is no error.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::failed(format!(
+            "cannot write to standard output: {error}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Columns, two spaces apart, as wide as their widest cell.
+pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .chain(head.get(column).map(|cell| cell.chars().count()))
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded: Vec<String> = cells
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        padded.join("  ").trim_end().to_owned() + "\n"
+    };
+    let mut text = line(&mut head.iter().copied());
+    for row in rows {
+        text.push_str(&line(&mut row.iter().map(String::as_str)));
+    }
+    text
+}
+
+/// A time span, coarse: one unit is enough for people.
+pub(super) fn age(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3600 => format!("{}m", seconds / 60),
+        seconds @ 3600..172_800 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Bytes with a binary unit.
+pub(super) fn size(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut tenths = u128::from(bytes) * 10 / 1024;
+    let mut unit = 0;
+    while tenths >= 10_240 && unit + 1 < units.len() {
+        tenths /= 1024;
+        unit += 1;
+    }
+    let unit = units.get(unit).copied().unwrap_or("KiB");
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+/// A point in time, UTC, to the second.
+pub(super) fn time(at: UnixMs) -> String {
+    i64::try_from(at.0)
+        .ok()
+        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
+        .map_or_else(
+            || format!("{} ms", at.0),
+            |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        )
+}
+
+/// The wall clock.
+pub(super) fn now() -> UnixMs {
+    UnixMs(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_ages() {
+        assert_eq!(size(1023), "1023 B");
+        assert_eq!(size(1536), "1.5 KiB");
+        assert_eq!(size(8 << 30), "8.0 GiB");
+        assert_eq!(size(u64::MAX), "16777215.9 TiB");
+        assert_eq!(age(Duration::from_secs(59)), "59s");
+        assert_eq!(age(Duration::from_mins(61)), "1h");
+        assert_eq!(age(Duration::from_hours(49)), "2d");
+        assert_eq!(time(UnixMs(1_700_000_000_123)), "2023-11-14T22:13:20Z");
+    }
+
+    #[test]
+    fn tables_line_up() {
+        let rows = vec![vec!["a".into(), "1".into()], vec!["longer".into(), String::new()]];
+        assert_eq!(table(&["NAME", "N"], &rows), "NAME    N\na       1\nlonger\n");
+    }
+}

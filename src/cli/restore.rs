@@ -1,0 +1,177 @@
+//! `etcd-agent restore` and `etcd-agent bootstrap`: what opens a new epoch on a person's word.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, IsTerminal, Write};
+
+use super::client::Client;
+use super::exit::{Exit, Failure, Outcome};
+use super::progress::Progress;
+use super::wait::{self, Deadline, Timeout};
+use super::{health, out, status};
+use crate::model::{AdminStatus, BackupId, BackupSummary, NodeName, OperatorRequest};
+use crate::paths::Paths;
+
+/// Restore a backup as a new epoch on all nodes; replaced data goes into the archive
+#[derive(Debug, clap::Args)]
+pub(super) struct RestoreArgs {
+    /// A backup's name, as `backup list` shows it, or `latest`
+    backup: String,
+    /// Do not ask, even when the cluster is alive
+    #[arg(long)]
+    yes: bool,
+    /// I vouch that this node is gone for good and will not come back with its old memory; may be given again
+    #[arg(long, value_name = "NODE")]
+    without: Vec<NodeName>,
+    #[command(flatten)]
+    timeout: Timeout,
+}
+
+/// Form the first cluster without nodes that have not been heard of
+#[derive(Debug, clap::Args)]
+pub(super) struct BootstrapArgs {
+    /// I vouch that this node is gone for good and will not come back with its old memory; may be given again
+    #[arg(long, value_name = "NODE")]
+    without: Vec<NodeName>,
+    #[command(flatten)]
+    timeout: Timeout,
+}
+
+pub(super) async fn restore(paths: &Paths, args: RestoreArgs) -> Outcome {
+    let client = Client::new(paths);
+    let seen: AdminStatus = client.get("/v1/status").await?;
+    let list: Vec<BackupSummary> = client.get("/v1/backups").await?;
+    let backup = pick(&list, &args.backup)?;
+    let without = known_nodes(&seen, &args.without)?;
+    let warning = warning(&seen, backup);
+    if !args.yes {
+        confirm(&seen, &warning)?;
+    }
+    let request = OperatorRequest::Restore {
+        backup: backup.id.clone(),
+        without,
+        above: crate::model::Epoch(0),
+    };
+    open_epoch(&client, &seen, &request, args.timeout).await
+}
+
+pub(super) async fn bootstrap(paths: &Paths, args: BootstrapArgs) -> Outcome {
+    let client = Client::new(paths);
+    let seen: AdminStatus = client.get("/v1/status").await?;
+    let epoch = health::newest_epoch(&seen);
+    if epoch.0 > 0 {
+        return Err(Failure::refused(format!(
+            "there is a cluster already (epoch {epoch}): `etcd-agent status` says how it is, `etcd-agent restore` opens \
+             a new epoch from a backup"
+        )));
+    }
+    let without = known_nodes(&seen, &args.without)?;
+    let request = OperatorRequest::Bootstrap { without };
+    open_epoch(&client, &seen, &request, args.timeout).await
+}
+
+async fn open_epoch(
+    client: &Client,
+    seen: &AdminStatus,
+    request: &OperatorRequest,
+    timeout: Timeout,
+) -> Outcome {
+    let deadline = Deadline::after(timeout.timeout);
+    let mut progress = Progress::new();
+    let before = health::newest_epoch(seen);
+    let gone = match request {
+        OperatorRequest::Restore { without, .. } | OperatorRequest::Bootstrap { without } => without.len(),
+        OperatorRequest::Backup => 0,
+    };
+    let members = seen.size.min((seen.peers.len() + 1).saturating_sub(gone)).max(1);
+    let view = wait::submit(client, request).await?;
+    let after = wait::epoch_after(client, view, before, members, &deadline, &mut progress).await?;
+    drop(progress);
+    out::print(&status::render(&after))?;
+    Ok(Exit::Ok)
+}
+
+/// The backup that is meant.
+pub(super) fn pick<'a>(list: &'a [BackupSummary], wanted: &str) -> Result<&'a BackupSummary, Failure> {
+    if wanted == "latest" {
+        return list
+            .iter()
+            .max_by_key(|backup| backup.at)
+            .ok_or_else(|| Failure::failed("there is no backup in the store"));
+    }
+    let id = BackupId::new(wanted).map_err(|error| Failure::new(Exit::Usage, error))?;
+    list.iter().find(|backup| backup.id == id).ok_or_else(|| {
+        Failure::failed(format!(
+            "there is no backup {id} in the store: see `etcd-agent backup list`"
+        ))
+    })
+}
+
+/// Refuses to vouch for a node that does not exist, or that answers.
+pub(super) fn known_nodes(status: &AdminStatus, names: &[NodeName]) -> Result<BTreeSet<NodeName>, Failure> {
+    for name in names {
+        if *name == status.node.node {
+            return Err(Failure::refused(format!(
+                "{name} is this node, which is not gone"
+            )));
+        }
+        let Some(peer) = status.peers.get(name) else {
+            let known: Vec<&str> = status.peers.keys().map(NodeName::as_str).collect();
+            return Err(Failure::new(
+                Exit::Usage,
+                format!(
+                    "{name} is not a peer of this node; its peers are: {}",
+                    known.join(", ")
+                ),
+            ));
+        };
+        if peer.known().is_some() {
+            return Err(Failure::refused(format!(
+                "{name} answers: it is not gone, leave it out of --without"
+            )));
+        }
+    }
+    Ok(names.iter().cloned().collect())
+}
+
+/// What a restore would cost, and whether anybody is served now.
+pub(super) fn warning(status: &AdminStatus, backup: &BackupSummary) -> String {
+    let age = out::age(status.node.now.since(backup.at));
+    let what = format!("backup {} ({age} old, revision {})", backup.id, backup.revision);
+    let newest = health::serving(status).values().map(|etcd| etcd.revision).max();
+    match newest {
+        Some(revision) => format!(
+            "The cluster is alive at revision {revision}. Restoring {what} puts it back: {} later revisions go into the \
+             archive with the old data, and clients will not see them.",
+            revision.0.saturating_sub(backup.revision.0)
+        ),
+        None => format!(
+            "No member serves now. {what} will be restored as a new epoch; old data goes into the archive."
+        ),
+    }
+}
+
+/// Asks on a terminal. Without one a living cluster is not touched.
+fn confirm(status: &AdminStatus, warning: &str) -> Result<(), Failure> {
+    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let alive = !health::serving(status).is_empty();
+    if !terminal && !alive {
+        super::progress::note(warning);
+        return Ok(());
+    }
+    if !terminal {
+        return Err(Failure::refused(format!(
+            "{warning} Say --yes to do it all the same."
+        )));
+    }
+    let mut err = std::io::stderr();
+    let mut answer = String::new();
+    let asked = write!(err, "{warning}\nType yes to go on: ").and_then(|()| err.flush());
+    asked
+        .and_then(|()| std::io::stdin().lock().read_line(&mut answer))
+        .map_err(|error| Failure::failed(format!("cannot ask: {error}")))?;
+    if answer.trim() == "yes" {
+        Ok(())
+    } else {
+        Err(Failure::refused("not confirmed; nothing was done"))
+    }
+}

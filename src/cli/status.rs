@@ -1,0 +1,157 @@
+//! `etcd-agent status`.
+
+use std::fmt::Write;
+
+use super::client::Client;
+use super::exit::{Exit, Outcome};
+use super::health::{self, Health};
+use super::out::{self, Output};
+use crate::model::{ActiveState, AdminStatus, BackupSummary, DataState, Fact, NodeStatus, UnitState};
+use crate::paths::Paths;
+
+pub(super) async fn run(paths: &Paths, output: Output) -> Outcome {
+    let status: AdminStatus = Client::new(paths).get("/v1/status").await?;
+    output.print(&status, render)?;
+    Ok(exit(&status))
+}
+
+/// The exit code that says how the cluster is.
+pub(super) fn exit(status: &AdminStatus) -> Exit {
+    match health::judge(status) {
+        Health::Healthy => Exit::Ok,
+        Health::Degraded(_) => Exit::Degraded,
+        Health::Down(_) => Exit::Down,
+    }
+}
+
+/// One header line, the nodes, backups, and what is wrong or waited for.
+pub(super) fn render(status: &AdminStatus) -> String {
+    let mut text = format!("{}\n", header(status));
+    if health::nodes(status).any(|(_, seen)| seen.known().is_some_and(|seen| seen.insecure)) {
+        text.push_str("INSECURE: agents talk without TLS, and anybody who reaches them is believed\n");
+    }
+    text.push('\n');
+    text.push_str(&nodes(status));
+    text.push('\n');
+    text.push_str(&backups(status));
+    let mut list = |title: &str, lines: Vec<String>| {
+        if lines.is_empty() {
+            return;
+        }
+        let _ = writeln!(text, "\n{title}:");
+        for line in lines {
+            let _ = writeln!(text, "  {line}");
+        }
+    };
+    if let Health::Degraded(wrong) | Health::Down(wrong) = health::judge(status) {
+        list("Not well", wrong);
+    }
+    let reasons = status.decision.reasons.iter().filter(|reason| !reason.halt);
+    list("Why", reasons.map(ToString::to_string).collect());
+    text
+}
+
+fn header(status: &AdminStatus) -> &str {
+    [&status.decision.text, &status.node.text]
+        .into_iter()
+        .find(|text| !text.is_empty())
+        .map_or("the agent has just started", |text| text.as_str())
+}
+
+fn nodes(status: &AdminStatus) -> String {
+    let head = [
+        "NODE", "MEMBER", "ROLE", "UNIT", "DATA", "ETCD", "REVISION", "DB SIZE", "EPOCH", "AGENT",
+    ];
+    let rows: Vec<Vec<String>> = health::nodes(status)
+        .map(|(name, seen)| {
+            let mark = if *name == status.node.node { "*" } else { "" };
+            let mut row = vec![format!("{name}{mark}")];
+            match seen {
+                Fact::Known(node) => row.extend(cells(node)),
+                Fact::Absent => row.extend(["-", "never heard of"].map(str::to_owned)),
+                Fact::Unreachable(_) => row.extend(["-", "out of reach"].map(str::to_owned)),
+            }
+            row
+        })
+        .collect();
+    out::table(&head, &rows)
+}
+
+fn cells(node: &NodeStatus) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let etcd = node.etcd.known();
+    let member = etcd
+        .map(|etcd| etcd.member_id)
+        .or_else(|| node.assignment.as_ref().map(|assignment| assignment.member_id));
+    vec![
+        member.map_or_else(dash, |id| id.to_string()),
+        role(node).to_owned(),
+        node.unit.known().map_or_else(|| "?".to_owned(), unit),
+        node.data.known().map_or("?", data).to_owned(),
+        etcd.map_or_else(dash, |etcd| etcd.version.clone()),
+        etcd.map_or_else(dash, |etcd| etcd.revision.to_string()),
+        etcd.map_or_else(dash, |etcd| out::size(etcd.db_size_bytes)),
+        node.assignment
+            .as_ref()
+            .map_or_else(dash, |assignment| assignment.epoch.to_string()),
+        node.agent_version.clone(),
+    ]
+}
+
+fn role(node: &NodeStatus) -> &'static str {
+    match node.etcd.known() {
+        Some(etcd) if etcd.is_learner => "learner",
+        Some(etcd) if etcd.leader == Some(etcd.member_id) => "leader",
+        Some(etcd) if etcd.leader.is_some() => "follower",
+        Some(_) => "no leader",
+        None if node.assignment.is_none() && node.genesis.is_some() => "spare",
+        None => "-",
+    }
+}
+
+fn unit(unit: &UnitState) -> String {
+    if unit.held {
+        return "held".to_owned();
+    }
+    if unit.load != "loaded" {
+        return unit.load.clone();
+    }
+    match unit.active {
+        ActiveState::Active => "active".to_owned(),
+        ActiveState::Inactive => "inactive".to_owned(),
+        ActiveState::Failed => format!("failed ({})", unit.result),
+        ActiveState::Activating => format!("activating ({})", unit.sub),
+        ActiveState::Deactivating => format!("stopping ({})", unit.sub),
+        ActiveState::Reloading | ActiveState::Maintenance => unit.sub.clone(),
+    }
+}
+
+fn data(data: &DataState) -> &'static str {
+    match data {
+        DataState::Present { .. } => "present",
+        DataState::Missing => "missing",
+        DataState::Unusable { .. } => "unusable",
+    }
+}
+
+fn backups(status: &AdminStatus) -> String {
+    let Some(store) = &status.store else {
+        return "Backups: none, no store is configured\n".to_owned();
+    };
+    let newest: Option<&BackupSummary> = health::nodes(status)
+        .filter_map(|(_, seen)| match seen {
+            Fact::Known(seen) => seen.last_backup.as_ref(),
+            Fact::Absent | Fact::Unreachable(_) => None,
+        })
+        .max_by_key(|backup| backup.at);
+    match newest {
+        Some(backup) => format!(
+            "Backups: {store}, newest {} ({} ago, revision {}, {})\n",
+            backup.id,
+            out::age(status.node.now.since(backup.at)),
+            backup.revision,
+            out::size(backup.size_bytes)
+        ),
+        None => format!("Backups: {store}, none yet\n"),
+    }
+}

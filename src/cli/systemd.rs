@@ -1,0 +1,32 @@
+//! The little that the CLI itself asks of systemd, over D-Bus.
+
+use super::exit::Failure;
+use crate::adapters::systemd::live::Live;
+use crate::adapters::systemd::proxy::UnitProxy;
+
+const AGENT: &str = "etcd-agent.service";
+
+/// Makes the agent read its configuration again, or starts it.
+pub(super) async fn reload_agent() -> Result<(), Failure> {
+    let ask = async {
+        let live = Live::connect().await?;
+        live.manager.reload_or_restart_unit(AGENT, "replace").await
+    };
+    ask.await.map(drop).map_err(|error| {
+        Failure::failed(format!(
+            "the configuration is written, but systemd could not be asked to reload the agent ({error}): \
+             `systemctl reload-or-restart etcd-agent`"
+        ))
+    })
+}
+
+/// `ActiveState` of a unit.
+pub(super) async fn active_state(unit: &str) -> zbus::Result<String> {
+    let manager = Live::connect().await?.manager;
+    let path = manager.load_unit(unit).await?;
+    let unit = UnitProxy::builder(manager.inner().connection())
+        .path(path)
+        .build()
+        .await?;
+    unit.active_state().await
+}

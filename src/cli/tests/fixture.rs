@@ -1,0 +1,186 @@
+//! A cluster of three, as its agents would show it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::model::*;
+use crate::paths::Paths;
+
+pub(super) const NOW: UnixMs = UnixMs(1_772_366_640_000);
+
+pub(super) fn name(text: &str) -> NodeName {
+    NodeName::new(text).unwrap()
+}
+
+/// A tree with this configuration file.
+pub(super) fn settings_tree(text: &str) -> (TempDir, Paths) {
+    let root = tempfile::tempdir().unwrap();
+    let paths = Paths::below(root.path());
+    std::fs::create_dir_all(paths.config_file().parent().unwrap()).unwrap();
+    if !text.is_empty() {
+        std::fs::write(paths.config_file(), text).unwrap();
+    }
+    (root, paths)
+}
+
+pub(super) fn backups() -> Vec<BackupSummary> {
+    [
+        ("2026-03-01T11:00:00Z-000002", 81_000, 44),
+        ("2026-03-01T12:00:00Z-000003", 81_237, 4),
+    ]
+    .map(|(id, revision, minutes)| BackupSummary {
+        id: BackupId::new(id).unwrap(),
+        at: UnixMs(NOW.0 - minutes * 60_000),
+        revision: Revision(revision),
+        size_bytes: 12_345_678,
+    })
+    .to_vec()
+}
+
+fn members() -> MemberList {
+    let member = |number: u64| Member {
+        id: MemberId(0xa0 + number),
+        name: format!("n{number}"),
+        peer_urls: vec![format!("https://n{number}:2380")],
+        client_urls: vec![format!("https://n{number}:2379")],
+        is_learner: false,
+    };
+    MemberList {
+        cluster_id: ClusterId(0xcafe),
+        term: RaftTerm(7),
+        linearizable: true,
+        members: (1..=3).map(member).collect(),
+    }
+}
+
+pub(super) fn node(number: u64) -> NodeStatus {
+    let id = MemberId(0xa0 + number);
+    NodeStatus {
+        node: name(&format!("n{number}")),
+        agent_version: "0.1.0".to_owned(),
+        incarnation: Incarnation::new("0123456789abcdef0123456789abcdef").unwrap(),
+        boot_id: "boot".to_owned(),
+        cluster: ClusterName::new("prod").unwrap(),
+        spec_digest: "s".to_owned(),
+        electorate_digest: "e".to_owned(),
+        eligible: true,
+        unit: Fact::Known(UnitState {
+            active: ActiveState::Active,
+            sub: "running".to_owned(),
+            result: "success".to_owned(),
+            main_pid: 42,
+            load: "loaded".to_owned(),
+            held: false,
+        }),
+        data: Fact::Known(DataState::Present {
+            cluster_id: ClusterId(0xcafe),
+            member_id: id,
+        }),
+        assignment: Some(AssignmentSummary {
+            generation: Generation(1),
+            epoch: Epoch(1),
+            cluster_id: ClusterId(0xcafe),
+            member_id: id,
+            started_once: true,
+        }),
+        etcd: Fact::Known(EtcdStatus {
+            version: "3.6.16".to_owned(),
+            cluster_id: ClusterId(0xcafe),
+            member_id: id,
+            leader: Some(MemberId(0xa1)),
+            is_learner: false,
+            term: RaftTerm(7),
+            index: 90_000,
+            applied: 90_000,
+            db_size_bytes: 25_165_824,
+            revision: Revision(81_240),
+            errors: Vec::new(),
+        }),
+        members: Fact::Known(members()),
+        newest_epoch: Epoch(1),
+        genesis: None,
+        last_backup: backups().pop(),
+        certificate_not_after: None,
+        insecure: false,
+        now: NOW,
+        text: String::new(),
+    }
+}
+
+pub(super) fn decision(text: &str) -> Decision {
+    Decision {
+        action: None,
+        reasons: Vec::new(),
+        wake: Duration::from_secs(10),
+        memory: Memory::default(),
+        coordinator: true,
+        text: text.to_owned(),
+    }
+}
+
+/// All is well.
+pub(super) fn status() -> AdminStatus {
+    AdminStatus {
+        node: node(1),
+        peers: BTreeMap::from([
+            (name("n2"), Fact::Known(node(2))),
+            (name("n3"), Fact::Known(node(3))),
+        ]),
+        coordinator: Some(name("n1")),
+        decision: decision("n1 leader of prod, 3/3 healthy, last backup 4m ago (rev 81237), coordinator n1"),
+        size: 3,
+        store: Some("s3://backups/etcd".to_owned()),
+        store_error: None,
+        config_error: None,
+        conflicts: Vec::new(),
+    }
+}
+
+pub(super) fn observation() -> Observation {
+    let nodes = ["n1", "n2", "n3"]
+        .iter()
+        .map(|n| (name(n), (*n).to_owned()))
+        .collect();
+    Observation {
+        now: NOW,
+        seed: 7,
+        me: node(1),
+        assignment: None,
+        newest_epoch: Epoch(1),
+        elector: ElectorView {
+            eligible: true,
+            enquired: BTreeSet::new(),
+            highest_round: 0,
+            accepted: None,
+        },
+        peers: status().peers,
+        store: Fact::Absent,
+        in_force: Fact::Absent,
+        gate: GateView::default(),
+        staged: None,
+        fetched: None,
+        backup: Job::default(),
+        restore: Job::default(),
+        requests: Vec::new(),
+        spec: Spec {
+            cluster: ClusterName::new("prod").unwrap(),
+            node: name("n1"),
+            size: 3,
+            nodes,
+            etcd: EtcdSpec {
+                data_dir: "/var/lib/etcd/default".into(),
+                client_port: 2379,
+                peer_port: 2380,
+                client_tls: None,
+                peer_tls: None,
+                binary: None,
+                settings: BTreeMap::new(),
+            },
+            backup_interval: None,
+            store_shared: false,
+            grace: Duration::from_mins(5),
+        },
+    }
+}

@@ -1,0 +1,163 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod fixture;
+mod socket;
+mod text;
+
+use clap::CommandFactory;
+
+use super::*;
+use crate::model::{BackupId, ClusterName, EtcdSpec, NodeName, Spec, TlsFiles};
+use fixture::{name, settings_tree, status};
+
+#[test]
+fn the_command_line_is_well_formed() {
+    Cli::command().debug_assert();
+    for line in [
+        "status -o json",
+        "backup now --timeout 90s",
+        "backup list -o json",
+        "restore latest --yes --without n2 --without n3",
+        "bootstrap --without n3",
+        "plan --observation -",
+        "render -o dropin",
+        "check-config /tmp/x --as /etc/etcd-agent/config.d/10.toml",
+        "config show -o json",
+        "spec get",
+        "init --timeout 1m",
+        "run",
+        "gate",
+    ] {
+        let words = std::iter::once("etcd-agent").chain(line.split(' '));
+        assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+    }
+    assert!(Cli::try_parse_from(["etcd-agent", "restore"]).is_err());
+    assert!(Cli::try_parse_from(["etcd-agent", "bootstrap", "--without", "bad name"]).is_err());
+}
+
+#[test]
+fn init_writes_what_the_configuration_accepts() {
+    let node = name("web-1");
+    let text = init::configuration(&node);
+    let (_root, paths) = settings_tree(&text);
+    let loaded = crate::config::load(&paths).unwrap().unwrap();
+    let spec = loaded.settings.spec;
+    assert_eq!(spec.node, node);
+    assert_eq!(spec.client_url(&node).as_deref(), Some("http://127.0.0.1:2379"));
+    assert!(loaded.settings.store.is_some() && !spec.store_shared);
+}
+
+#[test]
+fn init_goes_on_after_itself_and_refuses_anything_else() {
+    let text = init::configuration(&name("n1"));
+    let (root, paths) = settings_tree(&text);
+    assert_eq!(
+        init::write_wanted(&paths, &text),
+        Ok(false),
+        "a second init goes on with the first"
+    );
+    let fragments = root.path().join("etc/etcd-agent/config.d");
+    std::fs::create_dir_all(&fragments).unwrap();
+    std::fs::write(fragments.join("10.toml"), "").unwrap();
+    assert_eq!(init::write_wanted(&paths, &text).unwrap_err().exit, Exit::Refused);
+    let empty = tempfile::tempdir().unwrap();
+    assert_eq!(init::write_wanted(&Paths::below(empty.path()), &text), Ok(true));
+}
+
+#[test]
+fn init_refuses_data_that_is_not_the_agents() {
+    let (root, paths) = settings_tree("");
+    assert_eq!(init::refuse_foreign_data(&paths), Ok(()));
+    std::fs::create_dir_all(root.path().join("var/lib/etcd/default/member")).unwrap();
+    let refused = init::refuse_foreign_data(&paths).unwrap_err();
+    assert_eq!(refused.exit, Exit::Refused);
+    assert!(refused.text.contains("var/lib/etcd/default"), "{}", refused.text);
+    std::fs::create_dir_all(paths.state()).unwrap();
+    std::fs::write(paths.assignment(), "{}").unwrap();
+    assert_eq!(
+        init::refuse_foreign_data(&paths),
+        Ok(()),
+        "what is assigned is the agent's"
+    );
+}
+
+#[test]
+fn a_backup_is_picked_by_name_or_as_the_latest() {
+    let list = fixture::backups();
+    assert_eq!(restore::pick(&list, "latest").unwrap().revision.0, 81_237);
+    let id = BackupId::new("2026-03-01T11:00:00Z-000002").unwrap();
+    assert_eq!(restore::pick(&list, id.as_str()).unwrap().id, id);
+    assert_eq!(
+        restore::pick(&list, "2020-01-01T00:00:00Z-000001")
+            .unwrap_err()
+            .exit,
+        Exit::Failed
+    );
+    assert_eq!(restore::pick(&list, "../../etc").unwrap_err().exit, Exit::Usage);
+    assert_eq!(restore::pick(&[], "latest").unwrap_err().exit, Exit::Failed);
+}
+
+#[test]
+fn only_silent_peers_can_be_vouched_for() {
+    let mut seen = status();
+    seen.peers.insert(
+        name("n3"),
+        crate::model::Fact::Unreachable("connection refused".into()),
+    );
+    assert_eq!(restore::known_nodes(&seen, &[name("n3")]).unwrap().len(), 1);
+    for (who, exit) in [("n1", Exit::Refused), ("n2", Exit::Refused), ("n9", Exit::Usage)] {
+        assert_eq!(
+            restore::known_nodes(&seen, &[name(who)]).unwrap_err().exit,
+            exit,
+            "{who}"
+        );
+    }
+}
+
+#[test]
+fn an_observation_replays_alone_or_inside_a_plan() {
+    let observation = fixture::observation();
+    let alone = serde_json::to_vec(&observation).unwrap();
+    assert_eq!(plan::parse(&alone).unwrap(), observation);
+    let view = plan::replay(observation.clone());
+    let inside = serde_json::to_vec(&view).unwrap();
+    assert_eq!(plan::parse(&inside).unwrap(), observation);
+    assert_eq!(
+        plan::replay(plan::parse(&inside).unwrap()),
+        view,
+        "the planner is pure"
+    );
+}
+
+#[test]
+fn what_would_be_assigned_names_this_node() {
+    let tls = TlsFiles {
+        cert_file: "/c".into(),
+        key_file: "/k".into(),
+        ca_file: "/a".into(),
+    };
+    let spec = Spec {
+        cluster: ClusterName::new("prod").unwrap(),
+        node: name("n5"),
+        size: 3,
+        nodes: ["n1", "n2", "n3", "n4", "n5"]
+            .iter()
+            .map(|n| (name(n), (*n).to_owned()))
+            .collect(),
+        etcd: EtcdSpec {
+            data_dir: "/var/lib/etcd/default".into(),
+            client_port: 2379,
+            peer_port: 2380,
+            client_tls: Some(tls.clone()),
+            peer_tls: Some(tls),
+            binary: None,
+            settings: std::collections::BTreeMap::new(),
+        },
+        backup_interval: None,
+        store_shared: false,
+        grace: std::time::Duration::from_mins(5),
+    };
+    let names: Vec<NodeName> = render::would_be(&spec).initial_cluster.into_keys().collect();
+    assert_eq!(names, [name("n1"), name("n2"), name("n5")]);
+    insta::assert_snapshot!("spec", spec::render(&spec));
+}

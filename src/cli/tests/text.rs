@@ -1,0 +1,201 @@
+//! What people read.
+
+use super::fixture::{NOW, backups, decision, name, node, status};
+use crate::cli::health::{self, Health};
+use crate::cli::{Exit, backup, config, members, plan, restore, status as verb};
+use crate::model::*;
+
+#[test]
+fn a_healthy_cluster() {
+    let status = status();
+    assert_eq!(health::judge(&status), Health::Healthy);
+    assert_eq!(verb::exit(&status), Exit::Ok);
+    insta::assert_snapshot!("status_healthy", verb::render(&status));
+}
+
+#[test]
+fn a_cluster_with_much_wrong() {
+    let mut status = status();
+    status.peers.insert(
+        name("n2"),
+        Fact::Unreachable("connect to 10.0.0.2:2378: timed out".into()),
+    );
+    let mut third = node(3);
+    third.insecure = true;
+    third.data = Fact::Known(DataState::Missing);
+    third.etcd = Fact::Unreachable("connection refused".into());
+    if let Fact::Known(unit) = &mut third.unit {
+        unit.active = ActiveState::Failed;
+        unit.result = "exit-code".into();
+    }
+    status.peers.insert(name("n3"), Fact::Known(third));
+    if let Fact::Known(etcd) = &mut status.node.etcd {
+        etcd.errors.push("NOSPACE".into());
+    }
+    status.store_error = Some("s3://backups/etcd: 403 AccessDenied".into());
+    status.config_error = Some("/etc/etcd-agent/config.toml:3: cluster.nmae: no such key".into());
+    status.conflicts =
+        vec!["/etc/systemd/system/etcd.service.d/99.conf:2: ExecStart= has --config-file".into()];
+    status.decision = Decision {
+        reasons: vec![
+            Reason::new(
+                "member-unreachable",
+                "n2 is out of reach for 40s, it counts as dead after 5m",
+            ),
+            Reason::halt(
+                "conflict",
+                "etcd is not started while 99.conf overrides its settings",
+            ),
+        ],
+        ..decision("n1 halted: etcd is not started while 99.conf overrides its settings")
+    };
+    assert_eq!(verb::exit(&status), Exit::Degraded);
+    insta::assert_snapshot!("status_degraded", verb::render(&status));
+}
+
+#[test]
+fn before_there_is_a_cluster() {
+    let mut status = status();
+    status.store = None;
+    let blank = |node: &mut NodeStatus| {
+        node.etcd = Fact::Absent;
+        node.assignment = None;
+        node.members = Fact::Absent;
+        node.last_backup = None;
+        node.newest_epoch = Epoch(0);
+        node.data = Fact::Known(DataState::Missing);
+        if let Fact::Known(unit) = &mut node.unit {
+            unit.active = ActiveState::Inactive;
+            unit.sub = "dead".into();
+        }
+    };
+    blank(&mut status.node);
+    let mut second = node(2);
+    blank(&mut second);
+    status.peers.insert(name("n2"), Fact::Known(second));
+    status.peers.insert(
+        name("n3"),
+        Fact::Unreachable("connect to n3:2378: no route to host".into()),
+    );
+    status.decision = Decision {
+        reasons: vec![Reason::new(
+            "waiting-for-electors",
+            "n3 has to answer once before a first cluster is formed",
+        )],
+        ..decision("n1 of prod: waiting for n3")
+    };
+    assert_eq!(verb::exit(&status), Exit::Down);
+    insta::assert_snapshot!("status_waiting", verb::render(&status));
+}
+
+#[test]
+fn health_row_by_row() {
+    type Change = fn(&mut AdminStatus);
+    let rows: &[(&str, Change, Exit)] = &[
+        (
+            "a spare that is up changes nothing",
+            |s| {
+                let mut spare = node(4);
+                spare.etcd = Fact::Absent;
+                spare.assignment = None;
+                s.peers.insert(name("n4"), Fact::Known(spare));
+            },
+            Exit::Ok,
+        ),
+        ("fewer than wanted", |s| s.size = 5, Exit::Degraded),
+        (
+            "a dead member is left in the list",
+            |s| {
+                let extra = Member {
+                    id: MemberId(0xdd),
+                    name: "n9".into(),
+                    peer_urls: vec![],
+                    client_urls: vec![],
+                    is_learner: false,
+                };
+                if let Fact::Known(list) = &mut s.node.members {
+                    list.members.push(extra);
+                }
+            },
+            Exit::Degraded,
+        ),
+        (
+            "a member of another cluster does not count",
+            |s| {
+                if let Some(Fact::Known(peer)) = s.peers.get_mut(&name("n2"))
+                    && let Fact::Known(etcd) = &mut peer.etcd
+                {
+                    etcd.cluster_id = ClusterId(1);
+                }
+            },
+            Exit::Degraded,
+        ),
+        (
+            "no leader anywhere",
+            |s| {
+                s.peers.clear();
+                if let Fact::Known(etcd) = &mut s.node.etcd {
+                    etcd.leader = None;
+                }
+            },
+            Exit::Down,
+        ),
+        (
+            "own etcd down, the others serve",
+            |s| s.node.etcd = Fact::Unreachable("x".into()),
+            Exit::Degraded,
+        ),
+        (
+            "something would win over our settings",
+            |s| s.conflicts.push("x".into()),
+            Exit::Degraded,
+        ),
+    ];
+    for (what, change, expected) in rows {
+        let mut status = status();
+        change(&mut status);
+        assert_eq!(verb::exit(&status), *expected, "{what}");
+    }
+}
+
+#[test]
+fn what_serves_after_an_epoch() {
+    let mut status = status();
+    assert_eq!(health::serving_after(&status, Epoch(1)), 0, "that is the old one");
+    assert_eq!(health::serving_after(&status, Epoch(0)), 3);
+    status.node.newest_epoch = Epoch(2);
+    assert_eq!(health::newest_epoch(&status), Epoch(2));
+}
+
+#[test]
+fn tables_and_plans() {
+    let status = status();
+    let list = status.node.members.known().unwrap();
+    insta::assert_snapshot!("members", members::render(list));
+    insta::assert_snapshot!("backups", backup::render(&backups(), NOW));
+    assert_eq!(backup::render(&[], NOW), "No backups yet.\n");
+    let mut view = plan::replay(super::fixture::observation());
+    view.decision = Decision {
+        action: Some(Action::Promote {
+            id: MemberId(0xa2),
+            node: name("n2"),
+            term: RaftTerm(7),
+        }),
+        reasons: vec![
+            Reason::new("caught-up", "n2 has caught up"),
+            Reason::halt("stuck", "n3 needs you"),
+        ],
+        ..decision("n1 leader of prod, 2/3 healthy")
+    };
+    insta::assert_snapshot!("plan", plan::render(&view));
+    insta::assert_snapshot!("restore_warning", restore::warning(&status, &backups()[0]));
+}
+
+#[test]
+fn config_show_lines_up() {
+    let (root, paths) =
+        super::fixture::settings_tree("[node]\nname = \"n1\"\n[store]\nurl = \"file:///b\"\n");
+    let entries = crate::config::load(&paths).unwrap().unwrap().entries;
+    let text = config::render(&entries).replace(root.path().to_str().unwrap(), "");
+    insta::assert_snapshot!("config_show", text);
+}

@@ -1,0 +1,165 @@
+//! Waiting for the agent to do what was asked, with progress and a deadline.
+
+use std::time::{Duration, Instant};
+
+use super::client::{CallError, Client};
+use super::exit::{Exit, Failure};
+use super::health;
+use super::progress::Progress;
+use crate::model::{AdminStatus, Epoch, OperatorRequest, RequestState, RequestView};
+
+/// How often is looked.
+const EVERY: Duration = Duration::from_millis(300);
+/// How long, once a majority serves, is waited for the rest.
+const STRAGGLERS: Duration = Duration::from_secs(30);
+
+/// `--timeout`.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Timeout {
+    /// Give up waiting after this long, e.g. 90s or 10m; what was begun goes on
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "10m")]
+    pub timeout: Duration,
+}
+
+/// A deadline, and what to say when it has passed.
+#[derive(Debug)]
+pub(super) struct Deadline {
+    until: Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    pub(super) fn after(limit: Duration) -> Self {
+        Self {
+            until: Instant::now() + limit,
+            limit,
+        }
+    }
+
+    /// Sleeps until the next look, or says that time is up.
+    pub(super) async fn next(&self, what: &str, progress: &Progress) -> Result<(), Failure> {
+        if Instant::now() >= self.until {
+            let limit = humantime::format_duration(self.limit);
+            let last = progress.last();
+            let text = format!(
+                "{what}: not done within {limit}, it goes on; last seen: {last}; see `etcd-agent status`"
+            );
+            return Err(Failure::new(Exit::TimedOut, text));
+        }
+        tokio::time::sleep(EVERY).await;
+        Ok(())
+    }
+}
+
+/// Asks for something.
+pub(super) async fn submit(client: &Client, request: &OperatorRequest) -> Result<RequestView, Failure> {
+    Ok(client.post("/v1/requests", request).await?)
+}
+
+/// Waits until a request is done; what came of it is in the answer.
+pub(super) async fn done(
+    client: &Client,
+    view: RequestView,
+    deadline: &Deadline,
+    progress: &mut Progress,
+) -> Result<RequestView, Failure> {
+    let mut view = view;
+    loop {
+        progress.say(&view.message);
+        match view.state {
+            RequestState::Done => return Ok(view),
+            RequestState::Failed => return Err(Failure::failed(&view.message)),
+            RequestState::Pending => {}
+        }
+        deadline.next("the request", progress).await?;
+        match look(client, view.id).await? {
+            Look::Still(new) => view = new,
+            Look::Silent(text) => progress.say(&text),
+            Look::Forgotten => {
+                return Err(Failure::failed(
+                    "the agent was restarted meanwhile and has forgotten the request: see `etcd-agent status`",
+                ));
+            }
+        }
+    }
+}
+
+/// What a request came to when it was looked at.
+enum Look {
+    Still(RequestView),
+    /// The agent does not answer just now.
+    Silent(String),
+    /// The agent has been restarted: it knows no such request.
+    Forgotten,
+}
+
+async fn look(client: &Client, id: u64) -> Result<Look, Failure> {
+    match client.get(&format!("/v1/requests/{id}")).await {
+        Ok(view) => Ok(Look::Still(view)),
+        Err(CallError::Answered { status: 404, .. }) => Ok(Look::Forgotten),
+        Err(CallError::Unreachable(text) | CallError::Answered { status: 503, text }) => {
+            Ok(Look::Silent(text))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The agent's status, or why there is none just now.
+pub(super) async fn status(client: &Client) -> Result<Result<AdminStatus, String>, Failure> {
+    match client.get("/v1/status").await {
+        Ok(status) => Ok(Ok(status)),
+        Err(CallError::Unreachable(text) | CallError::Answered { status: 503, text }) => Ok(Err(text)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits until an epoch after `before` serves with a majority of `members`, and then a little for the rest.
+/// A request that the agent reports as failed ends the waiting; one that it has forgotten does not: the epoch tells.
+pub(super) async fn epoch_after(
+    client: &Client,
+    view: RequestView,
+    before: Epoch,
+    members: usize,
+    deadline: &Deadline,
+    progress: &mut Progress,
+) -> Result<AdminStatus, Failure> {
+    let mut majority_at: Option<Instant> = None;
+    let mut asked = Some(view.id);
+    progress.say(&view.message);
+    loop {
+        if let Some(id) = asked {
+            match look(client, id).await? {
+                Look::Still(view) if view.state == RequestState::Failed => {
+                    return Err(Failure::failed(view.message));
+                }
+                Look::Still(view) => {
+                    if view.state == RequestState::Done {
+                        asked = None;
+                    }
+                    progress.say(&view.message);
+                }
+                Look::Silent(text) => progress.say(&text),
+                Look::Forgotten => asked = None,
+            }
+        }
+        match status(client).await? {
+            Err(text) => progress.say(&text),
+            Ok(status) => {
+                let serving = health::serving_after(&status, before);
+                if serving > members / 2 {
+                    let since = *majority_at.get_or_insert_with(Instant::now);
+                    if serving >= members || since.elapsed() > STRAGGLERS {
+                        return Ok(status);
+                    }
+                    progress.say(&format!("{serving} of {members} members serve"));
+                } else {
+                    majority_at = None;
+                    if asked.is_none() {
+                        progress.say(&status.decision.text);
+                    }
+                }
+            }
+        }
+        deadline.next("the new epoch", progress).await?;
+    }
+}

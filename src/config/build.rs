@@ -1,0 +1,334 @@
+//! The merged tree → settings: defaults, and what must hold between fields.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::forms;
+use super::problem::Problem;
+use super::schema::Checked;
+use super::settings::{ApiSettings, ArchiveSettings, Settings, StoreSettings, StoreUrl};
+use super::tree::{At, Kind, Value};
+use crate::model::{ClusterName, EtcdSpec, NodeName, Spec, TlsFiles};
+
+/// Where etcd's data is, as Debian's unit has it.
+pub const DEFAULT_DATA_DIR: &str = "/var/lib/etcd/default";
+/// Where the peers' agents listen.
+const API_PORT: u16 = 2378;
+
+/// Builds the settings, or says everything that does not fit together.
+pub(super) fn build(checked: &Checked, host: &str) -> Result<Settings, Vec<Problem>> {
+    let mut builder = Builder {
+        checked,
+        problems: Vec::new(),
+    };
+    let settings = builder.settings(host);
+    match settings {
+        Some(settings) if builder.problems.is_empty() => Ok(settings),
+        _ => Err(builder.problems),
+    }
+}
+
+struct Builder<'a> {
+    checked: &'a Checked,
+    problems: Vec<Problem>,
+}
+
+impl Builder<'_> {
+    fn settings(&mut self, host: &str) -> Option<Settings> {
+        let node = self.node(host)?;
+        let cluster = self
+            .read("cluster.name", forms::cluster_name)
+            .or_else(|| ClusterName::new("default").ok())?;
+        let nodes = self.nodes(&node);
+        let size = self.size(nodes.len());
+        let etcd = EtcdSpec {
+            data_dir: self
+                .read("etcd.data_dir", forms::path)
+                .unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
+            client_port: self.read("etcd.client_port", forms::port).unwrap_or(2379),
+            peer_port: self.read("etcd.peer_port", forms::port).unwrap_or(2380),
+            client_tls: self.tls("etcd.client_tls"),
+            peer_tls: self.tls("etcd.peer_tls"),
+            binary: self.read("etcd.binary", forms::binary),
+            settings: self.etcd_settings(),
+        };
+        let store = self.store();
+        let interval = self
+            .read("backup.interval", forms::duration)
+            .unwrap_or(Duration::from_mins(15));
+        let spec = Spec {
+            cluster,
+            node,
+            size,
+            nodes,
+            etcd,
+            backup_interval: store.is_some().then_some(interval),
+            store_shared: store.as_ref().is_some_and(|store| store.shared),
+            grace: self
+                .read("cluster.grace", forms::duration)
+                .unwrap_or(Duration::from_mins(5)),
+        };
+        let api = self.api(&spec);
+        self.ports(&spec, &api);
+        Some(Settings {
+            spec,
+            api,
+            store,
+            archive: ArchiveSettings {
+                keep: self.read("archive.keep", forms::keep).unwrap_or(3),
+                max_age: self
+                    .read("archive.max_age", forms::duration)
+                    .unwrap_or(Duration::from_hours(30 * 24)),
+            },
+        })
+    }
+
+    fn node(&mut self, host: &str) -> Option<NodeName> {
+        if let Some(name) = self.read("node.name", forms::node_name) {
+            return Some(name);
+        }
+        match NodeName::new(host) {
+            Ok(name) => Some(name),
+            Err(error) => {
+                self.wrong(
+                    "node.name",
+                    format!("the host name cannot serve: {error}; set node.name"),
+                );
+                None
+            }
+        }
+    }
+
+    fn nodes(&mut self, node: &NodeName) -> BTreeMap<NodeName, String> {
+        let mut nodes = BTreeMap::new();
+        let mut seen: BTreeMap<String, NodeName> = BTreeMap::new();
+        let entries = match self.value("cluster.nodes").map(|value| &value.kind) {
+            Some(Kind::Table(table)) => table.clone(),
+            _ => BTreeMap::new(),
+        };
+        for (key, value) in &entries {
+            let (Ok(name), Ok(address)) = (NodeName::new(key.as_str()), forms::address(value)) else {
+                continue;
+            };
+            if let Some(other) = seen.insert(address.clone(), name.clone()) {
+                let text = format!("has the address {address:?} of {other}: each node needs its own");
+                self.problems.push(Problem::at(
+                    value.at.as_ref(),
+                    format!("cluster.nodes.{name}"),
+                    text,
+                ));
+            }
+            nodes.insert(name, address);
+        }
+        if self.doubtful("cluster.nodes") || self.doubtful("node.name") {
+            nodes.entry(node.clone()).or_insert_with(|| node.to_string());
+        } else if nodes.is_empty() {
+            nodes.insert(node.clone(), node.to_string());
+        } else if !nodes.contains_key(node) {
+            let names: Vec<&str> = nodes.keys().map(NodeName::as_str).collect();
+            let text = format!(
+                "this node is {node:?}, which is not among them ({}): add it, or set node.name",
+                names.join(", "),
+                node = node.as_str()
+            );
+            self.wrong("cluster.nodes", text);
+        }
+        nodes
+    }
+
+    fn size(&mut self, nodes: usize) -> usize {
+        let default = if nodes >= 3 { 3 } else { 1 };
+        let Some(size) = self.read("cluster.size", forms::size) else {
+            return default;
+        };
+        let force = self.read("cluster.force", forms::flag).unwrap_or(false);
+        if size % 2 == 0 && !force && !self.doubtful("cluster.force") {
+            self.wrong(
+                "cluster.size",
+                format!(
+                    "found {size}, expected an odd number: {size} members survive no more failures than {}; \
+                     cluster.force = true overrides",
+                    size - 1
+                ),
+            );
+        }
+        if size > nodes && !self.doubtful("cluster.nodes") {
+            self.wrong(
+                "cluster.size",
+                format!("found {size}, but cluster.nodes has {nodes}: name at least {size} nodes"),
+            );
+        }
+        size
+    }
+
+    fn tls(&mut self, table: &str) -> Option<TlsFiles> {
+        let part = |name: &str| format!("{table}.{name}");
+        let names = ["cert_file", "key_file", "ca_file"];
+        self.value(table)?;
+        let found: Vec<Option<PathBuf>> = names
+            .iter()
+            .map(|name| self.read(&part(name), forms::path))
+            .collect();
+        if let [Some(cert_file), Some(key_file), Some(ca_file)] = found.as_slice() {
+            return Some(TlsFiles {
+                cert_file: cert_file.clone(),
+                key_file: key_file.clone(),
+                ca_file: ca_file.clone(),
+            });
+        }
+        for (name, value) in names.iter().zip(&found) {
+            if value.is_none() && !self.doubtful(&part(name)) {
+                self.wrong(
+                    &part(name),
+                    "is missing: cert_file, key_file and ca_file belong together".to_owned(),
+                );
+            }
+        }
+        None
+    }
+
+    fn etcd_settings(&self) -> BTreeMap<String, String> {
+        match self.value("etcd.settings").map(|value| &value.kind) {
+            Some(Kind::Table(table)) => table
+                .iter()
+                .filter_map(|(key, value)| Some((key.clone(), forms::setting(value).ok()?)))
+                .collect(),
+            _ => BTreeMap::new(),
+        }
+    }
+
+    fn api(&mut self, spec: &Spec) -> ApiSettings {
+        let peers = spec.nodes.len() > 1;
+        let tls = self.tls("api.tls");
+        let insecure = self.read("api.insecure", forms::flag).unwrap_or(false);
+        let listen = self.read("api.listen", forms::listen);
+        let port = listen.map_or(API_PORT, |address| address.port());
+        let listen = listen.or_else(|| peers.then(|| ([0u16; 8], API_PORT).into()));
+        if !insecure && !self.doubtful("api.insecure") {
+            let parts = [
+                ("api.tls", tls.is_some(), listen.is_some(), "the peer API"),
+                (
+                    "etcd.client_tls",
+                    spec.etcd.client_tls.is_some(),
+                    !spec.loopback_only(false),
+                    "etcd's client port",
+                ),
+                (
+                    "etcd.peer_tls",
+                    spec.etcd.peer_tls.is_some(),
+                    !spec.loopback_only(false),
+                    "etcd's peer port",
+                ),
+            ];
+            for (table, has_tls, reachable, what) in parts {
+                if has_tls || !reachable || self.doubtful(table) || self.doubtful("cluster.nodes") {
+                    continue;
+                }
+                // A table that is there but not whole was reported already.
+                if self.value(table).is_none() {
+                    self.wrong(
+                        table,
+                        format!(
+                            "{what} can be reached from other hosts and has no TLS: set cert_file, key_file and \
+                             ca_file, or spell out api.insecure = true"
+                        ),
+                    );
+                }
+            }
+        }
+        ApiSettings {
+            listen,
+            port,
+            insecure: insecure && tls.is_none(),
+            tls,
+        }
+    }
+
+    fn ports(&mut self, spec: &Spec, api: &ApiSettings) {
+        let mut used = BTreeMap::from([(spec.etcd.client_port, "etcd.client_port")]);
+        let others = [
+            (Some(spec.etcd.peer_port), "etcd.peer_port"),
+            (api.listen.map(|address| address.port()), "api.listen"),
+        ];
+        for (port, field) in others {
+            if let Some(port) = port
+                && let Some(other) = used.insert(port, field)
+            {
+                self.wrong(field, format!("port {port} is that of {other} already"));
+            }
+        }
+    }
+
+    fn store(&mut self) -> Option<StoreSettings> {
+        let table = self.value("store")?;
+        let Some(url) = self.read("store.url", forms::store_url) else {
+            if !self.doubtful("store") && matches!(&table.kind, Kind::Table(keys) if !keys.is_empty()) {
+                self.wrong(
+                    "store.url",
+                    "is missing: s3://BUCKET/PREFIX or file:///ABSOLUTE/PATH".to_owned(),
+                );
+            }
+            return None;
+        };
+        let s3 = matches!(url, StoreUrl::S3 { .. });
+        for field in ["endpoint", "region", "path_style", "ca_file", "credentials_file"] {
+            let field = format!("store.{field}");
+            if !s3 && self.value(&field).is_some() {
+                self.wrong(
+                    &field,
+                    "is for s3:// only, and store.url is a directory: leave it out".to_owned(),
+                );
+            }
+        }
+        let endpoint = self.read("store.endpoint", forms::endpoint);
+        let region = self
+            .read("store.region", forms::word)
+            .or_else(|| endpoint.is_some().then(|| "us-east-1".to_owned()));
+        Some(StoreSettings {
+            url,
+            endpoint,
+            region,
+            path_style: self.read("store.path_style", forms::flag).unwrap_or(false),
+            ca_file: self.read("store.ca_file", forms::path),
+            credentials_file: self.read("store.credentials_file", forms::path),
+            shared: self.read("store.shared", forms::flag).unwrap_or(s3),
+        })
+    }
+
+    fn value(&self, field: &str) -> Option<&Value> {
+        self.checked.merged.get(&field.split('.').collect::<Vec<_>>())
+    }
+
+    fn read<T>(&self, field: &str, form: impl Fn(&Value) -> Result<T, String>) -> Option<T> {
+        form(self.value(field)?).ok()
+    }
+
+    /// True when something at or below this field was wrong, so that nothing follows from its absence.
+    fn doubtful(&self, field: &str) -> bool {
+        self.checked.torn
+            || self.checked.failed.iter().any(|failed| {
+                let below = failed.strip_prefix(field);
+                let above = field.strip_prefix(failed.as_str());
+                [below, above]
+                    .into_iter()
+                    .flatten()
+                    .any(|rest| rest.is_empty() || rest.starts_with('.'))
+            })
+    }
+
+    /// Reports a field, at the place of the field or of the innermost table around it that is written down.
+    fn wrong(&mut self, field: &str, text: String) {
+        let mut path: Vec<&str> = field.split('.').collect();
+        let mut place: Option<&At> = None;
+        while place.is_none() && !path.is_empty() {
+            place = self.checked.merged.get(&path).and_then(|value| value.at.as_ref());
+            path.pop();
+        }
+        // What is missing altogether is missing because of the nodes that were named.
+        let nodes = || self.checked.merged.get(&["cluster", "nodes"])?.at.as_ref();
+        let place = place.or_else(nodes);
+        let problem = Problem::at(place, field, text);
+        self.problems.push(problem);
+    }
+}

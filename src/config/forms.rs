@@ -1,0 +1,245 @@
+//! The forms that values take, each with what is expected in words.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Component, PathBuf};
+use std::time::Duration;
+
+use super::settings::StoreUrl;
+use super::tree::{Kind, Value};
+use crate::model::{ClusterName, NodeName};
+
+/// What a field takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    NodeName,
+    ClusterName,
+    Size,
+    Flag,
+    Duration,
+    Listen,
+    Port,
+    Path,
+    Binary,
+    StoreUrl,
+    Endpoint,
+    Word,
+    Keep,
+    /// A table of node name → address.
+    Nodes,
+    /// A table of etcd flag name → value.
+    Settings,
+}
+
+impl Form {
+    /// Says what is wrong with a value, when something is.
+    pub(super) fn check(self, value: &Value) -> Result<(), String> {
+        match self {
+            Self::NodeName => node_name(value).map(drop),
+            Self::ClusterName => cluster_name(value).map(drop),
+            Self::Size => size(value).map(drop),
+            Self::Flag => flag(value).map(drop),
+            Self::Duration => duration(value).map(drop),
+            Self::Listen => listen(value).map(drop),
+            Self::Port => port(value).map(drop),
+            Self::Path => path(value).map(drop),
+            Self::Binary => binary(value).map(drop),
+            Self::StoreUrl => store_url(value).map(drop),
+            Self::Endpoint => endpoint(value).map(drop),
+            Self::Word => word(value).map(drop),
+            Self::Keep => keep(value).map(drop),
+            Self::Nodes | Self::Settings => Ok(()),
+        }
+    }
+}
+
+type Read<T> = Result<T, String>;
+
+fn bad<T>(value: &Value, expected: &str) -> Read<T> {
+    Err(format!("found {}, expected {expected}", value.describe()))
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match &value.kind {
+        Kind::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+pub(super) fn node_name(value: &Value) -> Read<NodeName> {
+    let expected = "1 to 63 of a-z A-Z 0-9 . _ -, starting with a letter or digit";
+    text(value)
+        .and_then(|text| NodeName::new(text).ok())
+        .map_or_else(|| bad(value, expected), Ok)
+}
+
+pub(super) fn cluster_name(value: &Value) -> Read<ClusterName> {
+    let expected = "1 to 63 of a-z A-Z 0-9 . _ -, starting with a letter or digit";
+    text(value)
+        .and_then(|text| ClusterName::new(text).ok())
+        .map_or_else(|| bad(value, expected), Ok)
+}
+
+pub(super) fn size(value: &Value) -> Read<usize> {
+    match value.kind {
+        Kind::Int(number @ 1..=7) => Ok(usize::try_from(number).unwrap_or(1)),
+        _ => bad(value, "1, 3, 5 or 7"),
+    }
+}
+
+pub(super) fn keep(value: &Value) -> Read<usize> {
+    match value.kind {
+        Kind::Int(number @ 1..=1000) => Ok(usize::try_from(number).unwrap_or(1)),
+        _ => bad(
+            value,
+            "a number from 1 to 1000: the newest replaced data directory always stays",
+        ),
+    }
+}
+
+pub(super) fn flag(value: &Value) -> Read<bool> {
+    match value.kind {
+        Kind::Bool(flag) => Ok(flag),
+        _ => bad(value, "true or false, without quotes"),
+    }
+}
+
+pub(super) fn duration(value: &Value) -> Read<Duration> {
+    let expected =
+        "a time with its unit in quotes, at least one second, e.g. \"90s\", \"15m\", \"12h\" or \"30d\"";
+    text(value)
+        .and_then(|text| humantime::parse_duration(text).ok())
+        .filter(|time| *time >= Duration::from_secs(1))
+        .map_or_else(|| bad(value, expected), Ok)
+}
+
+pub(super) fn listen(value: &Value) -> Read<SocketAddr> {
+    let expected = "an IP address and a port, e.g. \"0.0.0.0:2378\" or \"[::]:2378\"";
+    text(value)
+        .and_then(|text| text.parse().ok())
+        .filter(|address: &SocketAddr| address.port() != 0)
+        .map_or_else(|| bad(value, expected), Ok)
+}
+
+pub(super) fn port(value: &Value) -> Read<u16> {
+    match value.kind {
+        Kind::Int(number @ 1..=65535) => Ok(u16::try_from(number).unwrap_or_default()),
+        _ => bad(value, "a port from 1 to 65535, without quotes"),
+    }
+}
+
+pub(super) fn path(value: &Value) -> Read<PathBuf> {
+    text(value)
+        .and_then(absolute)
+        .map_or_else(|| bad(value, "an absolute path without \"..\""), Ok)
+}
+
+pub(super) fn binary(value: &Value) -> Read<PathBuf> {
+    let plain = |text: &&str| {
+        text.chars()
+            .all(|c| c.is_ascii_alphanumeric() || "/._-+@".contains(c))
+    };
+    text(value).filter(plain).and_then(absolute).map_or_else(
+        || {
+            bad(
+                value,
+                "the absolute path of an etcd binary, of a-z A-Z 0-9 / . _ - + @ (it goes into a unit file)",
+            )
+        },
+        Ok,
+    )
+}
+
+fn absolute(text: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(text);
+    let plain = path.is_absolute()
+        && path.components().nth(1).is_some()
+        && !path.components().any(|part| part == Component::ParentDir)
+        && !text.chars().any(char::is_control);
+    plain.then_some(path)
+}
+
+pub(super) fn word(value: &Value) -> Read<String> {
+    text(value)
+        .filter(|text| !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic()))
+        .map_or_else(|| bad(value, "a word without spaces"), |text| Ok(text.to_owned()))
+}
+
+pub(super) fn store_url(value: &Value) -> Read<StoreUrl> {
+    let expected = "s3://BUCKET/PREFIX or file:///ABSOLUTE/PATH (no keys in it: see store.credentials_file)";
+    text(value)
+        .and_then(|text| {
+            if let Some(path) = text.strip_prefix("file://") {
+                return absolute(path).map(StoreUrl::Directory);
+            }
+            let rest = text.strip_prefix("s3://")?;
+            let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+            let name = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+            let prefix = prefix.trim_matches('/');
+            let ok = (3..=63).contains(&bucket.len())
+                && bucket.chars().all(name)
+                && prefix
+                    .chars()
+                    .all(|c| c.is_ascii_graphic() && !matches!(c, '?' | '#' | '\\'))
+                && (prefix.is_empty() || prefix.split('/').all(|part| !matches!(part, "" | "." | "..")));
+            ok.then(|| StoreUrl::S3 {
+                bucket: bucket.to_owned(),
+                prefix: prefix.to_owned(),
+            })
+        })
+        .map_or_else(|| bad(value, expected), Ok)
+}
+
+pub(super) fn endpoint(value: &Value) -> Read<String> {
+    let expected = "the S3 server's URL, e.g. \"https://s3.example.org:9000\" (no keys in it: see store.credentials_file)";
+    text(value)
+        .filter(|text| {
+            text.strip_prefix("https://")
+                .or_else(|| text.strip_prefix("http://"))
+                .is_some_and(|rest| {
+                    !rest.is_empty()
+                        && !rest.starts_with(['/', ':'])
+                        && rest
+                            .chars()
+                            .all(|c| c.is_ascii_graphic() && !matches!(c, '@' | '?' | '#' | '\\'))
+                })
+        })
+        .map_or_else(
+            || bad(value, expected),
+            |text| Ok(text.trim_end_matches('/').to_owned()),
+        )
+}
+
+/// A node's address: a host name or an IP address, no port.
+pub(super) fn address(value: &Value) -> Read<String> {
+    let name = |text: &str| {
+        text.len() <= 253
+            && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && text
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c))
+    };
+    text(value)
+        .map(|text| {
+            text.strip_prefix('[')
+                .and_then(|t| t.strip_suffix(']'))
+                .unwrap_or(text)
+        })
+        .filter(|text| text.parse::<IpAddr>().is_ok() || name(text))
+        .map_or_else(
+            || bad(value, "a host name or an IP address, without a port or scheme"),
+            |text| Ok(text.to_owned()),
+        )
+}
+
+/// A value of `[etcd.settings]`.
+pub(super) fn setting(value: &Value) -> Read<String> {
+    match &value.kind {
+        Kind::Text(text) if !text.is_empty() && !text.chars().any(char::is_control) => Ok(text.clone()),
+        Kind::Int(number) => Ok(number.to_string()),
+        Kind::Bool(flag) => Ok(flag.to_string()),
+        Kind::Text(text) if text.is_empty() => {
+            Err("found an empty text, which etcd would ignore: leave the key out".to_owned())
+        }
+        _ => bad(value, "a text on one line, an integer, true or false"),
+    }
+}

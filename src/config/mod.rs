@@ -1,0 +1,99 @@
+//! Configuration: fragments → merged → validated settings.
+//!
+//! Sources are read weakest first and merged by key; every problem of every file is reported at once.
+
+mod build;
+mod flags;
+mod forms;
+mod problem;
+mod schema;
+mod settings;
+mod show;
+mod sources;
+mod tree;
+
+use std::path::{Path, PathBuf};
+
+pub use build::DEFAULT_DATA_DIR;
+pub use problem::{Problem, Problems};
+pub use settings::{ApiSettings, ArchiveSettings, Settings, StoreSettings, StoreUrl};
+pub use show::{Entry, redact};
+
+use crate::paths::Paths;
+use sources::Source;
+
+/// A validated configuration and where each value came from.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// What the rest of the program sees.
+    pub settings: Settings,
+    /// Every value in force, by field, with where it came from.
+    pub entries: Vec<Entry>,
+    /// The files that were read, weakest first.
+    pub files: Vec<PathBuf>,
+}
+
+/// Reads, merges and checks all sources; `None` when there is no source file at all: the agent is not configured.
+///
+/// # Errors
+/// [`Problems`]: everything that is wrong in any file, with file, line, field, what was expected and what to do.
+pub fn load(paths: &Paths) -> Result<Option<Loaded>, Problems> {
+    let found = sources::find(paths)?;
+    if found.is_empty() {
+        return Ok(None);
+    }
+    assemble(&found, &short_host_name()).map(Some)
+}
+
+/// Checks the configuration as it would be with `candidate` in place: `candidate` itself when it is one of the
+/// sources, else as the new content of `place` (a temporary copy, as Puppet and Ansible hand it to a validator).
+///
+/// # Errors
+/// [`Problems`], as [`load`].
+pub fn check_candidate(paths: &Paths, candidate: &Path, place: &Path) -> Result<Loaded, Problems> {
+    let found = sources::find_with(paths, candidate, place)?;
+    assemble(&found, &short_host_name())
+}
+
+/// The first source of the configuration that exists, if any: what makes this agent a configured one.
+///
+/// # Errors
+/// [`Problems`] when a source cannot be looked at.
+pub fn existing_files(paths: &Paths) -> Result<Vec<PathBuf>, Problems> {
+    Ok(sources::find(paths)?
+        .into_iter()
+        .map(|source| source.path)
+        .collect())
+}
+
+/// The host name up to its first dot, from uname(2).
+pub fn short_host_name() -> String {
+    let uname = rustix::system::uname();
+    let full = uname.nodename().to_string_lossy();
+    full.split('.').next().unwrap_or_default().to_owned()
+}
+
+fn assemble(found: &[Source], host: &str) -> Result<Loaded, Problems> {
+    let files = found.iter().map(|source| source.path.clone()).collect();
+    let mut checked = schema::Checked::default();
+    for source in found {
+        checked.add(source);
+    }
+    let built = build::build(&checked, host);
+    let mut problems = checked.problems;
+    match built {
+        Ok(settings) if problems.is_empty() => Ok(Loaded {
+            entries: show::entries(&checked.merged, &settings),
+            settings,
+            files,
+        }),
+        Ok(_) => Err(Problems::new(problems)),
+        Err(more) => {
+            problems.extend(more);
+            Err(Problems::new(problems))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

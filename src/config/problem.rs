@@ -1,0 +1,88 @@
+//! What is wrong with the configuration, so that a person can put it right at the first try.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::tree::At;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file, when there is one to point at.
+    pub file: Option<PathBuf>,
+    /// The line in it, from 1.
+    pub line: Option<usize>,
+    /// The field, e.g. `cluster.size`; empty when the file as a whole is meant.
+    pub field: String,
+    /// What was found, what was expected, what to do: one line.
+    pub text: String,
+}
+
+impl Problem {
+    pub(super) fn at(at: Option<&At>, field: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            file: at.map(|at| at.file.to_path_buf()),
+            line: at.map(|at| at.line),
+            field: field.into(),
+            text: text.into(),
+        }
+    }
+    pub(super) fn file(file: PathBuf, text: impl Into<String>) -> Self {
+        Self {
+            file: Some(file),
+            line: None,
+            field: String::new(),
+            text: text.into(),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}", file.display())?;
+            if let Some(line) = self.line {
+                write!(f, ":{line}")?;
+            }
+            f.write_str(": ")?;
+        }
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.text)
+    }
+}
+
+/// Everything that is wrong, in the order of files and lines; one line each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    pub(super) fn new(mut problems: Vec<Problem>) -> Self {
+        problems.dedup();
+        Self(problems)
+    }
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+        self.0.iter()
+    }
+    /// All of them on one line, for the journal and `STATUS=`.
+    pub fn one_line(&self) -> String {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        lines.join("; ")
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}

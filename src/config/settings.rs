@@ -1,0 +1,75 @@
+//! Validated settings: what the rest of the program sees of the configuration.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::model::{Spec, TlsFiles};
+
+/// Where backups and control records are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreUrl {
+    /// `s3://bucket/prefix`; the prefix has no leading or trailing slash and may be empty.
+    S3 {
+        /// The bucket.
+        bucket: String,
+        /// The prefix.
+        prefix: String,
+    },
+    /// `file:///path`.
+    Directory(PathBuf),
+}
+
+/// `[store]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// `url`.
+    pub url: StoreUrl,
+    /// `endpoint`: another S3 server's URL.
+    pub endpoint: Option<String>,
+    /// `region`; `us-east-1` when an endpoint is set and no region.
+    pub region: Option<String>,
+    /// `path_style`: bucket in the path, not in the host name.
+    pub path_style: bool,
+    /// `ca_file`: PEM bundle to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// `credentials_file`: an AWS shared credentials file; the SDK's default chain without.
+    pub credentials_file: Option<PathBuf>,
+    /// `shared`: all nodes see the same store. Default: true for S3, false for a directory.
+    pub shared: bool,
+}
+
+/// `[api]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiSettings {
+    /// `listen`; `None` for a single node, which has no peers.
+    pub listen: Option<SocketAddr>,
+    /// `port`: where the peers listen.
+    pub port: u16,
+    /// `insecure`: plain HTTP, spelled out.
+    pub insecure: bool,
+    /// `[api.tls]`.
+    pub tls: Option<TlsFiles>,
+}
+
+/// `[archive]`: how long replaced data directories are kept; never below one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArchiveSettings {
+    /// `keep`: at most this many.
+    pub keep: usize,
+    /// `max_age`: older ones go.
+    pub max_age: Duration,
+}
+
+/// The validated configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Cluster, node and etcd.
+    pub spec: Spec,
+    /// Peer API.
+    pub api: ApiSettings,
+    /// Store, when there is one.
+    pub store: Option<StoreSettings>,
+    /// Archive of replaced data directories.
+    pub archive: ArchiveSettings,
+}

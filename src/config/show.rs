@@ -1,0 +1,129 @@
+//! What is in force and where each value came from, for `config show`.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::StoreUrl;
+use super::schema::FIELDS;
+use super::settings::Settings;
+use super::tree::{Kind, Value};
+
+/// One value in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// The field, e.g. `cluster.size`.
+    pub field: String,
+    /// The value; secrets hidden.
+    pub value: serde_json::Value,
+    /// The file that it came from; `None` for a default.
+    pub file: Option<PathBuf>,
+    /// The line in it.
+    pub line: Option<usize>,
+}
+
+impl Entry {
+    /// Where it came from, for people.
+    pub fn origin(&self) -> String {
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => format!("{}:{line}", file.display()),
+            (Some(file), None) => file.display().to_string(),
+            (None, _) => "default".to_owned(),
+        }
+    }
+}
+
+/// Every value that was set, and every default that has a value, in the order of the schema.
+pub(super) fn entries(merged: &Value, settings: &Settings) -> Vec<Entry> {
+    let mut out = Vec::new();
+    for (field, _) in FIELDS {
+        let path: Vec<&str> = field.split('.').collect();
+        match merged.get(&path) {
+            Some(value) => leaves(field, value, &mut out),
+            None => out.extend(default(field, settings).into_iter().map(|(field, value)| Entry {
+                field,
+                value,
+                file: None,
+                line: None,
+            })),
+        }
+    }
+    out
+}
+
+fn leaves(field: &str, value: &Value, out: &mut Vec<Entry>) {
+    let shown = match &value.kind {
+        Kind::Table(table) => {
+            for (key, value) in table {
+                leaves(&format!("{field}.{key}"), value, out);
+            }
+            return;
+        }
+        Kind::Text(text) => redact(text).into(),
+        Kind::Int(number) => (*number).into(),
+        Kind::Bool(flag) => (*flag).into(),
+        Kind::Other(what) => (*what).into(),
+    };
+    out.push(Entry {
+        field: field.to_owned(),
+        value: shown,
+        file: value.at.as_ref().map(|at| at.file.to_path_buf()),
+        line: value.at.as_ref().map(|at| at.line),
+    });
+}
+
+/// What a field that nobody set came to; nothing when it has no value.
+fn default(field: &str, settings: &Settings) -> Vec<(String, serde_json::Value)> {
+    let spec = &settings.spec;
+    let time = |time| humantime::format_duration(time).to_string().into();
+    let value: Option<serde_json::Value> = match field {
+        "node.name" => Some(spec.node.to_string().into()),
+        "cluster.name" => Some(spec.cluster.to_string().into()),
+        "cluster.size" => Some(spec.size.into()),
+        "cluster.nodes" => {
+            return spec
+                .nodes
+                .iter()
+                .map(|(name, address)| (format!("{field}.{name}"), address.clone().into()))
+                .collect();
+        }
+        "cluster.grace" => Some(time(spec.grace)),
+        "api.listen" => settings.api.listen.map(|address| address.to_string().into()),
+        "api.insecure" => Some(settings.api.insecure.into()),
+        "etcd.data_dir" => Some(spec.etcd.data_dir.display().to_string().into()),
+        "etcd.client_port" => Some(spec.etcd.client_port.into()),
+        "etcd.peer_port" => Some(spec.etcd.peer_port.into()),
+        "store.region" => settings
+            .store
+            .as_ref()
+            .and_then(|store| store.region.clone())
+            .map(Into::into),
+        "store.path_style" => settings
+            .store
+            .as_ref()
+            .filter(|store| matches!(store.url, StoreUrl::S3 { .. }))
+            .map(|store| store.path_style.into()),
+        "store.shared" => settings.store.as_ref().map(|store| store.shared.into()),
+        "backup.interval" => spec.backup_interval.map(time),
+        "archive.keep" => Some(settings.archive.keep.into()),
+        "archive.max_age" => Some(time(settings.archive.max_age)),
+        _ => None,
+    };
+    value.into_iter().map(|value| (field.to_owned(), value)).collect()
+}
+
+/// Hides what could be a secret in a text: user information and the query of a URL.
+pub fn redact(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return text.to_owned();
+    };
+    let rest = match rest.rsplit_once('@') {
+        Some((_, host)) => format!("***@{host}"),
+        None => rest.to_owned(),
+    };
+    let rest = match rest.split_once('?') {
+        Some((path, _)) => format!("{path}?***"),
+        None => rest,
+    };
+    format!("{scheme}://{rest}")
+}

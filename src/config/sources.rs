@@ -1,0 +1,148 @@
+//! Finding and reading the source files, weakest first.
+
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use super::problem::{Problem, Problems};
+use crate::paths::Paths;
+
+/// A configuration is a page or two; what is larger is some other file.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// One source file as it was read.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+/// All source files that exist.
+pub(super) fn find(paths: &Paths) -> Result<Vec<Source>, Problems> {
+    read_all(&list(paths)?)
+}
+
+/// All source files, with `candidate` as the content of `place`; a candidate that is a source stands for itself.
+pub(super) fn find_with(paths: &Paths, candidate: &Path, place: &Path) -> Result<Vec<Source>, Problems> {
+    let mut files = list(paths)?;
+    let real = candidate.canonicalize().unwrap_or_else(|_| candidate.to_owned());
+    if files
+        .iter()
+        .any(|file| file.canonicalize().is_ok_and(|file| file == real))
+    {
+        return read_all(&files);
+    }
+    if !files.iter().any(|file| file == place) {
+        files.push(place.to_owned());
+        files.sort_by_key(|file| rank(paths, file));
+    }
+    let read = files
+        .iter()
+        .map(|file| if file == place { candidate } else { file.as_path() }.to_owned());
+    read_all(&read.collect::<Vec<_>>())
+}
+
+/// Where a file stands among the sources: the index of its source, then its name.
+fn rank(paths: &Paths, file: &Path) -> (usize, PathBuf) {
+    let sources = paths.config_sources();
+    let index = sources
+        .iter()
+        .position(|source| source == file || file.parent() == Some(source));
+    (index.unwrap_or(sources.len()), file.to_owned())
+}
+
+fn list(paths: &Paths) -> Result<Vec<PathBuf>, Problems> {
+    let mut files = Vec::new();
+    let mut problems = Vec::new();
+    for source in paths.config_sources() {
+        let found = if source.extension().is_some_and(|ext| ext == "toml") {
+            one_file(&source)
+        } else {
+            directory(&source)
+        };
+        match found {
+            Ok(found) => files.extend(found),
+            Err(error) => problems.push(Problem::file(source, cannot_read(&error))),
+        }
+    }
+    if problems.is_empty() {
+        Ok(files)
+    } else {
+        Err(Problems::new(problems))
+    }
+}
+
+fn one_file(path: &Path) -> io::Result<Vec<PathBuf>> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => Ok(vec![path.to_owned()]),
+        Err(error) if absent(&error) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// `*.toml` in name order; what an editor or a package manager leaves beside (`.x.toml.swp`, `x.toml.dpkg-new`) is not.
+fn directory(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if absent(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.ends_with(".toml") && !name.starts_with('.') {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+fn read_all(files: &[PathBuf]) -> Result<Vec<Source>, Problems> {
+    let mut sources = Vec::new();
+    let mut problems = Vec::new();
+    for path in files {
+        match read(path) {
+            Ok(text) => sources.push(Source {
+                path: path.clone(),
+                text,
+            }),
+            Err(error) => problems.push(Problem::file(path.clone(), cannot_read(&error))),
+        }
+    }
+    if problems.is_empty() {
+        Ok(sources)
+    } else {
+        Err(Problems::new(problems))
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let file = std::fs::File::open(path)?;
+    if !file.metadata()?.is_file() && path.extension().is_some_and(|ext| ext == "toml") {
+        return Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is not a regular file",
+        ));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::new(ErrorKind::InvalidData, "it is larger than 1 MiB"));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
+}
+
+fn cannot_read(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::PermissionDenied => format!(
+            "cannot be read: {error}; let the user etcd-agent read it (chgrp etcd-agent, chmod 640), or run this as root"
+        ),
+        _ => format!("cannot be read: {error}"),
+    }
+}

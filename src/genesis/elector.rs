@@ -1,0 +1,277 @@
+//! One elector: what it answers, and what it remembers. The caller stores the record before the reply leaves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{
+    Accept, AcceptReply, ElectorRecord, Enquire, EnquireReply, Epoch, Genesis, Incarnation, NodeName,
+    Prepare, PrepareReply, Refusal,
+};
+
+/// The electorate as this node has it configured.
+#[derive(Debug, Clone)]
+pub struct Electorate {
+    /// This node.
+    pub me: NodeName,
+    /// All electors, this node included.
+    pub names: BTreeSet<NodeName>,
+    /// Its digest.
+    pub digest: String,
+}
+
+/// Two different geneses of one epoch: the one thing that must never be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "epoch {epoch} has two geneses: {mine} here, {other} told; nothing is done until a person has looked"
+)]
+pub struct Conflict {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The token known here.
+    pub mine: String,
+    /// The token told.
+    pub other: String,
+}
+
+/// A memory that knows nothing yet and may not vote.
+pub fn new_record(incarnation: Incarnation) -> ElectorRecord {
+    ElectorRecord {
+        incarnation,
+        eligible: false,
+        incarnations: BTreeMap::new(),
+        superseded: BTreeSet::new(),
+        votes: BTreeMap::new(),
+        chosen: None,
+        newest_epoch: Epoch::default(),
+    }
+}
+
+fn check_electorate(electorate: &Electorate, digest: &str, from: &NodeName) -> Result<(), Refusal> {
+    if digest == electorate.digest && electorate.names.contains(from) {
+        return Ok(());
+    }
+    Err(Refusal::Electorate {
+        mine: electorate.digest.clone(),
+        names: electorate.names.iter().cloned().collect(),
+    })
+}
+
+/// Notes an elector's incarnation; an older one than known is refused. Incarnations order by their making.
+fn note_incarnation(
+    record: &mut ElectorRecord,
+    from: &NodeName,
+    incarnation: &Incarnation,
+) -> Result<(), Refusal> {
+    let known = record.incarnations.get(from).cloned();
+    // Whichever is heard of first, two incarnations show that a memory was lost in between.
+    if known.as_ref().is_some_and(|known| known != incarnation) {
+        record.superseded.insert(from.clone());
+    }
+    if known.is_some_and(|known| known > *incarnation) {
+        return Err(Refusal::StaleIncarnation {
+            elector: from.clone(),
+        });
+    }
+    record.incarnations.insert(from.clone(), incarnation.clone());
+    Ok(())
+}
+
+/// Answers an enquiry: stores the asker's incarnation and tells all that this elector knows.
+///
+/// # Errors
+/// A [`Refusal`] for a different electorate or an incarnation that was superseded.
+pub fn on_enquire(
+    record: &mut ElectorRecord,
+    electorate: &Electorate,
+    message: &Enquire,
+) -> Result<EnquireReply, Refusal> {
+    check_electorate(electorate, &message.electorate_digest, &message.from)?;
+    note_incarnation(record, &message.from, &message.incarnation)?;
+    Ok(EnquireReply {
+        from: electorate.me.clone(),
+        incarnation: record.incarnation.clone(),
+        newest_epoch: record.newest_epoch,
+        chosen: record.chosen.clone(),
+        votes: record.votes.clone(),
+        incarnations: record.incarnations.clone(),
+        superseded: record.superseded.clone(),
+    })
+}
+
+/// Takes in what the others know. When every other elector has answered, or is in `without` (the operator's word
+/// that it is gone), or `vouched` (the shared store has told the newest epoch), this elector may vote.
+///
+/// # Errors
+/// [`Conflict`] when two different geneses of one epoch come to light.
+pub fn absorb(
+    record: &mut ElectorRecord,
+    electorate: &Electorate,
+    replies: &[EnquireReply],
+    without: &BTreeSet<NodeName>,
+    vouched: bool,
+) -> Result<(), Conflict> {
+    for (elector, incarnation) in replies.iter().flat_map(|reply| &reply.incarnations) {
+        if *elector != electorate.me {
+            // A refusal only says that it is an older one than is known here.
+            let _ = note_incarnation(record, elector, incarnation);
+        }
+    }
+    for reply in replies {
+        if note_incarnation(record, &reply.from, &reply.incarnation).is_err() {
+            continue;
+        }
+        if let Some(genesis) = &reply.chosen {
+            on_learn(record, genesis)?;
+        }
+        record.newest_epoch = record.newest_epoch.max(reply.newest_epoch);
+        if record.eligible {
+            continue;
+        }
+        if reply.chosen.as_ref().map(|g| g.epoch) == record.chosen.as_ref().map(|g| g.epoch) {
+            record.superseded.extend(reply.superseded.iter().cloned());
+        }
+        for (epoch, theirs) in &reply.votes {
+            let mine = record.votes.entry(*epoch).or_default();
+            mine.promised = mine.promised.take().max(theirs.promised.clone());
+            let newer = match (&mine.accepted, &theirs.accepted) {
+                (Some((a, _)), Some((b, _))) => b > a,
+                (None, Some(_)) => true,
+                (_, None) => false,
+            };
+            if newer {
+                mine.accepted.clone_from(&theirs.accepted);
+            }
+        }
+    }
+    let heard = |node: &NodeName| {
+        *node == electorate.me || without.contains(node) || replies.iter().any(|reply| reply.from == *node)
+    };
+    // A value chosen by a majority survives while fewer than a majority forget: with more, only the store or the
+    // operator can tell whether something was chosen.
+    let memory_survives = record.superseded.len() <= electorate.names.len() / 2 || !without.is_empty();
+    if vouched || (memory_survives && electorate.names.iter().all(heard)) {
+        record.eligible = true;
+    }
+    forget_past(record);
+    Ok(())
+}
+
+fn may_vote(record: &ElectorRecord, epoch: Epoch) -> Result<(), Refusal> {
+    if let Some(genesis) = record.chosen.as_ref().filter(|g| g.epoch >= epoch) {
+        return Err(Refusal::Chosen {
+            genesis: Box::new(genesis.clone()),
+        });
+    }
+    if !record.eligible {
+        return Err(Refusal::NotEligible);
+    }
+    // Below the newest epoch ever heard of there is nothing left to open.
+    if epoch < record.newest_epoch || epoch == Epoch::default() {
+        return Err(Refusal::Invalid {
+            why: format!(
+                "epoch {epoch} is not open: epoch {} is known",
+                record.newest_epoch
+            ),
+        });
+    }
+    Ok(())
+}
+
+/// Phase 1 as an elector.
+pub fn on_prepare(record: &mut ElectorRecord, electorate: &Electorate, message: &Prepare) -> PrepareReply {
+    let checked = check_electorate(electorate, &message.electorate_digest, &message.ballot.node)
+        .and_then(|()| note_incarnation(record, &message.ballot.node, &message.incarnation))
+        .and_then(|()| may_vote(record, message.epoch));
+    if let Err(refusal) = checked {
+        return PrepareReply::Refused(refusal);
+    }
+    let votes = record.votes.entry(message.epoch).or_default();
+    if let Some(promised) = votes.promised.as_ref().filter(|p| **p > message.ballot) {
+        return PrepareReply::Refused(Refusal::HigherBallot {
+            promised: promised.clone(),
+        });
+    }
+    votes.promised = Some(message.ballot.clone());
+    PrepareReply::Promise {
+        incarnation: record.incarnation.clone(),
+        accepted: votes.accepted.clone(),
+    }
+}
+
+/// Phase 2 as an elector.
+pub fn on_accept(record: &mut ElectorRecord, electorate: &Electorate, message: &Accept) -> AcceptReply {
+    if let Err(refusal) = check_accept(record, electorate, message) {
+        return AcceptReply::Refused(refusal);
+    }
+    let votes = record.votes.entry(message.genesis.epoch).or_default();
+    if let Some(promised) = votes.promised.as_ref().filter(|p| **p > message.ballot) {
+        return AcceptReply::Refused(Refusal::HigherBallot {
+            promised: promised.clone(),
+        });
+    }
+    votes.promised = Some(message.ballot.clone());
+    votes.accepted = Some((message.ballot.clone(), message.genesis.clone()));
+    AcceptReply::Accepted {
+        incarnation: record.incarnation.clone(),
+    }
+}
+
+fn check_accept(record: &ElectorRecord, electorate: &Electorate, message: &Accept) -> Result<(), Refusal> {
+    check_electorate(electorate, &message.electorate_digest, &message.ballot.node)?;
+    may_vote(record, message.genesis.epoch)?;
+    if let Some(why) = message.genesis.defect() {
+        return Err(Refusal::Invalid { why });
+    }
+    let stamped = &message.genesis.electorate;
+    if !stamped.keys().eq(electorate.names.iter()) {
+        return Err(Refusal::Electorate {
+            mine: electorate.digest.clone(),
+            names: electorate.names.iter().cloned().collect(),
+        });
+    }
+    for (elector, incarnation) in stamped {
+        let stale = if *elector == electorate.me {
+            *incarnation != record.incarnation
+        } else {
+            record
+                .incarnations
+                .get(elector)
+                .is_some_and(|known| known > incarnation)
+        };
+        if stale {
+            return Err(Refusal::StaleIncarnation {
+                elector: elector.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Is told a chosen genesis. True when it was news.
+///
+/// # Errors
+/// [`Conflict`] when another genesis of the same epoch is known.
+pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, Conflict> {
+    if let Some(mine) = &record.chosen {
+        if mine.epoch == genesis.epoch && !mine.same_value(genesis) {
+            return Err(Conflict {
+                epoch: mine.epoch,
+                mine: mine.token.clone(),
+                other: genesis.token.clone(),
+            });
+        }
+        if mine.epoch >= genesis.epoch {
+            return Ok(false);
+        }
+    }
+    record.newest_epoch = record.newest_epoch.max(genesis.epoch);
+    record.chosen = Some(genesis.clone());
+    record.superseded.clear();
+    forget_past(record);
+    Ok(true)
+}
+
+/// Votes of epochs that are open already need no memory any more.
+fn forget_past(record: &mut ElectorRecord) {
+    let open = record.chosen.as_ref().map_or(Epoch::default(), |g| g.epoch);
+    record.votes.retain(|epoch, _| *epoch > open);
+}

@@ -1,0 +1,16 @@
+//! The genesis protocol: single-decree Paxos per epoch, as pure state machines (design §6).
+//!
+//! Invariant: at most one genesis is ever chosen per epoch, also when electors lose their memory. An elector
+//! with a new memory votes only after every other elector has (a) stored its new incarnation and (b) told it all
+//! promises and acceptances; and an acceptance counts only under the incarnation the value was stamped with, so
+//! a vote that was given and forgotten can never be counted beside one given afterwards.
+//!
+//! Source: L. Lamport, "Paxos Made Simple" (2001), §2.
+
+mod elector;
+mod round;
+#[cfg(test)]
+mod tests;
+
+pub use elector::{Conflict, Electorate, absorb, new_record, on_accept, on_enquire, on_learn, on_prepare};
+pub use round::{Outcome, Round};

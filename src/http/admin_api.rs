@@ -1,0 +1,101 @@
+//! The admin API on the Unix socket: what the CLI asks. Whoever can open the socket may ask everything.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+
+use super::reply::{self, Refused, Reply, with_fallbacks};
+use super::strict::Strict;
+use crate::model::{
+    AdminStatus, BackupSummary, Fact, MemberList, OperatorRequest, PlanView, RequestView, Spec,
+};
+use crate::ports::AgentHandle;
+use crate::telemetry::{Counters, exposition};
+
+struct Api {
+    handle: Arc<dyn AgentHandle>,
+    counters: Arc<Counters>,
+}
+
+type Shared = State<Arc<Api>>;
+
+pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>) -> Router {
+    let router = Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/plan", get(plan))
+        .route("/v1/members", get(members))
+        .route("/v1/spec", get(spec))
+        .route("/v1/backups", get(backups))
+        .route("/v1/requests", post(submit))
+        .route("/v1/requests/{id}", get(request))
+        .route("/metrics", get(metrics))
+        .with_state(Arc::new(Api { handle, counters }));
+    with_fallbacks(router)
+}
+
+/// What an agent without a configuration answers, to everything.
+pub(super) fn unconfigured() -> Router {
+    Router::new().fallback(|| async {
+        Refused::unavailable("not configured: run `etcd-agent init` or write /etc/etcd-agent/config.toml")
+    })
+}
+
+async fn status(State(api): Shared) -> Json<AdminStatus> {
+    Json(api.handle.admin_status())
+}
+
+fn planned(api: &Api) -> Result<PlanView, Refused> {
+    api.handle.plan_view().ok_or_else(|| {
+        Refused::unavailable("the agent has just started and has not looked around yet, try again")
+    })
+}
+
+async fn plan(State(api): Shared) -> Reply<PlanView> {
+    Ok(Json(planned(&api)?))
+}
+
+async fn spec(State(api): Shared) -> Reply<Spec> {
+    Ok(Json(planned(&api)?.observation.spec))
+}
+
+async fn members(State(api): Shared) -> Reply<MemberList> {
+    match api.handle.status().members {
+        Fact::Known(list) => Ok(Json(list)),
+        Fact::Absent => Err(Refused::new(
+            StatusCode::NOT_FOUND,
+            "this node has no etcd member yet",
+        )),
+        Fact::Unreachable(why) => Err(Refused::unavailable(why)),
+    }
+}
+
+async fn backups(State(api): Shared) -> Reply<Vec<BackupSummary>> {
+    Ok(Json(api.handle.backups().await?))
+}
+
+async fn submit(
+    State(api): Shared,
+    Strict(wanted): Strict<OperatorRequest>,
+) -> Result<(StatusCode, Json<RequestView>), Refused> {
+    Ok((StatusCode::ACCEPTED, Json(api.handle.submit(wanted)?)))
+}
+
+async fn request(State(api): Shared, Path(id): Path<String>) -> Reply<RequestView> {
+    let id: u64 = id
+        .parse()
+        .map_err(|_| Refused::bad("a request is named by its number"))?;
+    api.handle.request(id).map(Json).ok_or_else(|| {
+        Refused::new(
+            StatusCode::NOT_FOUND,
+            format!("there is no request {id} in this run of the agent"),
+        )
+    })
+}
+
+async fn metrics(State(api): Shared) -> Response {
+    reply::metrics(exposition(&api.handle.admin_status(), &api.counters))
+}

@@ -1,0 +1,73 @@
+//! What strangers do is logged once per address and minute, so that they cannot fill the journal.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use crate::adapters::tls::one_line;
+
+const EVERY: Duration = Duration::from_mins(1);
+const REMEMBERED: usize = 1024;
+
+/// Remembers whom a line was written about.
+#[derive(Default)]
+pub(super) struct Noise(Mutex<HashMap<Option<IpAddr>, Instant>>);
+
+impl Noise {
+    /// Writes one line about this address, unless there was one in the last minute. `None` is the host itself
+    /// (a Unix socket).
+    pub(super) fn report(&self, address: Option<IpAddr>, what: &str) {
+        if self.is_due(address, Instant::now()) {
+            let what = one_line(what);
+            match address {
+                Some(peer) => {
+                    warn!(%peer, "refused {peer}: {what} (further ones in the next minute are not shown)");
+                }
+                None => {
+                    warn!("refused a local client: {what} (further ones in the next minute are not shown)");
+                }
+            }
+        }
+    }
+
+    fn is_due(&self, address: Option<IpAddr>, now: Instant) -> bool {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= REMEMBERED {
+            seen.retain(|_, at| now.duration_since(*at) < EVERY);
+            if seen.len() >= REMEMBERED {
+                return false;
+            }
+        }
+        match seen.get(&address) {
+            Some(at) if now.duration_since(*at) < EVERY => false,
+            _ => {
+                seen.insert(address, now);
+                true
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_per_address_and_minute_and_a_bounded_memory() {
+        let noise = Noise::default();
+        let now = Instant::now();
+        let a = Some(IpAddr::from([10, 0, 0, 1]));
+        assert!(noise.is_due(a, now));
+        assert!(!noise.is_due(a, now + Duration::from_secs(59)));
+        assert!(noise.is_due(None, now));
+        assert!(noise.is_due(a, now + Duration::from_mins(1)));
+        for n in 0..5000_u32 {
+            noise.is_due(Some(IpAddr::from(n.to_be_bytes())), now);
+        }
+        assert!(noise.0.lock().unwrap().len() <= REMEMBERED);
+    }
+}

@@ -1,0 +1,227 @@
+//! An agent handle for tests, and a whole peer API in the process.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{Limits, PeerListener, serve_peers};
+use crate::adapters::tls::Tls;
+use crate::model::*;
+use crate::ports::{AgentHandle, PortError, PortResult};
+use crate::telemetry::Counters;
+
+pub(crate) fn name(text: &str) -> NodeName {
+    NodeName::new(text).unwrap()
+}
+
+pub(crate) fn incarnation() -> Incarnation {
+    Incarnation::new("0123456789abcdef0123456789abcdef").unwrap()
+}
+
+pub(crate) fn enquiry(from: &str) -> Enquire {
+    Enquire {
+        from: name(from),
+        incarnation: incarnation(),
+        electorate_digest: "d".to_owned(),
+    }
+}
+
+pub(crate) fn node_status(node: &str) -> NodeStatus {
+    NodeStatus {
+        node: name(node),
+        agent_version: "0.1.0".to_owned(),
+        incarnation: incarnation(),
+        boot_id: "b".to_owned(),
+        cluster: ClusterName::new("prod").unwrap(),
+        spec_digest: String::new(),
+        electorate_digest: String::new(),
+        eligible: false,
+        unit: Fact::default(),
+        data: Fact::default(),
+        assignment: None,
+        etcd: Fact::default(),
+        members: Fact::default(),
+        newest_epoch: Epoch(0),
+        genesis: None,
+        last_backup: None,
+        certificate_not_after: None,
+        insecure: false,
+        now: UnixMs(1),
+        text: "waiting".to_owned(),
+    }
+}
+
+/// Answers what it was told to, and counts what would have changed something.
+pub(crate) struct FakeAgent {
+    status: Mutex<NodeStatus>,
+    version: watch::Sender<u64>,
+    pub(crate) writes: AtomicUsize,
+    pub(crate) live: AtomicBool,
+}
+
+impl FakeAgent {
+    pub(crate) fn new(node: &str) -> Arc<Self> {
+        Arc::new(Self {
+            status: Mutex::new(node_status(node)),
+            version: watch::Sender::new(1),
+            writes: AtomicUsize::new(0),
+            live: AtomicBool::new(true),
+        })
+    }
+    pub(crate) fn change(&self, text: &str) {
+        text.clone_into(&mut self.status.lock().unwrap().text);
+        self.version.send_modify(|version| *version += 1);
+    }
+    fn wrote(&self) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl AgentHandle for FakeAgent {
+    fn status(&self) -> NodeStatus {
+        self.status.lock().unwrap().clone()
+    }
+    fn status_version(&self) -> u64 {
+        *self.version.borrow()
+    }
+    async fn status_after(&self, version: u64) {
+        let _ = self.version.subscribe().wait_for(|now| *now > version).await;
+    }
+    async fn enquire(&self, _: Enquire) -> PortResult<EnquireReply> {
+        self.wrote();
+        Ok(EnquireReply {
+            from: self.status().node,
+            incarnation: incarnation(),
+            newest_epoch: Epoch(0),
+            chosen: None,
+            votes: BTreeMap::new(),
+            incarnations: BTreeMap::default(),
+            superseded: std::collections::BTreeSet::default(),
+        })
+    }
+    async fn prepare(&self, _: Prepare) -> PortResult<PrepareReply> {
+        self.wrote();
+        Err(PortError::Retryable("the disk is full".to_owned()))
+    }
+    async fn accept(&self, _: Accept) -> PortResult<AcceptReply> {
+        self.wrote();
+        Err(PortError::OutcomeUnknown("fsync failed".to_owned()))
+    }
+    async fn learn(&self, _: Learn) -> PortResult<()> {
+        self.wrote();
+        Ok(())
+    }
+    fn admin_status(&self) -> AdminStatus {
+        AdminStatus {
+            node: self.status(),
+            peers: BTreeMap::from([(name("n2"), Fact::Unreachable("x".to_owned()))]),
+            coordinator: None,
+            decision: Decision {
+                action: None,
+                reasons: Vec::new(),
+                wake: Duration::from_secs(1),
+                memory: Memory::default(),
+                coordinator: true,
+                text: String::new(),
+            },
+            size: 3,
+            store: None,
+            store_error: None,
+            config_error: None,
+            conflicts: Vec::new(),
+        }
+    }
+    fn plan_view(&self) -> Option<PlanView> {
+        None
+    }
+    async fn backups(&self) -> PortResult<Vec<BackupSummary>> {
+        Err(PortError::Permanent("no store is configured".to_owned()))
+    }
+    fn submit(&self, request: OperatorRequest) -> PortResult<RequestView> {
+        self.wrote();
+        Ok(RequestView {
+            id: 1,
+            request,
+            state: RequestState::Pending,
+            message: "queued".to_owned(),
+        })
+    }
+    fn request(&self, _: u64) -> Option<RequestView> {
+        None
+    }
+    fn gate(&self) -> (bool, String) {
+        (false, "waiting for the electorate".to_owned())
+    }
+    fn is_live(&self) -> bool {
+        self.live.load(Ordering::Relaxed)
+    }
+    fn is_ready(&self) -> bool {
+        false
+    }
+}
+
+/// A served peer API; it ends when this is dropped.
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
+    pub(crate) agent: Arc<FakeAgent>,
+    _end: DropGuard,
+}
+
+pub(crate) fn nodes() -> BTreeMap<NodeName, String> {
+    ["n1", "n2", "n3"]
+        .map(|node| (name(node), "127.0.0.1".to_owned()))
+        .into()
+}
+
+/// Limits that a test can wait for.
+pub(crate) fn quick() -> Limits {
+    Limits {
+        handshake: Duration::from_millis(300),
+        header: Duration::from_millis(300),
+        body: Duration::from_millis(300),
+        connections_per_address: 6,
+        ..Limits::peers(3)
+    }
+}
+
+pub(crate) async fn serve(agent: Arc<FakeAgent>, tls: Option<Arc<Tls>>, limits: Limits) -> Served {
+    serve_at(([127, 0, 0, 1], 0).into(), agent, tls, limits).await
+}
+
+pub(crate) async fn serve_at(
+    listen: SocketAddr,
+    agent: Arc<FakeAgent>,
+    tls: Option<Arc<Tls>>,
+    limits: Limits,
+) -> Served {
+    // The electorate has names that differ from the address of all of them in tests.
+    let nodes = nodes()
+        .into_keys()
+        .map(|node| (node.clone(), format!("{node}.example.org")))
+        .collect();
+    let listener = PeerListener::bind(listen, tls, nodes)
+        .await
+        .unwrap()
+        .with_limits(limits);
+    let address = listener.local_addr().unwrap();
+    let shutdown = CancellationToken::new();
+    tokio::spawn(serve_peers(
+        listener,
+        agent.clone(),
+        Arc::new(Counters::default()),
+        shutdown.clone(),
+    ));
+    Served {
+        address,
+        agent,
+        _end: shutdown.drop_guard(),
+    }
+}

@@ -1,0 +1,297 @@
+//! S46: hostile input is refused and changes nothing.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::testing::{FakeAgent, Served, enquiry, quick, serve};
+use super::*;
+use crate::adapters::tls::testing::Authority;
+
+/// Sends bytes and gives all that comes back until the server closes, or what came within two seconds.
+async fn exchange(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, bytes: &[u8]) -> String {
+    let _ = stream.write_all(bytes).await;
+    let mut out = Vec::new();
+    let _ = timeout(Duration::from_secs(2), stream.read_to_end(&mut out)).await;
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+async fn plain(served: &Served, bytes: &[u8]) -> String {
+    exchange(TcpStream::connect(served.address).await.unwrap(), bytes).await
+}
+
+fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+async fn insecure() -> Served {
+    serve(FakeAgent::new("n1"), None, quick()).await
+}
+
+#[tokio::test]
+async fn every_answer_is_json_and_refusals_change_nothing() {
+    let served = insecure().await;
+    let genesis = |step: &str| format!("/v1/genesis/{step}");
+    let enquire = serde_json::to_string(&enquiry("n2")).unwrap();
+    let foreign = serde_json::to_string(&enquiry("n9")).unwrap();
+    let extra = enquire.replacen('{', r#"{"x":1,"#, 1);
+    let huge = format!("\"{}\"", "x".repeat(300 * 1024));
+    let table = [
+        (
+            "status",
+            request("GET", "/v1/status", ""),
+            "200",
+            r#"{"version":1,"status":{"node":"n1""#,
+        ),
+        (
+            "unknown query key",
+            request("GET", "/v1/status?aftr=1", ""),
+            "400",
+            "unknown field `aftr`",
+        ),
+        (
+            "unknown path",
+            request("GET", "/v2/status", ""),
+            "404",
+            "nothing at this path",
+        ),
+        (
+            "wrong method",
+            request("GET", &genesis("learn"), ""),
+            "405",
+            "another method",
+        ),
+        (
+            "garbage body",
+            request("POST", &genesis("enquire"), "\u{16}\u{3}"),
+            "400",
+            "not JSON",
+        ),
+        (
+            "unknown field",
+            request("POST", &genesis("enquire"), &extra),
+            "400",
+            "unknown field `x`",
+        ),
+        (
+            "foreign node",
+            request("POST", &genesis("enquire"), &foreign),
+            "403",
+            "n9 is not one of",
+        ),
+        (
+            "oversized body",
+            request("POST", &genesis("enquire"), &huge),
+            "413",
+            "larger than 262144 bytes",
+        ),
+        (
+            "empty body",
+            request("POST", &genesis("prepare"), ""),
+            "400",
+            "not JSON",
+        ),
+        ("liveness", request("GET", "/healthz", ""), "200", "ok"),
+        ("readiness", request("GET", "/readyz", ""), "503", "waiting"),
+        (
+            "metrics",
+            request("GET", "/metrics", ""),
+            "200",
+            "etcd_agent_peer_reachable{peer=\"n2\"} 0\n",
+        ),
+    ];
+    for (what, bytes, status, text) in table {
+        let answer = plain(&served, &bytes).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{what}: {answer}"
+        );
+        assert!(answer.contains(text), "{what}: {answer}");
+    }
+    assert_eq!(
+        served.agent.writes.load(Ordering::Relaxed),
+        0,
+        "nothing got through"
+    );
+    let answer = plain(&served, &request("POST", &genesis("enquire"), &enquire)).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert_eq!(served.agent.writes.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_body_of_unknown_length_is_bounded_too() {
+    let served = insecure().await;
+    let mut bytes =
+        b"POST /v1/genesis/learn HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+    for _ in 0..300 {
+        bytes.extend_from_slice(b"400\r\n");
+        bytes.extend_from_slice(&[b'x'; 1024]);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    let answer = plain(&served, &bytes).await;
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+}
+
+#[tokio::test]
+async fn garbage_and_slow_clients_are_cut_off() {
+    let served = insecure().await;
+    let answer = plain(&served, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n").await;
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 400 "),
+        "{answer}"
+    );
+    let begun = Instant::now();
+    plain(&served, b"GET /v1/status HTTP/1.1\r\nhost: x\r\n").await;
+    assert!(
+        begun.elapsed() < Duration::from_secs(1),
+        "half a header: {:?}",
+        begun.elapsed()
+    );
+    let begun = Instant::now();
+    let answer = plain(
+        &served,
+        b"POST /v1/genesis/learn HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{",
+    )
+    .await;
+    assert!(answer.contains("did not arrive"), "{answer}");
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "half a body: {:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn one_address_cannot_take_all_connections() {
+    let served = insecure().await;
+    let mut open = Vec::new();
+    for _ in 0..6 {
+        open.push(TcpStream::connect(served.address).await.unwrap());
+    }
+    assert_eq!(
+        plain(&served, &request("GET", "/healthz", "")).await,
+        "",
+        "the seventh is closed"
+    );
+    drop(open);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(
+        plain(&served, &request("GET", "/healthz", ""))
+            .await
+            .starts_with("HTTP/1.1 200 ")
+    );
+}
+
+#[tokio::test]
+async fn a_server_with_tls_answers_nothing_without_it_and_drops_silent_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = Authority::new().issue(dir.path(), "n1", &["n1"], 2099);
+    let served = serve(FakeAgent::new("n1"), Some(Tls::load(files).unwrap()), quick()).await;
+    let answer = plain(&served, &request("GET", "/v1/status", "")).await;
+    assert!(!answer.contains("HTTP/1.1"), "{answer}");
+    let begun = Instant::now();
+    plain(&served, b"").await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn the_admin_socket_and_the_gate() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = Paths::below(dir.path());
+    std::fs::create_dir_all(paths.run()).unwrap();
+    let end = CancellationToken::new();
+    let agent = FakeAgent::new("n1");
+    let counters = Arc::new(Counters::default());
+    counters.action("start-etcd", true);
+    let admin = serve_admin(bind_admin(&paths).unwrap(), agent.clone(), counters, end.clone());
+    let server = tokio::spawn(admin);
+    tokio::spawn(serve_gate(bind_gate(&paths).unwrap(), agent.clone(), end.clone()));
+    let ask = async |bytes: Vec<u8>| {
+        exchange(UnixStream::connect(paths.admin_socket()).await.unwrap(), &bytes).await
+    };
+    let table = [
+        ("status", request("GET", "/v1/status", ""), "200", r#""size":3"#),
+        (
+            "no tick yet",
+            request("GET", "/v1/plan", ""),
+            "503",
+            "has just started",
+        ),
+        (
+            "no members yet",
+            request("GET", "/v1/members", ""),
+            "503",
+            "not looked at yet",
+        ),
+        (
+            "no store",
+            request("GET", "/v1/backups", ""),
+            "400",
+            "no store is configured",
+        ),
+        (
+            "a request",
+            request("POST", "/v1/requests", r#"{"request":"backup"}"#),
+            "202",
+            r#""id":1"#,
+        ),
+        (
+            "a typo",
+            request("POST", "/v1/requests", r#"{"request":"backup","now":1}"#),
+            "400",
+            "unknown field `now`",
+        ),
+        (
+            "no such request",
+            request("GET", "/v1/requests/7", ""),
+            "404",
+            "no request 7",
+        ),
+        (
+            "metrics",
+            request("GET", "/metrics", ""),
+            "200",
+            r#"{action="start-etcd",result="ok"} 1"#,
+        ),
+    ];
+    for (what, bytes, status, text) in table {
+        let answer = ask(bytes).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{what}: {answer}"
+        );
+        assert!(answer.contains(text), "{what}: {answer}");
+    }
+    let gate = UnixStream::connect(paths.gate_socket()).await.unwrap();
+    let answer = exchange(gate, &request("GET", "/v1/gate", "")).await;
+    assert!(
+        answer.ends_with(r#"{"clear":false,"text":"waiting for the electorate"}"#),
+        "{answer}"
+    );
+    let gate = UnixStream::connect(paths.gate_socket()).await.unwrap();
+    assert!(
+        exchange(gate, &request("GET", "/v1/status", ""))
+            .await
+            .starts_with("HTTP/1.1 404 ")
+    );
+
+    end.cancel();
+    timeout(Duration::from_secs(1), server).await.unwrap().unwrap();
+    let end = CancellationToken::new();
+    tokio::spawn(serve_unconfigured(bind_admin(&paths).unwrap(), end));
+    let answer = ask(request("GET", "/v1/status", "")).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 503 ") && answer.contains("run `etcd-agent init`"),
+        "{answer}"
+    );
+}

@@ -1,0 +1,19 @@
+//! `etcd-agent`: a Kubernetes-free, systemd-native node agent for etcd.
+//!
+//! A pure planner inside (`plan`), ports and adapters around it, one direction of flow:
+//! observe → plan → execute. See `docs/architecture.md`.
+
+pub mod adapters;
+pub mod agent;
+pub mod backup;
+pub mod cli;
+pub mod config;
+pub mod genesis;
+pub mod http;
+pub mod model;
+pub mod paths;
+pub mod plan;
+pub mod ports;
+pub mod render;
+pub mod telemetry;
+pub mod unit;

@@ -1,0 +1,71 @@
+//! What the local admin socket speaks: one shape for the CLI, for `-o json` and for tests.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Decision, Fact, NodeName, NodeStatus, Observation, OperatorRequest};
+
+/// `GET /v1/status` on the admin socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdminStatus {
+    /// This node.
+    pub node: NodeStatus,
+    /// Every peer as last seen.
+    pub peers: BTreeMap<NodeName, Fact<NodeStatus>>,
+    /// Who decides for the cluster now, when somebody does.
+    pub coordinator: Option<NodeName>,
+    /// The last decision.
+    pub decision: Decision,
+    /// Wanted number of voters.
+    pub size: usize,
+    /// The store's address, no secrets; `None` when none is configured.
+    pub store: Option<String>,
+    /// Why the store cannot be used, when it cannot.
+    pub store_error: Option<String>,
+    /// What is wrong with the configuration on disk, when a reload was refused.
+    pub config_error: Option<String>,
+    /// What a later file or flag would override; each line names the file.
+    pub conflicts: Vec<String>,
+}
+
+/// `GET /v1/plan`: what would be done now, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanView {
+    /// What was seen.
+    pub observation: Observation,
+    /// What was decided on it.
+    pub decision: Decision,
+}
+
+/// The answer to `POST /v1/requests` and `GET /v1/requests/{id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestView {
+    /// The request's number in this run of the agent.
+    pub id: u64,
+    /// What was asked.
+    pub request: OperatorRequest,
+    /// Where it stands.
+    pub state: RequestState,
+    /// One line: what is going on, what came of it, or what went wrong and what to do.
+    pub message: String,
+}
+
+/// Where a request stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestState {
+    /// Under way.
+    Pending,
+    /// Done.
+    Done,
+    /// It cannot be done; nothing is half done.
+    Failed,
+}
+
+/// Every error of the APIs: `{"error": "..."}`, one line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiError {
+    /// What was wrong, what was expected, what to do.
+    pub error: String,
+}

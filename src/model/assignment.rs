@@ -1,0 +1,94 @@
+//! What this node's etcd is to be, persisted before anything acts on it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{BackupId, ClusterId, Epoch, Generation, MemberId, NodeName};
+
+/// How this member came into the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Named in the genesis as an initial voter.
+    Founder,
+    /// Added as a learner to a running cluster.
+    Joiner,
+}
+
+/// etcd's `initial-cluster-state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InitialState {
+    /// The first start of a founder, and only that.
+    New,
+    /// Everything else: an emptied data directory must never come back as the same voter with no memory.
+    Existing,
+}
+
+impl InitialState {
+    /// The word etcd uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Existing => "existing",
+        }
+    }
+}
+
+/// What this node's etcd is to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assignment {
+    /// One higher for each new assignment on this node.
+    pub generation: Generation,
+    /// The epoch that it serves.
+    pub epoch: Epoch,
+    /// This node: `ETCD_NAME`.
+    pub node: NodeName,
+    /// The member it is to be.
+    pub member_id: MemberId,
+    /// The cluster it belongs to.
+    pub cluster_id: ClusterId,
+    /// `ETCD_INITIAL_CLUSTER_TOKEN`.
+    pub token: String,
+    /// How it came in.
+    pub role: Role,
+    /// `ETCD_INITIAL_CLUSTER_STATE`.
+    pub initial_state: InitialState,
+    /// `ETCD_INITIAL_CLUSTER`: every member's name and peer URLs, this one included.
+    pub initial_cluster: BTreeMap<NodeName, Vec<String>>,
+    /// The data directory.
+    pub data_dir: PathBuf,
+    /// True once this member was seen running: from then on it never starts without its data.
+    pub started: bool,
+    /// The backup this member's data directory has to be restored from before its first start.
+    pub restore: Option<BackupId>,
+    /// The digest of the etcd settings (`EtcdSpec`) that it was made with: a change makes a new generation.
+    pub settings_digest: String,
+}
+
+/// What the gate reads when no agent answers: small, world-readable, no secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GateState {
+    /// The assignment's generation: a gate that was cleared in this boot for an older one does not pass.
+    pub generation: Generation,
+    /// The epoch this node is assigned to.
+    pub epoch: Epoch,
+    /// The newest epoch ever heard of; higher than `epoch` means: do not start.
+    pub newest_epoch: Epoch,
+    /// The assignment's cluster.
+    pub cluster_id: ClusterId,
+    /// The assignment's member.
+    pub member_id: MemberId,
+    /// Where the data must be.
+    pub data_dir: PathBuf,
+    /// How many voters the epoch has, as last seen.
+    pub voters: usize,
+    /// How many electors the epoch has.
+    pub electors: usize,
+    /// False until the member has started once: then an absent data directory is expected by the agent alone.
+    pub started_once: bool,
+}

@@ -1,0 +1,228 @@
+//! What the planner answers: at most one action, the reasons, and when to look again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Assignment, BackupId, Epoch, Generation, Genesis, MemberId, NodeName, OperatorRequest, RaftTerm, UnixMs,
+};
+
+/// What must still hold when etcd is started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartFence {
+    /// The assignment generation.
+    pub generation: Generation,
+    /// The epoch, which must be the newest known.
+    pub epoch: Epoch,
+}
+
+/// One thing to do. Each carries its fence, checked again right before acting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "action")]
+pub enum Action {
+    /// Ask all other electors what they know, and become eligible when enough have answered.
+    Enquire {
+        /// Electors that the operator vouches are gone.
+        without: BTreeSet<NodeName>,
+    },
+    /// Run a Paxos round for this value (or for one that was accepted before).
+    Propose {
+        /// The ballot's round.
+        round: u64,
+        /// The value.
+        genesis: Box<Genesis>,
+    },
+    /// Take over a genesis that a peer or the store has as chosen.
+    Learn {
+        /// The value.
+        genesis: Box<Genesis>,
+    },
+    /// Persist what this node's etcd is to be.
+    Assign {
+        /// The assignment.
+        assignment: Box<Assignment>,
+    },
+    /// Write environment and drop-in for the persisted assignment and read back what is in force.
+    Apply {
+        /// Which generation.
+        generation: Generation,
+    },
+    /// Ask the data directory's owner what is in it.
+    InspectData,
+    /// Fetch a backup and check it, before anything is proposed or replaced.
+    FetchBackup {
+        /// The backup.
+        backup: BackupId,
+    },
+    /// Restore a fetched and checked backup beside the old data (nothing is replaced).
+    StageRestore {
+        /// The epoch that it is for.
+        epoch: Epoch,
+        /// The backup.
+        backup: BackupId,
+    },
+    /// Move the data directory into the archive and, when a restore is staged, put that in its place.
+    ReplaceData {
+        /// The epoch on whose behalf.
+        epoch: Epoch,
+        /// The reason that goes into the archive's name.
+        why: String,
+        /// Swap the staged restore in afterwards.
+        staged: bool,
+    },
+    /// Let the gate pass for this assignment generation in this boot.
+    ClearGate {
+        /// Which generation.
+        generation: Generation,
+    },
+    /// Start `etcd.service`; never waits for the job.
+    StartEtcd {
+        /// The fence.
+        fence: StartFence,
+    },
+    /// Cancel a start of `etcd.service` that the gate holds back, because the data directory has to be seen to.
+    CancelStart {
+        /// The assignment generation.
+        generation: Generation,
+    },
+    /// Stop `etcd.service` because it serves an epoch that is no longer the newest.
+    StopEtcd {
+        /// The newest epoch.
+        newest: Epoch,
+    },
+    /// Remove a member.
+    RemoveMember {
+        /// Which.
+        id: MemberId,
+        /// Its node.
+        node: NodeName,
+        /// The raft term of the member list that this was decided on.
+        term: RaftTerm,
+    },
+    /// Add a node as a learner.
+    AddLearner {
+        /// Its node.
+        node: NodeName,
+        /// Its peer URLs.
+        peer_urls: Vec<String>,
+        /// The raft term of the member list that this was decided on.
+        term: RaftTerm,
+    },
+    /// Give a learner its vote; etcd refuses while it is behind.
+    Promote {
+        /// Which.
+        id: MemberId,
+        /// Its node.
+        node: NodeName,
+        /// The raft term of the member list that this was decided on.
+        term: RaftTerm,
+    },
+    /// Begin a full backup in the background.
+    Backup,
+    /// A person's request is done or cannot be done: drop it, with what to tell them.
+    Answer {
+        /// What was asked.
+        request: OperatorRequest,
+        /// True when it was done.
+        done: bool,
+        /// What to tell them.
+        message: String,
+    },
+}
+
+impl Action {
+    /// A short stable name for logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Enquire { .. } => "enquire",
+            Self::Propose { .. } => "propose",
+            Self::Learn { .. } => "learn",
+            Self::Assign { .. } => "assign",
+            Self::Apply { .. } => "apply",
+            Self::InspectData => "inspect-data",
+            Self::FetchBackup { .. } => "fetch-backup",
+            Self::StageRestore { .. } => "stage-restore",
+            Self::ReplaceData { .. } => "replace-data",
+            Self::ClearGate { .. } => "clear-gate",
+            Self::StartEtcd { .. } => "start-etcd",
+            Self::CancelStart { .. } => "cancel-start",
+            Self::StopEtcd { .. } => "stop-etcd",
+            Self::RemoveMember { .. } => "remove-member",
+            Self::AddLearner { .. } => "add-learner",
+            Self::Promote { .. } => "promote",
+            Self::Backup => "backup",
+            Self::Answer { .. } => "answer",
+        }
+    }
+}
+
+/// Why something is done or not done: a stable code for programs and a line for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// A stable code in kebab case, e.g. `waiting-for-electors`.
+    pub code: String,
+    /// One line.
+    pub text: String,
+    /// True when the planner refuses to go on until a person acts.
+    pub halt: bool,
+}
+
+impl Reason {
+    /// An ordinary reason.
+    pub fn new(code: &str, text: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            text: text.into(),
+            halt: false,
+        }
+    }
+    /// What cannot be, or must not be gone on from without a person.
+    pub fn halt(code: &str, text: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            text: text.into(),
+            halt: true,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.text)
+    }
+}
+
+/// What the planner keeps from tick to tick. Losing it (a restart of the agent) is always safe.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Since when each peer is out of reach.
+    pub unreachable_since: BTreeMap<NodeName, UnixMs>,
+    /// Failed tries by action name: count and time of the last.
+    pub failures: BTreeMap<String, (u32, UnixMs)>,
+    /// When etcd was last asked to start.
+    pub started_at: Option<UnixMs>,
+    /// Since when this agent has waited for electors to show up.
+    pub waiting_since: Option<UnixMs>,
+    /// Starts in a row that did not last.
+    pub start_failures: u32,
+}
+
+/// What the planner answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// At most one action.
+    pub action: Option<Action>,
+    /// Why this, and why nothing else.
+    pub reasons: Vec<Reason>,
+    /// Look again after this, or earlier when something is heard.
+    pub wake: Duration,
+    /// What to remember.
+    pub memory: Memory,
+    /// True on the node that decides for the cluster now.
+    pub coordinator: bool,
+    /// One human line for `STATUS=` and `status`.
+    pub text: String,
+}

@@ -1,0 +1,130 @@
+//! The record that opens an epoch, and etcd's own arithmetic for the IDs that follow from it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha1::{Digest, Sha1};
+
+use super::{BackupId, ClusterId, ClusterName, Epoch, Incarnation, MemberId, NodeName, UnixMs};
+
+/// Where an epoch's data comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "from", content = "id")]
+pub enum Origin {
+    /// A new, empty cluster.
+    Empty,
+    /// A restored backup.
+    Backup(BackupId),
+    /// The data directory that this member already had.
+    Member(NodeName),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("empty"),
+            Self::Backup(id) => write!(f, "backup {id}"),
+            Self::Member(node) => write!(f, "member {node}"),
+        }
+    }
+}
+
+/// What a majority of the electorate chooses, once, to open an epoch (design §6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Genesis {
+    /// The epoch that it opens.
+    pub epoch: Epoch,
+    /// The cluster's name.
+    pub cluster: ClusterName,
+    /// etcd's `initial-cluster-token`: `<name>-<epoch>-<random>`, so that members of two epochs never mix.
+    pub token: String,
+    /// The initial voters and their peer URLs.
+    pub members: BTreeMap<NodeName, Vec<String>>,
+    /// Where the data comes from.
+    pub origin: Origin,
+    /// The electors, each with the incarnation whose vote counts.
+    pub electorate: BTreeMap<NodeName, Incarnation>,
+    /// The cluster ID: computed from members and token, or taken over from a running member.
+    pub cluster_id: ClusterId,
+    /// When it was proposed.
+    pub created: UnixMs,
+}
+
+impl Genesis {
+    /// True when both open the same epoch with the same cluster. The electors' incarnations are no part of the
+    /// value: a proposer that has to repeat an accepted value stamps it with the incarnations it knows now.
+    pub fn same_value(&self, other: &Self) -> bool {
+        self.epoch == other.epoch
+            && self.token == other.token
+            && self.members == other.members
+            && self.origin == other.origin
+            && self.cluster_id == other.cluster_id
+    }
+
+    /// What is wrong with its form, if anything: a value from the network is not believed before this.
+    pub fn defect(&self) -> Option<String> {
+        if self.epoch == Epoch::default() {
+            return Some("epoch 0 cannot be opened".to_owned());
+        }
+        if self.members.is_empty() || self.members.values().any(Vec::is_empty) {
+            return Some("it has no initial members, or one without a peer URL".to_owned());
+        }
+        if !self
+            .token
+            .starts_with(&format!("{}-{}-", self.cluster, self.epoch))
+        {
+            return Some(format!(
+                "the token {:?} is not <cluster>-<epoch>-<random>",
+                self.token
+            ));
+        }
+        if !matches!(self.origin, Origin::Member(_))
+            && self.cluster_id != cluster_id_of(&self.members, &self.token)
+        {
+            return Some("the cluster ID does not follow from members and token".to_owned());
+        }
+        self.members
+            .keys()
+            .find(|node| !self.electorate.contains_key(*node))
+            .map(|node| format!("the initial member {node} is no elector"))
+    }
+
+    /// The member ID that etcd gives an initial member, or `None` when the node is not one.
+    pub fn member_id(&self, node: &NodeName) -> Option<MemberId> {
+        self.members.get(node).map(|urls| member_id_of(urls, &self.token))
+    }
+}
+
+/// etcd's member ID: the first eight bytes of SHA-1 over the sorted peer URLs and the token.
+///
+/// Source: `NewMember` in etcd's `server/etcdserver/api/membership/member.go`.
+pub fn member_id_of(peer_urls: &[String], token: &str) -> MemberId {
+    let mut urls: Vec<&str> = peer_urls.iter().map(String::as_str).collect();
+    urls.sort_unstable();
+    let mut hash = Sha1::new();
+    hash.update(urls.concat().as_bytes());
+    hash.update(token.as_bytes());
+    MemberId(first_eight(&hash.finalize()))
+}
+
+/// etcd's cluster ID: the first eight bytes of SHA-1 over the sorted member IDs, big endian.
+///
+/// Source: `genID` in etcd's `server/etcdserver/api/membership/cluster.go`.
+pub fn cluster_id_of(members: &BTreeMap<NodeName, Vec<String>>, token: &str) -> ClusterId {
+    let mut ids: Vec<u64> = members.values().map(|urls| member_id_of(urls, token).0).collect();
+    ids.sort_unstable();
+    let mut hash = Sha1::new();
+    for id in ids {
+        hash.update(id.to_be_bytes());
+    }
+    ClusterId(first_eight(&hash.finalize()))
+}
+
+fn first_eight(digest: &[u8]) -> u64 {
+    digest
+        .iter()
+        .take(8)
+        .fold(0, |acc, byte| (acc << 8) | u64::from(*byte))
+}

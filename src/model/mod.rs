@@ -1,0 +1,35 @@
+//! Plain data that every layer speaks: identifiers, facts, the spec, genesis, assignment,
+//! observation and decision. Nothing here does IO, and nothing here imports the rest of the crate.
+
+mod admin;
+mod assignment;
+mod decision;
+mod fact;
+mod genesis;
+mod ids;
+mod observation;
+mod paxos;
+mod spec;
+mod status;
+mod time;
+
+pub use admin::{AdminStatus, ApiError, PlanView, RequestState, RequestView};
+pub use assignment::{Assignment, GateState, InitialState, Role};
+pub use decision::{Action, Decision, Memory, Reason, StartFence};
+pub use fact::Fact;
+pub use genesis::{Genesis, Origin, cluster_id_of, member_id_of};
+pub use ids::{
+    BackupId, Ballot, ClusterId, ClusterName, Epoch, Generation, IdError, Incarnation, MemberId, NodeName,
+    RaftTerm, Revision,
+};
+pub use observation::{ElectorView, GateView, InForce, Job, Observation, OperatorRequest, StoreView};
+pub use paxos::{
+    Accept, AcceptReply, ElectorRecord, Enquire, EnquireReply, EpochVotes, Learn, Prepare, PrepareReply,
+    Refusal,
+};
+pub use spec::{EtcdSpec, Spec, TlsFiles};
+pub use status::{
+    ActiveState, AssignmentSummary, BackupSummary, DataState, EtcdStatus, Member, MemberList, NodeStatus,
+    UnitState,
+};
+pub use time::UnixMs;

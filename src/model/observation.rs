@@ -1,0 +1,127 @@
+//! Everything one agent saw at one instant. An observation saved from the field replays with
+//! `etcd-agent plan --observation FILE`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Assignment, BackupId, BackupSummary, Epoch, Fact, Generation, Genesis, NodeName, NodeStatus, Spec, UnixMs,
+};
+
+/// What a person asked this agent to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "request")]
+pub enum OperatorRequest {
+    /// Restore this backup as a new epoch.
+    Restore {
+        /// Which backup.
+        backup: BackupId,
+        /// Electors that the operator vouches are gone for good.
+        without: BTreeSet<NodeName>,
+        /// The newest epoch when it was asked, which the restore has to replace; the agent fills it in.
+        #[serde(default)]
+        above: Epoch,
+    },
+    /// Form the first cluster without these electors, which the operator vouches are gone.
+    Bootstrap {
+        /// Electors that the operator vouches are gone for good.
+        without: BTreeSet<NodeName>,
+    },
+    /// Take a full backup now.
+    Backup,
+}
+
+/// What the store says, as far as the planner needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreView {
+    /// The newest epoch record in `control/epochs/`, if any.
+    pub genesis: Option<Genesis>,
+    /// The newest committed backup, if any.
+    pub newest_backup: Option<BackupSummary>,
+    /// False when the store was seen to ignore `If-None-Match: *`.
+    pub conditional_writes: bool,
+}
+
+/// Something long that this agent does beside the loop, or did last.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// True while it runs.
+    pub running: bool,
+    /// When the last try ended in an error.
+    pub failed_at: Option<UnixMs>,
+    /// Consecutive failures.
+    pub failures: u32,
+    /// The last error, one line.
+    pub error: Option<String>,
+}
+
+/// What is in force for `etcd.service`, as `etcd-agent-apply.service` read it back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InForce {
+    /// The assignment generation that was written.
+    pub generation: Generation,
+    /// The settings digest that was written.
+    pub settings_digest: String,
+    /// `initial-cluster-state` that was written.
+    pub initial_state: super::InitialState,
+    /// What would win over our settings; each line names file, line and what to do. Empty when all is well.
+    pub conflicts: Vec<String>,
+}
+
+/// The gate of this boot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateView {
+    /// The generation that was cleared in this boot, if any.
+    pub cleared: Option<Generation>,
+}
+
+/// This elector's memory, as far as the planner needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ElectorView {
+    /// True once it may vote.
+    pub eligible: bool,
+    /// Electors that have answered an enquiry of this incarnation since the agent started.
+    pub enquired: BTreeSet<NodeName>,
+    /// The highest ballot round seen for the next epoch.
+    pub highest_round: u64,
+    /// A value accepted in the next epoch and maybe chosen: only this may be proposed.
+    pub accepted: Option<Genesis>,
+}
+
+/// Everything one agent saw at one instant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// When.
+    pub now: UnixMs,
+    /// The planner's only source of randomness.
+    pub seed: u64,
+    /// Own node.
+    pub me: NodeStatus,
+    /// The full assignment, when there is one.
+    pub assignment: Option<Assignment>,
+    /// The newest epoch heard of anywhere by this node.
+    pub newest_epoch: Epoch,
+    /// Own elector.
+    pub elector: ElectorView,
+    /// Peers by name: what each last said, or why it could not be asked.
+    pub peers: BTreeMap<NodeName, Fact<NodeStatus>>,
+    /// The store; `Absent` when none is configured.
+    pub store: Fact<StoreView>,
+    /// What is in force for etcd.service; `Absent` when nothing was applied in this boot.
+    pub in_force: Fact<InForce>,
+    /// The gate.
+    pub gate: GateView,
+    /// The backup that is restored beside the old data and ready to be swapped in, by epoch.
+    pub staged: Option<(Epoch, BackupId)>,
+    /// The backup that lies fetched and checked on this node.
+    pub fetched: Option<BackupId>,
+    /// Own backup job.
+    pub backup: Job,
+    /// Own fetch or restore job.
+    pub restore: Job,
+    /// What a person asked for and is not done.
+    pub requests: Vec<OperatorRequest>,
+    /// The spec that this was observed under (so that a saved observation replays alone).
+    pub spec: Spec,
+}

@@ -1,0 +1,166 @@
+//! The messages and the memory of the genesis protocol: single-decree Paxos per epoch (design §6).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Ballot, Epoch, Genesis, Incarnation, NodeName};
+
+/// What an elector remembers of one epoch. Fsynced before each reply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpochVotes {
+    /// The highest ballot promised.
+    pub promised: Option<Ballot>,
+    /// The highest ballot accepted, and its value.
+    pub accepted: Option<(Ballot, Genesis)>,
+}
+
+/// What an elector remembers for good.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ElectorRecord {
+    /// The identity of this memory.
+    pub incarnation: Incarnation,
+    /// True once every other elector (or the store, or the operator) has told it the newest epoch.
+    pub eligible: bool,
+    /// The newest incarnation heard of each other elector; an older one's vote no longer counts.
+    pub incarnations: BTreeMap<NodeName, Incarnation>,
+    /// Electors that have lost their memory since the newest genesis was learned, as far as heard.
+    pub superseded: BTreeSet<NodeName>,
+    /// Votes by epoch; only the newest epochs are kept.
+    pub votes: BTreeMap<Epoch, EpochVotes>,
+    /// The newest genesis learned as chosen.
+    pub chosen: Option<Genesis>,
+    /// The newest epoch heard of, chosen here or not.
+    pub newest_epoch: Epoch,
+}
+
+/// Asks an elector for all it knows, and tells it the asker's incarnation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Enquire {
+    /// Who asks.
+    pub from: NodeName,
+    /// The asker's incarnation; the answerer stores it before it answers.
+    pub incarnation: Incarnation,
+    /// Digest of the asker's electorate.
+    pub electorate_digest: String,
+}
+
+/// The answer to [`Enquire`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnquireReply {
+    /// Who answers.
+    pub from: NodeName,
+    /// Its incarnation.
+    pub incarnation: Incarnation,
+    /// The newest epoch it has heard of.
+    pub newest_epoch: Epoch,
+    /// The newest genesis it has learned.
+    pub chosen: Option<Genesis>,
+    /// Its votes in epochs after `chosen`.
+    pub votes: BTreeMap<Epoch, EpochVotes>,
+    /// The newest incarnation that it has heard of each other elector.
+    pub incarnations: BTreeMap<NodeName, Incarnation>,
+    /// Electors that it knows to have lost their memory since `chosen`.
+    pub superseded: BTreeSet<NodeName>,
+}
+
+/// Phase 1a.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prepare {
+    /// The epoch to be opened.
+    pub epoch: Epoch,
+    /// The ballot.
+    pub ballot: Ballot,
+    /// The proposer's incarnation.
+    pub incarnation: Incarnation,
+    /// Digest of the proposer's electorate.
+    pub electorate_digest: String,
+}
+
+/// Phase 1b.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reply")]
+pub enum PrepareReply {
+    /// Nothing below this ballot will be accepted any more.
+    Promise {
+        /// The answering elector's incarnation.
+        incarnation: Incarnation,
+        /// What it had accepted.
+        accepted: Option<(Ballot, Genesis)>,
+    },
+    /// Refused.
+    Refused(Refusal),
+}
+
+/// Phase 2a.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accept {
+    /// The ballot.
+    pub ballot: Ballot,
+    /// The value.
+    pub genesis: Genesis,
+    /// Digest of the proposer's electorate.
+    pub electorate_digest: String,
+}
+
+/// Phase 2b.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reply")]
+pub enum AcceptReply {
+    /// Accepted and fsynced.
+    Accepted {
+        /// The answering elector's incarnation.
+        incarnation: Incarnation,
+    },
+    /// Refused.
+    Refused(Refusal),
+}
+
+/// A genesis that a majority has accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Learn {
+    /// The chosen value.
+    pub genesis: Genesis,
+}
+
+/// Why an elector refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "refusal")]
+pub enum Refusal {
+    /// A higher ballot was promised.
+    HigherBallot {
+        /// That ballot.
+        promised: Ballot,
+    },
+    /// The epoch is already open or past: here is the newest chosen genesis.
+    Chosen {
+        /// The newest genesis.
+        genesis: Box<Genesis>,
+    },
+    /// The asker's electorate is not the same.
+    Electorate {
+        /// Digest the answerer has.
+        mine: String,
+        /// The answerer's electors, by name.
+        names: Vec<NodeName>,
+    },
+    /// This elector's memory is new and was not brought up to date yet.
+    NotEligible,
+    /// The value names an incarnation of an elector that has since lost its memory.
+    StaleIncarnation {
+        /// Which elector.
+        elector: NodeName,
+    },
+    /// The epoch is not the next one, or the value is malformed.
+    Invalid {
+        /// One line.
+        why: String,
+    },
+}

@@ -1,0 +1,183 @@
+//! What is wanted: the spec, as the planner sees it after the configuration was merged and checked.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ClusterName, NodeName};
+
+/// What is wanted of the cluster and of this node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// The cluster's name.
+    pub cluster: ClusterName,
+    /// This node.
+    pub node: NodeName,
+    /// Wanted number of voters.
+    pub size: usize,
+    /// The fixed electorate and each node's address (host name or IP, no port).
+    pub nodes: BTreeMap<NodeName, String>,
+    /// etcd's settings.
+    pub etcd: EtcdSpec,
+    /// Time between full backups; `None` when no store is configured.
+    pub backup_interval: Option<Duration>,
+    /// True when all nodes see the same store (S3 by default; a directory only when said so).
+    pub store_shared: bool,
+    /// How long a member must be out of reach before it counts as dead.
+    pub grace: Duration,
+}
+
+/// Certificate files of one TLS end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsFiles {
+    /// PEM certificate chain.
+    pub cert_file: PathBuf,
+    /// PEM private key.
+    pub key_file: PathBuf,
+    /// PEM bundle of trusted authorities.
+    pub ca_file: PathBuf,
+}
+
+/// How etcd is to run on this node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EtcdSpec {
+    /// The data directory, absolute.
+    pub data_dir: PathBuf,
+    /// Client port.
+    pub client_port: u16,
+    /// Peer port.
+    pub peer_port: u16,
+    /// TLS for clients; plain HTTP without.
+    pub client_tls: Option<TlsFiles>,
+    /// TLS between members; plain HTTP without.
+    pub peer_tls: Option<TlsFiles>,
+    /// A pinned etcd binary; the base unit's own `ExecStart=` without.
+    pub binary: Option<PathBuf>,
+    /// Further etcd flags by flag name without dashes, e.g. `quota-backend-bytes`.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Spec {
+    /// The peer URL of a node in the electorate, e.g. `https://n1:2380`.
+    pub fn peer_url(&self, node: &NodeName) -> Option<String> {
+        self.advertised(node, self.etcd.peer_tls.is_some(), self.etcd.peer_port)
+    }
+
+    /// The client URL of a node in the electorate, e.g. `https://n1:2379`.
+    pub fn client_url(&self, node: &NodeName) -> Option<String> {
+        self.advertised(node, self.etcd.client_tls.is_some(), self.etcd.client_port)
+    }
+
+    /// What this node's etcd listens on for members: `https://0.0.0.0:2380`, or loopback only.
+    pub fn listen_peer_url(&self) -> String {
+        self.listened(self.etcd.peer_tls.is_some(), self.etcd.peer_port)
+    }
+
+    /// What this node's etcd listens on for clients: `https://0.0.0.0:2379`, or loopback only.
+    pub fn listen_client_url(&self) -> String {
+        self.listened(self.etcd.client_tls.is_some(), self.etcd.client_port)
+    }
+
+    /// The one rule for what is not reachable from outside: a single node that was given no address of its own (its
+    /// address is its name) and no TLS. An etcd that asks nobody who they are must not listen on all addresses
+    /// unless a person wrote an address, or `insecure = true`, into the configuration.
+    pub fn loopback_only(&self, tls: bool) -> bool {
+        let own = self.nodes.get(&self.node).map(String::as_str);
+        !tls && self.nodes.len() == 1
+            && own.is_some_and(|address| address == self.node.as_str() || is_loopback(address))
+    }
+
+    fn advertised(&self, node: &NodeName, tls: bool, port: u16) -> Option<String> {
+        self.reached_at(node, tls).map(|address| url(tls, address, port))
+    }
+
+    /// The host name or IP where a node's etcd is reached.
+    fn reached_at(&self, node: &NodeName, tls: bool) -> Option<&str> {
+        let address = self.nodes.get(node)?;
+        Some(if self.loopback_only(tls) && !is_loopback(address) {
+            LOOPBACK
+        } else {
+            address
+        })
+    }
+
+    /// The host name or IP where this node's own etcd serves clients.
+    pub fn own_client_host(&self) -> &str {
+        self.reached_at(&self.node, self.etcd.client_tls.is_some())
+            .unwrap_or(LOOPBACK)
+    }
+
+    fn listened(&self, tls: bool, port: u16) -> String {
+        let own = self.nodes.get(&self.node).map(String::as_str).unwrap_or_default();
+        let address = match (self.loopback_only(tls), own.contains(':')) {
+            (true, true) => "::1",
+            (true, false) => LOOPBACK,
+            // Go listens on both families with `::`; 0.0.0.0 works where IPv6 is disabled.
+            (false, true) => "::",
+            (false, false) => "0.0.0.0",
+        };
+        url(tls, address, port)
+    }
+
+    /// A majority of the electorate.
+    pub fn majority(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+}
+
+const LOOPBACK: &str = "127.0.0.1";
+
+/// True for `localhost` and the loopback addresses.
+fn is_loopback(address: &str) -> bool {
+    address == "localhost"
+        || address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|ip| ip.is_loopback())
+}
+
+fn url(tls: bool, address: &str, port: u16) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    if address.contains(':') {
+        format!("{scheme}://[{address}]:{port}")
+    } else {
+        format!("{scheme}://{address}:{port}")
+    }
+}
+
+impl Spec {
+    /// Digest of the electorate: the sorted node names. Genesis messages carry it; a different one is refused.
+    pub fn electorate_digest(&self) -> String {
+        let names: Vec<&str> = self.nodes.keys().map(NodeName::as_str).collect();
+        digest(names.join(",").as_bytes())
+    }
+
+    /// Digest of what all nodes must agree on: cluster, size and electorate.
+    pub fn digest(&self) -> String {
+        digest(format!("{}\n{}\n{}", self.cluster, self.size, self.electorate_digest()).as_bytes())
+    }
+}
+
+impl EtcdSpec {
+    /// Digest of everything that ends up in etcd's environment or drop-in.
+    pub fn digest(&self) -> String {
+        digest(serde_json::to_string(self).unwrap_or_default().as_bytes())
+    }
+}
+
+/// The first 16 hexadecimal digits of a SHA-256.
+fn digest(bytes: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    use std::fmt::Write;
+    Sha256::digest(bytes)
+        .iter()
+        .take(8)
+        .fold(String::new(), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! What one agent says of its own node; peers read it at `GET /v1/status`.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    BackupId, ClusterId, ClusterName, Epoch, Fact, Generation, Genesis, Incarnation, MemberId, NodeName,
+    RaftTerm, Revision, UnixMs,
+};
+
+/// systemd's `ActiveState` of a unit (`org.freedesktop.systemd1(5)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum ActiveState {
+    Active,
+    Reloading,
+    Inactive,
+    Failed,
+    Activating,
+    Deactivating,
+    Maintenance,
+}
+
+impl ActiveState {
+    /// True for a unit that is up or on its way up.
+    pub fn is_up(self) -> bool {
+        matches!(self, Self::Active | Self::Activating | Self::Reloading)
+    }
+}
+
+/// The state of `etcd.service` as systemd has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitState {
+    /// `ActiveState`.
+    pub active: ActiveState,
+    /// `SubState`, e.g. `running`, `start-pre`, `start`, `dead`, `auto-restart`.
+    pub sub: String,
+    /// `Result`, e.g. `success`, `exit-code`, `signal`, `start-limit-hit`.
+    pub result: String,
+    /// `MainPID`, 0 when there is none.
+    pub main_pid: u32,
+    /// `LoadState`: `loaded`, `masked`, `not-found`.
+    pub load: String,
+    /// True when a person stopped it: it was active in this boot, is now inactive with `Result=success`,
+    /// and not this agent asked for it.
+    pub held: bool,
+}
+
+impl UnitState {
+    /// True while a start is under way in which etcd itself does not run yet: systemd waits before it restarts a
+    /// crashed etcd, or the gate holds the start back. Nobody has the data directory open then.
+    pub fn waits_to_start(&self) -> bool {
+        self.active == ActiveState::Activating
+            && matches!(
+                self.sub.as_str(),
+                "start-pre" | "auto-restart" | "auto-restart-queued"
+            )
+    }
+}
+
+/// What the data directory was found to be by its owner (`etcd-agent-data.service`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum DataState {
+    /// It holds the data of this member.
+    Present {
+        /// From the WAL's metadata record.
+        cluster_id: ClusterId,
+        /// From the WAL's metadata record.
+        member_id: MemberId,
+    },
+    /// It is not there, or is an empty directory: attested by its owner.
+    Missing,
+    /// It is there and cannot be used (no WAL, not readable, wrong owner): the text says what was found.
+    Unusable {
+        /// One line.
+        why: String,
+    },
+}
+
+/// What this node's etcd says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EtcdStatus {
+    /// etcd's version.
+    pub version: String,
+    /// Cluster ID from the response header.
+    pub cluster_id: ClusterId,
+    /// Own member ID.
+    pub member_id: MemberId,
+    /// The raft leader it sees, if any.
+    pub leader: Option<MemberId>,
+    /// True when it has no vote.
+    pub is_learner: bool,
+    /// Raft term.
+    pub term: RaftTerm,
+    /// Raft index.
+    pub index: u64,
+    /// Raft applied index.
+    pub applied: u64,
+    /// Size of the backend database in bytes.
+    pub db_size_bytes: u64,
+    /// Current revision.
+    pub revision: Revision,
+    /// Alarms and errors that it reports, e.g. `NOSPACE`.
+    pub errors: Vec<String>,
+}
+
+/// One etcd member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Member ID.
+    pub id: MemberId,
+    /// `ETCD_NAME`; empty until it has started for the first time.
+    pub name: String,
+    /// Peer URLs.
+    pub peer_urls: Vec<String>,
+    /// Client URLs; empty until started.
+    pub client_urls: Vec<String>,
+    /// True for a learner.
+    pub is_learner: bool,
+}
+
+/// A member list and how it was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberList {
+    /// The cluster it is of.
+    pub cluster_id: ClusterId,
+    /// The raft term in the response header.
+    pub term: RaftTerm,
+    /// True when the read went through quorum.
+    pub linearizable: bool,
+    /// The members, by ID.
+    pub members: Vec<Member>,
+}
+
+impl MemberList {
+    /// The voters.
+    pub fn voters(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|m| !m.is_learner)
+    }
+    /// The member with this ID.
+    pub fn get(&self, id: MemberId) -> Option<&Member> {
+        self.members.iter().find(|m| m.id == id)
+    }
+    /// Quorum of the voters: `n/2 + 1`.
+    pub fn quorum(&self) -> usize {
+        self.voters().count() / 2 + 1
+    }
+}
+
+/// The fence-relevant part of an assignment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssignmentSummary {
+    /// Generation on its node.
+    pub generation: Generation,
+    /// Epoch.
+    pub epoch: Epoch,
+    /// Cluster.
+    pub cluster_id: ClusterId,
+    /// Member.
+    pub member_id: MemberId,
+    /// True once the member has started.
+    pub started_once: bool,
+}
+
+/// A backup as `status` and the catalogue show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupSummary {
+    /// Its name.
+    pub id: BackupId,
+    /// When it was committed.
+    pub at: UnixMs,
+    /// Revision that it holds at least.
+    pub revision: Revision,
+    /// Stored size in bytes.
+    pub size_bytes: u64,
+}
+
+/// What one agent says of its own node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// The node.
+    pub node: NodeName,
+    /// The agent's version.
+    pub agent_version: String,
+    /// The identity of its state directory.
+    pub incarnation: Incarnation,
+    /// The kernel's boot ID.
+    pub boot_id: String,
+    /// The cluster that it is configured for.
+    pub cluster: ClusterName,
+    /// Digest of the spec that must agree between nodes.
+    pub spec_digest: String,
+    /// Digest of the electorate (sorted node names).
+    pub electorate_digest: String,
+    /// Whether it may vote on a genesis yet (design §6: an elector without memory may not).
+    pub eligible: bool,
+    /// `etcd.service`.
+    pub unit: Fact<UnitState>,
+    /// The data directory.
+    pub data: Fact<DataState>,
+    /// What its etcd is to be; `Absent` when nothing was assigned.
+    pub assignment: Option<AssignmentSummary>,
+    /// What its etcd says.
+    pub etcd: Fact<EtcdStatus>,
+    /// The member list it read from its own etcd.
+    pub members: Fact<MemberList>,
+    /// The newest epoch that it has heard of.
+    pub newest_epoch: Epoch,
+    /// The newest genesis that it has learned as chosen.
+    pub genesis: Option<Genesis>,
+    /// The newest backup that it knows of.
+    pub last_backup: Option<BackupSummary>,
+    /// When its API certificate expires.
+    pub certificate_not_after: Option<UnixMs>,
+    /// The TCP address it can be asked at is insecure (no TLS).
+    pub insecure: bool,
+    /// Its clock when it answered.
+    pub now: UnixMs,
+    /// One human line: what it is doing.
+    pub text: String,
+}

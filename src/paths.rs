@@ -1,0 +1,120 @@
+//! Where things are. Rooted, so that tests can put all of it below a temporary directory.
+
+use std::path::{Path, PathBuf};
+
+/// Every path that the agent and its oneshots use.
+#[derive(Debug, Clone)]
+pub struct Paths {
+    root: PathBuf,
+}
+
+impl Paths {
+    /// The real system.
+    pub fn system() -> Self {
+        Self::below("/")
+    }
+    /// Everything below `root`.
+    pub fn below(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+    /// An absolute path that somebody configured, below this root.
+    pub fn host(&self, path: &Path) -> PathBuf {
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+    fn at(&self, path: &str) -> PathBuf {
+        self.root
+            .join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
+    }
+    /// Configuration sources, weakest first: directories are read as `*.toml` in name order.
+    pub fn config_sources(&self) -> Vec<PathBuf> {
+        [
+            "/usr/lib/etcd-agent/config.d",
+            "/run/etcd-agent/config.d",
+            "/etc/etcd-agent/config.toml",
+            "/etc/etcd-agent/config.d",
+        ]
+        .iter()
+        .map(|p| self.at(p))
+        .collect()
+    }
+    /// The main configuration file, which `init` writes.
+    pub fn config_file(&self) -> PathBuf {
+        self.at("/etc/etcd-agent/config.toml")
+    }
+    /// Root's directory: mode 0755, only root may write in it.
+    pub fn lib(&self) -> PathBuf {
+        self.at("/var/lib/etcd-agent")
+    }
+    /// etcd's environment, written by `etcd-agent-apply.service`, root's, 0644.
+    pub fn etcd_env(&self) -> PathBuf {
+        self.lib().join("etcd.env")
+    }
+    /// The agent's own state, `etcd-agent:etcd-agent` 0755 (files in it 0600 but for gate.json and data-request.json).
+    pub fn state(&self) -> PathBuf {
+        self.lib().join("state")
+    }
+    /// Fetched snapshots on their way to a restore: `etcd-agent:etcd` 2750, files 0640.
+    pub fn restore(&self) -> PathBuf {
+        self.lib().join("restore")
+    }
+    /// Local backups of `init`: `etcd-agent:etcd-agent` 0700.
+    pub fn backups(&self) -> PathBuf {
+        self.lib().join("backups")
+    }
+    /// The elector's memory.
+    pub fn elector(&self) -> PathBuf {
+        self.state().join("elector.json")
+    }
+    /// The assignment (0600... read by root in apply).
+    pub fn assignment(&self) -> PathBuf {
+        self.state().join("assignment.json")
+    }
+    /// What the gate may decide on alone: 0644.
+    pub fn gate(&self) -> PathBuf {
+        self.state().join("gate.json")
+    }
+    /// The request to the data directory's owner: 0644, no secrets in it.
+    pub fn data_request(&self) -> PathBuf {
+        self.state().join("data-request.json")
+    }
+    /// This boot's runtime directory of the daemon, `RuntimeDirectory=etcd-agent`, 0755, preserved over restarts.
+    pub fn run(&self) -> PathBuf {
+        self.at("/run/etcd-agent")
+    }
+    /// The generation cleared in this boot: 0644.
+    pub fn gate_cleared(&self) -> PathBuf {
+        self.run().join("gate-cleared")
+    }
+    /// The marker that the agent itself asked for the last stop in this boot.
+    pub fn stopped_by_agent(&self) -> PathBuf {
+        self.run().join("stopped-by-agent")
+    }
+    /// The admin socket: 0660, group etcd-agent.
+    pub fn admin_socket(&self) -> PathBuf {
+        self.run().join("agent.sock")
+    }
+    /// The gate's socket: 0666, answers one read-only question.
+    pub fn gate_socket(&self) -> PathBuf {
+        self.run().join("gate.sock")
+    }
+    /// Created by root, it lets the gate pass in this boot whatever is known: a person takes the blame.
+    pub fn gate_override(&self) -> PathBuf {
+        self.run().join("gate-override")
+    }
+    /// What `etcd-agent-apply.service` read back: root's, 0644, below `/run/etcd-agent-apply`.
+    pub fn apply_result(&self) -> PathBuf {
+        self.at("/run/etcd-agent-apply/result.json")
+    }
+    /// What `etcd-agent-data.service` found: etcd's, 0644, below `/run/etcd-agent-data`.
+    pub fn data_report(&self) -> PathBuf {
+        self.at("/run/etcd-agent-data/report.json")
+    }
+    /// The drop-in directory of `etcd.service` where `/etc` is read-only: lost at each boot.
+    pub fn drop_in_dir_runtime(&self) -> PathBuf {
+        self.at("/run/systemd/system/etcd.service.d")
+    }
+    /// The drop-in directory of `etcd.service`.
+    pub fn drop_in_dir(&self) -> PathBuf {
+        self.at("/etc/systemd/system/etcd.service.d")
+    }
+}

@@ -1,0 +1,288 @@
+//! What this node's etcd is to be: founder, joiner, or nothing.
+
+use std::collections::BTreeMap;
+
+use super::context::Context;
+use super::data::describe;
+use crate::model::{
+    Action, ActiveState, Assignment, DataState, Fact, Generation, Genesis, InitialState, Member, MemberId,
+    MemberList, NodeName, Origin, Role,
+};
+
+/// Gives this node its assignment when the newest epoch wants something of it that it has not.
+pub(super) fn assign(cx: &mut Context<'_>) -> Option<Action> {
+    let genesis = cx.genesis()?;
+    let current = cx.obs.assignment.as_ref().filter(|a| a.epoch == genesis.epoch);
+    let wanted = match current {
+        None => founder(cx, genesis)
+            .or_else(|| own_member(cx, genesis))
+            .or_else(|| joiner(cx, genesis)),
+        Some(assignment) => refresh(cx, assignment).or_else(|| replaced(cx, genesis, assignment)),
+    };
+    let Some(wanted) = wanted else {
+        if current.is_none() {
+            not_assigned(cx, genesis);
+        }
+        return None;
+    };
+    Some(Action::Assign {
+        assignment: Box::new(wanted),
+    })
+}
+
+fn not_assigned(cx: &mut Context<'_>, genesis: &Genesis) {
+    if genesis.members.contains_key(&cx.spec.node) {
+        cx.because(
+            "lost-membership",
+            format!("epoch {} lists this node, which has neither data nor memory of it: it waits to be added anew", genesis.epoch),
+        );
+    } else {
+        cx.because(
+            "spare",
+            format!(
+                "epoch {} was formed without this node: it waits to be added",
+                genesis.epoch
+            ),
+        );
+    }
+}
+
+fn next_generation(cx: &Context<'_>) -> Generation {
+    cx.obs
+        .assignment
+        .as_ref()
+        .map(|a| a.generation)
+        .unwrap_or_default()
+        .next()
+}
+
+fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
+    Some(Assignment {
+        generation: next_generation(cx),
+        epoch: genesis.epoch,
+        node: cx.spec.node.clone(),
+        member_id: genesis.member_id(&cx.spec.node)?,
+        cluster_id: genesis.cluster_id,
+        token: genesis.token.clone(),
+        role: Role::Founder,
+        initial_state: InitialState::New,
+        initial_cluster: genesis.members.clone(),
+        data_dir: cx.spec.etcd.data_dir.clone(),
+        started: false,
+        restore: None,
+        settings_digest: cx.spec.etcd.digest(),
+    })
+}
+
+/// An initial voter of the genesis. `initial-cluster-state=new` only where this very memory took part in the
+/// genesis and nothing was ever assigned: then it cannot have started before. Anybody else would come back as the
+/// same voter with no memory of what it acknowledged.
+fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
+    let mut wanted = base(cx, genesis)?;
+    if let Fact::Known(DataState::Present {
+        cluster_id,
+        member_id,
+    }) = cx.obs.me.data
+    {
+        if cluster_id == wanted.cluster_id && member_id == wanted.member_id {
+            cx.because(
+                "own-data",
+                "the data directory is this member's own: it is taken up again",
+            );
+            wanted.initial_state = InitialState::Existing;
+            wanted.started = true;
+            return Some(wanted);
+        }
+        if let Origin::Member(node) = &genesis.origin
+            && *node == cx.spec.node
+            && cluster_id == genesis.cluster_id
+        {
+            wanted.member_id = member_id;
+            wanted.initial_state = InitialState::Existing;
+            wanted.started = true;
+            return Some(wanted);
+        }
+    }
+    let same_memory = genesis.electorate.get(&cx.spec.node) == Some(&cx.obs.me.incarnation);
+    if !same_memory {
+        return None;
+    }
+    if let Origin::Backup(backup) = &genesis.origin {
+        wanted.restore = Some(backup.clone());
+        wanted.initial_state = InitialState::Existing;
+        cx.because(
+            "founder",
+            format!("epoch {} is restored from {backup} here too", genesis.epoch),
+        );
+        return Some(wanted);
+    }
+    match &cx.obs.me.data {
+        Fact::Known(DataState::Missing) => {
+            cx.because(
+                "founder",
+                format!("this node is an initial member of epoch {}", genesis.epoch),
+            );
+            Some(wanted)
+        }
+        Fact::Known(other) => {
+            cx.halt(
+                "data-in-the-way",
+                format!(
+                    "a new member needs an empty data directory, found {}",
+                    describe(other)
+                ),
+            );
+            None
+        }
+        Fact::Absent | Fact::Unreachable(_) => None,
+    }
+}
+
+/// A member that joined later and whose agent has lost its memory, but not the data: the cluster still lists it.
+fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
+    let Fact::Known(DataState::Present {
+        cluster_id,
+        member_id,
+    }) = cx.obs.me.data
+    else {
+        return None;
+    };
+    let lists = linearizable_lists(cx, genesis);
+    let list = lists
+        .iter()
+        .find(|list| list.cluster_id == cluster_id && list.get(member_id).is_some())?;
+    let initial_cluster = named(cx, list)?;
+    cx.because(
+        "own-data",
+        "the data directory is this member's own: it is taken up again",
+    );
+    Some(Assignment {
+        started: true,
+        ..joined(cx, genesis, member_id, initial_cluster)
+    })
+}
+
+/// A node that the coordinator has added as a learner, and that has not started yet.
+fn joiner(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
+    let (list, me) = invitation(cx, genesis)?;
+    let initial_cluster = named(cx, list)?;
+    cx.because(
+        "joiner",
+        format!("the coordinator has added this node as learner {}", me.id),
+    );
+    Some(joined(cx, genesis, me.id, initial_cluster))
+}
+
+/// Every member of the list by its node's name, which an unstarted one does not have yet.
+fn named(cx: &Context<'_>, list: &MemberList) -> Option<BTreeMap<NodeName, Vec<String>>> {
+    list.members
+        .iter()
+        .map(|member| Some((name_of(cx, member)?, member.peer_urls.clone())))
+        .collect()
+}
+
+fn joined(
+    cx: &Context<'_>,
+    genesis: &Genesis,
+    member_id: MemberId,
+    initial_cluster: BTreeMap<NodeName, Vec<String>>,
+) -> Assignment {
+    Assignment {
+        generation: next_generation(cx),
+        epoch: genesis.epoch,
+        node: cx.spec.node.clone(),
+        member_id,
+        cluster_id: genesis.cluster_id,
+        token: genesis.token.clone(),
+        role: Role::Joiner,
+        initial_state: InitialState::Existing,
+        initial_cluster,
+        data_dir: cx.spec.etcd.data_dir.clone(),
+        started: false,
+        restore: None,
+        settings_digest: cx.spec.etcd.digest(),
+    }
+}
+
+/// The member list (read through quorum by a peer) in which an unstarted learner has this node's peer URL.
+pub(super) fn invitation<'a>(cx: &Context<'a>, genesis: &Genesis) -> Option<(&'a MemberList, &'a Member)> {
+    let url = cx.spec.peer_url(&cx.spec.node)?;
+    linearizable_lists(cx, genesis).into_iter().find_map(|list| {
+        let me = list
+            .members
+            .iter()
+            .find(|m| m.is_learner && m.name.is_empty() && m.peer_urls.contains(&url))?;
+        Some((list, me))
+    })
+}
+
+pub(super) fn linearizable_lists<'a>(cx: &Context<'a>, genesis: &Genesis) -> Vec<&'a MemberList> {
+    cx.known_peers()
+        .filter_map(|(_, status)| status.members.known())
+        .filter(|list| list.linearizable && list.cluster_id == genesis.cluster_id)
+        .collect()
+}
+
+fn name_of(cx: &Context<'_>, member: &Member) -> Option<NodeName> {
+    if !member.name.is_empty() {
+        return NodeName::new(member.name.clone()).ok();
+    }
+    cx.spec
+        .nodes
+        .keys()
+        .find(|node| {
+            cx.spec
+                .peer_url(node)
+                .is_some_and(|url| member.peer_urls.contains(&url))
+        })
+        .cloned()
+}
+
+/// An assignment of this epoch whose particulars have changed: the member has started once, or etcd's settings did.
+fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> {
+    let runs = cx
+        .obs
+        .me
+        .etcd
+        .known()
+        .is_some_and(|e| e.member_id == assignment.member_id && e.cluster_id == assignment.cluster_id);
+    let digest = cx.spec.etcd.digest();
+    let mut wanted = assignment.clone();
+    if runs && !assignment.started {
+        cx.because(
+            "started-once",
+            "from now on its environment says initial-cluster-state=existing",
+        );
+        wanted.initial_state = InitialState::Existing;
+        wanted.started = true;
+        wanted.restore = None;
+    }
+    if digest != assignment.settings_digest {
+        cx.because(
+            "settings-changed",
+            "etcd's settings have changed: they are written now and used at its next start",
+        );
+        wanted.settings_digest = digest;
+        wanted.data_dir.clone_from(&cx.spec.etcd.data_dir);
+    }
+    if wanted == *assignment {
+        return None;
+    }
+    wanted.generation = next_generation(cx);
+    Some(wanted)
+}
+
+/// This node's member was removed and the node added anew.
+fn replaced(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Option<Assignment> {
+    let up = cx
+        .obs
+        .me
+        .unit
+        .known()
+        .is_none_or(|unit| unit.active == ActiveState::Active);
+    let (list, me) = invitation(cx, genesis)?;
+    if up || me.id == assignment.member_id || list.get(assignment.member_id).is_some() {
+        return None;
+    }
+    joiner(cx, genesis)
+}

@@ -1,0 +1,79 @@
+//! When a full backup is due.
+
+use std::time::Duration;
+
+use super::context::Context;
+use crate::model::{Action, Fact, OperatorRequest};
+
+/// A backup that a person asked for and that cannot be taken here is answered, not kept waiting.
+fn refuse(cx: &Context<'_>) -> Option<Action> {
+    let request = cx.obs.requests.iter().find(|r| **r == OperatorRequest::Backup)?;
+    let message = if cx.spec.backup_interval.is_none() {
+        "no store is configured: set store.url".to_owned()
+    } else if cx
+        .obs
+        .me
+        .etcd
+        .known()
+        .is_none_or(|e| e.leader.is_none() || e.is_learner)
+    {
+        format!(
+            "etcd on {} does not serve with quorum: ask a node whose member does",
+            cx.spec.node
+        )
+    } else {
+        return None;
+    };
+    Some(Action::Answer {
+        request: request.clone(),
+        done: false,
+        message,
+    })
+}
+
+/// Begins a full backup when a person asks for one, or on the coordinator when the last is older than the interval.
+pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
+    if let Some(refusal) = refuse(cx) {
+        return Some(refusal);
+    }
+    let interval = cx.spec.backup_interval?;
+    let etcd = cx.obs.me.etcd.known()?;
+    if etcd.leader.is_none() || etcd.is_learner || cx.obs.backup.running {
+        return None;
+    }
+    if cx.obs.requests.contains(&OperatorRequest::Backup) {
+        cx.because("backup-asked", "a person asked for a full backup");
+        return Some(Action::Backup);
+    }
+    if !cx.is_coordinator() {
+        return None;
+    }
+    let newest = match &cx.obs.store {
+        Fact::Known(store) => store.newest_backup.as_ref().map(|b| b.at),
+        Fact::Absent => return None,
+        Fact::Unreachable(why) => {
+            let text = format!("the store does not answer, so no backup can be taken: {why}");
+            cx.because("store-unreachable", text);
+            return None;
+        }
+    };
+    if let Some(failed) = cx.obs.backup.failed_at {
+        let pause = Duration::from_secs(5) * (1 << cx.obs.backup.failures.min(6));
+        let since = cx.obs.now.since(failed);
+        if since < pause.min(interval) {
+            let error = cx.obs.backup.error.clone().unwrap_or_default();
+            cx.because("backup-failed", format!("the last backup failed: {error}"));
+            cx.wake_in(pause.saturating_sub(since));
+            return None;
+        }
+    }
+    let age = newest.map(|at| cx.obs.now.since(at));
+    if age.is_some_and(|age| age < interval) {
+        return None;
+    }
+    cx.because(
+        "backup-due",
+        "the newest full backup is older than backup.interval",
+    );
+    Some(Action::Backup)
+}

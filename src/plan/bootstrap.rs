@@ -1,0 +1,266 @@
+//! The first epoch: who proposes what, and what is waited for (design §6).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::context::{Context, names};
+use crate::model::{
+    Action, DataState, Epoch, Fact, Genesis, NodeName, NodeStatus, OperatorRequest, Origin, cluster_id_of,
+};
+
+/// How long a missing elector is waited for when the store or the operator allows to go on without it.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Forms the first cluster when there is none anywhere.
+pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
+    if cx.genesis().is_some() || cx.obs.newest_epoch > Epoch::default() {
+        return None;
+    }
+    let since = *cx.memory.waiting_since.get_or_insert(cx.obs.now);
+    let without = operators_word(cx);
+    if let Some(action) = become_eligible(cx, &without) {
+        return Some(action);
+    }
+    if !cx.obs.elector.eligible || !store_allows(cx) {
+        return None;
+    }
+    if let Some(action) = take_over(cx) {
+        return Some(action);
+    }
+    if !data_allows(cx) {
+        return None;
+    }
+    let ready: Vec<&NodeName> = cx
+        .known_nodes()
+        .into_iter()
+        .filter(|(_, s)| is_candidate(cx, s))
+        .map(|(n, _)| n)
+        .collect();
+    let late: Vec<&NodeName> = cx
+        .spec
+        .nodes
+        .keys()
+        .filter(|n| !ready.contains(n) && !without.contains(*n))
+        .collect();
+    let waited = cx.obs.now.since(since);
+    if !late.is_empty() && ready.len() < cx.spec.nodes.len() && waited < PATIENCE {
+        cx.because(
+            "waiting-for-electors",
+            format!("waiting for {} before the first cluster is formed", names(late)),
+        );
+        cx.wake_in(Duration::from_millis(200));
+        return None;
+    }
+    let members: BTreeMap<NodeName, Vec<String>> = ready
+        .iter()
+        .take(cx.spec.size)
+        .filter_map(|node| cx.spec.peer_url(node).map(|url| ((*node).clone(), vec![url])))
+        .collect();
+    if ready.len() < cx.spec.majority() {
+        cx.because(
+            "no-majority",
+            format!(
+                "{} of {} electors are ready ({}); a majority of {} is needed",
+                ready.len(),
+                cx.spec.nodes.len(),
+                names(ready),
+                cx.spec.majority()
+            ),
+        );
+        return None;
+    }
+    propose(cx, Epoch(1), Origin::Empty, members)
+}
+
+/// A genesis with these members, proposed by the lowest name, the others after it in turn.
+pub(super) fn propose(
+    cx: &mut Context<'_>,
+    epoch: Epoch,
+    origin: Origin,
+    members: BTreeMap<NodeName, Vec<String>>,
+) -> Option<Action> {
+    let rank = cx
+        .known_nodes()
+        .iter()
+        .filter(|(_, s)| s.eligible)
+        .position(|(n, _)| **n == cx.spec.node)?;
+    // A restore is proposed by the node that was asked.
+    let asked = !matches!(origin, Origin::Empty);
+    let since = cx.memory.waiting_since.unwrap_or(cx.obs.now);
+    let my_turn = Duration::from_secs(2) * u32::try_from(rank).unwrap_or(u32::MAX);
+    let passed = cx.obs.now.since(since);
+    if !asked && passed < my_turn {
+        cx.because("not-my-turn", "a node with a lower name proposes first");
+        cx.wake_in(my_turn.saturating_sub(passed));
+        return None;
+    }
+    if !cx.may_try("propose", Duration::from_millis(100), Duration::from_secs(5)) {
+        return None;
+    }
+    let token = format!("{}-{epoch}-{:016x}", cx.spec.cluster, cx.obs.seed);
+    let mut electorate: BTreeMap<_, _> = cx.incarnations().into_iter().collect();
+    for node in cx.spec.nodes.keys() {
+        // A silent elector's vote is not needed; its incarnation is stamped when it promises.
+        electorate
+            .entry(node.clone())
+            .or_insert_with(|| cx.obs.me.incarnation.clone());
+    }
+    let genesis = Genesis {
+        epoch,
+        cluster: cx.spec.cluster.clone(),
+        cluster_id: cluster_id_of(&members, &token),
+        token,
+        members,
+        origin,
+        electorate,
+        created: cx.obs.now,
+    };
+    cx.because(
+        "propose-genesis",
+        format!(
+            "epoch {epoch} from {} with {}",
+            genesis.origin,
+            names(genesis.members.keys())
+        ),
+    );
+    Some(Action::Propose {
+        round: cx.obs.elector.highest_round.saturating_add(1),
+        genesis: Box::new(genesis),
+    })
+}
+
+/// Electors that the operator has vouched are gone.
+fn operators_word(cx: &Context<'_>) -> BTreeSet<NodeName> {
+    cx.obs
+        .requests
+        .iter()
+        .filter_map(|request| match request {
+            OperatorRequest::Bootstrap { without } | OperatorRequest::Restore { without, .. } => {
+                Some(without)
+            }
+            OperatorRequest::Backup => None,
+        })
+        .flatten()
+        .cloned()
+        .collect()
+}
+
+/// An elector with a new memory asks all others before it votes.
+pub(super) fn become_eligible(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> Option<Action> {
+    if cx.obs.elector.eligible {
+        return None;
+    }
+    let missing: Vec<&NodeName> = cx
+        .spec
+        .nodes
+        .keys()
+        .filter(|n| **n != cx.spec.node && !cx.obs.elector.enquired.contains(*n) && !without.contains(*n))
+        .collect();
+    if !missing.is_empty() {
+        cx.because(
+            "new-memory",
+            format!(
+                "this elector's memory is new: it votes once it has heard from {} (or the shared store, or \
+                 `etcd-agent bootstrap --without NODE` for those gone for good)",
+                names(missing.iter().copied())
+            ),
+        );
+    }
+    let reachable = missing
+        .iter()
+        .any(|n| cx.obs.peers.get(*n).is_some_and(|f| f.known().is_some()));
+    let store_answers = cx.spec.store_shared && cx.obs.store.known().is_some();
+    if !(reachable || missing.is_empty() || store_answers) {
+        return None;
+    }
+    cx.may_try("enquire", Duration::from_millis(50), Duration::from_secs(2))
+        .then(|| Action::Enquire {
+            without: without.clone(),
+        })
+}
+
+/// A shared store that does not answer, or ignores conditional writes, holds the first epoch back.
+fn store_allows(cx: &mut Context<'_>) -> bool {
+    if !cx.spec.store_shared {
+        return true;
+    }
+    match &cx.obs.store {
+        Fact::Known(store) if store.conditional_writes => true,
+        Fact::Known(_) => {
+            cx.halt(
+                "store-ignores-conditions",
+                "the store ignores `If-None-Match: *`, so it cannot keep two clusters apart: use one that honours \
+                 it, or set store.shared = false",
+            );
+            false
+        }
+        Fact::Unreachable(why) => {
+            let text = format!("the store may hold an earlier epoch and does not answer: {why}");
+            cx.because("store-unreachable", text);
+            cx.wake_in(Duration::from_secs(1));
+            false
+        }
+        Fact::Absent => true,
+    }
+}
+
+/// The only node of its electorate has an etcd running that is a cluster of one already (Debian's `etcd-server`
+/// starts one when it is installed): that becomes epoch 1, data and all, without a restart.
+fn take_over(cx: &mut Context<'_>) -> Option<Action> {
+    let etcd = cx.obs.me.etcd.known()?;
+    let list = cx.obs.me.members.known().filter(|list| list.linearizable)?;
+    let alone =
+        list.members.len() == 1 && list.get(etcd.member_id).is_some() && list.cluster_id == etcd.cluster_id;
+    if cx.spec.nodes.len() != 1 || !alone {
+        return None;
+    }
+    let me = cx.spec.node.clone();
+    let members = BTreeMap::from([(me.clone(), vec![cx.spec.peer_url(&me)?])]);
+    match propose(cx, Epoch(1), Origin::Member(me), members)? {
+        Action::Propose { round, mut genesis } => {
+            genesis.cluster_id = etcd.cluster_id;
+            Some(Action::Propose { round, genesis })
+        }
+        other => Some(other),
+    }
+}
+
+/// No empty cluster is formed beside data that anybody still holds.
+fn data_allows(cx: &mut Context<'_>) -> bool {
+    if !matches!(cx.obs.me.data, Fact::Known(_)) {
+        cx.because("data-unknown", "the data directory has not been looked at yet");
+        return true;
+    }
+    let held: Vec<String> = cx
+        .known_nodes()
+        .into_iter()
+        .filter_map(|(node, status)| match &status.data {
+            Fact::Known(DataState::Present {
+                cluster_id,
+                member_id,
+            }) => Some(format!("{node} holds member {member_id} of cluster {cluster_id}")),
+            Fact::Known(DataState::Unusable { why }) => Some(format!("{node}: {why}")),
+            _ => None,
+        })
+        .collect();
+    if held.is_empty() {
+        return true;
+    }
+    cx.halt(
+        "data-without-epoch",
+        format!(
+            "{}, but no epoch is known: nothing is formed beside existing data; restore the agents' state, restore \
+             a backup, or move the data away by hand",
+            held.join("; ")
+        ),
+    );
+    false
+}
+
+/// A node that can be an initial member: reachable, able to vote, with no data, of the same mind.
+fn is_candidate(cx: &Context<'_>, status: &NodeStatus) -> bool {
+    status.eligible
+        && status.electorate_digest == cx.obs.me.electorate_digest
+        && status.cluster == cx.spec.cluster
+        && matches!(status.data, Fact::Known(DataState::Missing))
+}

@@ -1,0 +1,148 @@
+//! What the concerns share: the observation with its everyday questions answered, and the decision being made.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::model::{
+    Action, Decision, Fact, Genesis, Incarnation, Memory, NodeName, NodeStatus, Observation, Reason, Spec,
+};
+
+/// The longest that the loop sleeps when nothing is heard.
+const IDLE: Duration = Duration::from_secs(5);
+
+pub(super) struct Context<'a> {
+    pub(super) obs: &'a Observation,
+    pub(super) spec: &'a Spec,
+    pub(super) memory: Memory,
+    reasons: Vec<Reason>,
+    wake: Duration,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(obs: &'a Observation, memory: &Memory, spec: &'a Spec) -> Self {
+        let mut memory = memory.clone();
+        memory
+            .unreachable_since
+            .retain(|node, _| obs.peers.get(node).is_some_and(Fact::is_unreachable));
+        for (node, _) in obs.peers.iter().filter(|(_, fact)| fact.is_unreachable()) {
+            memory.unreachable_since.entry(node.clone()).or_insert(obs.now);
+        }
+        Self {
+            obs,
+            spec,
+            memory,
+            reasons: Vec::new(),
+            wake: IDLE,
+        }
+    }
+
+    pub(super) fn into_decision(self, action: Option<Action>, text: String) -> Decision {
+        let coordinator = self.is_coordinator();
+        Decision {
+            action,
+            reasons: self.reasons,
+            wake: self.wake,
+            memory: self.memory,
+            coordinator,
+            text,
+        }
+    }
+
+    /// Says why, and goes on.
+    pub(super) fn because(&mut self, code: &str, text: impl Into<String>) {
+        self.reasons.push(Reason::new(code, text));
+    }
+
+    /// Says why nothing goes on until a person acts.
+    pub(super) fn halt(&mut self, code: &str, text: impl Into<String>) {
+        self.reasons.push(Reason::halt(code, text));
+    }
+
+    /// The reasons given so far.
+    pub(super) fn reasons(&self) -> &[Reason] {
+        &self.reasons
+    }
+
+    /// Looks again after at most this.
+    pub(super) fn wake_in(&mut self, after: Duration) {
+        self.wake = self.wake.min(after);
+    }
+
+    /// True when this action may be tried (again): after `n` failures it waits `first * 2^(n-1)`, at most `most`,
+    /// less up to a quarter by the seed, so that nodes do not try in step.
+    pub(super) fn may_try(&mut self, action: &str, first: Duration, most: Duration) -> bool {
+        let Some((count, at)) = self.memory.failures.get(action).copied() else {
+            return true;
+        };
+        let factor = 1u32
+            .checked_shl(count.saturating_sub(1).min(16))
+            .unwrap_or(u32::MAX);
+        let full = first.saturating_mul(factor).min(most);
+        let jitter = u32::try_from(self.obs.seed % 256).unwrap_or(0);
+        let wait = full.saturating_sub(full * jitter / 1024);
+        let passed = self.obs.now.since(at);
+        if passed >= wait {
+            return true;
+        }
+        self.wake_in(wait.saturating_sub(passed).max(Duration::from_millis(10)));
+        false
+    }
+
+    /// The newest genesis that this node has learned as chosen.
+    pub(super) fn genesis(&self) -> Option<&'a Genesis> {
+        self.obs.me.genesis.as_ref()
+    }
+
+    /// Peers whose status is known.
+    pub(super) fn known_peers(&self) -> impl Iterator<Item = (&'a NodeName, &'a NodeStatus)> {
+        self.obs
+            .peers
+            .iter()
+            .filter_map(|(node, fact)| fact.known().map(|status| (node, status)))
+    }
+
+    /// This node and the peers whose status is known, by name.
+    pub(super) fn known_nodes(&self) -> Vec<(&'a NodeName, &'a NodeStatus)> {
+        let mut nodes: Vec<_> = self.known_peers().collect();
+        nodes.push((&self.spec.node, &self.obs.me));
+        nodes.sort_by_key(|(name, _)| *name);
+        nodes
+    }
+
+    /// Electors that do not answer now.
+    pub(super) fn silent(&self) -> BTreeSet<NodeName> {
+        let known: BTreeSet<&NodeName> = self.known_nodes().into_iter().map(|(n, _)| n).collect();
+        self.spec
+            .nodes
+            .keys()
+            .filter(|n| !known.contains(n))
+            .cloned()
+            .collect()
+    }
+
+    /// Is this the agent beside the raft leader of the newest epoch? While etcd has quorum, it decides.
+    pub(super) fn is_coordinator(&self) -> bool {
+        let (Some(genesis), Some(etcd)) = (self.genesis(), self.obs.me.etcd.known()) else {
+            return false;
+        };
+        etcd.cluster_id == genesis.cluster_id && etcd.leader == Some(etcd.member_id) && !etcd.is_learner
+    }
+
+    /// Every elector's incarnation as known now, which a genesis is stamped with.
+    pub(super) fn incarnations(&self) -> Vec<(NodeName, Incarnation)> {
+        self.known_nodes()
+            .into_iter()
+            .map(|(n, s)| (n.clone(), s.incarnation.clone()))
+            .collect()
+    }
+}
+
+/// `n1, n2 and n3`.
+pub(super) fn names<'n>(nodes: impl IntoIterator<Item = &'n NodeName>) -> String {
+    let all: Vec<&str> = nodes.into_iter().map(NodeName::as_str).collect();
+    match all.as_slice() {
+        [] => "nobody".to_owned(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}

@@ -1,0 +1,208 @@
+//! This node's data directory: what it must be before etcd is started, and what a loss of it means (rules 5 and 6).
+
+use std::time::Duration;
+
+use super::assign::{invitation, linearizable_lists};
+use super::context::{Context, names};
+use crate::model::{Action, Assignment, BackupId, DataState, Fact, Genesis, InitialState, Role};
+
+/// Whether etcd may be started on the data that is there.
+pub(super) enum Data {
+    /// Not now; the reason is recorded.
+    Wait,
+    /// It is as it should be.
+    Ready,
+    /// This first.
+    First(Action),
+}
+
+/// Brings the data directory to what the assignment needs.
+pub(super) fn prepare(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Data {
+    let data = match &cx.obs.me.data {
+        Fact::Known(data) => data,
+        Fact::Absent | Fact::Unreachable(_) => return Data::Wait,
+    };
+    if let DataState::Present {
+        cluster_id,
+        member_id,
+    } = data
+        && *cluster_id == assignment.cluster_id
+        && *member_id == assignment.member_id
+    {
+        return Data::Ready;
+    }
+    if let Some(backup) = &assignment.restore {
+        return restore_data(cx, assignment, backup.clone());
+    }
+    match (assignment.role, data) {
+        (Role::Founder, DataState::Missing)
+            if assignment.initial_state == InitialState::New && !assignment.started =>
+        {
+            Data::Ready
+        }
+        (Role::Joiner, _)
+            if !assignment.started
+                && invitation(cx, genesis).is_some_and(|(_, me)| me.id == assignment.member_id) =>
+        {
+            if *data == DataState::Missing {
+                return Data::Ready;
+            }
+            move_away(cx, genesis, assignment, data)
+        }
+        (_, DataState::Missing) => {
+            say_gone(cx, genesis, "the data directory is gone");
+            Data::Wait
+        }
+        (_, DataState::Unusable { why }) => {
+            say_gone(cx, genesis, why);
+            Data::Wait
+        }
+        (
+            _,
+            DataState::Present {
+                cluster_id,
+                member_id,
+            },
+        ) => {
+            cx.halt(
+                "foreign-data",
+                format!(
+                    "{} holds member {member_id} of cluster {cluster_id}, expected member {} of cluster {}: move it \
+                     away by hand",
+                    assignment.data_dir.display(),
+                    assignment.member_id,
+                    assignment.cluster_id
+                ),
+            );
+            Data::Wait
+        }
+    }
+}
+
+/// Rule 5: data is moved into the archive only for a newer epoch, for a removal that a linearizable member list
+/// confirms, or when its owner reports it unusable.
+fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, data: &DataState) -> Data {
+    let why = match data {
+        DataState::Unusable { .. } => "unusable",
+        DataState::Present {
+            cluster_id,
+            member_id,
+        } if *cluster_id == genesis.cluster_id => {
+            let confirmed = linearizable_lists(cx, genesis)
+                .iter()
+                .any(|list| list.get(*member_id).is_none());
+            if !confirmed {
+                cx.because(
+                    "removal-unconfirmed",
+                    "the old data is kept until its removal is confirmed by quorum",
+                );
+                return Data::Wait;
+            }
+            "removed"
+        }
+        DataState::Present { .. } => "older-epoch",
+        DataState::Missing => return Data::Ready,
+    };
+    cx.because(
+        "archive",
+        format!("{} goes into the archive: {why}", describe(data)),
+    );
+    Data::First(Action::ReplaceData {
+        epoch: assignment.epoch,
+        why: why.to_owned(),
+        staged: false,
+    })
+}
+
+fn restore_data(cx: &mut Context<'_>, assignment: &Assignment, backup: BackupId) -> Data {
+    if cx
+        .obs
+        .staged
+        .as_ref()
+        .is_some_and(|(epoch, id)| *epoch == assignment.epoch && *id == backup)
+    {
+        cx.because(
+            "swap",
+            "the restored data takes its place; what was there goes into the archive",
+        );
+        let why = "older-epoch".to_owned();
+        return Data::First(Action::ReplaceData {
+            epoch: assignment.epoch,
+            why,
+            staged: true,
+        });
+    }
+    if cx.obs.restore.running {
+        cx.because(
+            "restoring",
+            format!("{backup} is fetched, checked and restored beside the old data"),
+        );
+        return Data::Wait;
+    }
+    if let Some(error) = &cx.obs.restore.error {
+        let text = format!("{backup} could not be restored here: {error}");
+        cx.because("restore-failed", text);
+    }
+    if !cx.may_try("stage-restore", Duration::from_secs(1), Duration::from_mins(1)) {
+        return Data::Wait;
+    }
+    Data::First(if cx.obs.fetched.as_ref() == Some(&backup) {
+        Action::StageRestore {
+            epoch: assignment.epoch,
+            backup,
+        }
+    } else {
+        Action::FetchBackup { backup }
+    })
+}
+
+/// Attests the loss, and says what comes next: the coordinator replaces the member, or a person restores.
+fn say_gone(cx: &mut Context<'_>, genesis: &Genesis, what: &str) {
+    let others_gone = cx.known_peers().all(|(_, s)| {
+        !genesis.members.contains_key(&s.node)
+            || matches!(
+                s.data,
+                Fact::Known(DataState::Missing | DataState::Unusable { .. })
+            )
+    });
+    let somebody_serves = cx
+        .known_peers()
+        .any(|(_, s)| s.etcd.known().is_some_and(|e| e.leader.is_some()));
+    if somebody_serves {
+        cx.because(
+            "data-gone",
+            format!("{what}; the coordinator will replace this member"),
+        );
+        return;
+    }
+    let silent = cx.silent();
+    if others_gone && silent.is_empty() {
+        cx.halt(
+            "all-data-lost",
+            format!(
+                "{what}, and so it is on every other member: nothing goes on alone; `etcd-agent restore latest` opens \
+                 epoch {} from the newest backup, what was written after it is lost",
+                genesis.epoch.next()
+            ),
+        );
+    } else {
+        cx.because(
+            "data-gone",
+            format!(
+                "{what}, and no member with quorum is in reach (silent: {}); this node waits",
+                names(&silent)
+            ),
+        );
+    }
+}
+
+pub(super) fn describe(data: &DataState) -> String {
+    match data {
+        DataState::Present {
+            cluster_id,
+            member_id,
+        } => format!("member {member_id} of cluster {cluster_id}"),
+        DataState::Missing => "nothing".to_owned(),
+        DataState::Unusable { why } => why.clone(),
+    }
+}

@@ -1,0 +1,49 @@
+//! Following the newest epoch: a node runs etcd only for the newest one that it knows (rule 1).
+
+use std::time::Duration;
+
+use super::context::Context;
+use super::safety::newest_epoch;
+use crate::model::{Action, Fact};
+
+/// Learns a newer genesis, and stops an etcd that serves an older epoch.
+pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
+    let mine = cx.genesis().map(|g| g.epoch).unwrap_or_default();
+    let told = cx
+        .known_peers()
+        .filter_map(|(_, s)| s.genesis.as_ref())
+        .chain(match &cx.obs.store {
+            Fact::Known(store) => store.genesis.as_ref(),
+            _ => None,
+        });
+    if let Some(newer) = told
+        .filter(|g| g.epoch > mine && g.cluster == cx.spec.cluster)
+        .max_by_key(|g| g.epoch)
+    {
+        cx.because(
+            "newer-epoch",
+            format!("epoch {} ({}) was chosen", newer.epoch, newer.origin),
+        );
+        return Some(Action::Learn {
+            genesis: Box::new(newer.clone()),
+        });
+    }
+
+    let newest = newest_epoch(cx);
+    let assigned = cx.obs.assignment.as_ref()?;
+    if assigned.epoch >= newest {
+        return None;
+    }
+    cx.because(
+        "epoch-outdated",
+        format!(
+            "etcd here serves epoch {}, the newest is {newest}",
+            assigned.epoch
+        ),
+    );
+    let up = cx.obs.me.unit.known().is_some_and(|unit| unit.active.is_up());
+    if up && cx.may_try("stop-etcd", Duration::from_secs(1), Duration::from_secs(30)) {
+        return Some(Action::StopEtcd { newest });
+    }
+    None
+}

@@ -1,0 +1,253 @@
+//! Keeping this node's etcd what it was assigned to be.
+
+use std::time::Duration;
+
+use super::context::{Context, names};
+use super::data::{self, Data};
+use super::restart;
+use crate::model::{
+    Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, Genesis, NodeStatus, StartFence, UnitState,
+};
+
+/// From asking for a start to the unit showing it.
+const START_QUEUED: Duration = Duration::from_millis(200);
+
+/// What is in the data directory has to be known before anything is decided about it.
+pub(super) fn look(cx: &mut Context<'_>) -> Option<Action> {
+    let down = cx
+        .obs
+        .me
+        .unit
+        .known()
+        .is_some_and(|unit| !unit.active.is_up() || unit.waits_to_start());
+    if down && start_queued(cx) {
+        return None;
+    }
+    (down
+        && cx.obs.me.data.is_unreachable()
+        && cx.may_try(
+            "inspect-data",
+            Duration::from_millis(500),
+            Duration::from_secs(30),
+        ))
+    .then_some(Action::InspectData)
+}
+
+/// A start that was just queued is not a stop.
+fn start_queued(cx: &mut Context<'_>) -> bool {
+    let queued = cx
+        .memory
+        .started_at
+        .is_some_and(|at| cx.obs.now.since(at) < START_QUEUED);
+    if queued {
+        cx.wake_in(START_QUEUED);
+    }
+    queued
+}
+
+fn waits_at_gate(unit: &UnitState) -> bool {
+    unit.active == ActiveState::Activating && unit.sub == "start-pre"
+}
+
+/// Keeps this node's etcd what it was assigned to be.
+pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
+    let unit = match &cx.obs.me.unit {
+        Fact::Known(unit) => unit,
+        Fact::Absent => {
+            cx.halt(
+                "no-etcd-unit",
+                "etcd.service is not installed: install etcd (Debian: etcd-server)",
+            );
+            return None;
+        }
+        Fact::Unreachable(why) => {
+            let text = format!("systemd does not say how etcd.service is: {why}");
+            cx.because("unit-unknown", text);
+            cx.wake_in(Duration::from_secs(1));
+            return None;
+        }
+    };
+    let up = unit.active.is_up();
+    if !up && cx.obs.me.data.is_unreachable() {
+        if start_queued(cx) {
+            return None;
+        }
+        return cx
+            .may_try(
+                "inspect-data",
+                Duration::from_millis(500),
+                Duration::from_secs(30),
+            )
+            .then_some(Action::InspectData);
+    }
+    let assignment = cx.obs.assignment.as_ref()?;
+    let genesis = cx.genesis().filter(|g| g.epoch == assignment.epoch)?;
+    if unit.held {
+        cx.because(
+            "held",
+            "etcd.service was stopped or masked by a person: `systemctl start etcd` hands it back",
+        );
+        return None;
+    }
+    if let Some(action) = write_settings(cx, assignment) {
+        return Some(action);
+    }
+    if conflicts(cx) {
+        return None;
+    }
+    if waits_at_gate(unit) {
+        let theirs = matches!(&cx.obs.me.data, Fact::Known(DataState::Present { cluster_id, member_id })
+            if *cluster_id == assignment.cluster_id && *member_id == assignment.member_id);
+        if assignment.started && !theirs && cx.obs.me.data.known().is_some() {
+            cx.because(
+                "start-without-data",
+                "the gate holds back a start without this member's data",
+            );
+            return cx
+                .may_try(
+                    "cancel-start",
+                    Duration::from_millis(500),
+                    Duration::from_secs(10),
+                )
+                .then_some(Action::CancelStart {
+                    generation: assignment.generation,
+                });
+        }
+        return clear_gate(cx, genesis, assignment);
+    }
+    if up {
+        // Cleared while it runs, so that systemd's own restart of a crashed etcd does not wait for anybody.
+        return watch_start(cx, assignment, unit.active).or_else(|| clear_gate(cx, genesis, assignment));
+    }
+    match data::prepare(cx, genesis, assignment) {
+        Data::Wait => return None,
+        Data::Ready => {}
+        Data::First(action) => return Some(action),
+    }
+    clear_gate(cx, genesis, assignment).or_else(|| restart::start(cx, assignment))
+}
+
+fn write_settings(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Action> {
+    let written = cx
+        .obs
+        .in_force
+        .known()
+        .is_some_and(|f| f.generation == assignment.generation);
+    if written || !cx.may_try("apply", Duration::from_millis(500), Duration::from_secs(30)) {
+        return None;
+    }
+    Some(Action::Apply {
+        generation: assignment.generation,
+    })
+}
+
+/// True when etcd must not be started because its settings are not in force.
+fn conflicts(cx: &mut Context<'_>) -> bool {
+    let Some(in_force) = cx.obs.in_force.known() else {
+        cx.because("not-applied", "etcd's settings are not written yet");
+        return true;
+    };
+    for conflict in in_force.conflicts.clone() {
+        cx.halt("settings-overridden", conflict);
+    }
+    !in_force.conflicts.is_empty()
+}
+
+fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveState) -> Option<Action> {
+    match &cx.obs.me.etcd {
+        Fact::Known(etcd)
+            if etcd.cluster_id != assignment.cluster_id || etcd.member_id != assignment.member_id =>
+        {
+            cx.halt(
+                "foreign-member",
+                format!(
+                    "etcd runs as member {} of cluster {}, expected member {} of cluster {}",
+                    etcd.member_id, etcd.cluster_id, assignment.member_id, assignment.cluster_id
+                ),
+            );
+        }
+        Fact::Known(etcd) if etcd.leader.is_none() => {
+            cx.because("no-leader", "this member sees no raft leader");
+            cx.wake_in(Duration::from_millis(200));
+        }
+        Fact::Known(etcd) => {
+            cx.memory.start_failures = 0;
+            await_election(cx, etcd);
+        }
+        Fact::Absent => cx.wake_in(Duration::from_millis(50)),
+        Fact::Unreachable(why) => {
+            let recent = cx
+                .memory
+                .started_at
+                .is_none_or(|at| cx.obs.now.since(at) < Duration::from_mins(1));
+            cx.wake_in(Duration::from_millis(if recent { 50 } else { 1000 }));
+            if active == ActiveState::Activating {
+                cx.because("starting", "etcd starts and waits for quorum");
+            } else {
+                let text = format!("etcd runs and does not answer: {why}");
+                cx.because("etcd-silent", text);
+            }
+        }
+    }
+    None
+}
+
+/// Raft's next leader is told to nobody: while the last one is down, etcd is asked again until it names another.
+fn await_election(cx: &mut Context<'_>, etcd: &EtcdStatus) {
+    let Some(leader) = etcd.leader.filter(|leader| *leader != etcd.member_id) else {
+        return;
+    };
+    let serves = |s: &NodeStatus| s.etcd.known().is_some_and(|e| e.member_id == leader);
+    if cx.known_peers().any(|(_, s)| serves(s)) {
+        return;
+    }
+    let is_its = |s: &NodeStatus| s.assignment.as_ref().is_some_and(|a| a.member_id == leader);
+    let down = cx.known_peers().any(|(_, s)| is_its(s) && s.etcd.is_absent());
+    cx.wake_in(if down {
+        Duration::from_millis(100)
+    } else {
+        Duration::from_secs(1)
+    });
+}
+
+/// Clears the gate once the epoch is confirmed by a majority of the electorate or by the shared store.
+fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Option<Action> {
+    if cx.obs.gate.cleared == Some(assignment.generation) {
+        return None;
+    }
+    let agreeing = cx
+        .known_nodes()
+        .iter()
+        .filter(|(_, s)| s.newest_epoch <= genesis.epoch)
+        .count();
+    let by_store = cx.spec.store_shared
+        && cx
+            .obs
+            .store
+            .known()
+            .is_some_and(|s| s.genesis.as_ref().is_some_and(|g| g.same_value(genesis)));
+    if agreeing < cx.spec.majority() && !by_store {
+        cx.because(
+            "epoch-unconfirmed",
+            format!(
+                "epoch {} is confirmed by {agreeing} of {} electors, a majority or the shared store is needed; silent: {}",
+                genesis.epoch,
+                cx.spec.nodes.len(),
+                names(&cx.silent())
+            ),
+        );
+        cx.wake_in(Duration::from_secs(1));
+        return None;
+    }
+    Some(Action::ClearGate {
+        generation: assignment.generation,
+    })
+}
+
+/// The fence of a start.
+pub(super) fn start_fence(assignment: &Assignment) -> StartFence {
+    StartFence {
+        generation: assignment.generation,
+        epoch: assignment.epoch,
+    }
+}

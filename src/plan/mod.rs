@@ -1,0 +1,46 @@
+//! The pure planner: `plan(&Observation, &Memory, &Spec) -> Decision`.
+//!
+//! No async, no IO, no clock, no randomness, no logging: time and seed are fields of the observation. Planning
+//! leaves no choice to execution. The concerns are asked in order, and the first that has an action wins; what
+//! cannot be is a reason with `halt`, shown to the operator, never a panic.
+
+mod assign;
+mod backup;
+mod bootstrap;
+mod context;
+mod data;
+mod epoch;
+mod local;
+mod membership;
+mod recovery;
+mod restart;
+mod safety;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use context::Context;
+
+use crate::model::{Action, Decision, Memory, Observation, Spec};
+
+/// Decides what this agent does now: at most one action, the reasons, and when to look again.
+pub fn plan(observation: &Observation, memory: &Memory, spec: &Spec) -> Decision {
+    let mut cx = Context::new(observation, memory, spec);
+    let action = decide(&mut cx);
+    let text = text::status_line(&cx, action.as_ref());
+    cx.into_decision(action, text)
+}
+
+fn decide(cx: &mut Context<'_>) -> Option<Action> {
+    if safety::halted(cx) {
+        return None;
+    }
+    epoch::follow(cx)
+        .or_else(|| local::look(cx))
+        .or_else(|| recovery::restore(cx))
+        .or_else(|| bootstrap::first_epoch(cx))
+        .or_else(|| assign::assign(cx))
+        .or_else(|| local::keep_running(cx))
+        .or_else(|| membership::change(cx))
+        .or_else(|| backup::due(cx))
+}

@@ -1,0 +1,102 @@
+//! Restore: a new epoch from a backup, on a person's command (rule 6).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::bootstrap::{become_eligible, propose};
+use super::context::{Context, names};
+use crate::model::{Action, Epoch, Fact, NodeName, OperatorRequest, Origin};
+
+/// Carries out a restore that a person asked for.
+pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
+    let (request, backup, without, above) = cx.obs.requests.iter().find_map(|request| match request {
+        OperatorRequest::Restore {
+            backup,
+            without,
+            above,
+        } => Some((request.clone(), backup.clone(), without.clone(), *above)),
+        _ => None,
+    })?;
+    if let Some(genesis) = cx
+        .genesis()
+        .filter(|g| g.epoch > above && g.origin == Origin::Backup(backup.clone()))
+    {
+        let serving = cx
+            .obs
+            .me
+            .etcd
+            .known()
+            .is_some_and(|e| e.cluster_id == genesis.cluster_id && e.leader.is_some());
+        let verb = if serving {
+            "serves"
+        } else if genesis.members.contains_key(&cx.spec.node) {
+            return None;
+        } else {
+            "was opened from"
+        };
+        let members = names(genesis.members.keys());
+        return Some(Action::Answer {
+            request,
+            done: true,
+            message: format!("epoch {} {verb} {backup} with {members}", genesis.epoch),
+        });
+    }
+    if let Some(error) = cx
+        .obs
+        .restore
+        .error
+        .as_ref()
+        .filter(|_| cx.obs.restore.failures >= 3)
+    {
+        let message = format!("{backup} cannot be fetched: {error}; nothing was changed");
+        return Some(Action::Answer {
+            request,
+            done: false,
+            message,
+        });
+    }
+    if let Some(action) = become_eligible(cx, &without) {
+        return Some(action);
+    }
+    if !cx.obs.elector.eligible {
+        return None;
+    }
+    if cx.spec.store_shared
+        && let Fact::Unreachable(why) = &cx.obs.store
+    {
+        let text = format!("the shared store records each epoch and does not answer: {why}");
+        cx.because("store-unreachable", text);
+        cx.wake_in(Duration::from_secs(1));
+        return None;
+    }
+    if cx.obs.fetched.as_ref() != Some(&backup) {
+        if cx.obs.restore.running {
+            cx.because("fetching", format!("fetching and checking {backup}"));
+            return None;
+        }
+        cx.because(
+            "fetch-first",
+            format!("{backup} is fetched and checked before anything is replaced"),
+        );
+        return cx
+            .may_try(
+                "fetch-backup",
+                Duration::from_millis(500),
+                Duration::from_secs(10),
+            )
+            .then_some(Action::FetchBackup { backup });
+    }
+    let ready: Vec<&NodeName> = cx
+        .known_nodes()
+        .into_iter()
+        .filter(|(n, s)| (cx.spec.store_shared || **n == cx.spec.node) && s.eligible)
+        .map(|(n, _)| n)
+        .collect();
+    let members: BTreeMap<NodeName, Vec<String>> = ready
+        .iter()
+        .take(cx.spec.size)
+        .filter_map(|node| cx.spec.peer_url(node).map(|url| ((*node).clone(), vec![url])))
+        .collect();
+    let epoch = Epoch(super::safety::newest_epoch(cx).0.saturating_add(1));
+    propose(cx, epoch, Origin::Backup(backup), members)
+}

@@ -1,0 +1,266 @@
+//! What the agent needs of the world, by role. Adapters implement these; the simulator has its own.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::Stream;
+
+use crate::model::{
+    Accept, AcceptReply, Assignment, BackupId, ClusterId, DataState, ElectorRecord, Enquire, EnquireReply,
+    Epoch, EtcdStatus, Fact, GateState, InForce, Learn, MemberId, MemberList, NodeName, NodeStatus, Prepare,
+    PrepareReply, UnitState, UnixMs,
+};
+
+/// How a call across a port failed. The text is one line: what was tried, on what, what the operator can do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PortError {
+    /// It did not happen and may be tried again.
+    #[error("{0}")]
+    Retryable(String),
+    /// It will not work until something changes.
+    #[error("{0}")]
+    Permanent(String),
+    /// It may have happened: observe again, never repeat blindly.
+    #[error("{0} (it may have happened all the same)")]
+    OutcomeUnknown(String),
+}
+
+/// What comes back from a port.
+pub type PortResult<T> = Result<T, PortError>;
+
+/// A stream of bytes that can fail.
+pub type ByteStream = Pin<Box<dyn Stream<Item = PortResult<Bytes>> + Send>>;
+
+/// What the data directory's owner is asked to do (`etcd-agent-data.service`).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
+pub enum DataRequest {
+    /// Say what is there.
+    Inspect,
+    /// Restore a snapshot file beside the data directory; nothing is replaced.
+    Stage {
+        /// The epoch that it is for.
+        epoch: Epoch,
+        /// The backup, for the record.
+        backup: BackupId,
+        /// File name (no directory) in `/var/lib/etcd-agent/restore/`.
+        snapshot_file: String,
+        /// `--name`.
+        name: NodeName,
+        /// `--initial-cluster`.
+        initial_cluster: BTreeMap<NodeName, Vec<String>>,
+        /// `--initial-cluster-token`.
+        token: String,
+        /// The cluster that the restored directory must turn out to be of.
+        cluster_id: ClusterId,
+        /// The member that it must turn out to be of.
+        member_id: MemberId,
+    },
+    /// Rename the data directory into the archive, and a staged restore of `epoch` into its place when there is one.
+    Replace {
+        /// On behalf of which epoch.
+        epoch: Epoch,
+        /// Goes into the archive's name.
+        why: String,
+        /// Whether a staged restore is to be put in its place.
+        staged: bool,
+    },
+}
+
+/// What the data directory's owner found after the request.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataReport {
+    /// What the data directory is.
+    pub data: DataState,
+    /// The staged restore beside it, if a complete one is there.
+    pub staged: Option<(Epoch, BackupId)>,
+    /// What went wrong, one line; `None` when the request was done.
+    pub error: Option<String>,
+}
+
+/// A service manager: systemd over D-Bus.
+#[async_trait]
+pub trait ServiceManager: Send + Sync {
+    /// The state of `etcd.service`.
+    async fn etcd_unit(&self) -> PortResult<UnitState>;
+    /// Queues a start of `etcd.service` and returns when the job is queued: with `Type=notify` the job itself
+    /// lasts until there is quorum. Resets a `start-limit-hit` first.
+    async fn start_etcd(&self) -> PortResult<()>;
+    /// Stops `etcd.service` and waits for the job, at most `deadline`. Remembers (for this boot) that the agent
+    /// asked, so that it does not show as `held`.
+    async fn stop_etcd(&self, deadline: Duration) -> PortResult<()>;
+    /// Runs `etcd-agent-apply.service` for the persisted assignment, waits for its result, returns what it read back.
+    async fn apply(&self, deadline: Duration) -> PortResult<InForce>;
+    /// What the last apply of this boot read back; `Absent` when none ran, or when the unit's files changed since.
+    async fn in_force(&self) -> Fact<InForce>;
+    /// Runs `etcd-agent-data.service` for this request and returns its report.
+    async fn data(&self, request: &DataRequest, deadline: Duration) -> PortResult<DataReport>;
+    /// Returns when the state of `etcd.service` has changed since the last call (signals, not polling).
+    async fn changed(&self);
+}
+
+/// The local etcd, and through it the cluster.
+#[async_trait]
+pub trait Etcd: Send + Sync {
+    /// The local member's status.
+    async fn status(&self) -> PortResult<EtcdStatus>;
+    /// The member list; through quorum when `linearizable`.
+    async fn members(&self, linearizable: bool) -> PortResult<MemberList>;
+    /// Adds a learner and gives its ID.
+    async fn add_learner(&self, peer_urls: &[String]) -> PortResult<MemberId>;
+    /// Removes a member.
+    async fn remove_member(&self, id: MemberId) -> PortResult<()>;
+    /// Promotes a learner; retryable while it is behind.
+    async fn promote(&self, id: MemberId) -> PortResult<()>;
+    /// Streams a snapshot: the bbolt file and its 32-byte SHA-256 trailer.
+    async fn snapshot(&self) -> PortResult<ByteStream>;
+}
+
+/// Other nodes' agents.
+#[async_trait]
+pub trait Peers: Send + Sync {
+    /// A fresh status, not a remembered one.
+    async fn status(&self, node: &NodeName) -> PortResult<NodeStatus>;
+    /// What each peer last said: kept up to date by a long poll each (`Unreachable` as soon as that fails).
+    fn last_seen(&self) -> BTreeMap<NodeName, Fact<NodeStatus>>;
+    /// Returns when something in `last_seen` has changed since the last call.
+    async fn changed(&self);
+    /// Asks an elector for all it knows.
+    async fn enquire(&self, node: &NodeName, message: &Enquire) -> PortResult<EnquireReply>;
+    /// Phase 1.
+    async fn prepare(&self, node: &NodeName, message: &Prepare) -> PortResult<PrepareReply>;
+    /// Phase 2.
+    async fn accept(&self, node: &NodeName, message: &Accept) -> PortResult<AcceptReply>;
+    /// Tells a chosen genesis.
+    async fn learn(&self, node: &NodeName, message: &Learn) -> PortResult<()>;
+}
+
+/// One object in a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectMeta {
+    /// Key relative to the store's prefix.
+    pub key: String,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Last change, when the store tells.
+    pub modified: Option<UnixMs>,
+}
+
+/// What a conditional create came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Created {
+    /// It was not there, and now is.
+    Created,
+    /// It was there already, with this content.
+    Exists(Bytes),
+}
+
+/// An upload under way. Nothing is visible in the store until `complete`; dropping it without either call leaves
+/// nothing listed.
+#[async_trait]
+pub trait Upload: Send {
+    /// Adds bytes; waits while the bounded buffer is full.
+    async fn write(&mut self, chunk: Bytes) -> PortResult<()>;
+    /// Makes the object visible.
+    async fn complete(self: Box<Self>) -> PortResult<()>;
+    /// Throws it away.
+    async fn abort(self: Box<Self>) -> PortResult<()>;
+}
+
+/// The store: keys are relative to the configured prefix. A store that does not answer is an error, never an
+/// empty listing.
+#[async_trait]
+pub trait ObjectStore: Send + Sync {
+    /// Where it is, for people; no secrets.
+    fn describe(&self) -> String;
+    /// The configured path or prefix that keys are relative to: its last component tells whether the store is
+    /// the cluster's own already.
+    fn path(&self) -> String {
+        String::new()
+    }
+    /// Whether `create` is what it says: false when the store was seen to overwrite in spite of
+    /// `If-None-Match: *`. Tried once and remembered.
+    async fn conditional_writes(&self) -> PortResult<bool> {
+        Ok(true)
+    }
+    /// A small object (at most 1 MiB); `None` when it is known not to be there.
+    async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>>;
+    /// Streams an object; `None` when it is known not to be there.
+    async fn get(&self, key: &str) -> PortResult<Option<ByteStream>>;
+    /// Writes a small object, replacing what is there.
+    async fn put(&self, key: &str, body: Bytes) -> PortResult<()>;
+    /// Writes a small object only if nothing is there (`If-None-Match: *`).
+    async fn create(&self, key: &str, body: Bytes) -> PortResult<Created>;
+    /// Begins a large upload.
+    async fn upload(&self, key: &str) -> PortResult<Box<dyn Upload>>;
+    /// All objects below a prefix, however many pages that takes, ordered by key.
+    async fn list(&self, prefix: &str) -> PortResult<Vec<ObjectMeta>>;
+    /// Deletes one object; deleting what is not there is no error.
+    async fn delete(&self, key: &str) -> PortResult<()>;
+}
+
+/// What this node must remember across restarts. Every write is temp + fsync + rename + fsync of the directory.
+pub trait NodeState: Send + Sync {
+    /// The elector's memory; a new one with a fresh incarnation is made and stored when there is none.
+    fn elector(&self) -> PortResult<ElectorRecord>;
+    /// Stores the elector's memory before any reply.
+    fn save_elector(&self, record: &ElectorRecord) -> PortResult<()>;
+    /// The assignment, when there is one.
+    fn assignment(&self) -> PortResult<Option<Assignment>>;
+    /// Stores the assignment.
+    fn save_assignment(&self, assignment: &Assignment) -> PortResult<()>;
+    /// Stores what the gate may decide on alone (world-readable).
+    fn save_gate(&self, gate: &GateState) -> PortResult<()>;
+    /// Clears the gate for this boot and this generation (world-readable, below `/run`).
+    fn clear_gate(&self, generation: crate::model::Generation) -> PortResult<()>;
+    /// Which generation was cleared in this boot.
+    fn cleared_gate(&self) -> PortResult<Option<crate::model::Generation>>;
+}
+
+/// Time and randomness.
+pub trait Clock: Send + Sync {
+    /// Wall-clock time.
+    fn now(&self) -> UnixMs;
+    /// A random number.
+    fn random(&self) -> u64;
+}
+
+/// What the HTTP servers need of the running agent. Implemented by `agent`; every call answers from memory or
+/// from a bounded port call.
+#[async_trait]
+pub trait AgentHandle: Send + Sync {
+    /// This node's status now.
+    fn status(&self) -> NodeStatus;
+    /// Grows with each change of the material part of `status` (what a peer's planner could act on).
+    fn status_version(&self) -> u64;
+    /// Returns once `status_version` is above `version`.
+    async fn status_after(&self, version: u64);
+    /// Answers an enquiry; the elector's memory is on disk before this returns.
+    async fn enquire(&self, message: Enquire) -> PortResult<EnquireReply>;
+    /// Phase 1 as an elector.
+    async fn prepare(&self, message: Prepare) -> PortResult<PrepareReply>;
+    /// Phase 2 as an elector.
+    async fn accept(&self, message: Accept) -> PortResult<AcceptReply>;
+    /// Is told a chosen genesis.
+    async fn learn(&self, message: Learn) -> PortResult<()>;
+    /// Everything for `etcd-agent status`.
+    fn admin_status(&self) -> crate::model::AdminStatus;
+    /// Everything for `etcd-agent plan`; `None` before the first tick.
+    fn plan_view(&self) -> Option<crate::model::PlanView>;
+    /// Backups in the store, oldest first.
+    async fn backups(&self) -> PortResult<Vec<crate::model::BackupSummary>>;
+    /// Queues what a person asks for.
+    fn submit(&self, request: crate::model::OperatorRequest) -> PortResult<crate::model::RequestView>;
+    /// Where a request stands.
+    fn request(&self, id: u64) -> Option<crate::model::RequestView>;
+    /// The gate's question: is this generation cleared, and if not, what is waited for.
+    fn gate(&self) -> (bool, String);
+    /// True when the loop has made progress lately.
+    fn is_live(&self) -> bool;
+    /// True when this node's etcd is a healthy member of the newest epoch.
+    fn is_ready(&self) -> bool;
+}

@@ -1,0 +1,157 @@
+//! etcd's settings as systemd environment, drop-in or flags: pure rendering.
+//!
+//! The same settings come out in the three forms that elastic-etcd had (`-o env|dropin|flags`). The drop-in does not
+//! carry the values itself: `Environment=` in a drop-in loses to an `EnvironmentFile=` of the base unit, so it names
+//! our own environment file as the last one (systemd.exec(5), `EnvironmentFile=`: later settings override earlier).
+
+mod escape;
+mod unset;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+pub use escape::{RenderError, env_value, shell_word};
+
+use crate::model::{Assignment, NodeName, Spec, TlsFiles};
+
+/// The drop-in's file name below `etcd.service.d`.
+pub const DROP_IN_NAME: &str = "90-etcd-agent.conf";
+
+/// Everything that is set for etcd, as `ETCD_*` variables; the map's order is the order in every rendered form.
+pub fn environment(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, String> {
+    settings(assignment, spec)
+        .into_iter()
+        .map(|(flag, value)| (variable(&flag), value))
+        .collect()
+}
+
+/// The environment file, in the syntax of systemd.exec(5) `EnvironmentFile=`; a shell reads it the same way.
+///
+/// # Errors
+/// [`RenderError`] when a value cannot be written in that syntax (a control character).
+pub fn env_file(assignment: &Assignment, spec: &Spec) -> Result<String, RenderError> {
+    let mut text = format!(
+        "# Written by etcd-agent for generation {} (epoch {}). Do not edit: it is written again at the next change.\n",
+        assignment.generation, assignment.epoch
+    );
+    for (name, value) in environment(assignment, spec) {
+        let quoted = env_value(&name, &value)?;
+        let _ = writeln!(text, "{name}={quoted}");
+    }
+    Ok(text)
+}
+
+/// The drop-in that puts the environment file in force. `env_file` is where that file is.
+///
+/// # Errors
+/// [`RenderError`] when a path holds a character that a unit file cannot carry.
+pub fn drop_in(assignment: &Assignment, spec: &Spec, env_file: &Path) -> Result<String, RenderError> {
+    let set = environment(assignment, spec);
+    let mut text = format!(
+        "# Written by etcd-agent. Do not edit: it is written again at the next change.\n\
+         # `etcd-agent render -o dropin` prints it; `etcd-agent status` says what overrides it.\n\
+         [Unit]\n\
+         After=network-online.target\n\
+         Wants=network-online.target\n\
+         \n\
+         [Service]\n\
+         # The last file wins over those of the base unit.\n\
+         EnvironmentFile={}\n\
+         # What a base unit's file may set and etcd-agent does not.\n",
+        escape::unit_path("the environment file", env_file)?
+    );
+    for name in unset::not_ours(&set) {
+        let _ = writeln!(text, "UnsetEnvironment={name}");
+    }
+    text.push_str(
+        "# Holds a start back until the epoch is confirmed; a missing or crashing binary never does (the `-`).\n\
+         ExecStartPre=-/usr/bin/etcd-agent gate\n\
+         # etcd is activating until there is quorum: systemd must not kill it for that.\n\
+         TimeoutStartSec=infinity\n",
+    );
+    if let Some(binary) = &spec.etcd.binary {
+        let binary = escape::unit_path("etcd.binary", binary)?;
+        let _ = write!(text, "ExecStart=\nExecStart={binary}\n");
+    }
+    Ok(text)
+}
+
+/// The settings as one line of etcd flags, quoted for a shell where needed.
+///
+/// # Errors
+/// [`RenderError`] when a value holds a control character.
+pub fn flags(assignment: &Assignment, spec: &Spec) -> Result<String, RenderError> {
+    let words: Result<Vec<String>, RenderError> = settings(assignment, spec)
+        .into_iter()
+        .map(|(flag, value)| shell_word(&flag, &format!("--{flag}={value}")))
+        .collect();
+    Ok(words?.join(" ") + "\n")
+}
+
+/// `initial-cluster` as etcd takes it: `n1=https://n1:2380,n2=https://n2:2380`.
+pub fn initial_cluster(members: &BTreeMap<NodeName, Vec<String>>) -> String {
+    let mut parts = Vec::new();
+    for (name, urls) in members {
+        parts.extend(urls.iter().map(|url| format!("{name}={url}")));
+    }
+    parts.join(",")
+}
+
+/// The variable that etcd reads for a flag: `ETCD_` and the name in upper case, dashes as underscores.
+pub fn variable(flag: &str) -> String {
+    format!("ETCD_{}", flag.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// Flag name → value. `[etcd.settings]` comes first, so that it can never replace what the agent itself sets
+/// (the configuration refuses such names already).
+fn settings(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, String> {
+    let mut out = spec.etcd.settings.clone();
+    let mut set = |flag: &str, value: String| {
+        out.insert(flag.to_owned(), value);
+    };
+    let own_peer_urls = assignment
+        .initial_cluster
+        .get(&assignment.node)
+        .map(|urls| urls.join(","))
+        .or_else(|| spec.peer_url(&assignment.node))
+        .unwrap_or_default();
+    set("name", assignment.node.to_string());
+    set("data-dir", assignment.data_dir.display().to_string());
+    set("listen-peer-urls", spec.listen_peer_url());
+    set("listen-client-urls", spec.listen_client_url());
+    set("initial-advertise-peer-urls", own_peer_urls);
+    set(
+        "advertise-client-urls",
+        spec.client_url(&assignment.node).unwrap_or_default(),
+    );
+    set("initial-cluster", initial_cluster(&assignment.initial_cluster));
+    set("initial-cluster-token", assignment.token.clone());
+    set(
+        "initial-cluster-state",
+        assignment.initial_state.as_str().to_owned(),
+    );
+    set("strict-reconfig-check", "true".to_owned());
+    let mut tls = |prefix: &str, files: &TlsFiles| {
+        set(
+            &format!("{prefix}cert-file"),
+            files.cert_file.display().to_string(),
+        );
+        set(&format!("{prefix}key-file"), files.key_file.display().to_string());
+        set(
+            &format!("{prefix}trusted-ca-file"),
+            files.ca_file.display().to_string(),
+        );
+        set(&format!("{prefix}client-cert-auth"), "true".to_owned());
+    };
+    if let Some(files) = &spec.etcd.client_tls {
+        tls("", files);
+    }
+    if let Some(files) = &spec.etcd.peer_tls {
+        tls("peer-", files);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

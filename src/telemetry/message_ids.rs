@@ -1,0 +1,19 @@
+//! `MESSAGE_ID`s: what `journalctl -x` explains from `units/etcd-agent.catalog`, and what scripts match on.
+//! Once released, an id is never given another meaning.
+
+/// The planner decided on an action.
+pub const DECISION: &str = "31eea5df251e4e0ebd5543d1aae59e86";
+/// The planner refuses to go on until a person acts.
+pub const HALT: &str = "e0082d52013b4f15a9b2f9e6f422a881";
+/// Another agent decides for the cluster now.
+pub const COORDINATOR: &str = "f2386411aec74710b8af8430eb09433d";
+/// A member that had lost its data is a voter again.
+pub const MEMBER_REPAIRED: &str = "6c6d4cc1e90d4ad1a5d6cf9cca0959dc";
+/// A full backup was committed.
+pub const BACKUP_COMMITTED: &str = "3415a0736bd640218c4c1e76318c6963";
+/// A backup was tried and failed.
+pub const BACKUP_FAILED: &str = "d66d33ac50f44000bd5de0eb7b1130eb";
+/// A restore was begun, went a step further, or ended.
+pub const RESTORE: &str = "c2e6ee15161f4a10822a2a028eae8096";
+/// The gate holds a start of etcd.service back.
+pub const GATE_WAITS: &str = "e36302fbd5ba42fe9a968c0909f4f03c";

@@ -1,0 +1,268 @@
+//! The Prometheus text format, by hand: a few dozen lines are less than a library.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+
+use crate::model::{ActiveState, AdminStatus, Fact};
+
+/// What is counted while the agent runs.
+#[derive(Debug, Default)]
+pub struct Counters {
+    actions: Mutex<BTreeMap<(&'static str, bool), u64>>,
+}
+
+impl Counters {
+    /// Counts one executed action by its name (`Action::name`) and whether it succeeded.
+    pub fn action(&self, name: &'static str, ok: bool) {
+        let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
+        *actions.entry((name, ok)).or_insert(0) += 1;
+    }
+
+    fn actions(&self) -> BTreeMap<(&'static str, bool), u64> {
+        self.actions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// Everything that `GET /metrics` says. What is not known is left out, never shown as zero.
+pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
+    let mut out = Text(String::with_capacity(4096));
+    let node = &status.node;
+    out.head(
+        "etcd_agent_up",
+        "gauge",
+        "The agent runs; its labels say which and where.",
+    );
+    out.sample(
+        "etcd_agent_up",
+        &[
+            ("node", node.node.as_str()),
+            ("cluster", node.cluster.as_str()),
+            ("version", &node.agent_version),
+        ],
+        1,
+    );
+    out.one(
+        "etcd_agent_insecure",
+        "The peer API is plain HTTP.",
+        u64::from(node.insecure),
+    );
+    out.one("etcd_agent_epoch", "Newest epoch heard of.", node.newest_epoch.0);
+    out.one(
+        "etcd_agent_coordinator",
+        "This agent decides for the cluster.",
+        u64::from(status.decision.coordinator),
+    );
+    out.one(
+        "etcd_agent_halted",
+        "The planner waits for a person.",
+        u64::from(status.decision.reasons.iter().any(|reason| reason.halt)),
+    );
+    out.one(
+        "etcd_agent_size",
+        "Wanted number of voters.",
+        u64::try_from(status.size).unwrap_or(u64::MAX),
+    );
+    out.one(
+        "etcd_agent_config_error",
+        "The configuration on disk was refused.",
+        u64::from(status.config_error.is_some()),
+    );
+    if status.store.is_some() {
+        out.one(
+            "etcd_agent_store_usable",
+            "The store answers and can be used.",
+            u64::from(status.store_error.is_none()),
+        );
+    }
+    unit(&mut out, status);
+    etcd(&mut out, status);
+    peers(&mut out, status);
+    if let Some(backup) = &node.last_backup {
+        out.head(
+            "etcd_agent_last_backup_timestamp_seconds",
+            "gauge",
+            "When the newest full backup was committed.",
+        );
+        out.sample(
+            "etcd_agent_last_backup_timestamp_seconds",
+            &[],
+            seconds(backup.at.0),
+        );
+        out.one(
+            "etcd_agent_last_backup_revision",
+            "Revision that it holds at least.",
+            backup.revision.0,
+        );
+        out.one(
+            "etcd_agent_last_backup_size_bytes",
+            "Its stored size.",
+            backup.size_bytes,
+        );
+    }
+    if let Some(at) = node.certificate_not_after {
+        out.head(
+            "etcd_agent_certificate_expiry_timestamp_seconds",
+            "gauge",
+            "When the API certificate expires.",
+        );
+        out.sample(
+            "etcd_agent_certificate_expiry_timestamp_seconds",
+            &[],
+            seconds(at.0),
+        );
+    }
+    out.head(
+        "etcd_agent_actions_total",
+        "counter",
+        "Actions executed, by name and result.",
+    );
+    for ((action, ok), count) in counters.actions() {
+        let result = if ok { "ok" } else { "failed" };
+        out.sample(
+            "etcd_agent_actions_total",
+            &[("action", action), ("result", result)],
+            count,
+        );
+    }
+    out.0
+}
+
+fn unit(out: &mut Text, status: &AdminStatus) {
+    let Fact::Known(unit) = &status.node.unit else {
+        return;
+    };
+    out.head(
+        "etcd_agent_etcd_unit_state",
+        "gauge",
+        "ActiveState of etcd.service: 1 for the one that holds.",
+    );
+    for (state, name) in [
+        (ActiveState::Active, "active"),
+        (ActiveState::Reloading, "reloading"),
+        (ActiveState::Inactive, "inactive"),
+        (ActiveState::Failed, "failed"),
+        (ActiveState::Activating, "activating"),
+        (ActiveState::Deactivating, "deactivating"),
+        (ActiveState::Maintenance, "maintenance"),
+    ] {
+        out.sample(
+            "etcd_agent_etcd_unit_state",
+            &[("state", name)],
+            u64::from(unit.active == state),
+        );
+    }
+    out.one(
+        "etcd_agent_etcd_held",
+        "A person stopped etcd.service.",
+        u64::from(unit.held),
+    );
+}
+
+fn etcd(out: &mut Text, status: &AdminStatus) {
+    out.one(
+        "etcd_agent_etcd_up",
+        "The local etcd answers.",
+        u64::from(status.node.etcd.known().is_some()),
+    );
+    if let Fact::Known(etcd) = &status.node.etcd {
+        out.one(
+            "etcd_agent_etcd_has_leader",
+            "The local etcd sees a raft leader.",
+            u64::from(etcd.leader.is_some()),
+        );
+        out.one(
+            "etcd_agent_etcd_is_learner",
+            "The local member has no vote.",
+            u64::from(etcd.is_learner),
+        );
+        out.one(
+            "etcd_agent_etcd_db_size_bytes",
+            "Size of the backend database.",
+            etcd.db_size_bytes,
+        );
+        out.one("etcd_agent_etcd_revision", "Current revision.", etcd.revision.0);
+        out.one("etcd_agent_etcd_raft_term", "Raft term.", etcd.term.0);
+    }
+    if let Fact::Known(list) = &status.node.members {
+        let voters = list.voters().count();
+        out.head(
+            "etcd_agent_members",
+            "gauge",
+            "Members of the etcd cluster, by role.",
+        );
+        for (role, count) in [("voter", voters), ("learner", list.members.len() - voters)] {
+            out.sample(
+                "etcd_agent_members",
+                &[("role", role)],
+                u64::try_from(count).unwrap_or(u64::MAX),
+            );
+        }
+    }
+}
+
+fn peers(out: &mut Text, status: &AdminStatus) {
+    if status.peers.is_empty() {
+        return;
+    }
+    out.head("etcd_agent_peer_reachable", "gauge", "The peer's agent answers.");
+    for (name, fact) in &status.peers {
+        out.sample(
+            "etcd_agent_peer_reachable",
+            &[("peer", name.as_str())],
+            u64::from(fact.known().is_some()),
+        );
+    }
+}
+
+/// Milliseconds as seconds with three digits.
+fn seconds(ms: u64) -> String {
+    format!("{}.{:03}", ms / 1000, ms % 1000)
+}
+
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        self.0.push_str(name);
+        if !labels.is_empty() {
+            let all: Vec<String> = labels
+                .iter()
+                .map(|(key, value)| format!("{key}=\"{}\"", escape(value)))
+                .collect();
+            let _ = write!(self.0, "{{{}}}", all.join(","));
+        }
+        let _ = writeln!(self.0, " {value}");
+    }
+
+    fn one(&mut self, name: &str, help: &str, value: u64) {
+        self.head(name, "gauge", help);
+        self.sample(name, &[], value);
+    }
+}
+
+/// Label values, as the text format wants them.
+fn escape(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped() {
+        assert_eq!(escape("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
+        assert_eq!(seconds(1_700_000_000_042), "1700000000.042");
+    }
+}

@@ -1,0 +1,9 @@
+//! journald fields, metrics.
+
+mod journal;
+pub mod message_ids;
+mod metrics;
+mod setup;
+
+pub use metrics::{Counters, exposition};
+pub use setup::{Output, init};

@@ -1,0 +1,80 @@
+//! Where log lines go.
+
+use std::io::IsTerminal;
+use std::os::unix::fs::MetadataExt;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use super::journal::Journal;
+
+/// Where log lines go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// To journald, with fields.
+    Journal,
+    /// To standard error, one line each.
+    Stderr,
+}
+
+/// Sets logging up, once per process: journald's own protocol when standard error is the journal
+/// (`JOURNAL_STREAM`, systemd.exec(5)), otherwise plain lines on standard error. `ETCD_AGENT_LOG` sets the
+/// level, e.g. `debug` or `info,etcd_agent=trace`; a value that is not understood counts as the default.
+pub fn init() -> Output {
+    let journal = stderr_is_the_journal(std::env::var("JOURNAL_STREAM").ok().as_deref())
+        .then(Journal::connect)
+        .and_then(Result::ok);
+    let registry = tracing_subscriber::registry();
+    if let Some(journal) = journal {
+        // A second call changes nothing: tests and oneshots may both come here.
+        let _ = registry.with(journal.with_filter(filter())).try_init();
+        Output::Journal
+    } else {
+        let plain = tracing_subscriber::fmt::layer()
+            .with_writer(std::io::stderr)
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_target(false)
+            .with_filter(filter());
+        let _ = registry.with(plain).try_init();
+        Output::Stderr
+    }
+}
+
+fn filter() -> EnvFilter {
+    let default = || EnvFilter::new("warn,etcd_agent=info");
+    match std::env::var("ETCD_AGENT_LOG") {
+        Ok(text) if !text.is_empty() => EnvFilter::try_new(text).unwrap_or_else(|_| default()),
+        _ => default(),
+    }
+}
+
+/// `JOURNAL_STREAM` is `device:inode` of the stream that systemd connected; a child with its output redirected
+/// inherits the variable but not the stream.
+fn stderr_is_the_journal(stream: Option<&str>) -> bool {
+    let Some((device, inode)) = stream.and_then(|text| text.split_once(':')) else {
+        return false;
+    };
+    std::fs::metadata("/proc/self/fd/2")
+        .is_ok_and(|meta| device == meta.dev().to_string() && inode == meta.ino().to_string())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inherited_variable_is_not_a_journal() {
+        let meta = std::fs::metadata("/proc/self/fd/2").unwrap();
+        assert!(stderr_is_the_journal(Some(&format!(
+            "{}:{}",
+            meta.dev(),
+            meta.ino()
+        ))));
+        assert!(!stderr_is_the_journal(Some("1:2")));
+        assert!(!stderr_is_the_journal(Some("nonsense")));
+        assert!(!stderr_is_the_journal(None));
+    }
+}

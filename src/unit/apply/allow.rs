@@ -1,0 +1,144 @@
+//! What root writes for the agent, and nothing else. The assignment is the agent's own file, so whoever took over
+//! the agent wrote it: every part of it is checked against root's configuration and against a form.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path};
+
+use super::flags::is_etcd_variable;
+use crate::config::Settings;
+use crate::model::{Assignment, Epoch, Generation};
+
+const MAX_MEMBERS: usize = 64;
+const MAX_VALUE_BYTES: usize = 16 << 10;
+
+/// Checks an assignment against the configuration.
+///
+/// # Errors
+/// One line: what is not allowed, and what was expected.
+pub fn check(assignment: &Assignment, settings: &Settings) -> Result<(), String> {
+    let spec = &settings.spec;
+    let refuse = |why: String| Err(format!("the assignment is refused: {why}"));
+    if assignment.node != spec.node {
+        return refuse(format!(
+            "it is for node {}, this is {}",
+            assignment.node, spec.node
+        ));
+    }
+    if assignment.data_dir != spec.etcd.data_dir {
+        return refuse(format!(
+            "its data directory is {:?}, configured is {}",
+            assignment.data_dir.display().to_string(),
+            spec.etcd.data_dir.display()
+        ));
+    }
+    if assignment.generation == Generation(0) || assignment.epoch == Epoch(0) {
+        return refuse("it has no generation or no epoch".to_owned());
+    }
+    let token_ok = assignment
+        .token
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'));
+    if assignment.token.is_empty() || assignment.token.len() > 256 || !token_ok {
+        return refuse(format!(
+            "its token {:?} is not of a-z A-Z 0-9 . _ -",
+            assignment.token
+        ));
+    }
+    if !assignment.initial_cluster.contains_key(&assignment.node) {
+        return refuse("its initial cluster does not name this node".to_owned());
+    }
+    if assignment.initial_cluster.len() > MAX_MEMBERS {
+        return refuse(format!("its initial cluster has more than {MAX_MEMBERS} members"));
+    }
+    for url in assignment.initial_cluster.values().flatten() {
+        if !is_url(url) {
+            return refuse(format!("{url:?} is not a URL like https://host:2380"));
+        }
+    }
+    // The agent still works with what it read before; the planner makes a new assignment after a reload.
+    if assignment.settings_digest != spec.etcd.digest() {
+        return Err(
+            "the configuration on disk has other etcd settings than the agent works with: \
+             systemctl reload etcd-agent"
+                .to_owned(),
+        );
+    }
+    if let Some(binary) = &spec.etcd.binary {
+        roots_own(binary)?;
+    }
+    Ok(())
+}
+
+/// Checks what is about to be written.
+///
+/// # Errors
+/// One line that names the variable.
+pub fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in environment {
+        if !is_etcd_variable(name) {
+            return Err(format!("{name} is no setting of etcd"));
+        }
+        if value.len() > MAX_VALUE_BYTES || value.chars().any(char::is_control) {
+            return Err(format!(
+                "the value of {name} is too long or has control characters"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn is_url(url: &str) -> bool {
+    let Some(rest) = url
+        .strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"))
+    else {
+        return false;
+    };
+    let Some((host, port)) = rest.rsplit_once(':') else {
+        return false;
+    };
+    let host_ok = !host.is_empty()
+        && host.len() <= 255
+        && host.bytes().all(|b| {
+            b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']' | b'%')
+        });
+    host_ok && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+/// A program that only root can have put there: it and every directory above it are root's and no one else's to
+/// write.
+fn roots_own(binary: &Path) -> Result<(), String> {
+    let plain = binary.is_absolute()
+        && binary
+            .components()
+            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if !plain {
+        return Err(format!(
+            "etcd.binary {} is not a plain absolute path",
+            binary.display()
+        ));
+    }
+    let real =
+        fs::canonicalize(binary).map_err(|error| format!("etcd.binary {}: {error}", binary.display()))?;
+    for path in binary.ancestors().chain(real.ancestors()) {
+        let meta = fs::symlink_metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        if meta.uid() != 0 || (!meta.is_symlink() && meta.mode() & 0o022 != 0) {
+            return Err(format!(
+                "etcd.binary {}: {} is not root's alone to write: chown root it, chmod go-w it",
+                binary.display(),
+                path.display()
+            ));
+        }
+    }
+    let meta = fs::metadata(&real).map_err(|error| format!("{}: {error}", real.display()))?;
+    if !meta.is_file() || meta.mode() & 0o111 == 0 {
+        return Err(format!("etcd.binary {} is not a program", binary.display()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "allow_tests.rs"]
+mod tests;

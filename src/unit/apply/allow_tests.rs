@@ -1,0 +1,155 @@
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use super::*;
+use crate::config::{ApiSettings, ArchiveSettings};
+use crate::model::{ClusterId, ClusterName, EtcdSpec, InitialState, MemberId, NodeName, Role, Spec};
+
+fn settings() -> Settings {
+    let node = NodeName::new("n1").unwrap();
+    Settings {
+        spec: Spec {
+            cluster: ClusterName::new("prod").unwrap(),
+            node: node.clone(),
+            size: 1,
+            nodes: [(node, "n1".to_owned())].into(),
+            etcd: EtcdSpec {
+                data_dir: "/var/lib/etcd/default".into(),
+                client_port: 2379,
+                peer_port: 2380,
+                client_tls: None,
+                peer_tls: None,
+                binary: None,
+                settings: BTreeMap::new(),
+            },
+            backup_interval: None,
+            store_shared: false,
+            grace: Duration::from_mins(5),
+        },
+        api: ApiSettings {
+            listen: None,
+            port: 2378,
+            insecure: false,
+            tls: None,
+        },
+        store: None,
+        archive: ArchiveSettings {
+            keep: 3,
+            max_age: Duration::from_hours(24),
+        },
+    }
+}
+
+fn assignment() -> Assignment {
+    let node = NodeName::new("n1").unwrap();
+    Assignment {
+        generation: Generation(1),
+        epoch: Epoch(1),
+        node: node.clone(),
+        member_id: MemberId(1),
+        cluster_id: ClusterId(1),
+        token: "prod-1-abc".to_owned(),
+        role: Role::Founder,
+        initial_state: InitialState::New,
+        initial_cluster: [(node, vec!["http://n1:2380".to_owned()])].into(),
+        data_dir: "/var/lib/etcd/default".into(),
+        started: false,
+        restore: None,
+        settings_digest: settings().spec.etcd.digest(),
+    }
+}
+
+type Change = fn(&mut Assignment);
+
+#[test]
+fn what_root_writes_and_what_not() {
+    assert_eq!(check(&assignment(), &settings()), Ok(()));
+    let table: Vec<(&str, Change, &str)> = vec![
+        (
+            "another node",
+            |a| a.node = NodeName::new("n2").unwrap(),
+            "for node n2",
+        ),
+        ("another directory", |a| a.data_dir = "/etc".into(), "\"/etc\""),
+        (
+            "a directory with a newline",
+            |a| a.data_dir = "/var/lib/etcd/default\nX=1".into(),
+            "configured is",
+        ),
+        ("no epoch", |a| a.epoch = Epoch(0), "no epoch"),
+        (
+            "a token with a newline",
+            |a| a.token = "x\nETCD_NAME=y".into(),
+            "its token",
+        ),
+        ("an empty token", |a| a.token.clear(), "its token"),
+        (
+            "without this node",
+            |a| a.initial_cluster.clear(),
+            "does not name this node",
+        ),
+        (
+            "a URL with a comma",
+            |a| url(a, "http://n1:2380,n2=http://x:2380"),
+            "is not a URL",
+        ),
+        (
+            "a URL with a quote",
+            |a| url(a, "http://n1\":2380"),
+            "is not a URL",
+        ),
+        ("a URL without a port", |a| url(a, "http://n1"), "is not a URL"),
+        ("another scheme", |a| url(a, "unix://n1:2380"), "is not a URL"),
+        (
+            "other settings",
+            |a| a.settings_digest = "x".into(),
+            "systemctl reload etcd-agent",
+        ),
+    ];
+    for (name, change, says) in table {
+        let mut assignment = assignment();
+        change(&mut assignment);
+        let error = check(&assignment, &settings()).unwrap_err();
+        assert!(error.contains(says), "{name}: {error}");
+        assert_eq!(error.lines().count(), 1, "{name}");
+    }
+}
+
+fn url(assignment: &mut Assignment, url: &str) {
+    let node = assignment.node.clone();
+    assignment.initial_cluster.insert(node, vec![url.to_owned()]);
+}
+
+#[test]
+fn only_settings_of_etcd() {
+    let one = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
+    assert_eq!(check_environment(&one("ETCD_QUOTA_BACKEND_BYTES", "1")), Ok(()));
+    assert_eq!(check_environment(&one("ETCD_EXPERIMENTAL_X_Y", "1")), Ok(()));
+    for (name, value) in [
+        ("LD_PRELOAD", "/tmp/x.so"),
+        ("ETCD_NO_SUCH", "1"),
+        ("ETCD_NAME", "a\nb"),
+        ("PATH", "/tmp"),
+    ] {
+        assert!(check_environment(&one(name, value)).is_err(), "{name}");
+    }
+    let rendered = crate::render::environment(&assignment(), &settings().spec);
+    assert_eq!(check_environment(&rendered), Ok(()));
+}
+
+#[test]
+fn only_roots_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("etcd");
+    fs::write(&program, "").unwrap();
+    for path in [
+        program.as_path(),
+        Path::new("etcd"),
+        Path::new("/usr/../usr/bin/env"),
+        Path::new("/no/such"),
+    ] {
+        assert!(roots_own(path).is_err(), "{}", path.display());
+    }
+    assert_eq!(roots_own(Path::new("/usr/bin/env")), Ok(()));
+}

@@ -1,0 +1,249 @@
+//! What would win over our settings: each with its file and line, and what to do. Pure.
+
+use super::env_file;
+use super::flags::is_etcd_flag;
+use super::view::UnitView;
+use super::words::{Env, Var, Word, words};
+use crate::render::variable;
+
+/// Everything that keeps our settings from being in force. Empty when all is well.
+pub fn conflicts(view: &UnitView) -> Vec<String> {
+    let mut out = Vec::new();
+    let ours_listed = ours_is_listed(view, &mut out);
+    unset(view, &mut out);
+    if ours_listed {
+        later_files(view, &mut out);
+    }
+    let env = environment(view);
+    for argv in &view.loaded.exec_start {
+        flags(view, argv, &env, &mut out);
+    }
+    if view.loaded.exec_start.is_empty() {
+        out.push(format!("{} has no ExecStart=", view.loaded.fragment_path));
+    }
+    runs_as_etcd(view, &mut out);
+    gate(view, &mut out);
+    // Whatever was not understood above still must not go unseen.
+    if out.is_empty() {
+        for (key, value) in &view.ours {
+            let found = env.get(key);
+            if found.map(|var| &var.value) != Some(value) {
+                let place = found.map_or("nothing", |var| var.place.as_str());
+                out.push(format!("{key} is set by {place} and not by {}", view.env_file));
+            }
+        }
+    }
+    out
+}
+
+/// The environment that the main process gets, with where each variable is set (systemd.exec(5)).
+fn environment(view: &UnitView) -> Env {
+    let mut env = Env::new();
+    let mut set = |key: &str, value: &str, place: String| {
+        let value = value.to_owned();
+        env.insert(key.to_owned(), Var { value, place });
+    };
+    for pair in &view.loaded.environment {
+        if let Some((key, value)) = pair.split_once('=') {
+            let place = view
+                .place("Environment", |line| line.contains(&format!("{key}=")))
+                .unwrap_or_else(|| view.loaded.fragment_path.clone());
+            set(key, value, place);
+        }
+    }
+    for (path, _) in &view.loaded.environment_files {
+        for found in view.text(path).map(env_file::parse).unwrap_or_default() {
+            set(&found.key, &found.value, format!("{path}:{}", found.line));
+        }
+    }
+    for unset in &view.loaded.unset_environment {
+        match unset.split_once('=') {
+            None => {
+                env.remove(unset);
+            }
+            Some((key, value)) => {
+                if env.get(key).is_some_and(|var| var.value == value) {
+                    env.remove(key);
+                }
+            }
+        }
+    }
+    env
+}
+
+fn ours_is_listed(view: &UnitView, out: &mut Vec<String>) -> bool {
+    let listed = view
+        .loaded
+        .environment_files
+        .iter()
+        .any(|(path, _)| *path == view.env_file);
+    if listed {
+        return true;
+    }
+    if !view.loaded.drop_in_paths.contains(&view.drop_in) {
+        let name = view.drop_in.rsplit('/').next().unwrap_or_default();
+        let other = view
+            .loaded
+            .drop_in_paths
+            .iter()
+            .find(|path| path.ends_with(&format!("/{name}")));
+        out.push(match other {
+            Some(other) => format!("{other} hides {}: remove it", view.drop_in),
+            None => format!(
+                "systemd does not list {} among the drop-ins of etcd.service",
+                view.drop_in
+            ),
+        });
+        return false;
+    }
+    let place = view
+        .place("EnvironmentFile", str::is_empty)
+        .unwrap_or_else(|| "a later drop-in".to_owned());
+    out.push(format!(
+        "{place}: `EnvironmentFile=` takes our environment file away: remove that line, or give its drop-in a name before 90-etcd-agent.conf"
+    ));
+    false
+}
+
+fn unset(view: &UnitView, out: &mut Vec<String>) {
+    for entry in &view.loaded.unset_environment {
+        let key = entry.split('=').next().unwrap_or_default();
+        if view.ours.contains_key(key) {
+            let place = view
+                .place("UnsetEnvironment", |line| {
+                    line.split_whitespace()
+                        .any(|word| word.trim_matches(['"', '\'']) == entry)
+                })
+                .unwrap_or_else(|| "a drop-in".to_owned());
+            out.push(format!(
+                "{place}: `UnsetEnvironment={entry}` takes our setting away: remove it"
+            ));
+        }
+    }
+}
+
+fn later_files(view: &UnitView, out: &mut Vec<String>) {
+    let files = &view.loaded.environment_files;
+    let Some(at) = files.iter().rposition(|(path, _)| *path == view.env_file) else {
+        return;
+    };
+    for (path, _) in files.iter().skip(at + 1) {
+        let place = view
+            .place("EnvironmentFile", |line| line.trim_start_matches('-') == path)
+            .unwrap_or_else(|| "a later drop-in".to_owned());
+        if path.contains(['*', '?', '[']) {
+            out.push(format!(
+                "{place}: `EnvironmentFile={path}` is a pattern after ours and is not checked: name its files, or move it before 90-etcd-agent.conf"
+            ));
+        }
+        if let Some(Err(why)) = view.texts.get(path) {
+            out.push(format!(
+                "{path} is read after ours ({place}) and cannot be checked: {why}"
+            ));
+        }
+        for found in view.text(path).map(env_file::parse).unwrap_or_default() {
+            if view
+                .ours
+                .get(&found.key)
+                .is_some_and(|value| *value != found.value)
+            {
+                out.push(format!(
+                    "{path}:{}: {}={} wins over ours, as {place} lists that file later: remove that line",
+                    found.line, found.key, found.value
+                ));
+            }
+        }
+    }
+}
+
+fn flags(view: &UnitView, argv: &[String], env: &Env, out: &mut Vec<String>) {
+    let exec = view
+        .place("ExecStart", |line| !line.is_empty())
+        .unwrap_or_else(|| view.loaded.fragment_path.clone());
+    let words = words(argv, env);
+    let mut rest = words.iter().peekable();
+    while let Some(word) = rest.next() {
+        let Some((flag, value)) = as_flag(word) else {
+            continue;
+        };
+        let value = value.or_else(|| {
+            rest.next_if(|next| !next.text.starts_with('-'))
+                .map(|next| next.text.clone())
+        });
+        let key = variable(&flag);
+        let shown = value
+            .as_ref()
+            .map_or_else(|| format!("--{flag}"), |value| format!("--{flag}={value}"));
+        let from = match word.var.as_ref().and_then(|name| Some((name, env.get(name)?))) {
+            Some((name, var)) => format!("{} ({name}, used by ExecStart= at {exec})", var.place),
+            None => exec.clone(),
+        };
+        if flag == "config-file" {
+            out.push(format!(
+                "{from}: `{shown}` makes etcd ignore all other settings: take it out, and put what that file sets into [etcd.settings]"
+            ));
+            continue;
+        }
+        let off = value
+            .as_deref()
+            .is_some_and(|value| matches!(value, "" | "false"));
+        match view.ours.get(&key) {
+            Some(ours) if Some(ours) != value.as_ref() => {
+                out.push(format!(
+                    "{from}: the flag `{shown}` beats our {key}={ours}: take it out"
+                ));
+            }
+            None if !off && view.loaded.unset_environment.contains(&key) => {
+                out.push(format!(
+                    "{from}: the flag `{shown}` is not allowed on a managed node: take it out"
+                ));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `-name`, `--name`, `--name=value` of a flag that etcd has.
+fn as_flag(word: &Word) -> Option<(String, Option<String>)> {
+    let rest = word
+        .text
+        .strip_prefix("--")
+        .or_else(|| word.text.strip_prefix('-'))?;
+    let (name, value) = match rest.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (rest, None),
+    };
+    is_etcd_flag(name).then(|| (name.to_owned(), value))
+}
+
+fn runs_as_etcd(view: &UnitView, out: &mut Vec<String>) {
+    let user = &view.loaded.user;
+    if user != "etcd" {
+        let shown = if user.is_empty() { "root" } else { user };
+        let place = view
+            .place("User", |_| true)
+            .unwrap_or_else(|| view.loaded.fragment_path.clone());
+        out.push(format!(
+            "{place}: etcd runs as {shown}, etcd-agent-data.service looks after its data as etcd: set User=etcd"
+        ));
+    }
+}
+
+fn gate(view: &UnitView, out: &mut Vec<String>) {
+    let there = view.loaded.exec_start_pre.iter().any(|argv| {
+        argv.iter().any(|arg| arg.ends_with("/etcd-agent")) && argv.iter().any(|arg| arg == "gate")
+    });
+    // Without our drop-in that is what has been said already.
+    if !there && view.loaded.drop_in_paths.contains(&view.drop_in) {
+        let place = view
+            .place("ExecStartPre", str::is_empty)
+            .unwrap_or_else(|| "a later drop-in".to_owned());
+        out.push(format!(
+            "{place}: `ExecStartPre=` takes the gate away: remove that line"
+        ));
+    }
+}
+
+#[cfg(test)]
+#[path = "conflicts_tests.rs"]
+mod tests;

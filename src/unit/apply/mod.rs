@@ -1,0 +1,197 @@
+//! `etcd-agent apply`, run by `etcd-agent-apply.service` as root: from the assignment to what is in force.
+
+pub mod allow;
+mod conflicts;
+mod env_file;
+mod flags;
+mod view;
+mod words;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::result::ApplyResult;
+use super::{files, settings};
+use crate::adapters::systemd::live::{ETCD, Live};
+use crate::config::Settings;
+use crate::model::{Assignment, InForce};
+use crate::paths::Paths;
+use crate::render;
+
+pub use conflicts::conflicts;
+pub use view::UnitView;
+
+/// Writes what the assignment says, has systemd read it, and reports what is in force. Fails when it is refused;
+/// what would win over it is reported and is no failure.
+///
+/// Runs its own runtime: not to be called from within one.
+pub fn run(paths: &Paths) -> ExitCode {
+    let result = try_run(paths);
+    let (result, code) = match result {
+        Ok(result) => (result, ExitCode::SUCCESS),
+        Err(why) => {
+            super::journal::say(&format!("etcd-agent apply: {why}"), None);
+            let refused = ApplyResult {
+                in_force: None,
+                fingerprint: String::new(),
+                notes: Vec::new(),
+                error: Some(why),
+            };
+            (refused, ExitCode::FAILURE)
+        }
+    };
+    let path = paths.apply_result();
+    let written = serde_json::to_vec_pretty(&result)
+        .map_err(io::Error::from)
+        .and_then(|body| files::write_atomic(&path, &body, 0o644));
+    if let Err(error) = written {
+        super::journal::say(
+            &format!("etcd-agent apply: writing {}: {error}", path.display()),
+            None,
+        );
+        return ExitCode::FAILURE;
+    }
+    code
+}
+
+fn try_run(paths: &Paths) -> Result<ApplyResult, String> {
+    let settings = settings::load(paths)?;
+    let assignment = read_assignment(paths)?;
+    allow::check(&assignment, &settings)?;
+    let written = write(paths, &assignment, &settings)?;
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("starting a runtime: {error}"))?
+        .block_on(put_in_force(paths, &assignment, &settings, written))
+}
+
+fn read_assignment(paths: &Paths) -> Result<Assignment, String> {
+    let path = paths.assignment();
+    let body = files::read_bounded(&path)
+        .map_err(|error| format!("reading {}: {error}", path.display()))?
+        .ok_or_else(|| format!("{} is not there: nothing is assigned yet", path.display()))?;
+    serde_json::from_slice(&body).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// What was written.
+struct Written {
+    drop_in: PathBuf,
+    /// Whether systemd has to read its files again.
+    changed: bool,
+    notes: Vec<String>,
+}
+
+/// The environment file first, so that a drop-in never names one that is not there.
+fn write(paths: &Paths, assignment: &Assignment, settings: &Settings) -> Result<Written, String> {
+    let spec = &settings.spec;
+    allow::check_environment(&render::environment(assignment, spec))?;
+    let env_file = paths.etcd_env();
+    let env_text = render::env_file(assignment, spec).map_err(|error| error.to_string())?;
+    let drop_in_text = render::drop_in(assignment, spec, &env_file).map_err(|error| error.to_string())?;
+    files::write_if_changed(&env_file, env_text.as_bytes(), 0o644)
+        .map_err(|error| format!("writing {}: {error}", env_file.display()))?;
+
+    let persistent = paths.drop_in_dir().join(render::DROP_IN_NAME);
+    match write_drop_in(&persistent, &drop_in_text) {
+        Ok(changed) => Ok(Written {
+            drop_in: persistent,
+            changed,
+            notes: Vec::new(),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            let runtime = paths.drop_in_dir_runtime().join(render::DROP_IN_NAME);
+            let changed = write_drop_in(&runtime, &drop_in_text)
+                .map_err(|error| format!("writing {}: {error}", runtime.display()))?;
+            let note = format!(
+                "{} is read-only, so the drop-in is {} and lost at each boot: without its agent this host then \
+                 boots an etcd with other settings",
+                persistent.display(),
+                runtime.display()
+            );
+            Ok(Written {
+                drop_in: runtime,
+                changed,
+                notes: vec![note],
+            })
+        }
+        Err(error) => Err(format!("writing {}: {error}", persistent.display())),
+    }
+}
+
+fn write_drop_in(path: &Path, text: &str) -> io::Result<bool> {
+    if let Some(dir) = path.parent()
+        && !dir.is_dir()
+    {
+        fs::create_dir_all(dir)?;
+        if let Some(above) = dir.parent() {
+            files::sync_dir(above)?;
+        }
+    }
+    files::write_if_changed(path, text.as_bytes(), 0o644)
+}
+
+async fn put_in_force(
+    paths: &Paths,
+    assignment: &Assignment,
+    settings: &Settings,
+    written: Written,
+) -> Result<ApplyResult, String> {
+    let failed = |what: &'static str| move |error: zbus::Error| format!("{what}: {error}");
+    let live = Live::connect_to_reload()
+        .await
+        .map_err(failed("connecting to systemd"))?;
+    let before = live.loaded().await.map_err(failed("reading etcd.service"))?;
+    if before.load_state == "not-found" {
+        return Err("etcd.service is not installed: install the distribution's etcd server".to_owned());
+    }
+    let mut reload = written.changed || before.need_daemon_reload;
+    // A host whose agent is broken must still boot its etcd.
+    if live
+        .manager
+        .get_unit_file_state(ETCD)
+        .await
+        .is_ok_and(|state| state == "disabled")
+    {
+        live.manager
+            .enable_unit_files(&[ETCD], false, false)
+            .await
+            .map_err(failed("enabling etcd.service"))?;
+        reload = true;
+    }
+    if reload {
+        live.manager.reload().await.map_err(failed("daemon-reload"))?;
+    }
+    let loaded = live.loaded().await.map_err(failed("reading etcd.service"))?;
+    let fingerprint = loaded.fingerprint();
+    let view = UnitView::read(
+        loaded,
+        render::environment(assignment, &settings.spec),
+        &paths.etcd_env(),
+        &written.drop_in,
+    );
+    let conflicts = if view.loaded.load_state == "masked" {
+        Vec::new()
+    } else {
+        conflicts(&view)
+    };
+    for conflict in &conflicts {
+        super::journal::say(&format!("not in force: {conflict}"), None);
+    }
+    for note in &written.notes {
+        super::journal::say(note, None);
+    }
+    Ok(ApplyResult {
+        in_force: Some(InForce {
+            generation: assignment.generation,
+            settings_digest: assignment.settings_digest.clone(),
+            initial_state: assignment.initial_state,
+            conflicts,
+        }),
+        fingerprint,
+        notes: written.notes,
+        error: None,
+    })
+}

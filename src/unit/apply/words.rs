@@ -1,0 +1,248 @@
+//! A command line with its variables resolved: as systemd does it, and as a shell after it.
+
+use std::collections::BTreeMap;
+
+/// A variable and where it is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Var {
+    pub(super) value: String,
+    /// `file:line`, or a description.
+    pub(super) place: String,
+}
+
+pub(super) type Env = BTreeMap<String, Var>;
+
+/// One word, and the variable that brought it, when one did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Word {
+    pub(super) text: String,
+    pub(super) var: Option<String>,
+}
+
+/// All words of a command. Where it is `sh -c SCRIPT`, the script's words come instead.
+pub(super) fn words(argv: &[String], env: &Env) -> Vec<Word> {
+    let mut words: Vec<Word> = argv.iter().flat_map(|arg| by_systemd(arg, env)).collect();
+    let is_shell = words.first().is_some_and(|word| {
+        let name = word.text.rsplit('/').next().unwrap_or_default();
+        matches!(name, "sh" | "bash" | "dash" | "ksh" | "zsh")
+    });
+    if is_shell
+        && let Some(at) = words.iter().position(|word| {
+            word.text.starts_with('-') && !word.text.starts_with("--") && word.text.ends_with('c')
+        })
+        && at + 1 < words.len()
+    {
+        let script = words.remove(at + 1);
+        return by_shell(&script, env);
+    }
+    words
+}
+
+/// systemd.service(5), "Command lines": `$X` as a word of its own is split into words, `${X}` is replaced within a
+/// word, `$$` is a dollar.
+fn by_systemd(arg: &str, env: &Env) -> Vec<Word> {
+    if let Some(name) = arg.strip_prefix('$').filter(|name| is_name(name)) {
+        let value = env.get(name).map(|var| var.value.as_str()).unwrap_or_default();
+        return split(value, &Env::new(), false)
+            .into_iter()
+            .map(|word| Word {
+                text: word.text,
+                var: Some(name.to_owned()),
+            })
+            .collect();
+    }
+    let mut word = Word {
+        text: String::new(),
+        var: None,
+    };
+    let mut rest = arg;
+    while let Some((before, after)) = rest.split_once('$') {
+        word.text.push_str(before);
+        if let Some(after) = after.strip_prefix('$') {
+            word.text.push('$');
+            rest = after;
+        } else if let Some((name, after)) = after
+            .strip_prefix('{')
+            .and_then(|inner| inner.split_once('}'))
+            .filter(|(name, _)| is_name(name))
+        {
+            if let Some(var) = env.get(name) {
+                word.text.push_str(&var.value);
+            }
+            word.var = Some(name.to_owned());
+            rest = after;
+        } else {
+            word.text.push('$');
+            rest = after;
+        }
+    }
+    word.text.push_str(rest);
+    vec![word]
+}
+
+fn by_shell(script: &Word, env: &Env) -> Vec<Word> {
+    split(&script.text, env, true)
+        .into_iter()
+        .map(|word| Word {
+            var: word.var.or_else(|| script.var.clone()),
+            text: word.text,
+        })
+        .collect()
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Splits at blanks outside quotes; with `expand`, `$X` and `${X}` are resolved but in single quotes. What cannot be
+/// known, such as `$(nproc)`, stays as it is.
+fn split(text: &str, env: &Env, expand: bool) -> Vec<Word> {
+    let mut out = Vec::new();
+    let mut current: Option<Word> = None;
+    let mut quote: Option<char> = None;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            ('\'' | '"', None) => {
+                quote = Some(c);
+                current.get_or_insert_with(empty);
+            }
+            (c, Some(open)) if c == open => quote = None,
+            ('\\', None | Some('"')) => {
+                if let Some(next) = chars.next() {
+                    current.get_or_insert_with(empty).text.push(next);
+                }
+            }
+            (c, None) if c.is_whitespace() || (expand && matches!(c, ';' | '&' | '|')) => {
+                out.extend(current.take());
+            }
+            ('$', None | Some('"')) if expand => {
+                let mut name = String::new();
+                let braced = chars.next_if_eq(&'{').is_some();
+                while let Some(c) = chars.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
+                    name.push(c);
+                }
+                if braced {
+                    // `${X:-default}` and the like: the variable is what counts.
+                    while chars.next_if(|c| *c != '}').is_some() {}
+                    chars.next();
+                }
+                if !is_name(&name) {
+                    current.get_or_insert_with(empty).text.push('$');
+                    continue;
+                }
+                let value = env.get(&name).map(|var| var.value.as_str()).unwrap_or_default();
+                // Outside quotes a shell splits the value again.
+                let mut parts = if quote.is_none() {
+                    value.split_whitespace().collect::<Vec<_>>()
+                } else {
+                    vec![value]
+                }
+                .into_iter();
+                if let Some(first) = parts.next() {
+                    let word = current.get_or_insert_with(empty);
+                    word.text.push_str(first);
+                    word.var = Some(name.clone());
+                }
+                for part in parts {
+                    out.extend(current.take());
+                    current = Some(Word {
+                        text: part.to_owned(),
+                        var: Some(name.clone()),
+                    });
+                }
+            }
+            (c, _) => current.get_or_insert_with(empty).text.push(c),
+        }
+    }
+    out.extend(current);
+    out
+}
+
+fn empty() -> Word {
+    Word {
+        text: String::new(),
+        var: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(argv: &[&str], env: &[(&str, &str)]) -> Vec<String> {
+        let env: Env = env
+            .iter()
+            .map(|(key, value)| {
+                let var = Var {
+                    value: (*value).to_owned(),
+                    place: String::new(),
+                };
+                ((*key).to_owned(), var)
+            })
+            .collect();
+        let argv: Vec<String> = argv.iter().map(|arg| (*arg).to_owned()).collect();
+        words(&argv, &env).into_iter().map(|word| word.text).collect()
+    }
+
+    #[test]
+    fn what_etcd_would_see() {
+        let env = [("ARGS", "--a=1 --b '2 3'"), ("NAME", "n1"), ("E", "")];
+        let table: Vec<(&str, Vec<&str>, Vec<&str>)> = vec![
+            ("plain", vec!["/usr/bin/etcd"], vec!["/usr/bin/etcd"]),
+            (
+                "split by systemd",
+                vec!["etcd", "$ARGS"],
+                vec!["etcd", "--a=1", "--b", "2 3"],
+            ),
+            (
+                "within a word",
+                vec!["etcd", "--name=${NAME}x"],
+                vec!["etcd", "--name=n1x"],
+            ),
+            (
+                "not within a word without braces",
+                vec!["etcd", "--name=$NAME"],
+                vec!["etcd", "--name=$NAME"],
+            ),
+            ("unset", vec!["etcd", "$NONE", "${NONE}"], vec!["etcd", ""]),
+            ("a dollar", vec!["etcd", "$$x"], vec!["etcd", "$x"]),
+            (
+                "through a shell",
+                vec![
+                    "/bin/bash",
+                    "-c",
+                    "GOMAXPROCS=$(nproc) /usr/bin/etcd --name=\"$${NAME}\" $ARGS",
+                ],
+                vec![
+                    "GOMAXPROCS=$(nproc)",
+                    "/usr/bin/etcd",
+                    "--name=n1",
+                    "--a=1",
+                    "--b",
+                    "'2",
+                    "3'",
+                ],
+            ),
+            (
+                "as EL had it",
+                vec![
+                    "/bin/bash",
+                    "-c",
+                    "GOMAXPROCS=$(nproc) /usr/bin/etcd --name=\"${NAME}\"",
+                ],
+                vec!["GOMAXPROCS=$(nproc)", "/usr/bin/etcd", "--name=n1"],
+            ),
+            (
+                "exec and more",
+                vec!["sh", "-ec", "exec etcd --x; true"],
+                vec!["exec", "etcd", "--x", "true"],
+            ),
+        ];
+        for (name, argv, expected) in table {
+            assert_eq!(texts(&argv, &env), expected, "{name}");
+        }
+    }
+}

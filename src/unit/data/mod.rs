@@ -1,0 +1,187 @@
+//! `etcd-agent data`, run by `etcd-agent-data.service` as the owner of etcd's data: it inspects, restores beside,
+//! archives and swaps the one configured data directory, and reports.
+
+mod archive;
+mod inspect;
+mod mounts;
+mod replace;
+mod stage;
+mod tool;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+
+use super::{boot, files, settings};
+use crate::config::{ArchiveSettings, Settings};
+use crate::model::{ClusterId, DataState, GateState, MemberId};
+use crate::paths::Paths;
+use crate::ports::{DataReport, DataRequest};
+
+/// What the agent writes: a request that is good once, in one boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestFile {
+    /// Random; the report carries it back, so that a stale report is never taken for an answer.
+    pub id: String,
+    /// The kernel's boot ID: a request left over from an earlier boot is not carried out.
+    pub boot_id: String,
+    /// What to do.
+    pub request: DataRequest,
+}
+
+/// What the owner writes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportFile {
+    /// The request's.
+    pub id: String,
+    /// What was found; `None` when even that is not known.
+    pub report: Option<DataReport>,
+    /// Why nothing could be found out; the data directory is then neither missing nor unusable but unknown.
+    pub unknown: Option<String>,
+}
+
+/// The data directory and what its owner may do with it.
+#[derive(Debug, Clone)]
+pub(crate) struct Owner {
+    pub(crate) data_dir: PathBuf,
+    pub(crate) archive: ArchiveSettings,
+    /// Where fetched snapshots are.
+    pub(crate) restore: PathBuf,
+    /// Where the restore tools may be, best first.
+    pub(crate) tools: Vec<PathBuf>,
+    /// Who the data must belong to.
+    pub(crate) uid: u32,
+    /// The member that has run here before, so that its data has to remember something.
+    pub(crate) started: Option<(ClusterId, MemberId)>,
+    /// Texts of `/etc/fstab` and `/proc/self/mountinfo`.
+    pub(crate) mounts: (String, String),
+}
+
+impl Owner {
+    fn new(paths: &Paths, settings: &Settings, uid: u32) -> Self {
+        let beside = settings.spec.etcd.binary.as_deref().and_then(Path::parent);
+        let tools = beside
+            .map(Path::to_owned)
+            .into_iter()
+            .chain(["/usr/bin", "/usr/local/bin"].map(PathBuf::from))
+            .collect();
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        Self {
+            data_dir: settings.spec.etcd.data_dir.clone(),
+            archive: settings.archive,
+            restore: paths.restore(),
+            tools,
+            uid,
+            started: started(&paths.gate()),
+            mounts: (read("/etc/fstab"), read("/proc/self/mountinfo")),
+        }
+    }
+
+    /// The directory that holds the data directory.
+    fn parent(&self) -> Result<&Path, String> {
+        self.data_dir
+            .parent()
+            .ok_or_else(|| format!("{} has no parent directory", self.data_dir.display()))
+    }
+
+    fn carry_out(&self, request: &DataRequest) -> Result<(), String> {
+        match request {
+            DataRequest::Inspect => Ok(()),
+            DataRequest::Stage { .. } => stage::stage(self, request),
+            DataRequest::Replace { epoch, why, staged } => replace::replace(self, *epoch, why, *staged),
+        }
+    }
+
+    /// Does it and reports what is there afterwards, whether or not it worked.
+    pub(crate) fn answer(&self, file: &RequestFile, done_before: bool) -> ReportFile {
+        let error = if done_before {
+            None
+        } else {
+            self.carry_out(&file.request).err()
+        };
+        let (report, unknown) = match inspect::inspect(self) {
+            Ok(data) => (Some(self.report(data, error)), None),
+            Err(why) => (
+                None,
+                Some(error.map_or_else(|| why.clone(), |error| format!("{error}; {why}"))),
+            ),
+        };
+        ReportFile {
+            id: file.id.clone(),
+            report,
+            unknown,
+        }
+    }
+
+    fn report(&self, data: DataState, error: Option<String>) -> DataReport {
+        DataReport {
+            data,
+            staged: stage::newest(self),
+            error,
+        }
+    }
+}
+
+/// The member that has run on this node, as the gate knows it too.
+fn started(gate: &Path) -> Option<(ClusterId, MemberId)> {
+    let gate: GateState = serde_json::from_slice(&files::read_bounded(gate).ok()??).ok()?;
+    gate.started_once.then_some((gate.cluster_id, gate.member_id))
+}
+
+/// Carries out the request in [`Paths::data_request`]. Succeeds when a report was written, whatever it says.
+pub fn run(paths: &Paths) -> ExitCode {
+    match try_run(paths) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            super::journal::say(&format!("etcd-agent data: {why}"), None);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(paths: &Paths) -> Result<(), String> {
+    let uid = rustix::process::geteuid().as_raw();
+    if uid == 0 {
+        return Err("not as root: etcd-agent-data.service runs it as the owner of etcd's data".to_owned());
+    }
+    let path = paths.data_request();
+    let body = files::read_bounded(&path)
+        .map_err(|error| format!("reading {}: {error}", path.display()))?
+        .ok_or_else(|| format!("{} is not there: nothing was asked", path.display()))?;
+    let request: RequestFile =
+        serde_json::from_slice(&body).map_err(|error| format!("{}: {error}", path.display()))?;
+    let answer = match settings::load(paths) {
+        Ok(settings) if request.boot_id == boot::id() => {
+            let owner = Owner::new(paths, &settings, uid);
+            owner.answer(&request, was_done(&paths.data_report(), &request.id))
+        }
+        Ok(_) => refused(&request, "the request is from an earlier boot"),
+        Err(why) => refused(&request, &why),
+    };
+    let path = paths.data_report();
+    let body = serde_json::to_vec_pretty(&answer).map_err(|error| error.to_string())?;
+    files::write_atomic(&path, &body, 0o644).map_err(|error| format!("writing {}: {error}", path.display()))
+}
+
+fn refused(request: &RequestFile, why: &str) -> ReportFile {
+    ReportFile {
+        id: request.id.clone(),
+        report: None,
+        unknown: Some(why.to_owned()),
+    }
+}
+
+/// Whether this very request was carried out already, as when a person starts the unit by hand.
+fn was_done(path: &Path, id: &str) -> bool {
+    let Ok(Some(body)) = files::read_bounded(path) else {
+        return false;
+    };
+    serde_json::from_slice::<ReportFile>(&body)
+        .is_ok_and(|old| old.id == id && old.report.is_some_and(|report| report.error.is_none()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! The data directory into the archive, and a staged restore into its place.
+//!
+//! Each step is one rename, and each can be the last before a crash: what is archived but not swapped is
+//! finished by the next run, and what is swapped is never archived again on the old request's behalf.
+
+use std::fs;
+
+use jiff::Timestamp;
+
+use super::{Owner, archive, inspect, stage};
+use crate::model::{DataState, Epoch};
+use crate::unit::{files, journal};
+
+/// Replaces the data directory for an epoch.
+pub(super) fn replace(owner: &Owner, epoch: Epoch, why: &str, staged: bool) -> Result<(), String> {
+    // Before anything is moved: is what shall take its place complete?
+    let incoming = if staged {
+        match incoming(owner, epoch)? {
+            None => return finished(owner, epoch),
+            incoming => incoming,
+        }
+    } else {
+        None
+    };
+    let now = Timestamp::now();
+    if let Some(path) = archive::put(owner, why, now)? {
+        journal::say(
+            &format!(
+                "{} was moved to {} ({why}); nothing was deleted",
+                owner.data_dir.display(),
+                path.display()
+            ),
+            None,
+        );
+    }
+    if let Some(dir) = incoming {
+        // An empty directory may be in the way; rename(2) replaces that, and nothing else.
+        fs::rename(&dir, &owner.data_dir).map_err(|error| {
+            format!(
+                "renaming {} to {}: {error}",
+                dir.display(),
+                owner.data_dir.display()
+            )
+        })?;
+        files::sync_dir(owner.parent()?).map_err(|error| error.to_string())?;
+        finished(owner, epoch)?;
+    }
+    archive::prune(owner, now)
+}
+
+/// The staged directory to swap in; `None` when it is in place already.
+fn incoming(owner: &Owner, epoch: Epoch) -> Result<Option<std::path::PathBuf>, String> {
+    if stage::complete(owner, epoch).is_some() {
+        return Ok(Some(stage::dir(owner, epoch)));
+    }
+    let marker = stage::marker(owner, epoch)
+        .ok_or_else(|| format!("no complete restore is staged for epoch {epoch}: nothing was moved"))?;
+    match inspect::inspect(owner)? {
+        DataState::Present {
+            cluster_id,
+            member_id,
+        } if (cluster_id, member_id) == (marker.cluster_id, marker.member_id) => Ok(None),
+        _ => Err(format!(
+            "the restore staged for epoch {epoch} is damaged: nothing was moved, stage it again"
+        )),
+    }
+}
+
+/// The marker goes last: until then a run after a crash can tell what happened.
+fn finished(owner: &Owner, epoch: Epoch) -> Result<(), String> {
+    let marker = stage::marker_path(owner, epoch);
+    files::remove_file(&marker)
+        .and_then(|()| files::sync_dir(marker.parent().unwrap_or(&marker)))
+        .map_err(|error| format!("removing {}: {error}", marker.display()))
+}

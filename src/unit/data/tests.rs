@@ -1,0 +1,397 @@
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use super::*;
+use crate::model::{BackupId, ClusterId, Epoch, MemberId};
+use crate::unit::wal;
+
+struct World {
+    _dir: tempfile::TempDir,
+    owner: Owner,
+}
+
+const OLD: (ClusterId, MemberId) = (ClusterId(1), MemberId(2));
+const NEW: (ClusterId, MemberId) = (ClusterId(3), MemberId(4));
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = Owner {
+            data_dir: dir.path().join("default"),
+            archive: ArchiveSettings {
+                keep: 3,
+                max_age: Duration::from_hours(24),
+            },
+            restore: dir.path().join("restore"),
+            tools: vec![dir.path().join("bin")],
+            uid: rustix::process::geteuid().as_raw(),
+            started: None,
+            mounts: (String::new(), String::new()),
+        };
+        Self { _dir: dir, owner }
+    }
+
+    fn with_data(ids: (ClusterId, MemberId)) -> Self {
+        let world = Self::new();
+        fill(&world.owner.data_dir, ids);
+        world
+    }
+
+    fn stage(&self, ids: (ClusterId, MemberId)) {
+        fill(&stage::dir(&self.owner, Epoch(2)), ids);
+        stage::finish(&self.owner, &marker()).unwrap();
+    }
+
+    fn ask(&self, request: DataRequest) -> DataReport {
+        let file = RequestFile {
+            id: "x".to_owned(),
+            boot_id: String::new(),
+            request,
+        };
+        self.owner.answer(&file, false).report.unwrap()
+    }
+
+    fn replace(&self, staged: bool) -> DataReport {
+        self.ask(DataRequest::Replace {
+            epoch: Epoch(2),
+            why: "restore".to_owned(),
+            staged,
+        })
+    }
+
+    fn archived(&self) -> Vec<PathBuf> {
+        match fs::read_dir(archive::dir(&self.owner).unwrap()) {
+            Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn state(&self) -> DataState {
+        inspect::inspect(&self.owner).unwrap()
+    }
+}
+
+fn fill(dir: &Path, (cluster, member): (ClusterId, MemberId)) {
+    fs::create_dir_all(dir.join("member/wal")).unwrap();
+    fs::create_dir_all(dir.join("member/snap")).unwrap();
+    let wal = wal::encode(cluster, member);
+    fs::write(dir.join("member/wal/0000000000000000-0000000000000000.wal"), wal).unwrap();
+    fs::write(dir.join("member/snap/db"), "db").unwrap();
+}
+
+fn marker() -> stage::Marker {
+    stage::Marker {
+        epoch: Epoch(2),
+        backup: BackupId::new("2026-01-01T00:00:00Z-000001").unwrap(),
+        cluster_id: NEW.0,
+        member_id: NEW.1,
+    }
+}
+
+fn present((cluster_id, member_id): (ClusterId, MemberId)) -> DataState {
+    DataState::Present {
+        cluster_id,
+        member_id,
+    }
+}
+
+#[test]
+fn what_a_directory_is() {
+    let world = World::new();
+    let dir = &world.owner.data_dir;
+    assert_eq!(world.state(), DataState::Missing, "not there");
+    fs::create_dir_all(dir.join("lost+found")).unwrap();
+    assert_eq!(world.state(), DataState::Missing, "as mkfs leaves it");
+    let unusable = |says: &str| match world.state() {
+        DataState::Unusable { why } => assert!(why.contains(says), "{why}"),
+        other => unreachable!("{says}: {other:?}"),
+    };
+    fs::write(dir.join("x"), "").unwrap();
+    unusable("no member directory");
+    fs::create_dir(dir.join("member")).unwrap();
+    unusable("no WAL");
+    fill(dir, OLD);
+    assert_eq!(world.state(), present(OLD));
+    fs::write(dir.join("member/snap/db"), "").unwrap();
+    unusable("is empty");
+    fs::remove_file(dir.join("member/snap/db")).unwrap();
+    unusable("no database");
+    fs::write(dir.join("member/snap/db"), "db").unwrap();
+    fs::write(
+        dir.join("member/wal/0000000000000000-0000000000000000.wal"),
+        "junk",
+    )
+    .unwrap();
+    unusable("ends before");
+    fs::remove_file(dir.join("member/wal/0000000000000000-0000000000000000.wal")).unwrap();
+    unusable("no WAL file");
+}
+
+#[test]
+fn of_another_owner_is_unusable() {
+    let mut world = World::with_data(OLD);
+    world.owner.uid += 1;
+    assert!(matches!(world.state(), DataState::Unusable { why } if why.contains("belongs to uid")));
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_unknown_and_never_missing() {
+    let mut world = World::new();
+    world.owner.data_dir = world.owner.data_dir.join("deeper/still");
+    assert!(inspect::inspect(&world.owner).is_err(), "the parent is not there");
+
+    let world = World::new();
+    std::os::unix::fs::symlink("/nowhere/at/all", &world.owner.data_dir).unwrap();
+    assert!(inspect::inspect(&world.owner).is_err(), "a link to nothing");
+
+    let mut world = World::new();
+    let point = world.owner.data_dir.parent().unwrap().display().to_string();
+    world.owner.mounts.0 = format!("/dev/sdb1 {point} ext4 defaults 0 2\n");
+    assert!(
+        inspect::inspect(&world.owner)
+            .unwrap_err()
+            .contains("not mounted")
+    );
+
+    // Root reads everything: only where the tests do not run as root.
+    let world = World::with_data(OLD);
+    if world.owner.uid != 0 {
+        let member = world.owner.data_dir.join("member");
+        fs::set_permissions(&member, fs::Permissions::from_mode(0o000)).unwrap();
+        assert!(inspect::inspect(&world.owner).is_err(), "no permission");
+        fs::set_permissions(&member, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+}
+
+#[test]
+fn archived_without_a_restore() {
+    let world = World::with_data(OLD);
+    let report = world.replace(false);
+    assert_eq!((report.error, report.data), (None, DataState::Missing));
+    let archived = world.archived();
+    assert_eq!(archived.len(), 1);
+    assert!(
+        archived[0].to_string_lossy().ends_with("Z-restore-1-2"),
+        "{archived:?}"
+    );
+    assert!(archived[0].join("member/snap/db").exists());
+    assert_eq!(world.replace(false).error, None, "again: nothing to do");
+    assert_eq!(world.archived().len(), 1);
+}
+
+#[test]
+fn swapped_for_a_staged_restore() {
+    let world = World::with_data(OLD);
+    world.stage(NEW);
+    assert_eq!(
+        world.ask(DataRequest::Inspect).staged,
+        Some((Epoch(2), marker().backup))
+    );
+    let report = world.replace(true);
+    assert_eq!(
+        (report.error, report.data, report.staged),
+        (None, present(NEW), None)
+    );
+    assert_eq!(world.archived().len(), 1);
+}
+
+#[test]
+fn nothing_is_moved_before_the_restore_is_complete() {
+    for damage in ["no marker", "another member", "no directory"] {
+        let world = World::with_data(OLD);
+        match damage {
+            "no marker" => fill(&stage::dir(&world.owner, Epoch(2)), NEW),
+            "another member" => world.stage(OLD),
+            _ => {
+                world.stage(NEW);
+                fs::remove_dir_all(stage::dir(&world.owner, Epoch(2))).unwrap();
+            }
+        }
+        let report = world.replace(true);
+        assert!(report.error.unwrap().contains("nothing was moved"), "{damage}");
+        assert_eq!(report.data, present(OLD), "{damage}");
+        assert!(world.archived().is_empty(), "{damage}");
+    }
+}
+
+#[test]
+fn finished_after_a_crash_at_each_step() {
+    // After the old data was archived.
+    let world = World::with_data(OLD);
+    world.stage(NEW);
+    archive::put(&world.owner, "restore", jiff::Timestamp::now()).unwrap();
+    assert_eq!(world.ask(DataRequest::Inspect).data, DataState::Missing);
+    let report = world.replace(true);
+    assert_eq!((report.error, report.data), (None, present(NEW)));
+    assert_eq!(world.archived().len(), 1);
+
+    // After the swap, before the marker was removed: the new data is not archived.
+    let world = World::with_data(NEW);
+    fs::create_dir(stage::dir(&world.owner, Epoch(2))).unwrap();
+    stage::finish(&world.owner, &marker()).unwrap();
+    fs::remove_dir(stage::dir(&world.owner, Epoch(2))).unwrap();
+    let report = world.replace(true);
+    assert_eq!((report.error, report.data), (None, present(NEW)));
+    assert!(world.archived().is_empty());
+    // After the marker was removed: refused, and still nothing is moved.
+    let report = world.replace(true);
+    assert!(report.error.is_some());
+    assert_eq!(report.data, present(NEW));
+    assert!(world.archived().is_empty());
+}
+
+#[test]
+fn refused_while_etcd_holds_its_database() {
+    let world = World::with_data(OLD);
+    let held = inspect::lock(&world.owner.data_dir).unwrap();
+    let report = world.replace(false);
+    assert!(report.error.unwrap().contains("in use"));
+    assert_eq!(report.data, present(OLD));
+    drop(held);
+    assert_eq!(world.replace(false).error, None);
+}
+
+#[test]
+fn the_archive_is_bounded() {
+    let world = World::new();
+    let archive = archive::dir(&world.owner).unwrap();
+    for day in 1..=9 {
+        fill(&archive.join(format!("2026010{day}T000000Z-restore-1-2")), OLD);
+    }
+    fs::create_dir(archive.join("by-hand")).unwrap();
+    fill(&world.owner.data_dir, OLD);
+    assert_eq!(world.replace(false).error, None);
+    let mut left: Vec<_> = world
+        .archived()
+        .iter()
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    left.sort();
+    // All others are older than a day.
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(left[1], "by-hand");
+}
+
+fn stage_request(file: &str) -> DataRequest {
+    DataRequest::Stage {
+        epoch: Epoch(2),
+        backup: marker().backup,
+        snapshot_file: file.to_owned(),
+        name: crate::model::NodeName::new("n1").unwrap(),
+        initial_cluster: [(
+            crate::model::NodeName::new("n1").unwrap(),
+            vec!["http://n1:2380".to_owned()],
+        )]
+        .into(),
+        token: "prod-2-abc".to_owned(),
+        cluster_id: NEW.0,
+        member_id: NEW.1,
+    }
+}
+
+/// A tool that copies a prepared directory to where `--data-dir` says and writes down its arguments.
+fn tool(world: &World, help: &str, ids: (ClusterId, MemberId)) {
+    let bin = &world.owner.tools[0];
+    let root = bin.parent().unwrap();
+    fs::create_dir_all(bin).unwrap();
+    fs::create_dir_all(&world.owner.restore).unwrap();
+    fs::write(world.owner.restore.join("s.db"), "snapshot").unwrap();
+    fill(&root.join("result"), ids);
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *--help*) echo '{help}'; exit;; esac\necho \"$@\" > {root}/args\n\
+        /bin/cp -r {root}/result \"${{4#--data-dir=}}\"\n",
+        root = root.display()
+    );
+    let path = bin.join("etcdutl");
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn staged_by_the_tool() {
+    let world = World::with_data(OLD);
+    tool(&world, "--bump-revision --mark-compacted", NEW);
+    // Half a restore of ours, left by a crash, goes first.
+    fs::create_dir_all(stage::dir(&world.owner, Epoch(2)).join("member")).unwrap();
+    let report = world.ask(stage_request("s.db"));
+    assert_eq!(report.error, None);
+    assert_eq!(report.staged, Some((Epoch(2), marker().backup)));
+    assert_eq!(report.data, present(OLD), "nothing is replaced");
+    let args = world.owner.data_dir.with_file_name("args");
+    let told = fs::read_to_string(&args).unwrap();
+    for part in [
+        "--initial-cluster=n1=http://n1:2380 ",
+        "--bump-revision=1000000000 --mark-compacted",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+    fs::remove_file(&args).unwrap();
+    assert_eq!(world.ask(stage_request("s.db")).error, None);
+    assert!(!args.exists(), "staged already: the tool is not run again");
+}
+
+#[test]
+fn not_staged() {
+    let world = World::with_data(OLD);
+    assert!(
+        world
+            .ask(stage_request("s.db"))
+            .error
+            .unwrap()
+            .contains("is not there")
+    );
+    tool(&world, "no such flag", OLD);
+    let report = world.ask(stage_request("s.db"));
+    assert!(report.error.unwrap().contains("expected member 4"));
+    assert_eq!(report.staged, None, "without a marker it does not count");
+    for name in ["../s.db", "", ".s", "/etc/passwd"] {
+        let error = world.ask(stage_request(name)).error.unwrap();
+        assert!(error.contains("plain file name"), "{name}: {error}");
+    }
+    fs::write(
+        world.owner.tools[0].join("etcdutl"),
+        "#!/bin/sh\necho boom >&2; exit 3\n",
+    )
+    .unwrap();
+    assert!(world.ask(stage_request("s.db")).error.unwrap().contains("boom"));
+}
+
+#[test]
+fn a_member_that_has_run_must_remember_something() {
+    let mut world = World::with_data(OLD);
+    assert_eq!(world.state(), present(OLD), "it may just have been made");
+    world.owner.started = Some(NEW);
+    assert_eq!(world.state(), present(OLD), "another member has run");
+    world.owner.started = Some(OLD);
+    assert!(matches!(world.state(), DataState::Unusable { why } if why.contains("remembers nothing")));
+    let wal = wal::encode_with(OLD.0, OLD.1, &[(2, b"entry")]);
+    let file = world
+        .owner
+        .data_dir
+        .join("member/wal/0000000000000000-0000000000000000.wal");
+    fs::write(file, wal).unwrap();
+    assert_eq!(world.state(), present(OLD));
+}
+
+#[test]
+fn a_request_is_carried_out_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("report.json");
+    assert!(!was_done(&path, "a"));
+    let world = World::new();
+    let file = RequestFile {
+        id: "a".to_owned(),
+        boot_id: String::new(),
+        request: DataRequest::Inspect,
+    };
+    fs::write(
+        &path,
+        serde_json::to_vec(&world.owner.answer(&file, false)).unwrap(),
+    )
+    .unwrap();
+    assert!(was_done(&path, "a"));
+    assert!(!was_done(&path, "b"));
+}

@@ -1,0 +1,139 @@
+//! Whether a start of etcd may go on: a pure decision (design §5).
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::model::{ClusterId, GateState, Generation, MemberId};
+
+/// After this long without an answer the gate decides on what is persisted.
+pub const ALONE_AFTER: Duration = Duration::from_mins(1);
+
+/// What the agent says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The epoch is confirmed.
+    Clear,
+    /// It is not; the text says what is waited for.
+    NotYet(String),
+    /// No agent has answered for this long.
+    Silent(Duration),
+}
+
+/// All that the gate knows.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// The persisted gate state: `None` when there is none, an error when it cannot be read.
+    pub gate: Result<Option<GateState>, String>,
+    /// Whether an assignment is there.
+    pub assigned: bool,
+    /// The generation that was cleared in this boot.
+    pub cleared: Option<Generation>,
+    /// Whether root has overridden the gate in this boot.
+    pub overridden: bool,
+    /// What the agent says.
+    pub agent: Answer,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Let etcd start; the text says why.
+    Pass(String),
+    /// Hold it back; the text says what for.
+    Wait(String),
+}
+
+/// Decides. `data` says whose the data directory is, or why that is not known; it is asked only when it matters.
+///
+/// The invariant held: without an agent's word, voters of an epoch that was replaced gather no quorum, because
+/// every quorum of its voters meets every majority of the electorate, which is what replaced it.
+pub fn decide(known: &Known, data: impl Fn(&Path) -> Result<(ClusterId, MemberId), String>) -> Step {
+    if known.overridden {
+        return Step::Pass("overridden by root for this boot".to_owned());
+    }
+    match &known.gate {
+        Ok(None) if !known.assigned => {
+            return Step::Pass("this node is not managed".to_owned());
+        }
+        // Not even the agent's word lets a start pass that a look at the directory forbids: systemd restarts a
+        // crashed etcd by itself, sooner than the agent can see what became of its data.
+        Ok(Some(gate)) => {
+            if let Err(why) = still_its_own(gate, &data) {
+                return Step::Wait(why);
+            }
+            if known.cleared.is_some_and(|cleared| cleared >= gate.generation) {
+                return Step::Pass(format!("epoch {} is confirmed in this boot", gate.epoch));
+            }
+        }
+        _ => {}
+    }
+    let silence = match &known.agent {
+        Answer::Clear => return Step::Pass("the agent has confirmed the epoch".to_owned()),
+        Answer::NotYet(text) => return Step::Wait(text.clone()),
+        Answer::Silent(silence) => *silence,
+    };
+    if silence < ALONE_AFTER {
+        let left = ALONE_AFTER.saturating_sub(silence).as_secs();
+        return Step::Wait(format!(
+            "no agent answers yet; deciding alone in {left} s (is etcd-agent.service running?)"
+        ));
+    }
+    let gate = match &known.gate {
+        Ok(Some(gate)) => gate,
+        Ok(None) => return Step::Wait("no agent answers, and it left no gate.json behind".to_owned()),
+        Err(why) => return Step::Wait(format!("no agent answers, and {why}")),
+    };
+    match alone(gate) {
+        Ok(()) => Step::Pass(format!(
+            "no agent answers; epoch {} is the newest known here, and no newer one can have been opened unseen",
+            gate.epoch
+        )),
+        Err(why) => Step::Wait(format!("no agent answers, and {why}")),
+    }
+}
+
+/// A member that has started once has its data, and serves the newest epoch. Without its data it would come back
+/// as the same voter with no memory: `initial-cluster-state=existing` does not keep etcd from that (measured on
+/// 3.5: it starts with an empty log and panics at the leader's first heartbeat, if there is a leader).
+fn still_its_own(
+    gate: &GateState,
+    data: &impl Fn(&Path) -> Result<(ClusterId, MemberId), String>,
+) -> Result<(), String> {
+    if gate.newest_epoch != gate.epoch {
+        return Err(format!(
+            "this node's data is of epoch {}, epoch {} is known",
+            gate.epoch, gate.newest_epoch
+        ));
+    }
+    if !gate.started_once {
+        return Ok(());
+    }
+    let (cluster, member) = data(&gate.data_dir)?;
+    if (cluster, member) != (gate.cluster_id, gate.member_id) {
+        return Err(format!(
+            "{} holds member {member} of cluster {cluster}, expected member {} of cluster {}",
+            gate.data_dir.display(),
+            gate.member_id,
+            gate.cluster_id
+        ));
+    }
+    Ok(())
+}
+
+fn alone(gate: &GateState) -> Result<(), String> {
+    if !gate.started_once {
+        return Err("its member has never started".to_owned());
+    }
+    let quorum = gate.voters / 2 + 1;
+    let majority = gate.electors / 2 + 1;
+    if gate.voters == 0 || quorum + majority <= gate.electors {
+        return Err(format!(
+            "a quorum of its {} voters and a majority of its {} electors need not meet",
+            gate.voters, gate.electors
+        ));
+    }
+    Ok(())
+}
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

@@ -1,0 +1,209 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::model::Epoch;
+
+fn gate() -> GateState {
+    GateState {
+        generation: Generation(4),
+        epoch: Epoch(2),
+        newest_epoch: Epoch(2),
+        cluster_id: ClusterId(7),
+        member_id: MemberId(9),
+        data_dir: "/var/lib/etcd/default".into(),
+        voters: 3,
+        electors: 3,
+        started_once: true,
+    }
+}
+
+fn known(change: impl FnOnce(&mut Known)) -> Known {
+    let mut known = Known {
+        gate: Ok(Some(gate())),
+        assigned: true,
+        cleared: None,
+        overridden: false,
+        agent: Answer::Silent(ALONE_AFTER),
+    };
+    change(&mut known);
+    known
+}
+
+fn with_gate(change: impl FnOnce(&mut GateState)) -> Known {
+    let mut state = gate();
+    change(&mut state);
+    known(|k| k.gate = Ok(Some(state)))
+}
+
+#[test]
+fn who_passes_and_who_waits() {
+    let not_yet = || Answer::NotYet("electors n2, n3".to_owned());
+    let table: Vec<(&str, Known, bool, &str)> = vec![
+        ("alone, all is known", known(|_| {}), true, "no agent answers"),
+        (
+            "unmanaged",
+            known(|k| {
+                k.gate = Ok(None);
+                k.assigned = false;
+            }),
+            true,
+            "not managed",
+        ),
+        (
+            "assigned without gate.json",
+            known(|k| k.gate = Ok(None)),
+            false,
+            "no gate.json",
+        ),
+        (
+            "garbage in gate.json",
+            known(|k| k.gate = Err("gate.json: garbage".into())),
+            false,
+            "garbage",
+        ),
+        (
+            "cleared",
+            known(|k| {
+                k.cleared = Some(Generation(4));
+                k.agent = not_yet();
+            }),
+            true,
+            "confirmed in this boot",
+        ),
+        (
+            "cleared for a newer generation",
+            known(|k| {
+                k.cleared = Some(Generation(5));
+                k.agent = not_yet();
+            }),
+            true,
+            "confirmed",
+        ),
+        (
+            "cleared for an older generation",
+            known(|k| {
+                k.cleared = Some(Generation(3));
+                k.agent = not_yet();
+            }),
+            false,
+            "electors n2",
+        ),
+        (
+            "cleared, but gate.json is garbage",
+            known(|k| {
+                k.cleared = Some(Generation(9));
+                k.gate = Err("garbage".into());
+            }),
+            false,
+            "garbage",
+        ),
+        (
+            "the agent says yes",
+            known(|k| k.agent = Answer::Clear),
+            true,
+            "the agent",
+        ),
+        (
+            "the agent says no, for long",
+            known(|k| k.agent = not_yet()),
+            false,
+            "electors n2, n3",
+        ),
+        (
+            "overridden",
+            known(|k| {
+                k.overridden = true;
+                k.agent = not_yet();
+            }),
+            true,
+            "overridden",
+        ),
+        (
+            "silence is short",
+            known(|k| k.agent = Answer::Silent(Duration::from_secs(59))),
+            false,
+            "deciding alone in 1 s",
+        ),
+        (
+            "a newer epoch is known",
+            with_gate(|g| g.newest_epoch = Epoch(3)),
+            false,
+            "epoch 3 is known",
+        ),
+        (
+            "never started",
+            with_gate(|g| g.started_once = false),
+            false,
+            "never started",
+        ),
+        (
+            "three voters among five electors",
+            with_gate(|g| g.electors = 5),
+            false,
+            "need not meet",
+        ),
+        (
+            "three voters among four electors",
+            with_gate(|g| g.electors = 4),
+            true,
+            "no agent answers",
+        ),
+        (
+            "one voter, one elector",
+            with_gate(|g| {
+                g.voters = 1;
+                g.electors = 1;
+            }),
+            true,
+            "no agent answers",
+        ),
+        (
+            "one voter among three electors",
+            with_gate(|g| g.voters = 1),
+            false,
+            "need not meet",
+        ),
+        (
+            "no voters known",
+            with_gate(|g| g.voters = 0),
+            false,
+            "need not meet",
+        ),
+        (
+            "another member's data",
+            with_gate(|g| g.member_id = MemberId(1)),
+            false,
+            "holds member 9",
+        ),
+        (
+            "another cluster's data",
+            with_gate(|g| g.cluster_id = ClusterId(1)),
+            false,
+            "holds member 9",
+        ),
+    ];
+    for (name, known, passes, says) in table {
+        match decide(&known, |_| Ok((ClusterId(7), MemberId(9)))) {
+            Step::Pass(text) => assert!(passes && text.contains(says), "{name}: passes, {text}"),
+            Step::Wait(text) => assert!(!passes && text.contains(says), "{name}: waits, {text}"),
+        }
+    }
+    let unread = decide(&known(|_| {}), |_| {
+        Err("the data directory is not there".to_owned())
+    });
+    assert_eq!(unread, Step::Wait("the data directory is not there".to_owned()));
+}
+
+/// Where it passes alone, any quorum of voters and any majority of electors share a node, whatever the sizes.
+#[test]
+fn alone_only_where_quorums_meet() {
+    for electors in 1..10_usize {
+        for voters in 1..=electors {
+            let known = with_gate(|g| (g.voters, g.electors) = (voters, electors));
+            let passes = matches!(decide(&known, |_| Ok((ClusterId(7), MemberId(9)))), Step::Pass(_));
+            // The voters are among the electors: the least overlap of a quorum with a majority.
+            let overlap = (voters / 2 + 1 + electors / 2 + 1).saturating_sub(electors);
+            assert_eq!(passes, overlap > 0, "{voters} voters, {electors} electors");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! `etcd-agent gate`, the `ExecStartPre=` of a managed `etcd.service`: it holds a start back until the epoch is
+//! confirmed. To refuse is to wait, never to fail, so that nothing about the agent can make etcd's start fail.
+
+mod ask;
+mod decide;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use super::files;
+use super::wal;
+use crate::model::{ClusterId, GateState, Generation, MemberId};
+use crate::paths::Paths;
+use crate::telemetry::message_ids;
+
+pub use ask::GateAnswer;
+pub use decide::{ALONE_AFTER, Answer, Known, Step, decide};
+
+/// Time between two looks: a cleared start goes on well within etcd's own election timeout.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Time between two lines in the journal about the same wait.
+const SAY_EVERY: Duration = Duration::from_mins(1);
+/// How long the agent may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// Waits until etcd may start. Always succeeds.
+pub fn run(paths: &Paths) -> ExitCode {
+    let mut heard = Instant::now();
+    let mut said: Option<Instant> = None;
+    loop {
+        match look(paths, &mut heard) {
+            Step::Pass(why) => {
+                if said.is_some() {
+                    say(&format!("etcd may start: {why}"), None);
+                }
+                return ExitCode::SUCCESS;
+            }
+            Step::Wait(why) => {
+                if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
+                    let path = paths.gate_override();
+                    say(
+                        &format!(
+                            "etcd's start waits: {why}; to start it in this boot all the same, as root: touch {}",
+                            path.display()
+                        ),
+                        Some(message_ids::GATE_WAITS),
+                    );
+                    said = Some(Instant::now());
+                }
+                std::thread::sleep(LOOK_EVERY);
+            }
+        }
+    }
+}
+
+/// Lets the gate pass in this boot: what `touch` does to the override file. Needs root.
+///
+/// # Errors
+/// One line that says what could not be written.
+pub fn override_for_this_boot(paths: &Paths) -> Result<(), String> {
+    let path = paths.gate_override();
+    let failed = |error| format!("writing {}: {error}", path.display());
+    fs::create_dir_all(paths.run()).map_err(failed)?;
+    files::write_atomic(&path, b"", 0o644).map_err(failed)
+}
+
+fn look(paths: &Paths, heard: &mut Instant) -> Step {
+    let mut known = Known {
+        gate: read_gate(&paths.gate()),
+        // Anything but "it is not there" counts as there.
+        assigned: !matches!(fs::symlink_metadata(paths.assignment()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound),
+        cleared: read_cleared(&paths.gate_cleared()),
+        overridden: owned_by_root(&paths.gate_override()),
+        agent: Answer::NotYet(String::new()),
+    };
+    // Where the files alone are enough nobody is asked.
+    let step = decide(&known, identify);
+    if matches!(step, Step::Pass(_)) {
+        return step;
+    }
+    known.agent = match ask::ask(&paths.gate_socket(), ANSWER_WITHIN) {
+        Ok(answer) => {
+            *heard = Instant::now();
+            if answer.clear {
+                Answer::Clear
+            } else {
+                Answer::NotYet(answer.text)
+            }
+        }
+        Err(_) => Answer::Silent(heard.elapsed()),
+    };
+    decide(&known, identify)
+}
+
+fn read_gate(path: &Path) -> Result<Option<GateState>, String> {
+    let failed = |why: String| format!("{}: {why}", path.display());
+    match files::read_bounded(path) {
+        Ok(None) => Ok(None),
+        Ok(Some(body)) => serde_json::from_slice(&body)
+            .map(Some)
+            .map_err(|error| failed(error.to_string())),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+fn read_cleared(path: &Path) -> Option<Generation> {
+    #[derive(Deserialize)]
+    struct Cleared {
+        generation: Generation,
+    }
+    let body = files::read_bounded(path).ok()??;
+    serde_json::from_slice::<Cleared>(&body)
+        .ok()
+        .map(|cleared| cleared.generation)
+}
+
+/// The directory is the agent's own, so a file there counts only when root made it.
+fn owned_by_root(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.uid() == 0 && meta.nlink() == 1)
+}
+
+/// Whose data it is. Asked only of a member that has run before, whose WAL has to remember that.
+fn identify(data_dir: &Path) -> Result<(ClusterId, MemberId), String> {
+    let dir = data_dir.join("member/wal");
+    let ids = wal::identify(&dir).map_err(|error| error.to_string())?;
+    if wal::remembers(&dir).map_err(|error| error.to_string())? {
+        Ok(ids)
+    } else {
+        Err(format!("the WAL in {} remembers nothing", dir.display()))
+    }
+}
+
+/// To the journal with its message id, else to standard error.
+fn say(line: &str, message_id: Option<&str>) {
+    super::journal::say(line, message_id);
+}

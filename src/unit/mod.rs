@@ -1,0 +1,12 @@
+//! What runs in the oneshots beside the daemon: apply (root), data (etcd) and the gate.
+
+pub mod apply;
+pub mod boot;
+pub mod data;
+pub mod files;
+pub mod gate;
+pub mod journal;
+pub mod loaded;
+pub mod result;
+mod settings;
+pub mod wal;

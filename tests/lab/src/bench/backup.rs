@@ -1,0 +1,105 @@
+//! A full backup of 1 GiB into S3: by the agent, and by etcdctl and a standard client.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use etcd_agent_lab::{Cmd, Host, Lab, S3};
+
+use super::form::form;
+use super::probe;
+use super::report::{Line, Samples};
+
+const ROUNDS: usize = 3;
+const BYTES: u64 = 1024 * 1024 * 1024;
+const LONG: Duration = Duration::from_mins(10);
+const AWS: &str = "/usr/bin/aws";
+
+pub(crate) fn run() -> Result<Vec<Line>> {
+    install_client()?;
+    let lab = Lab::builder("bench-backup").boot()?;
+    form(&lab, "")?;
+    let host = lab.host(1)?;
+    probe::fill(&lab, BYTES)?;
+    let (mut ours, mut by_hand) = (Samples::new("ours"), Samples::new("by hand"));
+    let mut peak = Samples::new("peak MiB");
+    for _ in 0..ROUNDS {
+        // The agent's memory is counted from the start of one backup to its end.
+        host.systemctl(&["restart", "etcd-agent"])?.ok()?;
+        probe::healthy(&lab, None, LONG)?;
+        std::thread::sleep(Duration::from_secs(2));
+        let begun = Instant::now();
+        host.exec_for(LONG, &["etcd-agent", "backup", "now"])?.ok()?;
+        ours.add_time(begun.elapsed());
+        peak.add(memory(host, "VmHWM:")?);
+
+        by_hand.add_time(save(host)? + upload(&lab, host)?);
+    }
+    lab.passed();
+    let by_hand = by_hand.median()?;
+    Ok(vec![
+        Line::new("backup_1gib", "s", ours.median()?, Some(by_hand), 0.75 * by_hand),
+        Line::new("backup_1gib_memory", "MiB", peak.max()?, None, 64.0),
+    ])
+}
+
+fn save(host: &Host) -> Result<Duration> {
+    let script = "rm -f /root/snapshot.db; etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/etcd/tls/ca.crt \
+                  --cert=/etc/etcd/tls/node.crt --key=/etc/etcd/tls/node.key snapshot save /root/snapshot.db";
+    Ok(host.exec_for(LONG, &["sh", "-ec", script])?.ok()?.took)
+}
+
+fn upload(lab: &Lab, host: &Host) -> Result<Duration> {
+    let done = Cmd::new("nsenter")
+        .arg(format!("--net=/run/netns/{}", lab.net().outside_namespace()))
+        .args([
+            AWS,
+            "--endpoint-url",
+            &lab.s3().endpoint(),
+            "s3",
+            "cp",
+            "--only-show-errors",
+        ])
+        .arg(host.disk().join("root/snapshot.db"))
+        .arg(format!("s3://{}/by-hand/snapshot.db", S3::BUCKET))
+        .env("AWS_ACCESS_KEY_ID", S3::ACCESS_KEY)
+        .env("AWS_SECRET_ACCESS_KEY", S3::SECRET_KEY)
+        .env("AWS_DEFAULT_REGION", S3::REGION)
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env("AWS_CONFIG_FILE", "/dev/null")
+        .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+        .deadline(LONG)
+        .ok()?;
+    Ok(done.took)
+}
+
+/// A field of the agent's `/proc/PID/status`, in MiB.
+pub(crate) fn memory(host: &Host, field: &str) -> Result<f64> {
+    let pid = host.main_pid("etcd-agent")?.context("the agent runs")?;
+    let status = host.read_file(&format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let number = line
+        .and_then(|rest| rest.split_whitespace().next())
+        .context("a figure")?;
+    Ok(number.parse::<f64>()? / 1024.0)
+}
+
+fn install_client() -> Result<()> {
+    if Path::new(AWS).exists() {
+        return Ok(());
+    }
+    eprintln!("bench: installing awscli");
+    for args in [
+        ["update", "-q"].as_slice(),
+        &["install", "-y", "-q", "--no-install-recommends", "awscli"],
+    ] {
+        Cmd::new("apt-get")
+            .caller_env()
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .args(["-o", "DPkg::Lock::Timeout=300"])
+            .args(args)
+            .deadline(LONG)
+            .ok()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! From the loss of one member's data to three healthy voters: by the agents, and by a scripted operator
+//! who knows at once what has happened and makes no mistake.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use etcd_agent_lab::{Cmd, Host, Lab, PATIENCE};
+
+use super::form::{form, form_by_hand};
+use super::probe;
+use super::report::{Line, Samples};
+
+const ROUNDS: usize = 5;
+/// etcd refuses changes of membership until its peers have been connected for 5 s.
+const SETTLED: Duration = Duration::from_secs(7);
+const DATA: &str = "/var/lib/etcd/default";
+
+pub(crate) fn empty() -> Result<Vec<Line>> {
+    run("heal_empty", 0)
+}
+
+pub(crate) fn filled() -> Result<Vec<Line>> {
+    run("heal_500mb", 500 * 1024 * 1024)
+}
+
+fn run(name: &'static str, bytes: u64) -> Result<Vec<Line>> {
+    // Of a database that has grown for longer than a bench, the leader no longer has all of the log: the new
+    // member gets a snapshot, here as there.
+    let (settings, env) = if bytes == 0 {
+        ("", "")
+    } else {
+        ("snapshot-count = 1000\n", "ETCD_SNAPSHOT_COUNT=1000\n")
+    };
+    let with_agents = Lab::builder("bench-heal").hosts(3).boot()?;
+    form(&with_agents, settings)?;
+    let alone = Lab::builder("bench-heal-by-hand").hosts(3).boot()?;
+    form_by_hand(&alone, env)?;
+    // As people leave it behind, so that a member without data never comes back with no memory.
+    alone.each(|host| alone.write_env_by_hand(host, "existing", env))?;
+    if bytes > 0 {
+        probe::fill(&with_agents, bytes)?;
+        probe::fill(&alone, bytes)?;
+    }
+    let (mut ours, mut by_hand) = (Samples::new("ours"), Samples::new("by hand"));
+    for _ in 0..ROUNDS {
+        let (host, id) = victim(&with_agents)?;
+        let begun = Instant::now();
+        lose(host)?;
+        probe::healthy(&with_agents, Some(id), PATIENCE)?;
+        ours.add_time(begun.elapsed());
+
+        let (host, id) = victim(&alone)?;
+        let script = operator(&alone, host, id, env)?;
+        let begun = Instant::now();
+        lose(host)?;
+        std::thread::scope(|scope| {
+            let work = scope.spawn(|| Cmd::new("sh").args(["-ec", &script]).deadline(PATIENCE).ok());
+            probe::healthy(&alone, Some(id), PATIENCE)?;
+            by_hand.add_time(begun.elapsed());
+            match work.join() {
+                Ok(done) => done.map(drop),
+                Err(_) => bail!("the operator panicked"),
+            }
+        })?;
+    }
+    with_agents.passed();
+    alone.passed();
+    let by_hand = by_hand.median()?;
+    Ok(vec![Line::new(
+        name,
+        "s",
+        ours.median()?,
+        Some(by_hand),
+        by_hand + 0.5,
+    )])
+}
+
+/// A follower, and its member's ID, once all have been connected for long enough.
+fn victim(lab: &Lab) -> Result<(&Host, u64)> {
+    let members = probe::healthy(lab, None, PATIENCE)?;
+    std::thread::sleep(SETTLED);
+    let leader = lab.raft_leader()?.name();
+    let host = lab
+        .hosts()
+        .iter()
+        .find(|host| host.name() != leader)
+        .context("a follower")?;
+    let id = members.iter().find(|(name, _)| name == host.name());
+    Ok((host, id.context("its member")?.1))
+}
+
+fn lose(host: &Host) -> Result<()> {
+    let pid = host.main_pid("etcd")?.context("etcd runs")?;
+    host.sh(&format!("rm -rf {DATA}; kill -KILL {pid}"))?.ok()?;
+    Ok(())
+}
+
+/// What the operator types, on a machine that reaches all hosts and with a shell on the one that lost its data.
+fn operator(lab: &Lab, host: &Host, id: u64, env: &str) -> Result<String> {
+    let survivors: Vec<_> = lab
+        .hosts()
+        .iter()
+        .filter(|other| other.name() != host.name())
+        .map(|other| lab.client_url(other))
+        .collect();
+    let (cert, key) = lab.client_files()?;
+    let etcdctl = format!(
+        "nsenter --net=/run/netns/{} {} --endpoints={} --cacert={} --cert={} --key={}",
+        lab.net().outside_namespace(),
+        lab.etcd_program("etcdctl")?.display(),
+        survivors.join(","),
+        lab.ca()?.cert_path().display(),
+        cert.display(),
+        key.display()
+    );
+    let inside = format!("nsenter -t {} -a", host.leader()?);
+    let name = host.name();
+    let content = lab.env_by_hand(host, "existing", env);
+    let mut script = String::new();
+    let _ = write!(
+        script,
+        "{etcdctl} member remove {id:x} >&2\n\
+         id=$({etcdctl} member add {name} --learner --peer-urls=https://{name}:2380 |\n\
+             sed -n 's/^Member *\\([0-9a-f]*\\) added.*/\\1/p')\n\
+         cat > {default} <<'END'\n{content}END\n\
+         {inside} systemctl stop etcd\n\
+         {inside} rm -rf {DATA}\n\
+         {inside} systemctl reset-failed etcd || true\n\
+         {inside} systemctl start --no-block etcd\n\
+         until {etcdctl} member promote $id >&2; do sleep 0.02; done\n",
+        default = host.disk().join("etc/default/etcd").display(),
+    );
+    Ok(script)
+}

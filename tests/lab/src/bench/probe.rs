@@ -1,0 +1,146 @@
+//! One question for both sides: are all members there, voting, and does each answer a linearizable read?
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use etcd_agent_lab::{Host, Lab};
+use etcd_client::{Certificate, Client, ConnectOptions, Identity, PutOptions, TlsOptions};
+use tokio::time::{sleep, timeout};
+
+const EVERY: Duration = Duration::from_millis(20);
+/// A member without a leader holds a read back: it is asked anew soon after.
+const TRY: Duration = Duration::from_millis(150);
+
+/// A member: its name and ID.
+pub(crate) type Members = Vec<(String, u64)>;
+
+/// Runs a future on a thread in the outside namespace.
+pub(crate) fn outside<T, F, W>(lab: &Lab, work: W) -> Result<T>
+where
+    T: Send,
+    F: Future<Output = Result<T>>,
+    W: FnOnce() -> F + Send,
+{
+    lab.outside(|| {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?
+            .block_on(work())
+    })
+}
+
+/// A client of one member alone; it connects when it is used, and again when it must.
+pub(crate) async fn client(lab: &Lab, host: &Host) -> Result<Client> {
+    let (cert, key) = lab.client_files()?;
+    let tls = TlsOptions::new()
+        .ca_certificate(Certificate::from_pem(lab.ca()?.cert()))
+        .identity(Identity::from_pem(std::fs::read(cert)?, std::fs::read(key)?));
+    let options = ConnectOptions::new()
+        .with_connect_timeout(Duration::from_secs(1))
+        .with_tls(tls);
+    Ok(Client::connect([lab.client_url(host)], Some(options)).await?)
+}
+
+/// What one member says of the members, once it has answered a linearizable read.
+async fn ask(mut client: Client) -> Result<Members> {
+    timeout(TRY, async {
+        client.get("health", None).await?;
+        let list = client.member_list().await?;
+        let mut members = Vec::new();
+        for member in list.members() {
+            if member.is_learner() || member.name().is_empty() {
+                bail!("{:?} does not vote yet", member.name());
+            }
+            members.push((member.name().to_owned(), member.id()));
+        }
+        members.sort();
+        Ok(members)
+    })
+    .await
+    .context("no answer")?
+}
+
+/// Waits until all hosts' members are voters and healthy, and the member `gone` is none of them.
+pub(crate) fn healthy(lab: &Lab, gone: Option<u64>, patience: Duration) -> Result<Members> {
+    outside(lab, || async {
+        let start = Instant::now();
+        let mut clients = Vec::new();
+        for host in lab.hosts() {
+            clients.push(client(lab, host).await?);
+        }
+        loop {
+            let round = Instant::now();
+            let asked: Vec<_> = clients
+                .iter()
+                .map(|client| tokio::spawn(ask(client.clone())))
+                .collect();
+            let mut answers = Vec::new();
+            let mut error = None;
+            for answer in asked {
+                match answer.await? {
+                    Ok(members) => answers.push(members),
+                    Err(e) => error = Some(e),
+                }
+            }
+            let first = answers.first().cloned().unwrap_or_default();
+            let new = first.iter().all(|(_, id)| Some(*id) != gone);
+            if error.is_none()
+                && new
+                && first.len() == lab.hosts().len()
+                && answers.iter().all(|a| *a == first)
+            {
+                return Ok(first);
+            }
+            if start.elapsed() > patience {
+                let why = error.map_or_else(String::new, |error| format!("{error:#}"));
+                bail!("not healthy after {patience:?}: {answers:?} {why}");
+            }
+            sleep(EVERY.saturating_sub(round.elapsed())).await;
+        }
+    })
+}
+
+/// Writes until the database of the first host is this big. The values do not compress.
+pub(crate) fn fill(lab: &Lab, bytes: u64) -> Result<()> {
+    const VALUE: usize = 64 * 1024;
+    const WRITERS: u64 = 16;
+    let host = lab.host(1)?;
+    outside(lab, || async {
+        let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut from = 0;
+        loop {
+            let size = client(lab, host).await?.status().await?.db_size();
+            let missing = bytes.saturating_sub(u64::try_from(size)?);
+            if missing == 0 {
+                return Ok(());
+            }
+            let each = (missing / u64::try_from(VALUE)? / WRITERS).max(1);
+            let mut writers = Vec::new();
+            for _ in 0..WRITERS {
+                let mut client = client(lab, host).await?;
+                let first = from;
+                from += each;
+                seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+                let mut state = seed | 1;
+                writers.push(tokio::spawn(async move {
+                    for number in first..first + each {
+                        let mut value = Vec::with_capacity(VALUE);
+                        while value.len() < VALUE {
+                            state ^= state << 13;
+                            state ^= state >> 7;
+                            state ^= state << 17;
+                            value.extend_from_slice(&state.to_le_bytes());
+                        }
+                        client
+                            .put(format!("bench/{number:08}"), value, None::<PutOptions>)
+                            .await?;
+                    }
+                    anyhow::Ok(())
+                }));
+            }
+            for writer in writers {
+                writer.await??;
+            }
+        }
+    })
+}

@@ -1,0 +1,118 @@
+//! etcd's own client, run outside of the hosts.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::cmd::{Cmd, Output};
+use crate::host::Host;
+use crate::lab::Lab;
+use crate::wait::wait_until;
+
+impl Lab {
+    /// The client URL of a host's etcd.
+    pub fn client_url(&self, host: &Host) -> String {
+        let scheme = if self.has_tls() { "https" } else { "http" };
+        format!("{scheme}://{}:2379", host.address())
+    }
+
+    /// The client certificate of the outside and its key, made at the first call.
+    pub fn client_files(&self) -> Result<(PathBuf, PathBuf)> {
+        let dir = self.dir().join("client");
+        let (cert, key) = (dir.join("client.crt"), dir.join("client.key"));
+        if key.exists() && cert.exists() {
+            return Ok((cert, key));
+        }
+        let names = ["outside".to_owned(), self.net().outside_address().to_string()];
+        self.ca()?.issue("outside", &names)?.save(&dir, "client")
+    }
+
+    /// `etcdctl` against these hosts, with the lab's certificates, whatever its exit code.
+    pub fn etcdctl(&self, hosts: &[&Host], args: &[&str]) -> Result<Output> {
+        let endpoints: Vec<_> = hosts.iter().map(|host| self.client_url(host)).collect();
+        let mut command = Cmd::new("nsenter")
+            .arg(format!("--net=/run/netns/{}", self.net().outside_namespace()))
+            .arg(self.etcd_program("etcdctl")?)
+            .arg(format!("--endpoints={}", endpoints.join(",")));
+        if self.has_tls() {
+            let (cert, key) = self.client_files()?;
+            command = command
+                .arg(format!("--cacert={}", self.ca()?.cert_path().display()))
+                .arg(format!("--cert={}", cert.display()))
+                .arg(format!("--key={}", key.display()));
+        }
+        command.args(args).deadline(Duration::from_mins(1)).run()
+    }
+
+    /// The members that a linearizable read through `host` lists: names of voters and of learners.
+    pub fn members(&self, host: &Host) -> Result<(Vec<String>, Vec<String>)> {
+        let output = self
+            .etcdctl(&[host], &["member", "list", "-w", "json", "--command-timeout=3s"])?
+            .ok()?;
+        let list: serde_json::Value = serde_json::from_str(&output.stdout).context("etcdctl member list")?;
+        let (mut voters, mut learners) = (Vec::new(), Vec::new());
+        for member in list["members"].as_array().into_iter().flatten() {
+            let name = member["name"].as_str().unwrap_or_default().to_owned();
+            let learner = member["isLearner"].as_bool().unwrap_or_default();
+            if learner {
+                learners.push(name);
+            } else {
+                voters.push(name);
+            }
+        }
+        voters.sort();
+        learners.sort();
+        Ok((voters, learners))
+    }
+
+    /// Waits until there are exactly `wanted` members, all started, voting and answering a linearizable
+    /// read. Answers how long that took.
+    pub fn wait_healthy(&self, wanted: usize, timeout: Duration) -> Result<Duration> {
+        wait_until(&format!("{wanted} healthy members"), timeout, || {
+            let on: Vec<&Host> = self.hosts().iter().filter(|host| host.is_on()).collect();
+            let mut last = None;
+            for host in &on {
+                match self.members(host) {
+                    Ok((voters, learners)) => {
+                        if voters.len() != wanted
+                            || !learners.is_empty()
+                            || voters.iter().any(String::is_empty)
+                        {
+                            bail!("voters {voters:?}, learners {learners:?}");
+                        }
+                        let members: Vec<&Host> = self
+                            .hosts()
+                            .iter()
+                            .filter(|host| voters.iter().any(|voter| voter == host.name()))
+                            .collect();
+                        self.etcdctl(&members, &["endpoint", "health", "--command-timeout=3s"])?
+                            .ok()?;
+                        return Ok(members.len() == wanted);
+                    }
+                    Err(error) => last = Some(error),
+                }
+            }
+            Err(last.context("no host is on")?)
+        })
+    }
+
+    /// The host whose etcd is the raft leader.
+    pub fn raft_leader(&self) -> Result<&Host> {
+        let on: Vec<&Host> = self.hosts().iter().filter(|host| host.is_on()).collect();
+        for host in on {
+            let output = self.etcdctl(
+                &[host],
+                &["endpoint", "status", "-w", "json", "--command-timeout=3s"],
+            )?;
+            let Ok(list) = serde_json::from_str::<serde_json::Value>(&output.stdout) else {
+                continue;
+            };
+            let status = &list[0]["Status"];
+            if status["leader"].is_u64() && status["leader"] == status["header"]["member_id"] {
+                return Ok(host);
+            }
+        }
+        bail!("no host's etcd says that it leads")
+    }
+}

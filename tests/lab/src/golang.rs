@@ -1,0 +1,90 @@
+//! Servers built from their Go modules: any version of etcd, and versitygw as the S3 server.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::cache;
+use crate::cmd::Cmd;
+
+/// The etcd versions that every host has under `/opt/etcd-v<version>/`.
+pub const ETCD_VERSIONS: &[&str] = &["3.5.35", "3.6.16", "3.7.3"];
+
+/// What `/usr/bin/etcd` is unless a lab asks for another version.
+pub const ETCD_DEFAULT: &str = "3.5.35";
+
+const VERSITYGW: &str = "v1.8.0";
+
+/// A directory with `etcd`, `etcdctl` and `etcdutl` of this version, in two places that serve as
+/// overlay layers: `opt/opt/etcd-v<version>/` and `bin/usr/bin/`. The files are hard links.
+pub fn etcd(version: &str) -> Result<PathBuf> {
+    cache::entry(&format!("etcd-{version}"), &format!("2 {version}"), |dir| {
+        let build = module(dir)?;
+        let packages = ["server", "etcdctl", "etcdutl"];
+        // `go install` refuses etcd's modules for their replace directives: a wrapper module does it.
+        let wanted = packages.map(|name| format!("go.etcd.io/etcd/{name}/v3@v{version}"));
+        go(&build, &["get"], &wanted.each_ref().map(String::as_str))?;
+        let paths = packages.map(|name| format!("go.etcd.io/etcd/{name}/v3"));
+        compile(&build, &paths.each_ref().map(String::as_str))?;
+        let opt = dir.join(format!("opt/opt/etcd-v{version}"));
+        let bin = dir.join("bin/usr/bin");
+        fs::create_dir_all(&opt)?;
+        fs::create_dir_all(&bin)?;
+        for (built, name) in [("server", "etcd"), ("etcdctl", "etcdctl"), ("etcdutl", "etcdutl")] {
+            fs::rename(build.join("out").join(built), opt.join(name))?;
+            fs::hard_link(opt.join(name), bin.join(name))?;
+        }
+        cache::remove_tree(&build)
+    })
+}
+
+/// The `versitygw` binary.
+pub fn versitygw() -> Result<PathBuf> {
+    let dir = cache::entry(
+        &format!("versitygw-{VERSITYGW}"),
+        &format!("1 {VERSITYGW}"),
+        |dir| {
+            let build = module(dir)?;
+            go(
+                &build,
+                &["get"],
+                &[&format!("github.com/versity/versitygw@{VERSITYGW}")],
+            )?;
+            compile(&build, &["github.com/versity/versitygw/cmd/versitygw"])?;
+            fs::rename(build.join("out/versitygw"), dir.join("versitygw"))?;
+            cache::remove_tree(&build)
+        },
+    )?;
+    Ok(dir.join("versitygw"))
+}
+
+fn module(dir: &Path) -> Result<PathBuf> {
+    let build = dir.join("build");
+    fs::create_dir_all(build.join("out"))?;
+    fs::write(build.join("go.mod"), "module lab\n\ngo 1.26\n")?;
+    Ok(build)
+}
+
+fn compile(build: &Path, packages: &[&str]) -> Result<()> {
+    go(
+        build,
+        &["build", "-trimpath", "-ldflags", "-s -w", "-o", "out/"],
+        packages,
+    )
+}
+
+fn go(build: &Path, args: &[&str], more: &[&str]) -> Result<()> {
+    Cmd::new("go")
+        .caller_env()
+        .env("CGO_ENABLED", "0")
+        .env("GOFLAGS", "-mod=mod")
+        .dir(build)
+        .args(args)
+        .args(more)
+        .deadline(Duration::from_mins(15))
+        .ok()
+        .context("building a server of the lab: needs Go 1.26 or newer as `go` in PATH (package golang-go of a newer Debian, or https://go.dev/dl)")?;
+    Ok(())
+}

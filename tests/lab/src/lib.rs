@@ -1,0 +1,49 @@
+//! The lab: real systemd hosts in containers, a network with faults, a real S3 server, real etcd.
+//!
+//! ```no_run
+//! # fn main() -> anyhow::Result<()> {
+//! use etcd_agent_lab::Lab;
+//! let lab = Lab::builder("s02").hosts(3).etcd("3.5.35").boot()?;
+//! lab.host(1)?.sh("etcd --version")?.ok()?;
+//! lab.passed(); // else the journals are kept in target/lab-logs
+//! # Ok(()) }
+//! ```
+//!
+//! Everything that a lab makes carries its id, is gone when the [`Lab`] is dropped, and is swept away by
+//! the next lab when its process was killed.
+
+mod by_hand;
+mod cache;
+mod certs;
+mod cgroup;
+mod client;
+mod cmd;
+mod config;
+mod daemon;
+mod golang;
+mod host;
+mod lab;
+mod load;
+mod machine;
+mod net;
+mod outside;
+mod place;
+mod s3;
+mod sweep;
+mod tree;
+mod units;
+mod wait;
+
+pub use certs::{Authority, Pair};
+pub use cmd::{Cmd, Output};
+pub use config::{AgentConfig, Store, built_deb};
+pub use golang::{ETCD_DEFAULT, ETCD_VERSIONS, etcd as etcd_programs, versitygw as versitygw_program};
+pub use host::Host;
+pub use lab::{Builder, Lab, PATIENCE, prepare};
+pub use load::{Load, Written};
+pub use net::{Net, OUTSIDE, Shape};
+pub use s3::S3;
+pub use sweep::sweep;
+pub use tree::Suite;
+pub use units::UnitState;
+pub use wait::{wait_for, wait_until};

@@ -1,0 +1,255 @@
+//! A client that writes all the time, remembers what was acknowledged, and checks that it is still there.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use etcd_client::{Certificate, Client, ConnectOptions, GetOptions, Identity, TlsOptions};
+use tokio::time::{sleep, timeout};
+
+use crate::lab::Lab;
+use crate::outside;
+
+/// How long one try at one endpoint may take before the next endpoint is tried.
+const TRY: Duration = Duration::from_millis(500);
+
+/// Between two writes: enough for a steady stream, without taking the cores from the hosts.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// How to reach the cluster from the outside.
+#[derive(Debug, Clone)]
+struct Target {
+    namespace: String,
+    endpoints: Vec<String>,
+    tls: Option<(PathBuf, PathBuf, PathBuf)>,
+}
+
+/// A writer under way: keys `<prefix>00000001` and so on, one after the other, each until acknowledged.
+#[derive(Debug)]
+pub struct Load {
+    stop: Arc<AtomicBool>,
+    acknowledged: Arc<AtomicU64>,
+    thread: JoinHandle<Result<Written>>,
+}
+
+/// What a writer has written.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// What all its keys start with.
+    pub prefix: String,
+    /// Writes that etcd acknowledged: the keys 1 to this.
+    pub acknowledged: u64,
+    /// The longest time between two acknowledgements, or from the start to the first.
+    pub longest_gap: Duration,
+    /// Tries that failed or timed out; each was repeated with the same key and value.
+    pub failed_tries: u64,
+    /// When each acknowledgement came, as time since the start.
+    pub times: Vec<Duration>,
+}
+
+impl Load {
+    /// How many writes were acknowledged until now.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::SeqCst)
+    }
+
+    /// Waits until `more` further writes are acknowledged.
+    pub fn wait_for(&self, more: u64, patience: Duration) -> Result<()> {
+        let wanted = self.acknowledged() + more;
+        crate::wait::wait_until(&format!("{more} more acknowledged writes"), patience, || {
+            Ok(self.acknowledged() >= wanted)
+        })?;
+        Ok(())
+    }
+
+    /// Ends the writer; a write under way is given up and not counted.
+    pub fn stop(self) -> Result<Written> {
+        self.stop.store(true, Ordering::SeqCst);
+        self.thread.join().map_err(|_| anyhow!("the writer panicked"))?
+    }
+}
+
+impl Written {
+    /// An error that names the acknowledged writes that are not there (or not as written).
+    pub fn verify_all(&self, lab: &Lab) -> Result<()> {
+        let missing = self.missing(lab)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let first: Vec<_> = missing.iter().take(10).collect();
+        bail!(
+            "{} of {} acknowledged writes below {} are lost, the first: {first:?}",
+            missing.len(),
+            self.acknowledged,
+            self.prefix
+        )
+    }
+
+    /// The acknowledged writes that a linearizable read does not show as written.
+    pub fn missing(&self, lab: &Lab) -> Result<Vec<u64>> {
+        let target = lab.target()?;
+        let prefix = self.prefix.clone();
+        let found = in_outside(&target.clone(), move || async move {
+            read_all(&target, &prefix).await
+        })?;
+        Ok((1..=self.acknowledged)
+            .filter(|number| !found.contains(number))
+            .collect())
+    }
+}
+
+impl Lab {
+    /// Starts a writer through all hosts' endpoints, which fails over from one to the next.
+    pub fn start_load(&self, prefix: &str) -> Result<Load> {
+        let target = self.target()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let acknowledged = Arc::new(AtomicU64::new(0));
+        let (ended, count, prefix) = (Arc::clone(&stop), Arc::clone(&acknowledged), prefix.to_owned());
+        let thread = std::thread::Builder::new()
+            .name("lab-load".to_owned())
+            .spawn(move || {
+                in_outside(&target.clone(), move || async move {
+                    write(&target, prefix, &ended, &count).await
+                })
+            })?;
+        Ok(Load {
+            stop,
+            acknowledged,
+            thread,
+        })
+    }
+
+    fn target(&self) -> Result<Target> {
+        let tls = if self.has_tls() {
+            let (cert, key) = self.client_files()?;
+            Some((self.ca()?.cert_path(), cert, key))
+        } else {
+            None
+        };
+        Ok(Target {
+            namespace: self.net().outside_namespace(),
+            endpoints: self.hosts().iter().map(|host| self.client_url(host)).collect(),
+            tls,
+        })
+    }
+}
+
+impl Target {
+    /// A client of one endpoint alone, so that the fail-over is ours and measured.
+    async fn connect(&self, endpoint: &str) -> Result<Client> {
+        let mut options = ConnectOptions::new().with_connect_timeout(TRY);
+        if let Some((ca, cert, key)) = &self.tls {
+            options = options.with_tls(
+                TlsOptions::new()
+                    .ca_certificate(Certificate::from_pem(std::fs::read(ca)?))
+                    .identity(Identity::from_pem(std::fs::read(cert)?, std::fs::read(key)?)),
+            );
+        }
+        Ok(Client::connect([endpoint], Some(options)).await?)
+    }
+}
+
+/// Runs a future in the outside namespace, on a thread that stays there.
+fn in_outside<T, F, W>(target: &Target, work: W) -> Result<T>
+where
+    T: Send,
+    F: Future<Output = Result<T>>,
+    W: FnOnce() -> F + Send,
+{
+    outside::run(&target.namespace, || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(work())
+    })
+}
+
+fn key(prefix: &str, number: u64) -> String {
+    format!("{prefix}{number:08}")
+}
+
+async fn write(target: &Target, prefix: String, stop: &AtomicBool, count: &AtomicU64) -> Result<Written> {
+    let start = Instant::now();
+    let mut clients: Vec<Option<Client>> = target.endpoints.iter().map(|_| None).collect();
+    let mut at = 0;
+    let mut last = Duration::ZERO;
+    let mut written = Written {
+        prefix,
+        acknowledged: 0,
+        longest_gap: Duration::ZERO,
+        failed_tries: 0,
+        times: Vec::new(),
+    };
+    while !stop.load(Ordering::SeqCst) {
+        let number = written.acknowledged + 1;
+        let put = async {
+            let slot = clients.get_mut(at).context("an endpoint")?;
+            let client = match slot {
+                Some(client) => client,
+                None => slot.insert(
+                    target
+                        .connect(target.endpoints.get(at).context("an endpoint")?)
+                        .await?,
+                ),
+            };
+            client
+                .put(key(&written.prefix, number), number.to_string(), None)
+                .await?;
+            anyhow::Ok(())
+        };
+        if let Ok(Ok(())) = timeout(TRY, put).await {
+            let now = start.elapsed();
+            written.longest_gap = written.longest_gap.max(now.saturating_sub(last));
+            last = now;
+            written.times.push(now);
+            written.acknowledged = number;
+            count.store(number, Ordering::SeqCst);
+            sleep(PAUSE).await;
+        } else {
+            written.failed_tries += 1;
+            if let Some(slot) = clients.get_mut(at) {
+                *slot = None;
+            }
+            at = (at + 1) % clients.len().max(1);
+            sleep(PAUSE).await;
+        }
+    }
+    Ok(written)
+}
+
+async fn read_all(target: &Target, prefix: &str) -> Result<BTreeSet<u64>> {
+    let mut last = anyhow!("no endpoint");
+    for endpoint in &target.endpoints {
+        let read = async {
+            let mut client = target.connect(endpoint).await?;
+            let mut found = BTreeSet::new();
+            let end = format!("{prefix}:");
+            let mut from = prefix.to_owned();
+            loop {
+                // In pages: a gRPC message has 4 MiB at most.
+                let page = GetOptions::new().with_range(end.clone()).with_limit(20_000);
+                let response = client.get(from, Some(page)).await?;
+                for pair in response.kvs() {
+                    let number: u64 = pair.value_str()?.parse()?;
+                    if pair.key_str()? == key(prefix, number) {
+                        found.insert(number);
+                    }
+                }
+                match response.kvs().last() {
+                    Some(last) if response.more() => from = format!("{}\0", last.key_str()?),
+                    _ => return anyhow::Ok(found),
+                }
+            }
+        };
+        match timeout(Duration::from_secs(10), read).await {
+            Ok(Ok(found)) => return Ok(found),
+            Ok(Err(error)) => last = error.context(endpoint.clone()),
+            Err(_) => last = anyhow!("{endpoint} did not answer"),
+        }
+    }
+    Err(last.context(format!("reading the keys below {prefix}")))
+}

@@ -1,0 +1,195 @@
+//! `lab`: the lab for people. `lab up -n 3` leaves hosts running, the other verbs act on them.
+#![allow(clippy::print_stdout)]
+
+mod demo;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, S3, Suite};
+
+const USAGE: &str = "\
+lab: real systemd hosts with etcd on this machine, as root
+
+  lab prepare                    make what all labs need (packages, Debian trees, etcd, S3 server)
+  lab up [-n 3] [--suite trixie|bookworm] [--etcd 3.5.35] [--agent | --deb FILE] [--plain]
+                                 boot hosts that stay; with --agent (the package that `make deb` built) or --deb
+                                 the package is installed and a cluster formed
+  lab demo                       three hosts, a cluster, a backup, a lost member healed; nothing is left behind
+  lab list                       the labs that are up
+  lab enter HOST                 a shell in a host
+  lab exec HOST -- CMD...        a command in a host
+  lab ctl -- ARGS...             etcdctl from outside the hosts, with a client certificate
+  lab cut HOST | heal HOST       pull its network cable, plug it in again
+  lab kill HOST | boot HOST      take its power away, switch it on
+  lab wipe HOST                  stop its etcd and remove the data: what a lost disk leaves
+  lab down [--all]               end the lab; all of them
+  lab sweep                      end labs whose process is dead
+
+  LAB=lab0 chooses one when several are up.";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("lab: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[String]) -> Result<ExitCode> {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["prepare"] => etcd_agent_lab::prepare()?,
+        ["up", options @ ..] => up(options)?,
+        ["demo"] => {
+            etcd_agent_lab::prepare()?;
+            demo::run(&etcd_agent_lab::built_deb()?)?;
+        }
+        ["list"] => Lab::kept().iter().for_each(|(id, name)| println!("{id} {name}")),
+        ["enter", name] => return enter(current()?.host_named(name)?),
+        ["exec", name, "--", argv @ ..] => {
+            return Ok(show(
+                &current()?
+                    .host_named(name)?
+                    .exec_for(std::time::Duration::from_mins(30), argv)?,
+            ));
+        }
+        ["ctl", "--", argv @ ..] => {
+            let lab = current()?;
+            let hosts: Vec<&Host> = lab.hosts().iter().filter(|host| host.is_on()).collect();
+            return Ok(show(&lab.etcdctl(&hosts, argv)?));
+        }
+        ["cut", name] => current()?.host_named(name)?.cut()?,
+        ["heal", name] => current()?.host_named(name)?.heal()?,
+        ["kill", name] => current()?.host_named(name)?.kill()?,
+        ["boot", name] => drop(current()?.host_named(name)?.boot()?),
+        ["wipe", name] => {
+            let lab = current()?;
+            let host = lab.host_named(name)?;
+            if host.is_on() && host.main_pid("etcd")?.is_some() {
+                host.kill_process("etcd", "KILL")?;
+            }
+            host.wipe("/var/lib/etcd/default")?;
+        }
+        ["down"] => current()?.end()?,
+        ["down", "--all"] => {
+            for (id, _) in Lab::kept() {
+                Lab::attach(&id)?.end()?;
+            }
+        }
+        ["sweep"] => etcd_agent_lab::sweep()?
+            .iter()
+            .for_each(|id| println!("swept {id}")),
+        // For the lab's own tests: a lab that ends with its process.
+        ["hold"] => {
+            let lab = Lab::builder("hold").boot()?;
+            println!("{}", lab.id());
+            std::thread::sleep(std::time::Duration::from_mins(5));
+        }
+        ["help" | "--help" | "-h"] => println!("{USAGE}"),
+        _ => bail!("not a command of the lab\n\n{USAGE}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn up(options: &[&str]) -> Result<()> {
+    let (mut hosts, mut suite, mut etcd, mut deb, mut plain) = (3, Suite::Trixie, ETCD_DEFAULT, None, false);
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        let mut value = || options.next().with_context(|| format!("{option} wants a value"));
+        match *option {
+            "-n" => hosts = value()?.parse().context("-n wants a number")?,
+            "--suite" => suite = value()?.parse()?,
+            "--etcd" => etcd = value()?,
+            "--deb" => deb = Some(PathBuf::from(value()?)),
+            "--agent" => deb = Some(etcd_agent_lab::built_deb()?),
+            "--plain" => plain = true,
+            other => bail!("unknown option `{other}`\n\n{USAGE}"),
+        }
+    }
+    etcd_agent_lab::prepare()?;
+    let mut builder = Lab::builder("by-hand")
+        .hosts(hosts)
+        .suite(suite)
+        .etcd(etcd)
+        .keep();
+    if plain {
+        builder = builder.plain();
+    }
+    let lab = builder.boot()?;
+    println!("{} is up: {hosts} hosts on {suite}, etcd {etcd}", lab.id());
+    lab.s3().start()?;
+    if let Some(deb) = deb {
+        let took = lab
+            .form(&deb)
+            .with_context(|| format!("{} stays up for a look; `lab down` ends it", lab.id()))?;
+        println!(
+            "{hosts} healthy members {:.1} s after the agents were started",
+            took.as_secs_f64()
+        );
+    }
+    let program = std::env::current_exe()?.display().to_string();
+    for host in lab.hosts() {
+        println!(
+            "{:<4} {:<12} {program} enter {}",
+            host.name(),
+            host.address(),
+            host.name()
+        );
+    }
+    println!(
+        "S3   {}  bucket {}, objects in {}",
+        lab.s3().endpoint(),
+        S3::BUCKET,
+        lab.s3().dir().display()
+    );
+    println!("\ncut one off    {program} cut n1     (heal n1)");
+    println!("lose a disk    {program} wipe n1");
+    println!("lose power     {program} kill n1    (boot n1)");
+    println!("etcdctl        {program} ctl -- member list -w table");
+    println!("end it all     make lab-down");
+    Ok(())
+}
+
+/// The lab that is meant: `$LAB`, or the only one that is up.
+fn current() -> Result<Lab> {
+    if let Ok(id) = std::env::var("LAB") {
+        return Lab::attach(&id);
+    }
+    match Lab::kept().as_slice() {
+        [] => bail!("no lab is up: `lab up` boots one"),
+        [(id, _)] => Lab::attach(id),
+        several => {
+            let ids: Vec<_> = several.iter().map(|(id, _)| id.as_str()).collect();
+            bail!(
+                "several labs are up ({}): choose one with LAB={}",
+                ids.join(", "),
+                ids.join(" or LAB=")
+            )
+        }
+    }
+}
+
+fn enter(host: &Host) -> Result<ExitCode> {
+    use std::os::unix::process::CommandExt;
+    let argv = host.enter_command()?;
+    let (program, rest) = argv.split_first().context("a command")?;
+    let term = std::env::var("TERM").unwrap_or_else(|_| "dumb".to_owned());
+    let shell = ["bash".to_owned(), "-l".to_owned()];
+    let error = std::process::Command::new(program)
+        .args(rest)
+        .arg(format!("TERM={term}"))
+        .args(shell)
+        .exec();
+    Err(error).context("entering the host")
+}
+
+fn show(output: &etcd_agent_lab::Output) -> ExitCode {
+    print!("{}", output.stdout);
+    eprint!("{}", output.stderr);
+    ExitCode::from(u8::try_from(output.code).unwrap_or(1))
+}

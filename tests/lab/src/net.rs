@@ -1,0 +1,205 @@
+//! The network of a lab: a bridge in a namespace of its own ("outside"), a namespace and a cable for
+//! each host. Nothing in the machine's own network changes.
+//!
+//! Faults are made on the outside end, where the hosts cannot see how: cables are pulled (the link goes
+//! down), packets are dropped on the bridge with nft.
+
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::cmd::Cmd;
+
+/// The name of the outside, where the S3 server and the clients are, in [`Net::block`].
+pub const OUTSIDE: &str = "outside";
+
+/// The network of one lab.
+#[derive(Debug, Clone)]
+pub struct Net {
+    id: String,
+    index: u8,
+    hosts: u8,
+}
+
+/// What a cable does to what goes through it, in each direction.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shape {
+    /// Packets lost, in percent.
+    pub loss_percent: u8,
+    /// Bits per second, in thousands; 0 for no limit.
+    pub rate_kbit: u32,
+    /// Added to each packet's way. Needs `sch_netem` in the kernel.
+    pub delay: Duration,
+}
+
+impl Net {
+    pub(crate) fn new(id: &str, index: u8, hosts: u8) -> Self {
+        Self {
+            id: id.to_owned(),
+            index,
+            hosts,
+        }
+    }
+
+    /// The network namespace of the outside.
+    pub fn outside_namespace(&self) -> String {
+        format!("{}-out", self.id)
+    }
+
+    /// The network namespace of a host.
+    pub fn namespace(&self, host: &str) -> String {
+        format!("{}-{host}", self.id)
+    }
+
+    /// The address of the outside, under the host names `s3` and `outside`.
+    pub fn outside_address(&self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 77, self.index, 1)
+    }
+
+    /// The address of host `n<number>`.
+    pub fn address(&self, number: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 77, self.index, 10 + number)
+    }
+
+    pub(crate) fn create(&self) -> Result<()> {
+        let outside = self.outside_namespace();
+        let mut script = format!(
+            "ip netns add {outside}\n\
+             ip -n {outside} link set lo up\n\
+             ip -n {outside} link add br0 type bridge forward_delay 0\n\
+             ip -n {outside} addr add {}/24 dev br0\n\
+             ip -n {outside} link set br0 up\n",
+            self.outside_address()
+        );
+        for number in 1..=self.hosts {
+            let (port, address) = (format!("n{number}"), self.address(number));
+            let inside = self.namespace(&port);
+            let _ = write!(
+                script,
+                "ip netns add {inside}\n\
+                 ip -n {outside} link add {port} type veth peer name eth0 netns {inside}\n\
+                 ip -n {outside} link set {port} master br0 up\n\
+                 ip -n {inside} link set lo up\n\
+                 ip -n {inside} addr add {address}/24 dev eth0\n\
+                 ip -n {inside} link set eth0 up\n"
+            );
+        }
+        Cmd::new("sh")
+            .args(["-ec", &script])
+            .ok()
+            .context("making the lab's network")?;
+        self.nft(
+            "table bridge lab {
+               chain forward { type filter hook forward priority 0; }
+               chain input { type filter hook input priority 0; }
+               chain output { type filter hook output priority 0; }
+             }",
+        )
+    }
+
+    /// No carrier for a host.
+    pub(crate) fn cut(&self, host: &str) -> Result<()> {
+        self.link(host, "down")
+    }
+
+    /// A carrier for a host again.
+    pub(crate) fn heal(&self, host: &str) -> Result<()> {
+        self.link(host, "up")
+    }
+
+    /// Drops silently what `from` sends to `to`; either may be [`OUTSIDE`]. The other way stays open.
+    pub fn block(&self, from: &str, to: &str) -> Result<()> {
+        self.nft(&rule(from, to, "drop"))
+    }
+
+    /// Hosts of different groups no longer hear each other; all still hear the outside.
+    pub fn partition(&self, groups: &[&[&str]]) -> Result<()> {
+        let mut rules = String::new();
+        for (a, from) in groups.iter().enumerate() {
+            for (_, to) in groups.iter().enumerate().filter(|(b, _)| a != *b) {
+                for (x, y) in from.iter().flat_map(|x| to.iter().map(move |y| (x, y))) {
+                    rules.push_str(&rule(x, y, "drop"));
+                }
+            }
+        }
+        self.nft(&rules)
+    }
+
+    /// Makes the cable of a host bad until [`crate::Lab::heal_all`].
+    pub fn shape(&self, host: &str, shape: Shape) -> Result<()> {
+        if shape.loss_percent > 0 {
+            let lose = format!("numgen random mod 100 < {} drop", shape.loss_percent);
+            let mut rules = format!("add rule bridge lab forward iifname {host} ether type ip {lose}\n");
+            let _ = writeln!(
+                rules,
+                "add rule bridge lab forward oifname {host} ether type ip {lose}"
+            );
+            rules.push_str(&rule(host, OUTSIDE, &lose));
+            rules.push_str(&rule(OUTSIDE, host, &lose));
+            self.nft(&rules)?;
+        }
+        let qdisc = match (shape.rate_kbit, shape.delay) {
+            (0, delay) if delay.is_zero() => return Ok(()),
+            (0, delay) => format!("netem delay {}us", delay.as_micros()),
+            (rate, delay) if delay.is_zero() => format!("tbf rate {rate}kbit burst 32k latency 400ms"),
+            (rate, delay) => format!("netem delay {}us rate {rate}kbit", delay.as_micros()),
+        };
+        for (namespace, device) in [(self.outside_namespace(), host), (self.namespace(host), "eth0")] {
+            let mut args = vec!["-n", &namespace, "qdisc", "replace", "dev", device, "root"];
+            args.extend(qdisc.split(' '));
+            let output = Cmd::new("tc").args(args).run()?;
+            if output.stderr.contains("qdisc kind is unknown") {
+                bail!("this kernel has no `{qdisc}` (CONFIG_NET_SCH_NETEM): use loss or rate only");
+            }
+            output.ok()?;
+        }
+        Ok(())
+    }
+
+    /// Undoes all but pulled cables.
+    pub(crate) fn clear(&self) -> Result<()> {
+        self.nft("flush table bridge lab")?;
+        for host in (1..=self.hosts).map(|number| format!("n{number}")) {
+            for (namespace, device) in [
+                (self.outside_namespace(), host.as_str()),
+                (self.namespace(&host), "eth0"),
+            ] {
+                // Fails where none was set.
+                let _ = Cmd::new("tc")
+                    .args(["-n", &namespace, "qdisc", "del", "dev", device, "root"])
+                    .run();
+            }
+        }
+        Ok(())
+    }
+
+    fn link(&self, host: &str, state: &str) -> Result<()> {
+        Cmd::new("ip")
+            .args(["-n", &self.outside_namespace(), "link", "set", host, state])
+            .ok()?;
+        Ok(())
+    }
+
+    fn nft(&self, rules: &str) -> Result<()> {
+        Cmd::new("ip")
+            .args(["netns", "exec", &self.outside_namespace(), "nft", "-f", "-"])
+            .input(rules)
+            .ok()
+            .context("nft on the lab's bridge")?;
+        Ok(())
+    }
+}
+
+/// ARP is left alone, so that a one-way fault stays one.
+fn rule(from: &str, to: &str, verdict: &str) -> String {
+    let verdict = format!("ether type ip {verdict}");
+    if from == OUTSIDE {
+        format!("add rule bridge lab output oifname {to} {verdict}\n")
+    } else if to == OUTSIDE {
+        format!("add rule bridge lab input iifname {from} {verdict}\n")
+    } else {
+        format!("add rule bridge lab forward iifname {from} oifname {to} {verdict}\n")
+    }
+}

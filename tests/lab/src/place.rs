@@ -1,0 +1,109 @@
+//! Where a lab lives: an index that no other lab has, and all names that follow from it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::cache;
+
+/// All labs of the machine, each in a directory by its id; on a real disk, for overlayfs.
+const BASE: &str = "/var/tmp/etcd-agent-lab";
+
+/// What is on disk about a lab, written before anything else of it is made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) id: String,
+    pub(crate) index: u8,
+    pub(crate) name: String,
+    pub(crate) hosts: u8,
+    /// The process that the lab ends with; none for one that stays until it is ended by hand.
+    pub(crate) owner: Option<Owner>,
+    /// Lower layers of the hosts' file systems, topmost first.
+    pub(crate) layers: Vec<PathBuf>,
+    pub(crate) s3_tls: bool,
+    /// Whether etcd and the agents speak mutual TLS.
+    pub(crate) tls: bool,
+}
+
+/// A process, told apart from a later one with the same number by its start time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owner {
+    pid: u32,
+    start_ticks: u64,
+}
+
+impl Owner {
+    pub(crate) fn current() -> Result<Self> {
+        Self::of(std::process::id()).context("reading /proc/self/stat")
+    }
+
+    fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // proc_pid_stat(5): field 22, counted after the command name, which may hold spaces.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let start_ticks = rest.split_whitespace().nth(19)?.parse().ok()?;
+        Some(Self { pid, start_ticks })
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        Self::of(self.pid).as_ref() == Some(self)
+    }
+}
+
+impl Record {
+    pub(crate) fn dir(&self) -> PathBuf {
+        Path::new(BASE).join(&self.id)
+    }
+
+    fn save(&self) -> Result<()> {
+        fs::create_dir_all(self.dir())?;
+        fs::write(self.dir().join("lab.json"), serde_json::to_vec_pretty(self)?)
+            .with_context(|| format!("writing into {}", self.dir().display()))
+    }
+
+    pub(crate) fn load(id: &str) -> Result<Self> {
+        let path = Path::new(BASE).join(id).join("lab.json");
+        let text = fs::read_to_string(&path).with_context(|| format!("no lab at {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))
+    }
+
+    /// Claims the first free index, after the labs of dead processes have been swept away.
+    pub(crate) fn claim(mut self) -> Result<Self> {
+        let _lock = lock()?;
+        crate::sweep::sweep_locked()?;
+        for index in 0..200_u8 {
+            let id = format!("lab{index}");
+            if !Path::new(BASE).join(&id).exists() {
+                self.index = index;
+                self.id = id;
+                self.save()?;
+                return Ok(self);
+            }
+        }
+        bail!("200 labs are up in {BASE}; `lab down --all` ends those left by hand")
+    }
+}
+
+/// Held while labs are claimed or swept.
+pub(crate) fn lock() -> Result<fs::File> {
+    fs::create_dir_all(BASE).with_context(|| format!("creating {BASE}"))?;
+    cache::lock(&Path::new(BASE).join("lock"))
+}
+
+/// The ids of all labs on this machine, oldest index first.
+pub(crate) fn ids() -> Vec<String> {
+    let entries = fs::read_dir(BASE).into_iter().flatten().flatten();
+    let mut ids: Vec<String> = entries
+        .filter(|entry| entry.path().is_dir())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.starts_with("lab"))
+        .collect();
+    ids.sort_by_key(|id| (id.len(), id.clone()));
+    ids
+}
+
+pub(crate) fn dir_of(id: &str) -> PathBuf {
+    Path::new(BASE).join(id)
+}

@@ -1,0 +1,199 @@
+//! What the scenarios share: the agent's command line, etcd's keys, and what must never differ between hosts.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use etcd_agent_lab::{Host, Lab, Output, built_deb, wait_for, wait_until};
+use serde_json::Value;
+
+/// How long the lab waits for something that takes a few seconds on an idle machine.
+pub const SOON: Duration = Duration::from_secs(90);
+
+/// etcd's data directory in the lab.
+pub const DATA: &str = "/var/lib/etcd/default";
+
+pub fn deb() -> PathBuf {
+    built_deb().unwrap()
+}
+
+/// A lab with a cluster on all its hosts.
+pub fn formed(name: &str, hosts: u8) -> Lab {
+    let lab = Lab::builder(name).hosts(hosts).boot().unwrap();
+    lab.form(&deb()).unwrap();
+    lab
+}
+
+/// `etcd-agent` on a host, as root.
+pub fn agent(host: &Host, args: &[&str]) -> Output {
+    let mut argv = vec!["etcd-agent"];
+    argv.extend(args);
+    host.exec_for(Duration::from_mins(3), &argv).unwrap()
+}
+
+/// `etcd-agent status -o json`.
+pub fn status(host: &Host) -> Result<Value> {
+    let output = agent(host, &["status", "-o", "json"]);
+    serde_json::from_str(&output.stdout).with_context(|| {
+        format!(
+            "status on {}: exit {}: {}",
+            host.name(),
+            output.code,
+            output.stderr
+        )
+    })
+}
+
+/// Waits until `status` on a host exits with this code.
+pub fn wait_status(host: &Host, code: i32) {
+    let what = format!("status on {} to exit with {code}", host.name());
+    wait_until(&what, SOON, || {
+        let output = agent(host, &["status"]);
+        anyhow::ensure!(
+            output.code == code,
+            "{}: {}{}",
+            output.code,
+            output.stdout,
+            output.stderr
+        );
+        Ok(true)
+    })
+    .unwrap();
+}
+
+/// Waits until the decision of a host's agent gives this reason; answers its text.
+pub fn wait_reason(host: &Host, code: &str) -> String {
+    wait_for(&format!("{} to say {code}", host.name()), SOON, || {
+        let status = status(host)?;
+        let reasons = status["decision"]["reasons"].as_array().context("reasons")?;
+        let found = reasons.iter().find(|reason| reason["code"] == code);
+        let found = found.map(|reason| reason["text"].as_str().unwrap_or_default().to_owned());
+        found.map(Some).with_context(|| format!("it says {reasons:?}"))
+    })
+    .unwrap()
+}
+
+/// Something that must stay true for a while.
+pub fn holds_for(what: &str, time: Duration, mut check: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        assert!(check(), "{what}: no longer so after {:?}", start.elapsed());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+pub fn put(lab: &Lab, key: &str, value: &str) {
+    let hosts: Vec<&Host> = lab.hosts().iter().filter(|host| host.is_on()).collect();
+    lab.etcdctl(&hosts, &["put", key, value]).unwrap().ok().unwrap();
+}
+
+/// The value that a linearizable read through this host gives.
+pub fn get(lab: &Lab, host: &Host, key: &str) -> Result<String> {
+    let args = ["get", key, "--print-value-only", "--command-timeout=3s"];
+    Ok(lab.etcdctl(&[host], &args)?.ok()?.text().to_owned())
+}
+
+pub fn assert_value(lab: &Lab, host: &Host, key: &str, value: &str) {
+    wait_until(&format!("{key} on {}", host.name()), SOON, || {
+        let found = get(lab, host, key)?;
+        assert_eq!(found, value, "{key} through {}", host.name());
+        Ok(true)
+    })
+    .unwrap();
+}
+
+/// etcd's member IDs by node name, and the cluster ID.
+pub fn member_ids(lab: &Lab, host: &Host) -> Result<(u64, BTreeMap<String, u64>)> {
+    let args = ["member", "list", "-w", "json", "--command-timeout=3s"];
+    let list: Value = serde_json::from_str(&lab.etcdctl(&[host], &args)?.ok()?.stdout)?;
+    let mut members = BTreeMap::new();
+    for member in list["members"].as_array().context("members")? {
+        let name = member["name"].as_str().unwrap_or_default().to_owned();
+        members.insert(name, member["ID"].as_u64().context("ID")?);
+    }
+    Ok((
+        list["header"]["cluster_id"].as_u64().context("cluster_id")?,
+        members,
+    ))
+}
+
+pub fn etcd_pid(host: &Host) -> u32 {
+    host.main_pid("etcd").unwrap().expect("etcd runs")
+}
+
+/// The etcd processes of some hosts, to see that nobody restarted them.
+pub fn etcd_pids<'a>(hosts: impl IntoIterator<Item = &'a Host>) -> BTreeMap<String, u32> {
+    hosts
+        .into_iter()
+        .map(|host| (host.name().to_owned(), etcd_pid(host)))
+        .collect()
+}
+
+/// All hosts but one.
+pub fn others<'a>(lab: &'a Lab, host: &Host) -> Vec<&'a Host> {
+    lab.hosts()
+        .iter()
+        .filter(|other| other.name() != host.name())
+        .collect()
+}
+
+/// A host that does not lead.
+pub fn follower(lab: &Lab) -> &Host {
+    let leader = lab.raft_leader().unwrap();
+    others(lab, leader).into_iter().next().unwrap()
+}
+
+/// The environment of a host's etcd process: what really is in force.
+pub fn etcd_environ(host: &Host) -> BTreeMap<String, String> {
+    let pid = etcd_pid(host);
+    let output = host
+        .sh(&format!("tr '\\0' '\\n' </proc/{pid}/environ"))
+        .unwrap()
+        .ok()
+        .unwrap();
+    let pairs = output.stdout.lines().filter_map(|line| line.split_once('='));
+    pairs
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Every cluster that any host's agent was ever assigned to, and any host's etcd ever ran as, as their journals
+/// and states tell.
+pub fn clusters_ever(lab: &Lab) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for host in lab.hosts() {
+        let path = "var/lib/etcd-agent/state/assignment.json";
+        if let Ok(text) = fs::read(host.disk().join(path)) {
+            let assignment: Value = serde_json::from_slice(&text).unwrap();
+            found.insert(assignment["cluster_id"].to_string().trim_matches('"').to_owned());
+        }
+        for line in host.journal("etcd").unwrap().lines() {
+            if let Some((_, rest)) = line.split_once("\"cluster-id\":\"") {
+                found.insert(rest.split('"').next().unwrap_or_default().to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Waits until the newest backup in the store covers all that is written; answers nothing.
+pub fn backup_now(host: &Host) {
+    agent(host, &["backup", "now"]).ok().unwrap();
+}
+
+/// The directory of each committed backup in the S3 server.
+pub fn backups(lab: &Lab) -> Vec<String> {
+    let keys = lab.s3().keys().unwrap();
+    keys.iter()
+        .filter_map(|key| key.strip_suffix("/backup.json").map(str::to_owned))
+        .collect()
+}

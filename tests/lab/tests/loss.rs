@@ -1,0 +1,276 @@
+//! Data is lost, and comes back from the others or from a backup: S15, S17, S31.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::fs;
+use std::time::Duration;
+
+use common::{
+    DATA, SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, formed, holds_for,
+    member_ids, others, put, status, wait_reason, wait_status,
+};
+use etcd_agent_lab::{Host, Lab, wait_until};
+
+#[test]
+fn s15_wiped_follower_heals() {
+    let lab = formed("s15", 3);
+    let victim = follower(&lab);
+    let others = others(&lab, victim);
+    let pids = etcd_pids(others.iter().copied());
+    let (cluster, before) = member_ids(&lab, victim).unwrap();
+    let load = lab.start_load("k").unwrap();
+    load.wait_for(100, SOON).unwrap();
+
+    victim.wipe(DATA).unwrap();
+    victim.kill_process("etcd", "KILL").unwrap();
+    let healed = wait_until("the member to be replaced", SOON, || {
+        let (_, now) = member_ids(&lab, others.first().unwrap())?;
+        Ok(now.len() == 3
+            && now
+                .get(victim.name())
+                .is_some_and(|id| Some(id) != before.get(victim.name())))
+    })
+    .unwrap();
+    let voting = lab.wait_healthy(3, SOON).unwrap();
+    eprintln!("listed anew after {healed:?}, voting {voting:?} later");
+    load.wait_for(100, SOON).unwrap();
+    let written = load.stop().unwrap();
+    written.verify_all(&lab).unwrap();
+
+    let (same, after) = member_ids(&lab, victim).unwrap();
+    assert_eq!(same, cluster, "the same cluster");
+    for host in &others {
+        assert_eq!(
+            after.get(host.name()),
+            before.get(host.name()),
+            "{} is the same member",
+            host.name()
+        );
+    }
+    assert_eq!(etcd_pids(others), pids, "the others were left alone");
+    wait_status(victim, 0);
+    lab.passed();
+}
+
+/// The other order: systemd starts etcd again while the directory is being removed, now a little earlier and now a
+/// little later. Whatever comes of it, nothing is lost, and the member is replaced or goes on.
+#[test]
+fn s15_torn_follower_loses_nothing() {
+    let lab = formed("s15-torn", 3);
+    let victim = follower(&lab);
+    let others = others(&lab, victim);
+    let pids = etcd_pids(others.iter().copied());
+    let load = lab.start_load("k").unwrap();
+    load.wait_for(100, SOON).unwrap();
+
+    for pause in ["0", "0.1", "0.13", "0.16", "0.2", "0.3"] {
+        let pid = etcd_pid(victim);
+        let tear = format!("kill -KILL {pid}\nsleep {pause}\nrm -rf {DATA} || rm -rf {DATA} || true");
+        victim.sh(&tear).unwrap().ok().unwrap();
+        let healed = lab.wait_healthy(3, SOON).unwrap();
+        let there = victim
+            .disk()
+            .join(DATA.trim_start_matches('/'))
+            .join("member/wal")
+            .exists();
+        eprintln!("torn after {pause} s: healthy after {healed:?}, data there: {there}");
+        if !there {
+            // It had opened its files before they were removed: nothing is wrong until it starts again.
+            victim.kill_process("etcd", "KILL").unwrap();
+            let healed = lab.wait_healthy(3, SOON).unwrap();
+            eprintln!("killed once more: healthy after {healed:?}");
+        }
+        load.wait_for(50, SOON).unwrap();
+    }
+    let written = load.stop().unwrap();
+    written.verify_all(&lab).unwrap();
+    assert_eq!(etcd_pids(others), pids, "the others were left alone");
+    lab.passed();
+}
+
+/// etcd makes an empty log of the right IDs where it is let start on an emptied directory: that is no data either.
+#[test]
+fn s15_a_log_that_remembers_nothing_is_replaced() {
+    let lab = formed("s15-empty", 3);
+    let victim = follower(&lab);
+    let others = others(&lab, victim);
+    let (_, before) = member_ids(&lab, victim).unwrap();
+    let load = lab.start_load("k").unwrap();
+    load.wait_for(100, SOON).unwrap();
+    victim
+        .write_file("/run/etcd-agent/gate-override", "", "0644", "root:root")
+        .unwrap();
+    victim.wipe(DATA).unwrap();
+    victim.kill_process("etcd", "KILL").unwrap();
+    wait_until("the member to be replaced", SOON, || {
+        let (_, now) = member_ids(&lab, others.first().unwrap())?;
+        let id = now.get(victim.name());
+        Ok(now.len() == 3 && id.is_some() && id != before.get(victim.name()))
+    })
+    .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    load.stop().unwrap().verify_all(&lab).unwrap();
+    let said = victim.journal("etcd-agent").unwrap();
+    assert!(said.contains("remembers nothing"), "{said}");
+    lab.passed();
+}
+
+/// Stops etcd everywhere as a disk loss of all hosts does, agents' memories kept.
+fn wipe_all(lab: &Lab) {
+    lab.each(|host| {
+        host.wipe(DATA)?;
+        host.kill_process("etcd", "KILL")
+    })
+    .unwrap();
+}
+
+#[test]
+fn s17_all_wiped_refuses_alone_and_restores_on_command() {
+    let lab = formed("s17", 3);
+    let n1 = lab.host(1).unwrap();
+    for number in 0..20 {
+        put(&lab, &format!("key{number}"), &format!("value{number}"));
+    }
+    backup_now(n1);
+    let (cluster, _) = member_ids(&lab, n1).unwrap();
+    wipe_all(&lab);
+
+    for host in lab.hosts() {
+        let text = wait_reason(host, "all-data-lost");
+        assert!(text.contains("restore latest"), "{text}");
+    }
+    assert_eq!(agent(n1, &["status"]).code, 7, "the cluster does not serve");
+    holds_for("nothing goes on alone", Duration::from_secs(5), || {
+        lab.hosts().iter().all(|host| {
+            let state = host.unit_property("etcd", "ActiveState").unwrap();
+            ["inactive", "failed"].contains(&state.as_str())
+                && !host
+                    .disk()
+                    .join(DATA.trim_start_matches('/'))
+                    .join("member")
+                    .exists()
+        })
+    });
+
+    let restored = agent(n1, &["restore", "latest", "--yes"]).ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    for number in 0..20 {
+        assert_value(&lab, n1, &format!("key{number}"), &format!("value{number}"));
+    }
+    let (other, _) = member_ids(&lab, n1).unwrap();
+    assert_ne!(other, cluster, "another incarnation has another cluster ID");
+    for host in lab.hosts() {
+        wait_status(host, 0);
+        let status = status(host).unwrap();
+        assert_eq!(status["node"]["assignment"]["epoch"], 2, "{}", restored.stdout);
+    }
+    assert!(
+        lab.s3()
+            .keys()
+            .unwrap()
+            .contains(&"lab/prod/control/epochs/2".to_owned())
+    );
+    put(&lab, "after", "the restore");
+    assert_value(&lab, lab.host(3).unwrap(), "after", "the restore");
+    lab.passed();
+}
+
+/// A restore of a living cluster: what was there goes into the archive.
+#[test]
+fn s17_restore_over_living_data_archives_it() {
+    let lab = formed("s17-alive", 3);
+    let n2 = lab.host(2).unwrap();
+    put(&lab, "kept", "yes");
+    backup_now(n2);
+    put(&lab, "later", "than the backup");
+    // Nobody says yes: refused, nothing changed.
+    let refused = agent(n2, &["restore", "latest"]);
+    assert_eq!(refused.code, 4, "{}{}", refused.stdout, refused.stderr);
+    assert_value(&lab, n2, "later", "than the backup");
+
+    agent(n2, &["restore", "latest", "--yes"]).ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    assert_value(&lab, n2, "kept", "yes");
+    assert_value(&lab, n2, "later", "");
+    for host in lab.hosts() {
+        let archive = host
+            .sh("ls /var/lib/etcd/etcd-agent-archive")
+            .unwrap()
+            .ok()
+            .unwrap();
+        assert_eq!(
+            archive.stdout.lines().count(),
+            1,
+            "{}: {}",
+            host.name(),
+            archive.stdout
+        );
+        assert!(archive.stdout.contains("older-epoch"), "{}", archive.stdout);
+    }
+    lab.passed();
+}
+
+fn snapshot_of(lab: &Lab, backup: &str) -> std::path::PathBuf {
+    lab.s3().dir().join(backup).join("etcd.backup.zst")
+}
+
+fn refused_and_unchanged(lab: &Lab, host: &Host, id: &str, what: &str) {
+    let before = member_ids(lab, host).unwrap();
+    let pids = etcd_pids(lab.hosts());
+    let refused = agent(host, &["restore", id, "--yes", "--timeout", "60s"]);
+    assert_ne!(
+        refused.code, 0,
+        "a restore of a {what} backup: {}{}",
+        refused.stdout, refused.stderr
+    );
+    eprintln!("{what}: exit {}: {}", refused.code, refused.stderr.trim());
+    assert_eq!(refused.code, 1, "it was tried and failed: {}", refused.stderr);
+    assert_eq!(member_ids(lab, host).unwrap(), before, "{what}: the same members");
+    assert_eq!(etcd_pids(lab.hosts()), pids, "{what}: etcd was left alone");
+    let keys = lab.s3().keys().unwrap();
+    assert!(
+        !keys.contains(&"lab/prod/control/epochs/2".to_owned()),
+        "{what}: {keys:?}"
+    );
+}
+
+#[test]
+fn s31_corrupt_and_truncated_backups_are_refused() {
+    let lab = formed("s31", 1);
+    let n1 = lab.host(1).unwrap();
+    wait_until("the first backup", SOON, || Ok(backups(&lab).len() == 1)).unwrap();
+    for number in 0..50 {
+        put(
+            &lab,
+            &format!("key{number}"),
+            &format!("value {number}").repeat(50),
+        );
+    }
+    backup_now(n1);
+    let newest = backups(&lab).pop().unwrap();
+    let id = newest.rsplit('/').next().unwrap().to_owned();
+    let file = snapshot_of(&lab, &newest);
+    let good = fs::read(&file).unwrap();
+
+    let mut flipped = good.clone();
+    let middle = flipped.len() / 2;
+    for byte in flipped.iter_mut().skip(middle).take(8) {
+        *byte ^= 0x5a;
+    }
+    fs::write(&file, &flipped).unwrap();
+    refused_and_unchanged(&lab, n1, &id, "corrupt");
+
+    fs::write(&file, good.get(..good.len() - 100).unwrap()).unwrap();
+    refused_and_unchanged(&lab, n1, &id, "truncated");
+
+    fs::write(&file, "").unwrap();
+    refused_and_unchanged(&lab, n1, &id, "empty");
+
+    // It was the file: whole again it is taken.
+    fs::write(&file, &good).unwrap();
+    agent(n1, &["restore", &id, "--yes"]).ok().unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    assert_value(&lab, n1, "key7", &"value 7".repeat(50));
+    lab.passed();
+}

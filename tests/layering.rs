@@ -1,0 +1,341 @@
+//! Who may know whom: the table of `docs/architecture.md`, held against the sources.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A room (a directory or a top-level file of `src/`), and the other rooms that all of its files may use.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("paths", &[]),
+    ("ports", &["model"]),
+    ("plan", &["model"]),
+    ("genesis", &["model"]),
+    ("config", &["model", "paths"]),
+    ("render", &["model"]),
+    ("telemetry", &["model"]),
+    ("backup", &["ports", "model"]),
+    ("adapters", &["ports", "model", "paths"]),
+    (
+        "unit",
+        &["ports", "model", "paths", "config", "render", "telemetry"],
+    ),
+    (
+        "agent",
+        &["plan", "genesis", "backup", "ports", "model", "telemetry"],
+    ),
+    ("http", &["ports", "model", "paths", "telemetry"]),
+    (
+        "cli",
+        &["plan", "config", "render", "unit", "telemetry", "model", "paths"],
+    ),
+    ("main", &["cli"]),
+    ("lib", &[]),
+];
+
+/// What single files may use beyond that, and why.
+const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
+    (
+        "adapters/disk.rs",
+        &["genesis::new_record"],
+        "an elector's first memory is made where it is first stored",
+    ),
+    (
+        "adapters/etcd/",
+        &["config"],
+        "built from the settings, once, in agent/build.rs",
+    ),
+    ("adapters/s3", &["config"], "built from the settings"),
+    ("adapters/store.rs", &["config"], "built from the settings"),
+    (
+        "adapters/systemd/",
+        &["unit"],
+        "speaks to the oneshots in their own request and report types",
+    ),
+    (
+        "agent/build.rs",
+        &["adapters", "config", "paths", "unit::boot"],
+        "the wiring",
+    ),
+    (
+        "agent/run.rs",
+        &["config", "http", "paths"],
+        "the wiring: servers, signals, reload",
+    ),
+    (
+        "agent/mod.rs",
+        &["adapters::tls"],
+        "shows when the API's certificate expires, and rereads it",
+    ),
+    (
+        "http/",
+        &["adapters::tls"],
+        "one TLS for serving and calling: the same files, reread together",
+    ),
+    ("cli/run.rs", &["agent::run"], "the daemon"),
+    (
+        "cli/systemd.rs",
+        &["adapters::systemd"],
+        "init asks systemd two things before there is an agent",
+    ),
+    (
+        "unit/apply/",
+        &["adapters::systemd"],
+        "root's oneshot reloads systemd and reads back what is in force",
+    ),
+];
+
+/// What the pure rooms must not even name.
+const PURE: &[&str] = &["plan/", "genesis/", "model/"];
+const IMPURE: &[(&str, &str)] = &[
+    ("tokio", "no runtime"),
+    ("async ", "no waiting"),
+    (".await", "no waiting"),
+    ("futures::", "no waiting"),
+    ("std::fs", "no disk"),
+    ("std::net::Tcp", "no network"),
+    ("std::net::Udp", "no network"),
+    ("std::env", "no surroundings"),
+    ("std::process", "no processes"),
+    ("std::thread", "no threads"),
+    ("Instant", "time is a field of the observation"),
+    ("SystemTime", "time is a field of the observation"),
+    ("rand::", "randomness is a field of the observation"),
+    ("HashMap", "maps are ordered"),
+    ("HashSet", "maps are ordered"),
+    ("tracing", "reasons are values; the loop logs them"),
+    ("println!", "reasons are values"),
+    ("unwrap()", "what cannot be is a halt"),
+    ("panic!", "what cannot be is a halt"),
+    ("unreachable!", "what cannot be is a halt"),
+];
+
+/// About 150 lines is a room with one purpose; past this it is two.
+const MOST_LINES: usize = 600;
+
+struct File {
+    /// Below `src/`.
+    path: String,
+    /// Without comments and without the tests at its end.
+    code: String,
+    lines: usize,
+}
+
+impl File {
+    fn room(&self) -> &str {
+        let first = self.path.split('/').next().unwrap();
+        first.strip_suffix(".rs").unwrap_or(first)
+    }
+}
+
+fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            walk(&path, found);
+        } else if path.extension().is_some_and(|ext| ext == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Every source file but those that hold tests.
+fn files() -> Vec<File> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    walk(&src, &mut paths);
+    paths.sort();
+    let mut files = Vec::new();
+    for path in paths {
+        let name = path.strip_prefix(&src).unwrap().to_str().unwrap().to_owned();
+        let is_test = name.split('/').any(|part| part == "tests")
+            || name.ends_with("tests.rs")
+            || name.ends_with("testing.rs");
+        if is_test {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let text = text.find("\nmod tests {").map_or(text.as_str(), |at| &text[..at]);
+        let code: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .collect();
+        files.push(File {
+            path: name,
+            lines: text.lines().count(),
+            code: code.join("\n"),
+        });
+    }
+    assert!(files.len() > 100, "the sources were not found");
+    files
+}
+
+/// Every `crate::room::item` of a piece of code, groups taken apart.
+fn uses(code: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (at, word) in code.match_indices("crate::") {
+        if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+            continue;
+        }
+        let rest = &code[at + word.len()..];
+        if let Some(group) = rest.strip_prefix('{') {
+            let mut depth = 0;
+            let end = group.find(|c: char| {
+                depth += i32::from(c == '{') - i32::from(c == '}');
+                depth < 0
+            });
+            let mut depth = 0;
+            let parts = group[..end.unwrap()].split(|c: char| {
+                depth += i32::from(c == '{') - i32::from(c == '}');
+                c == ',' && depth == 0
+            });
+            found.extend(
+                parts
+                    .map(|part| head(part.trim()))
+                    .filter(|part| !part.is_empty()),
+            );
+        } else {
+            found.insert(head(rest));
+        }
+    }
+    found
+}
+
+/// `room::item` of a path.
+fn head(path: &str) -> String {
+    let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+    let path = path[..end.unwrap_or(path.len())].trim_end_matches(':');
+    path.split("::").take(2).collect::<Vec<_>>().join("::")
+}
+
+fn covers(allowed: &str, used: &str) -> bool {
+    used == allowed
+        || used
+            .strip_prefix(allowed)
+            .is_some_and(|rest| rest.starts_with("::"))
+}
+
+#[test]
+fn each_room_uses_only_what_it_may() {
+    let mut wrong = Vec::new();
+    let mut needed = BTreeSet::new();
+    for file in files() {
+        let room = file.room();
+        let (_, allowed) = MAY_USE
+            .iter()
+            .find(|(name, _)| *name == room)
+            .unwrap_or_else(|| panic!("src/{room} is not in the table: say what it may use"));
+        for used in uses(&file.code) {
+            if covers(room, &used) || allowed.iter().any(|a| covers(a, &used)) {
+                continue;
+            }
+            let exception = EXCEPTIONS.iter().find(|(path, extra, _)| {
+                file.path.starts_with(path) && extra.iter().any(|a| covers(a, &used))
+            });
+            match exception {
+                Some((path, extra, _)) => {
+                    let extra = extra.iter().find(|a| covers(a, &used)).unwrap();
+                    needed.insert((*path, *extra));
+                }
+                None => wrong.push(format!("src/{} uses crate::{used}", file.path)),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "against the layering:\n{}", wrong.join("\n"));
+    for (path, extra, why) in EXCEPTIONS {
+        assert!(!why.is_empty());
+        for one in *extra {
+            assert!(
+                needed.contains(&(*path, *one)),
+                "{path} no longer uses {one}: take the exception away"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_pure_rooms_are_pure() {
+    let mut wrong = Vec::new();
+    for file in files() {
+        if !PURE.iter().any(|room| file.path.starts_with(room)) {
+            continue;
+        }
+        for (word, why) in IMPURE {
+            if file.code.contains(word) {
+                wrong.push(format!("src/{} says `{word}`: {why}", file.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn systemd_is_asked_over_d_bus_only() {
+    for file in files() {
+        for program in ["systemctl", "systemd-run", "journalctl", "busctl"] {
+            for maker in ["Command::new", "Cmd::new"] {
+                assert!(
+                    !file.code.contains(&format!("{maker}(\"{program}")),
+                    "src/{} runs {program}",
+                    file.path
+                );
+            }
+        }
+        // The one program that is ever run is etcdutl or etcdctl, by the data directory's owner.
+        assert!(
+            !file.code.contains("Command::new") || file.path == "unit/data/tool.rs",
+            "src/{} runs a program",
+            file.path
+        );
+    }
+}
+
+#[test]
+fn a_file_is_one_room() {
+    for file in files() {
+        assert!(
+            file.lines <= MOST_LINES,
+            "src/{} has {} lines, more than {MOST_LINES}: which two things is it?",
+            file.path,
+            file.lines
+        );
+    }
+}
+
+#[test]
+fn main_is_wiring() {
+    let main = files().into_iter().find(|file| file.path == "main.rs").unwrap();
+    assert!(main.lines <= 30, "main.rs has {} lines", main.lines);
+}
+
+#[test]
+fn uses_are_found() {
+    let code = "use crate::model::{A, B};\nuse crate::{ports, plan::{x, y}, config::Settings as S};\nlet a = crate::unit::boot::id();";
+    let found: Vec<String> = uses(code).into_iter().collect();
+    assert_eq!(
+        found,
+        ["config::Settings", "model", "plan", "ports", "unit::boot"]
+    );
+}
+
+#[test]
+fn every_reason_code_is_explained() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
+    let page = fs::read_to_string(page).unwrap();
+    let mut missing = BTreeSet::new();
+    for file in files().iter().filter(|file| file.path.starts_with("plan/")) {
+        for giver in ["because(", "halt("] {
+            for (at, _) in file.code.match_indices(giver) {
+                let rest = file.code[at + giver.len()..].trim_start();
+                let Some(code) = rest.strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
+                    continue;
+                };
+                if !page.contains(&format!("| `{code}` |")) {
+                    missing.insert(code.to_owned());
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "docs/operations.md lacks {missing:?}");
+}

@@ -1,0 +1,48 @@
+#!/bin/bash
+# `make test`. The last line is the sum of all test results: "N passed, N failed".
+#
+# One profile and one set of features for everything: `cargo test --workspace` builds the dependencies once, and
+# the package that the lab installs holds the binary of that very build. Building package by package would resolve
+# other features and compile tokio, tonic and rustls two or three times over.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+target=${CARGO_TARGET_DIR:-$PWD/target}
+case $target in /*) ;; *) target=$PWD/$target ;; esac
+log=$target/test.log
+mkdir -p "$target"
+
+step() { printf '\n==> %s (%s s)\n' "$1" "$SECONDS"; }
+
+everything() {
+    step "format and clippy"
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+
+    step "build"
+    cargo test --workspace --locked --no-run
+
+    step "what the lab is made of: packages, Debian trees, etcd, an S3 server"
+    "$target/debug/lab" prepare
+
+    step "the package"
+    deb=$(BINARY=$target/debug/etcd-agent packaging/deb.sh)
+    echo "$deb"
+
+    step "tests"
+    # Two at a time: each test of the lab boots several hosts.
+    ETCD_AGENT_DEB=$deb cargo test --workspace --locked --no-fail-fast -- --test-threads=2
+}
+
+set +e
+(
+    set -e
+    everything
+) 2>&1 | tee "$log"
+status=${PIPESTATUS[0]}
+
+# What broke before any test could run is a failure too.
+awk -v status="$status" '
+    /^test result: / { for (i = 2; i <= NF; i++) { if ($i == "passed;") p += $(i - 1); if ($i == "failed;") f += $(i - 1) } }
+    END { if (status != 0 && f == 0) f = 1; printf "%d passed, %d failed\n", p, f }' "$log" | tee -a "$log"
+exit "$status"

@@ -1,0 +1,90 @@
+//! Real servers for the tests of the store and of backups.
+#![allow(missing_docs, clippy::unwrap_used, clippy::missing_panics_doc)]
+
+mod servers;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use etcd_agent::model::{ClusterId, EtcdStatus, MemberId, MemberList, RaftTerm, Revision};
+use etcd_agent::ports::{ByteStream, Etcd, PortError, PortResult};
+use futures::StreamExt;
+pub use servers::{RealEtcd, S3, cutting_proxy};
+
+/// Bytes that do not compress.
+pub fn noise(size: usize) -> Bytes {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut bytes = Vec::with_capacity(size + 8);
+    while bytes.len() < size {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(size);
+    bytes.into()
+}
+
+/// As much of a client as a backup needs; `cut` ends the stream early.
+pub struct Client {
+    /// The connection.
+    pub client: etcd_client::Client,
+    /// Keep this many chunks.
+    pub cut: Option<usize>,
+}
+
+impl Client {
+    /// A client of this etcd.
+    pub async fn of(etcd: &RealEtcd) -> Self {
+        let client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
+        Self { client, cut: None }
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // for `map_err`
+fn other(error: etcd_client::Error) -> PortError {
+    PortError::Retryable(error.to_string())
+}
+
+#[async_trait]
+impl Etcd for Client {
+    async fn status(&self) -> PortResult<EtcdStatus> {
+        let status = self.client.maintenance_client().status().await.map_err(other)?;
+        let header = status.header().unwrap();
+        Ok(EtcdStatus {
+            version: status.version().to_owned(),
+            cluster_id: ClusterId(header.cluster_id()),
+            member_id: MemberId(header.member_id()),
+            leader: None,
+            is_learner: false,
+            term: RaftTerm(status.raft_term()),
+            index: status.raft_index(),
+            applied: status.raft_applied_index(),
+            db_size_bytes: 0,
+            revision: Revision(u64::try_from(header.revision()).unwrap()),
+            errors: vec![],
+        })
+    }
+    async fn members(&self, _: bool) -> PortResult<MemberList> {
+        Err(PortError::Permanent("not used here".to_owned()))
+    }
+    async fn add_learner(&self, _: &[String]) -> PortResult<MemberId> {
+        Err(PortError::Permanent("not used here".to_owned()))
+    }
+    async fn remove_member(&self, _: MemberId) -> PortResult<()> {
+        Err(PortError::Permanent("not used here".to_owned()))
+    }
+    async fn promote(&self, _: MemberId) -> PortResult<()> {
+        Err(PortError::Permanent("not used here".to_owned()))
+    }
+    async fn snapshot(&self) -> PortResult<ByteStream> {
+        let stream = self.client.maintenance_client().snapshot().await.map_err(other)?;
+        let chunks = futures::stream::try_unfold(stream, |mut stream| async move {
+            let chunk = stream.message().await.map_err(other)?;
+            Ok(chunk.map(|chunk| (Bytes::copy_from_slice(chunk.blob()), stream)))
+        });
+        Ok(match self.cut {
+            Some(chunks_kept) => Box::pin(chunks.take(chunks_kept)),
+            None => Box::pin(chunks),
+        })
+    }
+}
