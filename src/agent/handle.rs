@@ -174,8 +174,16 @@ impl AgentHandle for Agent {
                 .and_then(|o| o.assignment.as_ref())
                 .map(|a| a.generation);
             let cleared = inner.observation.as_ref().and_then(|o| o.gate.cleared);
-            (text.join("; "), assigned.is_none() || assigned == cleared)
+            let cleared = assigned.is_none() || assigned == cleared;
+            if cleared {
+                // A gate that may pass does not ask: it has found other data than the agent last did.
+                inner.data = Fact::Unreachable("the gate of etcd.service holds a start back".to_owned());
+            }
+            (text.join("; "), cleared)
         });
+        if cleared {
+            self.shared.wake.notify_one();
+        }
         (cleared, text)
     }
 

@@ -101,8 +101,16 @@ fn s15_a_log_that_remembers_nothing_is_replaced() {
     victim
         .write_file("/run/etcd-agent/gate-override", "", "0644", "root:root")
         .unwrap();
+    // The agent would cancel the start.
+    victim.systemctl(&["stop", "etcd-agent"]).unwrap();
     victim.wipe(DATA).unwrap();
     victim.kill_process("etcd", "KILL").unwrap();
+    let wal = victim
+        .disk()
+        .join(DATA.trim_start_matches('/'))
+        .join("member/wal");
+    wait_until("etcd to make a log of its own", SOON, || Ok(wal.exists())).unwrap();
+    victim.systemctl(&["start", "etcd-agent"]).unwrap();
     wait_until("the member to be replaced", SOON, || {
         let (_, now) = member_ids(&lab, others.first().unwrap())?;
         let id = now.get(victim.name());
@@ -113,6 +121,39 @@ fn s15_a_log_that_remembers_nothing_is_replaced() {
     load.stop().unwrap().verify_all(&lab).unwrap();
     let said = victim.journal("etcd-agent").unwrap();
     assert!(said.contains("remembers nothing"), "{said}");
+    lab.passed();
+}
+
+/// The agent has seen the data, and it is gone when systemd starts the crashed etcd again: the gate holds the start
+/// back, and its question makes the agent look once more.
+#[test]
+fn s15_data_lost_between_the_agents_look_and_the_gates() {
+    let lab = formed("s15-between", 3);
+    let victim = follower(&lab);
+    let others = others(&lab, victim);
+    let (_, before) = member_ids(&lab, victim).unwrap();
+    let load = lab.start_load("k").unwrap();
+    load.wait_for(100, SOON).unwrap();
+    let slow = "/etc/systemd/system/etcd.service.d/50-slow.conf";
+    victim
+        .write_file(slow, "[Service]\nRestartSec=5\n", "0644", "root:root")
+        .unwrap();
+    victim.systemctl(&["daemon-reload"]).unwrap();
+    victim.kill_process("etcd", "KILL").unwrap();
+    wait_until("the agent to have looked", SOON, || {
+        Ok(status(victim)?["node"]["data"]["value"]["state"] == "present"
+            && status(victim)?["node"]["unit"]["value"]["sub"] == "auto-restart")
+    })
+    .unwrap();
+    victim.wipe(DATA).unwrap();
+    wait_until("the member to be replaced", SOON, || {
+        let (_, now) = member_ids(&lab, others.first().unwrap())?;
+        let id = now.get(victim.name());
+        Ok(now.len() == 3 && id.is_some() && id != before.get(victim.name()))
+    })
+    .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    load.stop().unwrap().verify_all(&lab).unwrap();
     lab.passed();
 }
 
