@@ -69,6 +69,10 @@ impl Paths {
     pub fn assignment(&self) -> PathBuf {
         self.state().join("assignment.json")
     }
+    /// What operators have ordered for the whole cluster.
+    pub fn directives(&self) -> PathBuf {
+        self.state().join("directives.json")
+    }
     /// What the gate may decide on alone: 0644.
     pub fn gate(&self) -> PathBuf {
         self.state().join("gate.json")

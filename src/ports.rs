@@ -9,9 +9,9 @@ use bytes::Bytes;
 use futures::Stream;
 
 use crate::model::{
-    Accept, AcceptReply, Assignment, BackupId, ClusterId, DataState, ElectorRecord, Enquire, EnquireReply,
-    Epoch, EtcdStatus, Fact, GateState, InForce, Learn, MemberId, MemberList, NodeName, NodeStatus, Prepare,
-    PrepareReply, UnitState, UnixMs,
+    Accept, AcceptReply, Assignment, BackupId, ClusterId, DataState, Directives, ElectorRecord, Enquire,
+    EnquireReply, Epoch, EtcdStatus, Fact, GateState, InForce, Learn, MemberId, MemberList, NodeName,
+    NodeStatus, Prepare, PrepareReply, UnitState, UnixMs,
 };
 
 /// How a call across a port failed. The text is one line: what was tried, on what, what the operator can do.
@@ -209,6 +209,10 @@ pub trait NodeState: Send + Sync {
     fn elector(&self) -> PortResult<ElectorRecord>;
     /// Stores the elector's memory before any reply.
     fn save_elector(&self, record: &ElectorRecord) -> PortResult<()>;
+    /// What operators have ordered for the whole cluster; the empty register when nothing was ever stored.
+    fn directives(&self) -> PortResult<Directives>;
+    /// Stores what operators have ordered, before it is shown to anybody.
+    fn save_directives(&self, directives: &Directives) -> PortResult<()>;
     /// The assignment, when there is one.
     fn assignment(&self) -> PortResult<Option<Assignment>>;
     /// Stores the assignment.
@@ -257,6 +261,10 @@ pub trait AgentHandle: Send + Sync {
     fn submit(&self, request: crate::model::OperatorRequest) -> PortResult<crate::model::RequestView>;
     /// Where a request stands.
     fn request(&self, id: u64) -> Option<crate::model::RequestView>;
+    /// Takes an order for the whole cluster, on disk before this returns; with `dry_run` only says what would follow.
+    fn direct(&self, order: &crate::model::DirectiveOrder) -> PortResult<crate::model::DirectiveView>;
+    /// The decisions after the one with this number, oldest first; few hundred at most.
+    fn events(&self, after: u64) -> crate::model::EventsView;
     /// The gate's question: is this generation cleared, and if not, what is waited for.
     fn gate(&self) -> (bool, String);
     /// True when the loop has made progress lately.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::genesis::new_record;
-use crate::model::{Assignment, ElectorRecord, GateState, Generation, Incarnation};
+use crate::model::{Assignment, Directives, ElectorRecord, GateState, Generation, Incarnation};
 use crate::paths::Paths;
 use crate::ports::{NodeState, PortError, PortResult};
 
@@ -108,6 +108,14 @@ impl NodeState for DiskState {
         write_json(&self.paths.elector(), record, 0o600)
     }
 
+    fn directives(&self) -> PortResult<Directives> {
+        Ok(read_json(&self.paths.directives())?.unwrap_or_default())
+    }
+
+    fn save_directives(&self, directives: &Directives) -> PortResult<()> {
+        write_json(&self.paths.directives(), directives, 0o600)
+    }
+
     fn assignment(&self) -> PortResult<Option<Assignment>> {
         read_json(&self.paths.assignment())
     }
@@ -133,4 +141,26 @@ impl NodeState for DiskState {
 #[derive(Debug, Serialize, serde::Deserialize)]
 struct Cleared {
     generation: Generation,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::model::{DirectiveChange, NodeName, UnixMs};
+
+    #[test]
+    fn what_was_ordered_is_remembered_and_never_guessed() {
+        let root = tempfile::tempdir().unwrap();
+        let paths = Paths::below(root.path());
+        fs::create_dir_all(paths.state()).unwrap();
+        let state = DiskState::new(paths.clone());
+        assert_eq!(state.directives().unwrap(), Directives::default());
+        let node = NodeName::new("n1").unwrap();
+        let paused = Directives::default().after(&DirectiveChange::Pause, &node, UnixMs(1));
+        state.save_directives(paused.as_ref().unwrap()).unwrap();
+        assert_eq!(Some(state.directives().unwrap()), paused);
+        fs::write(paths.directives(), "half a fi").unwrap();
+        assert!(state.directives().is_err());
+    }
 }

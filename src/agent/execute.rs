@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::model::{
-    Action, ActiveState, Assignment, DataState, Fact, GateState, Genesis, Job, Learn, MemberId, NodeName,
-    OperatorRequest, RaftTerm, RequestState,
+    Action, ActiveState, Assignment, DataState, Directives, Fact, GateState, Genesis, Job, Learn, MemberId,
+    NodeName, OperatorRequest, RaftTerm, RequestState,
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
@@ -26,6 +26,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         Action::Enquire { without } => propose::enquire(agent, without).await,
         Action::Propose { round, genesis } => propose::propose(agent, *round, genesis).await,
         Action::Learn { genesis } => learn(agent, genesis),
+        Action::TakeDirectives { directives } => take_directives(agent, directives),
         Action::Assign { assignment } => assign(agent, assignment),
         Action::Apply { generation } => {
             fence_generation(agent, *generation)?;
@@ -204,6 +205,16 @@ pub(super) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
         Ok(false) => Ok(()),
         Err(conflict) => Err(PortError::Permanent(conflict.to_string())),
     }
+}
+
+/// Takes over a register that is still newer than the own one.
+fn take_directives(agent: &Agent, wanted: &Directives) -> PortResult<()> {
+    let newer = |mine: &Directives| wanted.is_newer_than(mine).then(|| wanted.clone());
+    let (taken, changed) = agent.shared.direct(agent.ports.state.as_ref(), newer)?;
+    if changed {
+        tracing::info!("what operators ordered elsewhere is taken over: {taken}");
+    }
+    Ok(())
 }
 
 fn assign(agent: &Agent, wanted: &Assignment) -> PortResult<()> {

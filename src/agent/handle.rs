@@ -7,12 +7,13 @@ use async_trait::async_trait;
 use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
-    Accept, AcceptReply, AdminStatus, BackupSummary, Decision, Enquire, EnquireReply, Fact, Learn,
-    NodeStatus, OperatorRequest, PlanView, Prepare, PrepareReply, Refusal, RequestView,
+    Accept, AcceptReply, AdminStatus, BackupSummary, Decision, DirectiveOrder, DirectiveView, Enquire,
+    EnquireReply, EventsView, Fact, Learn, NodeStatus, OperatorRequest, PlanView, Prepare, PrepareReply,
+    Refusal, RequestView,
 };
 use crate::ports::{AgentHandle, PortError, PortResult};
 
-use super::{Agent, execute};
+use super::{Agent, direct, execute};
 
 /// A loop that has not come round for this long is stuck.
 const STUCK: Duration = Duration::from_mins(1);
@@ -29,6 +30,7 @@ impl AgentHandle for Agent {
         status.eligible = record.eligible;
         status.newest_epoch = record.newest_epoch;
         status.genesis = record.chosen;
+        status.steering.directives = self.shared.directives();
         status.now = self.ports.clock.now();
         status
     }
@@ -158,6 +160,14 @@ impl AgentHandle for Agent {
 
     fn request(&self, id: u64) -> Option<RequestView> {
         self.shared.request(id)
+    }
+
+    fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView> {
+        direct::direct(self, order)
+    }
+
+    fn events(&self, after: u64) -> EventsView {
+        self.shared.with(|inner| inner.events.after(after))
     }
 
     fn gate(&self) -> (bool, String) {

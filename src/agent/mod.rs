@@ -1,6 +1,8 @@
 //! The loop: observe → plan → execute.
 
 mod build;
+mod direct;
+mod events;
 mod execute;
 mod handle;
 mod jobs;
@@ -19,7 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::adapters::tls::Tls;
-use crate::model::{Action, Decision, Fact, Memory, NodeStatus, Observation, Spec, UnixMs};
+use crate::model::{
+    Action, Decision, EventOutcome, Fact, Memory, NodeStatus, Observation, Spec, Steering, UnixMs,
+};
 use crate::plan::plan;
 use crate::telemetry::{Counters, message_ids};
 
@@ -69,20 +73,31 @@ impl Agent {
             memory = decision.memory.clone();
             self.publish(observation, &decision, last.as_ref());
             last = Some(decision.clone());
-            let Some(action) = decision.action else {
+            let Some(action) = decision.action.clone() else {
                 pace = Pace::default();
                 self.wait(decision.wake).await;
                 continue;
             };
-            self.act(&action, &mut memory).await;
+            self.act(&decision, &action, &mut memory).await;
             tokio::time::sleep(pace.after(action)).await;
         }
     }
 
-    async fn act(&self, action: &Action, memory: &mut Memory) {
+    async fn act(&self, decision: &Decision, action: &Action, memory: &mut Memory) {
         let name = action.name();
+        let begun = self.ports.clock.now();
         let result = execute::execute(self, action).await;
         self.counters.action(name, result.is_ok());
+        let outcome = match &result {
+            Ok(()) => EventOutcome::Done,
+            Err(error) => EventOutcome::Failed {
+                error: error.to_string(),
+            },
+        };
+        let took = self.ports.clock.now().since(begun).as_millis();
+        let took_ms = u64::try_from(took).unwrap_or(u64::MAX);
+        self.shared
+            .with(|inner| inner.events.note(begun, decision, outcome, took_ms));
         match result {
             Ok(()) => {
                 memory.failures.remove(name);
@@ -127,6 +142,7 @@ impl Agent {
                 .as_ref()
                 .is_none_or(|old| voters(old) != voters(&status));
             inner.progress = Some(observation.now);
+            inner.events.note_wait(observation.now, decision, last);
             inner.status = Some(status);
             inner.observation = Some(observation);
             inner.decision = Some(decision.clone());
@@ -166,6 +182,9 @@ impl Agent {
             genesis: record.chosen,
             last_backup: None,
             certificate_not_after: self.certificate_not_after(),
+            steering: Steering {
+                directives: self.shared.directives(),
+            },
             insecure: self.insecure,
             now: self.ports.clock.now(),
             text: "starting".to_owned(),

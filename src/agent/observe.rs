@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::genesis::Electorate;
 use crate::model::{
-    AssignmentSummary, DataState, ElectorView, Fact, GateView, MemberList, NodeStatus, Observation,
+    AssignmentSummary, DataState, ElectorView, Fact, GateView, MemberList, NodeStatus, Observation, Steering,
     StoreView, UnixMs,
 };
 use crate::ports::{PortError, PortResult};
@@ -124,6 +124,9 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         genesis: elector.chosen.clone(),
         last_backup,
         certificate_not_after: agent.certificate_not_after(),
+        steering: Steering {
+            directives: agent.shared.directives(),
+        },
         insecure: agent.insecure,
         now,
         text: String::new(),

@@ -7,10 +7,12 @@ use tokio::sync::{Notify, watch};
 
 use crate::genesis::Electorate;
 use crate::model::{
-    BackupId, BackupSummary, DataState, Decision, ElectorRecord, Epoch, Fact, Job, NodeName, NodeStatus,
-    Observation, OperatorRequest, RequestState, RequestView, StoreView, UnixMs,
+    BackupId, BackupSummary, DataState, Decision, Directives, ElectorRecord, Epoch, Fact, Job, NodeName,
+    NodeStatus, Observation, OperatorRequest, RequestState, RequestView, StoreView, UnixMs,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
+
+use super::events::Events;
 
 /// A person's requests are few; more than this at once is a mistake.
 const REQUESTS_LIMIT: usize = 16;
@@ -36,6 +38,7 @@ pub(super) struct Inner {
     pub(super) decision: Option<Decision>,
     pub(super) config_error: Option<String>,
     pub(super) progress: Option<UnixMs>,
+    pub(super) events: Events,
     requests: BTreeMap<u64, RequestView>,
     next_request: u64,
 }
@@ -45,6 +48,8 @@ pub(super) struct Shared {
     inner: Mutex<Inner>,
     /// The elector's memory; what is in here is on disk.
     elector: Mutex<ElectorRecord>,
+    /// What operators have ordered; what is in here is on disk.
+    directives: Mutex<Directives>,
     pub(super) electorate: Electorate,
     /// Wakes the loop.
     pub(super) wake: Notify,
@@ -57,12 +62,13 @@ fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub(super) fn new(elector: ElectorRecord, electorate: Electorate) -> Self {
+    pub(super) fn new(elector: ElectorRecord, directives: Directives, electorate: Electorate) -> Self {
         // The first version differs from run to run, so that a peer that waits on an older run's version hears.
         let first = rand::random::<u32>();
         Self {
             inner: Mutex::new(Inner::default()),
             elector: Mutex::new(elector),
+            directives: Mutex::new(directives),
             electorate,
             wake: Notify::new(),
             version: watch::Sender::new(u64::from(first) << 16),
@@ -95,6 +101,29 @@ impl Shared {
             self.wake.notify_one();
         }
         Ok(answer)
+    }
+
+    /// What operators have ordered.
+    pub(super) fn directives(&self) -> Directives {
+        relock(&self.directives).clone()
+    }
+
+    /// Changes what operators have ordered to what `f` makes of it, on disk first; answers the register and whether
+    /// it was changed.
+    pub(super) fn direct(
+        &self,
+        state: &dyn NodeState,
+        f: impl FnOnce(&Directives) -> Option<Directives>,
+    ) -> PortResult<(Directives, bool)> {
+        let mut directives = relock(&self.directives);
+        let Some(next) = f(&directives) else {
+            return Ok((directives.clone(), false));
+        };
+        state.save_directives(&next)?;
+        *directives = next.clone();
+        drop(directives);
+        self.wake.notify_one();
+        Ok((next, true))
     }
 
     /// Takes over what the data directory's owner reported.

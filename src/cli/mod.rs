@@ -3,11 +3,14 @@
 mod backup;
 mod client;
 mod config;
+mod direct;
+mod events;
 mod exit;
 mod health;
 mod init;
 mod members;
 mod out;
+mod pause;
 mod plan;
 mod progress;
 mod render;
@@ -54,6 +57,9 @@ enum Verb {
     /// List etcd's members
     Members(out::Output),
     Plan(plan::PlanArgs),
+    Events(events::EventsArgs),
+    Pause(pause::PauseArgs),
+    Resume(pause::ResumeArgs),
     #[command(subcommand)]
     Backup(backup::BackupVerb),
     Restore(restore::RestoreArgs),
@@ -102,6 +108,9 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Status(output) => status::run(paths, output).await,
         Verb::Members(output) => members::run(paths, output).await,
         Verb::Plan(args) => plan::run(paths, args).await,
+        Verb::Events(args) => events::run(paths, args).await,
+        Verb::Pause(args) => pause::pause(paths, args).await,
+        Verb::Resume(args) => pause::resume(paths, args).await,
         Verb::Backup(verb) => backup::run(paths, verb).await,
         Verb::Restore(args) => restore::restore(paths, args).await,
         Verb::Bootstrap(args) => restore::bootstrap(paths, args).await,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Output};
-use crate::model::{Action, Memory, Observation, PlanView};
+use crate::model::{Action, Decision, Memory, Observation, PlanView};
 use crate::paths::Paths;
 
 /// An observation holds a few kilobytes a node.
@@ -70,7 +70,18 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Observation, serde_json::Error> {
 
 pub(super) fn render(view: &PlanView) -> String {
     let decision = &view.decision;
-    let mut text = format!("{}\n\n", decision.text);
+    let coordinator = if decision.coordinator { "yes" } else { "no" };
+    format!(
+        "{}\n\n{}\nLooks again in {} or when something changes; coordinator here: {coordinator}\n",
+        decision.text,
+        decided(decision),
+        out::age(decision.wake)
+    )
+}
+
+/// What is done next, and why.
+pub(super) fn decided(decision: &Decision) -> String {
+    let mut text = String::new();
     match &decision.action {
         None => text.push_str("Nothing to do now.\n"),
         Some(action) => {
@@ -84,12 +95,6 @@ pub(super) fn render(view: &PlanView) -> String {
         let mark = if reason.halt { " (until a person acts)" } else { "" };
         let _ = writeln!(text, "  {reason}{mark}");
     }
-    let coordinator = if decision.coordinator { "yes" } else { "no" };
-    let _ = writeln!(
-        text,
-        "\nLooks again in {} or when something changes; coordinator here: {coordinator}",
-        out::age(decision.wake)
-    );
     text
 }
 

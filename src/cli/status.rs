@@ -30,6 +30,14 @@ pub(super) fn render(status: &AdminStatus) -> String {
     if health::nodes(status).any(|(_, seen)| seen.known().is_some_and(|seen| seen.insecure)) {
         text.push_str("INSECURE: agents talk without TLS, and anybody who reaches them is believed\n");
     }
+    if let Some(paused) = &status.node.steering.directives.paused {
+        let _ = writeln!(
+            text,
+            "PAUSED at {} since {}: nothing is done by itself until `etcd-agent resume`",
+            paused.by,
+            out::time(paused.since)
+        );
+    }
     text.push('\n');
     text.push_str(&nodes(status));
     text.push('\n');

@@ -51,6 +51,17 @@ impl Deadline {
     }
 }
 
+/// Works until it is done, or until Ctrl-C: then it says what becomes of what was begun.
+pub(super) async fn or_interrupted<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+    fate: &str,
+) -> Result<T, Failure> {
+    tokio::select! {
+        result = work => result,
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::TimedOut, format!("interrupted: {fate}"))),
+    }
+}
+
 /// Asks for something.
 pub(super) async fn submit(client: &Client, request: &OperatorRequest) -> Result<RequestView, Failure> {
     Ok(client.post("/v1/requests", request).await?)

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use serde::Deserialize;
 
 use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
-    AdminStatus, BackupSummary, Fact, MemberList, OperatorRequest, PlanView, RequestView, Spec,
+    AdminStatus, BackupSummary, DirectiveOrder, DirectiveView, EventsView, Fact, MemberList, OperatorRequest,
+    PlanView, RequestView, Spec,
 };
 use crate::ports::AgentHandle;
 use crate::telemetry::{Counters, exposition};
@@ -30,6 +33,8 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>) -> R
         .route("/v1/members", get(members))
         .route("/v1/spec", get(spec))
         .route("/v1/backups", get(backups))
+        .route("/v1/directives", post(direct))
+        .route("/v1/events", get(events))
         .route("/v1/requests", post(submit))
         .route("/v1/requests/{id}", get(request))
         .route("/metrics", get(metrics))
@@ -75,6 +80,21 @@ async fn members(State(api): Shared) -> Reply<MemberList> {
 
 async fn backups(State(api): Shared) -> Reply<Vec<BackupSummary>> {
     Ok(Json(api.handle.backups().await?))
+}
+
+async fn direct(State(api): Shared, Strict(order): Strict<DirectiveOrder>) -> Reply<DirectiveView> {
+    Ok(Json(api.handle.direct(&order)?))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct After {
+    after: Option<u64>,
+}
+
+async fn events(State(api): Shared, query: Result<Query<After>, QueryRejection>) -> Reply<EventsView> {
+    let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
+    Ok(Json(api.handle.events(query.after.unwrap_or(0))))
 }
 
 async fn submit(

@@ -52,6 +52,7 @@ pub(crate) fn node_status(node: &str) -> NodeStatus {
         genesis: None,
         last_backup: None,
         certificate_not_after: None,
+        steering: Steering::default(),
         insecure: false,
         now: UnixMs(1),
         text: "waiting".to_owned(),
@@ -156,6 +157,24 @@ impl AgentHandle for FakeAgent {
     }
     fn request(&self, _: u64) -> Option<RequestView> {
         None
+    }
+    fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView> {
+        self.wrote();
+        let node = self.status();
+        let none = node.steering.directives;
+        let after = none.after(&order.change, &node.node, UnixMs(1));
+        Ok(DirectiveView {
+            changed: after.is_some() && !order.dry_run,
+            directives: after.unwrap_or(none),
+            steps: Vec::new(),
+            decision: None,
+        })
+    }
+    fn events(&self, after: u64) -> EventsView {
+        EventsView {
+            newest: after + 1,
+            events: Vec::new(),
+        }
     }
     fn gate(&self) -> (bool, String) {
         (false, "waiting for the electorate".to_owned())

@@ -252,6 +252,36 @@ async fn the_admin_socket_and_the_gate() {
             "unknown field `now`",
         ),
         (
+            "an order",
+            request("POST", "/v1/directives", r#"{"change":"pause"}"#),
+            "200",
+            r#""changed":true"#,
+        ),
+        (
+            "an order, only looked at",
+            request("POST", "/v1/directives", r#"{"change":"pause","dry_run":true}"#),
+            "200",
+            r#""changed":false"#,
+        ),
+        (
+            "an order with a typo",
+            request("POST", "/v1/directives", r#"{"change":"pause","dryrun":true}"#),
+            "400",
+            "unknown field `dryrun`",
+        ),
+        (
+            "events",
+            request("GET", "/v1/events?after=6", ""),
+            "200",
+            r#""newest":7"#,
+        ),
+        (
+            "events, misspelt",
+            request("GET", "/v1/events?since=6", ""),
+            "400",
+            "since",
+        ),
+        (
             "no such request",
             request("GET", "/v1/requests/7", ""),
             "404",

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Decision, Fact, NodeName, NodeStatus, Observation, OperatorRequest};
+use super::{
+    Decision, DirectiveChange, Directives, Fact, NodeName, NodeStatus, Observation, OperatorRequest,
+};
 
 /// `GET /v1/status` on the admin socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +63,30 @@ pub enum RequestState {
     Done,
     /// It cannot be done; nothing is half done.
     Failed,
+}
+
+/// `POST /v1/directives`: an order for the whole cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectiveOrder {
+    /// What is ordered.
+    #[serde(flatten)]
+    pub change: DirectiveChange,
+    /// Change nothing, and say what would follow.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// The answer to `POST /v1/directives`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectiveView {
+    /// The register after the order.
+    pub directives: Directives,
+    /// False when it was so already, or in a dry run.
+    pub changed: bool,
+    /// What follows, in words.
+    pub steps: Vec<String>,
+    /// What this agent would decide first, in a dry run.
+    pub decision: Option<Decision>,
 }
 
 /// Every error of the APIs: `{"error": "..."}`, one line.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignment, BackupId, Epoch, Generation, Genesis, MemberId, NodeName, OperatorRequest, RaftTerm, UnixMs,
+    Assignment, BackupId, Directives, Epoch, Generation, Genesis, MemberId, NodeName, OperatorRequest,
+    RaftTerm, UnixMs,
 };
 
 /// What must still hold when etcd is started.
@@ -39,6 +40,11 @@ pub enum Action {
     Learn {
         /// The value.
         genesis: Box<Genesis>,
+    },
+    /// Take over what operators have ordered elsewhere.
+    TakeDirectives {
+        /// The newer register.
+        directives: Box<Directives>,
     },
     /// Persist what this node's etcd is to be.
     Assign {
@@ -140,6 +146,7 @@ impl Action {
             Self::Enquire { .. } => "enquire",
             Self::Propose { .. } => "propose",
             Self::Learn { .. } => "learn",
+            Self::TakeDirectives { .. } => "take-directives",
             Self::Assign { .. } => "assign",
             Self::Apply { .. } => "apply",
             Self::InspectData => "inspect-data",

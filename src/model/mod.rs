@@ -4,6 +4,8 @@
 mod admin;
 mod assignment;
 mod decision;
+mod directives;
+mod event;
 mod fact;
 mod genesis;
 mod ids;
@@ -13,9 +15,11 @@ mod spec;
 mod status;
 mod time;
 
-pub use admin::{AdminStatus, ApiError, PlanView, RequestState, RequestView};
+pub use admin::{AdminStatus, ApiError, DirectiveOrder, DirectiveView, PlanView, RequestState, RequestView};
 pub use assignment::{Assignment, GateState, InitialState, Role};
 pub use decision::{Action, Decision, Memory, Reason, StartFence};
+pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};
+pub use event::{Event, EventOutcome, EventsView};
 pub use fact::Fact;
 pub use genesis::{Genesis, Origin, cluster_id_of, member_id_of};
 pub use ids::{
@@ -30,6 +34,6 @@ pub use paxos::{
 pub use spec::{EtcdSpec, Spec, TlsFiles};
 pub use status::{
     ActiveState, AssignmentSummary, BackupSummary, DataState, EtcdStatus, Member, MemberList, NodeStatus,
-    UnitState,
+    Steering, UnitState,
 };
 pub use time::UnixMs;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BackupId, ClusterId, ClusterName, Epoch, Fact, Generation, Genesis, Incarnation, MemberId, NodeName,
-    RaftTerm, Revision, UnixMs,
+    BackupId, ClusterId, ClusterName, Directives, Epoch, Fact, Generation, Genesis, Incarnation, MemberId,
+    NodeName, RaftTerm, Revision, UnixMs,
 };
 
 /// systemd's `ActiveState` of a unit (`org.freedesktop.systemd1(5)`).
@@ -176,6 +176,14 @@ pub struct BackupSummary {
     pub size_bytes: u64,
 }
 
+/// What an agent has been ordered. Agents of versions that know none of it leave it out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steering {
+    /// What operators have ordered for the whole cluster, as far as this agent has heard.
+    #[serde(default)]
+    pub directives: Directives,
+}
+
 /// What one agent says of its own node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
@@ -213,6 +221,9 @@ pub struct NodeStatus {
     pub last_backup: Option<BackupSummary>,
     /// When its API certificate expires.
     pub certificate_not_after: Option<UnixMs>,
+    /// What it has been ordered.
+    #[serde(default)]
+    pub steering: Steering,
     /// The TCP address it can be asked at is insecure (no TLS).
     pub insecure: bool,
     /// Its clock when it answered.

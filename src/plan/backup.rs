@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
+use super::directive;
 use crate::model::{Action, Fact, OperatorRequest};
 
 /// A backup that a person asked for and that cannot be taken here is answered, not kept waiting.
@@ -45,7 +46,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         cx.because("backup-asked", "a person asked for a full backup");
         return Some(Action::Backup);
     }
-    if !cx.is_coordinator() {
+    if !cx.is_coordinator() || directive::paused(cx).is_some() {
         return None;
     }
     let newest = match &cx.obs.store {

@@ -11,6 +11,12 @@ use crate::model::{
 /// How long a missing elector is waited for when the store or the operator allows to go on without it.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// True when a person asked for the first cluster.
+pub(super) fn asked(cx: &Context<'_>) -> bool {
+    let asks = |request: &OperatorRequest| matches!(request, OperatorRequest::Bootstrap { .. });
+    cx.obs.requests.iter().any(asks)
+}
+
 /// Forms the first cluster when there is none anywhere.
 pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
     if cx.genesis().is_some() || cx.obs.newest_epoch > Epoch::default() {

@@ -9,15 +9,19 @@ mod backup;
 mod bootstrap;
 mod context;
 mod data;
+mod directive;
 mod epoch;
 mod local;
 mod membership;
 mod recovery;
 mod restart;
 mod safety;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod text;
+
+pub use steps::steps;
 
 use context::Context;
 
@@ -35,12 +39,20 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     if safety::halted(cx) {
         return None;
     }
+    directive::say_paused(cx);
     epoch::follow(cx)
+        .or_else(|| directive::take(cx))
         .or_else(|| local::look(cx))
         .or_else(|| recovery::restore(cx))
-        .or_else(|| bootstrap::first_epoch(cx))
+        .or_else(|| {
+            // A person's word goes through a pause.
+            if bootstrap::asked(cx) {
+                return bootstrap::first_epoch(cx);
+            }
+            directive::unless_paused(cx, bootstrap::first_epoch)
+        })
         .or_else(|| assign::assign(cx))
         .or_else(|| local::keep_running(cx))
-        .or_else(|| membership::change(cx))
+        .or_else(|| directive::unless_paused(cx, membership::change))
         .or_else(|| backup::due(cx))
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
+use super::directive;
 use super::local::start_fence;
 use crate::model::{Action, Assignment};
 
@@ -12,6 +13,13 @@ const LASTED: Duration = Duration::from_secs(30);
 /// Starts etcd: at once the first time, then with a growing pause between starts that do not last.
 pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Action> {
     if cx.obs.gate.cleared != Some(assignment.generation) {
+        return None;
+    }
+    if assignment.started && directive::paused(cx).is_some() {
+        cx.because(
+            "paused-start",
+            "etcd.service is down and is not started during a pause: `systemctl start etcd` does, or `etcd-agent resume`",
+        );
         return None;
     }
     if !cx.may_try("start-etcd", Duration::from_millis(500), Duration::from_secs(30)) {

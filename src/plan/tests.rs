@@ -86,6 +86,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         genesis: None,
         last_backup: None,
         certificate_not_after: None,
+        steering: Steering::default(),
         insecure: false,
         now: UnixMs(0),
         text: String::new(),
@@ -766,3 +767,5 @@ fn while_the_leader_is_down_the_next_one_is_looked_for() {
     lose_data(peer(&mut obs, 0));
     assert!(wake(&obs) <= Duration::from_millis(100));
 }
+
+mod steering;

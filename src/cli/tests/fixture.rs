@@ -103,6 +103,7 @@ pub(super) fn node(number: u64) -> NodeStatus {
         genesis: None,
         last_backup: backups().pop(),
         certificate_not_after: None,
+        steering: Steering::default(),
         insecure: false,
         now: NOW,
         text: String::new(),

@@ -25,6 +25,9 @@ fn the_command_line_is_well_formed() {
         "config show -o json",
         "spec get",
         "init --timeout 1m",
+        "events -n 5 --follow -o json",
+        "pause --wait --timeout 5s",
+        "resume --dry-run -o json",
         "run",
         "gate",
     ] {

@@ -1,8 +1,9 @@
 //! What people read.
 
 use super::fixture::{NOW, backups, decision, name, node, status};
+use crate::cli::direct::{self, Silent, Spread};
 use crate::cli::health::{self, Health};
-use crate::cli::{Exit, backup, config, members, plan, restore, status as verb};
+use crate::cli::{Exit, backup, config, events, members, plan, restore, status as verb};
 use crate::model::*;
 
 #[test]
@@ -198,4 +199,73 @@ fn config_show_lines_up() {
     let entries = crate::config::load(&paths).unwrap().unwrap().entries;
     let text = config::render(&entries).replace(root.path().to_str().unwrap(), "");
     insta::assert_snapshot!("config_show", text);
+}
+
+fn register(change: &DirectiveChange) -> Directives {
+    Directives::default().after(change, &name("n1"), NOW).unwrap()
+}
+
+#[test]
+fn a_paused_cluster() {
+    let mut status = status();
+    status.node.steering.directives = register(&DirectiveChange::Pause);
+    insta::assert_snapshot!("status_paused", verb::render(&status));
+}
+
+#[test]
+fn what_a_pause_would_do() {
+    let change = DirectiveChange::Pause;
+    let view = DirectiveView {
+        directives: register(&change),
+        changed: false,
+        steps: crate::plan::steps(&change),
+        decision: Some(decision("n1 leader of prod, 3/3 healthy, PAUSED")),
+    };
+    insta::assert_snapshot!("pause_dry_run", direct::render(&view));
+}
+
+#[test]
+fn where_an_order_is_on_its_way() {
+    let order = register(&DirectiveChange::Pause);
+    let mut seen = status();
+    seen.node.steering.directives = order.clone();
+    seen.peers
+        .insert(name("n3"), Fact::Unreachable("timed out".into()));
+    assert_eq!(
+        direct::spread(&seen, &order),
+        Spread::Waits("not heard of yet by n2".to_owned())
+    );
+    if let Some(Fact::Known(peer)) = seen.peers.get_mut(&name("n2")) {
+        peer.steering.directives = order.clone();
+    }
+    let silent = "n3 is silent, it is told when it answers again: timed out".to_owned();
+    assert_eq!(
+        direct::spread(&seen, &order),
+        Spread::Everywhere(Silent(vec![silent]))
+    );
+    seen.node.steering.directives.by = Some(name("n2"));
+    assert!(matches!(direct::spread(&seen, &order), Spread::Overruled(_)));
+}
+
+#[test]
+fn what_was_decided() {
+    let event = |seq, decision: &str, outcome, duration_ms, times| Event {
+        seq,
+        at: NOW,
+        decision: decision.to_owned(),
+        reasons: vec!["replace-gone: n3 attests that its data is gone".to_owned()],
+        outcome,
+        duration_ms,
+        times,
+    };
+    let failed = EventOutcome::Failed {
+        error: "etcdserver: unhealthy cluster".to_owned(),
+    };
+    let list = [
+        event(1, "wait", EventOutcome::Waits, 0, 1),
+        event(4, "remove-member", failed, 12, 3),
+        event(5, "remove-member", EventOutcome::Done, 1840, 1),
+    ];
+    insta::assert_snapshot!("events", events::table(&list));
+    assert!(events::table(&[]).starts_with("Nothing was decided"));
 }

@@ -1,0 +1,131 @@
+//! What the verbs that order something for the whole cluster share.
+
+use std::fmt::Write;
+
+use super::client::Client;
+use super::exit::{Exit, Failure, Outcome};
+use super::out::Output;
+use super::plan;
+use super::progress::{Progress, note};
+use super::wait::{self, Deadline, Timeout};
+use crate::model::{AdminStatus, DirectiveChange, DirectiveOrder, DirectiveView, Directives, Fact};
+
+/// Options of every order.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct OrderArgs {
+    /// Change nothing; show what would follow
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Gives an order to the agent of this host, which spreads it.
+pub(super) async fn order(
+    client: &Client,
+    change: DirectiveChange,
+    args: OrderArgs,
+) -> Result<DirectiveView, Failure> {
+    let order = DirectiveOrder {
+        change,
+        dry_run: args.dry_run,
+    };
+    Ok(client.post("/v1/directives", &order).await?)
+}
+
+/// Shows what would follow.
+pub(super) fn preview(view: &DirectiveView, args: OrderArgs) -> Outcome {
+    args.output.print(view, render)?;
+    Ok(Exit::Ok)
+}
+
+/// The steps in words, and what this agent would decide first.
+pub(super) fn render(view: &DirectiveView) -> String {
+    let mut text = String::from("Nothing was changed. What would follow:\n");
+    for (number, step) in (1..).zip(&view.steps) {
+        let _ = writeln!(text, "  {number}. {step}");
+    }
+    if let Some(decision) = &view.decision {
+        text.push('\n');
+        text.push_str(&plan::decided(decision));
+    }
+    text
+}
+
+/// Says that an order was given.
+pub(super) fn report(view: &DirectiveView, silent: &Silent, said: &str, args: OrderArgs) -> Outcome {
+    args.output.print(view, |_| said.to_owned())?;
+    for line in &silent.0 {
+        note(line);
+    }
+    Ok(Exit::Ok)
+}
+
+/// Who has not been heard of, a line each.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Silent(pub Vec<String>);
+
+/// Where an order is on its way.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Spread {
+    /// All in reach have it.
+    Everywhere(Silent),
+    /// These have not taken it over yet.
+    Waits(String),
+    /// Another order, given elsewhere, came out on top.
+    Overruled(String),
+}
+
+/// Has every agent in reach taken this over?
+pub(super) fn spread(status: &AdminStatus, order: &Directives) -> Spread {
+    let mine = &status.node.steering.directives;
+    if mine != order && mine.is_newer_than(order) {
+        let by = mine.by.as_ref().map_or("somebody", |by| by.as_str());
+        return Spread::Overruled(format!(
+            "another order was given at {by} at the same moment and holds instead: see `etcd-agent status`, then try again"
+        ));
+    }
+    let mut silent = Vec::new();
+    let mut behind = Vec::new();
+    for (node, seen) in &status.peers {
+        match seen {
+            Fact::Known(peer) if order.is_newer_than(&peer.steering.directives) => behind.push(node.as_str()),
+            Fact::Known(_) => {}
+            Fact::Absent => silent.push(format!("{node} was never heard of: it is told when it answers")),
+            Fact::Unreachable(why) => {
+                silent.push(format!(
+                    "{node} is silent, it is told when it answers again: {why}"
+                ));
+            }
+        }
+    }
+    if behind.is_empty() {
+        Spread::Everywhere(Silent(silent))
+    } else {
+        Spread::Waits(format!("not heard of yet by {}", behind.join(", ")))
+    }
+}
+
+/// Waits until every agent in reach has taken an order over.
+pub(super) async fn taken_over(
+    client: &Client,
+    order: &Directives,
+    timeout: Timeout,
+) -> Result<Silent, Failure> {
+    let deadline = Deadline::after(timeout.timeout);
+    let mut progress = Progress::new();
+    let work = async {
+        loop {
+            match wait::status(client).await? {
+                Err(text) => progress.say(&text),
+                Ok(status) => match spread(&status, order) {
+                    Spread::Everywhere(silent) => return Ok(silent),
+                    Spread::Waits(text) => progress.say(&text),
+                    Spread::Overruled(text) => return Err(Failure::failed(text)),
+                },
+            }
+            deadline.next("the order", &progress).await?;
+        }
+    };
+    wait::or_interrupted(work, "the order was given and goes on to every agent").await
+}

@@ -1,0 +1,111 @@
+//! `etcd-agent events`: what was decided, when, why, and what came of it.
+
+use std::time::Duration;
+
+use super::client::{CallError, Client};
+use super::exit::{Exit, Failure, Outcome};
+use super::out::{self, Format, Output};
+use crate::model::{Event, EventOutcome as Came, EventsView};
+use crate::paths::Paths;
+
+/// How often `--follow` looks.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Show what this node's agent decided, when, why, and what came of it; the journal has what is older
+#[derive(Debug, clap::Args)]
+pub(super) struct EventsArgs {
+    /// The last N
+    #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 20)]
+    lines: usize,
+    /// Go on with what comes, until interrupted
+    #[arg(long)]
+    follow: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+pub(super) async fn run(paths: &Paths, args: EventsArgs) -> Outcome {
+    let client = Client::new(paths);
+    let view: EventsView = client.get("/v1/events").await?;
+    let skip = view.events.len().saturating_sub(args.lines);
+    let last: Vec<Event> = view.events.into_iter().skip(skip).collect();
+    if !args.follow {
+        args.output.print(&last, |events| table(events))?;
+        return Ok(Exit::Ok);
+    }
+    lines(&last, args.output)?;
+    tokio::select! {
+        outcome = follow(&client, view.newest, args.output) => outcome,
+        _ = tokio::signal::ctrl_c() => Ok(Exit::Ok),
+    }
+}
+
+async fn follow(client: &Client, mut seen: u64, output: Output) -> Outcome {
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let view: EventsView = match client.get(&format!("/v1/events?after={seen}")).await {
+            Ok(view) => view,
+            // An agent that is restarted comes back.
+            Err(CallError::Unreachable(_) | CallError::Answered { status: 503, .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if view.newest < seen {
+            seen = 0;
+            continue;
+        }
+        seen = view.newest;
+        lines(&view.events, output)?;
+    }
+}
+
+/// One line an event: for JSON an object a line.
+fn lines(events: &[Event], output: Output) -> Result<(), Failure> {
+    for event in events {
+        let line = match output.format {
+            Format::Table => cells(event).join("  "),
+            Format::Json => serde_json::to_string(event)
+                .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?,
+        };
+        out::print(&line)?;
+    }
+    Ok(())
+}
+
+pub(super) fn table(events: &[Event]) -> String {
+    if events.is_empty() {
+        return "Nothing was decided in this run of the agent.\n".to_owned();
+    }
+    let rows: Vec<Vec<String>> = events.iter().map(cells).collect();
+    out::table(&["WHEN", "DECISION", "OUTCOME", "TOOK", "WHY"], &rows)
+}
+
+fn cells(event: &Event) -> Vec<String> {
+    let times = if event.times > 1 {
+        format!(" ({} times)", event.times)
+    } else {
+        String::new()
+    };
+    let (outcome, error) = match &event.outcome {
+        Came::Done => ("done", None),
+        Came::Failed { error } => ("failed", Some(error)),
+        Came::Waits => ("waits", None),
+        Came::Halted => ("halted", None),
+    };
+    let why: Vec<&str> = error
+        .into_iter()
+        .chain(&event.reasons)
+        .map(String::as_str)
+        .collect();
+    let took = match event.duration_ms {
+        0 => "-".to_owned(),
+        ms @ 1..1000 => format!("{ms}ms"),
+        ms => format!("{}.{}s", ms / 1000, ms % 1000 / 100),
+    };
+    vec![
+        out::time(event.at),
+        event.decision.clone(),
+        format!("{outcome}{times}"),
+        took,
+        why.join("; "),
+    ]
+}

@@ -1,0 +1,162 @@
+//! What operators have ordered for the whole cluster: one small register that every agent keeps on disk, shows in its
+//! status, and takes over from whoever has a newer one.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{NodeName, UnixMs};
+
+/// More names than a cluster can have nodes come from nobody who means well.
+const MOST_NAMES: usize = 256;
+
+/// No autonomous action.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paused {
+    /// When it was ordered, by the clock of the node that was asked.
+    pub since: UnixMs,
+    /// The node that was asked.
+    pub by: NodeName,
+}
+
+/// A restart of etcd that a person ordered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestartOrder {
+    /// The version of the register that it came with: each order is carried out once.
+    pub id: u64,
+    /// On which nodes.
+    pub nodes: BTreeSet<NodeName>,
+}
+
+/// The register. The higher version wins; of two orders given at once that of the later node name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directives {
+    /// One higher with each order; 0 when nothing was ever ordered.
+    pub version: u64,
+    /// The node at which the last order was given.
+    #[serde(default)]
+    pub by: Option<NodeName>,
+    /// No autonomous action, when set.
+    #[serde(default)]
+    pub paused: Option<Paused>,
+    /// Nodes that are to be no members until a person takes them back.
+    #[serde(default)]
+    pub out: BTreeSet<NodeName>,
+    /// The last ordered restart.
+    #[serde(default)]
+    pub restart: Option<RestartOrder>,
+}
+
+/// One order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "change")]
+pub enum DirectiveChange {
+    /// No autonomous action until `Resume`.
+    Pause,
+    /// Autonomous actions again.
+    Resume,
+}
+
+impl fmt::Display for Directives {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "version {}", self.version)?;
+        if let Some(by) = &self.by {
+            write!(f, " by {by}")?;
+        }
+        f.write_str(if self.paused.is_some() { ", paused" } else { "" })
+    }
+}
+
+impl Directives {
+    /// True when this register takes the place of `other`.
+    pub fn is_newer_than(&self, other: &Self) -> bool {
+        (self.version, &self.by) > (other.version, &other.by)
+    }
+
+    /// Why a register that somebody sent is not believed; `None` when it may be.
+    pub fn defect(&self) -> Option<String> {
+        let names = self.out.len() + self.restart.as_ref().map_or(0, |order| order.nodes.len());
+        (names > MOST_NAMES).then(|| format!("it has {names} node names, expected at most {MOST_NAMES}"))
+    }
+
+    /// The register after one more order, given at `by`; `None` when it changes nothing.
+    #[must_use]
+    pub fn after(&self, change: &DirectiveChange, by: &NodeName, now: UnixMs) -> Option<Self> {
+        let mut next = self.clone();
+        match change {
+            DirectiveChange::Pause => {
+                next.paused.get_or_insert_with(|| Paused {
+                    since: now,
+                    by: by.clone(),
+                });
+            }
+            DirectiveChange::Resume => next.paused = None,
+        }
+        if next == *self {
+            return None;
+        }
+        next.version = self.version.saturating_add(1);
+        next.by = Some(by.clone());
+        Some(next)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> NodeName {
+        NodeName::new(text).unwrap()
+    }
+
+    #[test]
+    fn the_newer_register_wins_and_of_two_at_once_the_later_name() {
+        let none = Directives::default();
+        let paused = none
+            .after(&DirectiveChange::Pause, &name("n1"), UnixMs(5))
+            .unwrap();
+        let resumed = paused
+            .after(&DirectiveChange::Resume, &name("n1"), UnixMs(6))
+            .unwrap();
+        let elsewhere = none
+            .after(&DirectiveChange::Pause, &name("n2"), UnixMs(4))
+            .unwrap();
+        let table = [
+            ("an order against none", &paused, &none, true),
+            ("none against an order", &none, &paused, false),
+            ("itself", &paused, &paused, false),
+            ("the later order", &resumed, &elsewhere, true),
+            ("at once, the later name", &elsewhere, &paused, true),
+            ("at once, the earlier name", &paused, &elsewhere, false),
+        ];
+        for (what, one, other, newer) in table {
+            assert_eq!(one.is_newer_than(other), newer, "{what}");
+        }
+    }
+
+    #[test]
+    fn an_order_that_changes_nothing_makes_no_version() {
+        let none = Directives::default();
+        assert_eq!(none.after(&DirectiveChange::Resume, &name("n1"), UnixMs(5)), None);
+        let paused = none
+            .after(&DirectiveChange::Pause, &name("n1"), UnixMs(5))
+            .unwrap();
+        assert_eq!(
+            paused.after(&DirectiveChange::Pause, &name("n2"), UnixMs(9)),
+            None
+        );
+    }
+
+    #[test]
+    fn a_register_of_another_version_is_read_and_an_endless_one_refused() {
+        let older: Directives = serde_json::from_str(r#"{"version":3,"later":true}"#).unwrap();
+        assert_eq!((older.version, older.defect()), (3, None));
+        let endless = Directives {
+            out: (0..1000).map(|i| name(&format!("n{i}"))).collect(),
+            ..Directives::default()
+        };
+        assert!(endless.defect().is_some());
+    }
+}
