@@ -256,7 +256,9 @@ pub trait AgentHandle: Send + Sync {
     /// Everything for `etcd-agent plan`; `None` before the first tick.
     fn plan_view(&self) -> Option<crate::model::PlanView>;
     /// Backups in the store, oldest first.
-    async fn backups(&self) -> PortResult<Vec<crate::model::BackupSummary>>;
+    async fn backups(&self) -> PortResult<Vec<crate::model::StoredBackup>>;
+    /// What retention says of each, oldest first.
+    async fn retention(&self) -> PortResult<Vec<crate::model::Verdict>>;
     /// Queues what a person asks for.
     fn submit(&self, request: crate::model::OperatorRequest) -> PortResult<crate::model::RequestView>;
     /// Where a request stands.

@@ -8,7 +8,7 @@ use crate::model::{
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
-use super::{Agent, jobs, propose};
+use super::{Agent, backups, jobs, propose};
 
 /// Longest that apply may take: two small files, a daemon-reload, a read-back.
 const APPLY: Duration = Duration::from_secs(30);
@@ -142,6 +142,10 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         }
         Action::Backup => {
             jobs::backup(agent);
+            Ok(())
+        }
+        Action::Prune { after } => {
+            backups::prune(agent, after.clone());
             Ok(())
         }
         Action::Answer {

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
-    Accept, AcceptReply, AdminStatus, BackupSummary, Decision, DirectiveOrder, DirectiveView, Enquire,
-    EnquireReply, EventsView, Fact, Learn, NodeStatus, OperatorRequest, PlanView, Prepare, PrepareReply,
-    Refusal, RequestView,
+    Accept, AcceptReply, AdminStatus, Decision, DirectiveOrder, DirectiveView, Enquire, EnquireReply,
+    EventsView, Fact, Learn, NodeStatus, OperatorRequest, PlanView, Prepare, PrepareReply, Refusal,
+    RequestView, StoredBackup, Verdict,
 };
 use crate::ports::{AgentHandle, PortError, PortResult};
 
@@ -143,12 +143,16 @@ impl AgentHandle for Agent {
         })
     }
 
-    async fn backups(&self) -> PortResult<Vec<BackupSummary>> {
+    async fn backups(&self) -> PortResult<Vec<StoredBackup>> {
         let store = self.ports.store.clone();
         let store =
             store.ok_or_else(|| PortError::Permanent("no store is configured: set store.url".to_owned()))?;
         let catalogue = backup::list(store.as_ref(), &self.spec.cluster).await?;
         Ok(catalogue.backups)
+    }
+
+    async fn retention(&self) -> PortResult<Vec<Verdict>> {
+        super::backups::verdicts(self).await
     }
 
     fn submit(&self, mut request: OperatorRequest) -> PortResult<RequestView> {

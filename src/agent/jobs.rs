@@ -13,7 +13,7 @@ use super::shared::Inner;
 const STAGE: Duration = Duration::from_hours(1);
 
 /// Runs `work` as the job in `slot`; its end is remembered there and wakes the loop.
-fn begin<T: Send + 'static>(
+pub(super) fn begin<T: Send + 'static>(
     agent: &Agent,
     slot: fn(&mut Inner) -> &mut Job,
     work: impl Future<Output = PortResult<T>> + Send + 'static,
@@ -44,7 +44,7 @@ fn begin<T: Send + 'static>(
     });
 }
 
-fn no_store() -> PortError {
+pub(super) fn no_store() -> PortError {
     PortError::Permanent("no store is configured: set store.url".to_owned())
 }
 

@@ -1,5 +1,6 @@
 //! The loop: observe → plan → execute.
 
+mod backups;
 mod build;
 mod direct;
 mod events;

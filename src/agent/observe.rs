@@ -84,17 +84,19 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let seen_round = votes.and_then(|v| v.promised.as_ref()).map_or(0, |b| b.round);
     let accepted = votes.and_then(|v| v.accepted.as_ref()).map(|(_, g)| g.clone());
     let store = store_view(agent, now, elector.chosen.is_none());
-    let (backup, restore, staged, fetched, last_backup, enquired, highest) = agent.shared.with(|inner| {
-        (
-            inner.backup.clone(),
-            inner.restore.clone(),
-            inner.staged.clone(),
-            inner.fetched.clone().map(|(id, _)| id),
-            inner.last_backup.clone(),
-            inner.enquired.clone(),
-            inner.highest_round,
-        )
-    });
+    let (backup, backups, restore, staged, fetched, last_backup, enquired, highest) =
+        agent.shared.with(|inner| {
+            (
+                inner.backup.clone(),
+                inner.backups.clone(),
+                inner.restore.clone(),
+                inner.staged.clone(),
+                inner.fetched.clone().map(|(id, _)| id),
+                inner.last_backup.clone(),
+                inner.enquired.clone(),
+                inner.highest_round,
+            )
+        });
     let newest_backup = store.known().and_then(|s| s.newest_backup.clone());
     let last_backup = match (newest_backup, last_backup) {
         (Some(a), Some(b)) => Some(if a.at >= b.at { a } else { b }),
@@ -150,6 +152,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         staged,
         fetched,
         backup,
+        backups,
         restore,
         requests: pending.into_iter().map(|r| r.request).collect(),
         spec: agent.spec.clone(),

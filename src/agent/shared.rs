@@ -7,8 +7,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::genesis::Electorate;
 use crate::model::{
-    BackupId, BackupSummary, DataState, Decision, Directives, ElectorRecord, Epoch, Fact, Job, NodeName,
-    NodeStatus, Observation, OperatorRequest, RequestState, RequestView, StoreView, UnixMs,
+    BackupId, BackupSummary, BackupView, DataState, Decision, Directives, ElectorRecord, Epoch, Fact, Job,
+    NodeName, NodeStatus, Observation, OperatorRequest, RequestState, RequestView, StoreView, UnixMs,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
@@ -26,6 +26,7 @@ pub(super) struct Inner {
     pub(super) staged: Option<(Epoch, BackupId)>,
     pub(super) fetched: Option<(BackupId, String)>,
     pub(super) backup: Job,
+    pub(super) backups: BackupView,
     pub(super) restore: Job,
     pub(super) last_backup: Option<BackupSummary>,
     pub(super) store: Option<Fact<StoreView>>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{BackupId, BackupSummary, ClusterName, Revision};
+use crate::model::{BackupId, BackupSummary, ClusterName, Revision, StoredBackup, Writer};
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
 use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD};
@@ -15,7 +15,7 @@ const AT_ONCE: usize = 8;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Catalogue {
     /// Oldest first.
-    pub backups: Vec<BackupSummary>,
+    pub backups: Vec<StoredBackup>,
     /// Committed, but not to be understood; the text says why.
     pub unreadable: Vec<(BackupId, String)>,
 }
@@ -68,15 +68,30 @@ pub(super) async fn newest_of(
 ) -> PortResult<Option<BackupSummary>> {
     for (name, found) in committed(layout, objects).into_iter().rev() {
         match read(store, layout, name, found).await? {
-            Ok(backup) => return Ok(Some(backup)),
+            Ok(backup) => return Ok(Some(backup.summary)),
             Err((id, why)) => tracing::warn!("backup {id} is passed over: {why}"),
         }
     }
     Ok(None)
 }
 
-/// Those with a commit marker and the object that it commits, oldest first.
+/// Those with a commit marker, oldest first.
 fn committed(layout: &Layout, objects: &[ObjectMeta]) -> Vec<(BackupName, Found)> {
+    let mut found = found(layout, objects);
+    found.retain(|_, f| f.native || f.foreign);
+    found.into_iter().collect()
+}
+
+/// Snapshots of ours that were never committed, oldest first: under way, or abandoned.
+pub(super) fn leftovers(layout: &Layout, objects: &[ObjectMeta]) -> Vec<BackupName> {
+    let found = found(layout, objects);
+    let left = found
+        .into_iter()
+        .filter(|(_, f)| !f.native && !f.foreign && f.zstd_bytes.is_some());
+    left.map(|(name, _)| name).collect()
+}
+
+fn found(layout: &Layout, objects: &[ObjectMeta]) -> BTreeMap<BackupName, Found> {
     let mut found: BTreeMap<BackupName, Found> = BTreeMap::new();
     for object in objects {
         let Some((name, file)) = layout.split(&object.key) else {
@@ -91,8 +106,7 @@ fn committed(layout: &Layout, objects: &[ObjectMeta]) -> Vec<(BackupName, Found)
             _ => {}
         }
     }
-    found.retain(|_, f| f.native || f.foreign);
-    found.into_iter().collect()
+    found
 }
 
 async fn read(
@@ -100,7 +114,7 @@ async fn read(
     layout: &Layout,
     name: BackupName,
     found: Found,
-) -> PortResult<Result<BackupSummary, (BackupId, String)>> {
+) -> PortResult<Result<StoredBackup, (BackupId, String)>> {
     let id = name
         .id()
         .map_err(|error| PortError::Permanent(error.to_string()))?;
@@ -127,7 +141,14 @@ async fn read(
             size_bytes: size,
         })
     };
-    Ok(summary.map_err(|error| (id, format!("{marker}: {error}"))))
+    let writer = if found.native {
+        Writer::EtcdAgent
+    } else {
+        Writer::EtcdManager
+    };
+    Ok(summary
+        .map(|summary| StoredBackup { summary, writer })
+        .map_err(|error| (id, format!("{marker}: {error}"))))
 }
 
 #[cfg(test)]

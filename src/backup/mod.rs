@@ -10,6 +10,7 @@ mod layout;
 mod manifest;
 mod pieces;
 mod pipeline;
+mod prune;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod testing;
@@ -23,4 +24,5 @@ pub use fetch::{FetchedSnapshot, fetch};
 pub use layout::{BackupName, Layout};
 pub use manifest::{Compression, Manifest, ManifestError};
 pub use pipeline::{BackupMeta, take_full};
+pub use prune::{Pruned, remove};
 pub use view::store_view;

@@ -11,7 +11,7 @@ use crate::model::{
     BackupId, ClusterId, ClusterName, Epoch, EtcdStatus, Genesis, MemberId, MemberList, NodeName, Origin,
     RaftTerm, Revision, UnixMs,
 };
-use crate::ports::{ByteStream, Etcd, PortError, PortResult};
+use crate::ports::{ByteStream, Created, Etcd, ObjectMeta, ObjectStore, PortError, PortResult, Upload};
 
 use super::pipeline::BackupMeta;
 
@@ -104,5 +104,42 @@ pub(super) fn genesis(epoch: u64, token: &str) -> Genesis {
         electorate: [].into(),
         cluster_id: ClusterId(1),
         created: UnixMs(5),
+    }
+}
+
+/// A store that refuses to delete what has `locked` in its key, as object lock does.
+pub(super) struct Locking {
+    pub(super) inner: DirStore,
+    pub(super) locked: &'static str,
+}
+
+#[async_trait]
+impl ObjectStore for Locking {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+    async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
+        self.inner.get_small(key).await
+    }
+    async fn get(&self, key: &str) -> PortResult<Option<ByteStream>> {
+        self.inner.get(key).await
+    }
+    async fn put(&self, key: &str, body: Bytes) -> PortResult<()> {
+        self.inner.put(key, body).await
+    }
+    async fn create(&self, key: &str, body: Bytes) -> PortResult<Created> {
+        self.inner.create(key, body).await
+    }
+    async fn upload(&self, key: &str) -> PortResult<Box<dyn Upload>> {
+        self.inner.upload(key).await
+    }
+    async fn list(&self, prefix: &str) -> PortResult<Vec<ObjectMeta>> {
+        self.inner.list(prefix).await
+    }
+    async fn delete(&self, key: &str) -> PortResult<()> {
+        if key.contains(self.locked) {
+            return Err(PortError::Permanent("access denied: object is locked".to_owned()));
+        }
+        self.inner.delete(key).await
     }
 }

@@ -1,11 +1,11 @@
-//! `etcd-agent backup now|list`.
+//! `etcd-agent backup now|list|prune`.
 
 use super::client::Client;
-use super::exit::{Exit, Outcome};
+use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Output};
 use super::progress::Progress;
 use super::wait::{self, Deadline, Timeout};
-use crate::model::{BackupSummary, OperatorRequest, UnixMs};
+use crate::model::{BackupSummary, Keep, OperatorRequest, UnixMs, Verdict};
 use crate::paths::Paths;
 
 /// Backups
@@ -22,6 +22,18 @@ pub(super) enum BackupVerb {
     },
     /// List the backups in the store, oldest first
     List(Output),
+    /// Remove the backups that [backup.retention] no longer wants
+    Prune {
+        /// Only say of each backup whether it would go, and why it stays
+        #[arg(long)]
+        dry_run: bool,
+        /// Deadline.
+        #[command(flatten)]
+        timeout: Timeout,
+        /// Format.
+        #[command(flatten)]
+        output: Output,
+    },
 }
 
 pub(super) async fn run(paths: &Paths, verb: BackupVerb) -> Outcome {
@@ -32,15 +44,66 @@ pub(super) async fn run(paths: &Paths, verb: BackupVerb) -> Outcome {
             output.print(&list, |list| render(list, out::now()))?;
         }
         BackupVerb::Now { timeout, output } => {
-            let deadline = Deadline::after(timeout.timeout);
-            let mut progress = Progress::new();
-            let view = wait::submit(&client, &OperatorRequest::Backup).await?;
-            let view = wait::done(&client, view, &deadline, &mut progress).await?;
-            drop(progress);
-            output.print(&view, |view| view.message.clone())?;
+            ask(&client, &OperatorRequest::Backup, timeout, output).await?;
+        }
+        BackupVerb::Prune {
+            dry_run: true,
+            output,
+            ..
+        } => {
+            let verdicts: Vec<Verdict> = client.get("/v1/backups/retention").await?;
+            output.print(&verdicts, |verdicts| render_verdicts(verdicts, out::now()))?;
+        }
+        BackupVerb::Prune { timeout, output, .. } => {
+            ask(&client, &OperatorRequest::Prune, timeout, output).await?;
         }
     }
     Ok(Exit::Ok)
+}
+
+/// Asks the agent for something, waits until it is done and prints what came of it.
+async fn ask(
+    client: &Client,
+    request: &OperatorRequest,
+    timeout: Timeout,
+    output: Output,
+) -> Result<(), Failure> {
+    let deadline = Deadline::after(timeout.timeout);
+    let mut progress = Progress::new();
+    let view = wait::submit(client, request).await?;
+    let view = wait::done(client, view, &deadline, &mut progress).await?;
+    drop(progress);
+    output.print(&view, |view| view.message.clone())
+}
+
+/// What would go and what would stay, with the reasons.
+pub(super) fn render_verdicts(verdicts: &[Verdict], now: UnixMs) -> String {
+    if verdicts.is_empty() {
+        return "No backups yet.\n".to_owned();
+    }
+    let rows: Vec<Vec<String>> = verdicts
+        .iter()
+        .map(|verdict| {
+            let backup = &verdict.backup.summary;
+            let reasons: Vec<&str> = verdict.keep.iter().map(|keep| Keep::as_str(*keep)).collect();
+            vec![
+                backup.id.to_string(),
+                out::age(now.since(backup.at)),
+                out::size(backup.size_bytes),
+                if verdict.goes() { "remove" } else { "keep" }.to_owned(),
+                reasons.join(", "),
+            ]
+        })
+        .collect();
+    let goes = verdicts.iter().filter(|v| v.goes());
+    let bytes = goes.clone().map(|v| v.backup.summary.size_bytes).sum();
+    format!(
+        "{}\n{} of {} backups would go, {}.\n",
+        out::table(&["BACKUP", "AGE", "SIZE", "VERDICT", "REASONS"], &rows),
+        goes.count(),
+        verdicts.len(),
+        out::size(bytes)
+    )
 }
 
 pub(super) fn render(list: &[BackupSummary], now: UnixMs) -> String {

@@ -9,7 +9,7 @@ use super::problem::Problem;
 use super::schema::Checked;
 use super::settings::{ApiSettings, ArchiveSettings, Settings, StoreSettings, StoreUrl};
 use super::tree::{At, Kind, Value};
-use crate::model::{ClusterName, EtcdSpec, NodeName, Spec, TlsFiles};
+use crate::model::{BackupSpec, ClusterName, EtcdSpec, NodeName, Retention, Spec, TlsFiles};
 
 /// Where etcd's data is, as Debian's unit has it.
 pub const DEFAULT_DATA_DIR: &str = "/var/lib/etcd/default";
@@ -64,6 +64,7 @@ impl Builder<'_> {
             nodes,
             etcd,
             backup_interval: store.is_some().then_some(interval),
+            backup: self.backup(),
             store_shared: store.as_ref().is_some_and(|store| store.shared),
             grace: self
                 .read("cluster.grace", forms::duration)
@@ -294,6 +295,29 @@ impl Builder<'_> {
             credentials_file: self.read("store.credentials_file", forms::path),
             shared: self.read("store.shared", forms::flag).unwrap_or(s3),
         })
+    }
+
+    fn backup(&self) -> BackupSpec {
+        let default = Retention::default();
+        let count = |name: &str, default| {
+            self.read(&format!("backup.retention.{name}"), forms::count)
+                .unwrap_or(default)
+        };
+        BackupSpec {
+            retention: Retention {
+                enabled: self
+                    .read("backup.retention.enabled", forms::flag)
+                    .unwrap_or(default.enabled),
+                recent: self
+                    .read("backup.retention.recent", forms::duration)
+                    .unwrap_or(default.recent),
+                hourly: count("hourly", default.hourly),
+                daily: count("daily", default.daily),
+                weekly: count("weekly", default.weekly),
+                yearly: count("yearly", default.yearly),
+                count: count("count", default.count),
+            },
+        }
     }
 
     fn value(&self, field: &str) -> Option<&Value> {

@@ -24,6 +24,7 @@ pub(super) enum Form {
     Endpoint,
     Word,
     Keep,
+    Count,
     /// A table of node name → address.
     Nodes,
     /// A table of etcd flag name → value.
@@ -47,6 +48,7 @@ impl Form {
             Self::Endpoint => endpoint(value).map(drop),
             Self::Word => word(value).map(drop),
             Self::Keep => keep(value).map(drop),
+            Self::Count => count(value).map(drop),
             Self::Nodes | Self::Settings => Ok(()),
         }
     }
@@ -93,6 +95,13 @@ pub(super) fn keep(value: &Value) -> Read<usize> {
             value,
             "a number from 1 to 1000: the newest replaced data directory always stays",
         ),
+    }
+}
+
+pub(super) fn count(value: &Value) -> Read<usize> {
+    match value.kind {
+        Kind::Int(number @ 0..=100_000) => Ok(usize::try_from(number).unwrap_or(0)),
+        _ => bad(value, "a number from 0 to 100000, without quotes"),
     }
 }
 

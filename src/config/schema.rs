@@ -41,6 +41,13 @@ pub(super) const FIELDS: &[(&str, Form)] = &[
     ("store.credentials_file", Form::Path),
     ("store.shared", Form::Flag),
     ("backup.interval", Form::Duration),
+    ("backup.retention.enabled", Form::Flag),
+    ("backup.retention.recent", Form::Duration),
+    ("backup.retention.hourly", Form::Count),
+    ("backup.retention.daily", Form::Count),
+    ("backup.retention.weekly", Form::Count),
+    ("backup.retention.yearly", Form::Count),
+    ("backup.retention.count", Form::Count),
     ("archive.keep", Form::Keep),
     ("archive.max_age", Form::Duration),
 ];

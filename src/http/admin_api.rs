@@ -13,8 +13,8 @@ use serde::Deserialize;
 use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
-    AdminStatus, BackupSummary, DirectiveOrder, DirectiveView, EventsView, Fact, MemberList, OperatorRequest,
-    PlanView, RequestView, Spec,
+    AdminStatus, DirectiveOrder, DirectiveView, EventsView, Fact, MemberList, OperatorRequest, PlanView,
+    RequestView, Spec, StoredBackup, Verdict,
 };
 use crate::ports::AgentHandle;
 use crate::telemetry::{Counters, exposition};
@@ -35,6 +35,7 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>) -> R
         .route("/v1/backups", get(backups))
         .route("/v1/directives", post(direct))
         .route("/v1/events", get(events))
+        .route("/v1/backups/retention", get(retention))
         .route("/v1/requests", post(submit))
         .route("/v1/requests/{id}", get(request))
         .route("/metrics", get(metrics))
@@ -78,7 +79,11 @@ async fn members(State(api): Shared) -> Reply<MemberList> {
     }
 }
 
-async fn backups(State(api): Shared) -> Reply<Vec<BackupSummary>> {
+async fn retention(State(api): Shared) -> Reply<Vec<Verdict>> {
+    Ok(Json(api.handle.retention().await?))
+}
+
+async fn backups(State(api): Shared) -> Reply<Vec<StoredBackup>> {
     Ok(Json(api.handle.backups().await?))
 }
 

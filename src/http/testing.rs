@@ -143,7 +143,10 @@ impl AgentHandle for FakeAgent {
     fn plan_view(&self) -> Option<PlanView> {
         None
     }
-    async fn backups(&self) -> PortResult<Vec<BackupSummary>> {
+    async fn backups(&self) -> PortResult<Vec<StoredBackup>> {
+        Err(PortError::Permanent("no store is configured".to_owned()))
+    }
+    async fn retention(&self) -> PortResult<Vec<Verdict>> {
         Err(PortError::Permanent("no store is configured".to_owned()))
     }
     fn submit(&self, request: OperatorRequest) -> PortResult<RequestView> {

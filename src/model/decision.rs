@@ -128,6 +128,11 @@ pub enum Action {
     },
     /// Begin a full backup in the background.
     Backup,
+    /// Begin to remove the backups that retention no longer wants.
+    Prune {
+        /// The newest backup when this was decided: once for each.
+        after: Option<BackupId>,
+    },
     /// A person's request is done or cannot be done: drop it, with what to tell them.
     Answer {
         /// What was asked.
@@ -161,6 +166,7 @@ impl Action {
             Self::AddLearner { .. } => "add-learner",
             Self::Promote { .. } => "promote",
             Self::Backup => "backup",
+            Self::Prune { .. } => "prune",
             Self::Answer { .. } => "answer",
         }
     }

@@ -3,6 +3,7 @@
 
 mod admin;
 mod assignment;
+mod backup;
 mod decision;
 mod directives;
 mod event;
@@ -17,6 +18,7 @@ mod time;
 
 pub use admin::{AdminStatus, ApiError, DirectiveOrder, DirectiveView, PlanView, RequestState, RequestView};
 pub use assignment::{Assignment, GateState, InitialState, Role};
+pub use backup::{BackupSpec, BackupView, Keep, Retention, StoredBackup, Verdict, Writer};
 pub use decision::{Action, Decision, Memory, Reason, StartFence};
 pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};
 pub use event::{Event, EventOutcome, EventsView};

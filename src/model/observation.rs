@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignment, BackupId, BackupSummary, Epoch, Fact, Generation, Genesis, NodeName, NodeStatus, Spec, UnixMs,
+    Assignment, BackupId, BackupSummary, BackupView, Epoch, Fact, Generation, Genesis, NodeName, NodeStatus,
+    Spec, UnixMs,
 };
 
 /// What a person asked this agent to do.
@@ -30,6 +31,8 @@ pub enum OperatorRequest {
     },
     /// Take a full backup now.
     Backup,
+    /// Remove the backups that retention no longer wants.
+    Prune,
 }
 
 /// What the store says, as far as the planner needs it.
@@ -118,6 +121,9 @@ pub struct Observation {
     pub fetched: Option<BackupId>,
     /// Own backup job.
     pub backup: Job,
+    /// What else this agent does in the store.
+    #[serde(default)]
+    pub backups: BackupView,
     /// Own fetch or restore job.
     pub restore: Job,
     /// What a person asked for and is not done.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterName, NodeName};
+use super::{BackupSpec, ClusterName, NodeName};
 
 /// What is wanted of the cluster and of this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct Spec {
     pub etcd: EtcdSpec,
     /// Time between full backups; `None` when no store is configured.
     pub backup_interval: Option<Duration>,
+    /// What else is wanted of backups.
+    #[serde(default)]
+    pub backup: BackupSpec,
     /// True when all nodes see the same store (S3 by default; a directory only when said so).
     pub store_shared: bool,
     /// How long a member must be out of reach before it counts as dead.

@@ -1,10 +1,13 @@
-//! When a full backup is due.
+//! When a full backup is due, and when old ones go.
 
 use std::time::Duration;
 
 use super::context::Context;
 use super::directive;
 use crate::model::{Action, Fact, OperatorRequest};
+
+/// A prune that failed is tried again after this; more often brings nothing.
+const PRUNE_AGAIN: Duration = Duration::from_mins(1);
 
 /// A backup that a person asked for and that cannot be taken here is answered, not kept waiting.
 fn refuse(cx: &Context<'_>) -> Option<Action> {
@@ -77,4 +80,50 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         "the newest full backup is older than backup.interval",
     );
     Some(Action::Backup)
+}
+
+/// Begins to remove old backups when a person asks for it, or on the coordinator once after each new full backup:
+/// never before the new one is committed.
+pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
+    let asked = cx.obs.requests.contains(&OperatorRequest::Prune);
+    if asked && cx.spec.backup_interval.is_none() {
+        return Some(Action::Answer {
+            request: OperatorRequest::Prune,
+            done: false,
+            message: "no store is configured: set store.url".to_owned(),
+        });
+    }
+    let job = &cx.obs.backups.prune;
+    if job.running {
+        return None;
+    }
+    let newest = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
+    let after = newest.map(|b| b.id.clone());
+    if asked {
+        cx.because("prune-asked", "a person asked to remove old backups");
+        return Some(Action::Prune { after });
+    }
+    if !cx.spec.backup.retention.enabled || !cx.is_coordinator() || directive::paused(cx).is_some() {
+        return None;
+    }
+    if after.is_none() || cx.obs.backups.pruned == after {
+        return None;
+    }
+    if let Some(failed) = job.failed_at {
+        let since = cx.obs.now.since(failed);
+        if since < PRUNE_AGAIN {
+            let error = job.error.clone().unwrap_or_default();
+            cx.because(
+                "prune-failed",
+                format!("old backups could not be removed: {error}"),
+            );
+            cx.wake_in(PRUNE_AGAIN.saturating_sub(since));
+            return None;
+        }
+    }
+    cx.because(
+        "prune-due",
+        "there is a newer backup since old ones were removed last",
+    );
+    Some(Action::Prune { after })
 }

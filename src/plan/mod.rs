@@ -15,6 +15,7 @@ mod local;
 mod membership;
 mod recovery;
 mod restart;
+mod retention;
 mod safety;
 mod steps;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod text;
 pub use steps::steps;
 
 use context::Context;
+pub use retention::judge;
 
 use crate::model::{Action, Decision, Memory, Observation, Spec};
 
@@ -55,4 +57,5 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| local::keep_running(cx))
         .or_else(|| directive::unless_paused(cx, membership::change))
         .or_else(|| backup::due(cx))
+        .or_else(|| backup::prune(cx))
 }

@@ -33,6 +33,7 @@ fn spec(me: usize, nodes: usize, size: usize) -> Spec {
             settings: BTreeMap::new(),
         },
         backup_interval: Some(Duration::from_mins(15)),
+        backup: BackupSpec::default(),
         store_shared: false,
         grace: Duration::from_mins(5),
     }
@@ -118,6 +119,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         staged: None,
         fetched: None,
         backup: Job::default(),
+        backups: BackupView::default(),
         restore: Job::default(),
         requests: Vec::new(),
         spec,
@@ -502,6 +504,52 @@ fn a_backup_that_cannot_be_taken_here_is_answered() {
         decide(&obs).action,
         Some(Action::Answer { done: false, .. })
     ));
+}
+
+#[test]
+fn s30_old_backups_go_once_after_each_new_one() {
+    type Change = fn(&mut Observation);
+    let mut obs = healthy(0);
+    assert_ne!(action(&obs), Some("prune"), "nothing is known of the store");
+    let newest = BackupSummary {
+        id: BackupId::new("2026-03-01T12:00:00Z-000003").unwrap(),
+        at: obs.now,
+        revision: Revision(1),
+        size_bytes: 1,
+    };
+    let after = Some(newest.id.clone());
+    obs.store = Fact::Known(StoreView {
+        genesis: obs.me.genesis.clone(),
+        newest_backup: Some(newest),
+        conditional_writes: true,
+    });
+    assert_eq!(decide(&obs).action, Some(Action::Prune { after: after.clone() }));
+    let rows: [(&str, Change); 6] = [
+        ("paused", |o| {
+            o.me.steering.directives.paused = Some(crate::model::Paused {
+                by: name(0),
+                since: o.now,
+            });
+        }),
+        ("done for this one", |o| {
+            o.backups.pruned = Some(BackupId::new("2026-03-01T12:00:00Z-000003").unwrap());
+        }),
+        ("running", |o| o.backups.prune.running = true),
+        ("failed just now", |o| o.backups.prune.failed_at = Some(o.now)),
+        ("switched off", |o| o.spec.backup.retention.enabled = false),
+        ("the store does not answer", |o| {
+            o.store = Fact::Unreachable("x".into());
+        }),
+    ];
+    for (what, change) in rows {
+        let mut other = obs.clone();
+        change(&mut other);
+        assert_eq!(action(&other), None, "{what}");
+    }
+    // A person may ask on any node, and whatever is switched off.
+    obs.spec.backup.retention.enabled = false;
+    obs.requests = vec![OperatorRequest::Prune];
+    assert_eq!(decide(&obs).action, Some(Action::Prune { after }));
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub const MEMBER_REPAIRED: &str = "6c6d4cc1e90d4ad1a5d6cf9cca0959dc";
 pub const BACKUP_COMMITTED: &str = "3415a0736bd640218c4c1e76318c6963";
 /// A backup was tried and failed.
 pub const BACKUP_FAILED: &str = "d66d33ac50f44000bd5de0eb7b1130eb";
+/// Old backups were removed.
+pub const BACKUPS_PRUNED: &str = "5d1f0d6a1c0e4c2fb0a7c2b8e2f49a61";
 /// A restore was begun, went a step further, or ended.
 pub const RESTORE: &str = "c2e6ee15161f4a10822a2a028eae8096";
 /// The gate holds a start of etcd.service back.

@@ -44,7 +44,7 @@ async fn committed_backups_of_both_worlds_oldest_first() {
     put(&store, "prod/notes.txt", "x").await;
     put(&store, "other/2030-01-01T00:00:00Z-000001/backup.json", "{}").await;
     let catalogue = list(&store, &cluster()).await.unwrap();
-    let names: Vec<_> = catalogue.backups.iter().map(|b| b.id.as_str()).collect();
+    let names: Vec<_> = catalogue.backups.iter().map(|b| b.summary.id.as_str()).collect();
     assert_eq!(
         names,
         [
@@ -55,8 +55,11 @@ async fn committed_backups_of_both_worlds_oldest_first() {
             "9999-12-30T21:59:59Z-000042",
         ]
     );
-    assert_eq!(catalogue.backups[2].at, UnixMs(1_700_000_000_000));
-    assert_eq!(catalogue.backups[2].size_bytes, 2);
+    assert_eq!(catalogue.backups[2].summary.at, UnixMs(1_700_000_000_000));
+    assert_eq!(catalogue.backups[2].summary.size_bytes, 2);
+    let writers: Vec<_> = catalogue.backups.iter().map(|b| b.writer).collect();
+    let (ours, theirs) = (Writer::EtcdAgent, Writer::EtcdManager);
+    assert_eq!(writers, [ours, ours, theirs, ours, ours]);
     assert!(catalogue.unreadable.is_empty());
 }
 
@@ -71,7 +74,8 @@ async fn an_unreadable_one_is_named_and_passed_over() {
     put(&store, "prod/2030-01-01T00:00:00Z-000001/backup.json", "{").await;
     put(&store, "prod/2031-01-01T00:00:00Z-000001/backup.json", "{}").await;
     let catalogue = list(&store, &cluster()).await.unwrap();
-    assert_eq!(catalogue.backups, std::slice::from_ref(&good));
+    assert_eq!(catalogue.backups.len(), 1);
+    assert_eq!(catalogue.backups[0].summary, good);
     assert_eq!(catalogue.unreadable[0].0, id("2030-01-01T00:00:00Z-000001"));
     assert_eq!(catalogue.unreadable[1].1, "its snapshot is not there");
     assert_eq!(newest(&store, &cluster()).await.unwrap(), Some(good));

@@ -163,6 +163,7 @@ pub(super) fn observation() -> Observation {
         staged: None,
         fetched: None,
         backup: Job::default(),
+        backups: BackupView::default(),
         restore: Job::default(),
         requests: Vec::new(),
         spec: Spec {
@@ -180,6 +181,7 @@ pub(super) fn observation() -> Observation {
                 settings: BTreeMap::new(),
             },
             backup_interval: None,
+            backup: BackupSpec::default(),
             store_shared: false,
             grace: Duration::from_mins(5),
         },

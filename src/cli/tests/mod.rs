@@ -17,6 +17,8 @@ fn the_command_line_is_well_formed() {
         "status -o json",
         "backup now --timeout 90s",
         "backup list -o json",
+        "backup prune --dry-run -o json",
+        "backup prune --timeout 5m",
         "restore latest --yes --without n2 --without n3",
         "bootstrap --without n3",
         "plan --observation -",
@@ -157,6 +159,7 @@ fn what_would_be_assigned_names_this_node() {
             settings: std::collections::BTreeMap::new(),
         },
         backup_interval: None,
+        backup: crate::model::BackupSpec::default(),
         store_shared: false,
         grace: std::time::Duration::from_mins(5),
     };

@@ -175,6 +175,21 @@ fn tables_and_plans() {
     insta::assert_snapshot!("members", members::render(list));
     insta::assert_snapshot!("backups", backup::render(&backups(), NOW));
     assert_eq!(backup::render(&[], NOW), "No backups yet.\n");
+    let stored = backups().into_iter().map(|summary| StoredBackup {
+        summary,
+        writer: Writer::EtcdAgent,
+    });
+    let wanted = Retention {
+        hourly: 0,
+        daily: 1,
+        weekly: 0,
+        yearly: 0,
+        count: 1,
+        recent: std::time::Duration::from_mins(30),
+        ..Retention::default()
+    };
+    let verdicts = crate::plan::judge(&stored.collect::<Vec<_>>(), NOW, &wanted);
+    insta::assert_snapshot!("retention", backup::render_verdicts(&verdicts, NOW));
     let mut view = plan::replay(super::fixture::observation());
     view.decision = Decision {
         action: Some(Action::Promote {

@@ -26,6 +26,7 @@ fn spec(nodes: &[(&str, &str)], tls: bool) -> Spec {
             settings: BTreeMap::new(),
         },
         backup_interval: None,
+        backup: crate::model::BackupSpec::default(),
         store_shared: false,
         grace: Duration::from_mins(5),
     }

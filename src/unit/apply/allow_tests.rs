@@ -24,6 +24,7 @@ fn settings() -> Settings {
                 settings: BTreeMap::new(),
             },
             backup_interval: None,
+            backup: crate::model::BackupSpec::default(),
             store_shared: false,
             grace: Duration::from_mins(5),
         },

@@ -1,0 +1,99 @@
+use super::super::testing::{Locking, cluster, etcd, meta, store};
+use super::super::trailer::snapshot;
+use super::super::{list, take_full};
+use super::*;
+use bytes::Bytes;
+
+async fn full(store: &dyn ObjectStore, at: u64) -> BackupId {
+    take_full(&etcd(snapshot(2)), store, &meta(at), |_| {})
+        .await
+        .unwrap()
+        .id
+}
+
+async fn names(store: &dyn ObjectStore) -> Vec<BackupId> {
+    let catalogue = list(store, &cluster()).await.unwrap();
+    catalogue.backups.into_iter().map(|b| b.summary.id).collect()
+}
+
+#[tokio::test]
+async fn s30_only_our_own_keys_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let (old, new) = (full(&store, 1000).await, full(&store, 2000).await);
+    let note = format!("prod/{old}/notes.txt");
+    for key in [note.as_str(), "prod/control/etcd-cluster-spec", "other/x"] {
+        store.put(key, Bytes::from_static(b"x")).await.unwrap();
+    }
+    let pruned = remove(&store, &cluster(), std::slice::from_ref(&old), UnixMs(3_000_000))
+        .await
+        .unwrap();
+    assert_eq!(pruned.removed, [old]);
+    assert_eq!(names(&store).await, std::slice::from_ref(&new));
+    let keys: Vec<_> = store.list("").await.unwrap().into_iter().map(|o| o.key).collect();
+    assert_eq!(
+        keys,
+        [
+            "other/x".to_owned(),
+            note,
+            format!("prod/{new}/backup.json"),
+            format!("prod/{new}/etcd.backup.zst"),
+            "prod/control/etcd-cluster-spec".to_owned(),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_upload_under_way_stays_and_an_abandoned_one_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let day = 86_400;
+    let (old, young) = (full(&store, day).await, full(&store, 3 * day).await);
+    for id in [&old, &young] {
+        store.delete(&format!("prod/{id}/backup.json")).await.unwrap();
+    }
+    // etcd-manager's own upload is not ours to judge.
+    let foreign = "prod/1970-01-02T00:00:00Z-000001/etcd.backup.gz";
+    store.put(foreign, Bytes::from_static(b"x")).await.unwrap();
+    let now = UnixMs((3 * day + 3600) * 1000);
+    let pruned = remove(&store, &cluster(), &[], now).await.unwrap();
+    assert_eq!(pruned.abandoned, [old]);
+    let keys: Vec<_> = store.list("").await.unwrap().into_iter().map(|o| o.key).collect();
+    assert_eq!(
+        keys,
+        [foreign.to_owned(), format!("prod/{young}/etcd.backup.zst")]
+    );
+}
+
+#[tokio::test]
+async fn a_store_that_fails_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let gone = store(&dir.path().join("not-mounted"));
+    let id = BackupId::new("2026-03-01T04:05:06Z-000042").unwrap();
+    // Opening the directory fails permanently: that is told, and nothing counts as removed.
+    assert!(remove(&gone, &cluster(), &[id], UnixMs(0)).await.is_err());
+}
+
+#[tokio::test]
+async fn s30_what_the_store_locks_stays_whole_and_the_rest_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Locking {
+        inner: store(dir.path()),
+        locked: "1970-01-01T00:16:40Z-000042/backup.json",
+    };
+    let locked = full(&store, 1000).await;
+    let free = full(&store, 2000).await;
+    let pruned = remove(&store, &cluster(), &[locked.clone(), free.clone()], UnixMs(0))
+        .await
+        .unwrap();
+    assert_eq!(pruned.removed, [free]);
+    assert_eq!(pruned.refused[0].0, locked);
+    assert_eq!(names(&store).await, std::slice::from_ref(&locked));
+    let prefix = format!("prod/{locked}/");
+    assert_eq!(store.list(&prefix).await.unwrap().len(), 2, "marker and snapshot");
+    let text = pruned.text();
+    assert!(
+        text.starts_with("1 backups removed, 1 kept by the store ("),
+        "{text}"
+    );
+}

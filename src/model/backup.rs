@@ -1,0 +1,139 @@
+//! What is wanted of backups, what the store holds, and what is to become of each.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{BackupId, BackupSummary, Job};
+
+/// What is wanted of backups beyond their interval.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BackupSpec {
+    /// Which backups stay.
+    pub retention: Retention,
+}
+
+/// Which backups stay. A backup stays when any of these wants it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Retention {
+    /// False: nothing is ever deleted.
+    pub enabled: bool,
+    /// All that are younger than this.
+    pub recent: Duration,
+    /// The newest of each of the last so many hours that have one.
+    pub hourly: usize,
+    /// The same of days (UTC).
+    pub daily: usize,
+    /// The same of weeks (Monday to Sunday, UTC).
+    pub weekly: usize,
+    /// The same of years (UTC).
+    pub yearly: usize,
+    /// The newest so many, whatever their age.
+    pub count: usize,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            recent: Duration::from_hours(1),
+            hourly: 24,
+            daily: 7,
+            weekly: 5,
+            yearly: 5,
+            count: 3,
+        }
+    }
+}
+
+/// Who wrote a backup.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Writer {
+    /// An agent of ours.
+    #[default]
+    EtcdAgent,
+    /// etcd-manager.
+    EtcdManager,
+}
+
+/// A committed backup in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredBackup {
+    /// What it is.
+    #[serde(flatten)]
+    pub summary: BackupSummary,
+    /// Who wrote it.
+    #[serde(default)]
+    pub writer: Writer,
+}
+
+/// Why a backup stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keep {
+    /// It is the newest full backup: whatever is configured, that one stays (design rule 7).
+    Newest,
+    /// Younger than `recent`.
+    Recent,
+    /// The newest of its hour.
+    Hourly,
+    /// The newest of its day.
+    Daily,
+    /// The newest of its week.
+    Weekly,
+    /// The newest of its year.
+    Yearly,
+    /// Among the newest `count`.
+    Count,
+    /// It is dated after now, so a clock is wrong, and nothing is concluded from its age.
+    Future,
+    /// Another program wrote it.
+    NotOurs,
+}
+
+impl Keep {
+    /// One word for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Newest => "newest",
+            Self::Recent => "recent",
+            Self::Hourly => "hourly",
+            Self::Daily => "daily",
+            Self::Weekly => "weekly",
+            Self::Yearly => "yearly",
+            Self::Count => "count",
+            Self::Future => "future",
+            Self::NotOurs => "not-ours",
+        }
+    }
+}
+
+/// What retention says of one backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Which.
+    #[serde(flatten)]
+    pub backup: StoredBackup,
+    /// Why it stays; when nothing wants it, it goes.
+    pub keep: Vec<Keep>,
+}
+
+impl Verdict {
+    /// True when nothing wants it.
+    pub fn goes(&self) -> bool {
+        self.keep.is_empty()
+    }
+}
+
+/// What this agent does in the store beside full backups, as the planner sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BackupView {
+    /// Own pruning job.
+    pub prune: Job,
+    /// The newest backup when this agent pruned last.
+    pub pruned: Option<BackupId>,
+}

@@ -1,0 +1,88 @@
+//! Which backups stay, and why.
+//!
+//! What the classes keep follows from the backups alone, never from the clock: they count the hours, days, weeks and
+//! years *that have a backup*. So a cluster that was off for a year keeps what it had, and a clock that jumps deletes
+//! nothing but what was only kept for being recent. Pruning early or late, often or seldom, ends in the same set
+//! (`tests`): no order of events can take away what another order would have kept.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::model::{Keep, Retention, StoredBackup, UnixMs, Verdict, Writer};
+
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+
+/// Judges each backup; the verdicts are oldest first.
+pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = backups
+        .iter()
+        .map(|backup| Verdict {
+            backup: backup.clone(),
+            keep: Vec::new(),
+        })
+        .collect();
+    verdicts.sort_by(|a, b| key(&b.backup).cmp(&key(&a.backup)));
+    let mut seen = 0;
+    let (mut hours, mut days, mut weeks, mut years) = <(Slots, Slots, Slots, Slots)>::default();
+    for verdict in &mut verdicts {
+        let at = verdict.backup.summary.at;
+        if verdict.backup.writer != Writer::EtcdAgent {
+            verdict.keep.push(Keep::NotOurs);
+            continue;
+        }
+        if at > now {
+            verdict.keep.push(Keep::Future);
+            continue;
+        }
+        let slots = [
+            (seen == 0, Keep::Newest),
+            (now.since(at) < wanted.recent, Keep::Recent),
+            (hours.first_of(at.0 / HOUR_MS, wanted.hourly), Keep::Hourly),
+            (days.first_of(at.0 / DAY_MS, wanted.daily), Keep::Daily),
+            (weeks.first_of(week(at), wanted.weekly), Keep::Weekly),
+            (years.first_of(year(at), wanted.yearly), Keep::Yearly),
+            (seen < wanted.count, Keep::Count),
+        ];
+        let wanted_by = slots.into_iter().filter(|(wants, _)| *wants);
+        verdict.keep.extend(wanted_by.map(|(_, why)| why));
+        seen += 1;
+    }
+    verdicts.reverse();
+    verdicts
+}
+
+fn key(backup: &StoredBackup) -> (UnixMs, &str) {
+    (backup.summary.at, backup.summary.id.as_str())
+}
+
+/// The hours (days, …) that have a backup, newest first.
+#[derive(Default)]
+struct Slots(BTreeSet<u64>);
+
+impl Slots {
+    /// True for the newest backup of one of the newest `limit` slots; backups come newest first.
+    fn first_of(&mut self, slot: u64, limit: usize) -> bool {
+        self.0.len() < limit && self.0.insert(slot)
+    }
+}
+
+/// Weeks begin on Monday; the Unix epoch was a Thursday.
+fn week(at: UnixMs) -> u64 {
+    (at.0 / DAY_MS + 3) / 7
+}
+
+fn year(at: UnixMs) -> u64 {
+    let civil = i64::try_from(at.0)
+        .ok()
+        .and_then(|ms| Timestamp::from_millisecond(ms).ok())
+        .map(|time| time.to_zoned(TimeZone::UTC).year());
+    civil
+        .and_then(|year| u64::try_from(year).ok())
+        .unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{BackupId, BackupSummary, Revision};
+
+const NOTHING: Retention = Retention {
+    enabled: true,
+    recent: Duration::ZERO,
+    hourly: 0,
+    daily: 0,
+    weekly: 0,
+    yearly: 0,
+    count: 0,
+};
+
+/// 2026-03-01T12:00:00Z, a Sunday.
+const NOON: u64 = 1_772_366_400_000;
+
+fn backup(at: u64, number: u64) -> StoredBackup {
+    StoredBackup {
+        summary: BackupSummary {
+            id: BackupId::new(format!("b-{at:020}-{number:06}")).unwrap(),
+            at: UnixMs(at),
+            revision: Revision(number),
+            size_bytes: 1,
+        },
+        writer: Writer::EtcdAgent,
+    }
+}
+
+/// Of backups taken so many minutes before noon: those that stay, and why.
+fn kept(minutes: &[u64], wanted: &Retention) -> Vec<(u64, Vec<Keep>)> {
+    let backups: Vec<_> = minutes.iter().map(|m| backup(NOON - m * 60_000, 0)).collect();
+    judge(&backups, UnixMs(NOON), wanted)
+        .into_iter()
+        .filter(|v| !v.goes())
+        .map(|v| ((NOON - v.backup.summary.at.0) / 60_000, v.keep))
+        .collect()
+}
+
+#[test]
+fn s30_each_class_keeps_what_it_says() {
+    const H: u64 = 60;
+    const D: u64 = 24 * H;
+    use Keep::{Count, Daily, Hourly, Newest, Recent, Weekly, Yearly};
+    type Row<'a> = (&'a str, &'a [u64], Retention, Vec<(u64, Vec<Keep>)>);
+    let rows: Vec<Row<'_>> = vec![
+        (
+            "nothing wanted keeps the newest",
+            &[5, 65, 9000],
+            NOTHING,
+            vec![(5, vec![Newest])],
+        ),
+        (
+            "recent",
+            &[5, 59, 60],
+            Retention {
+                recent: Duration::from_hours(1),
+                ..NOTHING
+            },
+            vec![(59, vec![Recent]), (5, vec![Newest, Recent])],
+        ),
+        (
+            "the newest of each hour that has one, however long ago",
+            &[5, 20, 70, 80, 90 * D],
+            Retention { hourly: 3, ..NOTHING },
+            vec![
+                (90 * D, vec![Hourly]),
+                (70, vec![Hourly]),
+                (5, vec![Newest, Hourly]),
+            ],
+        ),
+        (
+            "a day begins at midnight UTC",
+            &[5, 11 * H, 13 * H, 14 * H],
+            Retention { daily: 2, ..NOTHING },
+            vec![(13 * H, vec![Daily]), (5, vec![Newest, Daily])],
+        ),
+        (
+            "a week begins on Monday",
+            &[5, 6 * D, 7 * D, 8 * D],
+            Retention { weekly: 2, ..NOTHING },
+            vec![(7 * D, vec![Weekly]), (5, vec![Newest, Weekly])],
+        ),
+        (
+            "a year begins on the first of January",
+            &[5, 59 * D, 60 * D, 61 * D],
+            Retention { yearly: 2, ..NOTHING },
+            vec![(60 * D, vec![Yearly]), (5, vec![Newest, Yearly])],
+        ),
+        (
+            "by count",
+            &[5, 100 * D, 200 * D],
+            Retention { count: 2, ..NOTHING },
+            vec![(100 * D, vec![Count]), (5, vec![Newest, Count])],
+        ),
+    ];
+    for (what, minutes, wanted, expected) in rows {
+        assert_eq!(kept(minutes, &wanted), expected, "{what}");
+    }
+}
+
+#[test]
+fn what_is_not_ours_or_from_the_future_stays_and_takes_no_place() {
+    let mut foreign = backup(NOON - 1, 1);
+    foreign.writer = Writer::EtcdManager;
+    let backups = [
+        backup(NOON + 60_000, 2),
+        foreign,
+        backup(NOON - 60_000, 3),
+        backup(NOON - 120_000, 4),
+    ];
+    let verdicts = judge(&backups, UnixMs(NOON), &NOTHING);
+    let keeps: Vec<_> = verdicts.iter().map(|v| v.keep.clone()).collect();
+    assert_eq!(
+        keeps,
+        [
+            vec![],
+            vec![Keep::Newest],
+            vec![Keep::NotOurs],
+            vec![Keep::Future]
+        ]
+    );
+}
+
+#[test]
+fn the_name_decides_nothing_but_a_tie() {
+    // A name that sorts wrongly (a digit rollover) must not make an old backup the newest.
+    let mut old = backup(NOON - 1000, 1);
+    old.summary.id = BackupId::new("zzz").unwrap();
+    let verdicts = judge(&[old, backup(NOON, 2)], UnixMs(NOON), &NOTHING);
+    assert_eq!(verdicts[1].keep, [Keep::Newest]);
+    assert_eq!(verdicts[1].backup.summary.revision, Revision(2));
+    assert!(verdicts[0].goes());
+}
+
+fn wanted() -> impl Strategy<Value = Retention> {
+    (
+        0_u64..200,
+        0_usize..6,
+        0_usize..6,
+        0_usize..4,
+        0_usize..4,
+        0_usize..4,
+    )
+        .prop_map(|(recent, hourly, daily, weekly, yearly, count)| Retention {
+            enabled: true,
+            recent: Duration::from_mins(recent),
+            hourly,
+            daily,
+            weekly,
+            yearly,
+            count,
+        })
+}
+
+/// Backups at random times of three years, several a day and several an hour among them.
+fn history() -> impl Strategy<Value = Vec<StoredBackup>> {
+    let at = prop_oneof![0_u64..1_600_000, 0_u64..3000, 0_u64..200];
+    proptest::collection::btree_set(at, 1..60).prop_map(|minutes| {
+        minutes
+            .into_iter()
+            .rev()
+            .map(|m| backup(NOON - m * 60_000, 0))
+            .collect()
+    })
+}
+
+fn prune(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<StoredBackup> {
+    judge(backups, now, wanted)
+        .into_iter()
+        .filter(|v| !v.goes())
+        .map(|v| v.backup)
+        .collect()
+}
+
+fn names(backups: &[StoredBackup]) -> BTreeSet<String> {
+    backups.iter().map(|b| b.summary.id.to_string()).collect()
+}
+
+proptest! {
+    #[test]
+    fn s30_the_newest_always_stays(backups in history(), wanted in wanted(), now in any::<u64>()) {
+        let newest = backups.iter().filter(|b| b.summary.at.0 <= now).max_by_key(|b| b.summary.at);
+        let left = prune(&backups, UnixMs(now), &wanted);
+        prop_assert!(!left.is_empty());
+        if let Some(newest) = newest {
+            prop_assert!(left.contains(newest));
+        }
+        // What the classes keep does not shrink because a clock says that it is later.
+        let later = prune(&backups, UnixMs(u64::MAX), &Retention { recent: Duration::ZERO, ..wanted.clone() });
+        let at_noon = prune(&backups, UnixMs(NOON), &Retention { recent: Duration::ZERO, ..wanted });
+        prop_assert_eq!(later, at_noon);
+    }
+
+    #[test]
+    fn s30_pruning_again_changes_nothing(backups in history(), wanted in wanted()) {
+        let once = prune(&backups, UnixMs(NOON), &wanted);
+        prop_assert_eq!(&prune(&once, UnixMs(NOON), &wanted), &once);
+        let mut shuffled = backups;
+        shuffled.reverse();
+        prop_assert_eq!(prune(&shuffled, UnixMs(NOON), &wanted), once);
+    }
+
+    /// Pruned after each backup or once at the end: the same backups are left.
+    #[test]
+    fn s30_when_it_is_pruned_does_not_matter(backups in history(), wanted in wanted(), every in 1_usize..5) {
+        let mut left: Vec<StoredBackup> = Vec::new();
+        for (at, backup) in backups.iter().enumerate() {
+            left.push(backup.clone());
+            if at % every == 0 {
+                left = prune(&left, backup.summary.at, &wanted);
+            }
+        }
+        let step_by_step = prune(&left, UnixMs(NOON), &wanted);
+        prop_assert_eq!(names(&step_by_step), names(&prune(&backups, UnixMs(NOON), &wanted)));
+    }
+
+    #[test]
+    fn a_wider_retention_keeps_no_less(backups in history(), wanted in wanted()) {
+        let wider = Retention { hourly: wanted.hourly + 1, count: wanted.count + 1, ..wanted.clone() };
+        let (less, more) = (prune(&backups, UnixMs(NOON), &wanted), prune(&backups, UnixMs(NOON), &wider));
+        prop_assert!(names(&less).is_subset(&names(&more)));
+    }
+}
