@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupSpec, ClusterName, NodeName};
+use super::{BackupSpec, ClusterName, Member, NodeName};
 
 /// What is wanted of the cluster and of this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,6 +122,18 @@ impl Spec {
             (false, false) => "0.0.0.0",
         };
         url(tls, address, port)
+    }
+
+    /// The configured node of a member: by its name, and by its peer URL where it has not started yet or bears
+    /// another name (a cluster that was taken over).
+    pub fn node_of(&self, member: &Member) -> Option<&NodeName> {
+        let named = self.nodes.keys().find(|node| member.name == node.as_str());
+        named.or_else(|| {
+            self.nodes.keys().find(|node| {
+                self.peer_url(node)
+                    .is_some_and(|url| member.peer_urls.contains(&url))
+            })
+        })
     }
 
     /// A majority of the electorate.

@@ -1,5 +1,7 @@
 //! What one agent says of its own node; peers read it at `GET /v1/status`.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -141,6 +143,10 @@ impl MemberList {
     /// The member with this ID.
     pub fn get(&self, id: MemberId) -> Option<&Member> {
         self.members.iter().find(|m| m.id == id)
+    }
+    /// The voters' IDs.
+    pub fn voter_ids(&self) -> BTreeSet<MemberId> {
+        self.voters().map(|m| m.id).collect()
     }
     /// Quorum of the voters: `n/2 + 1`.
     pub fn quorum(&self) -> usize {

@@ -109,6 +109,15 @@ impl<'a> Context<'a> {
         nodes
     }
 
+    /// What a node says of itself: this one, or a peer that answers.
+    pub(super) fn status_of(&self, node: &NodeName) -> Option<&'a NodeStatus> {
+        if *node == self.spec.node {
+            Some(&self.obs.me)
+        } else {
+            self.obs.peers.get(node).and_then(Fact::known)
+        }
+    }
+
     /// Electors that do not answer now.
     pub(super) fn silent(&self) -> BTreeSet<NodeName> {
         let known: BTreeSet<&NodeName> = self.known_nodes().into_iter().map(|(n, _)| n).collect();

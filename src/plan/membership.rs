@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::context::Context;
+use super::safety::{Change, healthy_members, keeps_quorum};
 use crate::model::{Action, ActiveState, DataState, Fact, Genesis, Member, MemberList, NodeName, NodeStatus};
 
 /// The next membership change, if this agent is the coordinator.
@@ -28,24 +29,6 @@ pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
     add_missing(cx, genesis, list)
 }
 
-fn node_of<'a>(cx: &Context<'a>, member: &Member) -> Option<&'a NodeName> {
-    cx.spec.nodes.keys().find(|node| {
-        member.name == node.as_str()
-            || cx
-                .spec
-                .peer_url(node)
-                .is_some_and(|url| member.peer_urls.contains(&url))
-    })
-}
-
-fn status_of<'a>(cx: &Context<'a>, node: &NodeName) -> Option<&'a NodeStatus> {
-    if *node == cx.spec.node {
-        Some(&cx.obs.me)
-    } else {
-        cx.obs.peers.get(node).and_then(Fact::known)
-    }
-}
-
 fn settle_learner(
     cx: &mut Context<'_>,
     genesis: &Genesis,
@@ -53,7 +36,7 @@ fn settle_learner(
     learners: &[&Member],
 ) -> Option<Action> {
     let learner = learners.first()?;
-    let node = node_of(cx, learner)?;
+    let node = cx.spec.node_of(learner)?;
     if learner.name.is_empty() {
         cx.because(
             "learner-unstarted",
@@ -62,14 +45,18 @@ fn settle_learner(
         cx.wake_in(Duration::from_secs(1));
         return None;
     }
-    if status_of(cx, node).is_some_and(|status| attests_gone(learner, genesis, status)) {
+    if cx
+        .status_of(node)
+        .is_some_and(|status| attests_gone(learner, genesis, status))
+    {
         cx.because(
             "replace-gone",
             format!("{node} attests that the data of learner {} is gone", learner.id),
         );
         return remove(cx, learner, node, list);
     }
-    let serving = status_of(cx, node)
+    let serving = cx
+        .status_of(node)
         .and_then(|s| s.etcd.known())
         .is_some_and(|e| e.member_id == learner.id);
     if !serving {
@@ -90,25 +77,6 @@ fn settle_learner(
             node: node.clone(),
             term: list.term,
         })
-}
-
-/// Voters that are known to be up and to serve this cluster.
-fn healthy_voters(cx: &Context<'_>, list: &MemberList) -> usize {
-    list.voters()
-        .filter(|member| {
-            node_of(cx, member)
-                .and_then(|node| status_of(cx, node))
-                .is_some_and(|status| {
-                    status
-                        .unit
-                        .known()
-                        .is_some_and(|u| u.active == ActiveState::Active)
-                        && status.etcd.known().is_some_and(|e| {
-                            e.member_id == member.id && e.cluster_id == list.cluster_id && e.leader.is_some()
-                        })
-                })
-        })
-        .count()
 }
 
 /// True when a node's own agent attests that this member's data is gone: its etcd does not run, its data directory
@@ -133,12 +101,13 @@ fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStatus) -> bool
 
 fn remove_gone(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Option<Action> {
     let (member, node) = list.voters().find_map(|member| {
-        let node = node_of(cx, member)?;
-        let status = status_of(cx, node)?;
+        let node = cx.spec.node_of(member)?;
+        let status = cx.status_of(node)?;
         attests_gone(member, genesis, status).then_some((member, node))
     })?;
-    let healthy = healthy_voters(cx, list);
-    if healthy < list.quorum() {
+    let healthy = healthy_members(cx, list);
+    if !keeps_quorum(&list.voter_ids(), &healthy, Change::RemoveVoter(member.id)) {
+        let healthy = healthy.len();
         cx.because(
             "too-few-healthy",
             format!(
@@ -183,7 +152,7 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
             Fact::Absent | Fact::Unreachable(_) => false,
         };
         let down = status.unit.known().is_some_and(|u| !u.active.is_up() && !u.held);
-        let is_member = list.members.iter().any(|m| node_of(cx, m) == Some(*node));
+        let is_member = list.members.iter().any(|m| cx.spec.node_of(m) == Some(*node));
         fresh
             && down
             && !is_member
@@ -201,8 +170,9 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
         );
         return None;
     };
-    let healthy = healthy_voters(cx, list);
-    if healthy < list.quorum() {
+    let healthy = healthy_members(cx, list);
+    if !keeps_quorum(&list.voter_ids(), &healthy, Change::NoVote) {
+        let healthy = healthy.len();
         cx.because(
             "too-few-healthy",
             format!("{node} could join, but only {healthy} voters are seen healthy"),

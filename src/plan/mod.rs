@@ -26,6 +26,7 @@ pub use steps::steps;
 
 use context::Context;
 pub use retention::judge;
+pub use safety::{Change, keeps_quorum};
 
 use crate::model::{Action, Decision, Memory, Observation, Spec};
 

@@ -1,7 +1,60 @@
-//! What must never be gone on from without a person.
+//! What must never be gone on from without a person, and the rules that each change of the cluster has to keep.
+
+use std::collections::BTreeSet;
 
 use super::context::Context;
-use crate::model::{Epoch, Fact};
+use crate::model::{ActiveState, Epoch, Fact, MemberId, MemberList};
+
+/// A change of the member list, as far as quorum depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// A learner comes or goes, or a member's address changes: nobody's vote does.
+    NoVote,
+    /// This voter goes.
+    RemoveVoter(MemberId),
+    /// This learner, which serves, gets a vote.
+    Promote(MemberId),
+}
+
+/// Rule 3: a change is made only while the healthy voters are a quorum, and only if those that are left are a
+/// quorum of the voters after it. The second half alone is not enough: without the first, etcd could not commit the
+/// change, or would have to do it with voters that nobody saw.
+pub fn keeps_quorum(voters: &BTreeSet<MemberId>, healthy: &BTreeSet<MemberId>, change: Change) -> bool {
+    let quorate = |voters: usize, healthy: usize| voters > 0 && healthy > voters / 2;
+    let seen = healthy.intersection(voters).count();
+    let (voters_after, healthy_after) = match change {
+        Change::NoVote => (voters.len(), seen),
+        Change::RemoveVoter(id) => (
+            voters.len() - usize::from(voters.contains(&id)),
+            seen - usize::from(voters.contains(&id) && healthy.contains(&id)),
+        ),
+        Change::Promote(id) if voters.contains(&id) => (voters.len(), seen),
+        Change::Promote(id) => (voters.len() + 1, seen + usize::from(healthy.contains(&id))),
+    };
+    quorate(voters.len(), seen) && quorate(voters_after, healthy_after)
+}
+
+/// Members (learners too) that their own agents report as up and serving this cluster.
+pub(super) fn healthy_members(cx: &Context<'_>, list: &MemberList) -> BTreeSet<MemberId> {
+    list.members
+        .iter()
+        .filter(|member| {
+            cx.spec
+                .node_of(member)
+                .and_then(|node| cx.status_of(node))
+                .is_some_and(|status| {
+                    status
+                        .unit
+                        .known()
+                        .is_some_and(|u| u.active == ActiveState::Active)
+                        && status.etcd.known().is_some_and(|e| {
+                            e.member_id == member.id && e.cluster_id == list.cluster_id && e.leader.is_some()
+                        })
+                })
+        })
+        .map(|member| member.id)
+        .collect()
+}
 
 /// True when something is so wrong that nothing may be done; the reason is recorded.
 pub(super) fn halted(cx: &mut Context<'_>) -> bool {

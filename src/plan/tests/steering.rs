@@ -1,5 +1,7 @@
 //! What operators have ordered, as the planner follows it.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 /// What it shows; the situation; what is done without a pause, and with one.

@@ -1,0 +1,102 @@
+//! The first epoch: who proposes, and what is waited for.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+#[test]
+fn three_fresh_nodes_the_lowest_name_proposes_all_three() {
+    let Some(Action::Propose { genesis, .. }) = decide(&fresh(0, 3, 3)).action else {
+        panic!("no proposal")
+    };
+    assert_eq!(genesis.members.len(), 3);
+    assert_eq!(genesis.origin, Origin::Empty);
+    assert_eq!(action(&fresh(1, 3, 3)), None);
+}
+
+#[test]
+fn one_node_alone_forms_a_cluster_of_one() {
+    assert_eq!(action(&fresh(0, 1, 1)), Some("propose"));
+}
+
+#[test]
+fn s04_under_size_one_the_second_node_is_no_member() {
+    let Some(Action::Propose { genesis, .. }) = decide(&fresh(0, 2, 1)).action else {
+        panic!("no proposal")
+    };
+    assert_eq!(genesis.members.keys().collect::<Vec<_>>(), vec![&name(0)]);
+    let mut spare = fresh(1, 2, 1);
+    spare.me.genesis = Some(*genesis.clone());
+    spare.newest_epoch = Epoch(1);
+    assert!(has(&spare, "spare"));
+    assert_eq!(action(&spare), None);
+}
+
+#[test]
+fn rule_8_a_new_memory_with_a_silent_elector_decides_nothing() {
+    let mut obs = fresh(0, 3, 3);
+    obs.elector.eligible = false;
+    obs.elector.enquired = BTreeSet::from([name(1)]);
+    obs.peers.insert(name(2), Fact::Unreachable("no route".into()));
+    assert!(!matches!(action(&obs), Some("propose")));
+    assert!(has(&obs, "new-memory"));
+}
+
+#[test]
+fn s50_no_empty_cluster_beside_data_that_another_still_holds() {
+    let mut obs = fresh(0, 3, 3);
+    peer(&mut obs, 2).data = Fact::Known(DataState::Present {
+        cluster_id: ClusterId(1),
+        member_id: MemberId(2),
+    });
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "data-without-epoch"));
+}
+
+#[test]
+fn s39_a_shared_store_that_does_not_answer_holds_the_first_epoch_back() {
+    let mut obs = fresh(0, 3, 3);
+    obs.spec.store_shared = true;
+    obs.store = Fact::Unreachable("timed out".into());
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "store-unreachable"));
+}
+
+#[test]
+fn a_store_that_ignores_conditions_is_named() {
+    let mut obs = fresh(0, 3, 3);
+    obs.spec.store_shared = true;
+    obs.store = Fact::Known(StoreView {
+        genesis: None,
+        newest_backup: None,
+        conditional_writes: false,
+    });
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "store-ignores-conditions"));
+}
+
+#[test]
+fn a_running_cluster_of_one_is_taken_over_and_a_larger_one_is_not() {
+    let mut obs = fresh(0, 1, 1);
+    let spec = obs.spec.clone();
+    let foreign = genesis(&spec, 1, 9, Origin::Empty);
+    let mut running = node(&spec, 0);
+    serving(&spec, &mut running, &foreign, 0, 1);
+    (obs.me.unit, obs.me.data, obs.me.etcd, obs.me.members) =
+        (running.unit, running.data, running.etcd, running.members);
+    let Some(Action::Propose { genesis, .. }) = decide(&obs).action else {
+        panic!("not taken over")
+    };
+    assert_eq!(
+        (genesis.cluster_id, genesis.origin.clone()),
+        (foreign.cluster_id, Origin::Member(name(0)))
+    );
+    assert_eq!(genesis.defect(), None);
+    if let Fact::Known(list) = &mut obs.me.members {
+        let mut second = list.members[0].clone();
+        second.id = MemberId(5);
+        list.members.push(second);
+    }
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "data-without-epoch"));
+}

@@ -1,0 +1,157 @@
+//! Keeping this node's etcd what it was assigned to be.
+
+use super::*;
+
+#[test]
+fn rule_1_a_second_genesis_of_an_epoch_halts_everything() {
+    let mut obs = healthy(0);
+    let mut other = genesis(&obs.spec, 3, 1, Origin::Empty);
+    other.token = "prod-1-other".into();
+    peer(&mut obs, 1).genesis = Some(other);
+    let decision = decide(&obs);
+    assert_eq!(decision.action, None);
+    assert!(decision.reasons.iter().any(|r| r.halt && r.code == "two-geneses"));
+}
+
+#[test]
+fn rule_1_etcd_of_an_older_epoch_is_stopped() {
+    let mut obs = healthy(1);
+    let newer = genesis(&obs.spec, 3, 2, Origin::Empty);
+    obs.me.genesis = Some(newer);
+    obs.newest_epoch = Epoch(2);
+    assert_eq!(action(&obs), Some("stop-etcd"));
+}
+
+#[test]
+fn s48_a_reinstalled_founder_does_not_come_back_with_no_memory() {
+    let mut obs = healthy(2);
+    lose_data(&mut obs.me);
+    obs.me.assignment = None;
+    obs.assignment = None;
+    obs.me.incarnation = incarnation(9);
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "lost-membership"));
+}
+
+#[test]
+fn a_conflicting_setting_keeps_etcd_from_being_started() {
+    let mut obs = healthy(1);
+    obs.me.unit = unit(ActiveState::Inactive);
+    obs.me.etcd = Fact::Absent;
+    if let Fact::Known(f) = &mut obs.in_force {
+        f.conflicts.push("/etc/default/etcd:3: --config-file".into());
+    }
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "settings-overridden"));
+}
+
+#[test]
+fn a_crashed_member_is_started_again_and_a_held_one_is_not() {
+    let mut obs = healthy(1);
+    obs.me.unit = unit(ActiveState::Failed);
+    obs.me.etcd = Fact::Absent;
+    assert_eq!(action(&obs), Some("start-etcd"));
+    if let Fact::Known(u) = &mut obs.me.unit {
+        u.held = true;
+    }
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "held"));
+}
+
+#[test]
+fn a_member_seen_running_for_the_first_time_is_remembered_as_started() {
+    let mut obs = healthy(1);
+    if let Some(a) = &mut obs.assignment {
+        a.started = false;
+        a.initial_state = InitialState::New;
+    }
+    let Some(Action::Assign { assignment }) = decide(&obs).action else {
+        panic!("not remembered")
+    };
+    assert!(assignment.started);
+    assert_eq!(assignment.initial_state, InitialState::Existing);
+}
+
+#[test]
+fn a_start_that_the_gate_holds_back_for_want_of_data_is_cancelled() {
+    let mut obs = healthy(1);
+    lose_data(&mut obs.me);
+    if let Fact::Known(u) = &mut obs.me.unit {
+        u.active = ActiveState::Activating;
+        u.sub = "start-pre".into();
+    }
+    assert_eq!(action(&obs), Some("cancel-start"));
+}
+
+#[test]
+fn a_reinstalled_agent_takes_its_joined_member_up_again() {
+    let mut obs = healthy(2);
+    obs.assignment = None;
+    obs.me.assignment = None;
+    obs.me.incarnation = incarnation(9);
+    let joined = MemberId(77);
+    if let Fact::Known(DataState::Present { member_id, .. }) = &mut obs.me.data {
+        *member_id = joined;
+    }
+    if let Fact::Known(list) = &mut peer(&mut obs, 0).members {
+        list.members[2].id = joined;
+    }
+    let Some(Action::Assign { assignment }) = decide(&obs).action else {
+        panic!("not taken up")
+    };
+    assert_eq!((assignment.member_id, assignment.started), (joined, true));
+}
+
+#[test]
+fn the_data_is_looked_at_while_systemd_waits_to_restart_a_crashed_etcd() {
+    let mut obs = healthy(1);
+    obs.me.etcd = Fact::Absent;
+    obs.me.data = Fact::Unreachable("etcd ran since".into());
+    if let Fact::Known(u) = &mut obs.me.unit {
+        u.active = ActiveState::Activating;
+        u.sub = "auto-restart".into();
+    }
+    assert_eq!(action(&obs), Some("inspect-data"));
+}
+
+#[test]
+fn an_unconfirmed_epoch_is_not_started() {
+    let mut obs = healthy(1);
+    obs.me.unit = unit(ActiveState::Inactive);
+    obs.me.etcd = Fact::Absent;
+    obs.gate.cleared = None;
+    for i in [0, 2] {
+        obs.peers.insert(name(i), Fact::Unreachable("no route".into()));
+    }
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "epoch-unconfirmed"));
+}
+
+#[test]
+fn a_start_that_was_just_queued_is_no_reason_to_look_at_the_data() {
+    let mut obs = healthy(1);
+    lose_data(&mut obs.me);
+    obs.me.unit = unit(ActiveState::Inactive);
+    obs.me.data = Fact::Unreachable("etcd was started".into());
+    let started = |ago: u64| Memory {
+        started_at: Some(UnixMs(obs.now.0 - ago)),
+        ..Memory::default()
+    };
+    let decide = |memory: &Memory| plan(&obs, memory, &obs.spec);
+    let queued = decide(&started(20));
+    assert_eq!(queued.action, None);
+    assert!(queued.wake <= Duration::from_millis(200));
+    assert_eq!(decide(&started(300)).action, Some(Action::InspectData));
+}
+
+#[test]
+fn while_the_leader_is_down_the_next_one_is_looked_for() {
+    let wake = |obs: &Observation| decide(obs).wake;
+    let mut obs = healthy(1);
+    assert!(wake(&obs) >= Duration::from_secs(5));
+    obs.peers.insert(name(0), Fact::Unreachable("no route".into()));
+    assert!(wake(&obs) <= Duration::from_secs(1));
+    let mut obs = healthy(1);
+    lose_data(peer(&mut obs, 0));
+    assert!(wake(&obs) <= Duration::from_millis(100));
+}

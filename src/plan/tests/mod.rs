@@ -1,0 +1,253 @@
+//! The planner against everyday situations, one row each, and against whatever can be seen at all. What they share
+//! is here.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod forming;
+mod keeping;
+mod membership;
+mod properties;
+mod restore;
+mod steering;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::plan;
+use crate::model::*;
+
+fn name(i: usize) -> NodeName {
+    NodeName::new(format!("n{}", i + 1)).unwrap()
+}
+
+fn incarnation(i: usize) -> Incarnation {
+    Incarnation::new(format!("{:032x}", i + 1)).unwrap()
+}
+
+fn spec(me: usize, nodes: usize, size: usize) -> Spec {
+    Spec {
+        cluster: ClusterName::new("prod").unwrap(),
+        node: name(me),
+        size,
+        nodes: (0..nodes).map(|i| (name(i), name(i).to_string())).collect(),
+        etcd: EtcdSpec {
+            data_dir: "/var/lib/etcd/default".into(),
+            client_port: 2379,
+            peer_port: 2380,
+            client_tls: None,
+            peer_tls: None,
+            binary: None,
+            settings: BTreeMap::new(),
+        },
+        backup_interval: Some(Duration::from_mins(15)),
+        backup: BackupSpec::default(),
+        store_shared: false,
+        grace: Duration::from_mins(5),
+    }
+}
+
+fn genesis(spec: &Spec, members: usize, epoch: u64, origin: Origin) -> Genesis {
+    let token = format!("prod-{epoch}-abc");
+    let members: BTreeMap<_, _> = (0..members)
+        .map(|i| (name(i), vec![spec.peer_url(&name(i)).unwrap()]))
+        .collect();
+    Genesis {
+        epoch: Epoch(epoch),
+        cluster: spec.cluster.clone(),
+        cluster_id: cluster_id_of(&members, &token),
+        token,
+        members,
+        origin,
+        electorate: (0..spec.nodes.len()).map(|i| (name(i), incarnation(i))).collect(),
+        created: UnixMs(1),
+    }
+}
+
+fn unit(active: ActiveState) -> Fact<UnitState> {
+    let up = active == ActiveState::Active;
+    Fact::Known(UnitState {
+        active,
+        sub: if up { "running" } else { "dead" }.into(),
+        result: "success".into(),
+        main_pid: u32::from(up),
+        load: "loaded".into(),
+        held: false,
+    })
+}
+
+fn node(spec: &Spec, i: usize) -> NodeStatus {
+    NodeStatus {
+        node: name(i),
+        agent_version: "0".into(),
+        incarnation: incarnation(i),
+        boot_id: "b".into(),
+        cluster: spec.cluster.clone(),
+        spec_digest: spec.digest(),
+        electorate_digest: spec.electorate_digest(),
+        eligible: true,
+        unit: unit(ActiveState::Inactive),
+        data: Fact::Known(DataState::Missing),
+        assignment: None,
+        etcd: Fact::Absent,
+        members: Fact::Unreachable("down".into()),
+        newest_epoch: Epoch(0),
+        genesis: None,
+        last_backup: None,
+        certificate_not_after: None,
+        steering: Steering::default(),
+        insecure: false,
+        now: UnixMs(0),
+        text: String::new(),
+    }
+}
+
+/// Nothing anywhere yet; everybody answers and may vote.
+fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
+    let spec = spec(me, nodes, size);
+    Observation {
+        now: UnixMs(1_000_000),
+        seed: 7,
+        me: node(&spec, me),
+        assignment: None,
+        newest_epoch: Epoch(0),
+        elector: ElectorView {
+            eligible: true,
+            enquired: (0..nodes).map(name).collect(),
+            highest_round: 0,
+            accepted: None,
+        },
+        peers: (0..nodes)
+            .filter(|i| *i != me)
+            .map(|i| (name(i), Fact::Known(node(&spec, i))))
+            .collect(),
+        store: Fact::Absent,
+        in_force: Fact::Absent,
+        gate: GateView::default(),
+        staged: None,
+        fetched: None,
+        backup: Job::default(),
+        backups: BackupView::default(),
+        restore: Job::default(),
+        requests: Vec::new(),
+        spec,
+    }
+}
+
+fn members(spec: &Spec, g: &Genesis, n: usize) -> MemberList {
+    MemberList {
+        cluster_id: g.cluster_id,
+        term: RaftTerm(2),
+        linearizable: true,
+        members: (0..n)
+            .map(|i| Member {
+                id: g.member_id(&name(i)).unwrap(),
+                name: name(i).to_string(),
+                peer_urls: vec![spec.peer_url(&name(i)).unwrap()],
+                client_urls: vec![],
+                is_learner: false,
+            })
+            .collect(),
+    }
+}
+
+fn serving(spec: &Spec, status: &mut NodeStatus, g: &Genesis, i: usize, n: usize) {
+    let id = g.member_id(&name(i)).unwrap();
+    status.unit = unit(ActiveState::Active);
+    status.data = Fact::Known(DataState::Present {
+        cluster_id: g.cluster_id,
+        member_id: id,
+    });
+    status.assignment = Some(AssignmentSummary {
+        generation: Generation(2),
+        epoch: g.epoch,
+        cluster_id: g.cluster_id,
+        member_id: id,
+        started_once: true,
+    });
+    status.etcd = Fact::Known(EtcdStatus {
+        version: "3.5.35".into(),
+        cluster_id: g.cluster_id,
+        member_id: id,
+        leader: g.member_id(&name(0)),
+        is_learner: false,
+        term: RaftTerm(2),
+        index: 10,
+        applied: 10,
+        db_size_bytes: 1,
+        revision: Revision(5),
+        errors: vec![],
+    });
+    status.members = Fact::Known(members(spec, g, n));
+    status.newest_epoch = g.epoch;
+    status.genesis = Some(g.clone());
+}
+
+fn assignment(spec: &Spec, g: &Genesis, i: usize) -> Assignment {
+    Assignment {
+        generation: Generation(2),
+        epoch: g.epoch,
+        node: name(i),
+        member_id: g.member_id(&name(i)).unwrap(),
+        cluster_id: g.cluster_id,
+        token: g.token.clone(),
+        role: Role::Founder,
+        initial_state: InitialState::Existing,
+        initial_cluster: g.members.clone(),
+        data_dir: spec.etcd.data_dir.clone(),
+        started: true,
+        restore: None,
+        settings_digest: spec.etcd.digest(),
+    }
+}
+
+fn in_force() -> Fact<InForce> {
+    Fact::Known(InForce {
+        generation: Generation(2),
+        settings_digest: String::new(),
+        initial_state: InitialState::Existing,
+        conflicts: vec![],
+    })
+}
+
+/// A healthy cluster of three, seen from `me`; n1 leads.
+fn healthy(me: usize) -> Observation {
+    let mut obs = fresh(me, 3, 3);
+    let spec = obs.spec.clone();
+    let g = genesis(&spec, 3, 1, Origin::Empty);
+    serving(&spec, &mut obs.me, &g, me, 3);
+    for i in (0..3).filter(|i| *i != me) {
+        let mut peer = node(&spec, i);
+        serving(&spec, &mut peer, &g, i, 3);
+        obs.peers.insert(name(i), Fact::Known(peer));
+    }
+    obs.assignment = Some(assignment(&spec, &g, me));
+    obs.newest_epoch = Epoch(1);
+    obs.in_force = in_force();
+    obs.gate.cleared = Some(Generation(2));
+    obs
+}
+
+fn lose_data(status: &mut NodeStatus) {
+    status.unit = unit(ActiveState::Failed);
+    status.data = Fact::Known(DataState::Missing);
+    status.etcd = Fact::Absent;
+    status.members = Fact::Unreachable("down".into());
+}
+
+fn peer(obs: &mut Observation, i: usize) -> &mut NodeStatus {
+    match obs.peers.get_mut(&name(i)).unwrap() {
+        Fact::Known(status) => status,
+        _ => panic!("n{} is not known", i + 1),
+    }
+}
+
+fn decide(obs: &Observation) -> Decision {
+    plan(obs, &Memory::default(), &obs.spec)
+}
+
+fn action(obs: &Observation) -> Option<&'static str> {
+    decide(obs).action.as_ref().map(Action::name)
+}
+
+fn has(obs: &Observation, code: &str) -> bool {
+    decide(obs).reasons.iter().any(|r| r.code == code)
+}

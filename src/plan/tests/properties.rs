@@ -1,0 +1,182 @@
+//! The safety rules on every decision, whatever is seen.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::super::safety::{Change, keeps_quorum};
+use super::*;
+
+/// One node as it may be seen: data, unit, reachability, memory.
+fn any_node() -> impl Strategy<Value = (u8, u8, bool, u8, bool)> {
+    (0..4u8, 0..5u8, prop::bool::weighted(0.8), 0..4u8, any::<bool>())
+}
+
+fn shape(
+    spec: &Spec,
+    i: usize,
+    seen: (u8, u8, bool, u8, bool),
+    g: &Genesis,
+    g2: &Genesis,
+) -> Fact<NodeStatus> {
+    let (data, active, reachable, epoch, started) = seen;
+    if !reachable {
+        return Fact::Unreachable("no route".into());
+    }
+    let mut status = node(spec, i);
+    if epoch >= 1 {
+        serving(spec, &mut status, if epoch == 3 { g2 } else { g }, i, 3);
+    }
+    status.unit = unit(match active {
+        0 => ActiveState::Active,
+        1 => ActiveState::Activating,
+        2 => ActiveState::Failed,
+        3 => ActiveState::Inactive,
+        _ => ActiveState::Deactivating,
+    });
+    if active != 0 {
+        status.etcd = Fact::Absent;
+        status.members = Fact::Unreachable("down".into());
+        status.data = match data {
+            0 => Fact::Known(DataState::Missing),
+            1 => Fact::Known(DataState::Unusable { why: "no wal".into() }),
+            2 => Fact::Unreachable("not looked at".into()),
+            _ => Fact::Known(DataState::Present {
+                cluster_id: g.cluster_id,
+                member_id: g.member_id(&name(i)).unwrap(),
+            }),
+        };
+    }
+    if let Some(a) = &mut status.assignment {
+        a.started_once = started;
+    }
+    Fact::Known(status)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    /// Rules 1, 3, 5, 6 and 8 on every decision, whatever is seen.
+    #[test]
+    fn every_decision_keeps_the_safety_rules(
+        nodes in prop::array::uniform3(any_node()),
+        me in 0..3usize,
+        eligible in any::<bool>(),
+        restore in prop::bool::weighted(0.3),
+        staged in any::<bool>(),
+        fetched in any::<bool>(),
+        memory_of_me in any::<bool>(),
+        gate in any::<bool>(),
+        applied in any::<bool>(),
+    ) {
+        let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+        let mut obs = fresh(me, 3, 3);
+        let spec = obs.spec.clone();
+        let g = genesis(&spec, 3, 1, Origin::Empty);
+        let g2 = genesis(&spec, 3, 2, Origin::Backup(backup.clone()));
+        let mut seen_me = nodes[me];
+        seen_me.2 = true;
+        let Fact::Known(status) = shape(&spec, me, seen_me, &g, &g2) else { panic!("own node is known") };
+        obs.me = status;
+        for i in (0..3).filter(|i| *i != me) {
+            obs.peers.insert(name(i), shape(&spec, i, nodes[i], &g, &g2));
+        }
+        obs.elector.eligible = eligible;
+        obs.newest_epoch = obs.me.newest_epoch;
+        obs.assignment = obs.me.genesis.as_ref().filter(|_| memory_of_me).map(|g| {
+            let mut a = assignment(&spec, g, me);
+            a.restore = (g.epoch == Epoch(2)).then(|| backup.clone());
+            a.started = a.restore.is_none();
+            a
+        });
+        if obs.assignment.is_none() {
+            obs.me.assignment = None;
+        }
+        obs.staged = staged.then(|| (Epoch(2), backup.clone()));
+        obs.fetched = fetched.then(|| backup.clone());
+        if restore {
+            obs.requests = vec![OperatorRequest::Restore { backup: backup.clone(), without: BTreeSet::new(), above: Epoch(0) }];
+        }
+        if applied {
+            obs.in_force = in_force();
+        }
+        obs.gate.cleared = gate.then_some(Generation(2));
+
+        let newest = obs.peers.values().filter_map(Fact::known).map(|s| s.newest_epoch).max().unwrap_or_default().max(obs.newest_epoch);
+        let reachable = 1 + obs.peers.values().filter(|f| f.known().is_some()).count();
+        match decide(&obs).action {
+            Some(Action::Propose { genesis, .. }) => {
+                prop_assert!(eligible, "rule 1: an elector without memory proposed");
+                prop_assert_eq!(genesis.epoch, newest.next());
+                if genesis.origin == Origin::Empty {
+                    prop_assert_eq!(newest, Epoch(0));
+                    prop_assert!(reachable >= 2, "rule 8: a minority proposed");
+                    let held = obs.peers.values().filter_map(Fact::known).chain([&obs.me])
+                        .any(|s| matches!(s.data, Fact::Known(DataState::Present { .. })));
+                    prop_assert!(!held, "an empty cluster beside data");
+                } else {
+                    prop_assert!(restore && fetched, "rule 6: a restore that nobody asked for, or that is not fetched");
+                }
+            }
+            Some(Action::ReplaceData { staged: with, .. }) => {
+                let active = obs.me.unit.known().unwrap().active;
+                prop_assert!(!active.is_up());
+                prop_assert!(obs.me.data.known().is_some(), "rule 8: what is unknown was acted on");
+                if with {
+                    prop_assert!(staged, "rule 6: replaced before it was restored beside");
+                    prop_assert_eq!(obs.assignment.as_ref().unwrap().epoch, Epoch(2));
+                } else {
+                    let there = matches!(obs.me.data, Fact::Known(DataState::Unusable { .. } | DataState::Present { .. }));
+                    prop_assert!(there);
+                }
+            }
+            Some(Action::StartEtcd { fence }) => {
+                prop_assert_eq!(fence.epoch, newest, "rule 1: an older epoch was started");
+                prop_assert!(gate && applied);
+                let known = matches!(obs.me.data, Fact::Known(DataState::Present { .. }));
+                prop_assert!(known, "an initial-cluster-state=existing member was started without its data");
+            }
+            Some(Action::RemoveMember { node, .. }) => {
+                let status = obs.peers.get(&node).and_then(Fact::known);
+                let attested = status.is_some_and(|s| matches!(s.data, Fact::Known(DataState::Missing | DataState::Unusable { .. })));
+                prop_assert!(attested, "rule 8: removed on hearsay");
+                let healthy = obs.peers.values().filter_map(Fact::known).chain([&obs.me]).filter(|s| s.etcd.known().is_some()).count();
+                prop_assert!(healthy >= 2, "rule 3");
+            }
+            Some(Action::Assign { assignment }) => {
+                prop_assert!(assignment.epoch == obs.me.genesis.as_ref().unwrap().epoch);
+            }
+            _ => {}
+        }
+    }
+}
+
+proptest! {
+    /// Rule 3 as arithmetic: what is allowed leaves a healthy quorum, and one that is refused would not.
+    #[test]
+    fn a_change_is_allowed_exactly_when_quorum_is_there_before_and_after(
+        voters in prop::collection::btree_set(0..9u64, 0..8),
+        healthy in prop::collection::btree_set(0..9u64, 0..9),
+        of in 0..9u64,
+        kind in 0..3u8,
+    ) {
+        let ids = |set: &BTreeSet<u64>| set.iter().copied().map(MemberId).collect::<BTreeSet<_>>();
+        let mut after = voters.clone();
+        let change = match kind {
+            0 => Change::NoVote,
+            1 => {
+                after.remove(&of);
+                Change::RemoveVoter(MemberId(of))
+            }
+            _ => {
+                after.insert(of);
+                Change::Promote(MemberId(of))
+            }
+        };
+        let quorate = |of: &BTreeSet<u64>| 2 * of.intersection(&healthy).count() > of.len();
+        prop_assert_eq!(
+            keeps_quorum(&ids(&voters), &ids(&healthy), change),
+            quorate(&voters) && quorate(&after)
+        );
+    }
+}

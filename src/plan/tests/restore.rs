@@ -1,0 +1,128 @@
+//! Backups, and restoring them.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+#[test]
+fn a_healthy_cluster_is_backed_up_by_its_coordinator_only() {
+    let view = StoreView {
+        genesis: None,
+        newest_backup: None,
+        conditional_writes: true,
+    };
+    let mut obs = healthy(0);
+    obs.store = Fact::Known(view.clone());
+    assert_eq!(action(&obs), Some("backup"));
+    let mut follower = healthy(1);
+    follower.store = Fact::Known(view);
+    assert_eq!(action(&follower), None);
+}
+
+#[test]
+fn s17_with_all_data_lost_nothing_goes_on_alone() {
+    let mut obs = healthy(0);
+    lose_data(&mut obs.me);
+    for i in 1..3 {
+        lose_data(peer(&mut obs, i));
+    }
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "all-data-lost"));
+}
+
+#[test]
+fn a_backup_that_cannot_be_taken_here_is_answered() {
+    let mut obs = healthy(1);
+    lose_data(&mut obs.me);
+    obs.requests = vec![OperatorRequest::Backup];
+    assert!(matches!(
+        decide(&obs).action,
+        Some(Action::Answer { done: false, .. })
+    ));
+}
+
+#[test]
+fn rule_6_a_restore_begins_with_fetching_and_proposes_only_what_is_fetched() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let mut obs = healthy(0);
+    lose_data(&mut obs.me);
+    for i in 1..3 {
+        lose_data(peer(&mut obs, i));
+    }
+    obs.requests = vec![OperatorRequest::Restore {
+        backup: backup.clone(),
+        without: BTreeSet::new(),
+        above: Epoch(0),
+    }];
+    assert_eq!(action(&obs), Some("fetch-backup"));
+    obs.fetched = Some(backup);
+    let Some(Action::Propose { genesis, .. }) = decide(&obs).action else {
+        panic!("no proposal")
+    };
+    assert_eq!(genesis.epoch, Epoch(2));
+}
+
+#[test]
+fn rule_5_the_old_data_makes_way_only_for_a_staged_restore() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let mut obs = healthy(1);
+    let g = genesis(&obs.spec, 3, 2, Origin::Backup(backup.clone()));
+    obs.me.unit = unit(ActiveState::Inactive);
+    obs.me.etcd = Fact::Absent;
+    obs.me.genesis = Some(g.clone());
+    obs.newest_epoch = Epoch(2);
+    let mut wanted = assignment(&obs.spec, &g, 1);
+    wanted.restore = Some(backup.clone());
+    wanted.started = false;
+    obs.assignment = Some(wanted);
+    obs.fetched = Some(backup.clone());
+    assert_eq!(action(&obs), Some("stage-restore"));
+    obs.staged = Some((Epoch(2), backup));
+    assert_eq!(action(&obs), Some("replace-data"));
+}
+
+#[test]
+fn s30_old_backups_go_once_after_each_new_one() {
+    type Change = fn(&mut Observation);
+    let mut obs = healthy(0);
+    assert_ne!(action(&obs), Some("prune"), "nothing is known of the store");
+    let newest = BackupSummary {
+        id: BackupId::new("2026-03-01T12:00:00Z-000003").unwrap(),
+        at: obs.now,
+        revision: Revision(1),
+        size_bytes: 1,
+    };
+    let after = Some(newest.id.clone());
+    obs.store = Fact::Known(StoreView {
+        genesis: obs.me.genesis.clone(),
+        newest_backup: Some(newest),
+        conditional_writes: true,
+    });
+    assert_eq!(decide(&obs).action, Some(Action::Prune { after: after.clone() }));
+    let rows: [(&str, Change); 6] = [
+        ("paused", |o| {
+            o.me.steering.directives.paused = Some(crate::model::Paused {
+                by: name(0),
+                since: o.now,
+            });
+        }),
+        ("done for this one", |o| {
+            o.backups.pruned = Some(BackupId::new("2026-03-01T12:00:00Z-000003").unwrap());
+        }),
+        ("running", |o| o.backups.prune.running = true),
+        ("failed just now", |o| o.backups.prune.failed_at = Some(o.now)),
+        ("switched off", |o| o.spec.backup.retention.enabled = false),
+        ("the store does not answer", |o| {
+            o.store = Fact::Unreachable("x".into());
+        }),
+    ];
+    for (what, change) in rows {
+        let mut other = obs.clone();
+        change(&mut other);
+        assert_eq!(action(&other), None, "{what}");
+    }
+    // A person may ask on any node, and whatever is switched off.
+    obs.spec.backup.retention.enabled = false;
+    obs.requests = vec![OperatorRequest::Prune];
+    assert_eq!(decide(&obs).action, Some(Action::Prune { after }));
+}
