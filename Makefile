@@ -4,7 +4,7 @@ N ?= 3
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
 
-.PHONY: machine check test demo deb lab lab-down bench
+.PHONY: machine check test genesis demo deb lab lab-down bench
 
 machine: ## what it takes to build at all; the rest is installed by `lab prepare`
 	@command -v cargo >/dev/null || { echo "cargo is missing: see https://rustup.rs" >&2; exit 1; }
@@ -18,6 +18,9 @@ check: machine ## format, clippy and the agent's own tests: what to run before e
 
 test: machine ## everything, real systemd hosts included; the last line is the sum
 	@tests/run.sh
+
+genesis: machine ## the genesis protocol exhaustively within larger bounds: hours, up to 16 GB
+	GENESIS_LARGER=1 cargo test --quiet --locked --package etcd-agent-genesis-check -- --nocapture --test-threads=2
 
 demo: machine ## three hosts: a cluster with mutual TLS, a backup in S3, a lost member healed
 	@$(LAB) prepare

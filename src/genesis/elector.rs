@@ -72,7 +72,16 @@ fn note_incarnation(
         });
     }
     record.incarnations.insert(from.clone(), incarnation.clone());
+    settle_losses(record);
     Ok(())
+}
+
+/// A memory that the newest genesis names is older than every vote after that genesis: what was lost before it counts
+/// no more. Any other loss may be later, however late this elector has learned the genesis itself.
+fn settle_losses(record: &mut ElectorRecord) {
+    let Some(genesis) = &record.chosen else { return };
+    let (incarnations, lost) = (&record.incarnations, &mut record.superseded);
+    lost.retain(|elector| incarnations.get(elector) != genesis.electorate.get(elector));
 }
 
 /// Answers an enquiry: stores the asker's incarnation and tells all that this elector knows.
@@ -126,9 +135,7 @@ pub fn absorb(
         if record.eligible {
             continue;
         }
-        if reply.chosen.as_ref().map(|g| g.epoch) == record.chosen.as_ref().map(|g| g.epoch) {
-            record.superseded.extend(reply.superseded.iter().cloned());
-        }
+        record.superseded.extend(reply.superseded.iter().cloned());
         for (epoch, theirs) in &reply.votes {
             let mine = record.votes.entry(*epoch).or_default();
             mine.promised = mine.promised.take().max(theirs.promised.clone());
@@ -145,6 +152,7 @@ pub fn absorb(
     let heard = |node: &NodeName| {
         *node == electorate.me || without.contains(node) || replies.iter().any(|reply| reply.from == *node)
     };
+    settle_losses(record);
     // A value chosen by a majority survives while fewer than a majority forget: with more, only the store or the
     // operator can tell whether something was chosen.
     let memory_survives = record.superseded.len() <= electorate.names.len() / 2 || !without.is_empty();
@@ -265,7 +273,7 @@ pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, C
     }
     record.newest_epoch = record.newest_epoch.max(genesis.epoch);
     record.chosen = Some(genesis.clone());
-    record.superseded.clear();
+    settle_losses(record);
     forget_past(record);
     Ok(true)
 }

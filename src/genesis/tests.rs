@@ -293,3 +293,49 @@ fn a_different_electorate_is_refused_by_name() {
     let refused = on_enquire(&mut world.electors[0], &world.electorate[0], &message).unwrap_err();
     assert!(matches!(refused, Refusal::Electorate { names, .. } if names.len() == 3));
 }
+
+/// Found by `tests/genesis`: of three electors, two lose their memory at one time, and with it that they had chosen epoch
+/// 2; the third knows of both losses, though it had not heard of epoch 1.
+#[test]
+fn rule_1_a_late_elector_remembers_who_forgot() {
+    let mut world = World::new(3);
+    for i in 0..3 {
+        world.enquire(i);
+    }
+    while !world.wire.is_empty() {
+        world.deliver(0, false);
+    }
+    world.propose(0);
+    while world.chosen.is_empty() {
+        world.deliver(0, false);
+    }
+    let first = world.rounds[0].as_ref().unwrap().value();
+    for i in 0..2 {
+        on_learn(&mut world.electors[i], &first).unwrap();
+    }
+    // n1 is installed anew, and n2 before it has answered n1.
+    world.wire.clear();
+    world.reinstall(0);
+    let ask = |world: &World, i: usize| Enquire {
+        from: name(i),
+        incarnation: world.electors[i].incarnation.clone(),
+        electorate_digest: "d".into(),
+    };
+    let message = ask(&world, 0);
+    let third = on_enquire(&mut world.electors[2], &world.electorate[2], &message).unwrap();
+    world.reinstall(1);
+    on_learn(&mut world.electors[0], &first).unwrap();
+    let second = on_enquire(&mut world.electors[1], &world.electorate[1], &message).unwrap();
+    absorb(
+        &mut world.electors[0],
+        &world.electorate[0],
+        &[third, second],
+        &BTreeSet::new(),
+        false,
+    )
+    .unwrap();
+    assert!(!world.electors[0].eligible, "{:?}", world.electors[0]);
+    // Nor does the third forget it when it learns of epoch 1 afterwards.
+    on_learn(&mut world.electors[2], &first).unwrap();
+    assert!(world.electors[2].superseded.contains(&name(0)));
+}

@@ -26,7 +26,7 @@ pub struct ElectorRecord {
     pub eligible: bool,
     /// The newest incarnation heard of each other elector; an older one's vote no longer counts.
     pub incarnations: BTreeMap<NodeName, Incarnation>,
-    /// Electors that have lost their memory since the newest genesis was learned, as far as heard.
+    /// Electors heard to have lost their memory, but for those whose memory of now the newest genesis names.
     pub superseded: BTreeSet<NodeName>,
     /// Votes by epoch; only the newest epochs are kept.
     pub votes: BTreeMap<Epoch, EpochVotes>,
@@ -64,7 +64,7 @@ pub struct EnquireReply {
     pub votes: BTreeMap<Epoch, EpochVotes>,
     /// The newest incarnation that it has heard of each other elector.
     pub incarnations: BTreeMap<NodeName, Incarnation>,
-    /// Electors that it knows to have lost their memory since `chosen`.
+    /// Electors that it knows to have lost their memory, but for those whose memory of now `chosen` names.
     pub superseded: BTreeSet<NodeName>,
 }
 

@@ -1,0 +1,121 @@
+//! The parts of a state: requests on the wire, what a proposer is at, and what the checker itself notes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use etcd_agent::genesis::{Outcome, Round};
+use etcd_agent::model::{
+    Accept, AcceptReply, Enquire, EnquireReply, Genesis, NodeName, Prepare, PrepareReply,
+};
+use serde::{Deserialize, Serialize};
+
+/// A request. Once sent it may arrive at any node, at any time, any number of times, or never.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Request {
+    Prepare(Prepare),
+    Accept(Accept),
+    Enquire(Enquire),
+}
+
+impl Request {
+    pub(crate) fn from(&self) -> &NodeName {
+        match self {
+            Self::Prepare(m) => &m.ballot.node,
+            Self::Accept(m) => &m.ballot.node,
+            Self::Enquire(m) => &m.from,
+        }
+    }
+}
+
+/// A reply that its asker waits for. Refusals are left out: a round never counts them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    Prepare(PrepareReply),
+    Accept(AcceptReply),
+    Enquire(EnquireReply),
+}
+
+/// What an agent's process is at. It is not stored: a crash makes it `Idle`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Process {
+    Idle,
+    /// Asks for what the others know; answers as they have come in.
+    Enquiring {
+        replies: BTreeMap<NodeName, EnquireReply>,
+    },
+    /// Phase 1; the promises that are on their way or have come in.
+    Preparing {
+        prepare: Prepare,
+        candidate: Genesis,
+        previous: Option<BTreeSet<NodeName>>,
+        promises: Replies,
+    },
+    /// Phase 2; the acceptances that are on their way or have come in.
+    Accepting {
+        accept: Accept,
+        previous: Option<BTreeSet<NodeName>>,
+        acceptances: Replies,
+    },
+}
+
+/// Replies of one kind by sender; a request that arrives twice may be answered in two ways.
+pub(crate) type Replies = BTreeMap<NodeName, Vec<Reply>>;
+
+/// Adds a reply; false when it is there already.
+pub(crate) fn add(replies: &mut Replies, from: &NodeName, reply: Reply) -> bool {
+    let text = |reply: &Reply| serde_json::to_string(reply).unwrap();
+    let row = replies.entry(from.clone()).or_default();
+    if row.iter().any(|known| text(known) == text(&reply)) {
+        return false;
+    }
+    row.push(reply);
+    row.sort_by_key(text);
+    true
+}
+
+/// Every way in which phase 1 may end, given these promises: the messages of phase 2. The proposer's own promise was
+/// counted first, and the answer that made the majority came last.
+pub(crate) fn ends_of_phase_1(prepare: &Prepare, round: &Round, promises: &Replies) -> Vec<Accept> {
+    let me = &prepare.ballot.node;
+    let mut first = round.clone();
+    for reply in promises.get(me).into_iter().flatten() {
+        if let Reply::Prepare(reply) = reply {
+            first.on_prepare_reply(me, reply.clone());
+        }
+    }
+    let others: Vec<_> = promises.iter().filter(|(node, _)| *node != me).collect();
+    let mut asked = vec![(first, 0_usize)];
+    let mut ends: BTreeMap<String, Accept> = BTreeMap::new();
+    while let Some((round, heard)) = asked.pop() {
+        if round.prepared() == Outcome::Reached {
+            let accept = round.accept();
+            ends.insert(serde_json::to_string(&accept).unwrap(), accept);
+            continue;
+        }
+        // In which order they came shows in nothing but in who was last: so each next one is tried.
+        for (at, (node, replies)) in others.iter().enumerate() {
+            if heard & (1 << at) != 0 {
+                continue;
+            }
+            for reply in *replies {
+                let Reply::Prepare(reply) = reply else { continue };
+                let mut next = round.clone();
+                next.on_prepare_reply(node, reply.clone());
+                asked.push((next, heard | (1 << at)));
+            }
+        }
+    }
+    ends.into_values().collect()
+}
+
+/// What the checker notes beside the state of the protocol.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Notes {
+    /// Every genesis that a round has ended with; of one epoch they must be one value.
+    pub(crate) chosen: Vec<Genesis>,
+    /// Rounds begun so far.
+    pub(crate) rounds: usize,
+    /// Memories lost so far, by node.
+    pub(crate) lost: BTreeMap<NodeName, usize>,
+    /// Restarts that forgot something (only of broken electors).
+    pub(crate) forgot: usize,
+}
