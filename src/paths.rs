@@ -73,6 +73,10 @@ impl Paths {
     pub fn directives(&self) -> PathBuf {
         self.state().join("directives.json")
     }
+    /// What is remembered of the etcd process.
+    pub fn etcd_run(&self) -> PathBuf {
+        self.state().join("etcd-run.json")
+    }
     /// What the gate may decide on alone: 0644.
     pub fn gate(&self) -> PathBuf {
         self.state().join("gate.json")

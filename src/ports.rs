@@ -10,8 +10,8 @@ use futures::Stream;
 
 use crate::model::{
     Accept, AcceptReply, Assignment, BackupId, ClusterId, DataState, Directives, ElectorRecord, Enquire,
-    EnquireReply, Epoch, EtcdStatus, Fact, GateState, InForce, Learn, MemberId, MemberList, NodeName,
-    NodeStatus, Prepare, PrepareReply, UnitState, UnixMs,
+    EnquireReply, Epoch, EtcdRun, EtcdStatus, Fact, GateState, InForce, Learn, MemberId, MemberList,
+    NodeName, NodeStatus, Prepare, PrepareReply, UnitState, UnixMs,
 };
 
 /// How a call across a port failed. The text is one line: what was tried, on what, what the operator can do.
@@ -90,6 +90,9 @@ pub trait ServiceManager: Send + Sync {
     /// Queues a start of `etcd.service` and returns when the job is queued: with `Type=notify` the job itself
     /// lasts until there is quorum. Resets a `start-limit-hit` first.
     async fn start_etcd(&self) -> PortResult<()>;
+    /// Queues a restart of `etcd.service` and returns when the job is queued, as [`Self::start_etcd`] does. When only
+    /// the stop of it happens, the agent asked for that stop: it does not show as `held`.
+    async fn restart_etcd(&self) -> PortResult<()>;
     /// Stops `etcd.service` and waits for the job, at most `deadline`. Remembers (for this boot) that the agent
     /// asked, so that it does not show as `held`.
     async fn stop_etcd(&self, deadline: Duration) -> PortResult<()>;
@@ -116,6 +119,8 @@ pub trait Etcd: Send + Sync {
     async fn remove_member(&self, id: MemberId) -> PortResult<()>;
     /// Promotes a learner; retryable while it is behind.
     async fn promote(&self, id: MemberId) -> PortResult<()>;
+    /// Makes another voter the raft leader. Only the leader's own endpoint can do it; answers once it has happened.
+    async fn move_leader(&self, to: MemberId) -> PortResult<()>;
     /// Streams a snapshot: the bbolt file and its 32-byte SHA-256 trailer.
     async fn snapshot(&self) -> PortResult<ByteStream>;
 }
@@ -213,6 +218,10 @@ pub trait NodeState: Send + Sync {
     fn directives(&self) -> PortResult<Directives>;
     /// Stores what operators have ordered, before it is shown to anybody.
     fn save_directives(&self, directives: &Directives) -> PortResult<()>;
+    /// What is remembered of the etcd process; the empty record when nothing was ever stored.
+    fn etcd_run(&self) -> PortResult<EtcdRun>;
+    /// Stores what is remembered of the etcd process.
+    fn save_etcd_run(&self, run: &EtcdRun) -> PortResult<()>;
     /// The assignment, when there is one.
     fn assignment(&self) -> PortResult<Option<Assignment>>;
     /// Stores the assignment.
@@ -265,6 +274,8 @@ pub trait AgentHandle: Send + Sync {
     fn request(&self, id: u64) -> Option<crate::model::RequestView>;
     /// Takes an order for the whole cluster, on disk before this returns; with `dry_run` only says what would follow.
     fn direct(&self, order: &crate::model::DirectiveOrder) -> PortResult<crate::model::DirectiveView>;
+    /// Says what would follow from a request, and changes nothing.
+    fn preview(&self, request: &crate::model::OperatorRequest) -> PortResult<crate::model::DirectiveView>;
     /// The decisions after the one with this number, oldest first; few hundred at most.
     fn events(&self, after: u64) -> crate::model::EventsView;
     /// The gate's question: is this generation cleared, and if not, what is waited for.

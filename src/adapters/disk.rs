@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::genesis::new_record;
-use crate::model::{Assignment, Directives, ElectorRecord, GateState, Generation, Incarnation};
+use crate::model::{Assignment, Directives, ElectorRecord, EtcdRun, GateState, Generation, Incarnation};
 use crate::paths::Paths;
 use crate::ports::{NodeState, PortError, PortResult};
 
@@ -114,6 +114,14 @@ impl NodeState for DiskState {
 
     fn save_directives(&self, directives: &Directives) -> PortResult<()> {
         write_json(&self.paths.directives(), directives, 0o600)
+    }
+
+    fn etcd_run(&self) -> PortResult<EtcdRun> {
+        Ok(read_json(&self.paths.etcd_run())?.unwrap_or_default())
+    }
+
+    fn save_etcd_run(&self, run: &EtcdRun) -> PortResult<()> {
+        write_json(&self.paths.etcd_run(), run, 0o600)
     }
 
     fn assignment(&self) -> PortResult<Option<Assignment>> {

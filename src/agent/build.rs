@@ -43,7 +43,12 @@ pub(super) fn agent(paths: &Paths, settings: &Settings, counters: Arc<Counters>)
         port: settings.api.port,
         tls: tls.clone(),
     });
-    let shared = Arc::new(Shared::new(elector, state.directives()?, electorate(&spec)));
+    let shared = Arc::new(Shared::new(
+        elector,
+        state.directives()?,
+        state.etcd_run()?,
+        electorate(&spec),
+    ));
     let ports = Ports {
         service: Arc::new(Systemd::new(paths.clone())),
         etcd: Arc::new(LocalEtcd::new(settings)),

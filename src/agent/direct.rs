@@ -1,33 +1,42 @@
 //! Takes an operator's order for the whole cluster, or says what would follow from it.
 
-use crate::model::{DirectiveOrder, DirectiveView, Directives, Memory};
+use std::collections::BTreeSet;
+
+use crate::model::{
+    DirectiveChange, DirectiveOrder, DirectiveView, Directives, Fact, LeaderAsk, NodeName, NodeStatus,
+    Observation, OperatorRequest, RestartWish,
+};
 use crate::plan;
 use crate::ports::{PortError, PortResult};
 
 use super::Agent;
+
+fn seen(agent: &Agent) -> PortResult<Observation> {
+    let seen = agent.shared.with(|inner| inner.observation.clone());
+    seen.ok_or_else(|| {
+        PortError::Retryable("the agent has just started and has not looked around yet, try again".to_owned())
+    })
+}
 
 /// Takes the order; the register is on disk before this returns.
 ///
 /// # Errors
 /// Retryable before the first look around; permanent when the register cannot be written.
 pub(super) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<DirectiveView> {
-    let seen = agent.shared.with(|inner| inner.observation.clone());
-    let mut seen = seen.ok_or_else(|| {
-        PortError::Retryable("the agent has just started and has not looked around yet, try again".to_owned())
-    })?;
+    let mut seen = seen(agent)?;
     let now = agent.ports.clock.now();
-    let after = |mine: &Directives| mine.after(&order.change, &agent.spec.node, now);
-    let steps = plan::steps(&order.change);
+    let change = with_pending(&seen, &order.change);
+    let after = |mine: &Directives| mine.after(&change, &agent.spec.node, now);
+    let steps = plan::steps(&change);
     if order.dry_run {
         let mine = agent.shared.directives();
         let directives = after(&mine).unwrap_or(mine);
-        seen.me.steering.directives = directives.clone();
-        let decision = plan::plan(&seen, &Memory::default(), &agent.spec);
+        imagine(&mut seen, &directives);
         return Ok(DirectiveView {
             directives,
             changed: false,
             steps,
-            decision: Some(decision),
+            decision: Some(plan::preview(&seen)),
         });
     }
     let (directives, changed) = agent.shared.direct(agent.ports.state.as_ref(), after)?;
@@ -40,4 +49,72 @@ pub(super) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<Direct
         steps,
         decision: None,
     })
+}
+
+/// Says what would follow from a request.
+///
+/// # Errors
+/// Retryable before the first look around.
+pub(super) fn preview(agent: &Agent, request: &OperatorRequest) -> PortResult<DirectiveView> {
+    let mut seen = seen(agent)?;
+    let mut request = request.clone();
+    agent.fill_in(&mut request);
+    let decision = if let OperatorRequest::MoveLeader { to, from, id, .. } = &request {
+        seen.me.steering.leader_ask = Some(LeaderAsk {
+            id: *id,
+            to: to.clone(),
+            from: *from,
+        });
+        plan::preview(&seen)
+    } else {
+        seen.requests.push(request.clone());
+        plan::plan(&seen, &crate::model::Memory::default(), &agent.spec)
+    };
+    Ok(DirectiveView {
+        directives: agent.shared.directives(),
+        changed: false,
+        steps: plan::request_steps(&request),
+        decision: Some(decision),
+    })
+}
+
+/// A newer restart order takes the place of the older: what of that is not done yet goes into the new one.
+fn with_pending(seen: &Observation, change: &DirectiveChange) -> DirectiveChange {
+    let (DirectiveChange::Restart { nodes }, Some(old)) = (change, &seen.me.steering.directives.restart)
+    else {
+        return change.clone();
+    };
+    let waits = |node: &&NodeName| {
+        let status = if **node == seen.me.node {
+            Some(&seen.me)
+        } else {
+            seen.peers.get(*node).and_then(Fact::known)
+        };
+        let wish = status.and_then(|status| status.steering.wants_restart.as_ref());
+        wish.is_some_and(|wish| wish.order == Some(old.id))
+    };
+    let nodes: BTreeSet<NodeName> = old.nodes.iter().filter(waits).chain(nodes).cloned().collect();
+    DirectiveChange::Restart { nodes }
+}
+
+/// How it would look once all have taken the register over.
+fn imagine(seen: &mut Observation, directives: &Directives) {
+    let mine = seen.me.steering.directives.restart.as_ref().map(|order| order.id);
+    let order = directives.restart.as_ref().filter(|order| Some(order.id) != mine);
+    let take = |status: &mut NodeStatus| {
+        status.steering.directives = directives.clone();
+        let meant = order.is_some_and(|order| order.nodes.contains(&status.node));
+        if meant && status.etcd.known().is_some() {
+            status.steering.wants_restart = Some(RestartWish {
+                why: "an operator ordered it".to_owned(),
+                order: order.map(|order| order.id),
+            });
+        }
+    };
+    take(&mut seen.me);
+    for peer in seen.peers.values_mut() {
+        if let Fact::Known(status) = peer {
+            take(status);
+        }
+    }
 }

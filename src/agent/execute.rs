@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::model::{
     Action, ActiveState, Assignment, DataState, Directives, Fact, GateState, Genesis, Job, Learn, MemberId,
-    NodeName, OperatorRequest, RaftTerm, RequestState,
+    NodeName, OperatorRequest, RaftTerm, RequestState, StartFence,
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
-use super::{Agent, backups, jobs, propose};
+use super::{Agent, backups, jobs, propose, steer};
 
 /// Longest that apply may take: two small files, a daemon-reload, a read-back.
 const APPLY: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         Action::Assign { assignment } => assign(agent, assignment),
         Action::Apply { generation } => {
             fence_generation(agent, *generation)?;
-            let in_force = agent.ports.service.apply(APPLY).await?;
+            let in_force = steer::apply(agent, APPLY).await?;
             for conflict in &in_force.conflicts {
                 tracing::error!("{conflict}");
             }
@@ -76,22 +76,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             agent.ports.state.clear_gate(*generation)
         }
         Action::StartEtcd { fence } => {
-            fence_generation(agent, fence.generation)?;
-            if agent.shared.elector().newest_epoch > fence.epoch {
-                return Err(stale(format_args!(
-                    "epoch {} is no longer the newest",
-                    fence.epoch
-                )));
-            }
-            let in_force = agent.ports.service.in_force().await;
-            let good = in_force
-                .known()
-                .is_some_and(|f| f.generation == fence.generation && f.conflicts.is_empty());
-            if !good {
-                return Err(stale(
-                    "etcd.service's settings have changed since they were written",
-                ));
-            }
+            fence_start(agent, fence).await?;
             agent
                 .shared
                 .with(|inner| inner.data = Fact::Unreachable("etcd was started".to_owned()));
@@ -140,6 +125,12 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             tracing::info!(member_id = %id, "{node} has caught up and votes as member {id}");
             Ok(())
         }
+        Action::MoveLeader { to, node, term } => steer::move_leader(agent, *to, node, *term).await,
+        Action::RestartEtcd {
+            fence,
+            grant,
+            coordinator,
+        } => steer::restart(agent, fence, grant, coordinator).await,
         Action::Backup => {
             jobs::backup(agent);
             Ok(())
@@ -167,7 +158,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
     }
 }
 
-fn stale(why: impl std::fmt::Display) -> PortError {
+pub(super) fn stale(why: impl std::fmt::Display) -> PortError {
     PortError::Retryable(format!("not done: {why}"))
 }
 
@@ -187,6 +178,27 @@ fn fence_generation(agent: &Agent, generation: crate::model::Generation) -> Port
     Err(stale(format_args!(
         "generation {generation} of the assignment was replaced by {now}"
     )))
+}
+
+/// What must hold when etcd is started: the assignment, the newest epoch, the settings in force.
+pub(super) async fn fence_start(agent: &Agent, fence: &StartFence) -> PortResult<()> {
+    fence_generation(agent, fence.generation)?;
+    if agent.shared.elector().newest_epoch > fence.epoch {
+        return Err(stale(format_args!(
+            "epoch {} is no longer the newest",
+            fence.epoch
+        )));
+    }
+    let in_force = agent.ports.service.in_force().await;
+    let good = in_force
+        .known()
+        .is_some_and(|f| f.generation == fence.generation && f.conflicts.is_empty());
+    if !good {
+        return Err(stale(
+            "etcd.service's settings have changed since they were written",
+        ));
+    }
+    Ok(())
 }
 
 /// Takes over a chosen genesis, and tells the gate that a newer epoch is known before anything else.
@@ -275,7 +287,7 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
 }
 
 /// A linearizable member list under the same term, from the raft leader beside this agent: raft is the fence.
-async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<crate::model::MemberList> {
+pub(super) async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<crate::model::MemberList> {
     let status = agent.ports.etcd.status().await?;
     if status.term != term || status.leader != Some(status.member_id) {
         return Err(stale(format_args!(

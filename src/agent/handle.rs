@@ -30,7 +30,6 @@ impl AgentHandle for Agent {
         status.eligible = record.eligible;
         status.newest_epoch = record.newest_epoch;
         status.genesis = record.chosen;
-        status.steering.directives = self.shared.directives();
         status.now = self.ports.clock.now();
         status
     }
@@ -156,9 +155,7 @@ impl AgentHandle for Agent {
     }
 
     fn submit(&self, mut request: OperatorRequest) -> PortResult<RequestView> {
-        if let OperatorRequest::Restore { above, .. } = &mut request {
-            *above = self.shared.elector().newest_epoch;
-        }
+        self.fill_in(&mut request);
         self.shared.submit(request)
     }
 
@@ -168,6 +165,10 @@ impl AgentHandle for Agent {
 
     fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView> {
         direct::direct(self, order)
+    }
+
+    fn preview(&self, request: &OperatorRequest) -> PortResult<DirectiveView> {
+        direct::preview(self, request)
     }
 
     fn events(&self, after: u64) -> EventsView {
@@ -214,6 +215,20 @@ impl AgentHandle for Agent {
             .etcd
             .known()
             .is_some_and(|e| e.leader.is_some() && Some(e.cluster_id) == newest)
+    }
+}
+
+impl Agent {
+    /// What a request is about when it is asked.
+    pub(super) fn fill_in(&self, request: &mut OperatorRequest) {
+        if let OperatorRequest::Restore { above, .. } = request {
+            *above = self.shared.elector().newest_epoch;
+        }
+        if let OperatorRequest::MoveLeader { from, id, asked, .. } = request {
+            *from = self.status().etcd.known().and_then(|etcd| etcd.leader);
+            *id = self.ports.clock.random();
+            *asked = self.ports.clock.now();
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod ports;
 mod propose;
 mod run;
 mod shared;
+mod steer;
 mod watchdog;
 
 use std::collections::hash_map::DefaultHasher;
@@ -131,6 +132,7 @@ impl Agent {
     fn publish(&self, observation: Observation, decision: &Decision, last: Option<&Decision>) {
         let mut status = observation.me.clone();
         status.text.clone_from(&decision.text);
+        status.steering.grant = decision.memory.grant.as_ref().map(|(grant, _)| grant.clone());
         let material = material(&status);
         let (changed, voters_changed) = self.shared.with(|inner| {
             let changed = inner
@@ -185,6 +187,7 @@ impl Agent {
             certificate_not_after: self.certificate_not_after(),
             steering: Steering {
                 directives: self.shared.directives(),
+                ..Steering::default()
             },
             insecure: self.insecure,
             now: self.ports.clock.now(),

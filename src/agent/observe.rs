@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::genesis::Electorate;
 use crate::model::{
-    AssignmentSummary, DataState, ElectorView, Fact, GateView, MemberList, NodeStatus, Observation, Steering,
-    StoreView, UnixMs,
+    AssignmentSummary, DataState, ElectorView, Fact, GateView, InForce, LeaderAsk, MemberList, NodeStatus,
+    Observation, OperatorRequest, RequestView, Steering, StoreView, UnitState, UnixMs,
 };
 use crate::ports::{PortError, PortResult};
 
@@ -57,6 +57,8 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let elector = agent.shared.elector();
     let peers = ports.peers.last_seen();
     let pending = agent.shared.pending();
+
+    let steering = steering(agent, unit.known(), &in_force, &pending);
 
     let data = agent.shared.with(|inner| {
         if up {
@@ -126,9 +128,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         genesis: elector.chosen.clone(),
         last_backup,
         certificate_not_after: agent.certificate_not_after(),
-        steering: Steering {
-            directives: agent.shared.directives(),
-        },
+        steering,
         insecure: agent.insecure,
         now,
         text: String::new(),
@@ -157,6 +157,50 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         requests: pending.into_iter().map(|r| r.request).collect(),
         spec: agent.spec.clone(),
     })
+}
+
+/// What this node has been ordered, and what it wants for it.
+fn steering(
+    agent: &Agent,
+    unit: Option<&UnitState>,
+    in_force: &Fact<InForce>,
+    pending: &[RequestView],
+) -> Steering {
+    let directives = agent.shared.directives();
+    let process = unit.and_then(|unit| process(agent, unit));
+    let digest = in_force.known().map(|f| f.settings_digest.as_str());
+    let order = directives.restart.as_ref();
+    let looked = agent.shared.ran(agent.ports.state.as_ref(), |run| {
+        run.look(process.as_deref(), digest, order, &agent.spec.node)
+    });
+    let wants_restart = match looked {
+        Ok(run) => run.wish(process.as_deref(), order),
+        Err(error) => {
+            // Without memory of it a restart could be done twice: rather none.
+            tracing::warn!("no restart is asked for: {error}");
+            None
+        }
+    };
+    let leader_ask = pending.iter().find_map(|view| match &view.request {
+        OperatorRequest::MoveLeader { to, from, id, .. } => Some(LeaderAsk {
+            id: *id,
+            to: to.clone(),
+            from: *from,
+        }),
+        _ => None,
+    });
+    Steering {
+        directives,
+        wants_restart,
+        // Told with the decision that it comes from.
+        grant: None,
+        leader_ask,
+    }
+}
+
+/// The name of the etcd process that runs, if one does.
+pub(super) fn process(agent: &Agent, unit: &UnitState) -> Option<String> {
+    (unit.main_pid != 0).then(|| format!("{}:{}", agent.boot_id, unit.main_pid))
 }
 
 /// The electorate as configured.

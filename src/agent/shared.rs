@@ -7,8 +7,9 @@ use tokio::sync::{Notify, watch};
 
 use crate::genesis::Electorate;
 use crate::model::{
-    BackupId, BackupSummary, BackupView, DataState, Decision, Directives, ElectorRecord, Epoch, Fact, Job,
-    NodeName, NodeStatus, Observation, OperatorRequest, RequestState, RequestView, StoreView, UnixMs,
+    BackupId, BackupSummary, BackupView, DataState, Decision, Directives, ElectorRecord, Epoch, EtcdRun,
+    Fact, Job, NodeName, NodeStatus, Observation, OperatorRequest, RequestState, RequestView, StoreView,
+    UnixMs,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
@@ -51,6 +52,8 @@ pub(super) struct Shared {
     elector: Mutex<ElectorRecord>,
     /// What operators have ordered; what is in here is on disk.
     directives: Mutex<Directives>,
+    /// The etcd process; what is in here is on disk.
+    etcd_run: Mutex<EtcdRun>,
     pub(super) electorate: Electorate,
     /// Wakes the loop.
     pub(super) wake: Notify,
@@ -63,13 +66,19 @@ fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub(super) fn new(elector: ElectorRecord, directives: Directives, electorate: Electorate) -> Self {
+    pub(super) fn new(
+        elector: ElectorRecord,
+        directives: Directives,
+        etcd_run: EtcdRun,
+        electorate: Electorate,
+    ) -> Self {
         // The first version differs from run to run, so that a peer that waits on an older run's version hears.
         let first = rand::random::<u32>();
         Self {
             inner: Mutex::new(Inner::default()),
             elector: Mutex::new(elector),
             directives: Mutex::new(directives),
+            etcd_run: Mutex::new(etcd_run),
             electorate,
             wake: Notify::new(),
             version: watch::Sender::new(u64::from(first) << 16),
@@ -127,6 +136,21 @@ impl Shared {
         Ok((next, true))
     }
 
+    /// Changes what is remembered of the etcd process to what `f` makes of it, on disk first.
+    pub(super) fn ran(
+        &self,
+        state: &dyn NodeState,
+        f: impl FnOnce(&EtcdRun) -> EtcdRun,
+    ) -> PortResult<EtcdRun> {
+        let mut run = relock(&self.etcd_run);
+        let next = f(&run);
+        if next != *run {
+            state.save_etcd_run(&next)?;
+            run.clone_from(&next);
+        }
+        Ok(next)
+    }
+
     /// Takes over what the data directory's owner reported.
     pub(super) fn take_report(&self, report: &DataReport) {
         self.with(|inner| {
@@ -150,6 +174,12 @@ impl Shared {
             if restoring(&request) && pending.clone().any(|r| restoring(&r.request)) {
                 return Err(PortError::Permanent(
                     "a restore is under way already; wait for it".to_owned(),
+                ));
+            }
+            let moving = |r: &OperatorRequest| matches!(r, OperatorRequest::MoveLeader { .. });
+            if moving(&request) && pending.clone().any(|r| moving(&r.request)) {
+                return Err(PortError::Permanent(
+                    "another move of the leader is under way already; wait for it".to_owned(),
                 ));
             }
             if let Some(same) = pending.clone().find(|r| r.request == request) {

@@ -50,6 +50,9 @@ impl Etcd for FakeEtcd {
     async fn promote(&self, _: MemberId) -> PortResult<()> {
         Err(unused())
     }
+    async fn move_leader(&self, _: MemberId) -> PortResult<()> {
+        Err(unused())
+    }
     async fn snapshot(&self) -> PortResult<ByteStream> {
         let chunks = self
             .bytes

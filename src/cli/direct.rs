@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
+use super::health;
 use super::out::Output;
 use super::plan;
 use super::progress::{Progress, note};
 use super::wait::{self, Deadline, Timeout};
-use crate::model::{AdminStatus, DirectiveChange, DirectiveOrder, DirectiveView, Directives, Fact};
+use crate::model::{AdminStatus, DirectiveChange, DirectiveOrder, DirectiveView, Directives, Fact, NodeName};
 
 /// Options of every order.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -33,6 +34,27 @@ pub(super) async fn order(
     Ok(client.post("/v1/directives", &order).await?)
 }
 
+/// Refuses a node that the configuration does not have.
+pub(super) fn known(status: &AdminStatus, node: &NodeName) -> Result<(), Failure> {
+    if *node == status.node.node || status.peers.contains_key(node) {
+        return Ok(());
+    }
+    let mut all: Vec<&str> = status
+        .peers
+        .keys()
+        .chain([&status.node.node])
+        .map(NodeName::as_str)
+        .collect();
+    all.sort_unstable();
+    Err(Failure::new(
+        Exit::Usage,
+        format!(
+            "{node} is not a node of this cluster; its nodes are: {}",
+            all.join(", ")
+        ),
+    ))
+}
+
 /// Shows what would follow.
 pub(super) fn preview(view: &DirectiveView, args: OrderArgs) -> Outcome {
     args.output.print(view, render)?;
@@ -46,7 +68,7 @@ pub(super) fn render(view: &DirectiveView) -> String {
         let _ = writeln!(text, "  {number}. {step}");
     }
     if let Some(decision) = &view.decision {
-        text.push('\n');
+        text.push_str("\nThe coordinator's first decision, as far as it is seen from here:\n");
         text.push_str(&plan::decided(decision));
     }
     text
@@ -85,25 +107,34 @@ pub(super) fn spread(status: &AdminStatus, order: &Directives) -> Spread {
             "another order was given at {by} at the same moment and holds instead: see `etcd-agent status`, then try again"
         ));
     }
-    let mut silent = Vec::new();
-    let mut behind = Vec::new();
-    for (node, seen) in &status.peers {
-        match seen {
-            Fact::Known(peer) if order.is_newer_than(&peer.steering.directives) => behind.push(node.as_str()),
-            Fact::Known(_) => {}
-            Fact::Absent => silent.push(format!("{node} was never heard of: it is told when it answers")),
-            Fact::Unreachable(why) => {
-                silent.push(format!(
-                    "{node} is silent, it is told when it answers again: {why}"
-                ));
-            }
-        }
+    let behind = behind(status, order);
+    if !behind.is_empty() {
+        return Spread::Waits(not_heard(&behind));
     }
-    if behind.is_empty() {
-        Spread::Everywhere(Silent(silent))
-    } else {
-        Spread::Waits(format!("not heard of yet by {}", behind.join(", ")))
-    }
+    let silent = status.peers.iter().filter_map(|(node, seen)| match seen {
+        Fact::Known(_) => None,
+        Fact::Absent => Some(format!("{node} was never heard of: it is told when it answers")),
+        Fact::Unreachable(why) => Some(format!(
+            "{node} is silent, it is told when it answers again: {why}"
+        )),
+    });
+    Spread::Everywhere(Silent(silent.collect()))
+}
+
+/// The agents in reach that have not taken an order over yet.
+pub(super) fn behind<'a>(status: &'a AdminStatus, order: &Directives) -> Vec<&'a str> {
+    health::nodes(status)
+        .filter(|(_, seen)| {
+            seen.known()
+                .is_some_and(|seen| order.is_newer_than(&seen.steering.directives))
+        })
+        .map(|(node, _)| node.as_str())
+        .collect()
+}
+
+/// Says who has not.
+pub(super) fn not_heard(nodes: &[&str]) -> String {
+    format!("not heard of yet by {}", nodes.join(", "))
 }
 
 /// Waits until every agent in reach has taken an order over.

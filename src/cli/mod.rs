@@ -8,12 +8,14 @@ mod events;
 mod exit;
 mod health;
 mod init;
+mod leader;
 mod members;
 mod out;
 mod pause;
 mod plan;
 mod progress;
 mod render;
+mod restart;
 mod restore;
 mod run;
 mod spec;
@@ -60,6 +62,8 @@ enum Verb {
     Events(events::EventsArgs),
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
+    MoveLeader(leader::MoveArgs),
+    Restart(restart::RestartArgs),
     #[command(subcommand)]
     Backup(backup::BackupVerb),
     Restore(restore::RestoreArgs),
@@ -111,6 +115,8 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Events(args) => events::run(paths, args).await,
         Verb::Pause(args) => pause::pause(paths, args).await,
         Verb::Resume(args) => pause::resume(paths, args).await,
+        Verb::MoveLeader(args) => leader::run(paths, args).await,
+        Verb::Restart(args) => restart::run(paths, args).await,
         Verb::Backup(verb) => backup::run(paths, verb).await,
         Verb::Restore(args) => restore::restore(paths, args).await,
         Verb::Bootstrap(args) => restore::bootstrap(paths, args).await,

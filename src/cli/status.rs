@@ -54,6 +54,11 @@ pub(super) fn render(status: &AdminStatus) -> String {
     if let Health::Degraded(wrong) | Health::Down(wrong) = health::judge(status) {
         list("Not well", wrong);
     }
+    let restarts = health::nodes(status).filter_map(|(node, seen)| {
+        let wish = seen.known()?.steering.wants_restart.as_ref()?;
+        Some(format!("{node}: {}", wish.why))
+    });
+    list("To be restarted, one after the other", restarts.collect());
     let reasons = status.decision.reasons.iter().filter(|reason| !reason.halt);
     list("Why", reasons.map(ToString::to_string).collect());
     text

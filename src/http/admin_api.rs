@@ -36,6 +36,7 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>) -> R
         .route("/v1/directives", post(direct))
         .route("/v1/events", get(events))
         .route("/v1/backups/retention", get(retention))
+        .route("/v1/preview", post(preview))
         .route("/v1/requests", post(submit))
         .route("/v1/requests/{id}", get(request))
         .route("/metrics", get(metrics))
@@ -89,6 +90,10 @@ async fn backups(State(api): Shared) -> Reply<Vec<StoredBackup>> {
 
 async fn direct(State(api): Shared, Strict(order): Strict<DirectiveOrder>) -> Reply<DirectiveView> {
     Ok(Json(api.handle.direct(&order)?))
+}
+
+async fn preview(State(api): Shared, Strict(wanted): Strict<OperatorRequest>) -> Reply<DirectiveView> {
+    Ok(Json(api.handle.preview(&wanted)?))
 }
 
 #[derive(Debug, Deserialize)]

@@ -173,6 +173,14 @@ impl AgentHandle for FakeAgent {
             decision: None,
         })
     }
+    fn preview(&self, _: &OperatorRequest) -> PortResult<DirectiveView> {
+        Ok(DirectiveView {
+            directives: Directives::default(),
+            changed: false,
+            steps: vec!["the leader moves".to_owned()],
+            decision: None,
+        })
+    }
     fn events(&self, after: u64) -> EventsView {
         EventsView {
             newest: after + 1,

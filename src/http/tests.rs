@@ -270,6 +270,12 @@ async fn the_admin_socket_and_the_gate() {
             "unknown field `dryrun`",
         ),
         (
+            "a request, only looked at",
+            request("POST", "/v1/preview", r#"{"request":"move_leader","to":"n2"}"#),
+            "200",
+            "the leader moves",
+        ),
+        (
             "events",
             request("GET", "/v1/events?after=6", ""),
             "200",

@@ -76,7 +76,7 @@ pub struct DirectiveOrder {
     pub dry_run: bool,
 }
 
-/// The answer to `POST /v1/directives`.
+/// The answer to `POST /v1/directives` and to `POST /v1/preview`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectiveView {
     /// The register after the order.
@@ -85,7 +85,7 @@ pub struct DirectiveView {
     pub changed: bool,
     /// What follows, in words.
     pub steps: Vec<String>,
-    /// What this agent would decide first, in a dry run.
+    /// What would be decided first, in a dry run.
     pub decision: Option<Decision>,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignment, BackupId, Directives, Epoch, Generation, Genesis, MemberId, NodeName, OperatorRequest,
+    Assignment, BackupId, Directives, Epoch, Generation, Genesis, Grant, MemberId, NodeName, OperatorRequest,
     RaftTerm, UnixMs,
 };
 
@@ -126,6 +126,24 @@ pub enum Action {
         /// The raft term of the member list that this was decided on.
         term: RaftTerm,
     },
+    /// Let another member lead.
+    MoveLeader {
+        /// Which.
+        to: MemberId,
+        /// Its node.
+        node: NodeName,
+        /// The raft term in which this node's member leads.
+        term: RaftTerm,
+    },
+    /// Restart `etcd.service`, with the coordinator's leave; never waits for the job.
+    RestartEtcd {
+        /// The fence of the start.
+        fence: StartFence,
+        /// The leave.
+        grant: Grant,
+        /// Who gave it.
+        coordinator: NodeName,
+    },
     /// Begin a full backup in the background.
     Backup,
     /// Begin to remove the backups that retention no longer wants.
@@ -165,6 +183,8 @@ impl Action {
             Self::RemoveMember { .. } => "remove-member",
             Self::AddLearner { .. } => "add-learner",
             Self::Promote { .. } => "promote",
+            Self::MoveLeader { .. } => "move-leader",
+            Self::RestartEtcd { .. } => "restart-etcd",
             Self::Backup => "backup",
             Self::Prune { .. } => "prune",
             Self::Answer { .. } => "answer",
@@ -221,6 +241,18 @@ pub struct Memory {
     pub waiting_since: Option<UnixMs>,
     /// Starts in a row that did not last.
     pub start_failures: u32,
+    /// As coordinator: in which raft term, and since when.
+    #[serde(default)]
+    pub coordinates: Option<(RaftTerm, UnixMs)>,
+    /// As coordinator: the restart that was granted and is not over, and since when.
+    #[serde(default)]
+    pub grant: Option<(Grant, UnixMs)>,
+    /// Nodes that made nothing of a grant, and when.
+    #[serde(default)]
+    pub grant_unused: BTreeMap<NodeName, UnixMs>,
+    /// When etcd was last asked to restart.
+    #[serde(default)]
+    pub restarted_at: Option<UnixMs>,
 }
 
 /// What the planner answers.

@@ -56,6 +56,13 @@ pub enum DirectiveChange {
     Pause,
     /// Autonomous actions again.
     Resume,
+    /// Restart etcd on these nodes, one after the other.
+    Restart {
+        /// On which nodes.
+        nodes: BTreeSet<NodeName>,
+    },
+    /// What of an ordered restart is not done yet is not wanted any more.
+    CancelRestart,
 }
 
 impl fmt::Display for Directives {
@@ -92,6 +99,13 @@ impl Directives {
                 });
             }
             DirectiveChange::Resume => next.paused = None,
+            DirectiveChange::Restart { nodes } => {
+                next.restart = Some(RestartOrder {
+                    id: self.version.saturating_add(1),
+                    nodes: nodes.clone(),
+                });
+            }
+            DirectiveChange::CancelRestart => next.restart = None,
         }
         if next == *self {
             return None;

@@ -12,6 +12,7 @@ mod genesis;
 mod ids;
 mod observation;
 mod paxos;
+mod running;
 mod spec;
 mod status;
 mod time;
@@ -33,9 +34,10 @@ pub use paxos::{
     Accept, AcceptReply, ElectorRecord, Enquire, EnquireReply, EpochVotes, Learn, Prepare, PrepareReply,
     Refusal,
 };
-pub use spec::{EtcdSpec, Spec, TlsFiles};
+pub use running::{EtcdRun, RestartWish};
+pub use spec::{EtcdSpec, Spec, TlsFiles, digest};
 pub use status::{
-    ActiveState, AssignmentSummary, BackupSummary, DataState, EtcdStatus, Member, MemberList, NodeStatus,
-    Steering, UnitState,
+    ActiveState, AssignmentSummary, BackupSummary, DataState, EtcdStatus, Grant, LeaderAsk, Member,
+    MemberList, NodeStatus, Steering, UnitState,
 };
 pub use time::UnixMs;

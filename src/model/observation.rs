@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignment, BackupId, BackupSummary, BackupView, Epoch, Fact, Generation, Genesis, NodeName, NodeStatus,
-    Spec, UnixMs,
+    Assignment, BackupId, BackupSummary, BackupView, Epoch, Fact, Generation, Genesis, MemberId, NodeName,
+    NodeStatus, Spec, UnixMs,
 };
 
 /// What a person asked this agent to do.
@@ -33,6 +33,21 @@ pub enum OperatorRequest {
     Backup,
     /// Remove the backups that retention no longer wants.
     Prune,
+    /// Move the raft leader.
+    MoveLeader {
+        /// Where to; `None` leaves the choice to the coordinator.
+        #[serde(default)]
+        to: Option<NodeName>,
+        /// Who led when it was asked; the agent fills it in.
+        #[serde(default)]
+        from: Option<MemberId>,
+        /// Tells it from others; the agent fills it in.
+        #[serde(default)]
+        id: u64,
+        /// When it was asked; the agent fills it in.
+        #[serde(default)]
+        asked: UnixMs,
+    },
 }
 
 /// What the store says, as far as the planner needs it.
@@ -64,7 +79,7 @@ pub struct Job {
 pub struct InForce {
     /// The assignment generation that was written.
     pub generation: Generation,
-    /// The settings digest that was written.
+    /// Digest of what was written, but for how the member joined: what a running etcd would be restarted for.
     pub settings_digest: String,
     /// `initial-cluster-state` that was written.
     pub initial_state: super::InitialState,

@@ -182,7 +182,7 @@ impl EtcdSpec {
 }
 
 /// The first 16 hexadecimal digits of a SHA-256.
-fn digest(bytes: &[u8]) -> String {
+pub fn digest(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
     use std::fmt::Write;
     Sha256::digest(bytes)

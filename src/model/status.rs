@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BackupId, ClusterId, ClusterName, Directives, Epoch, Fact, Generation, Genesis, Incarnation, MemberId,
-    NodeName, RaftTerm, Revision, UnixMs,
+    NodeName, RaftTerm, RestartWish, Revision, UnixMs,
 };
 
 /// systemd's `ActiveState` of a unit (`org.freedesktop.systemd1(5)`).
@@ -182,12 +182,43 @@ pub struct BackupSummary {
     pub size_bytes: u64,
 }
 
+/// The coordinator's leave to restart etcd on one node. There is at most one in a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Whose etcd.
+    pub node: NodeName,
+    /// Tells grants apart.
+    pub id: u64,
+    /// The raft term in which the granter leads; in any other one it is void.
+    pub term: RaftTerm,
+}
+
+/// A person wants another raft leader; the coordinator moves it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaderAsk {
+    /// Tells asks apart.
+    pub id: u64,
+    /// Where to; `None` leaves the choice to the coordinator.
+    pub to: Option<NodeName>,
+    /// Who led when it was asked.
+    pub from: Option<MemberId>,
+}
+
 /// What an agent has been ordered. Agents of versions that know none of it leave it out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steering {
     /// What operators have ordered for the whole cluster, as far as this agent has heard.
     #[serde(default)]
     pub directives: Directives,
+    /// Why its etcd is to be restarted, when it is: it waits for a grant.
+    #[serde(default)]
+    pub wants_restart: Option<RestartWish>,
+    /// The restart that it has granted as coordinator and that is not over.
+    #[serde(default)]
+    pub grant: Option<Grant>,
+    /// What a person asked it to have moved.
+    #[serde(default)]
+    pub leader_ask: Option<LeaderAsk>,
 }
 
 /// What one agent says of its own node.

@@ -144,7 +144,7 @@ fn operators_word(cx: &Context<'_>) -> BTreeSet<NodeName> {
             OperatorRequest::Bootstrap { without } | OperatorRequest::Restore { without, .. } => {
                 Some(without)
             }
-            OperatorRequest::Backup | OperatorRequest::Prune => None,
+            OperatorRequest::Backup | OperatorRequest::Prune | OperatorRequest::MoveLeader { .. } => None,
         })
         .flatten()
         .cloned()

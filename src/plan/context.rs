@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::{
-    Action, Decision, Fact, Genesis, Incarnation, Memory, NodeName, NodeStatus, Observation, Reason, Spec,
+    Action, Decision, Fact, Genesis, Incarnation, MemberList, Memory, NodeName, NodeStatus, Observation,
+    Reason, Spec,
 };
 
 /// The longest that the loop sleeps when nothing is heard.
@@ -135,6 +136,13 @@ impl<'a> Context<'a> {
             return false;
         };
         etcd.cluster_id == genesis.cluster_id && etcd.leader == Some(etcd.member_id) && !etcd.is_learner
+    }
+
+    /// The member list that this node coordinates by, if it does: read through quorum, of the newest epoch.
+    pub(super) fn coordinated_list(&self) -> Option<&'a MemberList> {
+        let genesis = self.genesis().filter(|_| self.is_coordinator())?;
+        let list = self.obs.me.members.known()?;
+        (list.linearizable && list.cluster_id == genesis.cluster_id).then_some(list)
     }
 
     /// Every elector's incarnation as known now, which a genesis is stamped with.

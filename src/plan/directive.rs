@@ -1,6 +1,7 @@
 //! What operators have ordered for the whole cluster.
 
 use super::context::Context;
+use super::grant;
 use crate::model::{Action, Paused};
 
 /// Takes over a newer register of orders from a peer of the same cluster.
@@ -22,12 +23,12 @@ pub(super) fn paused<'a>(cx: &Context<'a>) -> Option<&'a Paused> {
     cx.obs.me.steering.directives.paused.as_ref()
 }
 
-/// Asks a concern that acts by itself, unless that is not wanted.
+/// Asks a concern that acts by itself, unless that is not wanted: there is a pause, or a granted restart is not over.
 pub(super) fn unless_paused(
     cx: &mut Context<'_>,
     concern: impl FnOnce(&mut Context<'_>) -> Option<Action>,
 ) -> Option<Action> {
-    if paused(cx).is_some() {
+    if paused(cx).is_some() || grant::under_way(cx) {
         return None;
     }
     concern(cx)

@@ -11,8 +11,11 @@ mod context;
 mod data;
 mod directive;
 mod epoch;
+mod grant;
+mod leader;
 mod local;
 mod membership;
+mod preview;
 mod recovery;
 mod restart;
 mod retention;
@@ -22,7 +25,8 @@ mod steps;
 mod tests;
 mod text;
 
-pub use steps::steps;
+pub use preview::preview;
+pub use steps::{request_steps, steps};
 
 use context::Context;
 pub use retention::judge;
@@ -56,7 +60,16 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         })
         .or_else(|| assign::assign(cx))
         .or_else(|| local::keep_running(cx))
-        .or_else(|| directive::unless_paused(cx, membership::change))
+        .or_else(|| leader::answer(cx))
+        .or_else(|| restart::granted(cx))
+        .or_else(|| coordinate(cx))
         .or_else(|| backup::due(cx))
         .or_else(|| backup::prune(cx))
+}
+
+/// What the coordinator decides for the cluster.
+fn coordinate(cx: &mut Context<'_>) -> Option<Action> {
+    grant::give(cx)
+        .or_else(|| leader::asked(cx))
+        .or_else(|| directive::unless_paused(cx, membership::change))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::directive;
 use super::local::start_fence;
-use crate::model::{Action, Assignment};
+use crate::model::{Action, ActiveState, Assignment, Grant, NodeName};
 
 /// A start that lasted this long was one.
 const LASTED: Duration = Duration::from_secs(30);
@@ -59,5 +59,63 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
     );
     Some(Action::StartEtcd {
         fence: start_fence(assignment),
+    })
+}
+
+/// A restart that is queued shows in the unit's state after this long at the latest.
+const RESTART_QUEUED: Duration = Duration::from_secs(5);
+
+/// Restarts etcd on this node when the coordinator has given leave, in the term in which it leads.
+pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
+    let wish = cx.obs.me.steering.wants_restart.as_ref()?;
+    let assignment = cx.obs.assignment.as_ref()?;
+    let (coordinator, grant) = leave(cx)?;
+    let up = cx
+        .obs
+        .me
+        .unit
+        .known()
+        .is_some_and(|unit| unit.active == ActiveState::Active);
+    let ready = cx.obs.gate.cleared == Some(assignment.generation)
+        && cx
+            .obs
+            .in_force
+            .known()
+            .is_some_and(|f| f.generation == assignment.generation && f.conflicts.is_empty());
+    let queued = cx
+        .memory
+        .restarted_at
+        .is_some_and(|at| cx.obs.now.since(at) < RESTART_QUEUED);
+    if !up || !ready || queued {
+        return None;
+    }
+    if !cx.may_try("restart-etcd", Duration::from_millis(200), Duration::from_secs(5)) {
+        return None;
+    }
+    cx.because("restart", format!("{} ({coordinator} gives leave)", wish.why));
+    cx.memory.restarted_at = Some(cx.obs.now);
+    cx.memory.started_at = Some(cx.obs.now);
+    Some(Action::RestartEtcd {
+        fence: start_fence(assignment),
+        grant,
+        coordinator,
+    })
+}
+
+/// The leave that holds for this node now, and whose it is.
+fn leave(cx: &Context<'_>) -> Option<(NodeName, Grant)> {
+    let etcd = cx.obs.me.etcd.known()?;
+    let mine = |grant: &&Grant| grant.node == cx.spec.node && grant.term == etcd.term;
+    if cx.is_coordinator() {
+        let (grant, _) = cx.memory.grant.as_ref()?;
+        return Some(grant)
+            .filter(mine)
+            .map(|grant| (cx.spec.node.clone(), grant.clone()));
+    }
+    cx.known_peers().find_map(|(node, status)| {
+        let theirs = status.etcd.known()?;
+        let leads = theirs.leader == Some(theirs.member_id) && etcd.leader == Some(theirs.member_id);
+        let grant = status.steering.grant.as_ref().filter(mine)?;
+        (leads && theirs.term == grant.term).then(|| (node.clone(), grant.clone()))
     })
 }

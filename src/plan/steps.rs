@@ -1,16 +1,52 @@
 //! What follows from an order, in words.
 
-use crate::model::DirectiveChange;
+use crate::model::{DirectiveChange, NodeName, OperatorRequest};
 
 /// What follows from this order, one line a step.
 pub fn steps(change: &DirectiveChange) -> Vec<String> {
-    let lines: &[&str] = match change {
-        DirectiveChange::Pause => &[
+    let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+    match change {
+        DirectiveChange::Pause => lines(&[
             "every agent stops acting by itself: no member is added, removed or replaced, nothing is restarted or started, \
              no backup is due",
             "what a person asks for goes on, and so does what keeps data safe",
+        ]),
+        DirectiveChange::Resume => lines(&["every agent acts by itself again"]),
+        DirectiveChange::Restart { nodes } => {
+            let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+            vec![
+                format!(
+                    "etcd is restarted on {}, one node at a time, each only while all members are healthy",
+                    names.join(", ")
+                ),
+                "the raft leader comes last, after another member leads".to_owned(),
+            ]
+        }
+        DirectiveChange::CancelRestart => {
+            lines(&["no further node is restarted by order; a restart that is under way goes on"])
+        }
+    }
+}
+
+/// What follows from this request, one line a step.
+pub fn request_steps(request: &OperatorRequest) -> Vec<String> {
+    match request {
+        OperatorRequest::MoveLeader { to: Some(to), .. } => {
+            vec![format!(
+                "the raft leader moves to {to}, if its member has a vote and is healthy"
+            )]
+        }
+        OperatorRequest::MoveLeader { to: None, .. } => {
+            vec!["the raft leader moves to the healthy follower that has the most of the log".to_owned()]
+        }
+        OperatorRequest::Prune => {
+            vec!["backups that retention no longer wants are removed from the store".to_owned()]
+        }
+        OperatorRequest::Backup => vec!["this node takes a full backup".to_owned()],
+        OperatorRequest::Restore { backup, .. } => vec![
+            format!("{backup} is fetched, checked, and restored beside the old data"),
+            "a new epoch opens on all nodes, and the old data goes into the archive".to_owned(),
         ],
-        DirectiveChange::Resume => &["every agent acts by itself again"],
-    };
-    lines.iter().map(|line| (*line).to_owned()).collect()
+        OperatorRequest::Bootstrap { .. } => vec!["the first cluster is formed".to_owned()],
+    }
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 
 pub use escape::{RenderError, env_value, shell_word};
 
-use crate::model::{Assignment, NodeName, Spec, TlsFiles};
+use crate::model::{Assignment, NodeName, Spec, TlsFiles, digest};
 
 /// The drop-in's file name below `etcd.service.d`.
 pub const DROP_IN_NAME: &str = "90-etcd-agent.conf";
@@ -24,6 +24,21 @@ pub fn environment(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, Str
         .into_iter()
         .map(|(flag, value)| (variable(&flag), value))
         .collect()
+}
+
+/// Digest of what a running etcd has of its settings: everything but how its member joined, which etcd reads at its
+/// first start alone. Another digest means that a restart would change something.
+pub fn running_digest(assignment: &Assignment, spec: &Spec) -> String {
+    let mut text = String::new();
+    for (name, value) in environment(assignment, spec) {
+        if !name.starts_with("ETCD_INITIAL_") {
+            let _ = writeln!(text, "{name}={value}");
+        }
+    }
+    if let Some(binary) = &spec.etcd.binary {
+        let _ = writeln!(text, "{}", binary.display());
+    }
+    digest(text.as_bytes())
 }
 
 /// The environment file, in the syntax of systemd.exec(5) `EnvironmentFile=`; a shell reads it the same way.

@@ -235,6 +235,16 @@ impl Etcd for LocalEtcd {
         .await
     }
 
+    async fn move_leader(&self, to: MemberId) -> PortResult<()> {
+        self.call(
+            &format!("move the leader to member {to}"),
+            Kind::Change,
+            MEMBERS,
+            |client| async move { client.maintenance_client().move_leader(to.0).await.map(|_| ()) },
+        )
+        .await
+    }
+
     async fn snapshot(&self) -> PortResult<ByteStream> {
         let what = self.what("stream a snapshot");
         let channel = self

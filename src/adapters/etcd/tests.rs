@@ -198,6 +198,17 @@ async fn a_real_etcd_over_tls() {
     eventually("promote", async || etcd.promote(learner).await).await;
     let list = etcd.members(true).await.unwrap();
     assert_eq!(list.voters().count(), 2);
+
+    // The leader moves where it is told to; a member that does not lead refuses.
+    eventually("move", async || etcd.move_leader(learner).await).await;
+    assert_eq!(etcd.status().await.unwrap().leader, Some(learner));
+    let refused = etcd.move_leader(status.member_id).await.unwrap_err();
+    assert!(matches!(refused, PortError::Permanent(_)), "{refused:?}");
+    let other = local(
+        second.client,
+        Some(authority.issue(dir.path(), "agent2", &["n1"], 2099)),
+    );
+    eventually("move back", async || other.move_leader(status.member_id).await).await;
     let gone = etcd.promote(MemberId(42)).await.unwrap_err();
     assert!(matches!(gone, PortError::Permanent(_)), "{gone:?}");
 

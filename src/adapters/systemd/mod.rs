@@ -107,6 +107,7 @@ impl Systemd {
         let asked = match verb {
             Verb::Start => live.manager.start_unit(unit, "replace").await,
             Verb::Stop => live.manager.stop_unit(unit, "replace").await,
+            Verb::Restart => live.manager.restart_unit(unit, "replace").await,
         };
         asked.map_err(|error| port_error(&format!("{} {unit}", verb.word()), Ask::Change, &error))
     }
@@ -132,6 +133,7 @@ impl Drop for Systemd {
 enum Verb {
     Start,
     Stop,
+    Restart,
 }
 
 impl Verb {
@@ -139,6 +141,7 @@ impl Verb {
         match self {
             Self::Start => "start",
             Self::Stop => "stop",
+            Self::Restart => "restart",
         }
     }
 }
@@ -161,6 +164,19 @@ impl ServiceManager for Systemd {
         }
         self.queue(&live, Verb::Start, ETCD).await?;
         marker::remove(&self.shared.paths);
+        self.shared.note();
+        Ok(())
+    }
+
+    async fn restart_etcd(&self) -> PortResult<()> {
+        let live = self.live("restart etcd.service").await?;
+        let (_, activation) = self.fresh(&live).await?;
+        marker::write(&self.shared.paths, activation)?;
+        let queued = self.queue(&live, Verb::Restart, ETCD).await;
+        if matches!(queued, Err(PortError::Retryable(_) | PortError::Permanent(_))) {
+            marker::remove(&self.shared.paths);
+        }
+        queued?;
         self.shared.note();
         Ok(())
     }

@@ -30,6 +30,10 @@ fn the_command_line_is_well_formed() {
         "events -n 5 --follow -o json",
         "pause --wait --timeout 5s",
         "resume --dry-run -o json",
+        "move-leader n2 --dry-run",
+        "restart --rolling",
+        "restart n2 -o json",
+        "restart --cancel",
         "run",
         "gate",
     ] {

@@ -3,6 +3,7 @@
 use super::fixture::{NOW, backups, decision, name, node, status};
 use crate::cli::direct::{self, Silent, Spread};
 use crate::cli::health::{self, Health};
+use crate::cli::restart::{self, Stands};
 use crate::cli::{Exit, backup, config, events, members, plan, restore, status as verb};
 use crate::model::*;
 
@@ -283,4 +284,59 @@ fn what_was_decided() {
     ];
     insta::assert_snapshot!("events", events::table(&list));
     assert!(events::table(&[]).starts_with("Nothing was decided"));
+}
+
+#[test]
+fn where_a_restart_stands() {
+    let change = DirectiveChange::Restart {
+        nodes: [name("n1"), name("n2"), name("n3")].into(),
+    };
+    let order = register(&change);
+    let mut seen = status();
+    seen.node.steering.directives = order.clone();
+    let wish = Some(RestartWish {
+        why: "an operator ordered it".into(),
+        order: Some(1),
+    });
+    let peer = |seen: &mut AdminStatus, node: &str, change: &dyn Fn(&mut NodeStatus)| {
+        if let Some(Fact::Known(peer)) = seen.peers.get_mut(&name(node)) {
+            change(peer);
+        }
+    };
+    let waits = |text: &str| Stands::Waits(text.to_owned());
+    assert_eq!(
+        restart::stands(&seen, &order),
+        waits("not heard of yet by n2, n3")
+    );
+    for node in ["n2", "n3"] {
+        peer(&mut seen, node, &|peer| {
+            peer.steering.directives = order.clone();
+            peer.steering.wants_restart.clone_from(&wish);
+        });
+    }
+    peer(&mut seen, "n2", &|peer| {
+        peer.steering.wants_restart = None;
+        peer.etcd = Fact::Absent;
+    });
+    assert_eq!(
+        restart::stands(&seen, &order),
+        waits("1 of 3 restarted; not serving: n2; to come: n3")
+    );
+    insta::assert_snapshot!("status_restarting", verb::render(&seen));
+    for node in ["n2", "n3"] {
+        peer(&mut seen, node, &|peer| {
+            peer.steering.wants_restart = None;
+            peer.etcd = fixture_etcd();
+        });
+    }
+    assert_eq!(restart::stands(&seen, &order), Stands::Done);
+    let withdrawn = order
+        .after(&DirectiveChange::CancelRestart, &name("n2"), NOW)
+        .unwrap();
+    seen.node.steering.directives = withdrawn;
+    assert!(matches!(restart::stands(&seen, &order), Stands::Overruled(_)));
+}
+
+fn fixture_etcd() -> Fact<EtcdStatus> {
+    node(2).etcd
 }

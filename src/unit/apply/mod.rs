@@ -186,7 +186,7 @@ async fn put_in_force(
     Ok(ApplyResult {
         in_force: Some(InForce {
             generation: assignment.generation,
-            settings_digest: assignment.settings_digest.clone(),
+            settings_digest: render::running_digest(assignment, &settings.spec),
             initial_state: assignment.initial_state,
             conflicts,
         }),

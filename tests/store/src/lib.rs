@@ -76,6 +76,9 @@ impl Etcd for Client {
     async fn promote(&self, _: MemberId) -> PortResult<()> {
         Err(PortError::Permanent("not used here".to_owned()))
     }
+    async fn move_leader(&self, _: MemberId) -> PortResult<()> {
+        Err(PortError::Permanent("not used here".to_owned()))
+    }
     async fn snapshot(&self) -> PortResult<ByteStream> {
         let stream = self.client.maintenance_client().snapshot().await.map_err(other)?;
         let chunks = futures::stream::try_unfold(stream, |mut stream| async move {

@@ -1,0 +1,170 @@
+//! Carries out what disturbs on purpose: a restart with the coordinator's leave, a move of the raft leader, and
+//! settings that a running etcd does not have yet.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::time::timeout;
+
+use crate::model::{
+    ActiveState, EtcdStatus, Grant, InForce, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, StartFence,
+};
+use crate::ports::{PortError, PortResult};
+
+use super::execute::{fence_start, fenced_list, stale};
+use super::{Agent, observe};
+
+/// From the first fresh look to the queued restart. A coordinator that has withdrawn a grant, or has only just come to
+/// lead, grants nothing for longer than this (`plan/grant.rs`, `REST`): two restarts never overlap.
+const RESTART: Duration = Duration::from_secs(2);
+
+/// A member that is behind by more raft entries than this has not caught up. Statuses are read one after the other,
+/// and a busy cluster writes on meanwhile.
+const BEHIND: u64 = 5000;
+
+/// Writes the settings, and remembers which process has the older ones.
+pub(super) async fn apply(agent: &Agent, deadline: Duration) -> PortResult<InForce> {
+    let state = agent.ports.state.as_ref();
+    let process = |unit: &crate::model::UnitState| observe::process(agent, unit);
+    let before = process(&agent.ports.service.etcd_unit().await?);
+    agent.shared.ran(state, |run| {
+        run.look(before.as_deref(), None, None, &agent.spec.node)
+    })?;
+    let in_force = agent.ports.service.apply(deadline).await?;
+    if let Some(after) = process(&agent.ports.service.etcd_unit().await?) {
+        agent.shared.ran(state, |run| run.came_up_meanwhile(&after))?;
+    }
+    Ok(in_force)
+}
+
+/// Restarts etcd when the leave still holds and all other voters are seen healthy now.
+pub(super) async fn restart(
+    agent: &Agent,
+    fence: &StartFence,
+    grant: &Grant,
+    coordinator: &NodeName,
+) -> PortResult<()> {
+    let restart = async {
+        fence_start(agent, fence).await?;
+        let unit = agent.ports.service.etcd_unit().await?;
+        if unit.active != ActiveState::Active {
+            return Err(stale("etcd.service is on its way already"));
+        }
+        let own = agent.ports.etcd.status().await?;
+        let list = agent.ports.etcd.members(true).await?;
+        let others = fresh_others(agent, &list, &own).await?;
+        granted(agent, grant, coordinator, &own, &others)?;
+        let newest = others
+            .iter()
+            .map(|(_, etcd)| etcd.index)
+            .max()
+            .unwrap_or(0)
+            .max(own.index);
+        for (status, etcd) in &others {
+            if etcd.applied.saturating_add(BEHIND) < newest {
+                return Err(stale(format_args!("{} has not caught up", status.node)));
+            }
+        }
+        agent.ports.service.restart_etcd().await
+    };
+    timeout(RESTART, restart).await.unwrap_or_else(|_| {
+        Err(stale(format_args!(
+            "it took longer than {} s to make sure",
+            RESTART.as_secs()
+        )))
+    })?;
+    tracing::warn!("etcd.service is restarted, with {coordinator}'s leave");
+    Ok(())
+}
+
+/// The granter leads in the granted term, as it says itself and as the own member sees it.
+fn granted(
+    agent: &Agent,
+    grant: &Grant,
+    coordinator: &NodeName,
+    own: &EtcdStatus,
+    others: &[(NodeStatus, EtcdStatus)],
+) -> PortResult<()> {
+    let void = || stale(format_args!("the leave that {coordinator} gave holds no longer"));
+    let (told, leads) = if *coordinator == agent.spec.node {
+        let told = agent
+            .shared
+            .with(|inner| inner.status.as_ref().and_then(|s| s.steering.grant.clone()));
+        (told, own.leader == Some(own.member_id))
+    } else {
+        let (status, etcd) = others
+            .iter()
+            .find(|(status, _)| status.node == *coordinator)
+            .ok_or_else(void)?;
+        let leads = etcd.leader == Some(etcd.member_id) && own.leader == Some(etcd.member_id);
+        (status.steering.grant.clone(), leads && etcd.term == grant.term)
+    };
+    if told.as_ref() == Some(grant) && leads && own.term == grant.term {
+        Ok(())
+    } else {
+        Err(void())
+    }
+}
+
+/// A fresh status of every other voter's agent, each of which has to say that its member is healthy.
+async fn fresh_others(
+    agent: &Agent,
+    list: &MemberList,
+    own: &EtcdStatus,
+) -> PortResult<Vec<(NodeStatus, EtcdStatus)>> {
+    let voters: Vec<MemberId> = list
+        .voters()
+        .map(|m| m.id)
+        .filter(|id| *id != own.member_id)
+        .collect();
+    let peers = agent.spec.nodes.keys().filter(|node| **node != agent.spec.node);
+    let seen: Vec<(NodeStatus, EtcdStatus)> = join_all(peers.map(|node| agent.ports.peers.status(node)))
+        .await
+        .into_iter()
+        .filter_map(Result::ok)
+        .filter_map(|status| serving(status, own))
+        .filter(|(_, etcd)| voters.contains(&etcd.member_id))
+        .collect();
+    if seen.len() == voters.len() {
+        return Ok(seen);
+    }
+    Err(stale(format_args!(
+        "{} of the {} other voters are seen healthy",
+        seen.len(),
+        voters.len()
+    )))
+}
+
+/// The status of a node whose etcd is up and follows the same leader as the own one.
+fn serving(status: NodeStatus, own: &EtcdStatus) -> Option<(NodeStatus, EtcdStatus)> {
+    let up = status
+        .unit
+        .known()
+        .is_some_and(|unit| unit.active == ActiveState::Active);
+    let etcd = status.etcd.known()?.clone();
+    let same = etcd.cluster_id == own.cluster_id && etcd.leader.is_some() && etcd.leader == own.leader;
+    (up && same).then_some((status, etcd))
+}
+
+/// Lets another voter lead, when this node's member still does in the same term.
+pub(super) async fn move_leader(
+    agent: &Agent,
+    to: MemberId,
+    node: &NodeName,
+    term: RaftTerm,
+) -> PortResult<()> {
+    let list = fenced_list(agent, term).await?;
+    if !list.voters().any(|member| member.id == to) {
+        return Err(stale(format_args!("member {to} has no vote")));
+    }
+    let own = agent.ports.etcd.status().await?;
+    let status = agent.ports.peers.status(node).await?;
+    if serving(status, &own).is_none_or(|(_, etcd)| etcd.member_id != to) {
+        return Err(PortError::Retryable(format!(
+            "not done: {node} is not seen healthy"
+        )));
+    }
+    agent.ports.etcd.move_leader(to).await?;
+    tracing::warn!(member_id = %to, "{node} leads now: the leader was moved to member {to}");
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! Which etcd process runs, with which settings, and whether it is to be replaced by a restart.
+
+use serde::{Deserialize, Serialize};
+
+use super::{NodeName, RestartOrder};
+
+/// What an agent remembers of its etcd process. A process is named by boot and PID.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EtcdRun {
+    /// The digest of the settings that were written last (`InForce::settings_digest`).
+    #[serde(default)]
+    pub written: Option<String>,
+    /// The process that was seen last.
+    #[serde(default)]
+    pub process: Option<String>,
+    /// The digest of the settings that it was started with; `None` when nobody can tell.
+    #[serde(default)]
+    pub settings: Option<String>,
+    /// The newest ordered restart that was heard of.
+    #[serde(default)]
+    pub order: u64,
+    /// The process that is to be replaced by that order; any other one carries it out already.
+    #[serde(default)]
+    pub replaces: Option<String>,
+}
+
+/// Why a node wants its etcd restarted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestartWish {
+    /// One line.
+    pub why: String,
+    /// The order that it comes from; `None` when its settings have changed.
+    #[serde(default)]
+    pub order: Option<u64>,
+}
+
+impl EtcdRun {
+    /// What is known after one more look: the process that runs now, if any, the digest of the settings that are
+    /// in force for the next start, where known, and the last ordered restart.
+    #[must_use]
+    pub fn look(
+        &self,
+        process: Option<&str>,
+        in_force: Option<&str>,
+        order: Option<&RestartOrder>,
+        me: &NodeName,
+    ) -> Self {
+        let mut next = self.clone();
+        if let Some(digest) = in_force {
+            next.written = Some(digest.to_owned());
+        }
+        if let Some(process) = process
+            && next.process.as_deref() != Some(process)
+        {
+            next.process = Some(process.to_owned());
+            next.settings.clone_from(&next.written);
+        }
+        if let Some(order) = order.filter(|order| order.id > self.order) {
+            next.order = order.id;
+            next.replaces = process.filter(|_| order.nodes.contains(me)).map(str::to_owned);
+        }
+        next
+    }
+
+    /// What is known when a process came up while settings were being written: it may have the old ones, and one
+    /// restart too many is better than one too few.
+    #[must_use]
+    pub fn came_up_meanwhile(&self, process: &str) -> Self {
+        if self.process.as_deref() == Some(process) {
+            return self.clone();
+        }
+        Self {
+            process: Some(process.to_owned()),
+            settings: self.written.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether the process that runs now is to be replaced, and why. `order` is the last ordered restart.
+    pub fn wish(&self, process: Option<&str>, order: Option<&RestartOrder>) -> Option<RestartWish> {
+        let process = process?;
+        let order = order.filter(|order| order.id == self.order);
+        if let Some(order) = order.filter(|_| self.replaces.as_deref() == Some(process)) {
+            return Some(RestartWish {
+                why: "an operator ordered it".to_owned(),
+                order: Some(order.id),
+            });
+        }
+        let (settings, written) = (self.settings.as_ref()?, self.written.as_ref()?);
+        (self.process.as_deref() == Some(process) && settings != written).then(|| RestartWish {
+            why: "etcd was started with older settings than are written".to_owned(),
+            order: None,
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn me() -> NodeName {
+        NodeName::new("n1").unwrap()
+    }
+
+    fn order(id: u64) -> RestartOrder {
+        RestartOrder {
+            id,
+            nodes: [me()].into(),
+        }
+    }
+
+    #[test]
+    fn a_process_that_runs_with_older_settings_is_to_be_replaced_once() {
+        let none = EtcdRun::default();
+        let first = none.look(Some("b:7"), Some("old"), None, &me());
+        assert_eq!(first.wish(Some("b:7"), None), None, "nothing has changed");
+        let written = first.look(Some("b:7"), Some("new"), None, &me());
+        assert!(written.wish(Some("b:7"), None).is_some(), "written since");
+        assert_eq!(written.wish(None, None), None, "nothing runs");
+        let back = written.look(Some("b:7"), Some("old"), None, &me());
+        assert_eq!(back.wish(Some("b:7"), None), None, "taken back");
+        let again = written.look(Some("b:9"), Some("new"), None, &me());
+        assert_eq!(again.wish(Some("b:9"), None), None, "restarted");
+        let rebooted = written.look(Some("c:7"), None, None, &me());
+        assert_eq!(
+            rebooted.wish(Some("c:7"), None),
+            None,
+            "rebooted, before settings are written anew"
+        );
+    }
+
+    #[test]
+    fn an_etcd_that_was_there_before_the_agent_is_left_alone() {
+        let before = EtcdRun::default().look(Some("b:7"), None, None, &me());
+        let after = before.look(Some("b:7"), Some("ours"), None, &me());
+        assert_eq!(after.wish(Some("b:7"), None), None);
+    }
+
+    #[test]
+    fn a_process_that_came_up_while_settings_were_written_may_have_the_old_ones() {
+        let run = EtcdRun::default().look(Some("b:7"), Some("old"), None, &me());
+        let run = run
+            .came_up_meanwhile("b:8")
+            .look(Some("b:8"), Some("new"), None, &me());
+        assert!(run.wish(Some("b:8"), None).is_some());
+        assert_eq!(run.came_up_meanwhile("b:8"), run);
+    }
+
+    #[test]
+    fn an_order_is_carried_out_once_and_only_on_its_nodes() {
+        let run = EtcdRun::default().look(Some("b:7"), Some("x"), Some(&order(3)), &me());
+        assert_eq!(run.wish(Some("b:7"), Some(&order(3))).unwrap().order, Some(3));
+        assert_eq!(run.wish(Some("b:8"), Some(&order(3))), None, "another process");
+        assert_eq!(run.wish(Some("b:7"), None), None, "withdrawn");
+        let done = run.look(Some("b:8"), Some("x"), Some(&order(3)), &me());
+        assert_eq!(done.wish(Some("b:8"), Some(&order(3))), None, "not again");
+        let elsewhere = RestartOrder {
+            id: 4,
+            nodes: [NodeName::new("n2").unwrap()].into(),
+        };
+        let other = run.look(Some("b:7"), Some("x"), Some(&elsewhere), &me());
+        assert_eq!(other.wish(Some("b:7"), Some(&elsewhere)), None, "not here");
+        let down = EtcdRun::default().look(None, Some("x"), Some(&order(3)), &me());
+        assert_eq!(
+            down.wish(Some("b:9"), Some(&order(3))),
+            None,
+            "nothing ran when it was ordered"
+        );
+    }
+}

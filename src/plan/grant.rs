@@ -1,0 +1,177 @@
+//! Leave to restart etcd, given by the coordinator: one node at a time, followers first, the leader last and only after
+//! another member leads (rule 4). A grant is told in the status, holds in one raft term, and is over when its node is
+//! healthy again with nothing left to restart for.
+
+use std::time::Duration;
+
+use super::context::{Context, names};
+use super::safety::healthy_members;
+use super::{directive, leader};
+use crate::model::{Action, Grant, MemberList, NodeName, NodeStatus};
+
+/// A node that has made nothing of its grant for this long has lost it.
+const UNUSED: Duration = Duration::from_secs(30);
+/// A restart that is not over after this long holds nothing else up any more.
+const LONGEST: Duration = Duration::from_mins(3);
+/// How long nothing is granted after another grant may still be acted on: it was withdrawn, or another node led until
+/// now. Longer than `agent/steer.rs` takes from its last look to the restart.
+const REST: Duration = Duration::from_secs(3);
+/// A node that made nothing of a grant gets the next one after this long.
+const AGAIN: Duration = Duration::from_mins(1);
+
+/// True while a granted restart is not over: nothing else is disturbed on purpose meanwhile.
+pub(super) fn under_way(cx: &Context<'_>) -> bool {
+    cx.memory.grant.is_some()
+}
+
+/// Gives leave to restart, one node at a time; decides a move of the leader when only its node is left.
+pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
+    let Some(list) = cx.coordinated_list() else {
+        cx.memory.grant = None;
+        cx.memory.coordinates = None;
+        return None;
+    };
+    if cx.memory.coordinates.is_none_or(|(term, _)| term != list.term) {
+        cx.memory.grant = None;
+        cx.memory.coordinates = Some((list.term, cx.obs.now));
+    }
+    let statuses = statuses(cx, list);
+    let whole = whole(cx, list);
+    settle(cx, &statuses, whole.is_ok());
+    if let Some((grant, _)) = &cx.memory.grant {
+        let text = format!("etcd on {} is being restarted", grant.node);
+        cx.because("restarting", text);
+        cx.wake_in(Duration::from_secs(1));
+        return None;
+    }
+    let only_ordered = directive::paused(cx).is_some() || list.members.len() == 1;
+    let wanting: Vec<&NodeName> = statuses
+        .iter()
+        .filter(|status| {
+            let wish = status.steering.wants_restart.as_ref();
+            wish.is_some_and(|wish| wish.order.is_some() || !only_ordered)
+        })
+        .map(|status| &status.node)
+        .collect();
+    if wanting.is_empty() {
+        say_left_alone(cx, &statuses);
+        return None;
+    }
+    if let Err(why) = whole {
+        let text = format!(
+            "etcd on {} is to be restarted, and first all has to be well: {why}",
+            names(wanting)
+        );
+        cx.because("restart-waits", text);
+        cx.wake_in(Duration::from_secs(1));
+        return None;
+    }
+    let since = cx.memory.coordinates.map(|(_, since)| since);
+    let rested = cx.obs.now.since(since.unwrap_or(cx.obs.now));
+    if rested < REST && list.members.len() > 1 {
+        cx.wake_in(REST.saturating_sub(rested));
+        return None;
+    }
+    let me = &cx.spec.node;
+    let ready: Vec<&NodeName> = wanting
+        .iter()
+        .copied()
+        .filter(|node| *node != me || wanting.len() == 1)
+        .filter(|node| {
+            cx.memory
+                .grant_unused
+                .get(*node)
+                .is_none_or(|at| cx.obs.now.since(*at) >= AGAIN)
+        })
+        .collect();
+    let Some(node) = ready.first().copied() else {
+        cx.because(
+            "restart-unused",
+            format!(
+                "{} made nothing of the leave to restart, it is tried again",
+                names(wanting)
+            ),
+        );
+        cx.wake_in(Duration::from_secs(5));
+        return None;
+    };
+    if node == me && list.members.len() > 1 {
+        cx.because(
+            "leader-last",
+            "etcd here is to be restarted too: another member leads first",
+        );
+        return leader::away(cx, list);
+    }
+    cx.because(
+        "restart-granted",
+        format!("etcd on {node} is restarted now: all members are healthy"),
+    );
+    let grant = Grant {
+        node: node.clone(),
+        id: cx.obs.seed,
+        term: list.term,
+    };
+    cx.memory.grant = Some((grant, cx.obs.now));
+    cx.wake_in(Duration::from_secs(1));
+    None
+}
+
+/// What is known of each member's node.
+fn statuses<'a>(cx: &Context<'a>, list: &MemberList) -> Vec<&'a NodeStatus> {
+    let node = |member| cx.spec.node_of(member);
+    list.members
+        .iter()
+        .filter_map(|member| cx.status_of(node(member)?))
+        .collect()
+}
+
+/// Every member votes, is up, and follows a leader; else why not.
+fn whole(cx: &Context<'_>, list: &MemberList) -> Result<(), String> {
+    let healthy = healthy_members(cx, list);
+    for member in &list.members {
+        let who = cx
+            .spec
+            .node_of(member)
+            .map_or("an unknown node", NodeName::as_str);
+        if member.is_learner {
+            return Err(format!("member {} on {who} has no vote yet", member.id));
+        }
+        if !healthy.contains(&member.id) {
+            return Err(format!("member {} on {who} is not seen healthy", member.id));
+        }
+    }
+    Ok(())
+}
+
+/// Ends a grant whose restart is over, or that nothing comes of.
+fn settle(cx: &mut Context<'_>, statuses: &[&NodeStatus], whole: bool) {
+    let Some((grant, at)) = cx.memory.grant.clone() else {
+        return;
+    };
+    let age = cx.obs.now.since(at);
+    let status = statuses.iter().find(|status| status.node == grant.node);
+    let wants = status.is_some_and(|status| status.steering.wants_restart.is_some());
+    if whole && !wants {
+        cx.memory.grant = None;
+        cx.memory.grant_unused.remove(&grant.node);
+        return;
+    }
+    let unused = whole && wants && age >= UNUSED;
+    if unused || age >= LONGEST {
+        cx.memory.grant = None;
+        cx.memory.grant_unused.insert(grant.node, cx.obs.now);
+        // What it may still do with it is waited for, as after a change of coordinator.
+        cx.memory.coordinates = cx.memory.coordinates.map(|(term, _)| (term, cx.obs.now));
+    }
+}
+
+/// Says what is not restarted by itself, and why.
+fn say_left_alone(cx: &mut Context<'_>, statuses: &[&NodeStatus]) {
+    let wants = |status: &&NodeStatus| status.steering.wants_restart.is_some();
+    if statuses.iter().any(wants) && directive::paused(cx).is_none() {
+        cx.because(
+            "restart-yours",
+            "etcd's settings have changed, and a cluster of one is not restarted by itself: `etcd-agent restart` does it",
+        );
+    }
+}

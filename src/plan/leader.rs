@@ -1,0 +1,170 @@
+//! Moving the raft leader: because a person asks for it, or because its node is to be disturbed.
+
+use std::time::Duration;
+
+use super::context::{Context, names};
+use super::grant;
+use crate::model::{
+    Action, ActiveState, LeaderAsk, Member, MemberId, MemberList, NodeName, NodeStatus, OperatorRequest,
+};
+
+/// A move that has not happened after this long is given up: etcd itself gives up after two election timeouts.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Answers a person's ask at the node where it was asked: done, or not to be done.
+pub(super) fn answer(cx: &mut Context<'_>) -> Option<Action> {
+    let request = cx
+        .obs
+        .requests
+        .iter()
+        .find(|r| matches!(r, OperatorRequest::MoveLeader { .. }))?;
+    let OperatorRequest::MoveLeader { to, from, asked, .. } = request else {
+        return None;
+    };
+    let (done, message) = judge(cx, to.as_ref(), *from, cx.obs.now.since(*asked))?;
+    Some(Action::Answer {
+        request: request.clone(),
+        done,
+        message,
+    })
+}
+
+/// `None` while it is under way.
+fn judge(
+    cx: &mut Context<'_>,
+    to: Option<&NodeName>,
+    from: Option<MemberId>,
+    waited: Duration,
+) -> Option<(bool, String)> {
+    let leader = cx.obs.me.etcd.known().and_then(|etcd| etcd.leader);
+    let leads = |status: &NodeStatus| leader.is_some() && member_of(status) == leader;
+    let leading = cx
+        .known_nodes()
+        .into_iter()
+        .find(|(_, s)| leads(s))
+        .map(|(node, _)| node);
+    if let (Some(to), Some(leading)) = (to, leading)
+        && to == leading
+    {
+        return Some((true, format!("{to} leads")));
+    }
+    if to.is_none() && leader.is_some() && leader != from {
+        let who = leading.map_or_else(|| "another member".to_owned(), ToString::to_string);
+        return Some((true, format!("{who} leads")));
+    }
+    if waited >= PATIENCE {
+        return Some((
+            false,
+            format!(
+                "the leader has not moved within {} s: see `etcd-agent plan` on the coordinator",
+                PATIENCE.as_secs()
+            ),
+        ));
+    }
+    cx.wake_in(Duration::from_millis(500));
+    let list = cx.obs.me.members.known()?;
+    let candidates = candidates(cx, list);
+    let fits = |(node, _, _): &(&NodeName, MemberId, u64)| to.is_none_or(|to| to == *node);
+    // The leader itself is no candidate where it is asked, and one elsewhere: it only counts whether there is any.
+    if candidates.iter().any(fits) {
+        return None;
+    }
+    let whom = to.map_or_else(|| "no other voter is".to_owned(), |to| format!("{to} is not"));
+    Some((
+        false,
+        format!("{whom} seen healthy with a vote: nothing was moved"),
+    ))
+}
+
+/// Moves the leader when a person asked for it, here or at a peer.
+pub(super) fn asked(cx: &mut Context<'_>) -> Option<Action> {
+    let list = cx.coordinated_list()?;
+    let own = cx.obs.me.etcd.known()?.member_id;
+    let asks: Vec<LeaderAsk> = cx
+        .known_nodes()
+        .into_iter()
+        .filter_map(|(_, status)| status.steering.leader_ask.clone())
+        .filter(|ask| match &ask.to {
+            Some(to) => *to != cx.spec.node,
+            None => ask.from == Some(own),
+        })
+        .collect();
+    let ask = asks.first()?;
+    if grant::under_way(cx) {
+        cx.because(
+            "leader-later",
+            "the leader moves once the restart that is under way is over",
+        );
+        return None;
+    }
+    let to = pick(cx, list, ask.to.as_ref())?;
+    cx.because("leader-asked", "a person asked for another raft leader");
+    move_to(cx, list, to)
+}
+
+/// Moves the leader away from this node, which is to be disturbed.
+pub(super) fn away(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
+    let to = pick(cx, list, None)?;
+    move_to(cx, list, to)
+}
+
+fn move_to(cx: &mut Context<'_>, list: &MemberList, (node, to): (NodeName, MemberId)) -> Option<Action> {
+    cx.may_try("move-leader", Duration::from_millis(500), Duration::from_secs(10))
+        .then_some(Action::MoveLeader {
+            to,
+            node,
+            term: list.term,
+        })
+}
+
+/// The healthy follower that is wanted, or the best: one that is not to be restarted itself, with the most of the log.
+fn pick(cx: &mut Context<'_>, list: &MemberList, to: Option<&NodeName>) -> Option<(NodeName, MemberId)> {
+    let mut fit = candidates(cx, list);
+    fit.retain(|(node, _, _)| to.is_none_or(|to| to == *node));
+    let restarts = |node: &NodeName| {
+        let status = cx.obs.peers.get(node).and_then(crate::model::Fact::known);
+        status.is_some_and(|status| status.steering.wants_restart.is_some())
+    };
+    let best = fit
+        .into_iter()
+        .filter(|(node, _, _)| **node != cx.spec.node)
+        .min_by_key(|(node, _, applied)| (restarts(node), std::cmp::Reverse(*applied), (*node).clone()));
+    if best.is_none() {
+        let wanted = names(to);
+        cx.because(
+            "no-candidate",
+            format!("no healthy voter can lead (wanted: {wanted})"),
+        );
+        cx.wake_in(Duration::from_secs(1));
+    }
+    best.map(|(node, id, _)| (node.clone(), id))
+}
+
+/// Voters whose etcd is up and follows a leader that is not itself: node, member and applied index.
+fn candidates<'a>(cx: &Context<'a>, list: &MemberList) -> Vec<(&'a NodeName, MemberId, u64)> {
+    let serves = |member: &Member, status: &NodeStatus| {
+        let up = status
+            .unit
+            .known()
+            .is_some_and(|unit| unit.active == ActiveState::Active);
+        let etcd = status.etcd.known().filter(|etcd| {
+            etcd.member_id == member.id
+                && etcd.cluster_id == list.cluster_id
+                && etcd.leader.is_some_and(|leader| leader != member.id)
+        });
+        etcd.filter(|_| up).map(|etcd| etcd.applied)
+    };
+    cx.known_nodes()
+        .into_iter()
+        .filter_map(|(node, status)| {
+            let member = list
+                .voters()
+                .find(|member| Some(member.id) == member_of(status))?;
+            Some((node, member.id, serves(member, status)?))
+        })
+        .collect()
+}
+
+fn member_of(status: &NodeStatus) -> Option<MemberId> {
+    status.etcd.known().map(|etcd| etcd.member_id)
+}
