@@ -21,12 +21,15 @@ fn seen(agent: &Agent) -> PortResult<Observation> {
 /// Takes the order; the register is on disk before this returns.
 ///
 /// # Errors
-/// Retryable before the first look around; permanent when the register cannot be written.
+/// Retryable before the first look around; permanent when the order is refused or the register cannot be written.
 pub(super) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<DirectiveView> {
     let mut seen = seen(agent)?;
     let now = agent.ports.clock.now();
     let change = with_pending(&seen, &order.change);
     let after = |mine: &Directives| mine.after(&change, &agent.spec.node, now);
+    if let Some(why) = plan::objection(&seen, &change, order.force) {
+        return Err(PortError::Permanent(format!("refused: {why}")));
+    }
     let steps = plan::steps(&change);
     if order.dry_run {
         let mine = agent.shared.directives();

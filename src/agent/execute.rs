@@ -97,6 +97,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             agent.ports.service.stop_etcd(STOP).await
         }
         Action::RemoveMember { id, node, term } => remove_member(agent, *id, node, *term).await,
+        Action::TakeOut { id, node, term } => steer::take_out(agent, *id, node, *term).await,
         Action::AddLearner {
             node,
             peer_urls,

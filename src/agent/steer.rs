@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use tokio::time::timeout;
 
 use crate::model::{
     ActiveState, EtcdStatus, Grant, InForce, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, StartFence,
@@ -16,7 +15,7 @@ use super::{Agent, observe};
 
 /// From the first fresh look to the queued restart. A coordinator that has withdrawn a grant, or has only just come to
 /// lead, grants nothing for longer than this (`plan/grant.rs`, `REST`): two restarts never overlap.
-const RESTART: Duration = Duration::from_secs(2);
+const RESTART: Duration = Duration::from_secs(3);
 
 /// A member that is behind by more raft entries than this has not caught up. Statuses are read one after the other,
 /// and a busy cluster writes on meanwhile.
@@ -44,35 +43,30 @@ pub(super) async fn restart(
     grant: &Grant,
     coordinator: &NodeName,
 ) -> PortResult<()> {
-    let restart = async {
-        fence_start(agent, fence).await?;
-        let unit = agent.ports.service.etcd_unit().await?;
-        if unit.active != ActiveState::Active {
-            return Err(stale("etcd.service is on its way already"));
+    fence_start(agent, fence).await?;
+    let unit = agent.ports.service.etcd_unit().await?;
+    if unit.active != ActiveState::Active {
+        return Err(stale("etcd.service is on its way already"));
+    }
+    let begun = agent.ports.clock.now();
+    let own = agent.ports.etcd.status().await?;
+    let list = agent.ports.etcd.members(true).await?;
+    let others = fresh_others(agent, &list, &own).await?;
+    granted(agent, grant, coordinator, &own, &others)?;
+    let indexes = others.iter().map(|(_, etcd)| etcd.index);
+    let newest = indexes.chain([own.index]).max().unwrap_or_default();
+    for (status, etcd) in &others {
+        if etcd.applied.saturating_add(BEHIND) < newest {
+            return Err(stale(format_args!("{} has not caught up", status.node)));
         }
-        let own = agent.ports.etcd.status().await?;
-        let list = agent.ports.etcd.members(true).await?;
-        let others = fresh_others(agent, &list, &own).await?;
-        granted(agent, grant, coordinator, &own, &others)?;
-        let newest = others
-            .iter()
-            .map(|(_, etcd)| etcd.index)
-            .max()
-            .unwrap_or(0)
-            .max(own.index);
-        for (status, etcd) in &others {
-            if etcd.applied.saturating_add(BEHIND) < newest {
-                return Err(stale(format_args!("{} has not caught up", status.node)));
-            }
-        }
-        agent.ports.service.restart_etcd().await
-    };
-    timeout(RESTART, restart).await.unwrap_or_else(|_| {
-        Err(stale(format_args!(
+    }
+    if agent.ports.clock.now().since(begun) > RESTART {
+        return Err(stale(format_args!(
             "it took longer than {} s to make sure",
             RESTART.as_secs()
-        )))
-    })?;
+        )));
+    }
+    agent.ports.service.restart_etcd().await?;
     tracing::warn!("etcd.service is restarted, with {coordinator}'s leave");
     Ok(())
 }
@@ -117,14 +111,8 @@ async fn fresh_others(
         .map(|m| m.id)
         .filter(|id| *id != own.member_id)
         .collect();
-    let peers = agent.spec.nodes.keys().filter(|node| **node != agent.spec.node);
-    let seen: Vec<(NodeStatus, EtcdStatus)> = join_all(peers.map(|node| agent.ports.peers.status(node)))
-        .await
-        .into_iter()
-        .filter_map(Result::ok)
-        .filter_map(|status| serving(status, own))
-        .filter(|(_, etcd)| voters.contains(&etcd.member_id))
-        .collect();
+    let mut seen = fresh_serving(agent, own).await;
+    seen.retain(|(_, etcd)| voters.contains(&etcd.member_id));
     if seen.len() == voters.len() {
         return Ok(seen);
     }
@@ -133,6 +121,17 @@ async fn fresh_others(
         seen.len(),
         voters.len()
     )))
+}
+
+/// Fresh statuses of the peers whose etcd is up and follows the same leader as the own one.
+async fn fresh_serving(agent: &Agent, own: &EtcdStatus) -> Vec<(NodeStatus, EtcdStatus)> {
+    let peers = agent.spec.nodes.keys().filter(|node| **node != agent.spec.node);
+    join_all(peers.map(|node| agent.ports.peers.status(node)))
+        .await
+        .into_iter()
+        .filter_map(Result::ok)
+        .filter_map(|status| serving(status, own))
+        .collect()
 }
 
 /// The status of a node whose etcd is up and follows the same leader as the own one.
@@ -166,5 +165,36 @@ pub(super) async fn move_leader(
     }
     agent.ports.etcd.move_leader(to).await?;
     tracing::warn!(member_id = %to, "{node} leads now: the leader was moved to member {to}");
+    Ok(())
+}
+
+/// Removes the member of a node that is still ordered out, when enough others are seen healthy now.
+pub(super) async fn take_out(agent: &Agent, id: MemberId, node: &NodeName, term: RaftTerm) -> PortResult<()> {
+    if !agent.shared.directives().out.contains(node) {
+        return Err(stale(format_args!("{node} is no longer ordered out")));
+    }
+    let list = fenced_list(agent, term).await?;
+    if list.get(id).is_none() {
+        return Err(stale(format_args!("member {id} is not in the list any more")));
+    }
+    let own = agent.ports.etcd.status().await?;
+    let serving = fresh_serving(agent, &own).await;
+    let left: Vec<MemberId> = list
+        .voters()
+        .map(|member| member.id)
+        .filter(|voter| *voter != id)
+        .collect();
+    let healthy = |voter: &&MemberId| {
+        **voter == own.member_id || serving.iter().any(|(_, etcd)| etcd.member_id == **voter)
+    };
+    let count = left.iter().filter(healthy).count();
+    if count <= left.len() / 2 {
+        return Err(stale(format_args!(
+            "of the {} other voters {count} are seen healthy, too few for a quorum",
+            left.len()
+        )));
+    }
+    agent.ports.etcd.remove_member(id).await?;
+    tracing::warn!(member_id = %id, "member {id} of {node} was removed: an operator ordered it out");
     Ok(())
 }

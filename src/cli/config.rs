@@ -48,7 +48,7 @@ pub(super) fn show(paths: &Paths, verb: &ConfigVerb) -> Outcome {
     Ok(Exit::Ok)
 }
 
-fn load(paths: &Paths) -> Result<Loaded, Failure> {
+pub(super) fn load(paths: &Paths) -> Result<Loaded, Failure> {
     config::load(paths)?.ok_or_else(|| {
         let places: Vec<String> = paths
             .config_sources()

@@ -27,9 +27,20 @@ pub(super) async fn order(
     change: DirectiveChange,
     args: OrderArgs,
 ) -> Result<DirectiveView, Failure> {
+    force(client, change, args, false).await
+}
+
+/// Gives an order that may be forced.
+pub(super) async fn force(
+    client: &Client,
+    change: DirectiveChange,
+    args: OrderArgs,
+    force: bool,
+) -> Result<DirectiveView, Failure> {
     let order = DirectiveOrder {
         change,
         dry_run: args.dry_run,
+        force,
     };
     Ok(client.post("/v1/directives", &order).await?)
 }

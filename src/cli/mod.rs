@@ -9,6 +9,7 @@ mod exit;
 mod health;
 mod init;
 mod leader;
+mod member;
 mod members;
 mod out;
 mod pause;
@@ -65,6 +66,8 @@ enum Verb {
     MoveLeader(leader::MoveArgs),
     Restart(restart::RestartArgs),
     #[command(subcommand)]
+    Member(member::MemberVerb),
+    #[command(subcommand)]
     Backup(backup::BackupVerb),
     Restore(restore::RestoreArgs),
     Bootstrap(restore::BootstrapArgs),
@@ -117,6 +120,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Resume(args) => pause::resume(paths, args).await,
         Verb::MoveLeader(args) => leader::run(paths, args).await,
         Verb::Restart(args) => restart::run(paths, args).await,
+        Verb::Member(verb) => member::run(paths, verb).await,
         Verb::Backup(verb) => backup::run(paths, verb).await,
         Verb::Restore(args) => restore::restore(paths, args).await,
         Verb::Bootstrap(args) => restore::bootstrap(paths, args).await,

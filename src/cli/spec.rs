@@ -1,10 +1,12 @@
-//! `etcd-agent spec get`.
+//! `etcd-agent spec get|set`.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use super::client::Client;
-use super::exit::{Exit, Outcome};
+use super::exit::{Exit, Failure, Outcome};
 use super::out::Output;
+use crate::config::Entry;
 use crate::model::Spec;
 use crate::paths::Paths;
 
@@ -13,13 +15,61 @@ use crate::paths::Paths;
 pub(super) enum SpecVerb {
     /// Show what is wanted of the cluster and of this node
     Get(Output),
+    /// Change what is wanted
+    Set(SetArgs),
+}
+
+/// Change what is wanted
+#[derive(Debug, clap::Args)]
+pub(super) struct SetArgs {
+    /// `size=N`: how many voters
+    #[arg(value_name = "KEY=VALUE", value_parser = size)]
+    size: usize,
+}
+
+/// `size=N`.
+fn size(text: &str) -> Result<usize, String> {
+    let expected = || format!("found {text}, expected size=N with N from 1 to 9");
+    let number = text.strip_prefix("size=").ok_or_else(expected)?;
+    number
+        .parse()
+        .ok()
+        .filter(|size| (1..=9).contains(size))
+        .ok_or_else(expected)
 }
 
 pub(super) async fn run(paths: &Paths, verb: SpecVerb) -> Outcome {
-    let SpecVerb::Get(output) = verb;
+    let output = match verb {
+        SpecVerb::Get(output) => output,
+        SpecVerb::Set(args) => return set(paths, &args),
+    };
     let spec: Spec = Client::new(paths).get("/v1/spec").await?;
     output.print(&spec, render)?;
     Ok(Exit::Ok)
+}
+
+/// The configuration holds the size, so that is where it is changed: on every node, as nodes that differ in it would
+/// undo each other's work.
+fn set(paths: &Paths, args: &SetArgs) -> Outcome {
+    let loaded = super::config::load(paths)?;
+    let found = loaded.entries.iter().find(|entry| entry.field == "cluster.size");
+    Err(Failure::refused(held(args.size, found, &paths.config_file())))
+}
+
+/// Where the size is held, and what to do.
+pub(super) fn held(size: usize, found: Option<&Entry>, main: &Path) -> String {
+    let then = "on every node, then `systemctl reload etcd-agent` there";
+    match found.filter(|entry| entry.file.is_some()) {
+        Some(entry) => format!(
+            "the configuration holds cluster.size ({}, now {}): write {size} there {then}",
+            entry.origin(),
+            entry.value
+        ),
+        None => format!(
+            "the configuration holds cluster.size (by default): write `size = {size}` below [cluster] in {} {then}",
+            main.display()
+        ),
+    }
 }
 
 pub(super) fn render(spec: &Spec) -> String {

@@ -54,6 +54,14 @@ pub(super) fn render(status: &AdminStatus) -> String {
     if let Health::Degraded(wrong) | Health::Down(wrong) = health::judge(status) {
         list("Not well", wrong);
     }
+    let out = status
+        .node
+        .steering
+        .directives
+        .out
+        .iter()
+        .map(|node| format!("{node}, until `etcd-agent member add {node}`"));
+    list("Ordered out", out.collect());
     let restarts = health::nodes(status).filter_map(|(node, seen)| {
         let wish = seen.known()?.steering.wants_restart.as_ref()?;
         Some(format!("{node}: {}", wish.why))

@@ -74,6 +74,9 @@ pub struct DirectiveOrder {
     /// Change nothing, and say what would follow.
     #[serde(default)]
     pub dry_run: bool,
+    /// Even when the cluster then stays below its size.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// The answer to `POST /v1/directives` and to `POST /v1/preview`.

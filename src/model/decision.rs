@@ -108,6 +108,15 @@ pub enum Action {
         /// The raft term of the member list that this was decided on.
         term: RaftTerm,
     },
+    /// Remove the member of a node that a person ordered out.
+    TakeOut {
+        /// Which.
+        id: MemberId,
+        /// Its node.
+        node: NodeName,
+        /// The raft term of the member list that this was decided on.
+        term: RaftTerm,
+    },
     /// Add a node as a learner.
     AddLearner {
         /// Its node.
@@ -181,6 +190,7 @@ impl Action {
             Self::CancelStart { .. } => "cancel-start",
             Self::StopEtcd { .. } => "stop-etcd",
             Self::RemoveMember { .. } => "remove-member",
+            Self::TakeOut { .. } => "take-out",
             Self::AddLearner { .. } => "add-learner",
             Self::Promote { .. } => "promote",
             Self::MoveLeader { .. } => "move-leader",

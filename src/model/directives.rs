@@ -56,6 +56,16 @@ pub enum DirectiveChange {
     Pause,
     /// Autonomous actions again.
     Resume,
+    /// Remove the member of this node, which stays out.
+    Remove {
+        /// Which node.
+        node: NodeName,
+    },
+    /// Let this node be a member again.
+    Add {
+        /// Which node.
+        node: NodeName,
+    },
     /// Restart etcd on these nodes, one after the other.
     Restart {
         /// On which nodes.
@@ -71,7 +81,16 @@ impl fmt::Display for Directives {
         if let Some(by) = &self.by {
             write!(f, " by {by}")?;
         }
-        f.write_str(if self.paused.is_some() { ", paused" } else { "" })
+        if self.paused.is_some() {
+            f.write_str(", paused")?;
+        }
+        for node in &self.out {
+            write!(f, ", {node} is out")?;
+        }
+        if let Some(order) = &self.restart {
+            write!(f, ", restart {} of {} nodes", order.id, order.nodes.len())?;
+        }
+        Ok(())
     }
 }
 
@@ -99,6 +118,12 @@ impl Directives {
                 });
             }
             DirectiveChange::Resume => next.paused = None,
+            DirectiveChange::Remove { node } => {
+                next.out.insert(node.clone());
+            }
+            DirectiveChange::Add { node } => {
+                next.out.remove(node);
+            }
             DirectiveChange::Restart { nodes } => {
                 next.restart = Some(RestartOrder {
                     id: self.version.saturating_add(1),

@@ -15,7 +15,7 @@ const UNUSED: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_mins(3);
 /// How long nothing is granted after another grant may still be acted on: it was withdrawn, or another node led until
 /// now. Longer than `agent/steer.rs` takes from its last look to the restart.
-const REST: Duration = Duration::from_secs(3);
+const REST: Duration = Duration::from_secs(5);
 /// A node that made nothing of a grant gets the next one after this long.
 const AGAIN: Duration = Duration::from_mins(1);
 
@@ -116,13 +116,16 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     None
 }
 
-/// What is known of each member's node.
+/// What is known of each member's node, by its name.
 fn statuses<'a>(cx: &Context<'a>, list: &MemberList) -> Vec<&'a NodeStatus> {
     let node = |member| cx.spec.node_of(member);
-    list.members
+    let mut known: Vec<&NodeStatus> = list
+        .members
         .iter()
         .filter_map(|member| cx.status_of(node(member)?))
-        .collect()
+        .collect();
+    known.sort_by_key(|status| &status.node);
+    known
 }
 
 /// Every member votes, is up, and follows a leader; else why not.

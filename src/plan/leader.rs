@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::{Context, names};
-use super::grant;
+use super::{grant, out};
 use crate::model::{
     Action, ActiveState, LeaderAsk, Member, MemberId, MemberList, NodeName, NodeStatus, OperatorRequest,
 };
@@ -36,7 +36,14 @@ fn judge(
     from: Option<MemberId>,
     waited: Duration,
 ) -> Option<(bool, String)> {
-    let leader = cx.obs.me.etcd.known().and_then(|etcd| etcd.leader);
+    let Some(etcd) = cx.obs.me.etcd.known() else {
+        let text = format!(
+            "etcd on {} does not serve: ask a node whose member does",
+            cx.spec.node
+        );
+        return Some((false, text));
+    };
+    let leader = etcd.leader;
     let leads = |status: &NodeStatus| leader.is_some() && member_of(status) == leader;
     let leading = cx
         .known_nodes()
@@ -127,7 +134,7 @@ fn pick(cx: &mut Context<'_>, list: &MemberList, to: Option<&NodeName>) -> Optio
     };
     let best = fit
         .into_iter()
-        .filter(|(node, _, _)| **node != cx.spec.node)
+        .filter(|(node, _, _)| **node != cx.spec.node && !out::is_out(cx, node))
         .min_by_key(|(node, _, applied)| (restarts(node), std::cmp::Reverse(*applied), (*node).clone()));
     if best.is_none() {
         let wanted = names(to);

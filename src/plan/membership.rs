@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::context::Context;
+use super::out;
 use super::safety::{Change, healthy_members, keeps_quorum};
 use crate::model::{Action, ActiveState, DataState, Fact, Genesis, Member, MemberList, NodeName, NodeStatus};
 
@@ -156,6 +157,7 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
         fresh
             && down
             && !is_member
+            && !out::is_out(cx, node)
             && status.newest_epoch == genesis.epoch
             && cx.spec.nodes.contains_key(*node)
     });

@@ -15,6 +15,7 @@ mod grant;
 mod leader;
 mod local;
 mod membership;
+mod out;
 mod preview;
 mod recovery;
 mod restart;
@@ -25,6 +26,7 @@ mod steps;
 mod tests;
 mod text;
 
+pub use out::objection;
 pub use preview::preview;
 pub use steps::{request_steps, steps};
 
@@ -71,5 +73,6 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
 fn coordinate(cx: &mut Context<'_>) -> Option<Action> {
     grant::give(cx)
         .or_else(|| leader::asked(cx))
+        .or_else(|| out::take_out(cx))
         .or_else(|| directive::unless_paused(cx, membership::change))
 }

@@ -85,7 +85,8 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     let queued = cx
         .memory
         .restarted_at
-        .is_some_and(|at| cx.obs.now.since(at) < RESTART_QUEUED);
+        .is_some_and(|at| cx.obs.now.since(at) < RESTART_QUEUED)
+        && !cx.memory.failures.contains_key("restart-etcd");
     if !up || !ready || queued {
         return None;
     }

@@ -12,6 +12,16 @@ pub fn steps(change: &DirectiveChange) -> Vec<String> {
             "what a person asks for goes on, and so does what keeps data safe",
         ]),
         DirectiveChange::Resume => lines(&["every agent acts by itself again"]),
+        DirectiveChange::Remove { node } => vec![
+            format!("if {node} leads, another member leads first"),
+            format!("the member of {node} is removed while the others keep a healthy quorum"),
+            format!("{node} is a spare that stays out until `etcd-agent member add {node}`"),
+            "a spare takes its place, if one is there and a member is missing".to_owned(),
+        ],
+        DirectiveChange::Add { node } => vec![format!(
+            "{node} may be a member again: it joins as a learner when a member is missing, and gets its vote once it \
+             has caught up"
+        )],
         DirectiveChange::Restart { nodes } => {
             let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
             vec![

@@ -26,6 +26,7 @@ fn the_command_line_is_well_formed() {
         "check-config /tmp/x --as /etc/etcd-agent/config.d/10.toml",
         "config show -o json",
         "spec get",
+        "spec set size=5",
         "init --timeout 1m",
         "events -n 5 --follow -o json",
         "pause --wait --timeout 5s",
@@ -34,6 +35,8 @@ fn the_command_line_is_well_formed() {
         "restart --rolling",
         "restart n2 -o json",
         "restart --cancel",
+        "member remove n3 --force --dry-run",
+        "member add n3 -o json",
         "run",
         "gate",
     ] {
@@ -41,6 +44,7 @@ fn the_command_line_is_well_formed() {
         assert!(Cli::try_parse_from(words).is_ok(), "{line}");
     }
     assert!(Cli::try_parse_from(["etcd-agent", "restore"]).is_err());
+    assert!(Cli::try_parse_from(["etcd-agent", "spec", "set", "size=many"]).is_err());
     assert!(Cli::try_parse_from(["etcd-agent", "bootstrap", "--without", "bad name"]).is_err());
 }
 
@@ -170,4 +174,22 @@ fn what_would_be_assigned_names_this_node() {
     let names: Vec<NodeName> = render::would_be(&spec).initial_cluster.into_keys().collect();
     assert_eq!(names, [name("n1"), name("n2"), name("n5")]);
     insta::assert_snapshot!("spec", spec::render(&spec));
+}
+
+#[test]
+fn the_size_is_changed_where_the_configuration_holds_it() {
+    let text = "[cluster]\nname = \"prod\"\nsize = 1\n";
+    let (_root, paths) = settings_tree(text);
+    let loaded = crate::config::load(&paths).unwrap().unwrap();
+    let entry = loaded.entries.iter().find(|entry| entry.field == "cluster.size");
+    let said = spec::held(3, entry, &paths.config_file());
+    assert!(
+        said.contains("config.toml:3") && said.contains("write 3 there"),
+        "{said}"
+    );
+    let said = spec::held(3, None, std::path::Path::new("/etc/etcd-agent/config.toml"));
+    assert!(
+        said.contains("by default") && said.contains("/etc/etcd-agent/config.toml"),
+        "{said}"
+    );
 }

@@ -3,6 +3,7 @@
 use super::fixture::{NOW, backups, decision, name, node, status};
 use crate::cli::direct::{self, Silent, Spread};
 use crate::cli::health::{self, Health};
+use crate::cli::member;
 use crate::cli::restart::{self, Stands};
 use crate::cli::{Exit, backup, config, events, members, plan, restore, status as verb};
 use crate::model::*;
@@ -339,4 +340,16 @@ fn where_a_restart_stands() {
 
 fn fixture_etcd() -> Fact<EtcdStatus> {
     node(2).etcd
+}
+
+#[test]
+fn whether_a_node_has_a_member_is_the_leaders_word() {
+    let seen = status();
+    assert_eq!(member::listed(&seen, &name("n2")), Some(true));
+    assert_eq!(member::listed(&seen, &name("n9")), Some(false));
+    let mut headless = seen;
+    if let Fact::Known(etcd) = &mut headless.node.etcd {
+        etcd.leader = None;
+    }
+    assert_eq!(member::listed(&headless, &name("n2")), None);
 }

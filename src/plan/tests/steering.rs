@@ -287,7 +287,7 @@ fn a_grant_that_nothing_comes_of_is_taken_back_and_another_node_has_its_turn() {
     };
     let back = plan(&later(31), &first.memory, &obs.spec);
     assert_eq!(granted(&back), None, "a rest first: it may still be acted on");
-    let next = plan(&later(35), &back.memory, &obs.spec);
+    let next = plan(&later(37), &back.memory, &obs.spec);
     assert_eq!(granted(&next), Some(&name(2)));
 }
 
@@ -494,5 +494,107 @@ proptest! {
             prop_assert!(!paused || seats[index].2, "a pause lets orders through only");
             prop_assert_ne!(index, 0, "the leader is never restarted while it leads");
         }
+    }
+}
+
+fn out(obs: &mut Observation, node: usize) {
+    obs.me.steering.directives.out.insert(name(node));
+}
+
+#[test]
+fn a_node_that_is_ordered_out_is_removed_under_rule_3_and_never_while_it_leads() {
+    let table: [(&str, usize, Spoil, Option<&str>); 7] = [
+        ("a follower", 2, |_| (), Some("take-out")),
+        ("the leader", 0, |_| (), Some("move-leader")),
+        ("no member", 4, |_| (), None),
+        (
+            "a dead one",
+            2,
+            |obs| {
+                obs.peers.insert(name(2), Fact::Unreachable("gone".into()));
+            },
+            Some("take-out"),
+        ),
+        (
+            "too few others",
+            2,
+            |obs| {
+                obs.peers.insert(name(1), Fact::Unreachable("gone".into()));
+            },
+            None,
+        ),
+        ("through a pause", 2, pause, Some("take-out")),
+        ("beside a restart", 2, |obs| wish(peer(obs, 1), None), None),
+    ];
+    for (what, node, change, expected) in table {
+        let mut obs = healthy(0);
+        out(&mut obs, node);
+        change(&mut obs);
+        let decision = plan(&obs, &settled(), &obs.spec);
+        assert_eq!(decision.action.as_ref().map(Action::name), expected, "{what}");
+    }
+    let mut elsewhere = healthy(1);
+    out(&mut elsewhere, 2);
+    assert_eq!(action(&elsewhere), None, "only the coordinator");
+}
+
+#[test]
+fn a_node_that_is_out_is_not_added() {
+    let mut obs = healthy(0);
+    let Fact::Known(list) = &mut obs.me.members else {
+        panic!("no list")
+    };
+    list.members.retain(|member| member.name != "n3");
+    let spec = obs.spec.clone();
+    let mut spare = node(&spec, 2);
+    spare.newest_epoch = Epoch(1);
+    spare.genesis.clone_from(&obs.me.genesis);
+    obs.peers.insert(name(2), Fact::Known(spare));
+    assert_eq!(action(&obs), Some("add-learner"));
+    out(&mut obs, 2);
+    assert_eq!(action(&obs), None);
+}
+
+#[test]
+fn what_is_refused_when_a_member_is_ordered_out() {
+    let remove = |i| DirectiveChange::Remove { node: name(i) };
+    let three = healthy(0);
+    let objects = |obs: &Observation, i, force| crate::plan::objection(obs, &remove(i), force);
+    assert!(objects(&three, 2, false).unwrap().contains("--force"));
+    assert_eq!(objects(&three, 2, true), None);
+    assert!(objects(&three, 7, true).unwrap().contains("cluster.nodes"));
+    let mut down = three.clone();
+    down.peers.insert(name(1), Fact::Unreachable("gone".into()));
+    assert!(
+        objects(&down, 2, true).unwrap().contains("quorum"),
+        "not even by force"
+    );
+    assert_eq!(objects(&down, 1, true), None, "the dead one may go");
+    let mut with_spare = healthy(0);
+    with_spare.spec = spec(0, 4, 3);
+    let spare = node(&with_spare.spec, 3);
+    with_spare.peers.insert(name(3), Fact::Known(spare));
+    assert_eq!(objects(&with_spare, 2, false), None);
+    out(&mut with_spare, 3);
+    assert!(
+        objects(&with_spare, 2, false).is_some(),
+        "a spare that is out does not count"
+    );
+}
+
+#[test]
+fn a_dry_run_shows_the_coordinators_first_decision_from_any_node() {
+    for me in 0..3 {
+        let mut obs = healthy(me);
+        out(&mut obs, 2);
+        let Fact::Known(list) = healthy(0).me.members else {
+            panic!("no list")
+        };
+        if me != 0 {
+            peer(&mut obs, 0).members = Fact::Known(list);
+        }
+        let decision = crate::plan::preview(&obs);
+        let decided = decision.action.as_ref().map(Action::name);
+        assert_eq!(decided, Some("take-out"), "asked at n{}", me + 1);
     }
 }

@@ -10,6 +10,7 @@ mod heal;
 mod idle;
 mod probe;
 mod report;
+mod restart;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ const BENCHES: &[Bench] = &[
     ("backup_1gib", backup::run),
     ("crash_seen", crash::run),
     ("idle", idle::run),
+    ("restart_rolling", restart::run),
 ];
 
 fn main() -> ExitCode {

@@ -1,0 +1,138 @@
+//! Nodes that a person has ordered out: their members are removed, one at a time and under rule 3, and they stay out
+//! until they are taken back. The person's word stands in for the grace that a dead member gets.
+
+use std::time::Duration;
+
+use super::context::Context;
+use super::safety::{Change, healthy_members, keeps_quorum};
+use super::{grant, leader};
+use crate::model::{
+    Action, DirectiveChange, Fact, Member, MemberList, Memory, NodeName, NodeStatus, Observation,
+};
+
+/// True for a node that is to be no member.
+pub(super) fn is_out(cx: &Context<'_>, node: &NodeName) -> bool {
+    cx.obs.me.steering.directives.out.contains(node)
+}
+
+/// Removes a member whose node was ordered out, if this agent is the coordinator.
+pub(super) fn take_out(cx: &mut Context<'_>) -> Option<Action> {
+    let list = cx.coordinated_list()?;
+    let (member, node) = next(cx, list)?;
+    if grant::under_way(cx) {
+        return None;
+    }
+    let learner = list
+        .members
+        .iter()
+        .find(|other| other.is_learner && other.id != member.id);
+    if let Some(learner) = learner {
+        let text = format!(
+            "{node} is taken out once learner {} has its vote or is gone",
+            learner.id
+        );
+        cx.because("out-later", text);
+        return None;
+    }
+    if let Err(why) = keeps(cx, list, member) {
+        cx.because("too-few-healthy", format!("{node} was ordered out, but {why}"));
+        cx.wake_in(Duration::from_secs(1));
+        return None;
+    }
+    if *node == cx.spec.node {
+        cx.because(
+            "leader-first",
+            "this node was ordered out: another member leads first",
+        );
+        return leader::away(cx, list);
+    }
+    cx.because("ordered-out", format!("an operator ordered {node} out"));
+    cx.may_try("take-out", Duration::from_millis(250), Duration::from_secs(5))
+        .then(|| Action::TakeOut {
+            id: member.id,
+            node: node.clone(),
+            term: list.term,
+        })
+}
+
+/// The next member to go: the raft leader's comes last.
+fn next<'a>(cx: &Context<'a>, list: &'a MemberList) -> Option<(&'a Member, &'a NodeName)> {
+    list.members
+        .iter()
+        .filter_map(|member| Some((member, cx.spec.node_of(member)?)))
+        .filter(|(_, node)| is_out(cx, node))
+        .min_by_key(|(_, node)| (**node == cx.spec.node, (*node).clone()))
+}
+
+/// Rule 3 for one removal; else what it says.
+fn keeps(cx: &Context<'_>, list: &MemberList, member: &Member) -> Result<(), String> {
+    let healthy = healthy_members(cx, list);
+    let change = if member.is_learner {
+        Change::NoVote
+    } else {
+        Change::RemoveVoter(member.id)
+    };
+    if keeps_quorum(&list.voter_ids(), &healthy, change) {
+        return Ok(());
+    }
+    let left: Vec<_> = list.voters().filter(|voter| voter.id != member.id).collect();
+    let left_healthy = left.iter().filter(|voter| healthy.contains(&voter.id)).count();
+    Err(format!(
+        "of the {} other voters {left_healthy} are seen healthy, too few for a quorum",
+        left.len()
+    ))
+}
+
+/// Why an order is refused; `force` takes the blame for a cluster that stays below its size.
+pub fn objection(observation: &Observation, change: &DirectiveChange, force: bool) -> Option<String> {
+    let cx = Context::new(observation, &Memory::default(), &observation.spec);
+    let node = match change {
+        DirectiveChange::Remove { node } | DirectiveChange::Add { node } => node,
+        DirectiveChange::Restart { nodes } => {
+            let stranger = nodes.iter().find(|node| !cx.spec.nodes.contains_key(*node))?;
+            return Some(format!("{stranger} is not in cluster.nodes"));
+        }
+        DirectiveChange::Pause | DirectiveChange::Resume | DirectiveChange::CancelRestart => return None,
+    };
+    if !cx.spec.nodes.contains_key(node) {
+        return Some(format!("{node} is not in cluster.nodes"));
+    }
+    if matches!(change, DirectiveChange::Add { .. }) {
+        return None;
+    }
+    let Fact::Known(list) = &cx.obs.me.members else {
+        return Some("this node does not know the members now: ask a node whose etcd serves".to_owned());
+    };
+    let member = list
+        .members
+        .iter()
+        .find(|member| cx.spec.node_of(member) == Some(node))?;
+    if let Err(why) = keeps(&cx, list, member) {
+        return Some(format!("{node} cannot go: {why}"));
+    }
+    let left = list.voters().filter(|voter| voter.id != member.id).count();
+    if force || left >= cx.spec.size || spares(&cx, list).any(|spare| spare != node) {
+        return None;
+    }
+    Some(format!(
+        "without {node} the cluster has {left} of {} members and no spare to take the place: set the size first, or \
+         --force",
+        cx.spec.size
+    ))
+}
+
+/// Nodes in reach that are no members and may become some.
+fn spares<'a>(cx: &Context<'a>, list: &MemberList) -> impl Iterator<Item = &'a NodeName> {
+    let members: Vec<NodeName> = list
+        .members
+        .iter()
+        .filter_map(|m| cx.spec.node_of(m))
+        .cloned()
+        .collect();
+    let out = cx.obs.me.steering.directives.out.clone();
+    let held = |status: &NodeStatus| status.unit.known().is_none_or(|unit| unit.held);
+    cx.known_nodes()
+        .into_iter()
+        .filter(move |(node, status)| !members.contains(node) && !out.contains(*node) && !held(status))
+        .map(|(node, _)| node)
+}

@@ -1,0 +1,97 @@
+//! All etcds restarted one after the other, the raft leader last, while a client that fails over writes: by the agents,
+//! and by an operator with a script. How long it takes, and the longest time between two acknowledged writes.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use etcd_agent_lab::{Lab, PATIENCE};
+
+use super::form::{form, form_by_hand};
+use super::probe;
+use super::report::{Line, Samples};
+
+const ROUNDS: usize = 5;
+/// Connections are up, and a new leader's agent has had its rest.
+const SETTLED: Duration = Duration::from_secs(5);
+
+pub(crate) fn run() -> Result<Vec<Line>> {
+    let with_agents = Lab::builder("bench-restart").hosts(3).boot()?;
+    form(&with_agents, "")?;
+    let alone = Lab::builder("bench-restart-by-hand").hosts(3).boot()?;
+    form_by_hand(&alone, "")?;
+    alone.each(|host| alone.write_env_by_hand(host, "existing", ""))?;
+    let (mut time, mut time_by_hand) = (Samples::new("ours"), Samples::new("by hand"));
+    let (mut gap, mut gap_by_hand) = (Samples::new("our gap"), Samples::new("gap by hand"));
+    for _ in 0..ROUNDS {
+        let (took, longest) = under_load(&with_agents, || {
+            let argv = ["etcd-agent", "restart", "--rolling", "--timeout", "2m"];
+            with_agents.host(1)?.exec_for(3 * PATIENCE, &argv)?.ok().map(drop)
+        })?;
+        time.add_time(took);
+        gap.add_time(longest);
+        let (took, longest) = under_load(&alone, || operator(&alone))?;
+        time_by_hand.add_time(took);
+        gap_by_hand.add_time(longest);
+    }
+    with_agents.passed();
+    alone.passed();
+    let (by_hand, gap_hand) = (time_by_hand.median()?, gap_by_hand.median()?);
+    Ok(vec![
+        // Leave is given only to a cluster that has been seen whole, and a new leader's agent rests for 5 s.
+        Line::new(
+            "restart_rolling",
+            "s",
+            time.median()?,
+            Some(by_hand),
+            by_hand + 15.0,
+        ),
+        Line::new(
+            "restart_rolling_gap",
+            "s",
+            gap.median()?,
+            Some(gap_hand),
+            2.0 * gap_hand,
+        ),
+    ])
+}
+
+/// How long `work` takes, and the longest gap between acknowledged writes around it; all writes have to be there.
+fn under_load(lab: &Lab, work: impl FnOnce() -> Result<()>) -> Result<(Duration, Duration)> {
+    probe::healthy(lab, None, PATIENCE)?;
+    std::thread::sleep(SETTLED);
+    let load = lab.start_load("bench")?;
+    load.wait_for(100, PATIENCE)?;
+    let begun = Instant::now();
+    work()?;
+    probe::healthy(lab, None, PATIENCE)?;
+    let took = begun.elapsed();
+    load.wait_for(100, PATIENCE)?;
+    let written = load.stop()?;
+    written.verify_all(lab)?;
+    Ok((took, written.longest_gap))
+}
+
+/// The followers one after the other, then the leader after another member leads. systemd calls etcd started once it
+/// serves again.
+fn operator(lab: &Lab) -> Result<()> {
+    let leader = lab.raft_leader()?;
+    let followers: Vec<_> = lab
+        .hosts()
+        .iter()
+        .filter(|host| host.name() != leader.name())
+        .collect();
+    for host in &followers {
+        host.systemctl(&["restart", "etcd"])?.ok()?;
+        probe::healthy(lab, None, PATIENCE)?;
+    }
+    let members = probe::healthy(lab, None, PATIENCE)?;
+    let to = followers.first().context("a follower")?.name();
+    let (_, id) = members
+        .iter()
+        .find(|(name, _)| name == to)
+        .context("its member")?;
+    lab.etcdctl(&[leader], &["move-leader", &format!("{id:x}")])?
+        .ok()?;
+    leader.systemctl(&["restart", "etcd"])?.ok()?;
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! What an operator orders, on real hosts: pause and resume, a rolling restart under load, moving the leader, a member
+//! out and in again, events, and a spec that the configuration holds.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use common::{
+    DATA, SOON, agent, etcd_pid, etcd_pids, follower, formed, holds_for, member_ids, others, status,
+    wait_status,
+};
+use etcd_agent_lab::{Host, wait_until};
+
+/// How the data of one member goes.
+fn lose_data(host: &Host) {
+    let pid = etcd_pid(host);
+    host.sh(&format!("rm -rf {DATA}; kill -KILL {pid}"))
+        .unwrap()
+        .ok()
+        .unwrap();
+}
+
+fn paused(host: &Host) -> bool {
+    let status = status(host).unwrap();
+    status["node"]["steering"]["directives"]["paused"].is_object()
+}
+
+#[test]
+fn a_pause_holds_a_repair_back_and_resume_lets_it_go_on() {
+    let lab = formed("pause", 3);
+    let n1 = lab.host(1).unwrap();
+    let said = agent(n1, &["pause", "--wait", "--timeout", "90s"]).ok().unwrap();
+    assert_eq!(said.text(), "paused");
+    for host in lab.hosts() {
+        assert!(paused(host), "{} has heard of it", host.name());
+        let line = host
+            .systemctl(&["show", "-P", "StatusText", "etcd-agent"])
+            .unwrap();
+        assert!(line.stdout.contains("PAUSED"), "{}: {}", host.name(), line.stdout);
+    }
+    let again = agent(n1, &["pause"]).ok().unwrap();
+    assert_eq!(again.text(), "paused already");
+
+    let victim = follower(&lab);
+    let before = member_ids(&lab, others(&lab, victim)[0]).unwrap().1;
+    lose_data(victim);
+    wait_status(n1, 6);
+    // Longer than a repair takes without a pause.
+    holds_for("the members stay as they are", Duration::from_secs(10), || {
+        member_ids(&lab, others(&lab, victim)[0]).is_ok_and(|(_, members)| members == before)
+    });
+    // An agent that is restarted still knows.
+    n1.systemctl(&["restart", "etcd-agent"]).unwrap().ok().unwrap();
+    wait_until("the agent to look around again", SOON, || Ok(paused(n1))).unwrap();
+
+    // Only looking changes nothing.
+    let dry = agent(n1, &["resume", "--dry-run"]).ok().unwrap();
+    assert!(dry.stdout.contains("Nothing was changed"), "{}", dry.stdout);
+    assert!(paused(n1));
+
+    agent(n1, &["resume", "--wait", "--timeout", "90s"]).ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    let after = member_ids(&lab, n1).unwrap().1;
+    assert_ne!(
+        after.get(victim.name()),
+        before.get(victim.name()),
+        "a new member"
+    );
+    wait_status(n1, 0);
+    lab.passed();
+}
+
+#[test]
+fn s45_a_rolling_restart_under_load_loses_nothing_and_the_leader_moves_where_it_is_told() {
+    let lab = formed("restart", 3);
+    let n1 = lab.host(1).unwrap();
+    let before = etcd_pids(lab.hosts());
+    let dry = agent(n1, &["restart", "--rolling", "--dry-run"]).ok().unwrap();
+    assert!(dry.stdout.contains("n1, n2, n3"), "{}", dry.stdout);
+    assert_eq!(etcd_pids(lab.hosts()), before, "only looked at");
+
+    let load = lab.start_load("r").unwrap();
+    load.wait_for(100, SOON).unwrap();
+    agent(n1, &["restart", "--rolling", "--timeout", "150s"])
+        .ok()
+        .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    load.wait_for(100, SOON).unwrap();
+    let after = etcd_pids(lab.hosts());
+    for (node, pid) in &after {
+        assert_ne!(before.get(node), Some(pid), "{node} was restarted");
+    }
+
+    // Where a person wants it, asked at whichever node; the restart has settled by then.
+    let target = follower(&lab);
+    let asked = others(&lab, target)[0];
+    agent(asked, &["move-leader", target.name(), "--timeout", "90s"])
+        .ok()
+        .unwrap();
+    wait_until("the leader to be there", SOON, || {
+        Ok(lab.raft_leader()?.name() == target.name())
+    })
+    .unwrap();
+    agent(asked, &["move-leader", "--timeout", "90s"]).ok().unwrap();
+    let nowhere = agent(asked, &["move-leader", "n9"]);
+    assert_eq!(nowhere.code, 2, "{}", nowhere.stderr);
+    assert_eq!(etcd_pids(lab.hosts()), after, "nothing was restarted for it");
+
+    // Written settings are rolled out in the same way, unless there is a pause.
+    agent(n1, &["pause", "--wait", "--timeout", "90s"]).ok().unwrap();
+    for host in lab.hosts() {
+        let fragment = "[etcd.settings]\nmax-request-bytes = \"2097152\"\n";
+        host.write_file(
+            "/etc/etcd-agent/config.d/90-test.toml",
+            fragment,
+            "0644",
+            "root:root",
+        )
+        .unwrap();
+        host.systemctl(&["reload", "etcd-agent"]).unwrap().ok().unwrap();
+    }
+    let wanted = |host: &Host| Ok(status(host)?["node"]["steering"]["wants_restart"].is_object());
+    for host in lab.hosts() {
+        wait_until("a restart to be wanted", SOON, || wanted(host)).unwrap();
+    }
+    assert_eq!(etcd_pids(lab.hosts()), after, "not in a pause");
+    agent(n1, &["resume"]).ok().unwrap();
+    wait_until("all to be restarted", 2 * SOON, || {
+        let now: BTreeMap<String, u32> = lab
+            .hosts()
+            .iter()
+            .filter_map(|host| Some((host.name().to_owned(), host.main_pid("etcd").ok()??)))
+            .collect();
+        Ok(now.len() == 3 && now.iter().all(|(node, pid)| after.get(node) != Some(pid)))
+    })
+    .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    load.wait_for(100, SOON).unwrap();
+    for host in lab.hosts() {
+        let size = common::etcd_environ(host).get("ETCD_MAX_REQUEST_BYTES").cloned();
+        assert_eq!(size.as_deref(), Some("2097152"), "{}", host.name());
+    }
+    let written = load.stop().unwrap();
+    written.verify_all(&lab).unwrap();
+    eprintln!(
+        "{} writes, longest gap {:?}",
+        written.acknowledged, written.longest_gap
+    );
+
+    // What was decided is told afterwards.
+    let mut restarts = 0;
+    for host in lab.hosts() {
+        let events = agent(host, &["events", "-n", "512", "-o", "json"]).ok().unwrap();
+        let events: Vec<serde_json::Value> = serde_json::from_str(&events.stdout).unwrap();
+        let done =
+            |event: &&serde_json::Value| event["decision"] == "restart-etcd" && event["outcome"] == "done";
+        restarts += events.iter().filter(done).count();
+    }
+    assert!(restarts >= 3, "{restarts} restarts are told of");
+    lab.passed();
+}
+
+#[test]
+fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
+    let lab = formed("member", 3);
+    let n1 = lab.host(1).unwrap();
+    let out = follower(&lab);
+    let asked = others(&lab, out)[0];
+    let before = member_ids(&lab, asked).unwrap().1;
+
+    let refused = agent(asked, &["member", "remove", out.name()]);
+    assert_eq!(refused.code, 4, "{}", refused.stderr);
+    assert!(refused.stderr.contains("--force"), "{}", refused.stderr);
+    let unknown = agent(asked, &["member", "remove", "n9"]);
+    assert_eq!(unknown.code, 2, "{}", unknown.stderr);
+    assert_eq!(member_ids(&lab, asked).unwrap().1, before, "nothing was done");
+
+    let remove = ["member", "remove", out.name(), "--force", "--timeout", "150s"];
+    agent(asked, &remove).ok().unwrap();
+    let members = member_ids(&lab, asked).unwrap().1;
+    assert!(
+        members.len() == 2 && !members.contains_key(out.name()),
+        "{members:?}"
+    );
+    holds_for("it stays out", Duration::from_secs(8), || {
+        member_ids(&lab, asked).is_ok_and(|(_, members)| !members.contains_key(out.name()))
+    });
+    let left = others(&lab, out);
+    agent(left[0], &["member", "add", out.name(), "--timeout", "90s"])
+        .ok()
+        .unwrap();
+    wait_until("three members again", 2 * SOON, || {
+        Ok(member_ids(&lab, left[0])?.1.len() == 3)
+    })
+    .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+
+    // The configuration holds the size: what is refused says where.
+    let refused = agent(n1, &["spec", "set", "size=5"]);
+    assert_eq!(refused.code, 4, "{}", refused.stderr);
+    assert!(refused.stderr.contains("/etc/etcd-agent/"), "{}", refused.stderr);
+    lab.passed();
+}
