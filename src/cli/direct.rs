@@ -79,7 +79,7 @@ pub(super) fn render(view: &DirectiveView) -> String {
         let _ = writeln!(text, "  {number}. {step}");
     }
     if let Some(decision) = &view.decision {
-        text.push_str("\nThe coordinator's first decision, as far as it is seen from here:\n");
+        text.push_str("\nThe first decision, as far as it is seen from here:\n");
         text.push_str(&plan::decided(decision));
     }
     text

@@ -7,8 +7,8 @@ use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
 use super::wait::{self, Deadline, Timeout};
-use super::{health, out, status};
-use crate::model::{AdminStatus, BackupId, BackupSummary, NodeName, OperatorRequest};
+use super::{direct, health, out, status};
+use crate::model::{AdminStatus, BackupId, BackupSummary, DirectiveView, NodeName, OperatorRequest};
 use crate::paths::Paths;
 
 /// Restore a backup as a new epoch on all nodes; replaced data goes into the archive
@@ -22,6 +22,9 @@ pub(super) struct RestoreArgs {
     /// I vouch that this node is gone for good and will not come back with its old memory; may be given again
     #[arg(long, value_name = "NODE")]
     without: Vec<NodeName>,
+    /// Change nothing; show what would follow
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     timeout: Timeout,
 }
@@ -32,6 +35,9 @@ pub(super) struct BootstrapArgs {
     /// I vouch that this node is gone for good and will not come back with its old memory; may be given again
     #[arg(long, value_name = "NODE")]
     without: Vec<NodeName>,
+    /// Change nothing; show what would follow
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     timeout: Timeout,
 }
@@ -42,15 +48,18 @@ pub(super) async fn restore(paths: &Paths, args: RestoreArgs) -> Outcome {
     let list: Vec<BackupSummary> = client.get("/v1/backups").await?;
     let backup = pick(&list, &args.backup)?;
     let without = known_nodes(&seen, &args.without)?;
-    let warning = warning(&seen, backup);
-    if !args.yes {
-        confirm(&seen, &warning)?;
-    }
     let request = OperatorRequest::Restore {
         backup: backup.id.clone(),
         without,
         above: crate::model::Epoch(0),
     };
+    if args.dry_run {
+        return preview(&client, &request).await;
+    }
+    let warning = warning(&seen, backup);
+    if !args.yes {
+        confirm(&seen, &warning)?;
+    }
     open_epoch(&client, &seen, &request, args.timeout).await
 }
 
@@ -66,7 +75,17 @@ pub(super) async fn bootstrap(paths: &Paths, args: BootstrapArgs) -> Outcome {
     }
     let without = known_nodes(&seen, &args.without)?;
     let request = OperatorRequest::Bootstrap { without };
+    if args.dry_run {
+        return preview(&client, &request).await;
+    }
     open_epoch(&client, &seen, &request, args.timeout).await
+}
+
+/// Shows what would follow.
+async fn preview(client: &Client, request: &OperatorRequest) -> Outcome {
+    let view: DirectiveView = client.post("/v1/preview", request).await?;
+    out::print(&direct::render(&view))?;
+    Ok(Exit::Ok)
 }
 
 async fn open_epoch(

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
-use super::out::Output;
+use super::out::{self, Output};
+use super::plan::decided;
 use crate::config::Entry;
-use crate::model::Spec;
+use crate::model::{PlanView, Spec};
 use crate::paths::Paths;
 
 /// The spec: what is wanted
@@ -25,6 +26,9 @@ pub(super) struct SetArgs {
     /// `size=N`: how many voters
     #[arg(value_name = "KEY=VALUE", value_parser = size)]
     size: usize,
+    /// Change nothing; show what would follow
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// `size=N`.
@@ -41,6 +45,7 @@ fn size(text: &str) -> Result<usize, String> {
 pub(super) async fn run(paths: &Paths, verb: SpecVerb) -> Outcome {
     let output = match verb {
         SpecVerb::Get(output) => output,
+        SpecVerb::Set(args) if args.dry_run => return preview(paths, args.size).await,
         SpecVerb::Set(args) => return set(paths, &args),
     };
     let spec: Spec = Client::new(paths).get("/v1/spec").await?;
@@ -54,6 +59,20 @@ fn set(paths: &Paths, args: &SetArgs) -> Outcome {
     let loaded = super::config::load(paths)?;
     let found = loaded.entries.iter().find(|entry| entry.field == "cluster.size");
     Err(Failure::refused(held(args.size, found, &paths.config_file())))
+}
+
+/// Shows what would follow from another size: the planner is pure, so it is asked here.
+async fn preview(paths: &Paths, size: usize) -> Outcome {
+    let seen: PlanView = Client::new(paths).get("/v1/plan").await?;
+    let mut observation = seen.observation;
+    let now = observation.spec.size;
+    observation.spec.size = size;
+    let decision = crate::plan::preview(&observation);
+    out::print(&format!(
+        "Nothing was changed. {now} voters are wanted now; with {size}, the first decision would be:\n{}",
+        decided(&decision)
+    ))?;
+    Ok(Exit::Ok)
 }
 
 /// Where the size is held, and what to do.

@@ -260,7 +260,7 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
     if digest != assignment.settings_digest {
         cx.because(
             "settings-changed",
-            "etcd's settings have changed: they are written now and used at its next start",
+            "etcd's settings have changed: they are written now, and a running etcd asks for a restart",
         );
         wanted.settings_digest = digest;
         wanted.data_dir.clone_from(&cx.spec.etcd.data_dir);
