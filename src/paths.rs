@@ -61,6 +61,18 @@ impl Paths {
     pub fn backups(&self) -> PathBuf {
         self.lib().join("backups")
     }
+    /// Where backups are restored for a look, and thrown away: `etcd-agent:etcd-agent` 0700.
+    pub fn verify(&self) -> PathBuf {
+        self.lib().join("verify")
+    }
+    /// What `etcd-agent-verify.service` is to prove.
+    pub fn verify_request(&self) -> PathBuf {
+        self.verify().join("request.json")
+    }
+    /// What it found.
+    pub fn verify_report(&self) -> PathBuf {
+        self.verify().join("report.json")
+    }
     /// The elector's memory.
     pub fn elector(&self) -> PathBuf {
         self.state().join("elector.json")

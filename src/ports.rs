@@ -10,8 +10,8 @@ use futures::Stream;
 
 use crate::model::{
     Accept, AcceptReply, Assignment, BackupId, ClusterId, DataState, Directives, ElectorRecord, Enquire,
-    EnquireReply, Epoch, EtcdRun, EtcdStatus, Fact, GateState, InForce, Learn, MemberId, MemberList,
-    NodeName, NodeStatus, Prepare, PrepareReply, UnitState, UnixMs,
+    EnquireReply, Epoch, EtcdRun, EtcdStatus, Fact, Fingerprint, GateState, InForce, Learn, MemberId,
+    MemberList, NodeName, NodeStatus, Prepare, PrepareReply, Revision, UnitState, UnixMs,
 };
 
 /// How a call across a port failed. The text is one line: what was tried, on what, what the operator can do.
@@ -82,6 +82,36 @@ pub struct DataReport {
     pub error: Option<String>,
 }
 
+/// What is to be proved of a fetched snapshot (`etcd-agent-verify.service`).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProveRequest {
+    /// File name (no directory) in `/var/lib/etcd-agent/verify/`.
+    pub snapshot_file: String,
+    /// At which revision keys are counted and hashed; the newest that is there without.
+    pub revision: Option<Revision>,
+}
+
+/// What a real restore into a throw-away etcd came to.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case", tag = "proof")]
+pub enum Proof {
+    /// It was restored, and an etcd served it.
+    Served {
+        /// That etcd's version.
+        etcd_version: String,
+        /// The newest revision that it has.
+        revision: Revision,
+        /// What it holds at the revision that was asked for, as far as that could be found out.
+        fingerprint: Option<Fingerprint>,
+    },
+    /// The restore tool or etcd itself refused it: the snapshot is no good.
+    Refused {
+        /// What was said, one line.
+        why: String,
+    },
+}
+
 /// A service manager: systemd over D-Bus.
 #[async_trait]
 pub trait ServiceManager: Send + Sync {
@@ -102,6 +132,14 @@ pub trait ServiceManager: Send + Sync {
     async fn in_force(&self) -> Fact<InForce>;
     /// Runs `etcd-agent-data.service` for this request and returns its report.
     async fn data(&self, request: &DataRequest, deadline: Duration) -> PortResult<DataReport>;
+    /// Runs `etcd-agent-verify.service` for a snapshot in the directory of verifications: a real restore into a
+    /// throw-away etcd that nobody else can reach. An error says that nothing was found out, never that the
+    /// snapshot is no good. A service manager without that unit answers that it has none.
+    async fn prove(&self, _request: &ProveRequest, _deadline: Duration) -> PortResult<Proof> {
+        Err(PortError::Permanent(
+            "this service manager has no etcd-agent-verify.service".to_owned(),
+        ))
+    }
     /// Returns when the state of `etcd.service` has changed since the last call (signals, not polling).
     async fn changed(&self);
 }
@@ -123,6 +161,12 @@ pub trait Etcd: Send + Sync {
     async fn move_leader(&self, to: MemberId) -> PortResult<()>;
     /// Streams a snapshot: the bbolt file and its 32-byte SHA-256 trailer.
     async fn snapshot(&self) -> PortResult<ByteStream>;
+    /// Counts the keys at this revision and, where `hash` says so, hashes them (`HashKV`: reads the whole
+    /// database). What etcd does not tell (a revision that was compacted, authentication) is left out; an error
+    /// only where nothing could be found out. An etcd that cannot be asked answers that.
+    async fn fingerprint(&self, _revision: Revision, _hash: bool) -> PortResult<Fingerprint> {
+        Err(PortError::Permanent("this etcd counts no keys".to_owned()))
+    }
 }
 
 /// Other nodes' agents.

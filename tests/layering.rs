@@ -80,6 +80,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         "init asks systemd two things before there is an agent",
     ),
     (
+        "unit/verify/",
+        &["adapters::etcd"],
+        "asks the throw-away etcd that it has started itself",
+    ),
+    (
         "unit/apply/",
         &["adapters::systemd"],
         "root's oneshot reloads systemd and reads back what is in force",
@@ -282,9 +287,11 @@ fn systemd_is_asked_over_d_bus_only() {
                 );
             }
         }
-        // The one program that is ever run is etcdutl or etcdctl, by the data directory's owner.
+        // The programs that are ever run are etcdutl or etcdctl, by the data directory's owner, and those and etcd
+        // where a backup is restored for a look, each in a oneshot of its own.
+        let may_run = ["unit/data/tool.rs", "unit/verify/throwaway.rs"];
         assert!(
-            !file.code.contains("Command::new") || file.path == "unit/data/tool.rs",
+            !file.code.contains("Command::new") || may_run.contains(&file.path.as_str()),
             "src/{} runs a program",
             file.path
         );

@@ -63,6 +63,7 @@ pub(super) fn agent(paths: &Paths, settings: &Settings, counters: Arc<Counters>)
         tls,
         boot_id: crate::unit::boot::id(),
         restore_dir: paths.restore(),
+        verify_dir: paths.verify(),
         shared,
         counters,
         was_up: Arc::new(AtomicBool::new(false)),

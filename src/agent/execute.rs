@@ -8,7 +8,7 @@ use crate::model::{
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
-use super::{Agent, backups, jobs, propose, steer};
+use super::{Agent, backups, jobs, propose, steer, verify};
 
 /// Longest that apply may take: two small files, a daemon-reload, a read-back.
 const APPLY: Duration = Duration::from_secs(30);
@@ -138,6 +138,10 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         }
         Action::Prune { after } => {
             backups::prune(agent, after.clone());
+            Ok(())
+        }
+        Action::Verify { backup } => {
+            verify::verify(agent, backup);
             Ok(())
         }
         Action::Answer {

@@ -102,9 +102,13 @@ impl AgentHandle for Agent {
                 .find(|s| leads(s))
                 .map(|s| s.node.clone())
         });
-        let (decision, config_error, store_error, conflicts) = self.shared.with(|inner| {
+        let (decision, config_error, store_error, verified, conflicts) = self.shared.with(|inner| {
             let store_error = match &inner.store {
                 Some(Fact::Unreachable(why)) => Some(why.clone()),
+                _ => None,
+            };
+            let verified = match &inner.store {
+                Some(Fact::Known(view)) => view.verify.last.clone(),
                 _ => None,
             };
             let conflicts = inner
@@ -117,6 +121,7 @@ impl AgentHandle for Agent {
                 inner.decision.clone(),
                 inner.config_error.clone(),
                 store_error,
+                verified,
                 conflicts,
             )
         });
@@ -129,6 +134,7 @@ impl AgentHandle for Agent {
             store: self.ports.store.as_ref().map(|s| s.describe()),
             store_error,
             config_error,
+            verified,
             conflicts,
         }
     }

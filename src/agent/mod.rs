@@ -13,6 +13,7 @@ mod propose;
 mod run;
 mod shared;
 mod steer;
+mod verify;
 mod watchdog;
 
 use std::collections::hash_map::DefaultHasher;
@@ -48,6 +49,7 @@ pub struct Agent {
     tls: Option<Arc<Tls>>,
     boot_id: String,
     restore_dir: PathBuf,
+    verify_dir: PathBuf,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
     was_up: Arc<AtomicBool>,

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{BackupId, BackupSummary, ClusterName, Revision, StoredBackup, Writer};
+use crate::model::{
+    BackupId, BackupSummary, ClusterName, Revision, StoredBackup, Verified, VerifyView, Writer,
+};
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
-use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD};
+use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION};
 use super::manifest::{ForeignMeta, Manifest};
+use super::verification::Verification;
 
 /// Commit markers read at a time.
 const AT_ONCE: usize = 8;
@@ -27,6 +30,7 @@ struct Found {
     foreign: bool,
     zstd_bytes: Option<u64>,
     gzip_bytes: Option<u64>,
+    verified: bool,
 }
 
 /// All committed backups.
@@ -38,7 +42,7 @@ pub async fn list(store: &dyn ObjectStore, cluster: &ClusterName) -> PortResult<
     let layout = Layout::of(store, cluster);
     let objects = store.list(layout.base()).await?;
     let read = futures::stream::iter(committed(&layout, &objects))
-        .map(|(name, found)| read(store, &layout, name, found))
+        .map(|(name, found)| read_all(store, &layout, name, found))
         .buffered(AT_ONCE);
     let mut catalogue = Catalogue::default();
     for entry in read.try_collect::<Vec<_>>().await? {
@@ -103,10 +107,60 @@ fn found(layout: &Layout, objects: &[ObjectMeta]) -> BTreeMap<BackupName, Found>
             FOREIGN_META => entry.foreign = true,
             SNAPSHOT_ZSTD => entry.zstd_bytes = Some(object.size_bytes),
             SNAPSHOT_GZIP => entry.gzip_bytes = Some(object.size_bytes),
+            VERIFICATION => entry.verified = true,
             _ => {}
         }
     }
     found
+}
+
+/// Its commit marker, and what its last verification came to.
+async fn read_all(
+    store: &dyn ObjectStore,
+    layout: &Layout,
+    name: BackupName,
+    found: Found,
+) -> PortResult<Result<StoredBackup, (BackupId, String)>> {
+    let verified = found.verified;
+    let mut read = read(store, layout, name, found).await?;
+    if let Ok(backup) = &mut read
+        && verified
+    {
+        backup.verified = verification(store, layout, &backup.summary.id).await?;
+    }
+    Ok(read)
+}
+
+async fn verification(
+    store: &dyn ObjectStore,
+    layout: &Layout,
+    id: &BackupId,
+) -> PortResult<Option<Verified>> {
+    let text = store.get_small(&layout.in_backup(id, VERIFICATION)).await?;
+    Ok(text.and_then(|text| Some(Verification::parse(id, &text)?.summary())))
+}
+
+/// What the planner needs to know of verifications, of a listing: at most one small read.
+pub(super) async fn verifications_of(
+    store: &dyn ObjectStore,
+    layout: &Layout,
+    objects: &[ObjectMeta],
+) -> PortResult<VerifyView> {
+    let committed = committed(layout, objects);
+    let oldest_backup = committed.first().map(|(name, _)| name.at());
+    let newest = committed.iter().rev().find(|(_, found)| found.verified);
+    let mut view = VerifyView {
+        last: None,
+        oldest_backup,
+    };
+    if let Some((name, _)) = newest {
+        let id = name
+            .id()
+            .map_err(|error| PortError::Permanent(error.to_string()))?;
+        let verified = verification(store, layout, &id).await?;
+        view.last = verified.map(|verified| (id, verified));
+    }
+    Ok(view)
 }
 
 async fn read(
@@ -147,7 +201,11 @@ async fn read(
         Writer::EtcdManager
     };
     Ok(summary
-        .map(|summary| StoredBackup { summary, writer })
+        .map(|summary| StoredBackup {
+            summary,
+            writer,
+            verified: None,
+        })
         .map_err(|error| (id, format!("{marker}: {error}"))))
 }
 

@@ -53,6 +53,50 @@ pub async fn fetch(
     id: &BackupId,
     dir: &Path,
 ) -> PortResult<FetchedSnapshot> {
+    Ok(fetch_checked(store, cluster, id, dir).await?)
+}
+
+/// Why a backup could not be fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum FetchError {
+    /// It is no good, whoever tries again.
+    Damaged(String),
+    /// Nothing is said about it.
+    Port(PortError),
+}
+
+impl From<PortError> for FetchError {
+    fn from(error: PortError) -> Self {
+        Self::Port(error)
+    }
+}
+
+impl From<FetchError> for PortError {
+    fn from(error: FetchError) -> Self {
+        match error {
+            FetchError::Damaged(why) => Self::Permanent(format!("{why}; restore another backup")),
+            FetchError::Port(error) => error,
+        }
+    }
+}
+
+/// The size of a backup's snapshot, decompressed, with its trailer; `None` where the backup does not say.
+pub(super) async fn raw_size(
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    id: &BackupId,
+) -> Result<Option<u64>, FetchError> {
+    let layout = Layout::of(store, cluster);
+    Ok(marker(store, &layout, id).await?.raw_size())
+}
+
+/// [`fetch`], which tells a damaged backup from a store or a disk that fails.
+pub(super) async fn fetch_checked(
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    id: &BackupId,
+    dir: &Path,
+) -> Result<FetchedSnapshot, FetchError> {
     let layout = Layout::of(store, cluster);
     let marker = marker(store, &layout, id).await?;
     let key = layout.in_backup(id, marker.object());
@@ -61,7 +105,7 @@ pub async fn fetch(
 
     let free = free_bytes(dir)?.saturating_sub(RESERVE_BYTES);
     let limit = match marker.raw_size() {
-        Some(size) if size > free => return Err(no_room(dir, size, free)),
+        Some(size) if size > free => return Err(no_room(dir, size, free).into()),
         Some(size) => size,
         None => free,
     };
@@ -140,7 +184,7 @@ impl Marker {
     }
 }
 
-async fn marker(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> PortResult<Marker> {
+async fn marker(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> Result<Marker, FetchError> {
     let key = layout.in_backup(id, MANIFEST);
     if let Some(text) = store.get_small(&key).await? {
         let manifest = Manifest::parse(id, &text);
@@ -156,10 +200,11 @@ async fn marker(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> Port
             .map(Marker::Foreign)
             .map_err(|error| damaged(store, &key, &error.to_string()));
     }
-    Err(PortError::Permanent(format!(
+    let text = format!(
         "{} has no committed backup {id}; `etcd-agent backup list` shows those it has",
         store.describe()
-    )))
+    );
+    Err(PortError::Permanent(text).into())
 }
 
 /// Downloads and unpacks at the same time, a batch each. Returns how many stored bytes there were.
@@ -168,7 +213,7 @@ async fn pour(
     key: &str,
     mut stream: ByteStream,
     mut unpacker: Unpacker,
-) -> PortResult<(u64, Unpacker)> {
+) -> Result<(u64, Unpacker), FetchError> {
     let mut stored = 0;
     let mut batch = next_batch(&mut stream).await?;
     while !batch.is_empty() {
@@ -230,7 +275,7 @@ async fn settle(file: File, temporary: NamedTempFile, path: PathBuf, dir: PathBu
     worked.map_err(|error| PortError::Retryable(format!("cannot write the fetched snapshot: {error}")))
 }
 
-fn free_bytes(dir: &Path) -> PortResult<u64> {
+pub(super) fn free_bytes(dir: &Path) -> PortResult<u64> {
     let stat = rustix::fs::statvfs(dir).map_err(|error| failed(dir, &error.into()))?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
@@ -239,24 +284,21 @@ fn failed(dir: &Path, error: &io::Error) -> PortError {
     PortError::Permanent(format!("cannot write in {}: {error}", dir.display()))
 }
 
-fn no_room(dir: &Path, size: u64, free: u64) -> PortError {
+pub(super) fn no_room(dir: &Path, size: u64, free: u64) -> PortError {
     PortError::Permanent(format!(
         "the snapshot has {size} bytes, and {} has room for {free}; make room there",
         dir.display()
     ))
 }
 
-fn damaged(store: &dyn ObjectStore, key: &str, why: &str) -> PortError {
-    PortError::Permanent(format!(
-        "{}: {key} is damaged: {why}; restore another backup",
-        store.describe()
-    ))
+fn damaged(store: &dyn ObjectStore, key: &str, why: &str) -> FetchError {
+    FetchError::Damaged(format!("{}: {key} is damaged: {why}", store.describe()))
 }
 
-fn unpack_failed(store: &dyn ObjectStore, key: &str, error: &io::Error) -> PortError {
+fn unpack_failed(store: &dyn ObjectStore, key: &str, error: &io::Error) -> FetchError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            PortError::Permanent(format!("cannot write the fetched snapshot: {error}; make room"))
+            PortError::Permanent(format!("cannot write the fetched snapshot: {error}; make room")).into()
         }
         io::ErrorKind::UnexpectedEof => damaged(store, key, "it is cut off"),
         _ => damaged(store, key, &error.to_string()),

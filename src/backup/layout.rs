@@ -16,6 +16,8 @@ pub(super) const SNAPSHOT_ZSTD: &str = "etcd.backup.zst";
 pub(super) const SNAPSHOT_GZIP: &str = "etcd.backup.gz";
 /// The commit marker of a backup of etcd-manager's.
 pub(super) const FOREIGN_META: &str = "_etcd_backup.meta";
+/// What the last verification came to.
+pub(super) const VERIFICATION: &str = "verify.json";
 
 /// Key names for one cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,6 +16,8 @@ mod prune;
 mod testing;
 mod trailer;
 mod unpack;
+mod verification;
+mod verify;
 mod view;
 
 pub use catalogue::{Catalogue, list, newest};
@@ -25,4 +27,6 @@ pub use layout::{BackupName, Layout};
 pub use manifest::{Compression, Manifest, ManifestError};
 pub use pipeline::{BackupMeta, take_full};
 pub use prune::{Pruned, remove};
+pub use verification::Verification;
+pub use verify::{VerifyMeta, verify};
 pub use view::store_view;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 
-use crate::model::{BackupSummary, ClusterName, Epoch, EtcdStatus, NodeName, UnixMs};
+use crate::model::{BackupSummary, ClusterName, Epoch, EtcdStatus, Fingerprint, NodeName, UnixMs};
 use crate::ports::{ByteStream, Etcd, ObjectStore, PortError, PortResult, Upload};
 
 use super::compress::Compressor;
@@ -21,6 +21,10 @@ use super::trailer::TrailerCheck;
 const IDLE: Duration = Duration::from_mins(1);
 /// Handed to a worker at once: large enough that the hand-over costs nothing, small beside a part.
 const BATCH_BYTES: usize = 1024 * 1024;
+/// Hashing holds up writes for about a second for each GiB, so only databases up to this size are hashed.
+const HASH_UP_TO_BYTES: u64 = 256 * 1024 * 1024;
+/// A backup does not wait longer than this for what can be left out.
+const FINGERPRINT_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a backup is to be called and what it says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,10 +67,13 @@ pub async fn take_full(
     let began = std::time::Instant::now();
     let stream = etcd.snapshot().await?;
     let mut upload = store.upload(&layout.in_backup(&id, SNAPSHOT_ZSTD)).await?;
-    let stored = match pump(stream, upload.as_mut(), &progress, IDLE).await {
-        Ok(stored) => {
+    let pumped = tokio::try_join!(pump(stream, upload.as_mut(), &progress, IDLE), async {
+        Ok(fingerprint(etcd, &status).await)
+    });
+    let (stored, fingerprint) = match pumped {
+        Ok(both) => {
             upload.complete().await?;
-            stored
+            both
         }
         Err(error) => {
             if let Err(more) = upload.abort().await {
@@ -75,7 +82,8 @@ pub async fn take_full(
             return Err(error);
         }
     };
-    let manifest = manifest(meta, &status, id, stored, meta.started_at.plus(began.elapsed()));
+    let mut manifest = manifest(meta, &status, id, stored, meta.started_at.plus(began.elapsed()));
+    manifest.fingerprint = fingerprint;
     let text = manifest
         .to_json()
         .map_err(|error| PortError::Permanent(error.to_string()))?;
@@ -109,6 +117,21 @@ fn manifest(
         started_at: meta.started_at,
         finished_at,
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        fingerprint: None,
+    }
+}
+
+/// What the snapshot holds at the revision that was read before it began. A backup is one without it as well.
+async fn fingerprint(etcd: &dyn Etcd, status: &EtcdStatus) -> Option<Fingerprint> {
+    let hash = status.db_size_bytes <= HASH_UP_TO_BYTES;
+    let asked = tokio::time::timeout(FINGERPRINT_WITHIN, etcd.fingerprint(status.revision, hash)).await;
+    match asked {
+        Ok(Ok(fingerprint)) => Some(fingerprint),
+        Ok(Err(error)) => {
+            tracing::debug!("the backup goes without a count of its keys: {error}");
+            None
+        }
+        Err(_) => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the planner needs of the store, in one listing and at most two small reads.
+//! What the planner needs of the store, in one listing and at most three small reads.
 
 use crate::model::{ClusterName, StoreView};
 use crate::ports::{ObjectStore, PortResult};
@@ -16,11 +16,13 @@ pub async fn store_view(store: &dyn ObjectStore, cluster: &ClusterName) -> PortR
     let objects = store.list(layout.base()).await?;
     let genesis = control::newest_of(store, cluster, &layout, &objects).await?;
     let newest_backup = catalogue::newest_of(store, &layout, &objects).await?;
+    let verify = catalogue::verifications_of(store, &layout, &objects).await?;
     // `create` itself refuses where the header is ignored, so `true` risks nothing.
     let conditional_writes = genesis.is_some() || store.conditional_writes().await?;
     Ok(StoreView {
         genesis,
         newest_backup,
         conditional_writes,
+        verify,
     })
 }

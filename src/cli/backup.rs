@@ -1,11 +1,12 @@
-//! `etcd-agent backup now|list|prune`.
+//! `etcd-agent backup now|list|verify|prune`.
 
 use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Output};
 use super::progress::Progress;
+use super::verify;
 use super::wait::{self, Deadline, Timeout};
-use crate::model::{BackupSummary, Keep, OperatorRequest, UnixMs, Verdict};
+use crate::model::{Keep, OperatorRequest, StoredBackup, UnixMs, Verdict, Verified};
 use crate::paths::Paths;
 
 /// Backups
@@ -22,6 +23,8 @@ pub(super) enum BackupVerb {
     },
     /// List the backups in the store, oldest first
     List(Output),
+    /// Restore backups into a throw-away etcd and compare them with what was recorded when they were taken
+    Verify(verify::VerifyArgs),
     /// Remove the backups that [backup.retention] no longer wants
     Prune {
         /// Only say of each backup whether it would go, and why it stays
@@ -40,12 +43,13 @@ pub(super) async fn run(paths: &Paths, verb: BackupVerb) -> Outcome {
     let client = Client::new(paths);
     match verb {
         BackupVerb::List(output) => {
-            let list: Vec<BackupSummary> = client.get("/v1/backups").await?;
+            let list: Vec<StoredBackup> = client.get("/v1/backups").await?;
             output.print(&list, |list| render(list, out::now()))?;
         }
         BackupVerb::Now { timeout, output } => {
             ask(&client, &OperatorRequest::Backup, timeout, output).await?;
         }
+        BackupVerb::Verify(args) => return verify::run(&client, args).await,
         BackupVerb::Prune {
             dry_run: true,
             output,
@@ -106,21 +110,37 @@ pub(super) fn render_verdicts(verdicts: &[Verdict], now: UnixMs) -> String {
     )
 }
 
-pub(super) fn render(list: &[BackupSummary], now: UnixMs) -> String {
+pub(super) fn render(list: &[StoredBackup], now: UnixMs) -> String {
     if list.is_empty() {
         return "No backups yet.\n".to_owned();
     }
     let rows: Vec<Vec<String>> = list
         .iter()
-        .map(|backup| {
+        .map(|stored| {
+            let backup = &stored.summary;
             vec![
                 backup.id.to_string(),
                 out::time(backup.at),
                 out::age(now.since(backup.at)),
                 backup.revision.to_string(),
                 out::size(backup.size_bytes),
+                verified(stored.verified.as_ref(), now),
             ]
         })
         .collect();
-    out::table(&["BACKUP", "COMMITTED", "AGE", "REVISION", "SIZE"], &rows)
+    let head = ["BACKUP", "COMMITTED", "AGE", "REVISION", "SIZE", "VERIFIED"];
+    let bad = list.iter().filter_map(|stored| {
+        let verified = stored.verified.as_ref().filter(|verified| !verified.is_ok())?;
+        let why = verified.problems.join("; ");
+        Some(format!("{} is no good: {why}\n", stored.summary.id))
+    });
+    out::table(&head, &rows) + &bad.collect::<String>()
+}
+
+fn verified(verified: Option<&Verified>, now: UnixMs) -> String {
+    match verified {
+        None => "-".to_owned(),
+        Some(verified) if verified.is_ok() => format!("{} ago", out::age(now.since(verified.at))),
+        Some(_) => "NO GOOD".to_owned(),
+    }
 }

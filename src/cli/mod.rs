@@ -22,6 +22,7 @@ mod run;
 mod spec;
 mod status;
 mod systemd;
+mod verify;
 mod wait;
 
 use std::path::PathBuf;
@@ -83,6 +84,9 @@ enum Verb {
     /// Inspect, restore or move the data directory (etcd-agent-data.service does)
     #[command(hide = true)]
     Data,
+    /// Restore a fetched backup into a throw-away etcd (etcd-agent-verify.service does)
+    #[command(hide = true)]
+    Prove,
     /// Hold a start of etcd.service back (its `ExecStartPre=` does)
     #[command(hide = true)]
     Gate,
@@ -95,6 +99,7 @@ pub fn main(cli: Cli) -> ExitCode {
         // The oneshots need no runtime, and must work when much else does not.
         Verb::Apply => crate::unit::apply::run(&paths),
         Verb::Data => crate::unit::data::run(&paths),
+        Verb::Prove => crate::unit::verify::run(&paths),
         Verb::Gate => crate::unit::gate::run(&paths),
         verb => outcome(with_runtime(&paths, verb)),
     }
@@ -128,7 +133,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Render(args) => render::run(paths, &args),
         Verb::CheckConfig(args) => config::check(paths, args),
         Verb::Config(verb) => config::show(paths, &verb),
-        Verb::Apply | Verb::Data | Verb::Gate => Ok(Exit::Usage),
+        Verb::Apply | Verb::Data | Verb::Prove | Verb::Gate => Ok(Exit::Usage),
     }
 }
 

@@ -99,7 +99,10 @@ async fn open_epoch(
     let before = health::newest_epoch(seen);
     let gone = match request {
         OperatorRequest::Restore { without, .. } | OperatorRequest::Bootstrap { without } => without.len(),
-        OperatorRequest::Backup | OperatorRequest::Prune | OperatorRequest::MoveLeader { .. } => 0,
+        OperatorRequest::Backup
+        | OperatorRequest::Prune
+        | OperatorRequest::MoveLeader { .. }
+        | OperatorRequest::Verify { .. } => 0,
     };
     let members = seen.size.min((seen.peers.len() + 1).saturating_sub(gone)).max(1);
     let view = wait::submit(client, request).await?;

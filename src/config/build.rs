@@ -304,6 +304,10 @@ impl Builder<'_> {
                 .unwrap_or(default)
         };
         BackupSpec {
+            // A backup that nobody ever restored is a hope; one a day costs one download.
+            verify_interval: self
+                .read("backup.verify_interval", forms::interval)
+                .unwrap_or(Some(Duration::from_hours(24))),
             retention: Retention {
                 enabled: self
                     .read("backup.retention.enabled", forms::flag)

@@ -25,6 +25,8 @@ pub(super) enum Form {
     Word,
     Keep,
     Count,
+    /// A time, or `off`.
+    Interval,
     /// A table of node name → address.
     Nodes,
     /// A table of etcd flag name → value.
@@ -49,6 +51,7 @@ impl Form {
             Self::Word => word(value).map(drop),
             Self::Keep => keep(value).map(drop),
             Self::Count => count(value).map(drop),
+            Self::Interval => interval(value).map(drop),
             Self::Nodes | Self::Settings => Ok(()),
         }
     }
@@ -119,6 +122,16 @@ pub(super) fn duration(value: &Value) -> Read<Duration> {
         .and_then(|text| humantime::parse_duration(text).ok())
         .filter(|time| *time >= Duration::from_secs(1))
         .map_or_else(|| bad(value, expected), Ok)
+}
+
+/// How often something happens; `None` for never.
+pub(super) fn interval(value: &Value) -> Read<Option<Duration>> {
+    if text(value).is_some_and(|text| text == "off") {
+        return Ok(None);
+    }
+    duration(value)
+        .map(Some)
+        .map_err(|error| format!("{error}, or \"off\""))
 }
 
 pub(super) fn listen(value: &Value) -> Read<SocketAddr> {

@@ -41,6 +41,7 @@ pub(super) const FIELDS: &[(&str, Form)] = &[
     ("store.credentials_file", Form::Path),
     ("store.shared", Form::Flag),
     ("backup.interval", Form::Duration),
+    ("backup.verify_interval", Form::Interval),
     ("backup.retention.enabled", Form::Flag),
     ("backup.retention.recent", Form::Duration),
     ("backup.retention.hourly", Form::Count),

@@ -105,6 +105,7 @@ fn default(field: &str, settings: &Settings) -> Vec<(String, serde_json::Value)>
             .map(|store| store.path_style.into()),
         "store.shared" => settings.store.as_ref().map(|store| store.shared.into()),
         "backup.interval" => spec.backup_interval.map(time),
+        "backup.verify_interval" => Some(spec.backup.verify_interval.map_or_else(|| "off".into(), time)),
         "backup.retention.enabled" => Some(spec.backup.retention.enabled.into()),
         "backup.retention.recent" => Some(time(spec.backup.retention.recent)),
         "backup.retention.hourly" => Some(spec.backup.retention.hourly.into()),

@@ -137,6 +137,7 @@ impl AgentHandle for FakeAgent {
             store: None,
             store_error: None,
             config_error: None,
+            verified: None,
             conflicts: Vec::new(),
         }
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Decision, DirectiveChange, Directives, Fact, NodeName, NodeStatus, Observation, OperatorRequest,
+    BackupId, Decision, DirectiveChange, Directives, Fact, NodeName, NodeStatus, Observation,
+    OperatorRequest, Verified,
 };
 
 /// `GET /v1/status` on the admin socket.
@@ -27,6 +28,9 @@ pub struct AdminStatus {
     pub store_error: Option<String>,
     /// What is wrong with the configuration on disk, when a reload was refused.
     pub config_error: Option<String>,
+    /// The newest backup that was verified, and what came of it.
+    #[serde(default)]
+    pub verified: Option<(BackupId, Verified)>,
     /// What a later file or flag would override; each line names the file.
     pub conflicts: Vec<String>,
 }

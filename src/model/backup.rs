@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupId, BackupSummary, Job};
+use super::{BackupId, BackupSummary, Job, Verified};
 
 /// What is wanted of backups beyond their interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +12,8 @@ use super::{BackupId, BackupSummary, Job};
 pub struct BackupSpec {
     /// Which backups stay.
     pub retention: Retention,
+    /// How often a backup is verified by restoring it; `None`: only when a person asks.
+    pub verify_interval: Option<Duration>,
 }
 
 /// Which backups stay. A backup stays when any of these wants it.
@@ -68,6 +70,9 @@ pub struct StoredBackup {
     /// Who wrote it.
     #[serde(default)]
     pub writer: Writer,
+    /// What its last verification came to; `None` when there was none.
+    #[serde(default)]
+    pub verified: Option<Verified>,
 }
 
 /// Why a backup stays.
@@ -76,6 +81,8 @@ pub struct StoredBackup {
 pub enum Keep {
     /// It is the newest full backup: whatever is configured, that one stays (design rule 7).
     Newest,
+    /// It is the newest one that was verified and found good: that one stays as well (design rule 7).
+    Verified,
     /// Younger than `recent`.
     Recent,
     /// The newest of its hour.
@@ -99,6 +106,7 @@ impl Keep {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Newest => "newest",
+            Self::Verified => "verified",
             Self::Recent => "recent",
             Self::Hourly => "hourly",
             Self::Daily => "daily",
@@ -136,4 +144,6 @@ pub struct BackupView {
     pub prune: Job,
     /// The newest backup when this agent pruned last.
     pub pruned: Option<BackupId>,
+    /// Own verification.
+    pub verify: Job,
 }

@@ -160,6 +160,11 @@ pub enum Action {
         /// The newest backup when this was decided: once for each.
         after: Option<BackupId>,
     },
+    /// Begin to verify a backup in the background.
+    Verify {
+        /// Which.
+        backup: BackupId,
+    },
     /// A person's request is done or cannot be done: drop it, with what to tell them.
     Answer {
         /// What was asked.
@@ -197,6 +202,7 @@ impl Action {
             Self::RestartEtcd { .. } => "restart-etcd",
             Self::Backup => "backup",
             Self::Prune { .. } => "prune",
+            Self::Verify { .. } => "verify",
             Self::Answer { .. } => "answer",
         }
     }

@@ -16,6 +16,7 @@ mod running;
 mod spec;
 mod status;
 mod time;
+mod verification;
 
 pub use admin::{AdminStatus, ApiError, DirectiveOrder, DirectiveView, PlanView, RequestState, RequestView};
 pub use assignment::{Assignment, GateState, InitialState, Role};
@@ -41,3 +42,4 @@ pub use status::{
     MemberList, NodeStatus, Steering, UnitState,
 };
 pub use time::UnixMs;
+pub use verification::{Fingerprint, KvHash, Verified, VerifyView};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Assignment, BackupId, BackupSummary, BackupView, Epoch, Fact, Generation, Genesis, MemberId, NodeName,
-    NodeStatus, Spec, UnixMs,
+    NodeStatus, Spec, UnixMs, VerifyView,
 };
 
 /// What a person asked this agent to do.
@@ -48,6 +48,11 @@ pub enum OperatorRequest {
         #[serde(default)]
         asked: UnixMs,
     },
+    /// Restore this backup for a look, and say whether it is good.
+    Verify {
+        /// Which backup.
+        backup: BackupId,
+    },
 }
 
 /// What the store says, as far as the planner needs it.
@@ -59,6 +64,9 @@ pub struct StoreView {
     pub newest_backup: Option<BackupSummary>,
     /// False when the store was seen to ignore `If-None-Match: *`.
     pub conditional_writes: bool,
+    /// What is known of verifications.
+    #[serde(default)]
+    pub verify: VerifyView,
 }
 
 /// Something long that this agent does beside the loop, or did last.

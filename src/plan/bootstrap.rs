@@ -144,7 +144,10 @@ fn operators_word(cx: &Context<'_>) -> BTreeSet<NodeName> {
             OperatorRequest::Bootstrap { without } | OperatorRequest::Restore { without, .. } => {
                 Some(without)
             }
-            OperatorRequest::Backup | OperatorRequest::Prune | OperatorRequest::MoveLeader { .. } => None,
+            OperatorRequest::Backup
+            | OperatorRequest::Prune
+            | OperatorRequest::MoveLeader { .. }
+            | OperatorRequest::Verify { .. } => None,
         })
         .flatten()
         .cloned()

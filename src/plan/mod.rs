@@ -25,6 +25,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod text;
+mod verify;
 
 pub use out::objection;
 pub use preview::preview;
@@ -67,6 +68,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| coordinate(cx))
         .or_else(|| backup::due(cx))
         .or_else(|| backup::prune(cx))
+        .or_else(|| verify::due(cx))
 }
 
 /// What the coordinator decides for the cluster.

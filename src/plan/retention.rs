@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::model::{Keep, Retention, StoredBackup, UnixMs, Verdict, Writer};
+use crate::model::{Keep, Retention, StoredBackup, UnixMs, Verdict, Verified, Writer};
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
@@ -26,6 +26,7 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
         .collect();
     verdicts.sort_by(|a, b| key(&b.backup).cmp(&key(&a.backup)));
     let mut seen = 0;
+    let mut verified = false;
     let (mut hours, mut days, mut weeks, mut years) = <(Slots, Slots, Slots, Slots)>::default();
     for verdict in &mut verdicts {
         let at = verdict.backup.summary.at;
@@ -37,8 +38,10 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
             verdict.keep.push(Keep::Future);
             continue;
         }
+        let good = backup_is_good(&verdict.backup);
         let slots = [
             (seen == 0, Keep::Newest),
+            (good && !verified, Keep::Verified),
             (now.since(at) < wanted.recent, Keep::Recent),
             (hours.first_of(at.0 / HOUR_MS, wanted.hourly), Keep::Hourly),
             (days.first_of(at.0 / DAY_MS, wanted.daily), Keep::Daily),
@@ -49,9 +52,14 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
         let wanted_by = slots.into_iter().filter(|(wants, _)| *wants);
         verdict.keep.extend(wanted_by.map(|(_, why)| why));
         seen += 1;
+        verified |= good;
     }
     verdicts.reverse();
     verdicts
+}
+
+fn backup_is_good(backup: &StoredBackup) -> bool {
+    backup.verified.as_ref().is_some_and(Verified::is_ok)
 }
 
 fn key(backup: &StoredBackup) -> (UnixMs, &str) {

@@ -49,6 +49,9 @@ pub fn request_steps(request: &OperatorRequest) -> Vec<String> {
         OperatorRequest::MoveLeader { to: None, .. } => {
             vec!["the raft leader moves to the healthy follower that has the most of the log".to_owned()]
         }
+        OperatorRequest::Verify { backup } => vec![format!(
+            "{backup} is fetched, checked, restored into a throw-away etcd and compared"
+        )],
         OperatorRequest::Prune => {
             vec!["backups that retention no longer wants are removed from the store".to_owned()]
         }

@@ -15,6 +15,12 @@ pub const BACKUP_COMMITTED: &str = "3415a0736bd640218c4c1e76318c6963";
 pub const BACKUP_FAILED: &str = "d66d33ac50f44000bd5de0eb7b1130eb";
 /// Old backups were removed.
 pub const BACKUPS_PRUNED: &str = "5d1f0d6a1c0e4c2fb0a7c2b8e2f49a61";
+/// A backup was restored for a look, and is good.
+pub const BACKUP_VERIFIED: &str = "0dbf3ccc5d91434aad01fa0fba80f539";
+/// A backup was restored for a look, and is no good.
+pub const BACKUP_BAD: &str = "bdbbec5c1c504a7b8a035fe816b6f0cc";
+/// A backup could not be verified, which says nothing about it.
+pub const VERIFY_FAILED: &str = "e64c33eb1da44aa79b2e993e08d25e35";
 /// A restore was begun, went a step further, or ended.
 pub const RESTORE: &str = "c2e6ee15161f4a10822a2a028eae8096";
 /// The gate holds a start of etcd.service back.

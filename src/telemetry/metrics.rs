@@ -103,6 +103,23 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
             backup.size_bytes,
         );
     }
+    if let Some((_, last)) = &status.verified {
+        out.head(
+            "etcd_agent_last_verification_timestamp_seconds",
+            "gauge",
+            "When the newest verified backup was verified by a real restore.",
+        );
+        out.sample(
+            "etcd_agent_last_verification_timestamp_seconds",
+            &[],
+            seconds(last.at.0),
+        );
+        out.one(
+            "etcd_agent_last_verification_ok",
+            "That backup was found good.",
+            u64::from(last.is_ok()),
+        );
+    }
     if let Some(at) = node.certificate_not_after {
         out.head(
             "etcd_agent_certificate_expiry_timestamp_seconds",

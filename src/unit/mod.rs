@@ -9,4 +9,5 @@ pub mod journal;
 pub mod loaded;
 pub mod result;
 mod settings;
+pub mod verify;
 pub mod wal;

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_client::{Client, ConnectOptions, MemberAddOptions};
+use etcd_client::{Client, ConnectOptions, GetOptions, MemberAddOptions};
 use futures::stream;
 use hyper::http::uri::PathAndQuery;
 use tokio::time::timeout;
@@ -21,7 +21,9 @@ use tonic::client::Grpc;
 use tonic_prost::ProstCodec;
 
 use crate::config::Settings;
-use crate::model::{ClusterId, EtcdStatus, Member, MemberId, MemberList, RaftTerm, Revision, TlsFiles};
+use crate::model::{
+    ClusterId, EtcdStatus, Fingerprint, KvHash, Member, MemberId, MemberList, RaftTerm, Revision, TlsFiles,
+};
 use crate::ports::{ByteStream, Etcd, PortError, PortResult};
 
 use channel::{Address, Connector};
@@ -31,6 +33,8 @@ const STATUS: Duration = Duration::from_secs(1);
 const MEMBERS: Duration = Duration::from_secs(5);
 /// etcd sends snapshot chunks without pause; before the first one it may have to commit a large batch.
 const SNAPSHOT_IDLE: Duration = Duration::from_secs(30);
+/// A hash reads the whole database.
+const FINGERPRINT: Duration = Duration::from_mins(10);
 
 /// The local etcd.
 pub struct LocalEtcd {
@@ -62,6 +66,21 @@ impl LocalEtcd {
                 url,
             },
             files,
+        )
+    }
+
+    /// An etcd without TLS on this port of the loopback interface.
+    pub fn on_loopback(port: u16) -> Self {
+        let host = "127.0.0.1".to_owned();
+        let url = format!("http://{host}:{port}");
+        Self::at(
+            Address {
+                node: host.clone(),
+                host,
+                port,
+                url,
+            },
+            None,
         )
     }
 
@@ -277,5 +296,44 @@ impl Etcd for LocalEtcd {
                 }
             },
         )))
+    }
+
+    async fn fingerprint(&self, revision: Revision, hash: bool) -> PortResult<Fingerprint> {
+        let at = i64::try_from(revision.0)
+            .map_err(|_| PortError::Permanent(format!("{revision} is no revision of etcd's")))?;
+        let keys = self
+            .call("count the keys", Kind::Read, FINGERPRINT, |client| async move {
+                // From this member's own memory: a count is no reason to ask the leader.
+                let options = GetOptions::new()
+                    .with_all_keys()
+                    .with_count_only()
+                    .with_revision(at)
+                    .with_serializable();
+                client.kv_client().get("", Some(options)).await
+            })
+            .await
+            .map(|answer| u64::try_from(answer.count()).unwrap_or(0));
+        let hash = if hash {
+            self.call("hash the keys", Kind::Read, FINGERPRINT, |client| async move {
+                client.maintenance_client().hash_kv(at).await
+            })
+            .await
+            .map(|answer| {
+                Some(KvHash {
+                    hash: answer.hash(),
+                    compact_revision: Revision(u64::try_from(answer.compact_version()).unwrap_or(0)),
+                })
+            })
+        } else {
+            Ok(None)
+        };
+        match (keys, hash) {
+            (Err(error), Err(_) | Ok(None)) => Err(error),
+            (keys, hash) => Ok(Fingerprint {
+                revision,
+                keys: keys.ok(),
+                hash: hash.ok().flatten(),
+            }),
+        }
     }
 }

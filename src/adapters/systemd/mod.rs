@@ -20,7 +20,7 @@ use zbus::OwnedObjectPath;
 
 use crate::model::{ActiveState, Fact, InForce, UnitState};
 use crate::paths::Paths;
-use crate::ports::{DataReport, DataRequest, PortError, PortResult, ServiceManager};
+use crate::ports::{DataReport, DataRequest, PortError, PortResult, Proof, ProveRequest, ServiceManager};
 use error::{Ask, lost, port_error};
 use live::{CALL, ETCD, Live};
 use watch::{Shared, watch};
@@ -32,6 +32,8 @@ pub struct Systemd {
     watcher: AbortHandle,
     /// One oneshot at a time: each has one request and one result file.
     oneshot: Mutex<()>,
+    /// A verification lasts long, and holds up nothing but the next one.
+    proving: Mutex<()>,
     /// The fingerprint of what is loaded, and for which count of reloads that was read.
     loaded: Mutex<Option<(u64, crate::unit::loaded::LoadedUnit)>>,
     serial: AtomicU64,
@@ -46,6 +48,7 @@ impl Systemd {
             shared,
             watcher,
             oneshot: Mutex::new(()),
+            proving: Mutex::new(()),
             loaded: Mutex::new(None),
             serial: AtomicU64::new(0),
         }
@@ -206,6 +209,12 @@ impl ServiceManager for Systemd {
         let _one = self.oneshot.lock().await;
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         oneshots::data(self, request, serial, deadline).await
+    }
+
+    async fn prove(&self, request: &ProveRequest, deadline: Duration) -> PortResult<Proof> {
+        let _one = self.proving.lock().await;
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        oneshots::prove(self, request, serial, deadline).await
     }
 
     async fn changed(&self) {

@@ -9,13 +9,14 @@ use serde::de::DeserializeOwned;
 use super::error::{Ask, port_error};
 use super::{Systemd, Verb};
 use crate::model::{Fact, InForce};
-use crate::ports::{DataReport, DataRequest, PortError, PortResult};
+use crate::ports::{DataReport, DataRequest, PortError, PortResult, Proof, ProveRequest};
 use crate::unit::data::{ReportFile, RequestFile};
 use crate::unit::result::ApplyResult;
-use crate::unit::{boot, files};
+use crate::unit::{boot, files, verify};
 
 const APPLY: &str = "etcd-agent-apply.service";
 const DATA: &str = "etcd-agent-data.service";
+const VERIFY: &str = "etcd-agent-verify.service";
 
 pub(super) async fn apply(systemd: &Systemd, deadline: Duration) -> PortResult<InForce> {
     let path = systemd.shared.paths.apply_result();
@@ -113,6 +114,38 @@ pub(super) async fn data(
         }) => Err(PortError::Retryable(format!("{DATA}: {why}"))),
         _ => Err(PortError::OutcomeUnknown(format!(
             "{DATA} ended without a report (journalctl -u {DATA})"
+        ))),
+    }
+}
+
+pub(super) async fn prove(
+    systemd: &Systemd,
+    request: &ProveRequest,
+    serial: u64,
+    deadline: Duration,
+) -> PortResult<Proof> {
+    let paths = &systemd.shared.paths;
+    let file = verify::RequestFile {
+        id: format!("{:016x}{serial:08x}", rand::random::<u64>()),
+        boot_id: boot::id(),
+        request: request.clone(),
+    };
+    let path = paths.verify_request();
+    let body = serde_json::to_vec_pretty(&file).map_err(|error| PortError::Permanent(error.to_string()))?;
+    files::write_atomic(&path, &body, 0o600)
+        .map_err(|error| PortError::Retryable(format!("writing {}: {error}", path.display())))?;
+    systemd.run_job(Verb::Start, VERIFY, deadline).await?;
+    let report = read::<verify::ReportFile>(&paths.verify_report())?.filter(|report| report.id == file.id);
+    match report {
+        Some(verify::ReportFile {
+            proof: Some(proof), ..
+        }) => Ok(proof),
+        Some(verify::ReportFile {
+            unknown: Some(why), ..
+        }) => Err(PortError::Retryable(format!("{VERIFY}: {why}"))),
+        // It was under way for an earlier request, or was stopped: nothing is lost by asking again.
+        _ => Err(PortError::Retryable(format!(
+            "{VERIFY} ended without a report (journalctl -u {VERIFY})"
         ))),
     }
 }

@@ -135,6 +135,7 @@ pub(super) fn status() -> AdminStatus {
         store: Some("s3://backups/etcd".to_owned()),
         store_error: None,
         config_error: None,
+        verified: None,
         conflicts: Vec::new(),
     }
 }

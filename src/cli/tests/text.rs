@@ -175,12 +175,23 @@ fn tables_and_plans() {
     let status = status();
     let list = status.node.members.known().unwrap();
     insta::assert_snapshot!("members", members::render(list));
-    insta::assert_snapshot!("backups", backup::render(&backups(), NOW));
-    assert_eq!(backup::render(&[], NOW), "No backups yet.\n");
-    let stored = backups().into_iter().map(|summary| StoredBackup {
-        summary,
-        writer: Writer::EtcdAgent,
+    let mut stored: Vec<StoredBackup> = backups()
+        .into_iter()
+        .map(|summary| StoredBackup {
+            summary,
+            writer: Writer::EtcdAgent,
+            verified: None,
+        })
+        .collect();
+    stored[0].verified = Some(Verified {
+        at: UnixMs(NOW.0 - 60_000),
+        problems: vec![],
     });
+    insta::assert_snapshot!("backups", backup::render(&stored, NOW));
+    assert_eq!(backup::render(&[], NOW), "No backups yet.\n");
+    stored[0].verified.as_mut().unwrap().problems = vec!["it is cut off".to_owned()];
+    insta::assert_snapshot!("backups_bad", backup::render(&stored, NOW));
+    stored[0].verified = None;
     let wanted = Retention {
         hourly: 0,
         daily: 1,
@@ -190,7 +201,7 @@ fn tables_and_plans() {
         recent: std::time::Duration::from_mins(30),
         ..Retention::default()
     };
-    let verdicts = crate::plan::judge(&stored.collect::<Vec<_>>(), NOW, &wanted);
+    let verdicts = crate::plan::judge(&stored, NOW, &wanted);
     insta::assert_snapshot!("retention", backup::render_verdicts(&verdicts, NOW));
     let mut view = plan::replay(super::fixture::observation());
     view.decision = Decision {

@@ -30,6 +30,7 @@ fn backup(at: u64, number: u64) -> StoredBackup {
             size_bytes: 1,
         },
         writer: Writer::EtcdAgent,
+        verified: None,
     }
 }
 
@@ -227,4 +228,35 @@ proptest! {
         let (less, more) = (prune(&backups, UnixMs(NOON), &wanted), prune(&backups, UnixMs(NOON), &wider));
         prop_assert!(names(&less).is_subset(&names(&more)));
     }
+}
+
+#[test]
+fn the_newest_that_was_found_good_stays() {
+    let mut all: Vec<StoredBackup> = (1..=5).map(|n| backup(n * 1000, n)).collect();
+    let verified = |problems: &[&str]| {
+        Some(Verified {
+            at: UnixMs(9),
+            problems: problems.iter().map(ToString::to_string).collect(),
+        })
+    };
+    all[1].verified = verified(&[]);
+    all[2].verified = verified(&[]);
+    all[3].verified = verified(&["it is cut off"]);
+    let wanted = Retention {
+        recent: Duration::ZERO,
+        hourly: 0,
+        daily: 0,
+        weekly: 0,
+        yearly: 0,
+        count: 0,
+        ..Retention::default()
+    };
+    let keep: Vec<Vec<Keep>> = judge(&all, UnixMs(1_000_000), &wanted)
+        .into_iter()
+        .map(|verdict| verdict.keep)
+        .collect();
+    assert_eq!(
+        keep,
+        [vec![], vec![], vec![Keep::Verified], vec![], vec![Keep::Newest]]
+    );
 }

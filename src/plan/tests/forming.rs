@@ -70,6 +70,7 @@ fn a_store_that_ignores_conditions_is_named() {
         genesis: None,
         newest_backup: None,
         conditional_writes: false,
+        verify: VerifyView::default(),
     });
     assert_eq!(action(&obs), None);
     assert!(has(&obs, "store-ignores-conditions"));

@@ -8,6 +8,7 @@ mod membership;
 mod properties;
 mod restore;
 mod steering;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -10,6 +10,7 @@ fn a_healthy_cluster_is_backed_up_by_its_coordinator_only() {
         genesis: None,
         newest_backup: None,
         conditional_writes: true,
+        verify: VerifyView::default(),
     };
     let mut obs = healthy(0);
     obs.store = Fact::Known(view.clone());
@@ -97,6 +98,7 @@ fn s30_old_backups_go_once_after_each_new_one() {
         genesis: obs.me.genesis.clone(),
         newest_backup: Some(newest),
         conditional_writes: true,
+        verify: VerifyView::default(),
     });
     assert_eq!(decide(&obs).action, Some(Action::Prune { after: after.clone() }));
     let rows: [(&str, Change); 6] = [

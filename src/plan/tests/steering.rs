@@ -45,6 +45,7 @@ fn a_pause_holds_back_what_is_autonomous_and_nothing_else() {
             genesis: None,
             newest_backup: None,
             conditional_writes: true,
+            verify: VerifyView::default(),
         });
         obs
     };

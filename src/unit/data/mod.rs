@@ -6,7 +6,7 @@ mod inspect;
 mod mounts;
 mod replace;
 mod stage;
-mod tool;
+pub(super) mod tool;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,18 +62,12 @@ pub(crate) struct Owner {
 
 impl Owner {
     fn new(paths: &Paths, settings: &Settings, uid: u32) -> Self {
-        let beside = settings.spec.etcd.binary.as_deref().and_then(Path::parent);
-        let tools = beside
-            .map(Path::to_owned)
-            .into_iter()
-            .chain(["/usr/bin", "/usr/local/bin"].map(PathBuf::from))
-            .collect();
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         Self {
             data_dir: settings.spec.etcd.data_dir.clone(),
             archive: settings.archive,
             restore: paths.restore(),
-            tools,
+            tools: tool::dirs(settings.spec.etcd.binary.as_deref()),
             uid,
             started: started(&paths.gate()),
             mounts: (read("/etc/fstab"), read("/proc/self/mountinfo")),

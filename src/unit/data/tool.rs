@@ -5,8 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Where etcd's programs may be, best first: beside the pinned etcd, then where packages put them.
+pub(in crate::unit) fn dirs(binary: Option<&Path>) -> Vec<PathBuf> {
+    let beside = binary.and_then(Path::parent).map(Path::to_owned);
+    let packaged = ["/usr/bin", "/usr/local/bin"].map(PathBuf::from);
+    beside.into_iter().chain(packaged).collect()
+}
+
 /// The restore tool: `etcdutl` where there is one (etcd >= 3.5), else `etcdctl`, each beside etcd first.
-pub(super) fn find(dirs: &[PathBuf]) -> Result<PathBuf, String> {
+pub(in crate::unit) fn find(dirs: &[PathBuf]) -> Result<PathBuf, String> {
     ["etcdutl", "etcdctl"]
         .iter()
         .flat_map(|name| dirs.iter().map(move |dir| dir.join(name)))

@@ -310,6 +310,8 @@ impl Lab {
             "etcd-agent-apply",
             "-u",
             "etcd-agent-data",
+            "-u",
+            "etcd-agent-verify",
             "-n",
             "40",
         ];

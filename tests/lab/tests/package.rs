@@ -178,6 +178,7 @@ fn units(suite: Suite) {
         "etcd-agent.service",
         "etcd-agent-apply.service",
         "etcd-agent-data.service",
+        "etcd-agent-verify.service",
     ];
     let mut argv = vec!["systemd-analyze", "verify", "--man=no"];
     argv.extend(names);

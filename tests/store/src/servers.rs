@@ -175,6 +175,11 @@ impl RealEtcd {
         }
     }
 
+    /// Where it serves clients, on the loopback interface.
+    pub fn port(&self) -> u16 {
+        self.url.rsplit(':').next().unwrap().parse().unwrap()
+    }
+
     fn ctl_at(bin: &Path, url: &str, args: &[&str]) -> Cmd {
         Cmd::new(bin.join("etcdctl"))
             .args(["--endpoints", url])

@@ -1,0 +1,83 @@
+//! Verifying a backup, as a job beside the loop.
+
+use std::time::Duration;
+
+use crate::backup::{self, Verification, VerifyMeta};
+use crate::model::{BackupId, Fact, OperatorRequest, RequestState};
+use crate::ports::ProveRequest;
+use crate::telemetry::message_ids;
+
+use super::Agent;
+use super::jobs::{begin, no_store};
+
+/// It runs with what others leave over: a large database takes its time.
+const WITHIN: Duration = Duration::from_hours(3);
+
+/// Begins to restore this backup into a throw-away etcd and to compare what that holds.
+pub(super) fn verify(agent: &Agent, id: &BackupId) {
+    let (worker, meta) = (
+        agent.clone(),
+        VerifyMeta {
+            cluster: agent.spec.cluster.clone(),
+            id: id.clone(),
+            node: agent.spec.node.clone(),
+            now: agent.ports.clock.now(),
+        },
+    );
+    let work = async move {
+        let store = worker.ports.store.clone().ok_or_else(no_store)?;
+        let say = |text: &str| {
+            worker
+                .shared
+                .tell(|r| asks(r, &meta.id), RequestState::Pending, text);
+        };
+        say(&format!("fetching {}", meta.id));
+        let prove = async |request: ProveRequest| {
+            say(&format!("restoring {} into a throw-away etcd", meta.id));
+            worker.ports.service.prove(&request, WITHIN).await
+        };
+        backup::verify(store.as_ref(), &meta, &worker.verify_dir, prove).await
+    };
+    let id = id.clone();
+    begin(
+        agent,
+        |inner| &mut inner.backups.verify,
+        work,
+        move |agent, result| match result {
+            Ok(found) => ended(agent, &found),
+            Err(error) => {
+                tracing::warn!(
+                    message_id = message_ids::VERIFY_FAILED,
+                    "backup {id} could not be verified: {error}"
+                );
+                agent
+                    .shared
+                    .tell(|r| asks(r, &id), RequestState::Failed, &error.to_string());
+            }
+        },
+    );
+}
+
+fn asks(request: &OperatorRequest, id: &BackupId) -> bool {
+    matches!(request, OperatorRequest::Verify { backup } if backup == id)
+}
+
+fn ended(agent: &Agent, found: &Verification) {
+    let text = found.text();
+    let state = if found.ok {
+        tracing::info!(message_id = message_ids::BACKUP_VERIFIED, "{text}");
+        RequestState::Done
+    } else {
+        tracing::error!(message_id = message_ids::BACKUP_BAD, "{text}");
+        RequestState::Failed
+    };
+    agent.shared.tell(|r| asks(r, &found.id), state, &text);
+    agent.shared.with(|inner| {
+        if let Some(Fact::Known(view)) = &mut inner.store {
+            let newer = view.verify.last.as_ref().is_none_or(|(id, _)| *id <= found.id);
+            if newer {
+                view.verify.last = Some((found.id.clone(), found.summary()));
+            }
+        }
+    });
+}

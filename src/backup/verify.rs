@@ -1,0 +1,210 @@
+//! Verifies a backup by restoring it: fetched, checked, restored into a throw-away etcd, and what that etcd holds
+//! compared with what the member held when the backup was taken.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::model::{BackupId, ClusterName, Fingerprint, NodeName, UnixMs};
+use crate::ports::{ObjectStore, PortError, PortResult, Proof, ProveRequest};
+
+use super::fetch::{FetchError, FetchedSnapshot, fetch_checked, free_bytes, no_room, raw_size};
+use super::layout::{Layout, VERIFICATION};
+use super::manifest::Manifest;
+use super::verification::{FORMAT, Verification};
+
+/// A restored database, its write-ahead log and its logs beside the fetched file.
+const COPIES: u64 = 2;
+const OVERHEAD_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Whose verification it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifyMeta {
+    /// Of which cluster.
+    pub cluster: ClusterName,
+    /// Which backup.
+    pub id: BackupId,
+    /// The node that verifies.
+    pub node: NodeName,
+    /// Now.
+    pub now: UnixMs,
+}
+
+/// Verifies one backup in `dir` and writes down beside the backup what came of it. `prove` restores the fetched
+/// file for a look. Nothing but the fetched file is written to `dir`, and it is removed again.
+///
+/// # Errors
+/// Only where nothing was found out: the store or the disk failed, or nothing could be restored here at all. A
+/// backup that is no good is a [`Verification`] with problems.
+pub async fn verify<F>(
+    store: &dyn ObjectStore,
+    meta: &VerifyMeta,
+    dir: &Path,
+    prove: impl FnOnce(ProveRequest) -> F + Send,
+) -> PortResult<Verification>
+where
+    F: Future<Output = PortResult<Proof>> + Send,
+{
+    let began = Instant::now();
+    let found = match fetched(store, meta, dir).await {
+        Ok(fetched) => {
+            let _gone = Scratch(fetched.path.clone());
+            let manifest = fetched.manifest.as_ref();
+            let revision = manifest.and_then(|m| m.fingerprint).map(|print| print.revision);
+            let request = ProveRequest {
+                snapshot_file: fetched.file_name.clone(),
+                revision,
+            };
+            judge(manifest, &fetched.etcd_version, prove(request).await?)
+        }
+        Err(FetchError::Damaged(why)) => Found::bad(why),
+        Err(FetchError::Port(error)) => return Err(error),
+    };
+    let verification = found.into_verification(meta, began.elapsed());
+    let text = verification
+        .to_json()
+        .map_err(|error| PortError::Permanent(error.to_string()))?;
+    let key = Layout::of(store, &meta.cluster).in_backup(&meta.id, VERIFICATION);
+    store.put(&key, text.into()).await?;
+    Ok(verification)
+}
+
+/// The checked snapshot, where there is room to restore it.
+async fn fetched(
+    store: &dyn ObjectStore,
+    meta: &VerifyMeta,
+    dir: &Path,
+) -> Result<FetchedSnapshot, FetchError> {
+    let room = |raw: u64, copies: u64| {
+        let (need, free) = (
+            raw.saturating_mul(copies).saturating_add(OVERHEAD_BYTES),
+            free_bytes(dir)?,
+        );
+        if need > free {
+            return Err(no_room(dir, need, free));
+        }
+        Ok(())
+    };
+    let said = raw_size(store, &meta.cluster, &meta.id).await?;
+    room(said.unwrap_or(0), COPIES)?;
+    let fetched = fetch_checked(store, &meta.cluster, &meta.id, dir).await?;
+    let gone = Scratch(fetched.path.clone());
+    room(fetched.size_bytes, COPIES - 1)?;
+    gone.keep();
+    Ok(fetched)
+}
+
+/// Removes a file when dropped: a verification leaves nothing behind, however it ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn keep(mut self) {
+        self.0 = PathBuf::new();
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !self.0.as_os_str().is_empty() {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+}
+
+/// What was found, before it is written down.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    problems: Vec<String>,
+    compared: Vec<String>,
+    etcd_version: Option<String>,
+    revision: Option<crate::model::Revision>,
+    fingerprint: Option<Fingerprint>,
+}
+
+impl Found {
+    fn bad(why: String) -> Self {
+        Self {
+            problems: vec![why],
+            ..Self::default()
+        }
+    }
+
+    fn into_verification(self, meta: &VerifyMeta, took: Duration) -> Verification {
+        Verification {
+            format: FORMAT,
+            id: meta.id.clone(),
+            ok: self.problems.is_empty(),
+            problems: self.problems,
+            compared: self.compared,
+            verified_at: meta.now.plus(took),
+            took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            node: meta.node.clone(),
+            etcd_version: self.etcd_version,
+            revision: self.revision,
+            fingerprint: self.fingerprint,
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// Holds what the throw-away etcd has against what was recorded when the backup was taken. The stream's hash was
+/// compared before.
+fn judge(manifest: Option<&Manifest>, taken_by: &str, proof: Proof) -> Found {
+    let (version, revision, there) = match proof {
+        Proof::Refused { why } => {
+            return Found::bad(format!("it cannot be restored: {why}"));
+        }
+        Proof::Served {
+            etcd_version,
+            revision,
+            fingerprint,
+        } => (etcd_version, revision, fingerprint),
+    };
+    let mut found = Found {
+        compared: vec!["sha256".to_owned()],
+        ..Found::default()
+    };
+    if let Some(manifest) = manifest {
+        found.compared.push("revision".to_owned());
+        if revision < manifest.revision {
+            found.problems.push(format!(
+                "it ends at revision {revision}, and was taken at {} or later",
+                manifest.revision
+            ));
+        }
+    }
+    let said = manifest.and_then(|m| m.fingerprint);
+    if let (Some(said), Some(there)) = (said, there) {
+        if let (Some(said), Some(there)) = (said.keys, there.keys) {
+            found.compared.push("keys".to_owned());
+            if said != there {
+                found.problems.push(format!(
+                    "it holds {there} keys at revision {}, and the member held {said}",
+                    manifest.map(|m| m.revision).unwrap_or_default()
+                ));
+            }
+        }
+        // Two etcds may hash differently, and what a compaction has taken away cannot be hashed.
+        if let (Some(said), Some(there)) = (said.hash, there.hash)
+            && said.compact_revision == there.compact_revision
+            && taken_by == version
+        {
+            found.compared.push("hash".to_owned());
+            if said.hash != there.hash {
+                found.problems.push(format!(
+                    "its keys and values hash to {:08x} at revision {}, and those of the member to {:08x}",
+                    there.hash,
+                    manifest.map(|m| m.revision).unwrap_or_default(),
+                    said.hash
+                ));
+            }
+        }
+    }
+    found.etcd_version = Some(version);
+    found.revision = Some(revision);
+    found.fingerprint = there;
+    found
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,111 @@
+//! When a backup is verified, and by whom.
+
+use std::time::Duration;
+
+use super::context::Context;
+use super::directive;
+use crate::model::{Action, BackupId, NodeName, NodeStatus, OperatorRequest, VerifyView};
+
+/// What could not be verified is tried again after this, then ever later.
+const AGAIN: Duration = Duration::from_mins(10);
+
+/// Begins a verification when a person asks for one; by itself once in each `verify_interval`, on one node, and on
+/// a follower where there is one: the raft leader has enough to do.
+pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
+    let asked = cx.obs.requests.iter().find_map(|request| match request {
+        OperatorRequest::Verify { backup } => Some(backup.clone()),
+        _ => None,
+    });
+    if let Some(backup) = asked {
+        return verify_asked(cx, backup);
+    }
+    let interval = cx.spec.backup.verify_interval?;
+    let view = cx.obs.store.known()?;
+    let newest = view.newest_backup.as_ref()?;
+    if let Some((id, last)) = &view.verify.last
+        && !last.is_ok()
+        && cx.is_coordinator()
+    {
+        let text = format!("backup {id} is no good: {}", last.problems.join("; "));
+        cx.because("backup-bad", text);
+    }
+    let busy = cx.obs.backups.verify.running || cx.obs.backup.running || cx.obs.restore.running;
+    if busy || directive::paused(cx).is_some() || !is_mine(cx) {
+        return None;
+    }
+    if view.verify.last.as_ref().is_some_and(|(id, _)| *id == newest.id) {
+        return None;
+    }
+    let since = cx.obs.now.since(begin(&view.verify, newest.at));
+    if since < interval {
+        cx.wake_in(interval.saturating_sub(since));
+        return None;
+    }
+    if let Some(failed) = cx.obs.backups.verify.failed_at {
+        let pause = AGAIN * (1 << cx.obs.backups.verify.failures.saturating_sub(1).min(6));
+        let pause = pause.min(interval.max(AGAIN));
+        let since = cx.obs.now.since(failed);
+        if since < pause {
+            let error = cx.obs.backups.verify.error.clone().unwrap_or_default();
+            cx.because("verify-failed", format!("no backup could be verified: {error}"));
+            cx.wake_in(pause.saturating_sub(since));
+            return None;
+        }
+    }
+    let backup = newest.id.clone();
+    cx.because(
+        "verify-due",
+        "no backup was verified within backup.verify_interval",
+    );
+    Some(Action::Verify { backup })
+}
+
+fn verify_asked(cx: &mut Context<'_>, backup: BackupId) -> Option<Action> {
+    if cx.spec.backup_interval.is_none() {
+        return Some(Action::Answer {
+            request: OperatorRequest::Verify { backup },
+            done: false,
+            message: "no store is configured: set store.url".to_owned(),
+        });
+    }
+    // One at a time: each takes twice the database's size on the disk.
+    if cx.obs.backups.verify.running {
+        return None;
+    }
+    cx.because("verify-asked", format!("a person asked to verify {backup}"));
+    Some(Action::Verify { backup })
+}
+
+/// From when the interval counts: a first backup is verified one interval after it was taken.
+fn begin(view: &VerifyView, newest: crate::model::UnixMs) -> crate::model::UnixMs {
+    view.last
+        .as_ref()
+        .map(|(_, last)| last.at)
+        .or(view.oldest_backup)
+        .unwrap_or(newest)
+}
+
+/// The first healthy follower by name; the leader where there is no other. A store that only this node sees is its
+/// own business.
+fn is_mine(cx: &Context<'_>) -> bool {
+    let Some(genesis) = cx.genesis() else {
+        return false;
+    };
+    let mut healthy: Vec<(bool, &NodeName)> = cx
+        .known_nodes()
+        .into_iter()
+        .filter_map(|(name, status)| Some((leads(status, genesis.cluster_id)?, name)))
+        .collect();
+    healthy.sort();
+    let me = healthy.iter().any(|(_, name)| **name == cx.spec.node);
+    let first = healthy.first().is_some_and(|(_, name)| **name == cx.spec.node);
+    me && (first || !cx.spec.store_shared)
+}
+
+/// Whether a node's member leads; `None` where it is no healthy voter of this cluster.
+fn leads(status: &NodeStatus, cluster: crate::model::ClusterId) -> Option<bool> {
+    let etcd = status.etcd.known()?;
+    let healthy =
+        etcd.cluster_id == cluster && etcd.leader.is_some() && !etcd.is_learner && etcd.errors.is_empty();
+    healthy.then_some(etcd.leader == Some(etcd.member_id))
+}

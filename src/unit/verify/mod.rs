@@ -1,0 +1,145 @@
+//! `etcd-agent prove`, run by `etcd-agent-verify.service`: restores a fetched snapshot into a throw-away etcd on
+//! a loopback interface of its own, and reports what that etcd holds.
+
+mod throwaway;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+
+use super::data::tool;
+use super::{boot, files, settings};
+use crate::config::Settings;
+use crate::paths::Paths;
+use crate::ports::{Proof, ProveRequest};
+
+/// What the agent writes: a request that is good once, in one boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestFile {
+    /// Random; the report carries it back.
+    pub id: String,
+    /// The kernel's boot ID: a request left over from an earlier boot is not carried out.
+    pub boot_id: String,
+    /// What to prove.
+    pub request: ProveRequest,
+}
+
+/// What is written back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportFile {
+    /// The request's.
+    pub id: String,
+    /// What was found.
+    pub proof: Option<Proof>,
+    /// Why nothing could be found out; that says nothing about the snapshot.
+    pub unknown: Option<String>,
+}
+
+/// Where snapshots are proved, and with what.
+#[derive(Debug, Clone)]
+pub struct Prover {
+    /// Holds the fetched snapshot; the throw-away etcd's data is in it too, and is gone afterwards.
+    pub dir: PathBuf,
+    /// Where `etcdutl` (or `etcdctl`) and `etcd` may be, best first.
+    pub tools: Vec<PathBuf>,
+}
+
+impl Prover {
+    fn new(paths: &Paths, settings: &Settings) -> Self {
+        Self {
+            dir: paths.verify(),
+            tools: tool::dirs(settings.spec.etcd.binary.as_deref()),
+        }
+    }
+
+    /// Restores the snapshot and asks an etcd that runs on it.
+    ///
+    /// # Errors
+    /// Why nothing could be found out: no tool, no room, no end within the deadline.
+    pub async fn prove(&self, request: &ProveRequest) -> Result<Proof, String> {
+        let file = &request.snapshot_file;
+        if file.is_empty() || file.contains('/') || file.starts_with('.') {
+            return Err(format!("{file:?} is not a plain file name"));
+        }
+        let snapshot = self.dir.join(file);
+        if !fs::symlink_metadata(&snapshot).is_ok_and(|meta| meta.is_file()) {
+            return Err(format!("{} is not there", snapshot.display()));
+        }
+        let tool = tool::find(&self.tools)?;
+        let etcd = self.etcd()?;
+        let scratch = Scratch::new(self.dir.join("scratch"))?;
+        throwaway::prove(&tool, &etcd, &snapshot, &scratch.0, request.revision).await
+    }
+
+    fn etcd(&self) -> Result<PathBuf, String> {
+        let mut there = self.tools.iter().map(|dir| dir.join("etcd"));
+        there.find(|path| path.is_file()).ok_or_else(|| {
+            let dirs: Vec<_> = self.tools.iter().map(|dir| dir.display().to_string()).collect();
+            format!("no etcd in {}: install etcd-server", dirs.join(", "))
+        })
+    }
+}
+
+/// A directory that is gone before and after.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(path: PathBuf) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        fs::create_dir(&path).map_err(failed)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Carries out the request in [`Paths::verify_request`]. Succeeds when a report was written, whatever it says.
+pub fn run(paths: &Paths) -> ExitCode {
+    match try_run(paths) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            super::journal::say(&format!("etcd-agent prove: {why}"), None);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(paths: &Paths) -> Result<(), String> {
+    let path = paths.verify_request();
+    let body = files::read_bounded(&path)
+        .map_err(|error| format!("reading {}: {error}", path.display()))?
+        .ok_or_else(|| format!("{} is not there: nothing was asked", path.display()))?;
+    let file: RequestFile =
+        serde_json::from_slice(&body).map_err(|error| format!("{}: {error}", path.display()))?;
+    let proof = match settings::load(paths) {
+        Ok(settings) if file.boot_id == boot::id() => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(|error| format!("cannot start: {error}"))?;
+            runtime.block_on(Prover::new(paths, &settings).prove(&file.request))
+        }
+        Ok(_) => Err("the request is from an earlier boot".to_owned()),
+        Err(why) => Err(why),
+    };
+    let report = ReportFile {
+        id: file.id,
+        unknown: proof.as_ref().err().cloned(),
+        proof: proof.ok(),
+    };
+    let path = paths.verify_report();
+    let body = serde_json::to_vec_pretty(&report).map_err(|error| error.to_string())?;
+    files::write_atomic(&path, &body, 0o600).map_err(|error| format!("writing {}: {error}", path.display()))
+}

@@ -1,0 +1,186 @@
+//! Backups are restored into a real etcd and compared with what was recorded of them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use etcd_agent::adapters::dir::DirStore;
+use etcd_agent::adapters::etcd::LocalEtcd;
+use etcd_agent::backup::{self, BackupMeta, Verification, VerifyMeta};
+use etcd_agent::model::{BackupId, ClusterName, Epoch, NodeName, UnixMs};
+use etcd_agent::ports::{ObjectStore, PortError, PortResult, Proof, ProveRequest};
+use etcd_agent::unit::verify::Prover;
+use etcd_agent_lab::ETCD_VERSIONS;
+use etcd_agent_store_tests::{RealEtcd, S3};
+
+fn cluster() -> ClusterName {
+    ClusterName::new("prod").unwrap()
+}
+
+fn node() -> NodeName {
+    NodeName::new("n1").unwrap()
+}
+
+async fn back_up(etcd: &RealEtcd, store: &dyn ObjectStore, seq: u64) -> BackupId {
+    let meta = BackupMeta {
+        cluster: cluster(),
+        epoch: Epoch(1),
+        node: node(),
+        started_at: UnixMs(1_772_337_906_000),
+        seq,
+    };
+    let member = LocalEtcd::on_loopback(etcd.port());
+    backup::take_full(&member, store, &meta, |_| {}).await.unwrap().id
+}
+
+/// As the agent does it, but for the unit that keeps the throw-away etcd apart.
+async fn verify(store: &dyn ObjectStore, id: &BackupId, bin: &Path) -> PortResult<Verification> {
+    let work = tempfile::tempdir().unwrap();
+    let prover = Prover {
+        dir: work.path().to_owned(),
+        tools: vec![bin.to_owned()],
+    };
+    let meta = VerifyMeta {
+        cluster: cluster(),
+        id: id.clone(),
+        node: node(),
+        now: UnixMs(1_772_337_906_000),
+    };
+    let prove = async |request: ProveRequest| -> PortResult<Proof> {
+        prover.prove(&request).await.map_err(PortError::Retryable)
+    };
+    let found = backup::verify(store, &meta, work.path(), prove).await;
+    let left: Vec<_> = fs::read_dir(work.path()).unwrap().collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    found
+}
+
+fn fill(etcd: &RealEtcd, keys: usize) {
+    for n in 0..keys {
+        etcd.ctl(&["put", &format!("key-{n:03}"), &"value ".repeat(n + 1)]);
+    }
+    etcd.ctl(&["del", "key-001"]);
+}
+
+#[tokio::test]
+async fn s44_each_backup_is_verified_by_a_real_restore() {
+    let s3 = S3::start();
+    let store = s3.store();
+    for (n, version) in (0..).zip(ETCD_VERSIONS) {
+        let etcd = RealEtcd::start(version);
+        fill(&etcd, 30);
+        let id = back_up(&etcd, store.as_ref(), n).await;
+        let found = verify(store.as_ref(), &id, &etcd.bin).await.unwrap();
+        assert_eq!(found.problems, Vec::<String>::new(), "etcd {version}");
+        assert_eq!(
+            found.compared,
+            ["sha256", "revision", "keys", "hash"],
+            "etcd {version}"
+        );
+        assert_eq!(found.fingerprint.unwrap().keys, Some(29));
+        assert_eq!(found.etcd_version.as_deref(), Some(*version));
+        let beside = s3.bucket().join(format!("etcd/prod/{id}/verify.json"));
+        let beside = Verification::parse(&id, &fs::read(beside).unwrap());
+        assert_eq!(beside.as_ref(), Some(&found), "etcd {version}");
+    }
+}
+
+#[tokio::test]
+async fn s44_compaction_and_leases_do_not_make_a_good_backup_look_bad() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = DirStore::new(dir.path());
+    let etcd = RealEtcd::start(ETCD_VERSIONS[0]);
+    fill(&etcd, 20);
+    etcd.ctl(&["compaction", "10"]);
+    let lease = etcd.ctl(&["lease", "grant", "2"]);
+    let lease = lease.split_whitespace().nth(1).unwrap().to_owned();
+    etcd.ctl(&["put", "leased", "x", &format!("--lease={lease}")]);
+    let id = back_up(&etcd, &store, 1).await;
+    // The lease is over, for the member and for whoever restores.
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    let found = verify(&store, &id, &etcd.bin).await.unwrap();
+    assert!(found.ok, "{:?}", found.problems);
+    assert_eq!(found.fingerprint.unwrap().keys, Some(20));
+}
+
+/// The same backup with other content behind a snapshot that is whole in itself: what checksums alone cannot see.
+#[tokio::test]
+async fn s44_what_is_wrong_with_a_backup_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = DirStore::new(dir.path());
+    let etcd = RealEtcd::start(ETCD_VERSIONS[1]);
+    fill(&etcd, 20);
+    let good = back_up(&etcd, &store, 1).await;
+    let bin = etcd.bin.clone();
+    let at = |id: &BackupId, file: &str| -> PathBuf { dir.path().join(format!("prod/{id}/{file}")) };
+    let marker = fs::read_to_string(at(&good, "backup.json")).unwrap();
+    let manifest: backup::Manifest = serde_json::from_str(&marker).unwrap();
+    let print = manifest.fingerprint.expect("recorded when it was taken");
+    assert!(print.hash.is_some() && print.keys == Some(19));
+
+    let bad = |from: String, to: String| {
+        let text = marker.replacen(&from, &to, 1);
+        assert_ne!(text, marker, "{from}");
+        fs::write(at(&good, "backup.json"), text).unwrap();
+    };
+    bad("\"keys\": 19".to_owned(), "\"keys\": 23".to_owned());
+    let found = verify(&store, &good, &bin).await.unwrap();
+    assert!(
+        !found.ok && found.problems[0].contains("19 keys"),
+        "{:?}",
+        found.problems
+    );
+
+    bad(
+        format!("\"hash\": {}", print.hash.unwrap().hash),
+        "\"hash\": 1".to_owned(),
+    );
+    let found = verify(&store, &good, &bin).await.unwrap();
+    assert!(
+        !found.ok && found.problems[0].contains("hash to"),
+        "{:?}",
+        found.problems
+    );
+
+    let object = at(&good, "etcd.backup.zst");
+    let whole = fs::read(&object).unwrap();
+    fs::write(at(&good, "backup.json"), &marker).unwrap();
+    fs::write(&object, &whole[..whole.len() - 9]).unwrap();
+    let found = verify(&store, &good, &bin).await.unwrap();
+    assert!(
+        !found.ok && found.problems[0].contains("damaged"),
+        "{:?}",
+        found.problems
+    );
+
+    // A database that is whole by its hash, and that no etcd can open.
+    let found = verify(&store, &broken(dir.path()), &bin).await.unwrap();
+    assert!(
+        !found.ok && found.problems[0].contains("cannot be restored"),
+        "{:?}",
+        found.problems
+    );
+
+    fs::write(&object, &whole).unwrap();
+    assert!(verify(&store, &good, &bin).await.unwrap().ok);
+    let nowhere = verify(&store, &good, Path::new("/nowhere")).await.unwrap_err();
+    assert!(nowhere.to_string().contains("etcdutl"), "{nowhere}");
+}
+
+/// A backup in etcd-manager's form whose database is zeros, with the right hash after it.
+fn broken(store: &Path) -> BackupId {
+    let id = BackupId::new("2026-03-01T04:05:06Z-000777").unwrap();
+    let dir = store.join(format!("prod/{id}"));
+    fs::create_dir_all(&dir).unwrap();
+    let mut bytes = vec![0; 32 * 1024];
+    bytes.extend_from_slice(&<sha2::Sha256 as sha2::Digest>::digest(&bytes));
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, &bytes).unwrap();
+    fs::write(dir.join("etcd.backup.gz"), gzip.finish().unwrap()).unwrap();
+    fs::write(
+        dir.join("_etcd_backup.meta"),
+        r#"{"etcdVersion":"3.6.16","timestamp":"1772337906"}"#,
+    )
+    .unwrap();
+    id
+}
