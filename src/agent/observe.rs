@@ -195,6 +195,11 @@ fn steering(
         // Told with the decision that it comes from.
         grant: None,
         leader_ask,
+        vouched_gone: pending
+            .iter()
+            .flat_map(|r| r.request.without())
+            .cloned()
+            .collect(),
     }
 }
 

@@ -55,6 +55,17 @@ pub enum OperatorRequest {
     },
 }
 
+impl OperatorRequest {
+    /// The electors of which it vouches that they are gone for good.
+    pub fn without(&self) -> impl Iterator<Item = &NodeName> {
+        let without = match self {
+            Self::Restore { without, .. } | Self::Bootstrap { without } => Some(without),
+            Self::Backup | Self::Prune | Self::MoveLeader { .. } | Self::Verify { .. } => None,
+        };
+        without.into_iter().flatten()
+    }
+}
+
 /// What the store says, as far as the planner needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreView {

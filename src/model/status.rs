@@ -219,6 +219,10 @@ pub struct Steering {
     /// What a person asked it to have moved.
     #[serde(default)]
     pub leader_ask: Option<LeaderAsk>,
+    /// Electors of which a person here vouches that they are gone, while that request is under way: the word of one
+    /// node's operator is the word for all.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub vouched_gone: BTreeSet<NodeName>,
 }
 
 /// What one agent says of its own node.

@@ -135,23 +135,22 @@ pub(super) fn propose(
     })
 }
 
-/// Electors that the operator has vouched are gone.
+/// Electors that an operator has vouched are gone, here or at a peer of the same mind that knows of no epoch yet. A
+/// peer's word never counts about a node that answers here, and ends with the first epoch: who comes back then is no
+/// longer gone.
 fn operators_word(cx: &Context<'_>) -> BTreeSet<NodeName> {
-    cx.obs
-        .requests
-        .iter()
-        .filter_map(|request| match request {
-            OperatorRequest::Bootstrap { without } | OperatorRequest::Restore { without, .. } => {
-                Some(without)
-            }
-            OperatorRequest::Backup
-            | OperatorRequest::Prune
-            | OperatorRequest::MoveLeader { .. }
-            | OperatorRequest::Verify { .. } => None,
+    let here = cx.obs.requests.iter().flat_map(OperatorRequest::without);
+    let silent = cx.silent();
+    let at_peers = cx
+        .known_peers()
+        .filter(|(_, s)| {
+            s.newest_epoch == Epoch::default()
+                && s.cluster == cx.spec.cluster
+                && s.electorate_digest == cx.obs.me.electorate_digest
         })
-        .flatten()
-        .cloned()
-        .collect()
+        .flat_map(|(_, s)| &s.steering.vouched_gone)
+        .filter(|node| silent.contains(node));
+    here.chain(at_peers).cloned().collect()
 }
 
 /// An elector with a new memory asks all others before it votes.

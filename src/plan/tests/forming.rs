@@ -43,6 +43,42 @@ fn rule_8_a_new_memory_with_a_silent_elector_decides_nothing() {
 }
 
 #[test]
+fn s03_the_operators_word_at_one_node_counts_at_the_others() {
+    type Change = fn(&mut Observation);
+    let told = || {
+        let mut obs = fresh(1, 3, 3);
+        obs.elector.eligible = false;
+        obs.elector.enquired = BTreeSet::from([name(0)]);
+        obs.peers.insert(name(2), Fact::Unreachable("no route".into()));
+        peer(&mut obs, 0).steering.vouched_gone = BTreeSet::from([name(2)]);
+        obs
+    };
+    let enquires = Action::Enquire {
+        without: BTreeSet::from([name(2)]),
+    };
+    assert_eq!(decide(&told()).action, Some(enquires));
+
+    let table: [(&str, Change); 3] = [
+        ("of a node that answers here", |obs| {
+            let answers = obs.peers[&name(0)].clone();
+            obs.peers.insert(name(2), answers);
+        }),
+        ("of a peer with another electorate", |obs| {
+            peer(obs, 0).electorate_digest = "other".into();
+        }),
+        ("once there is an epoch", |obs| {
+            peer(obs, 0).newest_epoch = Epoch(1);
+        }),
+    ];
+    for (what, change) in table {
+        let mut obs = told();
+        change(&mut obs);
+        let word = |action: &Action| matches!(action, Action::Enquire { without } if !without.is_empty());
+        assert!(!decide(&obs).action.as_ref().is_some_and(word), "{what}");
+    }
+}
+
+#[test]
 fn s50_no_empty_cluster_beside_data_that_another_still_holds() {
     let mut obs = fresh(0, 3, 3);
     peer(&mut obs, 2).data = Fact::Known(DataState::Present {
