@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::cmd::{Cmd, Output};
 use crate::host::Host;
-use crate::lab::Lab;
-use crate::wait::wait_until;
+use crate::lab::{Lab, PATIENCE};
+use crate::wait::{wait_for, wait_until};
 
 impl Lab {
     /// The client URL of a host's etcd.
@@ -97,8 +97,13 @@ impl Lab {
         })
     }
 
-    /// The host whose etcd is the raft leader.
+    /// The host whose etcd is the raft leader; waits out an election.
     pub fn raft_leader(&self) -> Result<&Host> {
+        wait_for("a raft leader", PATIENCE, || self.leader_now().map(Some))
+    }
+
+    /// The host whose etcd says at this moment that it leads.
+    fn leader_now(&self) -> Result<&Host> {
         let on: Vec<&Host> = self.hosts().iter().filter(|host| host.is_on()).collect();
         for host in on {
             let output = self.etcdctl(

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::host::Host;
-use crate::lab::Lab;
+use crate::lab::{Lab, PATIENCE};
 use crate::s3::S3;
 
 /// Where the lab puts the S3 keys on a host.
@@ -43,6 +43,8 @@ pub struct AgentConfig {
     pub store: Store,
     /// How often a full backup is made, as `15m`.
     pub backup_interval: String,
+    /// More lines of the `[cluster]` table.
+    pub membership: String,
     /// More TOML, appended as it is: whole tables only.
     pub extra: String,
 }
@@ -56,12 +58,13 @@ impl AgentConfig {
             .map(|(name, address)| format!("{name} = \"{address}\""))
             .collect();
         let mut text = format!(
-            "[node]\nname = \"{}\"\n\n[cluster]\nname = \"{}\"\nsize = {}\nnodes = {{ {} }}\n\n\
+            "[node]\nname = \"{}\"\n\n[cluster]\nname = \"{}\"\nsize = {}\nnodes = {{ {} }}\n{}\n\
              [api]\nlisten = \"0.0.0.0:2378\"\n",
             self.node,
             self.cluster,
             self.size,
-            nodes.join(", ")
+            nodes.join(", "),
+            self.membership
         );
         if !self.tls {
             text.push_str("insecure = true\n");
@@ -129,6 +132,7 @@ impl Lab {
                 tls: self.has_tls(),
                 store: Store::S3("lab".to_owned()),
                 backup_interval: "15m".to_owned(),
+                membership: String::new(),
                 extra: String::new(),
             };
             change(host, &mut config);
@@ -166,7 +170,7 @@ impl Lab {
         self.configure(|_, _| ())?;
         let start = std::time::Instant::now();
         self.start_agents()?;
-        self.wait_healthy(self.hosts().len(), Duration::from_mins(1))?;
+        self.wait_healthy(self.hosts().len(), PATIENCE)?;
         Ok(start.elapsed())
     }
 }
@@ -211,6 +215,7 @@ mod tests {
             tls: false,
             store: Store::None,
             backup_interval: "15m".into(),
+            membership: String::new(),
             extra: String::new(),
         };
         let plain = config.to_toml("http://s3:7070");

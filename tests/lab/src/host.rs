@@ -290,9 +290,17 @@ impl Host {
         if path.trim_matches('/').is_empty() || !path.starts_with('/') {
             bail!("refusing to wipe `{path}`");
         }
-        self.inside()
-            .args(["rm", "-rf", "--one-file-system", path])
-            .ok()?;
+        // A program that still writes there may make a file between rm's look and its rmdir.
+        wait_until(
+            &format!("{path} on {} to be gone", self.name),
+            POWER_TIMEOUT,
+            || {
+                self.inside()
+                    .args(["rm", "-rf", "--one-file-system", path])
+                    .ok()?;
+                Ok(true)
+            },
+        )?;
         Ok(())
     }
 

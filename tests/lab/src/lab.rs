@@ -372,7 +372,7 @@ pub fn prepare() -> Result<()> {
 }
 
 /// Waits at most this long for something that takes well under a second on an idle machine.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) fn s3_group(record: &Record) -> Cgroup {
     Cgroup::new(format!("{}/s3", record.id))

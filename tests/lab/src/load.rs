@@ -14,8 +14,15 @@ use tokio::time::{sleep, timeout};
 use crate::lab::Lab;
 use crate::outside;
 
-/// How long one try at one endpoint may take before the next endpoint is tried.
+/// How long one try at one endpoint may take before the next endpoint is tried. It grows with each round in which
+/// no endpoint took the write, as on a machine too busy to shake hands in time.
 const TRY: Duration = Duration::from_millis(500);
+
+/// The longest try.
+const LONGEST_TRY: Duration = Duration::from_secs(4);
+
+/// How long a read of all keys may take in all, an election included.
+const READ_PATIENCE: Duration = Duration::from_mins(1);
 
 /// Between two writes: enough for a steady stream, without taking the cores from the hosts.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -93,8 +100,11 @@ impl Written {
     pub fn missing(&self, lab: &Lab) -> Result<Vec<u64>> {
         let target = lab.target()?;
         let prefix = self.prefix.clone();
-        let found = in_outside(&target.clone(), move || async move {
-            read_all(&target, &prefix).await
+        let found = crate::wait::wait_for("a read of all keys", READ_PATIENCE, || {
+            let (target, prefix) = (target.clone(), prefix.clone());
+            in_outside(&target.clone(), move || async move {
+                read_all(&target, &prefix).await.map(Some)
+            })
         })?;
         Ok((1..=self.acknowledged)
             .filter(|number| !found.contains(number))
@@ -141,7 +151,7 @@ impl Lab {
 impl Target {
     /// A client of one endpoint alone, so that the fail-over is ours and measured.
     async fn connect(&self, endpoint: &str) -> Result<Client> {
-        let mut options = ConnectOptions::new().with_connect_timeout(TRY);
+        let mut options = ConnectOptions::new().with_connect_timeout(LONGEST_TRY);
         if let Some((ca, cert, key)) = &self.tls {
             options = options.with_tls(
                 TlsOptions::new()
@@ -175,8 +185,10 @@ fn key(prefix: &str, number: u64) -> String {
 async fn write(target: &Target, prefix: String, stop: &AtomicBool, count: &AtomicU64) -> Result<Written> {
     let start = Instant::now();
     let mut clients: Vec<Option<Client>> = target.endpoints.iter().map(|_| None).collect();
+    let clients_count = clients.len();
     let mut at = 0;
     let mut last = Duration::ZERO;
+    let mut failed_here = 0;
     let mut written = Written {
         prefix,
         acknowledged: 0,
@@ -201,7 +213,10 @@ async fn write(target: &Target, prefix: String, stop: &AtomicBool, count: &Atomi
                 .await?;
             anyhow::Ok(())
         };
-        if let Ok(Ok(())) = timeout(TRY, put).await {
+        let rounds = u32::try_from(failed_here / clients_count.max(1)).unwrap_or(u32::MAX);
+        let patience = TRY.saturating_mul(rounds.saturating_add(1)).min(LONGEST_TRY);
+        if let Ok(Ok(())) = timeout(patience, put).await {
+            failed_here = 0;
             let now = start.elapsed();
             written.longest_gap = written.longest_gap.max(now.saturating_sub(last));
             last = now;
@@ -211,6 +226,7 @@ async fn write(target: &Target, prefix: String, stop: &AtomicBool, count: &Atomi
             sleep(PAUSE).await;
         } else {
             written.failed_tries += 1;
+            failed_here += 1;
             if let Some(slot) = clients.get_mut(at) {
                 *slot = None;
             }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,9 @@ use crate::cache;
 
 /// All labs of the machine, each in a directory by its id; on a real disk, for overlayfs.
 const BASE: &str = "/var/tmp/etcd-agent-lab";
+
+/// What the names of directories under removal start with.
+const GONE: &str = "gone-";
 
 /// What is on disk about a lab, written before anything else of it is made.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -106,4 +110,17 @@ pub(crate) fn ids() -> Vec<String> {
 
 pub(crate) fn dir_of(id: &str) -> PathBuf {
     Path::new(BASE).join(id)
+}
+
+/// What the directory of a lab is called while it is removed: never a lab's id, and never used twice.
+pub(crate) fn gone_dir(id: &str) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    Path::new(BASE).join(format!("{GONE}{id}-{}-{number}", std::process::id()))
+}
+
+/// The directories that somebody began to remove.
+pub(crate) fn gone() -> Vec<PathBuf> {
+    let names = crate::sweep::names_in(BASE, GONE);
+    names.into_iter().map(|name| Path::new(BASE).join(name)).collect()
 }

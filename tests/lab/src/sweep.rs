@@ -23,6 +23,10 @@ pub fn sweep() -> Result<Vec<String>> {
 
 pub(crate) fn sweep_locked() -> Result<Vec<String>> {
     let mut swept = Vec::new();
+    for gone in place::gone() {
+        // Whoever renamed it may be removing it just now; what is left then goes the next time.
+        let _ = cache::remove_tree(&gone);
+    }
     for id in place::ids() {
         let dead = match Record::load(&id) {
             Ok(record) => record.owner.is_some_and(|owner| !owner.is_alive()),
@@ -59,7 +63,14 @@ pub(crate) fn teardown(id: &str) -> Result<()> {
             let _ = fs::remove_dir_all(&path);
         }
     }
-    cache::remove_tree(&dir)?;
+    // In one step, so that nobody takes a half removed lab for a dead one, or its id for free, meanwhile.
+    let gone = place::gone_dir(id);
+    match fs::rename(&dir, &gone) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("removing {}", dir.display()));
+        }
+        _ => cache::remove_tree(&gone)?,
+    }
     forget(id);
     Ok(())
 }

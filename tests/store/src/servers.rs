@@ -1,11 +1,11 @@
 //! A real S3 server, a real etcd and a proxy that cuts, each on a free port of the loopback interface.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use etcd_agent::adapters::store::open_store;
@@ -34,15 +34,21 @@ fn start(command: &mut Command, log: &Path, address: SocketAddr) -> Server {
         .spawn()
         .unwrap();
     let server = Server(server);
-    wait_until("the server to listen", Duration::from_secs(30), || {
+    wait_until("the server to listen", Duration::from_mins(2), || {
         Ok(TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok())
     })
     .unwrap();
     server
 }
 
+/// A free port of a loopback address that nobody else uses: on 127.0.0.1 another test's server or client could take
+/// the port between this look and the server's start.
 fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static COUNT: AtomicU8 = AtomicU8::new(1);
+    let [.., middle, low] = std::process::id().to_be_bytes();
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let address = Ipv4Addr::new(127, 0x80 | middle, low, number);
+    TcpListener::bind((address, 0)).unwrap().local_addr().unwrap()
 }
 
 pub struct S3 {
@@ -158,7 +164,7 @@ impl RealEtcd {
             client,
         );
         let healthy = || Ok(Self::ctl_at(bin, &url, &["endpoint", "health"]).run()?.success());
-        wait_until("etcd to be healthy", Duration::from_secs(30), healthy).unwrap();
+        wait_until("etcd to be healthy", Duration::from_mins(2), healthy).unwrap();
         (server, url)
     }
 

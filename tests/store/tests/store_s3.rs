@@ -110,7 +110,7 @@ async fn s31_an_upload_is_there_when_it_is_complete_and_not_before() {
     let mut dropped = store.upload("b/dropped").await.unwrap();
     dropped.write(body.clone()).await.unwrap();
     drop(dropped);
-    for _ in 0..100 {
+    for _ in 0..600 {
         tokio::time::sleep(Duration::from_millis(50)).await;
         if s3.parts().is_empty() {
             break;

@@ -62,10 +62,21 @@ async fn ask(mut client: Client) -> Result<Members> {
 
 /// Waits until all hosts' members are voters and healthy, and the member `gone` is none of them.
 pub(crate) fn healthy(lab: &Lab, gone: Option<u64>, patience: Duration) -> Result<Members> {
+    let hosts: Vec<&Host> = lab.hosts().iter().collect();
+    healthy_on(lab, &hosts, gone, patience)
+}
+
+/// Waits until exactly these hosts' members are voters and healthy, and the member `gone` is none of them.
+pub(crate) fn healthy_on(
+    lab: &Lab,
+    hosts: &[&Host],
+    gone: Option<u64>,
+    patience: Duration,
+) -> Result<Members> {
     outside(lab, || async {
         let start = Instant::now();
         let mut clients = Vec::new();
-        for host in lab.hosts() {
+        for host in hosts {
             clients.push(client(lab, host).await?);
         }
         loop {
@@ -84,11 +95,7 @@ pub(crate) fn healthy(lab: &Lab, gone: Option<u64>, patience: Duration) -> Resul
             }
             let first = answers.first().cloned().unwrap_or_default();
             let new = first.iter().all(|(_, id)| Some(*id) != gone);
-            if error.is_none()
-                && new
-                && first.len() == lab.hosts().len()
-                && answers.iter().all(|a| *a == first)
-            {
+            if error.is_none() && new && first.len() == hosts.len() && answers.iter().all(|a| *a == first) {
                 return Ok(first);
             }
             if start.elapsed() > patience {

@@ -17,7 +17,10 @@ use etcd_agent_lab::{Host, Lab, Output, built_deb, wait_for, wait_until};
 use serde_json::Value;
 
 /// How long the lab waits for something that takes a few seconds on an idle machine.
-pub const SOON: Duration = Duration::from_secs(90);
+pub const SOON: Duration = Duration::from_mins(3);
+
+/// How long a healthy cluster may be without a leader on a busy machine.
+const ELECTION: Duration = Duration::from_secs(30);
 
 /// etcd's data directory in the lab.
 pub const DATA: &str = "/var/lib/etcd/default";
@@ -93,12 +96,16 @@ pub fn holds_for(what: &str, time: Duration, mut check: impl FnMut() -> bool) {
 
 pub fn put(lab: &Lab, key: &str, value: &str) {
     let hosts: Vec<&Host> = lab.hosts().iter().filter(|host| host.is_on()).collect();
-    lab.etcdctl(&hosts, &["put", key, value]).unwrap().ok().unwrap();
+    wait_until(&format!("a write of {key}"), SOON, || {
+        lab.etcdctl(&hosts, &["put", key, value])?.ok()?;
+        Ok(true)
+    })
+    .unwrap();
 }
 
 /// The value that a linearizable read through this host gives.
 pub fn get(lab: &Lab, host: &Host, key: &str) -> Result<String> {
-    let args = ["get", key, "--print-value-only", "--command-timeout=3s"];
+    let args = ["get", key, "--print-value-only", "--command-timeout=10s"];
     Ok(lab.etcdctl(&[host], &args)?.ok()?.text().to_owned())
 }
 
@@ -111,9 +118,15 @@ pub fn assert_value(lab: &Lab, host: &Host, key: &str, value: &str) {
     .unwrap();
 }
 
-/// etcd's member IDs by node name, and the cluster ID.
+/// etcd's member IDs by node name, and the cluster ID; waits out an election.
 pub fn member_ids(lab: &Lab, host: &Host) -> Result<(u64, BTreeMap<String, u64>)> {
-    let args = ["member", "list", "-w", "json", "--command-timeout=3s"];
+    wait_for(&format!("the members through {}", host.name()), ELECTION, || {
+        members_now(lab, host).map(Some)
+    })
+}
+
+fn members_now(lab: &Lab, host: &Host) -> Result<(u64, BTreeMap<String, u64>)> {
+    let args = ["member", "list", "-w", "json", "--command-timeout=5s"];
     let list: Value = serde_json::from_str(&lab.etcdctl(&[host], &args)?.ok()?.stdout)?;
     let mut members = BTreeMap::new();
     for member in list["members"].as_array().context("members")? {
@@ -126,8 +139,24 @@ pub fn member_ids(lab: &Lab, host: &Host) -> Result<(u64, BTreeMap<String, u64>)
     ))
 }
 
+/// The process of a host's etcd; waits for one that is being started again.
 pub fn etcd_pid(host: &Host) -> u32 {
-    host.main_pid("etcd").unwrap().expect("etcd runs")
+    wait_for(&format!("etcd on {} to run", host.name()), SOON, || {
+        host.main_pid("etcd")
+    })
+    .unwrap()
+}
+
+/// Kills the process of a host's etcd, whichever it is at that moment; answers its pid.
+pub fn kill_etcd(host: &Host) -> u32 {
+    wait_for(&format!("etcd on {} to be killed", host.name()), SOON, || {
+        let Some(pid) = host.main_pid("etcd")? else {
+            return Ok(None);
+        };
+        let killed = host.exec(&["kill", "-s", "KILL", &pid.to_string()])?;
+        Ok(killed.success().then_some(pid))
+    })
+    .unwrap()
 }
 
 /// The etcd processes of some hosts, to see that nobody restarted them.
@@ -136,6 +165,25 @@ pub fn etcd_pids<'a>(hosts: impl IntoIterator<Item = &'a Host>) -> BTreeMap<Stri
         .into_iter()
         .map(|host| (host.name().to_owned(), etcd_pid(host)))
         .collect()
+}
+
+/// Whether there is etcd data on a host's disk.
+pub fn data_there(host: &Host) -> bool {
+    let path = DATA.trim_start_matches('/');
+    host.disk().join(path).join("member").exists()
+}
+
+/// The names of what a host's archive holds.
+pub fn archived(host: &Host) -> Vec<String> {
+    let dir = host.disk().join("var/lib/etcd/etcd-agent-archive");
+    let mut names: Vec<String> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
 }
 
 /// All hosts but one.
