@@ -15,9 +15,10 @@ use crate::config::StoreSettings;
 use crate::model::UnixMs;
 use crate::ports::{ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Upload};
 
-use super::s3_client::{self, Cached};
+use super::s3_client::{self, Cached, Connected};
 use super::s3_error::{explain, is_auth, status};
 use super::s3_get::resuming;
+use super::s3_sse::{encrypted, with_key};
 use super::s3_upload::S3Upload;
 use super::store::{ignores_header, try_twice};
 
@@ -64,6 +65,10 @@ impl S3Store {
     }
 
     pub(super) async fn client(&self) -> PortResult<Client> {
+        Ok(self.connected().await?.client)
+    }
+
+    pub(super) async fn connected(&self) -> PortResult<Connected> {
         let inner = &self.inner;
         inner
             .client
@@ -100,12 +105,11 @@ impl S3Store {
         range: Option<String>,
         etag: Option<String>,
     ) -> PortResult<Option<GetObjectOutput>> {
-        let request = self
-            .client()
-            .await?
-            .get_object()
-            .bucket(self.bucket())
-            .key(self.key(key));
+        let Connected {
+            client, encryption, ..
+        } = self.connected().await?;
+        let request = client.get_object().bucket(self.bucket()).key(self.key(key));
+        let request = with_key!(request, encryption);
         match request.set_range(range).set_if_match(etag).send().await {
             Ok(output) => Ok(Some(output)),
             Err(error)
@@ -122,13 +126,11 @@ impl S3Store {
     /// `create` without the check that the store honours it.
     async fn create_unchecked(&self, key: &str, body: Bytes) -> PortResult<Created> {
         for attempt in 1..=CREATE_TRIES {
-            let request = self
-                .client()
-                .await?
-                .put_object()
-                .bucket(self.bucket())
-                .key(self.key(key));
-            let answer = request
+            let Connected {
+                client, encryption, ..
+            } = self.connected().await?;
+            let request = client.put_object().bucket(self.bucket()).key(self.key(key));
+            let answer = encrypted!(request, encryption)
                 .if_none_match("*")
                 .body(Body::from(body.clone()))
                 .send()
@@ -162,9 +164,14 @@ impl S3Store {
         )))
     }
 
+    /// Whether `create` is what it says, tried on `key`, which may stay.
+    pub(super) async fn try_create(&self, key: &str) -> PortResult<bool> {
+        try_twice(|body| self.create_unchecked(key, body)).await
+    }
+
     async fn probe(&self) -> PortResult<bool> {
         let key = format!(".etcd-agent-probe-{:016x}", rand::random::<u64>());
-        let honoured = try_twice(|body| self.create_unchecked(&key, body)).await;
+        let honoured = self.try_create(&key).await;
         let cleaned = self.delete(&key).await;
         let honoured = honoured?;
         if let Err(error) = cleaned {
@@ -233,13 +240,14 @@ impl ObjectStore for S3Store {
     }
 
     async fn put(&self, key: &str, body: Bytes) -> PortResult<()> {
-        let request = self
-            .client()
-            .await?
-            .put_object()
-            .bucket(self.bucket())
-            .key(self.key(key));
-        let answer = request.body(Body::from(body)).send().await;
+        let Connected {
+            client, encryption, ..
+        } = self.connected().await?;
+        let request = client.put_object().bucket(self.bucket()).key(self.key(key));
+        let answer = encrypted!(request, encryption)
+            .body(Body::from(body))
+            .send()
+            .await;
         answer
             .map(|_| ())
             .map_err(|error| self.failed("write", key, &error))

@@ -11,12 +11,17 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{Region, RequestChecksumCalculation, ResponseChecksumValidation, SharedHttpClient};
+use aws_sdk_s3::types::ChecksumAlgorithm;
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::config::StoreSettings;
+use crate::config::{Proxy, Sse, StoreSettings};
+
+use super::s3_sse::Encryption;
 
 const CONNECT: Duration = Duration::from_secs(5);
 /// One try, a part of an upload included: 8 MiB in it need 70 KB/s.
@@ -25,29 +30,49 @@ const OPERATION: Duration = Duration::from_mins(6);
 const ATTEMPTS: u32 = 5;
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 const POOL_IDLE: Duration = Duration::from_secs(10);
+/// Where a host asks for its role; no proxy can answer for it.
+const METADATA: &str = "169.254.169.254,169.254.170.2,169.254.170.23,fd00:ec2::254,fd00:ec2::23";
 
 /// When the files that a client was made from were last changed.
-type Stamp = [Option<SystemTime>; 2];
+type Stamp = [Option<SystemTime>; 3];
 
 /// At most one client.
 #[derive(Debug, Default)]
-pub(super) struct Cached(Mutex<Option<(Stamp, Client)>>);
+pub(super) struct Cached(Mutex<Option<(Stamp, Connected)>>);
+
+/// A client, and what its calls ask the server to encrypt with.
+#[derive(Debug, Clone)]
+pub(super) struct Connected {
+    pub(super) client: Client,
+    pub(super) encryption: Encryption,
+    /// What an upload in parts is begun with; its parts and its end have to say the same.
+    pub(super) checksum: Option<ChecksumAlgorithm>,
+}
 
 impl Cached {
     /// The client; a new one when there is none or when a file of the settings has changed.
-    pub(super) async fn get(&self, settings: &StoreSettings) -> Result<Client, String> {
+    pub(super) async fn get(&self, settings: &StoreSettings) -> Result<Connected, String> {
+        let key_file = match &settings.options.sse {
+            Sse::Customer { key_file } => Some(key_file.as_path()),
+            _ => None,
+        };
         let stamp = [
             modified(settings.credentials_file.as_deref()),
             modified(settings.ca_file.as_deref()),
+            modified(key_file),
         ];
-        if let Some((made, client)) = &*self.lock()
+        if let Some((made, connected)) = &*self.lock()
             && *made == stamp
         {
-            return Ok(client.clone());
+            return Ok(connected.clone());
         }
-        let client = make(settings).await?;
-        *self.lock() = Some((stamp, client.clone()));
-        Ok(client)
+        let connected = Connected {
+            client: make(settings).await?,
+            encryption: Encryption::of(settings)?,
+            checksum: settings.options.checksums.then_some(ChecksumAlgorithm::Crc32),
+        };
+        *self.lock() = Some((stamp, connected.clone()));
+        Ok(connected)
     }
 
     /// Drops the client, and the credentials that it remembers.
@@ -55,7 +80,7 @@ impl Cached {
         *self.lock() = None;
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Stamp, Client)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Stamp, Connected)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -78,9 +103,17 @@ async fn make(settings: &StoreSettings) -> Result<Client, String> {
         .http_client(http.clone())
         .retry_config(retry)
         .timeout_config(timeout)
-        // Servers without trailing checksums answer 400 or 501 to what newer SDKs add unasked.
-        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
-        .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
+        .request_checksum_calculation(if settings.options.checksums {
+            RequestChecksumCalculation::WhenSupported
+        } else {
+            // Servers without trailing checksums answer 400 or 501 to what newer SDKs add unasked.
+            RequestChecksumCalculation::WhenRequired
+        })
+        .response_checksum_validation(if settings.options.checksums {
+            ResponseChecksumValidation::WhenSupported
+        } else {
+            ResponseChecksumValidation::WhenRequired
+        });
     if let Some(region) = region(settings) {
         loader = loader.region(Region::new(region));
     }
@@ -144,11 +177,30 @@ fn http_client(settings: &StoreSettings) -> Result<SharedHttpClient, String> {
     };
     let context = TlsContext::builder().with_trust_store(trust).build();
     let context = context.map_err(|error| format!("cannot set up TLS: {error}"))?;
-    Ok(aws_smithy_http_client::Builder::new()
-        .pool_idle_timeout(POOL_IDLE)
-        .tls_provider(Provider::Rustls(CryptoMode::Ring))
-        .tls_context(context)
-        .build_https())
+    let proxy = proxy(&settings.options.proxy)?;
+    // The plain builder of a client knows no proxy; this one is made of the connector's builder, which does.
+    Ok(
+        aws_smithy_http_client::Builder::new().build_with_connector_fn(move |settings, _| {
+            let mut connector = Connector::builder()
+                .pool_idle_timeout(POOL_IDLE)
+                .proxy_config(proxy.clone());
+            connector.set_connector_settings(settings.cloned());
+            connector
+                .tls_provider(Provider::Rustls(CryptoMode::Ring))
+                .tls_context(context.clone())
+                .build()
+        }),
+    )
+}
+
+fn proxy(proxy: &Proxy) -> Result<ProxyConfig, String> {
+    match proxy {
+        Proxy::Environment => Ok(ProxyConfig::from_env()),
+        Proxy::Off => Ok(ProxyConfig::disabled()),
+        Proxy::Url(url) => ProxyConfig::all(url.as_str())
+            .map(|proxy| proxy.no_proxy(METADATA))
+            .map_err(|error| format!("store.proxy {}: {error}", without_user(url))),
+    }
 }
 
 /// The bundle's text, checked here because the SDK panics on one that is malformed.

@@ -11,7 +11,9 @@ use tokio::task::JoinSet;
 use crate::ports::{ObjectStore, PortError, PortResult, Upload};
 
 use super::s3::S3Store;
+use super::s3_client::Connected;
 use super::s3_error::status;
+use super::s3_sse::{encrypted, with_key};
 
 const MIB: usize = 1024 * 1024;
 const FIRST_PART_BYTES: usize = 8 * MIB;
@@ -62,8 +64,13 @@ impl S3Upload {
         if let Some(id) = &self.upload_id {
             return Ok(id.clone());
         }
-        let client = self.store.client().await?;
-        let request = client.create_multipart_upload();
+        let Connected {
+            client,
+            encryption,
+            checksum,
+        } = self.store.connected().await?;
+        let request = encrypted!(client.create_multipart_upload(), encryption);
+        let request = request.set_checksum_algorithm(checksum);
         let answer = request
             .bucket(self.store.bucket())
             .key(self.store.key(&self.key))
@@ -97,14 +104,21 @@ impl S3Upload {
         }
         self.next_part += 1;
         self.length += part.len() as u64;
-        let (store, key, client) = (self.store.clone(), self.key.clone(), self.store.client().await?);
+        let (store, key) = (self.store.clone(), self.key.clone());
+        let Connected {
+            client,
+            encryption,
+            checksum,
+        } = store.connected().await?;
         self.sending.spawn(async move {
             let request = client.upload_part().bucket(store.bucket()).key(store.key(&key));
             let request = request.upload_id(id).part_number(number).body(Body::from(part));
-            let answer = request.send().await;
+            let request = request.set_checksum_algorithm(checksum);
+            let answer = with_key!(request, encryption).send().await;
             let answer = answer.map_err(|error| store.failed("upload a part of", &key, &error))?;
             let part = CompletedPart::builder()
                 .part_number(number)
+                .set_checksum_crc32(answer.checksum_crc32)
                 .set_e_tag(answer.e_tag);
             Ok(part.build())
         });
@@ -141,8 +155,11 @@ impl S3Upload {
         }
         self.sent.sort_unstable_by_key(CompletedPart::part_number);
         let parts = CompletedMultipartUpload::builder().set_parts(Some(std::mem::take(&mut self.sent)));
-        let client = self.store.client().await?;
+        let Connected {
+            client, encryption, ..
+        } = self.store.connected().await?;
         let request = client.complete_multipart_upload().bucket(self.store.bucket());
+        let request = with_key!(request, encryption);
         let request = request.key(self.store.key(&self.key)).upload_id(id);
         let Err(error) = request.multipart_upload(parts.build()).send().await else {
             return Ok(());
@@ -155,11 +172,13 @@ impl S3Upload {
     }
 
     async fn is_there(&self) -> bool {
-        let Ok(client) = self.store.client().await else {
+        let Ok(Connected {
+            client, encryption, ..
+        }) = self.store.connected().await
+        else {
             return false;
         };
-        let request = client
-            .head_object()
+        let request = with_key!(client.head_object(), encryption)
             .bucket(self.store.bucket())
             .key(self.store.key(&self.key));
         let length = request

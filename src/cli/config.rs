@@ -48,6 +48,7 @@ pub(super) fn show(paths: &Paths, verb: &ConfigVerb) -> Outcome {
     Ok(Exit::Ok)
 }
 
+/// The configuration in force; its absence is a failure.
 pub(super) fn load(paths: &Paths) -> Result<Loaded, Failure> {
     config::load(paths)?.ok_or_else(|| {
         let places: Vec<String> = paths

@@ -21,6 +21,7 @@ mod restore;
 mod run;
 mod spec;
 mod status;
+mod store;
 mod systemd;
 mod verify;
 mod wait;
@@ -74,6 +75,8 @@ enum Verb {
     Bootstrap(restore::BootstrapArgs),
     #[command(subcommand)]
     Spec(spec::SpecVerb),
+    #[command(subcommand)]
+    Store(store::StoreVerb),
     Render(render::RenderArgs),
     CheckConfig(config::CheckArgs),
     #[command(subcommand)]
@@ -130,6 +133,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Restore(args) => restore::restore(paths, args).await,
         Verb::Bootstrap(args) => restore::bootstrap(paths, args).await,
         Verb::Spec(verb) => spec::run(paths, verb).await,
+        Verb::Store(verb) => store::run(paths, &verb).await,
         Verb::Render(args) => render::run(paths, &args),
         Verb::CheckConfig(args) => config::check(paths, args),
         Verb::Config(verb) => config::show(paths, &verb),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::forms;
 use super::problem::Problem;
 use super::schema::Checked;
-use super::settings::{ApiSettings, ArchiveSettings, Settings, StoreSettings, StoreUrl};
+use super::settings::{ApiSettings, ArchiveSettings, S3Options, Settings, Sse, StoreSettings, StoreUrl};
 use super::tree::{At, Kind, Value};
 use crate::model::{BackupSpec, ClusterName, EtcdSpec, NodeName, Retention, Spec, TlsFiles};
 
@@ -273,7 +273,19 @@ impl Builder<'_> {
             return None;
         };
         let s3 = matches!(url, StoreUrl::S3 { .. });
-        for field in ["endpoint", "region", "path_style", "ca_file", "credentials_file"] {
+        let s3_only = [
+            "endpoint",
+            "region",
+            "path_style",
+            "ca_file",
+            "credentials_file",
+            "proxy",
+            "sse",
+            "sse_kms_key",
+            "sse_key_file",
+            "checksums",
+        ];
+        for field in s3_only {
             let field = format!("store.{field}");
             if !s3 && self.value(&field).is_some() {
                 self.wrong(
@@ -294,7 +306,40 @@ impl Builder<'_> {
             ca_file: self.read("store.ca_file", forms::path),
             credentials_file: self.read("store.credentials_file", forms::path),
             shared: self.read("store.shared", forms::flag).unwrap_or(s3),
+            options: S3Options {
+                proxy: self.read("store.proxy", forms::proxy).unwrap_or_default(),
+                sse: self.sse(),
+                checksums: self.read("store.checksums", forms::flag).unwrap_or(false),
+            },
         })
+    }
+
+    fn sse(&mut self) -> Sse {
+        let mode = self.read("store.sse", forms::sse);
+        let key = self.read("store.sse_kms_key", forms::word);
+        let key_file = self.read("store.sse_key_file", forms::path);
+        let belongs = [
+            ("store.sse_kms_key", key.is_some(), "aws:kms"),
+            ("store.sse_key_file", key_file.is_some(), "customer"),
+        ];
+        for (field, set, with) in belongs {
+            if set && mode != Some(with) && !self.doubtful("store.sse") {
+                self.wrong(field, format!("belongs to store.sse = \"{with}\""));
+            }
+        }
+        match (mode, key_file) {
+            (Some("AES256"), _) => Sse::S3,
+            (Some("aws:kms"), _) => Sse::Kms { key },
+            (Some("customer"), Some(key_file)) => Sse::Customer { key_file },
+            (Some("customer"), None) => {
+                if !self.doubtful("store.sse_key_file") {
+                    let text = "needs store.sse_key_file: a file with 32 random bytes or their base64";
+                    self.wrong("store.sse", text.to_owned());
+                }
+                Sse::Default
+            }
+            _ => Sse::Default,
+        }
     }
 
     fn backup(&self) -> BackupSpec {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Component, PathBuf};
 use std::time::Duration;
 
-use super::settings::StoreUrl;
+use super::settings::{Proxy, StoreUrl};
 use super::tree::{Kind, Value};
 use crate::model::{ClusterName, NodeName};
 
@@ -22,6 +22,8 @@ pub(super) enum Form {
     Binary,
     StoreUrl,
     Endpoint,
+    Proxy,
+    Sse,
     Word,
     Keep,
     Count,
@@ -48,6 +50,8 @@ impl Form {
             Self::Binary => binary(value).map(drop),
             Self::StoreUrl => store_url(value).map(drop),
             Self::Endpoint => endpoint(value).map(drop),
+            Self::Proxy => proxy(value).map(drop),
+            Self::Sse => sse(value).map(drop),
             Self::Word => word(value).map(drop),
             Self::Keep => keep(value).map(drop),
             Self::Count => count(value).map(drop),
@@ -229,6 +233,22 @@ pub(super) fn endpoint(value: &Value) -> Read<String> {
             || bad(value, expected),
             |text| Ok(text.trim_end_matches('/').to_owned()),
         )
+}
+
+pub(super) fn proxy(value: &Value) -> Read<Proxy> {
+    let expected = "a proxy's URL, e.g. \"http://proxy.example.org:3128\", or \"none\"";
+    if text(value) == Some("none") {
+        return Ok(Proxy::Off);
+    }
+    endpoint(value).map(Proxy::Url).or_else(|_| bad(value, expected))
+}
+
+/// The word of `store.sse`; what belongs to it is checked with the fields beside it.
+pub(super) fn sse(value: &Value) -> Read<&'static str> {
+    ["AES256", "aws:kms", "customer"]
+        .into_iter()
+        .find(|word| text(value) == Some(word))
+        .map_or_else(|| bad(value, "\"AES256\", \"aws:kms\" or \"customer\""), Ok)
 }
 
 /// A node's address: a host name or an IP address, no port.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub use build::DEFAULT_DATA_DIR;
 pub use problem::{Problem, Problems};
-pub use settings::{ApiSettings, ArchiveSettings, Settings, StoreSettings, StoreUrl};
+pub use settings::{ApiSettings, ArchiveSettings, Proxy, S3Options, Settings, Sse, StoreSettings, StoreUrl};
 pub use show::{Entry, redact};
 
 use crate::paths::Paths;

@@ -37,6 +37,51 @@ pub struct StoreSettings {
     pub credentials_file: Option<PathBuf>,
     /// `shared`: all nodes see the same store. Default: true for S3, false for a directory.
     pub shared: bool,
+    /// `proxy`, `sse`, `checksums`: what only some S3 servers need.
+    pub options: S3Options,
+}
+
+/// The part of `[store]` that only some S3 servers and networks need.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct S3Options {
+    /// `proxy`.
+    pub proxy: Proxy,
+    /// `sse` and the keys that belong to it.
+    pub sse: Sse,
+    /// `checksums`: send and check a checksum with everything that S3 has one for.
+    pub checksums: bool,
+}
+
+/// Which HTTP proxy the store is reached over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Proxy {
+    /// That of `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, if they are set.
+    #[default]
+    Environment,
+    /// None, whatever the environment says.
+    Off,
+    /// This one, which is reached by HTTP or HTTPS.
+    Url(String),
+}
+
+/// How the server encrypts what it stores.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Sse {
+    /// As the bucket is set up.
+    #[default]
+    Default,
+    /// `AES256`: SSE-S3.
+    S3,
+    /// `aws:kms`: SSE-KMS.
+    Kms {
+        /// `sse_kms_key`: the key's ID; the account's own without.
+        key: Option<String>,
+    },
+    /// `customer`: SSE-C.
+    Customer {
+        /// `sse_key_file`: 32 bytes, or their base64.
+        key_file: PathBuf,
+    },
 }
 
 /// `[api]`.

@@ -352,3 +352,53 @@ proptest! {
         let _ = load_one(&text);
     }
 }
+
+#[test]
+fn what_only_some_s3_servers_need() {
+    let options = |rest: &str| {
+        let text = format!("[store]\nurl = \"s3://backups\"\n{rest}");
+        load_one(&text).map(|loaded| loaded.settings.store.unwrap().options)
+    };
+    assert_eq!(options("").unwrap(), S3Options::default());
+    for (rest, sse) in [
+        ("sse = \"AES256\"", Sse::S3),
+        ("sse = \"aws:kms\"", Sse::Kms { key: None }),
+        (
+            "sse = \"aws:kms\"\nsse_kms_key = \"k\"",
+            Sse::Kms {
+                key: Some("k".to_owned()),
+            },
+        ),
+        (
+            "sse = \"customer\"\nsse_key_file = \"/k\"",
+            Sse::Customer {
+                key_file: "/k".into(),
+            },
+        ),
+    ] {
+        assert_eq!(options(rest).unwrap().sse, sse, "{rest}");
+    }
+    for (rest, proxy) in [
+        ("proxy = \"none\"", Proxy::Off),
+        (
+            "proxy = \"http://p:3128\"",
+            Proxy::Url("http://p:3128".to_owned()),
+        ),
+    ] {
+        assert_eq!(options(rest).unwrap().proxy, proxy, "{rest}");
+    }
+    for (rest, why) in [
+        ("sse = \"aes\"", "expected \"AES256\""),
+        ("sse = \"customer\"", "needs store.sse_key_file"),
+        ("sse_key_file = \"/k\"", "belongs to store.sse = \"customer\""),
+        (
+            "sse = \"AES256\"\nsse_kms_key = \"k\"",
+            "belongs to store.sse = \"aws:kms\"",
+        ),
+        ("proxy = \"http://user:very-secret@p\"", "expected a proxy's URL"),
+    ] {
+        let error = options(rest).expect_err(rest);
+        assert!(error.contains(why), "{rest}: {error}");
+        assert!(!error.contains("very-secret"), "{error}");
+    }
+}

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::super::store::{open_store, probe_conditional_writes};
 use super::*;
-use crate::config::StoreUrl;
+use crate::config::{Proxy, S3Options, StoreUrl};
 
 type Objects = Arc<Mutex<BTreeMap<String, Bytes>>>;
 
@@ -73,6 +73,10 @@ fn settings(endpoint: &str, credentials: &std::path::Path) -> StoreSettings {
         ca_file: None,
         credentials_file: Some(credentials.to_owned()),
         shared: true,
+        options: S3Options {
+            proxy: Proxy::Off,
+            ..S3Options::default()
+        },
     }
 }
 

@@ -1,4 +1,4 @@
-//! Servers built from their Go modules: any version of etcd, and versitygw as the S3 server.
+//! Servers built from their Go modules: any version of etcd, versitygw as the S3 server, and `MinIO` as a second.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,8 @@ pub const ETCD_VERSIONS: &[&str] = &["3.5.35", "3.6.16", "3.7.3"];
 pub const ETCD_DEFAULT: &str = "3.5.35";
 
 const VERSITYGW: &str = "v1.8.0";
+/// A commit: the project tags no module versions.
+const MINIO: &str = "v0.0.0-20260212201848-7aac2a2c5b7c";
 
 /// A directory with `etcd`, `etcdctl` and `etcdutl` of this version, in two places that serve as
 /// overlay layers: `opt/opt/etcd-v<version>/` and `bin/usr/bin/`. The files are hard links.
@@ -42,22 +44,29 @@ pub fn etcd(version: &str) -> Result<PathBuf> {
 
 /// The `versitygw` binary.
 pub fn versitygw() -> Result<PathBuf> {
-    let dir = cache::entry(
-        &format!("versitygw-{VERSITYGW}"),
-        &format!("1 {VERSITYGW}"),
-        |dir| {
-            let build = module(dir)?;
-            go(
-                &build,
-                &["get"],
-                &[&format!("github.com/versity/versitygw@{VERSITYGW}")],
-            )?;
-            compile(&build, &["github.com/versity/versitygw/cmd/versitygw"])?;
-            fs::rename(build.join("out/versitygw"), dir.join("versitygw"))?;
-            cache::remove_tree(&build)
-        },
-    )?;
-    Ok(dir.join("versitygw"))
+    program(
+        "versitygw",
+        "github.com/versity/versitygw",
+        VERSITYGW,
+        "/cmd/versitygw",
+    )
+}
+
+/// The `minio` binary, for tests only.
+pub fn minio() -> Result<PathBuf> {
+    program("minio", "github.com/minio/minio", MINIO, "")
+}
+
+/// The one program of a module's `package` at this version.
+fn program(name: &str, module_path: &str, version: &str, package: &str) -> Result<PathBuf> {
+    let dir = cache::entry(&format!("{name}-{version}"), &format!("1 {version}"), |dir| {
+        let build = module(dir)?;
+        go(&build, &["get"], &[&format!("{module_path}@{version}")])?;
+        compile(&build, &[&format!("{module_path}{package}")])?;
+        fs::rename(build.join("out").join(name), dir.join(name))?;
+        cache::remove_tree(&build)
+    })?;
+    Ok(dir.join(name))
 }
 
 fn module(dir: &Path) -> Result<PathBuf> {

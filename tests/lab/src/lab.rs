@@ -366,6 +366,7 @@ pub fn prepare() -> Result<()> {
         golang::etcd(version)?;
     }
     golang::versitygw()?;
+    golang::minio()?;
     tree::ensure(Suite::Bookworm)?;
     sweep::sweep()?;
     Ok(())

@@ -38,7 +38,10 @@ mod wait;
 pub use certs::{Authority, Pair};
 pub use cmd::{Cmd, Output};
 pub use config::{AgentConfig, Store, built_deb};
-pub use golang::{ETCD_DEFAULT, ETCD_VERSIONS, etcd as etcd_programs, versitygw as versitygw_program};
+pub use golang::{
+    ETCD_DEFAULT, ETCD_VERSIONS, etcd as etcd_programs, minio as minio_program,
+    versitygw as versitygw_program,
+};
 pub use host::Host;
 pub use lab::{Builder, Lab, PATIENCE, prepare};
 pub use load::{Load, Written};

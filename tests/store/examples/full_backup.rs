@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use etcd_agent::adapters::store::open_store;
 use etcd_agent::backup::{BackupMeta, take_full};
-use etcd_agent::config::{StoreSettings, StoreUrl};
+use etcd_agent::config::{S3Options, StoreSettings, StoreUrl};
 use etcd_agent::model::{ClusterName, Epoch, NodeName, UnixMs};
 use etcd_agent_store_tests::Client;
 
@@ -32,6 +32,7 @@ async fn main() {
         ca_file: None,
         credentials_file: Some(PathBuf::from(&args[3])),
         shared: true,
+        options: S3Options::default(),
     });
     let etcd = Client {
         client: etcd_client::Client::connect([&args[0]], None).await.unwrap(),

@@ -1,13 +1,17 @@
 //! Real servers for the tests of the store and of backups.
-#![allow(missing_docs, clippy::unwrap_used, clippy::missing_panics_doc)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc)]
 
+mod faults;
+mod kinds;
 mod servers;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_agent::model::{ClusterId, EtcdStatus, MemberId, MemberList, RaftTerm, Revision};
 use etcd_agent::ports::{ByteStream, Etcd, PortError, PortResult};
+pub use faults::{Fault, Faults, Seen};
 use futures::StreamExt;
+pub use kinds::{AnyS3, Kind};
 pub use servers::{RealEtcd, S3, cutting_proxy};
 
 /// Bytes that do not compress.

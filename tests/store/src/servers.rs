@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use etcd_agent::adapters::store::open_store;
-use etcd_agent::config::{StoreSettings, StoreUrl};
+use etcd_agent::config::{Proxy, S3Options, StoreSettings, StoreUrl};
 use etcd_agent::ports::ObjectStore;
 use etcd_agent_lab::{Cmd, etcd_programs, versitygw_program, wait_until};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// A process that ends with the test.
-struct Server(Child);
+pub(crate) struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -25,7 +25,7 @@ impl Drop for Server {
     }
 }
 
-fn start(command: &mut Command, log: &Path, address: SocketAddr) -> Server {
+pub(crate) fn start(command: &mut Command, log: &Path, address: SocketAddr) -> Server {
     let log = fs::File::create(log).unwrap();
     let server = command
         .stdin(Stdio::null())
@@ -43,7 +43,7 @@ fn start(command: &mut Command, log: &Path, address: SocketAddr) -> Server {
 
 /// A free port of a loopback address that nobody else uses: on 127.0.0.1 another test's server or client could take
 /// the port between this look and the server's start.
-fn free_port() -> SocketAddr {
+pub(crate) fn free_port() -> SocketAddr {
     static COUNT: AtomicU8 = AtomicU8::new(1);
     let [.., middle, low] = std::process::id().to_be_bytes();
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -107,6 +107,10 @@ impl S3 {
             ca_file: None,
             credentials_file: Some(credentials),
             shared: true,
+            options: S3Options {
+                proxy: Proxy::Off,
+                ..S3Options::default()
+            },
         }
     }
 

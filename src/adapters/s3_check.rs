@@ -1,0 +1,83 @@
+//! What only a check of the store asks S3 for: a range, and an upload in parts of one small part.
+
+use aws_sdk_s3::primitives::ByteStream as Body;
+use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt;
+
+use crate::ports::{ObjectStore, PortError, PortResult};
+
+use super::s3::S3Store;
+use super::s3_client::Connected;
+use super::s3_get::resuming;
+use super::s3_sse::{encrypted, with_key};
+
+impl S3Store {
+    /// A small object from byte `from` on.
+    pub(super) async fn read_range(&self, key: &str, from: usize) -> PortResult<Bytes> {
+        let output = self.fetch(key, Some(format!("bytes={from}-")), None).await?;
+        let output = output.ok_or_else(|| PortError::Permanent(format!("{key} is not there")))?;
+        if output.content_range().is_none() {
+            return Err(PortError::Permanent(format!(
+                "{}: the store sends the whole of {key} where a part was asked for",
+                self.describe()
+            )));
+        }
+        let mut body = BytesMut::new();
+        let mut stream = resuming(self, key, output);
+        while let Some(chunk) = stream.try_next().await? {
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
+
+    /// Begins an upload in parts, sends one part, and completes or aborts it. What fails in between is aborted too.
+    pub(super) async fn try_parts(&self, key: &str, body: Bytes, complete: bool) -> PortResult<()> {
+        let Connected {
+            client,
+            encryption,
+            checksum,
+        } = self.connected().await?;
+        let begun = encrypted!(client.create_multipart_upload(), encryption).bucket(self.bucket());
+        let begun = begun.set_checksum_algorithm(checksum);
+        let begun = begun.key(self.key(key)).send().await;
+        let begun = begun.map_err(|error| self.failed("begin the upload of", key, &error))?;
+        let id = begun.upload_id().unwrap_or_default().to_owned();
+        let sent = self.send_part(key, &id, body, complete).await;
+        if complete && sent.is_ok() {
+            return Ok(());
+        }
+        let abort = client.abort_multipart_upload().bucket(self.bucket());
+        let abort = abort.key(self.key(key)).upload_id(&id).send().await;
+        let abort = abort.map_err(|error| self.failed("abort the upload of", key, &error));
+        sent.and(abort.map(drop))
+    }
+
+    async fn send_part(&self, key: &str, id: &str, body: Bytes, complete: bool) -> PortResult<()> {
+        let Connected {
+            client,
+            encryption,
+            checksum,
+        } = self.connected().await?;
+        let part = with_key!(client.upload_part(), encryption)
+            .bucket(self.bucket())
+            .key(self.key(key));
+        let part = part.upload_id(id).part_number(1).body(Body::from(body));
+        let part = part.set_checksum_algorithm(checksum).send().await;
+        let part = part.map_err(|error| self.failed("upload a part of", key, &error))?;
+        if !complete {
+            return Ok(());
+        }
+        let part = CompletedPart::builder()
+            .part_number(1)
+            .set_checksum_crc32(part.checksum_crc32)
+            .set_e_tag(part.e_tag);
+        let parts = CompletedMultipartUpload::builder().parts(part.build()).build();
+        let whole = with_key!(client.complete_multipart_upload(), encryption).bucket(self.bucket());
+        let whole = whole.key(self.key(key)).upload_id(id).multipart_upload(parts);
+        let whole = whole.send().await;
+        whole
+            .map(drop)
+            .map_err(|error| self.failed("complete the upload of", key, &error))
+    }
+}

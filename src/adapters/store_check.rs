@@ -1,0 +1,361 @@
+//! Tries every right that the agent needs of its store, one after the other, and cleans up after itself.
+//!
+//! All objects are `.etcd-agent-check-*` below `store.url`: what the credentials may do elsewhere is not looked at.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use serde::Serialize;
+
+use crate::config::{StoreSettings, StoreUrl};
+use crate::ports::{ObjectStore, PortError, PortResult};
+
+use super::dir::DirStore;
+use super::s3::S3Store;
+use super::store::{ignores_header, try_twice};
+
+const BODY: &[u8] = b"etcd-agent tries what it may do in this store\n";
+/// One right; the SDK's own retries lie within it.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+/// One thing that the agent has to be able to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Right {
+    /// List the objects below the prefix.
+    List,
+    /// Write a small object.
+    Write,
+    /// Read an object.
+    Read,
+    /// Read on in the middle of an object, where a connection broke.
+    ReadRange,
+    /// Write an object only if there is none; needed where the store arbitrates an epoch.
+    Create,
+    /// Begin an upload in parts, send one, complete it.
+    Upload,
+    /// Abort an upload in parts.
+    Abort,
+    /// Delete an object.
+    Delete,
+}
+
+impl Right {
+    /// All, in the order in which they are tried.
+    pub const ALL: [Self; 8] = [
+        Self::List,
+        Self::Write,
+        Self::Read,
+        Self::ReadRange,
+        Self::Create,
+        Self::Upload,
+        Self::Abort,
+        Self::Delete,
+    ];
+
+    /// What is tried, in words.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::List => "list objects",
+            Self::Write => "write an object",
+            Self::Create => "write an object only if there is none",
+            Self::Read => "read an object",
+            Self::ReadRange => "read a part of an object",
+            Self::Upload => "upload in parts",
+            Self::Abort => "abort an upload in parts",
+            Self::Delete => "delete an object",
+        }
+    }
+
+    /// The action that an S3 policy has to allow.
+    const fn action(self) -> &'static str {
+        match self {
+            Self::List => "s3:ListBucket",
+            Self::Write | Self::Create | Self::Upload => "s3:PutObject",
+            Self::Read | Self::ReadRange => "s3:GetObject",
+            Self::Abort => "s3:AbortMultipartUpload",
+            Self::Delete => "s3:DeleteObject",
+        }
+    }
+}
+
+/// How it went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "result")]
+pub enum Found {
+    /// It works.
+    Ok,
+    /// It does not; one line each for why and for what to do.
+    Failed {
+        /// What the store answered.
+        error: String,
+        /// What to do, when the answer does not say it.
+        advice: Option<String>,
+    },
+    /// It was not tried, and this is why.
+    Skipped {
+        /// Why.
+        why: String,
+    },
+}
+
+/// One right and how it went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Tried {
+    /// Which.
+    pub right: Right,
+    /// How it went.
+    #[serde(flatten)]
+    pub found: Found,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StoreReport {
+    /// The store, for people.
+    pub store: String,
+    /// True when nothing that is needed failed.
+    pub ok: bool,
+    /// Every right, in the order in which they were tried.
+    pub rights: Vec<Tried>,
+    /// Objects that could not be removed again.
+    pub left_behind: Vec<String>,
+}
+
+enum Opened {
+    S3(S3Store),
+    Directory(DirStore),
+}
+
+impl Opened {
+    fn store(&self) -> &dyn ObjectStore {
+        match self {
+            Self::S3(store) => store,
+            Self::Directory(store) => store,
+        }
+    }
+}
+
+/// Tries everything; `tell` hears of each right before it is tried.
+pub async fn check_store(settings: &StoreSettings, mut tell: impl FnMut(Right)) -> StoreReport {
+    let opened = match &settings.url {
+        StoreUrl::S3 { bucket, prefix } => Opened::S3(S3Store::new(settings, bucket, prefix)),
+        StoreUrl::Directory(path) => Opened::Directory(DirStore::new(path)),
+    };
+    let mut check = Check {
+        opened,
+        dir: format!(".etcd-agent-check-{:016x}", rand::random::<u64>()),
+        shared: settings.shared,
+        rights: Vec::new(),
+    };
+    for right in Right::ALL {
+        tell(right);
+        let found = check.look(right, &settings.url).await;
+        check.rights.push(Tried { right, found });
+    }
+    let left_behind = check.clean().await;
+    StoreReport {
+        store: check.opened.store().describe(),
+        ok: !check
+            .rights
+            .iter()
+            .any(|tried| matches!(tried.found, Found::Failed { .. })),
+        rights: check.rights,
+        left_behind,
+    }
+}
+
+struct Check {
+    opened: Opened,
+    /// The directory that all objects of this check are in.
+    dir: String,
+    shared: bool,
+    rights: Vec<Tried>,
+}
+
+impl Check {
+    fn key(&self, name: &str) -> String {
+        format!("{}/{name}", self.dir)
+    }
+
+    fn works(&self, right: Right) -> bool {
+        self.rights
+            .iter()
+            .any(|tried| tried.right == right && tried.found == Found::Ok)
+    }
+
+    /// True when something may have come of it.
+    fn tried(&self, right: Right) -> bool {
+        self.rights
+            .iter()
+            .any(|tried| tried.right == right && !matches!(tried.found, Found::Skipped { .. }))
+    }
+
+    async fn look(&self, right: Right, url: &StoreUrl) -> Found {
+        if let Some(why) = self.pointless(right) {
+            return Found::Skipped { why };
+        }
+        let tried = tokio::time::timeout(DEADLINE, self.attempt(right)).await;
+        let error = match tried {
+            Ok(Ok(())) => return Found::Ok,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", DEADLINE.as_secs()),
+        };
+        let denied = ["AccessDenied", "Forbidden", "AllAccessDisabled"];
+        let advice = match url {
+            StoreUrl::S3 { bucket, prefix } if denied.iter().any(|code| error.contains(code)) => {
+                Some(allow(right, bucket, prefix))
+            }
+            _ => None,
+        };
+        Found::Failed { error, advice }
+    }
+
+    /// Why it makes no sense to try this, after what was found.
+    fn pointless(&self, right: Right) -> Option<String> {
+        if self.tried(Right::Write) && !self.works(Right::List) && !self.works(Right::Write) {
+            return Some("neither listing nor writing works".to_owned());
+        }
+        match right {
+            Right::Create if !self.shared => Some("not needed: store.shared is false".to_owned()),
+            Right::Create if !self.works(Right::Read) => {
+                Some("needs reading, which does not work".to_owned())
+            }
+            Right::Read | Right::ReadRange | Right::Delete if !self.works(Right::Write) => {
+                Some("there is no object to try it on".to_owned())
+            }
+            Right::ReadRange if matches!(self.opened, Opened::Directory(_)) => {
+                Some("not needed in a directory".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    async fn attempt(&self, right: Right) -> PortResult<()> {
+        let store = self.opened.store();
+        match right {
+            Right::List => store.list(&self.dir).await.map(drop),
+            Right::Write => store.put(&self.key("small"), Bytes::from_static(BODY)).await,
+            Right::Create => {
+                let key = self.key("once");
+                let honoured = match &self.opened {
+                    Opened::S3(store) => store.try_create(&key).await?,
+                    Opened::Directory(store) => try_twice(|body| store.create(&key, body)).await?,
+                };
+                if honoured {
+                    return Ok(());
+                }
+                Err(ignores_header(&store.describe()))
+            }
+            Right::Read => {
+                let key = self.key("small");
+                let stream = store.get(&key).await?.ok_or_else(|| lost(&key))?;
+                let chunks: Vec<Bytes> = stream.try_collect().await?;
+                same(&key, &chunks.concat(), BODY)
+            }
+            Right::ReadRange => match &self.opened {
+                Opened::S3(store) => {
+                    let key = self.key("small");
+                    let tail = store.read_range(&key, 5).await?;
+                    same(&key, &tail, BODY.get(5..).unwrap_or_default())
+                }
+                Opened::Directory(_) => Ok(()),
+            },
+            Right::Upload => self.upload(&self.key("parts")).await,
+            Right::Abort => self.abort(&self.key("aborted")).await,
+            Right::Delete => {
+                let key = self.key("small");
+                store.delete(&key).await?;
+                // Without the right to list nothing more can be said here, and that was said already.
+                if !self.works(Right::List) || store.list(&key).await?.is_empty() {
+                    return Ok(());
+                }
+                Err(PortError::Permanent(format!(
+                    "{key} is still there after it was deleted"
+                )))
+            }
+        }
+    }
+
+    async fn upload(&self, key: &str) -> PortResult<()> {
+        match &self.opened {
+            Opened::S3(store) => store.try_parts(key, Bytes::from_static(BODY), true).await,
+            Opened::Directory(store) => {
+                let mut upload = store.upload(key).await?;
+                upload.write(Bytes::from_static(BODY)).await?;
+                upload.complete().await
+            }
+        }
+    }
+
+    async fn abort(&self, key: &str) -> PortResult<()> {
+        match &self.opened {
+            Opened::S3(store) => store.try_parts(key, Bytes::from_static(BODY), false).await?,
+            Opened::Directory(store) => {
+                let mut upload = store.upload(key).await?;
+                upload.write(Bytes::from_static(BODY)).await?;
+                upload.abort().await?;
+            }
+        }
+        // Without the right to list nothing can be said here, and that was said already.
+        if self.works(Right::List) && !self.opened.store().list(key).await?.is_empty() {
+            return Err(PortError::Permanent(format!(
+                "{key} is there though it was aborted"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Removes what is there; gives what stays.
+    async fn clean(&self) -> Vec<String> {
+        let began = Instant::now();
+        let mut stays = Vec::new();
+        let written = [
+            ("small", self.works(Right::Write) && !self.works(Right::Delete)),
+            ("once", self.tried(Right::Create)),
+            ("parts", self.works(Right::Upload)),
+        ];
+        for (name, _) in written.into_iter().filter(|(_, written)| *written) {
+            let key = self.key(name);
+            let rest = DEADLINE.saturating_sub(began.elapsed());
+            let deleted = tokio::time::timeout(rest, self.opened.store().delete(&key)).await;
+            if !matches!(deleted, Ok(Ok(()))) {
+                stays.push(key);
+            }
+        }
+        stays
+    }
+}
+
+/// What a policy has to say.
+fn allow(right: Right, bucket: &str, prefix: &str) -> String {
+    let below = if prefix.is_empty() {
+        String::new()
+    } else {
+        format!("{prefix}/")
+    };
+    let on = if right == Right::List {
+        format!("arn:aws:s3:::{bucket} with the prefix {below}*")
+    } else {
+        format!("arn:aws:s3:::{bucket}/{below}*")
+    };
+    format!("allow {} on {on}", right.action())
+}
+
+fn lost(key: &str) -> PortError {
+    PortError::Permanent(format!("{key} was written and is not there"))
+}
+
+fn same(key: &str, found: &[u8], wanted: &[u8]) -> PortResult<()> {
+    if found == wanted {
+        return Ok(());
+    }
+    Err(PortError::Permanent(format!(
+        "{key} comes back otherwise than it was written"
+    )))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

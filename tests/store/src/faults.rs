@@ -1,0 +1,176 @@
+//! A proxy in front of an S3 server that does what networks and overloaded stores do.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+
+type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+
+/// What is done to one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    Pass,
+    /// The store is not asked; this is the answer.
+    Answer(u16, Bytes),
+    /// The store is not asked, and the connection is closed.
+    Hangup,
+    /// The connection is closed after the store did what it was asked for: the answer is lost.
+    Lost,
+    /// The answer's body ends after this many bytes.
+    Truncate(usize),
+    /// Both bodies go at most this fast, in bytes per second.
+    Slow(u32),
+}
+
+impl Fault {
+    /// What an overloaded S3 says.
+    pub fn slow_down() -> Self {
+        let text = "<?xml version=\"1.0\"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>";
+        Self::Answer(503, Bytes::from_static(text.as_bytes()))
+    }
+}
+
+/// One request as it came: method, path with query.
+pub type Seen = (String, String);
+
+/// A running proxy.
+pub struct Faults {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Faults {
+    /// Forwards to `to`; `decide` is asked for each request, counted from 0.
+    pub async fn before(
+        to: SocketAddr,
+        decide: impl Fn(usize, &Seen) -> Fault + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let (log, decide) = (seen.clone(), Arc::new(decide));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (log, decide) = (log.clone(), decide.clone());
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let (log, decide) = (log.clone(), decide.clone());
+                    async move {
+                        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+                        let one = (request.method().to_string(), path.to_owned());
+                        let number = {
+                            let mut log = log.lock().unwrap();
+                            log.push(one.clone());
+                            log.len() - 1
+                        };
+                        serve(to, request, decide(number, &one)).await
+                    }
+                });
+                tokio::spawn(async move {
+                    let server = hyper::server::conn::http1::Builder::new();
+                    // An error is what was asked for here.
+                    let _ = server.serve_connection(TokioIo::new(client), service).await;
+                });
+            }
+        });
+        Self { address, seen }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Every request so far.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+async fn serve(to: SocketAddr, request: Request<Incoming>, fault: Fault) -> std::io::Result<Response<Body>> {
+    match fault {
+        Fault::Answer(status, body) => {
+            // The body is read: a client that still sends would see a broken connection and not the answer.
+            request.into_body().collect().await.map_err(broken)?;
+            let answer = Response::builder()
+                .status(status)
+                .header("content-type", "application/xml");
+            Ok(answer
+                .body(Full::new(body).map_err(|never| match never {}).boxed_unsync())
+                .unwrap())
+        }
+        Fault::Hangup => Err(std::io::ErrorKind::ConnectionReset.into()),
+        Fault::Lost => {
+            let answer = forward(to, request, None).await?;
+            answer.into_body().collect().await.map_err(broken)?;
+            Err(std::io::ErrorKind::ConnectionReset.into())
+        }
+        Fault::Pass => Ok(forward(to, request, None)
+            .await?
+            .map(|body| paced(body, None, None))),
+        Fault::Truncate(bytes) => Ok(forward(to, request, None)
+            .await?
+            .map(|body| paced(body, None, Some(bytes)))),
+        Fault::Slow(rate) => Ok(forward(to, request, Some(rate))
+            .await?
+            .map(|body| paced(body, Some(rate), None))),
+    }
+}
+
+async fn forward(
+    to: SocketAddr,
+    request: Request<Incoming>,
+    rate: Option<u32>,
+) -> std::io::Result<Response<Incoming>> {
+    let stream = TcpStream::connect(to).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(broken)?;
+    tokio::spawn(connection);
+    sender
+        .send_request(request.map(|body| paced(body, rate, None)))
+        .await
+        .map_err(broken)
+}
+
+/// The body, slower or shorter than it came.
+fn paced(body: Incoming, rate: Option<u32>, keep: Option<usize>) -> Body {
+    if rate.is_none() && keep.is_none() {
+        return body.map_err(broken).boxed_unsync();
+    }
+    let stream = futures::stream::try_unfold((body, keep), move |(mut body, mut keep)| async move {
+        let Some(frame) = body.frame().await else {
+            return Ok(None);
+        };
+        let mut data = frame.map_err(broken)?.into_data().unwrap_or_default();
+        if let Some(left) = &mut keep {
+            if *left == 0 {
+                // What was sent before it has to get out first.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                return Err(std::io::ErrorKind::ConnectionReset.into());
+            }
+            data.truncate(*left);
+            *left -= data.len();
+        }
+        if let Some(rate) = rate {
+            let size = u32::try_from(data.len()).unwrap_or(u32::MAX);
+            tokio::time::sleep(Duration::from_secs(1) * size / rate).await;
+        }
+        Ok(Some((Frame::data(data), (body, keep))))
+    });
+    // The length is in the headers, which stay as they are.
+    StreamBody::new(stream).boxed_unsync()
+}
+
+fn broken(error: hyper::Error) -> std::io::Error {
+    std::io::Error::other(error)
+}

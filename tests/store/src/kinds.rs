@@ -1,0 +1,278 @@
+//! versitygw and `MinIO`, so that one test runs on both.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use aws_smithy_async::time::StaticTimeSource;
+use etcd_agent::adapters::store::open_store;
+use etcd_agent::config::{Proxy, S3Options, StoreSettings, StoreUrl};
+use etcd_agent::ports::ObjectStore;
+use etcd_agent_lab::{Authority, Cmd, minio_program, versitygw_program};
+use tempfile::TempDir;
+
+use crate::servers::{Server, free_port, start};
+
+const ACCESS: &str = "labaccess";
+const SECRET: &str = "labsecret-not-a-secret";
+
+/// Which server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// On a plain directory.
+    Versitygw,
+    /// The second implementation.
+    Minio,
+}
+
+impl Kind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Versitygw, Self::Minio];
+}
+
+/// A server with the bucket `backups`.
+pub struct AnyS3 {
+    _server: Server,
+    dir: TempDir,
+    address: SocketAddr,
+    authority: Option<Authority>,
+}
+
+impl AnyS3 {
+    /// Without TLS.
+    pub async fn start(kind: Kind) -> Self {
+        Self::start_with(kind, false).await
+    }
+
+    /// With a certificate of an authority of its own.
+    pub async fn start_tls(kind: Kind) -> Self {
+        Self::start_with(kind, true).await
+    }
+
+    async fn start_with(kind: Kind, tls: bool) -> Self {
+        let dir = TempDir::new().unwrap();
+        let address = free_port();
+        let certs = dir.path().join("certs");
+        std::fs::create_dir_all(&certs).unwrap();
+        let authority = tls.then(|| {
+            let authority = Authority::open(&dir.path().join("ca"), "store CA").unwrap();
+            let pair = authority.issue("s3", &["127.0.0.1".to_owned()]).unwrap();
+            // The names that MinIO looks for.
+            std::fs::write(certs.join("public.crt"), &pair.cert).unwrap();
+            std::fs::write(certs.join("private.key"), &pair.key).unwrap();
+            authority
+        });
+        let data = dir.path().join("data");
+        std::fs::create_dir_all(&data).unwrap();
+        let mut command = match kind {
+            Kind::Versitygw => versitygw(&dir, address, tls),
+            Kind::Minio => minio(&certs, &data, address),
+        };
+        let server = start(
+            command.current_dir(dir.path()).env("HOME", dir.path()),
+            &dir.path().join("log"),
+            address,
+        );
+        let this = Self {
+            _server: server,
+            dir,
+            address,
+            authority,
+        };
+        this.make_bucket().await;
+        this
+    }
+
+    /// `MinIO` listens before it can do anything.
+    async fn make_bucket(&self) {
+        let mut last = String::new();
+        for _ in 0..120 {
+            match self.client(None).create_bucket().bucket("backups").send().await {
+                Ok(_) => return,
+                Err(error) => last = format!("{error:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+        panic!("no bucket can be made: {last}\n{log}");
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A directory for files of the test.
+    pub fn dir(&self) -> PathBuf {
+        self.dir.path().to_owned()
+    }
+
+    /// The administrator's own client, whose clock shows `now`.
+    pub fn client(&self, now: Option<SystemTime>) -> aws_sdk_s3::Client {
+        use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+        use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
+        let mut trust = TrustStore::empty();
+        if let Some(authority) = &self.authority {
+            trust = trust.with_pem_certificate(authority.cert());
+        }
+        let context = TlsContext::builder().with_trust_store(trust).build().unwrap();
+        let http = aws_smithy_http_client::Builder::new()
+            .tls_provider(Provider::Rustls(CryptoMode::Ring))
+            .tls_context(context)
+            .build_https();
+        let mut config = aws_sdk_s3::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .http_client(http)
+            .region(Region::new("us-east-1"))
+            .credentials_provider(Credentials::new(ACCESS, SECRET, None, None, "test"))
+            .endpoint_url(self.endpoint(self.address))
+            .force_path_style(true);
+        if let Some(now) = now {
+            config = config.time_source(StaticTimeSource::new(now));
+        }
+        aws_sdk_s3::Client::from_conf(config.build())
+    }
+
+    fn endpoint(&self, address: SocketAddr) -> String {
+        let scheme = if self.authority.is_some() { "https" } else { "http" };
+        format!("{scheme}://{address}")
+    }
+
+    /// The store of the agent, reached at `address`.
+    pub fn settings_at(&self, address: SocketAddr) -> StoreSettings {
+        self.settings_of(address, ACCESS, SECRET)
+    }
+
+    /// The store of the agent.
+    pub fn settings(&self) -> StoreSettings {
+        self.settings_at(self.address)
+    }
+
+    /// The same with other keys.
+    pub fn settings_of(&self, address: SocketAddr, access: &str, secret: &str) -> StoreSettings {
+        let credentials = self.dir.path().join(format!("credentials-{access}-{secret}"));
+        let text = format!("[default]\naws_access_key_id = {access}\naws_secret_access_key = {secret}\n");
+        std::fs::write(&credentials, text).unwrap();
+        StoreSettings {
+            url: StoreUrl::S3 {
+                bucket: "backups".to_owned(),
+                prefix: "etcd/prod".to_owned(),
+            },
+            endpoint: Some(self.endpoint(address)),
+            region: None,
+            path_style: true,
+            ca_file: self.authority.as_ref().map(Authority::cert_path),
+            credentials_file: Some(credentials),
+            shared: true,
+            options: S3Options {
+                proxy: Proxy::Off,
+                ..S3Options::default()
+            },
+        }
+    }
+
+    pub fn store(&self) -> Arc<dyn ObjectStore> {
+        open_store(&self.settings())
+    }
+
+    /// An account of versitygw without any right, and the settings to use it.
+    pub fn nobody(&self) -> StoreSettings {
+        Cmd::new(versitygw_program().unwrap())
+            .args(["admin", "--access", ACCESS, "--secret", SECRET, "--endpoint-url"])
+            .arg(self.endpoint(self.address))
+            .args([
+                "create-user",
+                "--access",
+                "agent",
+                "--secret",
+                "agentsecret",
+                "--role",
+                "user",
+            ])
+            .ok()
+            .unwrap();
+        self.settings_of(self.address, "agent", "agentsecret")
+    }
+
+    /// What the account of [`Self::nobody`] may do from now on.
+    pub async fn allow(&self, actions: &[&str]) {
+        let quoted: Vec<String> = actions.iter().map(|action| format!("{action:?}")).collect();
+        let on_objects: Vec<String> = quoted
+            .iter()
+            .filter(|a| !a.contains("ListBucket\""))
+            .cloned()
+            .collect();
+        let mut statements = Vec::new();
+        if quoted.len() > on_objects.len() {
+            statements.push(
+                r#"{"Effect":"Allow","Principal":{"AWS":["agent"]},"Action":["s3:ListBucket"],"Resource":["arn:aws:s3:::backups"]}"#
+                    .to_owned(),
+            );
+        }
+        if !on_objects.is_empty() {
+            statements.push(format!(
+                r#"{{"Effect":"Allow","Principal":{{"AWS":["agent"]}},"Action":[{}],"Resource":["arn:aws:s3:::backups/etcd/prod/*"]}}"#,
+                on_objects.join(",")
+            ));
+        }
+        let policy = format!(
+            r#"{{"Version":"2012-10-17","Statement":[{}]}}"#,
+            statements.join(",")
+        );
+        let put = self
+            .client(None)
+            .put_bucket_policy()
+            .bucket("backups")
+            .policy(policy);
+        put.send().await.unwrap();
+    }
+}
+
+fn versitygw(dir: &TempDir, address: SocketAddr, tls: bool) -> Command {
+    let iam = dir.path().join("iam");
+    std::fs::create_dir_all(&iam).unwrap();
+    let mut command = Command::new(versitygw_program().unwrap());
+    command
+        .env_clear()
+        .env("ROOT_ACCESS_KEY", ACCESS)
+        .env("ROOT_SECRET_KEY", SECRET)
+        .args(["--port", &address.to_string(), "--iam-cache-disable", "--iam-dir"])
+        .arg(&iam);
+    if tls {
+        // It changes its directory before it reads them.
+        let certs = dir.path().join("certs");
+        command.arg("--cert").arg(certs.join("public.crt"));
+        command.arg("--key").arg(certs.join("private.key"));
+    }
+    command.args(["posix", "data"]);
+    command
+}
+
+fn minio(certs: &std::path::Path, data: &std::path::Path, address: SocketAddr) -> Command {
+    let mut command = Command::new(minio_program().unwrap());
+    command
+        .env_clear()
+        .env("MINIO_ROOT_USER", ACCESS)
+        .env("MINIO_ROOT_PASSWORD", SECRET)
+        .env("MINIO_BROWSER", "off")
+        .env("MINIO_UPDATE", "off")
+        // Else it refuses a directory on the root file system.
+        .env("MINIO_CI_CD", "1")
+        // SSE-S3 and SSE-KMS need a key server, or this.
+        .env(
+            "MINIO_KMS_SECRET_KEY",
+            "lab:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+        )
+        .args([
+            "server",
+            "--quiet",
+            "--address",
+            &address.to_string(),
+            "--certs-dir",
+        ])
+        .arg(certs)
+        .arg(data);
+    command
+}
