@@ -13,8 +13,9 @@ use crate::adapters::store::open_store;
 use crate::adapters::systemd::Systemd;
 use crate::adapters::tls::Tls;
 use crate::config::Settings;
+use crate::model::CopyStatus;
 use crate::paths::Paths;
-use crate::ports::NodeState;
+use crate::ports::{NodeState, ObjectStore};
 use crate::telemetry::Counters;
 
 use super::observe::electorate;
@@ -69,4 +70,21 @@ pub(super) fn agent(paths: &Paths, settings: &Settings, counters: Arc<Counters>)
         was_up: Arc::new(AtomicBool::new(false)),
         spec,
     })
+}
+
+/// The store and the one to copy to, when there is one. Neither encrypts or decrypts: copies are byte for byte. From
+/// now on the status tells how copying goes.
+pub(super) fn copy_stores(
+    agent: &Agent,
+    settings: &Settings,
+) -> Option<(Arc<dyn ObjectStore>, Arc<dyn ObjectStore>)> {
+    let from = open_store(settings.store.as_ref()?);
+    let to = open_store(settings.store_copy.as_ref()?);
+    agent.shared.with(|inner| {
+        inner.copy = Some(CopyStatus {
+            store: to.describe(),
+            ..CopyStatus::default()
+        });
+    });
+    Some((from, to))
 }

@@ -133,6 +133,7 @@ impl AgentHandle for Agent {
             size: self.spec.size,
             store: self.ports.store.as_ref().map(|s| s.describe()),
             store_error,
+            copy: self.shared.with(|inner| inner.copy.clone()),
             config_error,
             verified,
             conflicts,

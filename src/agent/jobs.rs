@@ -88,6 +88,7 @@ pub(super) fn backup(agent: &Agent) {
                         RequestState::Done,
                         &format!("{} (revision {})", summary.id, summary.revision),
                     );
+                    agent.shared.copy_wanted.notify_one();
                     agent.shared.with(|inner| {
                         if let Some(crate::model::Fact::Known(view)) = &mut inner.store {
                             view.newest_backup = Some(summary.clone());

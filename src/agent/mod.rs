@@ -2,6 +2,7 @@
 
 mod backups;
 mod build;
+mod copy;
 mod direct;
 mod events;
 mod execute;

@@ -14,7 +14,7 @@ use crate::paths::Paths;
 use crate::ports::AgentHandle;
 use crate::telemetry::Counters;
 
-use super::{Agent, build, watchdog};
+use super::{Agent, build, copy, watchdog};
 
 /// How long servers get to end what they are answering.
 const GRACE: Duration = Duration::from_secs(2);
@@ -120,11 +120,16 @@ async fn configured(
     let admin = http::bind_admin(paths)?;
     let gate = http::bind_gate(paths)?;
     let servers = serve(&agent, settings, counters, admin, gate, &shutdown);
+    let copying = build::copy_stores(&agent, settings)
+        .map(|(from, to)| tokio::spawn(copy::run(agent.clone(), from, to)));
     let end = tokio::select! {
         end = signals.end(paths, |error| agent.shared.with(|inner| inner.config_error.clone_from(&error))) => end,
         () = agent.run_loop() => End::Stop,
     };
     shutdown.cancel();
+    if let Some(copying) = copying {
+        copying.abort();
+    }
     for server in servers {
         let _ = tokio::time::timeout(GRACE, server).await;
     }

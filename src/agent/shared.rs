@@ -7,9 +7,9 @@ use tokio::sync::{Notify, watch};
 
 use crate::genesis::Electorate;
 use crate::model::{
-    BackupId, BackupSummary, BackupView, DataState, Decision, Directives, ElectorRecord, Epoch, EtcdRun,
-    Fact, Job, NodeName, NodeStatus, Observation, OperatorRequest, RequestState, RequestView, StoreView,
-    UnixMs,
+    BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Directives, ElectorRecord, Epoch,
+    EtcdRun, Fact, Job, NodeName, NodeStatus, Observation, OperatorRequest, RequestState, RequestView,
+    StoreView, UnixMs,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
@@ -31,6 +31,7 @@ pub(super) struct Inner {
     pub(super) restore: Job,
     pub(super) last_backup: Option<BackupSummary>,
     pub(super) store: Option<Fact<StoreView>>,
+    pub(super) copy: Option<CopyStatus>,
     pub(super) store_seen: Option<UnixMs>,
     pub(super) store_asking: bool,
     pub(super) enquired: BTreeSet<NodeName>,
@@ -57,6 +58,8 @@ pub(super) struct Shared {
     pub(super) electorate: Electorate,
     /// Wakes the loop.
     pub(super) wake: Notify,
+    /// Wakes what copies to the second store.
+    pub(super) copy_wanted: Notify,
     /// Grows with each material change of the status.
     pub(super) version: watch::Sender<u64>,
 }
@@ -81,6 +84,7 @@ impl Shared {
             etcd_run: Mutex::new(etcd_run),
             electorate,
             wake: Notify::new(),
+            copy_wanted: Notify::new(),
             version: watch::Sender::new(u64::from(first) << 16),
         }
     }

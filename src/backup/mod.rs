@@ -5,6 +5,7 @@
 mod catalogue;
 mod compress;
 mod control;
+mod copy;
 mod fetch;
 mod layout;
 mod manifest;
@@ -22,6 +23,7 @@ mod view;
 
 pub use catalogue::{Catalogue, list, newest};
 pub use control::{Recorded, newest_epoch, record_epoch};
+pub use copy::{Copied, copy_missing};
 pub use fetch::{FetchedSnapshot, fetch};
 pub use layout::{BackupName, Layout};
 pub use manifest::{Compression, Manifest, ManifestError};

@@ -155,6 +155,22 @@ fn data(data: &DataState) -> &'static str {
     }
 }
 
+fn copies(status: &AdminStatus) -> String {
+    let Some(copy) = &status.copy else {
+        return String::new();
+    };
+    let newest = match (&copy.newest, copy.at) {
+        (Some(newest), Some(at)) => format!("up to {newest}, {} ago", out::age(status.node.now.since(at))),
+        _ => "none yet".to_owned(),
+    };
+    let failing = copy.error.iter().map(|error| format!("; failing: {error}"));
+    format!(
+        "Copies: {}, {newest}{}\n",
+        copy.store,
+        failing.collect::<String>()
+    )
+}
+
 fn backups(status: &AdminStatus) -> String {
     let Some(store) = &status.store else {
         return "Backups: none, no store is configured\n".to_owned();
@@ -165,7 +181,7 @@ fn backups(status: &AdminStatus) -> String {
             Fact::Absent | Fact::Unreachable(_) => None,
         })
         .max_by_key(|backup| backup.at);
-    match newest {
+    let newest = match newest {
         Some(backup) => format!(
             "Backups: {store}, newest {} ({} ago, revision {}, {})\n",
             backup.id,
@@ -174,5 +190,6 @@ fn backups(status: &AdminStatus) -> String {
             out::size(backup.size_bytes)
         ),
         None => format!("Backups: {store}, none yet\n"),
-    }
+    };
+    newest + &copies(status)
 }

@@ -53,7 +53,8 @@ impl Builder<'_> {
             binary: self.read("etcd.binary", forms::binary),
             settings: self.etcd_settings(),
         };
-        let store = self.store();
+        let store = self.store("store");
+        let store_copy = self.store_copy(store.as_ref());
         let interval = self
             .read("backup.interval", forms::duration)
             .unwrap_or(Duration::from_mins(15));
@@ -76,6 +77,7 @@ impl Builder<'_> {
             spec,
             api,
             store,
+            store_copy,
             archive: ArchiveSettings {
                 keep: self.read("archive.keep", forms::keep).unwrap_or(3),
                 max_age: self
@@ -261,12 +263,13 @@ impl Builder<'_> {
         }
     }
 
-    fn store(&mut self) -> Option<StoreSettings> {
-        let table = self.value("store")?;
-        let Some(url) = self.read("store.url", forms::store_url) else {
-            if !self.doubtful("store") && matches!(&table.kind, Kind::Table(keys) if !keys.is_empty()) {
+    fn store(&mut self, prefix: &str) -> Option<StoreSettings> {
+        let part = |name: &str| format!("{prefix}.{name}");
+        let table = self.value(prefix)?;
+        let Some(url) = self.read(&part("url"), forms::store_url) else {
+            if !self.doubtful(prefix) && matches!(&table.kind, Kind::Table(keys) if !keys.is_empty()) {
                 self.wrong(
-                    "store.url",
+                    &part("url"),
                     "is missing: s3://BUCKET/PREFIX or file:///ABSOLUTE/PATH".to_owned(),
                 );
             }
@@ -286,45 +289,57 @@ impl Builder<'_> {
             "checksums",
         ];
         for field in s3_only {
-            let field = format!("store.{field}");
+            let field = part(field);
             if !s3 && self.value(&field).is_some() {
                 self.wrong(
                     &field,
-                    "is for s3:// only, and store.url is a directory: leave it out".to_owned(),
+                    format!("is for s3:// only, and {prefix}.url is a directory: leave it out"),
                 );
             }
         }
-        let endpoint = self.read("store.endpoint", forms::endpoint);
+        let endpoint = self.read(&part("endpoint"), forms::endpoint);
         let region = self
-            .read("store.region", forms::word)
+            .read(&part("region"), forms::word)
             .or_else(|| endpoint.is_some().then(|| "us-east-1".to_owned()));
         Some(StoreSettings {
             url,
             endpoint,
             region,
-            path_style: self.read("store.path_style", forms::flag).unwrap_or(false),
-            ca_file: self.read("store.ca_file", forms::path),
-            credentials_file: self.read("store.credentials_file", forms::path),
-            shared: self.read("store.shared", forms::flag).unwrap_or(s3),
+            path_style: self.read(&part("path_style"), forms::flag).unwrap_or(false),
+            ca_file: self.read(&part("ca_file"), forms::path),
+            credentials_file: self.read(&part("credentials_file"), forms::path),
+            shared: self.read(&part("shared"), forms::flag).unwrap_or(s3),
             options: S3Options {
-                proxy: self.read("store.proxy", forms::proxy).unwrap_or_default(),
-                sse: self.sse(),
-                checksums: self.read("store.checksums", forms::flag).unwrap_or(false),
+                proxy: self.read(&part("proxy"), forms::proxy).unwrap_or_default(),
+                sse: self.sse(prefix),
+                checksums: self.read(&part("checksums"), forms::flag).unwrap_or(false),
             },
         })
     }
 
-    fn sse(&mut self) -> Sse {
-        let mode = self.read("store.sse", forms::sse);
-        let key = self.read("store.sse_kms_key", forms::word);
-        let key_file = self.read("store.sse_key_file", forms::path);
+    fn store_copy(&mut self, first: Option<&StoreSettings>) -> Option<StoreSettings> {
+        let copy = self.store("store.copy")?;
+        if first.is_some_and(|first| first.url == copy.url && first.endpoint == copy.endpoint) {
+            self.wrong(
+                "store.copy.url",
+                "is the store itself: name another one".to_owned(),
+            );
+        }
+        Some(copy)
+    }
+
+    fn sse(&mut self, prefix: &str) -> Sse {
+        let part = |name: &str| format!("{prefix}.{name}");
+        let mode = self.read(&part("sse"), forms::sse);
+        let key = self.read(&part("sse_kms_key"), forms::word);
+        let key_file = self.read(&part("sse_key_file"), forms::path);
         let belongs = [
-            ("store.sse_kms_key", key.is_some(), "aws:kms"),
-            ("store.sse_key_file", key_file.is_some(), "customer"),
+            ("sse_kms_key", key.is_some(), "aws:kms"),
+            ("sse_key_file", key_file.is_some(), "customer"),
         ];
         for (field, set, with) in belongs {
-            if set && mode != Some(with) && !self.doubtful("store.sse") {
-                self.wrong(field, format!("belongs to store.sse = \"{with}\""));
+            if set && mode != Some(with) && !self.doubtful(&part("sse")) {
+                self.wrong(&part(field), format!("belongs to {prefix}.sse = \"{with}\""));
             }
         }
         match (mode, key_file) {
@@ -332,9 +347,10 @@ impl Builder<'_> {
             (Some("aws:kms"), _) => Sse::Kms { key },
             (Some("customer"), Some(key_file)) => Sse::Customer { key_file },
             (Some("customer"), None) => {
-                if !self.doubtful("store.sse_key_file") {
-                    let text = "needs store.sse_key_file: a file with 32 random bytes or their base64";
-                    self.wrong("store.sse", text.to_owned());
+                if !self.doubtful(&part("sse_key_file")) {
+                    let text =
+                        format!("needs {prefix}.sse_key_file: a file with 32 random bytes or their base64");
+                    self.wrong(&part("sse"), text);
                 }
                 Sse::Default
             }

@@ -115,6 +115,8 @@ pub struct Settings {
     pub api: ApiSettings,
     /// Store, when there is one.
     pub store: Option<StoreSettings>,
+    /// `[store.copy]`: the second store, when there is one.
+    pub store_copy: Option<StoreSettings>,
     /// Archive of replaced data directories.
     pub archive: ArchiveSettings,
 }

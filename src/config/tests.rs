@@ -402,3 +402,24 @@ fn what_only_some_s3_servers_need() {
         assert!(!error.contains("very-secret"), "{error}");
     }
 }
+
+#[test]
+fn a_second_store() {
+    let load = |rest: &str| load_one(&format!("[store]\nurl = \"s3://backups\"\n{rest}")).map(|l| l.settings);
+    let copy = load("[store.copy]\nurl = \"file:///copies\"\n")
+        .unwrap()
+        .store_copy;
+    assert_eq!(copy.unwrap().url, StoreUrl::Directory("/copies".into()));
+    assert_eq!(load("").unwrap().store_copy, None);
+    for (rest, why) in [
+        ("[store.copy]\nurl = \"s3://backups\"\n", "is the store itself"),
+        ("[store.copy]\nregion = \"eu\"\n", "store.copy.url: is missing"),
+        (
+            "[store.copy]\nurl = \"file:///c\"\nregion = \"eu\"\n",
+            "store.copy.url is a directory",
+        ),
+    ] {
+        let error = load(rest).expect_err(rest);
+        assert!(error.contains(why), "{rest}: {error}");
+    }
+}

@@ -136,6 +136,7 @@ impl AgentHandle for FakeAgent {
             size: 3,
             store: None,
             store_error: None,
+            copy: None,
             config_error: None,
             verified: None,
             conflicts: Vec::new(),

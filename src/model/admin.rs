@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BackupId, Decision, DirectiveChange, Directives, Fact, NodeName, NodeStatus, Observation,
-    OperatorRequest, Verified,
+    OperatorRequest, UnixMs, Verified,
 };
 
 /// `GET /v1/status` on the admin socket.
@@ -26,6 +26,9 @@ pub struct AdminStatus {
     pub store: Option<String>,
     /// Why the store cannot be used, when it cannot.
     pub store_error: Option<String>,
+    /// How copying to the second store goes, when there is one.
+    #[serde(default)]
+    pub copy: Option<CopyStatus>,
     /// What is wrong with the configuration on disk, when a reload was refused.
     pub config_error: Option<String>,
     /// The newest backup that was verified, and what came of it.
@@ -33,6 +36,21 @@ pub struct AdminStatus {
     pub verified: Option<(BackupId, Verified)>,
     /// What a later file or flag would override; each line names the file.
     pub conflicts: Vec<String>,
+}
+
+/// How copying to the second store goes on this node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyStatus {
+    /// The second store's address, no secrets.
+    pub store: String,
+    /// The newest backup that both stores have, as far as this node knows.
+    pub newest: Option<BackupId>,
+    /// When this node last found everything copied.
+    pub at: Option<UnixMs>,
+    /// Rounds that failed since then.
+    pub failures: u32,
+    /// Why the last one failed.
+    pub error: Option<String>,
 }
 
 /// `GET /v1/plan`: what would be done now, and why.

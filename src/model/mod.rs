@@ -18,7 +18,9 @@ mod status;
 mod time;
 mod verification;
 
-pub use admin::{AdminStatus, ApiError, DirectiveOrder, DirectiveView, PlanView, RequestState, RequestView};
+pub use admin::{
+    AdminStatus, ApiError, CopyStatus, DirectiveOrder, DirectiveView, PlanView, RequestState, RequestView,
+};
 pub use assignment::{Assignment, GateState, InitialState, Role};
 pub use backup::{BackupSpec, BackupView, Keep, Retention, StoredBackup, Verdict, Writer};
 pub use decision::{Action, Decision, Memory, Reason, StartFence};

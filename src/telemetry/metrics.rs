@@ -78,6 +78,22 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
             u64::from(status.store_error.is_none()),
         );
     }
+    if let Some(copy) = &status.copy {
+        out.one(
+            "etcd_agent_copy_failures",
+            "Rounds of copying to the second store that failed since the last that did not.",
+            u64::from(copy.failures),
+        );
+        if let Some(at) = copy.at {
+            let name = "etcd_agent_copy_complete_timestamp_seconds";
+            out.head(
+                name,
+                "gauge",
+                "When this node last found every backup in the second store.",
+            );
+            out.sample(name, &[], seconds(at.0));
+        }
+    }
     unit(&mut out, status);
     etcd(&mut out, status);
     peers(&mut out, status);

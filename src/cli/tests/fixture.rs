@@ -134,6 +134,7 @@ pub(super) fn status() -> AdminStatus {
         size: 3,
         store: Some("s3://backups/etcd".to_owned()),
         store_error: None,
+        copy: None,
         config_error: None,
         verified: None,
         conflicts: Vec::new(),

@@ -35,6 +35,7 @@ fn settings() -> Settings {
             tls: None,
         },
         store: None,
+        store_copy: None,
         archive: ArchiveSettings {
             keep: 3,
             max_age: Duration::from_hours(24),

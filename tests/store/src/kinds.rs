@@ -59,7 +59,7 @@ impl AnyS3 {
         std::fs::create_dir_all(&certs).unwrap();
         let authority = tls.then(|| {
             let authority = Authority::open(&dir.path().join("ca"), "store CA").unwrap();
-            let pair = authority.issue("s3", &["127.0.0.1".to_owned()]).unwrap();
+            let pair = authority.issue("s3", &[address.ip().to_string()]).unwrap();
             // The names that MinIO looks for.
             std::fs::write(certs.join("public.crt"), &pair.cert).unwrap();
             std::fs::write(certs.join("private.key"), &pair.key).unwrap();

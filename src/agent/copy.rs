@@ -1,0 +1,79 @@
+//! Keeps the second store complete, beside the loop: a failure here never touches a backup.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backup;
+use crate::model::CopyStatus;
+use crate::ports::ObjectStore;
+
+use super::Agent;
+
+/// After a failure: this, doubled each time, and up to as much again at random.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_mins(10);
+/// A round that has not ended by then hangs; the next one goes on with what it left.
+const ROUND: Duration = Duration::from_hours(6);
+
+/// Copies after the start and after each backup of this node, until the future is dropped. Asks neither store for
+/// anything while there is nothing new.
+pub(super) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn ObjectStore>) {
+    let mut failures = 0;
+    loop {
+        let round = backup::copy_missing(from.as_ref(), to.as_ref(), &agent.spec.cluster);
+        let error = match tokio::time::timeout(ROUND, round).await {
+            Ok(Ok(copied)) => {
+                for id in &copied.backups {
+                    tracing::info!("backup {id} is copied to {}", to.describe());
+                }
+                let now = agent.ports.clock.now();
+                agent.shared.with(|inner| {
+                    if let Some(status) = &mut inner.copy {
+                        *status = CopyStatus {
+                            store: status.store.clone(),
+                            newest: copied.newest,
+                            at: Some(now),
+                            failures: 0,
+                            error: None,
+                        };
+                    }
+                });
+                failures = 0;
+                agent.shared.copy_wanted.notified().await;
+                continue;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("not done within {} h", ROUND.as_secs() / 3600),
+        };
+        failures += 1;
+        tracing::warn!("backups are not copied to {}: {error}", to.describe());
+        agent.shared.with(|inner| {
+            if let Some(status) = &mut inner.copy {
+                status.failures = failures;
+                status.error = Some(error);
+            }
+        });
+        tokio::time::sleep(pause(failures, agent.ports.clock.random())).await;
+    }
+}
+
+fn pause(failures: u32, random: u64) -> Duration {
+    let base = FIRST_PAUSE
+        .saturating_mul(1 << failures.saturating_sub(1).min(10))
+        .min(LONGEST_PAUSE);
+    base + base.mul_f64(f64::from(u32::try_from(random % 1000).unwrap_or(0)) / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_bound_and_differ() {
+        assert_eq!(pause(1, 0), FIRST_PAUSE);
+        assert_eq!(pause(2, 0), FIRST_PAUSE * 2);
+        assert_eq!(pause(u32::MAX, 0), LONGEST_PAUSE);
+        assert!(pause(u32::MAX, 999) < LONGEST_PAUSE * 2);
+        assert_ne!(pause(3, 1), pause(3, 500));
+    }
+}

@@ -1,0 +1,124 @@
+//! The second store: every committed backup is copied there, byte for byte, its commit marker last.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::TryStreamExt;
+
+use crate::model::{BackupId, ClusterName};
+use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
+
+use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST};
+
+/// What a round of copying did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// The backups that were not, or not wholly, in the second store before.
+    pub backups: Vec<BackupId>,
+    /// The newest backup that is in both now.
+    pub newest: Option<BackupId>,
+    /// How much was copied, in bytes.
+    pub bytes: u64,
+}
+
+/// Copies what the second store lacks of the committed backups of the first, the newest first. What is there under
+/// the same name with the same size is taken for the same: backups are never changed. Nothing is ever removed, and
+/// the records of epochs are not copied: one store alone arbitrates.
+///
+/// # Errors
+/// What one of the stores answered. What was copied until then stays, and counts for the next round.
+pub async fn copy_missing(
+    from: &dyn ObjectStore,
+    to: &dyn ObjectStore,
+    cluster: &ClusterName,
+) -> PortResult<Copied> {
+    let (here, there) = (Layout::of(from, cluster), Layout::of(to, cluster));
+    let wanted = committed(&here, &from.list(here.base()).await?);
+    let have: BTreeMap<String, u64> = to
+        .list(there.base())
+        .await?
+        .into_iter()
+        .map(|object| (object.key, object.size_bytes))
+        .collect();
+    let mut copied = Copied::default();
+    for (name, mut files) in wanted.into_iter().rev() {
+        let id = name
+            .id()
+            .map_err(|error| PortError::Permanent(error.to_string()))?;
+        files.retain(|(file, size)| have.get(&there.in_backup(&id, file)) != Some(size));
+        // The marker commits: it comes when all it speaks of is there.
+        files.sort_by_key(|(file, _)| is_marker(file));
+        let lacked = !files.is_empty();
+        let mut whole = true;
+        for (file, _) in files {
+            let (source, target) = (here.in_backup(&id, &file), there.in_backup(&id, &file));
+            let Some(bytes) = copy(from, to, &source, &target).await? else {
+                // Retention has taken it: what is left of the backup is no backup.
+                whole = false;
+                break;
+            };
+            copied.bytes += bytes;
+        }
+        if whole {
+            copied.newest.get_or_insert_with(|| id.clone());
+            if lacked {
+                copied.backups.push(id);
+            }
+        }
+    }
+    Ok(copied)
+}
+
+fn is_marker(file: &str) -> bool {
+    matches!(file, MANIFEST | FOREIGN_META)
+}
+
+/// The files of each committed backup, with their sizes.
+fn committed(layout: &Layout, objects: &[ObjectMeta]) -> BTreeMap<BackupName, Vec<(String, u64)>> {
+    let mut found: BTreeMap<BackupName, Vec<(String, u64)>> = BTreeMap::new();
+    let mut marked = BTreeSet::new();
+    for object in objects {
+        if let Some((name, file)) = layout.split(&object.key) {
+            if is_marker(file) {
+                marked.insert(name);
+            }
+            let files = found.entry(name).or_default();
+            files.push((file.to_owned(), object.size_bytes));
+        }
+    }
+    found.retain(|name, _| marked.contains(name));
+    found
+}
+
+/// One object, in bounded memory; `None` when it is gone from the first store.
+async fn copy(
+    from: &dyn ObjectStore,
+    to: &dyn ObjectStore,
+    source: &str,
+    target: &str,
+) -> PortResult<Option<u64>> {
+    let Some(mut stream) = from.get(source).await? else {
+        return Ok(None);
+    };
+    let mut upload = to.upload(target).await?;
+    let mut bytes = 0;
+    let poured: PortResult<()> = async {
+        while let Some(chunk) = stream.try_next().await? {
+            bytes += chunk.len() as u64;
+            upload.write(chunk).await?;
+        }
+        Ok(())
+    }
+    .await;
+    if let Err(error) = poured {
+        if let Err(more) = upload.abort().await {
+            tracing::warn!("the upload of the copy {target} could not be thrown away: {more}");
+        }
+        return Err(error);
+    }
+    upload.complete().await?;
+    Ok(Some(bytes))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
