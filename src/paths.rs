@@ -89,6 +89,10 @@ impl Paths {
     pub fn etcd_run(&self) -> PathBuf {
         self.state().join("etcd-run.json")
     }
+    /// What this node remembers of the wanted size.
+    pub fn spec(&self) -> PathBuf {
+        self.state().join("spec.json")
+    }
     /// What the gate may decide on alone: 0644.
     pub fn gate(&self) -> PathBuf {
         self.state().join("gate.json")

@@ -11,7 +11,7 @@ use futures::Stream;
 use crate::model::{
     Accept, AcceptReply, Assignment, BackupId, ClusterId, DataState, Directives, ElectorRecord, Enquire,
     EnquireReply, Epoch, EtcdRun, EtcdStatus, Fact, Fingerprint, GateState, InForce, Learn, MemberId,
-    MemberList, NodeName, NodeStatus, Prepare, PrepareReply, Revision, UnitState, UnixMs,
+    MemberList, NodeName, NodeStatus, Prepare, PrepareReply, Revision, SpecRecord, UnitState, UnixMs,
 };
 
 /// How a call across a port failed. The text is one line: what was tried, on what, what the operator can do.
@@ -155,6 +155,12 @@ pub trait Etcd: Send + Sync {
     async fn add_learner(&self, peer_urls: &[String]) -> PortResult<MemberId>;
     /// Removes a member.
     async fn remove_member(&self, id: MemberId) -> PortResult<()>;
+    /// Gives a member other peer URLs.
+    async fn update_member(&self, id: MemberId, peer_urls: &[String]) -> PortResult<()>;
+    /// Does the etcd at this client URL (any node's, e.g. `https://n3:2379`) answer at all? `Ok` for any answer, a
+    /// refusal too; retryable when nothing came back within a short deadline; permanent when it could not be asked
+    /// (no certificates, no URL), which says nothing of that etcd.
+    async fn probe(&self, client_url: &str) -> PortResult<()>;
     /// Promotes a learner; retryable while it is behind.
     async fn promote(&self, id: MemberId) -> PortResult<()>;
     /// Makes another voter the raft leader. Only the leader's own endpoint can do it; answers once it has happened.
@@ -270,6 +276,10 @@ pub trait NodeState: Send + Sync {
     fn assignment(&self) -> PortResult<Option<Assignment>>;
     /// Stores the assignment.
     fn save_assignment(&self, assignment: &Assignment) -> PortResult<()>;
+    /// What this node remembers of the wanted size; an empty record when nothing was stored yet.
+    fn spec(&self) -> PortResult<SpecRecord>;
+    /// Stores what this node remembers of the wanted size.
+    fn save_spec(&self, record: &SpecRecord) -> PortResult<()>;
     /// Stores what the gate may decide on alone (world-readable).
     fn save_gate(&self, gate: &GateState) -> PortResult<()>;
     /// Clears the gate for this boot and this generation (world-readable, below `/run`).

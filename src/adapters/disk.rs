@@ -10,7 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::genesis::new_record;
-use crate::model::{Assignment, Directives, ElectorRecord, EtcdRun, GateState, Generation, Incarnation};
+use crate::model::{
+    Assignment, Directives, ElectorRecord, EtcdRun, GateState, Generation, Incarnation, SpecRecord,
+};
 use crate::paths::Paths;
 use crate::ports::{NodeState, PortError, PortResult};
 
@@ -130,6 +132,14 @@ impl NodeState for DiskState {
 
     fn save_assignment(&self, assignment: &Assignment) -> PortResult<()> {
         write_json(&self.paths.assignment(), assignment, 0o600)
+    }
+
+    fn spec(&self) -> PortResult<SpecRecord> {
+        Ok(read_json(&self.paths.spec())?.unwrap_or_default())
+    }
+
+    fn save_spec(&self, record: &SpecRecord) -> PortResult<()> {
+        write_json(&self.paths.spec(), record, 0o600)
     }
 
     fn save_gate(&self, gate: &GateState) -> PortResult<()> {

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use crate::model::{
-    Action, ActiveState, Assignment, DataState, Directives, Fact, GateState, Genesis, Job, Learn, MemberId,
-    NodeName, OperatorRequest, RaftTerm, RequestState, StartFence,
+    Action, ActiveState, Assignment, Directives, Fact, GateState, Generation, Genesis, Job, Learn, NodeName,
+    OperatorRequest, RequestState, StartFence,
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
+use super::members::{self, Going};
 use super::{Agent, backups, jobs, propose, steer, verify};
 
 /// Longest that apply may take: two small files, a daemon-reload, a read-back.
@@ -96,36 +97,37 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             }
             agent.ports.service.stop_etcd(STOP).await
         }
-        Action::RemoveMember { id, node, term } => remove_member(agent, *id, node, *term).await,
+        Action::StopRemoved { generation, by } => stop_removed(agent, *generation, by).await,
+        Action::RememberSpec { record } => agent.ports.state.save_spec(record),
+        Action::RemoveMember {
+            id,
+            node,
+            why,
+            replaced_by,
+            term,
+        } => {
+            let going = Going {
+                id: *id,
+                node,
+                why: *why,
+                replaced_by: *replaced_by,
+                term: *term,
+            };
+            members::remove(agent, &going).await
+        }
+        Action::UpdateMember {
+            id,
+            node,
+            peer_urls,
+            term,
+        } => members::update(agent, *id, node, peer_urls, *term).await,
         Action::TakeOut { id, node, term } => steer::take_out(agent, *id, node, *term).await,
         Action::AddLearner {
             node,
             peer_urls,
             term,
-        } => {
-            let list = fenced_list(agent, *term).await?;
-            if list
-                .members
-                .iter()
-                .any(|m| m.is_learner || m.peer_urls.iter().any(|u| peer_urls.contains(u)))
-            {
-                return Err(stale(format_args!(
-                    "another learner is there by now, or {node} is a member"
-                )));
-            }
-            let id = agent.ports.etcd.add_learner(peer_urls).await?;
-            tracing::info!(member_id = %id, "{node} was added as learner {id}");
-            Ok(())
-        }
-        Action::Promote { id, node, term } => {
-            let list = fenced_list(agent, *term).await?;
-            if !list.get(*id).is_some_and(|m| m.is_learner) {
-                return Err(stale(format_args!("member {id} is no learner any more")));
-            }
-            agent.ports.etcd.promote(*id).await?;
-            tracing::info!(member_id = %id, "{node} has caught up and votes as member {id}");
-            Ok(())
-        }
+        } => members::add(agent, node, peer_urls, *term).await,
+        Action::Promote { id, node, term } => members::promote(agent, *id, node, *term).await,
         Action::MoveLeader { to, node, term } => steer::move_leader(agent, *to, node, *term).await,
         Action::RestartEtcd {
             fence,
@@ -175,7 +177,7 @@ fn assignment(agent: &Agent) -> PortResult<Assignment> {
         .ok_or_else(|| stale("nothing is assigned to this node"))
 }
 
-fn fence_generation(agent: &Agent, generation: crate::model::Generation) -> PortResult<()> {
+fn fence_generation(agent: &Agent, generation: Generation) -> PortResult<()> {
     let now = assignment(agent)?.generation;
     if now == generation {
         return Ok(());
@@ -291,48 +293,21 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
     })
 }
 
-/// A linearizable member list under the same term, from the raft leader beside this agent: raft is the fence.
-pub(super) async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<crate::model::MemberList> {
-    let status = agent.ports.etcd.status().await?;
-    if status.term != term || status.leader != Some(status.member_id) {
+/// Stops an etcd whose member was removed, if the list that says so still does.
+async fn stop_removed(agent: &Agent, generation: Generation, by: &NodeName) -> PortResult<()> {
+    fence_generation(agent, generation)?;
+    let assigned = assignment(agent)?;
+    let status = agent.ports.peers.status(by).await?;
+    let removed = status.members.known().is_some_and(|list| {
+        list.linearizable && list.cluster_id == assigned.cluster_id && list.get(assigned.member_id).is_none()
+    });
+    if !removed {
         return Err(stale(format_args!(
-            "the raft term was {term} and is {}, or another member leads",
-            status.term
+            "{by} does not say any more that member {} was removed",
+            assigned.member_id
         )));
     }
-    let list = agent.ports.etcd.members(true).await?;
-    if list.term != term {
-        return Err(stale(format_args!(
-            "the raft term was {term} and is {}",
-            list.term
-        )));
-    }
-    Ok(list)
-}
-
-async fn remove_member(agent: &Agent, id: MemberId, node: &NodeName, term: RaftTerm) -> PortResult<()> {
-    // Asked afresh: a remembered attestation may be from before the member came back.
-    let status = agent.ports.peers.status(node).await?;
-    let down = status
-        .unit
-        .known()
-        .is_some_and(|u| matches!(u.active, ActiveState::Inactive | ActiveState::Failed));
-    let gone = matches!(
-        status.data,
-        Fact::Known(DataState::Missing | DataState::Unusable { .. })
-    );
-    if !down || !gone {
-        return Err(stale(format_args!(
-            "{node} no longer attests that its data is gone"
-        )));
-    }
-    let list = fenced_list(agent, term).await?;
-    if list.get(id).is_none() {
-        return Err(stale(format_args!("member {id} is not in the list any more")));
-    }
-    agent.ports.etcd.remove_member(id).await?;
-    tracing::warn!(member_id = %id, "member {id} of {node} was removed: its data is gone");
-    Ok(())
+    agent.ports.service.stop_etcd(STOP).await
 }
 
 /// Tells peers a chosen genesis, beside the loop; who misses it reads it in our status.

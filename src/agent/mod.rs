@@ -8,15 +8,18 @@ mod events;
 mod execute;
 mod handle;
 mod jobs;
+mod members;
 mod observe;
 mod ports;
 mod propose;
 mod run;
 mod shared;
+mod silence;
 mod steer;
 mod verify;
 mod watchdog;
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
@@ -186,6 +189,9 @@ impl Agent {
             members: Fact::Unreachable(unseen()),
             newest_epoch: record.newest_epoch,
             genesis: record.chosen,
+            silent_agents: BTreeSet::new(),
+            silent_etcds: BTreeSet::new(),
+            peer_url: self.spec.peer_url(&self.spec.node),
             last_backup: None,
             certificate_not_after: self.certificate_not_after(),
             steering: Steering {
@@ -200,6 +206,14 @@ impl Agent {
 
     fn certificate_not_after(&self) -> Option<UnixMs> {
         self.tls.as_ref().map(|tls| tls.not_after())
+    }
+
+    /// The wanted number of voters, as last observed.
+    fn size(&self) -> usize {
+        let seen = self
+            .shared
+            .with(|inner| inner.observation.as_ref().map(|o| o.spec.size));
+        seen.unwrap_or(self.spec.size)
     }
 
     fn was_up(&self) -> bool {

@@ -1,15 +1,17 @@
 //! One look at everything: local facts fresh, peers and store as last heard.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::genesis::Electorate;
 use crate::model::{
-    AssignmentSummary, DataState, ElectorView, Fact, GateView, InForce, LeaderAsk, MemberList, NodeStatus,
-    Observation, OperatorRequest, RequestView, Steering, StoreView, UnitState, UnixMs,
+    AssignmentSummary, BackupSummary, DataState, ElectorView, Fact, GateView, InForce, LeaderAsk, MemberList,
+    NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Steering, StoreView, UnitState, UnixMs,
 };
+use crate::plan::removed_by;
 use crate::ports::{PortError, PortResult};
 
-use super::Agent;
+use super::{Agent, silence};
 
 /// How old the store's view may be before it is asked again: often while there is no epoch or it did not answer,
 /// rarely else.
@@ -47,15 +49,20 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     };
     let in_force = ports.service.in_force().await;
     let assignment = ports.state.assignment()?;
+    let peers = ports.peers.last_seen();
+    // A node whose member was removed is a spare for everybody else.
+    let held_to = assignment.as_ref().filter(|a| removed_by(a, &peers).is_none());
     // Before its first start under this agent nobody has taken the member out of its hands: a distribution's own
     // etcd that was stopped to make room is not held. A mask always counts.
     let mut unit = unit;
     if let Fact::Known(unit) = &mut unit {
-        unit.held &= unit.load == "masked" || assignment.as_ref().is_some_and(|a| a.started);
+        // Nor is an etcd that ended by itself because its member was removed.
+        unit.held &= unit.load == "masked" || held_to.is_some_and(|a| a.started);
     }
     let cleared = ports.state.cleared_gate()?;
+    let spec_record = ports.state.spec()?;
     let elector = agent.shared.elector();
-    let peers = ports.peers.last_seen();
+    let silence = silence::look(agent, now, &peers, members.known());
     let pending = agent.shared.pending();
 
     let steering = steering(agent, unit.known(), &in_force, &pending);
@@ -115,7 +122,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         eligible: elector.eligible,
         unit,
         data,
-        assignment: assignment.as_ref().map(|a| AssignmentSummary {
+        assignment: held_to.map(|a| AssignmentSummary {
             generation: a.generation,
             epoch: a.epoch,
             cluster_id: a.cluster_id,
@@ -126,7 +133,10 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         members,
         newest_epoch: elector.newest_epoch,
         genesis: elector.chosen.clone(),
-        last_backup,
+        silent_agents: silence.agents,
+        silent_etcds: silence.etcds,
+        peer_url: agent.spec.peer_url(&agent.spec.node),
+        last_backup: newest_of(last_backup, &peers),
         certificate_not_after: agent.certificate_not_after(),
         steering,
         insecure: agent.insecure,
@@ -147,6 +157,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         },
         peers,
         store,
+        spec_record,
         in_force,
         gate: GateView { cleared },
         staged,
@@ -206,6 +217,18 @@ fn steering(
 /// The name of the etcd process that runs, if one does.
 pub(super) fn process(agent: &Agent, unit: &UnitState) -> Option<String> {
     (unit.main_pid != 0).then(|| format!("{}:{}", agent.boot_id, unit.main_pid))
+}
+
+/// The newest backup that this node or a peer that answers knows of: a follower looks at the store itself but rarely.
+fn newest_of(
+    own: Option<BackupSummary>,
+    peers: &BTreeMap<NodeName, Fact<NodeStatus>>,
+) -> Option<BackupSummary> {
+    peers
+        .values()
+        .filter_map(|fact| fact.known()?.last_backup.clone())
+        .chain(own)
+        .max_by(|a, b| a.id.cmp(&b.id))
 }
 
 /// The electorate as configured.

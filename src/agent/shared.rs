@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 
+use super::silence::Probe;
 use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Directives, ElectorRecord, Epoch,
@@ -35,6 +36,7 @@ pub(super) struct Inner {
     pub(super) store_seen: Option<UnixMs>,
     pub(super) store_asking: bool,
     pub(super) enquired: BTreeSet<NodeName>,
+    pub(super) probes: BTreeMap<NodeName, Probe>,
     pub(super) highest_round: u64,
     pub(super) status: Option<NodeStatus>,
     pub(super) observation: Option<Observation>,

@@ -10,7 +10,8 @@ use crate::model::{
 };
 use crate::ports::{PortError, PortResult};
 
-use super::execute::{fence_start, fenced_list, stale};
+use super::execute::{fence_start, stale};
+use super::members::fenced_list;
 use super::{Agent, observe};
 
 /// From the first fresh look to the queued restart. A coordinator that has withdrawn a grant, or has only just come to

@@ -47,6 +47,12 @@ impl Etcd for FakeEtcd {
     async fn remove_member(&self, _: MemberId) -> PortResult<()> {
         Err(unused())
     }
+    async fn update_member(&self, _: MemberId, _: &[String]) -> PortResult<()> {
+        Err(unused())
+    }
+    async fn probe(&self, _: &str) -> PortResult<()> {
+        Err(unused())
+    }
     async fn promote(&self, _: MemberId) -> PortResult<()> {
         Err(unused())
     }

@@ -70,6 +70,7 @@ impl Builder<'_> {
             grace: self
                 .read("cluster.grace", forms::duration)
                 .unwrap_or(Duration::from_mins(5)),
+            join: self.read("cluster.join", forms::join).unwrap_or_default(),
         };
         let api = self.api(&spec);
         self.ports(&spec, &api);

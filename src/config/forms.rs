@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::settings::{Proxy, StoreUrl};
 use super::tree::{Kind, Value};
-use crate::model::{ClusterName, NodeName};
+use crate::model::{ClusterName, Join, NodeName};
 
 /// What a field takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,7 @@ pub(super) enum Form {
     Count,
     /// A time, or `off`.
     Interval,
+    Join,
     /// A table of node name → address.
     Nodes,
     /// A table of etcd flag name → value.
@@ -54,6 +55,7 @@ impl Form {
             Self::Sse => sse(value).map(drop),
             Self::Word => word(value).map(drop),
             Self::Keep => keep(value).map(drop),
+            Self::Join => join(value).map(drop),
             Self::Count => count(value).map(drop),
             Self::Interval => interval(value).map(drop),
             Self::Nodes | Self::Settings => Ok(()),
@@ -93,6 +95,16 @@ pub(super) fn size(value: &Value) -> Read<usize> {
         Kind::Int(number @ 1..=7) => Ok(usize::try_from(number).unwrap_or(1)),
         _ => bad(value, "1, 3, 5 or 7"),
     }
+}
+
+pub(super) fn join(value: &Value) -> Read<Join> {
+    let all = [Join::Prepare, Join::Add, Join::Replace, Join::Prune];
+    text(value)
+        .and_then(|text| all.into_iter().find(|join| join.as_str() == text))
+        .map_or_else(
+            || bad(value, "\"prepare\", \"add\", \"replace\" or \"prune\""),
+            Ok,
+        )
 }
 
 pub(super) fn keep(value: &Value) -> Read<usize> {

@@ -17,6 +17,7 @@ pub(super) const FIELDS: &[(&str, Form)] = &[
     ("cluster.force", Form::Flag),
     ("cluster.nodes", Form::Nodes),
     ("cluster.grace", Form::Duration),
+    ("cluster.join", Form::Join),
     ("api.listen", Form::Listen),
     ("api.insecure", Form::Flag),
     ("api.tls.cert_file", Form::Path),

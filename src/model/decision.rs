@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Assignment, BackupId, Directives, Epoch, Generation, Genesis, Grant, MemberId, NodeName, OperatorRequest,
-    RaftTerm, UnixMs,
+    RaftTerm, SpecRecord, UnixMs,
 };
 
 /// What must still hold when etcd is started.
@@ -94,6 +94,18 @@ pub enum Action {
         /// The assignment generation.
         generation: Generation,
     },
+    /// Stop `etcd.service` because its member was removed from the cluster.
+    StopRemoved {
+        /// The assignment generation.
+        generation: Generation,
+        /// The node whose member list, read through quorum, no longer has the member.
+        by: NodeName,
+    },
+    /// Write down what this node has to remember of the wanted size.
+    RememberSpec {
+        /// The new record.
+        record: Box<SpecRecord>,
+    },
     /// Stop `etcd.service` because it serves an epoch that is no longer the newest.
     StopEtcd {
         /// The newest epoch.
@@ -105,6 +117,21 @@ pub enum Action {
         id: MemberId,
         /// Its node.
         node: NodeName,
+        /// Why; all of it is asked for again right before acting.
+        why: Removal,
+        /// The learner that takes its place, which must have caught up by then.
+        replaced_by: Option<MemberId>,
+        /// The raft term of the member list that this was decided on.
+        term: RaftTerm,
+    },
+    /// Give a member the new address of its node.
+    UpdateMember {
+        /// Which.
+        id: MemberId,
+        /// Its node.
+        node: NodeName,
+        /// The new peer URLs.
+        peer_urls: Vec<String>,
         /// The raft term of the member list that this was decided on.
         term: RaftTerm,
     },
@@ -193,6 +220,9 @@ impl Action {
             Self::ClearGate { .. } => "clear-gate",
             Self::StartEtcd { .. } => "start-etcd",
             Self::CancelStart { .. } => "cancel-start",
+            Self::StopRemoved { .. } => "stop-removed",
+            Self::RememberSpec { .. } => "remember-spec",
+            Self::UpdateMember { .. } => "update-member",
             Self::StopEtcd { .. } => "stop-etcd",
             Self::RemoveMember { .. } => "remove-member",
             Self::TakeOut { .. } => "take-out",
@@ -206,6 +236,51 @@ impl Action {
             Self::Answer { .. } => "answer",
         }
     }
+}
+
+/// Why a member is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Removal {
+    /// Its own agent attests that its data is gone.
+    Gone,
+    /// Nobody has reached its agent or its etcd for `cluster.grace`.
+    Dead,
+    /// Its agent answers, and its etcd has not run for `cluster.grace`.
+    Broken,
+    /// It was added and never started.
+    Unstarted,
+    /// A learner that makes no progress.
+    Stuck,
+    /// A learner that is not needed any more.
+    Surplus,
+    /// There are more voters than wanted.
+    Excess,
+}
+
+impl fmt::Display for Removal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gone => "its data is gone",
+            Self::Dead => "nobody reaches it",
+            Self::Broken => "its etcd does not run",
+            Self::Unstarted => "it was never started",
+            Self::Stuck => "it makes no progress",
+            Self::Surplus => "it is not needed",
+            Self::Excess => "there are more voters than wanted",
+        })
+    }
+}
+
+/// How far a learner has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LearnerProgress {
+    /// Which.
+    pub id: MemberId,
+    /// The highest raft index that it was seen at.
+    pub index: u64,
+    /// When it got there.
+    pub at: UnixMs,
 }
 
 /// Why something is done or not done: a stable code for programs and a line for people.
@@ -269,6 +344,21 @@ pub struct Memory {
     /// When etcd was last asked to restart.
     #[serde(default)]
     pub restarted_at: Option<UnixMs>,
+    /// Since when each member is out of reach for every observer (coordinator only).
+    #[serde(default)]
+    pub dead_since: BTreeMap<MemberId, UnixMs>,
+    /// Since when each member's etcd does not run although its agent answers (coordinator only).
+    #[serde(default)]
+    pub broken_since: BTreeMap<MemberId, UnixMs>,
+    /// Since when each member is listed and was never started (coordinator only).
+    #[serde(default)]
+    pub unstarted_since: BTreeMap<MemberId, UnixMs>,
+    /// The learner that is on its way (coordinator only).
+    #[serde(default)]
+    pub learner: Option<LearnerProgress>,
+    /// Nodes that were added and did not become members: how often, and when last.
+    #[serde(default)]
+    pub failed_joins: BTreeMap<NodeName, (u32, UnixMs)>,
 }
 
 /// What the planner answers.

@@ -23,7 +23,7 @@ pub use admin::{
 };
 pub use assignment::{Assignment, GateState, InitialState, Role};
 pub use backup::{BackupSpec, BackupView, Keep, Retention, StoredBackup, Verdict, Writer};
-pub use decision::{Action, Decision, Memory, Reason, StartFence};
+pub use decision::{Action, Decision, LearnerProgress, Memory, Reason, Removal, StartFence};
 pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};
 pub use event::{Event, EventOutcome, EventsView};
 pub use fact::Fact;
@@ -38,7 +38,7 @@ pub use paxos::{
     Refusal,
 };
 pub use running::{EtcdRun, RestartWish};
-pub use spec::{EtcdSpec, Spec, TlsFiles, digest};
+pub use spec::{EtcdSpec, Join, SizeChange, Spec, SpecRecord, TlsFiles, digest};
 pub use status::{
     ActiveState, AssignmentSummary, BackupSummary, DataState, EtcdStatus, Grant, LeaderAsk, Member,
     MemberList, NodeStatus, Steering, UnitState,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Assignment, BackupId, BackupSummary, BackupView, Epoch, Fact, Generation, Genesis, MemberId, NodeName,
-    NodeStatus, Spec, UnixMs, VerifyView,
+    NodeStatus, Spec, SpecRecord, UnixMs, VerifyView,
 };
 
 /// What a person asked this agent to do.
@@ -145,6 +145,9 @@ pub struct Observation {
     pub peers: BTreeMap<NodeName, Fact<NodeStatus>>,
     /// The store; `Absent` when none is configured.
     pub store: Fact<StoreView>,
+    /// What this node remembers of the wanted size.
+    #[serde(default)]
+    pub spec_record: SpecRecord,
     /// What is in force for etcd.service; `Absent` when nothing was applied in this boot.
     pub in_force: Fact<InForce>,
     /// The gate.

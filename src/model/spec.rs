@@ -1,12 +1,13 @@
 //! What is wanted: the spec, as the planner sees it after the configuration was merged and checked.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupSpec, ClusterName, Member, NodeName};
+use super::{BackupId, BackupSpec, ClusterName, Member, NodeName};
 
 /// What is wanted of the cluster and of this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,63 @@ pub struct Spec {
     pub store_shared: bool,
     /// How long a member must be out of reach before it counts as dead.
     pub grace: Duration,
+    /// What the coordinator may do to the member list by itself.
+    #[serde(default)]
+    pub join: Join,
+}
+
+/// What the coordinator may do to the member list by itself; the names are elastic-etcd's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// Neither add nor remove: an operator adds the member entry, and its node then joins.
+    Prepare,
+    /// Add while there are fewer members than wanted; never remove a voter.
+    Add,
+    /// Also replace a dead member when a spare is ready.
+    #[default]
+    Replace,
+    /// Also remove all dead members, one at a time, before others join.
+    Prune,
+}
+
+impl Join {
+    /// The word of the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Prepare => "prepare",
+            Self::Add => "add",
+            Self::Replace => "replace",
+            Self::Prune => "prune",
+        }
+    }
+}
+
+impl fmt::Display for Join {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What one node remembers of the wanted size, on disk: the planner's memory would forget it at each reload of the
+/// configuration, which is how the size is changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpecRecord {
+    /// The size at which this node last saw the cluster whole.
+    #[serde(default)]
+    pub settled: Option<usize>,
+    /// The change of the size that is wanted or under way.
+    #[serde(default)]
+    pub change: Option<SizeChange>,
+}
+
+/// A wanted change of the size, as one node first saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeChange {
+    /// The wanted size.
+    pub to: usize,
+    /// The newest backup that was known then: the change waits for a newer one.
+    pub after: Option<BackupId>,
 }
 
 /// Certificate files of one TLS end.

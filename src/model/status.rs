@@ -258,6 +258,15 @@ pub struct NodeStatus {
     pub newest_epoch: Epoch,
     /// The newest genesis that it has learned as chosen.
     pub genesis: Option<Genesis>,
+    /// Nodes whose agent does not answer this one.
+    #[serde(default)]
+    pub silent_agents: BTreeSet<NodeName>,
+    /// Nodes of silent agents whose etcd does not answer this agent either.
+    #[serde(default)]
+    pub silent_etcds: BTreeSet<NodeName>,
+    /// Its peer URL as its own configuration has it.
+    #[serde(default)]
+    pub peer_url: Option<String>,
     /// The newest backup that it knows of.
     pub last_backup: Option<BackupSummary>,
     /// When its API certificate expires.

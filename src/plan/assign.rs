@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::context::Context;
 use super::data::describe;
 use crate::model::{
-    Action, ActiveState, Assignment, DataState, Fact, Generation, Genesis, InitialState, Member, MemberId,
-    MemberList, NodeName, Origin, Role,
+    Action, ActiveState, Assignment, DataState, Fact, Generation, Genesis, InitialState, Join, Member,
+    MemberId, MemberList, NodeName, Origin, Role,
 };
 
 /// Gives this node its assignment when the newest epoch wants something of it that it has not.
@@ -37,13 +37,24 @@ fn not_assigned(cx: &mut Context<'_>, genesis: &Genesis) {
             format!("epoch {} lists this node, which has neither data nor memory of it: it waits to be added anew", genesis.epoch),
         );
     } else {
-        cx.because(
-            "spare",
-            format!(
-                "epoch {} was formed without this node: it waits to be added",
-                genesis.epoch
-            ),
-        );
+        cx.because("spare", spare_text(cx));
+    }
+}
+
+/// What a spare waits for.
+pub(super) fn spare_text(cx: &Context<'_>) -> String {
+    let list = cx
+        .known_peers()
+        .filter_map(|(_, status)| status.members.known())
+        .filter(|list| list.linearizable)
+        .max_by_key(|list| list.term);
+    let size = cx.spec.size;
+    match list.map(|list| list.members.len()) {
+        Some(there) if there >= size => {
+            format!("the cluster has {there} of {size} members: this node is a spare, for when one is dead")
+        }
+        Some(there) => format!("the cluster has {there} of {size} members: this node waits to be added"),
+        None => "this node is a spare, and no coordinator answers that could add it".to_owned(),
     }
 }
 
@@ -204,14 +215,16 @@ fn joined(
     }
 }
 
-/// The member list (read through quorum by a peer) in which an unstarted learner has this node's peer URL.
+/// The member list (read through quorum by a peer) in which an unstarted member has this node's peer URL.
 pub(super) fn invitation<'a>(cx: &Context<'a>, genesis: &Genesis) -> Option<(&'a MemberList, &'a Member)> {
     let url = cx.spec.peer_url(&cx.spec.node)?;
+    // An operator who prepares the entry may also make it a voter.
+    let may_enter = |m: &Member| m.is_learner || cx.spec.join == Join::Prepare;
     linearizable_lists(cx, genesis).into_iter().find_map(|list| {
         let me = list
             .members
             .iter()
-            .find(|m| m.is_learner && m.name.is_empty() && m.peer_urls.contains(&url))?;
+            .find(|m| may_enter(m) && m.name.is_empty() && m.peer_urls.contains(&url))?;
         Some((list, me))
     })
 }

@@ -61,15 +61,8 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
             return None;
         }
     };
-    if let Some(failed) = cx.obs.backup.failed_at {
-        let pause = Duration::from_secs(5) * (1 << cx.obs.backup.failures.min(6));
-        let since = cx.obs.now.since(failed);
-        if since < pause.min(interval) {
-            let error = cx.obs.backup.error.clone().unwrap_or_default();
-            cx.because("backup-failed", format!("the last backup failed: {error}"));
-            cx.wake_in(pause.saturating_sub(since));
-            return None;
-        }
+    if !may_try_again(cx, interval) {
+        return None;
     }
     let age = newest.map(|at| cx.obs.now.since(at));
     if age.is_some_and(|age| age < interval) {
@@ -126,4 +119,20 @@ pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
         "there is a newer backup since old ones were removed last",
     );
     Some(Action::Prune { after })
+}
+
+/// False during the pause after a backup that failed, which grows up to `longest`.
+pub(super) fn may_try_again(cx: &mut Context<'_>, longest: Duration) -> bool {
+    let Some(failed) = cx.obs.backup.failed_at else {
+        return true;
+    };
+    let pause = Duration::from_secs(5) * (1 << cx.obs.backup.failures.min(6));
+    let since = cx.obs.now.since(failed);
+    if since >= pause.min(longest) {
+        return true;
+    }
+    let error = cx.obs.backup.error.clone().unwrap_or_default();
+    cx.because("backup-failed", format!("the last backup failed: {error}"));
+    cx.wake_in(pause.saturating_sub(since));
+    false
 }

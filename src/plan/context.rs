@@ -145,6 +145,14 @@ impl<'a> Context<'a> {
         (list.linearizable && list.cluster_id == genesis.cluster_id).then_some(list)
     }
 
+    /// The newest genesis, and the member list of its cluster if this node's etcd read it through quorum: what a
+    /// change of the members is decided on.
+    pub(super) fn fenced_list(&self) -> Option<(&'a Genesis, &'a MemberList)> {
+        let genesis = self.genesis()?;
+        let list = self.obs.me.members.known()?;
+        (list.linearizable && list.cluster_id == genesis.cluster_id).then_some((genesis, list))
+    }
+
     /// Every elector's incarnation as known now, which a genesis is stamped with.
     pub(super) fn incarnations(&self) -> Vec<(NodeName, Incarnation)> {
         self.known_nodes()

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::context::{Context, names};
 use super::data::{self, Data};
 use super::restart;
+use super::retired::{self, removed_by};
 use crate::model::{
     Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, Genesis, NodeStatus, StartFence, UnitState,
 };
@@ -82,6 +83,11 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
     }
     let assignment = cx.obs.assignment.as_ref()?;
     let genesis = cx.genesis().filter(|g| g.epoch == assignment.epoch)?;
+    if let Some((by, _)) = removed_by(assignment, &cx.obs.peers)
+        && unit.load != "masked"
+    {
+        return retired::leave(cx, assignment, by);
+    }
     if unit.held {
         cx.because(
             "held",

@@ -4,129 +4,168 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::out;
+use super::dead::{self, Failing};
 use super::safety::{Change, healthy_members, keeps_quorum};
-use crate::model::{Action, ActiveState, DataState, Fact, Genesis, Member, MemberList, NodeName, NodeStatus};
+use super::{identity, learner, resize, spares};
+use crate::model::{Action, Genesis, Join, Member, MemberId, MemberList, NodeName, Removal};
 
 /// The next membership change, if this agent is the coordinator.
 pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
     if !cx.is_coordinator() {
         return None;
     }
-    let genesis = cx.genesis()?;
-    let list = cx
-        .obs
-        .me
-        .members
-        .known()
-        .filter(|l| l.linearizable && l.cluster_id == genesis.cluster_id)?;
-    let learners: Vec<&Member> = list.members.iter().filter(|m| m.is_learner).collect();
-    if !learners.is_empty() {
-        return settle_learner(cx, genesis, list, &learners);
+    let (genesis, list) = cx.fenced_list()?;
+    if identity::doubtful(cx, genesis, list) {
+        return None;
     }
-    if let Some(action) = remove_gone(cx, genesis, list) {
+    if let Some(action) = identity::moved(cx, genesis, list) {
         return Some(action);
     }
-    add_missing(cx, genesis, list)
+    if let Some(gone) = dead::gone(cx, genesis, list)
+        && let Some(action) = remove_gone(cx, list, &gone)
+    {
+        return Some(action);
+    }
+    if list.members.iter().any(|m| m.is_learner) {
+        return learner::settle(cx, genesis, list);
+    }
+    if let Some(action) = remove_ghost(cx, list) {
+        return Some(action);
+    }
+    if list.voters().count() > cx.spec.size {
+        return resize::shrink(cx, list);
+    }
+    replace_failing(cx, genesis, list).or_else(|| add_missing(cx, genesis, list))
 }
 
-fn settle_learner(
-    cx: &mut Context<'_>,
-    genesis: &Genesis,
-    list: &MemberList,
-    learners: &[&Member],
-) -> Option<Action> {
-    let learner = learners.first()?;
-    let node = cx.spec.node_of(learner)?;
-    if learner.name.is_empty() {
-        cx.because(
-            "learner-unstarted",
-            format!("learner {} waits for {node} to start it", learner.id),
-        );
-        cx.wake_in(Duration::from_secs(1));
-        return None;
-    }
-    if cx
-        .status_of(node)
-        .is_some_and(|status| attests_gone(learner, genesis, status))
-    {
-        cx.because(
-            "replace-gone",
-            format!("{node} attests that the data of learner {} is gone", learner.id),
-        );
-        return remove(cx, learner, node, list);
-    }
-    let serving = cx
-        .status_of(node)
-        .and_then(|s| s.etcd.known())
-        .is_some_and(|e| e.member_id == learner.id);
-    if !serving {
-        cx.because(
-            "learner-starting",
-            format!("learner {} on {node} does not answer yet", learner.id),
-        );
-        cx.wake_in(Duration::from_millis(500));
-        return None;
+/// Rule 3, with the reason when it is not kept.
+pub(super) fn may_lose(cx: &mut Context<'_>, list: &MemberList, failing: &Failing<'_>) -> bool {
+    let healthy = healthy_members(cx, list);
+    if keeps_quorum(
+        &list.voter_ids(),
+        &healthy,
+        Change::RemoveVoter(failing.member.id),
+    ) {
+        return true;
     }
     cx.because(
-        "promote",
-        format!("{node} gets its vote as soon as it has caught up"),
+        "too-few-healthy",
+        format!(
+            "{} ({}), but only {} of {} members are seen healthy and quorum is {}",
+            failing.node,
+            failing.why,
+            healthy.len(),
+            list.members.len(),
+            list.quorum()
+        ),
     );
-    cx.may_try("promote", Duration::from_millis(100), Duration::from_secs(1))
-        .then(|| Action::Promote {
-            id: learner.id,
-            node: node.clone(),
-            term: list.term,
-        })
+    false
 }
 
-/// True when a node's own agent attests that this member's data is gone: its etcd does not run, its data directory
-/// was looked at by its owner and is missing or unusable, and it is not merely a founder that never started.
-fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStatus) -> bool {
-    let down = status
-        .unit
-        .known()
-        .is_some_and(|u| matches!(u.active, ActiveState::Inactive | ActiveState::Failed) && !u.held);
-    let gone = matches!(
-        &status.data,
-        Fact::Known(DataState::Missing | DataState::Unusable { .. })
+/// True where the join strategy lets a voter be removed without the operator's word.
+fn may_remove_voters(cx: &mut Context<'_>, failing: &Failing<'_>) -> bool {
+    if matches!(cx.spec.join, Join::Replace | Join::Prune) {
+        return true;
+    }
+    cx.because(
+        "removal-not-allowed",
+        format!(
+            "{} ({}) stays a member: cluster.join = \"{}\" never removes one",
+            failing.node, failing.why, cx.spec.join
+        ),
     );
-    let same_epoch = status.newest_epoch == genesis.epoch;
-    let about_this_member = match &status.assignment {
-        Some(assigned) => assigned.member_id == member.id && assigned.started_once,
-        // A reinstalled agent with no data: it will never start this member again.
-        None => genesis.electorate.get(&status.node) != Some(&status.incarnation),
-    };
-    down && gone && same_epoch && about_this_member
+    false
 }
 
-fn remove_gone(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Option<Action> {
-    let (member, node) = list.voters().find_map(|member| {
-        let node = cx.spec.node_of(member)?;
-        let status = cx.status_of(node)?;
-        attests_gone(member, genesis, status).then_some((member, node))
-    })?;
-    let healthy = healthy_members(cx, list);
-    if !keeps_quorum(&list.voter_ids(), &healthy, Change::RemoveVoter(member.id)) {
-        let healthy = healthy.len();
-        cx.because(
-            "too-few-healthy",
-            format!(
-                "{node} has lost its data, but only {healthy} of {} voters are seen healthy and quorum is {}",
-                list.voters().count(),
-                list.quorum()
-            ),
-        );
+/// A member whose own agent attests that its data is gone is removed at once: its node comes back as a learner.
+fn remove_gone(cx: &mut Context<'_>, list: &MemberList, gone: &Failing<'_>) -> Option<Action> {
+    if !may_remove_voters(cx, gone) || !may_lose(cx, list, gone) {
         return None;
     }
     cx.because(
         "replace-gone",
-        format!("{node} attests that the data of member {} is gone", member.id),
+        format!(
+            "{} attests that the data of member {} is gone",
+            gone.node, gone.member.id
+        ),
     );
-    remove(cx, member, node, list)
+    remove(cx, gone.member, gone.node, gone.why, None, list)
 }
 
-fn remove(cx: &mut Context<'_>, member: &Member, node: &NodeName, list: &MemberList) -> Option<Action> {
+/// A voter that was added by hand and never started counts against quorum for ever.
+fn remove_ghost(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
+    let (member, node) = list
+        .voters()
+        .filter(|m| m.name.is_empty())
+        .find_map(|m| Some((m, cx.spec.node_of(m)?)))?;
+    let since = cx.memory.unstarted_since.get(&member.id).copied()?;
+    let passed = cx.obs.now.since(since);
+    if passed < cx.spec.grace {
+        cx.because(
+            "voter-unstarted",
+            format!("voter {} waits for {node} to start it", member.id),
+        );
+        cx.wake_in(
+            cx.spec
+                .grace
+                .saturating_sub(passed)
+                .max(Duration::from_millis(10)),
+        );
+        return None;
+    }
+    let ghost = Failing {
+        member,
+        node,
+        why: Removal::Unstarted,
+    };
+    if !may_remove_voters(cx, &ghost) || !may_lose(cx, list, &ghost) {
+        return None;
+    }
+    cx.because(
+        "remove-ghost",
+        format!("voter {} was added for {node} and never started", member.id),
+    );
+    remove(cx, member, node, Removal::Unstarted, None, list)
+}
+
+/// In a full cluster a spare takes a failing voter's place: it is added first. `prune` removes the dead first, all
+/// of them, one at a time.
+fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Action> {
+    let failing = dead::failing(cx, list)?;
+    if !may_remove_voters(cx, &failing) || !may_lose(cx, list, &failing) {
+        return None;
+    }
+    let (node, why) = (failing.node, failing.why);
+    if cx.spec.join == Join::Prune && why == Removal::Dead {
+        cx.because("prune-dead", format!("{node} is removed: {why}"));
+        return remove(cx, failing.member, node, why, None, list);
+    }
+    if list.members.len() < cx.spec.size {
+        return None;
+    }
+    let Some(spare) = spares::next(cx, genesis, list) else {
+        cx.because(
+            "no-spare",
+            format!("{node} stays a member ({why}): no spare is ready to take its place"),
+        );
+        return None;
+    };
+    cx.because(
+        "replace-dead",
+        format!("{spare} is to take the place of {node}: {why}"),
+    );
+    add(cx, spare, list)
+}
+
+/// Decides the removal of a member, with a pause after tries that failed.
+pub(super) fn remove(
+    cx: &mut Context<'_>,
+    member: &Member,
+    node: &NodeName,
+    why: Removal,
+    replaced_by: Option<MemberId>,
+    list: &MemberList,
+) -> Option<Action> {
     cx.may_try(
         "remove-member",
         Duration::from_millis(250),
@@ -135,6 +174,8 @@ fn remove(cx: &mut Context<'_>, member: &Member, node: &NodeName, list: &MemberL
     .then(|| Action::RemoveMember {
         id: member.id,
         node: node.clone(),
+        why,
+        replaced_by,
         term: list.term,
     })
 }
@@ -143,52 +184,40 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
     if list.members.len() >= cx.spec.size {
         return None;
     }
-    let candidate = cx.known_peers().find(|(node, status)| {
-        let fresh = match &status.data {
-            Fact::Known(DataState::Missing | DataState::Unusable { .. }) => true,
-            Fact::Known(DataState::Present {
-                cluster_id,
-                member_id,
-            }) => *cluster_id == genesis.cluster_id && list.get(*member_id).is_none(),
-            Fact::Absent | Fact::Unreachable(_) => false,
-        };
-        let down = status.unit.known().is_some_and(|u| !u.active.is_up() && !u.held);
-        let is_member = list.members.iter().any(|m| cx.spec.node_of(m) == Some(*node));
-        fresh
-            && down
-            && !is_member
-            && !out::is_out(cx, node)
-            && status.newest_epoch == genesis.epoch
-            && cx.spec.nodes.contains_key(*node)
-    });
-    let Some((node, _)) = candidate else {
+    let counts = format!("{} of {} members", list.members.len(), cx.spec.size);
+    if cx.spec.join == Join::Prepare {
         cx.because(
-            "below-size",
+            "waiting-for-entry",
             format!(
-                "{} of {} members, and no node is ready to join",
-                list.members.len(),
-                cx.spec.size
+                "{counts}: cluster.join = \"prepare\" waits for an operator's `etcdctl member add --learner` with the \
+                 peer URL of a node"
             ),
         );
+        return None;
+    }
+    let Some(node) = spares::next(cx, genesis, list) else {
+        cx.because("below-size", format!("{counts}, and no node is ready to join"));
         return None;
     };
     let healthy = healthy_members(cx, list);
     if !keeps_quorum(&list.voter_ids(), &healthy, Change::NoVote) {
-        let healthy = healthy.len();
         cx.because(
             "too-few-healthy",
-            format!("{node} could join, but only {healthy} voters are seen healthy"),
+            format!(
+                "{node} could join, but only {} members are seen healthy",
+                healthy.len()
+            ),
         );
         return None;
     }
-    cx.because(
-        "add-learner",
-        format!(
-            "{node} joins as a learner: {} of {} members",
-            list.members.len(),
-            cx.spec.size
-        ),
-    );
+    if let resize::Before::Wait(action) = resize::before_growth(cx, list) {
+        return action;
+    }
+    cx.because("add-learner", format!("{node} joins as a learner: {counts}"));
+    add(cx, node, list)
+}
+
+fn add(cx: &mut Context<'_>, node: &NodeName, list: &MemberList) -> Option<Action> {
     let peer_urls = cx.spec.peer_url(node).into_iter().collect();
     cx.may_try(
         "add-learner",

@@ -9,18 +9,24 @@ mod backup;
 mod bootstrap;
 mod context;
 mod data;
+mod dead;
 mod directive;
 mod epoch;
 mod grant;
+mod identity;
 mod leader;
+mod learner;
 mod local;
 mod membership;
 mod out;
 mod preview;
 mod recovery;
+mod resize;
 mod restart;
 mod retention;
+mod retired;
 mod safety;
+mod spares;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -32,14 +38,17 @@ pub use preview::preview;
 pub use steps::{request_steps, steps};
 
 use context::Context;
+pub use dead::misses;
 pub use retention::judge;
-pub use safety::{Change, keeps_quorum};
+pub use retired::removed_by;
+pub use safety::{Change, is_healthy, keeps_quorum};
 
 use crate::model::{Action, Decision, Memory, Observation, Spec};
 
 /// Decides what this agent does now: at most one action, the reasons, and when to look again.
 pub fn plan(observation: &Observation, memory: &Memory, spec: &Spec) -> Decision {
     let mut cx = Context::new(observation, memory, spec);
+    dead::note(&mut cx);
     let action = decide(&mut cx);
     let text = text::status_line(&cx, action.as_ref());
     cx.into_decision(action, text)
@@ -69,6 +78,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| backup::due(cx))
         .or_else(|| backup::prune(cx))
         .or_else(|| verify::due(cx))
+        .or_else(|| resize::remember(cx))
 }
 
 /// What the coordinator decides for the cluster.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::context::Context;
-use crate::model::{ActiveState, Epoch, Fact, MemberId, MemberList};
+use crate::model::{ActiveState, ClusterId, Epoch, Fact, Member, MemberId, MemberList, NodeStatus};
 
 /// A change of the member list, as far as quorum depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,18 +42,39 @@ pub(super) fn healthy_members(cx: &Context<'_>, list: &MemberList) -> BTreeSet<M
             cx.spec
                 .node_of(member)
                 .and_then(|node| cx.status_of(node))
-                .is_some_and(|status| {
-                    status
-                        .unit
-                        .known()
-                        .is_some_and(|u| u.active == ActiveState::Active)
-                        && status.etcd.known().is_some_and(|e| {
-                            e.member_id == member.id && e.cluster_id == list.cluster_id && e.leader.is_some()
-                        })
-                })
+                .is_some_and(|status| is_healthy(member, list.cluster_id, status))
         })
         .map(|member| member.id)
         .collect()
+}
+
+/// True when a node's own agent reports this member as up and serving this cluster.
+pub fn is_healthy(member: &Member, cluster: ClusterId, status: &NodeStatus) -> bool {
+    let active = status
+        .unit
+        .known()
+        .is_some_and(|unit| unit.active == ActiveState::Active);
+    let serves = status
+        .etcd
+        .known()
+        .is_some_and(|e| e.member_id == member.id && e.cluster_id == cluster && e.leader.is_some());
+    active && serves
+}
+
+/// Rule 4: whether the cluster is whole, so that one voluntary disruption (a restart, a leader move, the removal of
+/// a healthy member) may begin: every voter is healthy and no learner is on its way.
+///
+/// # Errors
+/// What is not whole, for people.
+pub(super) fn undisturbed(cx: &Context<'_>, list: &MemberList) -> Result<(), String> {
+    if let Some(learner) = list.members.iter().find(|m| m.is_learner) {
+        return Err(format!("member {} is still a learner", learner.id));
+    }
+    let healthy = healthy_members(cx, list);
+    match list.voters().find(|m| !healthy.contains(&m.id)) {
+        Some(voter) => Err(format!("voter {} ({}) is not seen healthy", voter.id, voter.name)),
+        None => Ok(()),
+    }
 }
 
 /// True when something is so wrong that nothing may be done; the reason is recorded.

@@ -38,6 +38,7 @@ fn spec(nodes: &[&str], secure: bool) -> Spec {
         backup: crate::model::BackupSpec::default(),
         store_shared: false,
         grace: Duration::from_mins(5),
+        join: crate::model::Join::Replace,
     }
 }
 

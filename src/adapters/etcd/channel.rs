@@ -82,7 +82,7 @@ impl Connector {
     }
 
     /// The certificates, once they could be read: they may be put in place after the agent has started.
-    fn tls(&self) -> Result<Option<Arc<Tls>>, String> {
+    pub(super) fn tls(&self) -> Result<Option<Arc<Tls>>, String> {
         let Some(files) = &self.files else {
             return Ok(None);
         };

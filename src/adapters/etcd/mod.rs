@@ -2,6 +2,7 @@
 
 mod channel;
 mod errors;
+mod probe;
 mod proto;
 
 #[cfg(test)]
@@ -242,6 +243,28 @@ impl Etcd for LocalEtcd {
             |client| async move { client.cluster_client().member_remove(id.0).await.map(|_| ()) },
         )
         .await
+    }
+
+    async fn update_member(&self, id: MemberId, peer_urls: &[String]) -> PortResult<()> {
+        let urls = peer_urls.to_vec();
+        self.call(
+            &format!("give member {id} the address {}", urls.join(",")),
+            Kind::Change,
+            MEMBERS,
+            |client| async move {
+                client
+                    .cluster_client()
+                    .member_update(id.0, urls)
+                    .await
+                    .map(|_| ())
+            },
+        )
+        .await
+    }
+
+    async fn probe(&self, client_url: &str) -> PortResult<()> {
+        let tls = self.connector.tls().map_err(PortError::Permanent)?;
+        probe::probe(client_url, tls).await
     }
 
     async fn promote(&self, id: MemberId) -> PortResult<()> {

@@ -101,6 +101,9 @@ pub(super) fn node(number: u64) -> NodeStatus {
         members: Fact::Known(members()),
         newest_epoch: Epoch(1),
         genesis: None,
+        silent_agents: std::collections::BTreeSet::new(),
+        silent_etcds: std::collections::BTreeSet::new(),
+        peer_url: None,
         last_backup: backups().pop(),
         certificate_not_after: None,
         steering: Steering::default(),
@@ -160,6 +163,7 @@ pub(super) fn observation() -> Observation {
         },
         peers: status().peers,
         store: Fact::Absent,
+        spec_record: crate::model::SpecRecord::default(),
         in_force: Fact::Absent,
         gate: GateView::default(),
         staged: None,
@@ -186,6 +190,7 @@ pub(super) fn observation() -> Observation {
             backup: BackupSpec::default(),
             store_shared: false,
             grace: Duration::from_mins(5),
+            join: crate::model::Join::Replace,
         },
     }
 }

@@ -172,6 +172,7 @@ fn what_would_be_assigned_names_this_node() {
         backup: crate::model::BackupSpec::default(),
         store_shared: false,
         grace: std::time::Duration::from_mins(5),
+        join: crate::model::Join::Replace,
     };
     let names: Vec<NodeName> = render::would_be(&spec).initial_cluster.into_keys().collect();
     assert_eq!(names, [name("n1"), name("n2"), name("n5")]);

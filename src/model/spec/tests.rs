@@ -29,6 +29,7 @@ fn spec(nodes: &[(&str, &str)], tls: bool) -> Spec {
         backup: crate::model::BackupSpec::default(),
         store_shared: false,
         grace: Duration::from_mins(5),
+        join: crate::model::Join::Replace,
     }
 }
 

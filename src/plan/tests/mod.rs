@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod forming;
+mod identity;
+mod joining;
 mod keeping;
 mod membership;
 mod properties;
+mod resizing;
 mod restore;
 mod steering;
 mod verify;
@@ -43,6 +46,7 @@ fn spec(me: usize, nodes: usize, size: usize) -> Spec {
         backup: BackupSpec::default(),
         store_shared: false,
         grace: Duration::from_mins(5),
+        join: crate::model::Join::Replace,
     }
 }
 
@@ -92,6 +96,9 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         members: Fact::Unreachable("down".into()),
         newest_epoch: Epoch(0),
         genesis: None,
+        silent_agents: std::collections::BTreeSet::new(),
+        silent_etcds: std::collections::BTreeSet::new(),
+        peer_url: None,
         last_backup: None,
         certificate_not_after: None,
         steering: Steering::default(),
@@ -121,6 +128,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
             .map(|i| (name(i), Fact::Known(node(&spec, i))))
             .collect(),
         store: Fact::Absent,
+        spec_record: crate::model::SpecRecord::default(),
         in_force: Fact::Absent,
         gate: GateView::default(),
         staged: None,
@@ -224,6 +232,31 @@ fn healthy(me: usize) -> Observation {
     obs.newest_epoch = Epoch(1);
     obs.in_force = in_force();
     obs.gate.cleared = Some(Generation(2));
+    obs.spec_record.settled = Some(3);
+    obs
+}
+
+/// A cluster of `voters` that is to have `size`, seen by n1, which leads; nodes beyond the voters are spares.
+fn cluster(nodes: usize, voters: usize, size: usize) -> Observation {
+    let mut obs = fresh(0, nodes, size);
+    let spec = obs.spec.clone();
+    let g = genesis(&spec, voters, 1, Origin::Empty);
+    serving(&spec, &mut obs.me, &g, 0, voters);
+    for i in 1..nodes {
+        let mut status = node(&spec, i);
+        if i < voters {
+            serving(&spec, &mut status, &g, i, voters);
+        } else {
+            status.genesis = Some(g.clone());
+            status.newest_epoch = g.epoch;
+        }
+        obs.peers.insert(name(i), Fact::Known(status));
+    }
+    obs.assignment = Some(assignment(&spec, &g, 0));
+    obs.newest_epoch = Epoch(1);
+    obs.in_force = in_force();
+    obs.gate.cleared = Some(Generation(2));
+    obs.spec_record.settled = Some(voters);
     obs
 }
 

@@ -180,3 +180,103 @@ proptest! {
         );
     }
 }
+
+/// One voter as it may be: reachable, its etcd up, held, its data gone, and what it misses of each other node.
+fn any_voter() -> impl Strategy<Value = (bool, bool, bool, bool, [bool; 5], [bool; 5])> {
+    let mostly = || prop::bool::weighted(0.7);
+    (
+        mostly(),
+        mostly(),
+        prop::bool::weighted(0.1),
+        prop::bool::weighted(0.2),
+        prop::array::uniform5(any::<bool>()),
+        prop::array::uniform5(any::<bool>()),
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    /// Rules 3 and 8 on every removal, long after whatever is seen began: only by the coordinator, on a list read
+    /// through quorum, never of this node, leaving a quorum of healthy voters, and of a silent member only where no
+    /// observer that answers disagrees.
+    #[test]
+    fn every_removal_keeps_the_safety_rules(
+        voters in prop::array::uniform5(any_voter()),
+        leads in prop::bool::weighted(0.9),
+        linearizable in prop::bool::weighted(0.9),
+        size in prop::sample::select(vec![1usize, 3, 5]),
+        join in prop::sample::select(vec![Join::Prepare, Join::Add, Join::Replace, Join::Prune]),
+        learner in prop::option::weighted(0.3, any::<bool>()),
+        grace_over in any::<bool>(),
+    ) {
+        let mut obs = cluster(6, 5, size);
+        obs.spec.join = join;
+        obs.spec.backup_interval = None;
+        for (i, (reachable, up, held, gone, agents, etcds)) in voters.into_iter().enumerate() {
+            let misses = |those: [bool; 5]| (0..5).filter(|j| *j != i && those[*j]).map(name).collect::<BTreeSet<_>>();
+            if i == 0 {
+                (obs.me.silent_agents, obs.me.silent_etcds) = (misses(agents), misses(etcds));
+                continue;
+            }
+            if !reachable {
+                obs.peers.insert(name(i), Fact::Unreachable("no route".into()));
+                continue;
+            }
+            let status = peer(&mut obs, i);
+            (status.silent_agents, status.silent_etcds) = (misses(agents), misses(etcds));
+            if !up {
+                lose_data(status);
+                if !gone {
+                    status.data = Fact::Unreachable("not looked at".into());
+                }
+                if let Fact::Known(unit) = &mut status.unit {
+                    unit.held = held;
+                }
+            }
+        }
+        if let Some(started) = learner {
+            super::joining::with_learner(&mut obs, 5, started);
+        }
+        if !leads && let Fact::Known(etcd) = &mut obs.me.etcd {
+            etcd.leader = Some(MemberId(1));
+        }
+        if let Fact::Known(list) = &mut obs.me.members {
+            list.linearizable = linearizable;
+        }
+        let first = decide(&obs);
+        let mut later = obs.clone();
+        later.now = UnixMs(obs.now.0 + if grace_over { 3_600_000 } else { 60_000 });
+        let decision = plan(&later, &first.memory, &later.spec);
+        for (action, waited) in [(first.action, false), (decision.action, grace_over)] {
+            let Some(Action::RemoveMember { id, node, why, replaced_by, .. }) = action else { continue };
+            prop_assert!(leads && linearizable, "rule 8: decided without quorum");
+            prop_assert_ne!(&node, &name(0), "the raft leader");
+            let list = obs.me.members.known().unwrap();
+            let voters = list.voter_ids();
+            let healthy: BTreeSet<MemberId> = obs.peers.values().filter_map(Fact::known).chain([&obs.me])
+                .filter_map(|s| s.etcd.known()).map(|e| e.member_id).filter(|id| voters.contains(id)).collect();
+            let after = voters.iter().filter(|v| **v != id).count();
+            let healthy_after = healthy.iter().filter(|v| **v != id).count();
+            if voters.contains(&id) {
+                prop_assert!(2 * healthy.len() > voters.len() && 2 * healthy_after > after, "rule 3");
+                prop_assert!(matches!(join, Join::Replace | Join::Prune), "{join} removes no voter");
+            }
+            match why {
+                Removal::Dead => {
+                    prop_assert!(waited, "before the grace was over");
+                    prop_assert!(obs.peers[&node].is_unreachable());
+                    let says = |s: &NodeStatus| s.silent_agents.contains(&node) && s.silent_etcds.contains(&node);
+                    let mut witnesses = (1..5).filter(|i| name(*i) != node).filter_map(|i| obs.peers[&name(i)].known()).peekable();
+                    prop_assert!(witnesses.peek().is_some(), "on one observer's word");
+                    prop_assert!(obs.me.silent_etcds.contains(&node) && witnesses.all(says));
+                    prop_assert!(replaced_by.is_some() || join == Join::Prune);
+                }
+                Removal::Broken => prop_assert!(waited && replaced_by.is_some()),
+                Removal::Gone => prop_assert!(!matches!(obs.peers[&node].known().unwrap().data, Fact::Unreachable(_))),
+                Removal::Excess => prop_assert!(voters.len() > size),
+                Removal::Unstarted | Removal::Stuck | Removal::Surplus => prop_assert!(!voters.contains(&id)),
+            }
+        }
+    }
+}

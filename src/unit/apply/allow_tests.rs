@@ -27,6 +27,7 @@ fn settings() -> Settings {
             backup: crate::model::BackupSpec::default(),
             store_shared: false,
             grace: Duration::from_mins(5),
+            join: crate::model::Join::Replace,
         },
         api: ApiSettings {
             listen: None,

@@ -77,6 +77,12 @@ impl Etcd for Client {
     async fn remove_member(&self, _: MemberId) -> PortResult<()> {
         Err(PortError::Permanent("not used here".to_owned()))
     }
+    async fn update_member(&self, _: MemberId, _: &[String]) -> PortResult<()> {
+        Err(PortError::Permanent("not used here".to_owned()))
+    }
+    async fn probe(&self, _: &str) -> PortResult<()> {
+        Err(PortError::Permanent("not used here".to_owned()))
+    }
     async fn promote(&self, _: MemberId) -> PortResult<()> {
         Err(PortError::Permanent("not used here".to_owned()))
     }

@@ -1,0 +1,241 @@
+//! Carrying out one decided change of the member list. Everything it was decided on is asked for again, afresh, right
+//! before it is made: raft's term, the list, and what the nodes say of themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+
+use crate::model::{
+    ActiveState, DataState, Fact, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, Removal,
+};
+use crate::plan::{Change, is_healthy, keeps_quorum, misses};
+use crate::ports::{PortError, PortResult};
+
+use super::Agent;
+use super::execute::stale;
+
+/// A learner that is at most this many entries behind has caught up.
+const NEAR: u64 = 5000;
+
+/// What to remove, and why, as it was decided.
+pub(super) struct Going<'a> {
+    pub(super) id: MemberId,
+    pub(super) node: &'a NodeName,
+    pub(super) why: Removal,
+    pub(super) replaced_by: Option<MemberId>,
+    pub(super) term: RaftTerm,
+}
+
+/// A linearizable member list under the same term, from the raft leader beside this agent: raft is the fence.
+pub(super) async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<MemberList> {
+    let status = agent.ports.etcd.status().await?;
+    if status.term != term || status.leader != Some(status.member_id) {
+        return Err(stale(format_args!(
+            "the raft term was {term} and is {}, or another member leads",
+            status.term
+        )));
+    }
+    let list = agent.ports.etcd.members(true).await?;
+    if list.term != term {
+        return Err(stale(format_args!(
+            "the raft term was {term} and is {}",
+            list.term
+        )));
+    }
+    Ok(list)
+}
+
+/// Adds a learner, unless there is one already or the address is a member's.
+pub(super) async fn add(
+    agent: &Agent,
+    node: &NodeName,
+    peer_urls: &[String],
+    term: RaftTerm,
+) -> PortResult<()> {
+    let list = fenced_list(agent, term).await?;
+    let taken = |urls: &[String]| urls.iter().any(|url| peer_urls.contains(url));
+    if list.members.iter().any(|m| m.is_learner || taken(&m.peer_urls)) {
+        return Err(stale(format_args!(
+            "another learner is there by now, or {node} is a member"
+        )));
+    }
+    let id = agent.ports.etcd.add_learner(peer_urls).await?;
+    tracing::info!(member_id = %id, "{node} was added as learner {id}");
+    Ok(())
+}
+
+/// Gives a learner its vote.
+pub(super) async fn promote(agent: &Agent, id: MemberId, node: &NodeName, term: RaftTerm) -> PortResult<()> {
+    let list = fenced_list(agent, term).await?;
+    if !list.get(id).is_some_and(|m| m.is_learner) {
+        return Err(stale(format_args!("member {id} is no learner any more")));
+    }
+    agent.ports.etcd.promote(id).await?;
+    tracing::info!(member_id = %id, "{node} has caught up and votes as member {id}");
+    Ok(())
+}
+
+/// Gives a member its node's new address.
+pub(super) async fn update(
+    agent: &Agent,
+    id: MemberId,
+    node: &NodeName,
+    peer_urls: &[String],
+    term: RaftTerm,
+) -> PortResult<()> {
+    let list = fenced_list(agent, term).await?;
+    let taken = list
+        .members
+        .iter()
+        .any(|m| m.id != id && m.peer_urls.iter().any(|url| peer_urls.contains(url)));
+    if taken || list.get(id).is_none() {
+        return Err(stale(format_args!(
+            "member {id} is gone, or {} is another member's address",
+            peer_urls.join(",")
+        )));
+    }
+    agent.ports.etcd.update_member(id, peer_urls).await?;
+    tracing::info!(member_id = %id, "member {id} of {node} is at {} now", peer_urls.join(","));
+    Ok(())
+}
+
+/// Removes a member if all that it was decided on still holds, and rule 3 with it.
+pub(super) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
+    let before = fenced_list(agent, going.term).await?;
+    let fresh = statuses(agent, &before, going.node).await;
+    still_so(agent, going, &before, &fresh).await?;
+    // Asking took its time: raft's word is the last one.
+    let list = fenced_list(agent, going.term).await?;
+    if list.members != before.members {
+        return Err(stale("the member list has changed"));
+    }
+    let Some(member) = list.get(going.id) else {
+        return Err(stale(format_args!(
+            "member {} is not in the list any more",
+            going.id
+        )));
+    };
+    let healthy: BTreeSet<MemberId> = list
+        .members
+        .iter()
+        .filter(|m| {
+            let status = agent.spec.node_of(m).and_then(|node| fresh.get(node));
+            status.is_some_and(|status| is_healthy(m, list.cluster_id, status))
+        })
+        .map(|m| m.id)
+        .collect();
+    let change = if member.is_learner {
+        Change::NoVote
+    } else {
+        Change::RemoveVoter(going.id)
+    };
+    if !keeps_quorum(&list.voter_ids(), &healthy, change) {
+        return Err(stale(format_args!(
+            "only {} of {} members answer and are healthy",
+            healthy.len(),
+            list.members.len()
+        )));
+    }
+    agent.ports.etcd.remove_member(going.id).await?;
+    tracing::warn!(
+        member_id = %going.id,
+        "member {} of {} was removed: {}",
+        going.id,
+        going.node,
+        going.why
+    );
+    Ok(())
+}
+
+/// Fresh statuses of the nodes of all members, this one's included, and of `node`. Who does not answer is left out.
+async fn statuses(agent: &Agent, list: &MemberList, node: &NodeName) -> BTreeMap<NodeName, NodeStatus> {
+    let mut nodes: BTreeSet<&NodeName> = list
+        .members
+        .iter()
+        .filter_map(|m| agent.spec.node_of(m))
+        .collect();
+    nodes.insert(node);
+    nodes.remove(&agent.spec.node);
+    let asked = nodes.into_iter().map(|node| async move {
+        let status = agent.ports.peers.status(node).await;
+        status.ok().map(|status| (node.clone(), status))
+    });
+    let mut fresh: BTreeMap<NodeName, NodeStatus> = join_all(asked).await.into_iter().flatten().collect();
+    // What this node last said of itself is one tick old; that its etcd leads was read just now.
+    if let Some(me) = agent.shared.with(|inner| inner.status.clone()) {
+        fresh.insert(agent.spec.node.clone(), me);
+    }
+    fresh
+}
+
+/// Checks again, on fresh answers, what the removal was decided on.
+async fn still_so(
+    agent: &Agent,
+    going: &Going<'_>,
+    list: &MemberList,
+    fresh: &BTreeMap<NodeName, NodeStatus>,
+) -> PortResult<()> {
+    let node = going.node;
+    let status = fresh.get(node);
+    let unit = status.and_then(|s| s.unit.known());
+    let down = unit.is_some_and(|u| u.active != ActiveState::Active && u.main_pid == 0);
+    let member = list.get(going.id);
+    let learner = member.is_some_and(|m| m.is_learner);
+    let holds = match going.why {
+        Removal::Gone => {
+            let gone = status.is_some_and(|s| {
+                matches!(
+                    s.data,
+                    Fact::Known(DataState::Missing | DataState::Unusable { .. })
+                )
+            });
+            down && gone
+        }
+        Removal::Dead => status.is_none() && nobody_reaches(agent, node, list, fresh).await,
+        Removal::Broken => down && unit.is_some_and(|u| !u.held),
+        Removal::Unstarted => member.is_some_and(|m| m.name.is_empty()),
+        Removal::Stuck | Removal::Surplus => learner,
+        Removal::Excess => !learner && list.voters().count() > agent.size() && *node != agent.spec.node,
+    };
+    if !holds {
+        return Err(stale(format_args!("it is no longer so: {} ({node})", going.why)));
+    }
+    let Some(learner) = going.replaced_by else {
+        return Ok(());
+    };
+    let index = |status: &NodeStatus| status.etcd.known().map(|e| (e.member_id, e.index));
+    let here = agent.ports.etcd.status().await?.index;
+    let caught_up = fresh.values().filter_map(index).any(|(id, index)| {
+        id == learner
+            && index.saturating_add(NEAR) >= here
+            && index.saturating_mul(10) >= here.saturating_mul(9)
+    });
+    if caught_up && list.get(learner).is_some_and(|m| m.is_learner) {
+        return Ok(());
+    }
+    Err(stale(format_args!(
+        "learner {learner}, which is to take the place of {node}, has not caught up yet"
+    )))
+}
+
+/// Neither this agent nor any other voter's agent that answers, one at least, reaches the node or its etcd.
+async fn nobody_reaches(
+    agent: &Agent,
+    node: &NodeName,
+    list: &MemberList,
+    fresh: &BTreeMap<NodeName, NodeStatus>,
+) -> bool {
+    let witnesses: Vec<&NodeStatus> = list
+        .voters()
+        .filter_map(|m| agent.spec.node_of(m))
+        .filter(|other| *other != node && **other != agent.spec.node)
+        .filter_map(|other| fresh.get(other))
+        .collect();
+    if witnesses.is_empty() || !witnesses.iter().all(|witness| misses(witness, node)) {
+        return false;
+    }
+    match agent.spec.client_url(node) {
+        Some(url) => matches!(agent.ports.etcd.probe(&url).await, Err(PortError::Retryable(_))),
+        None => false,
+    }
+}

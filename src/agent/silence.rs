@@ -1,0 +1,101 @@
+//! What this agent cannot reach: the agents of other nodes, and the etcd of members whose agent is silent. The
+//! coordinator holds what several agents say of this against each other before it calls a member dead.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::model::{Fact, MemberList, NodeName, NodeStatus, UnixMs};
+
+use crate::ports::PortError;
+
+use super::Agent;
+
+/// How often the etcd behind a silent agent is asked.
+const EVERY: Duration = Duration::from_secs(5);
+/// An answer, or its absence, that is older than this says nothing any more.
+const GOOD_FOR: Duration = Duration::from_secs(30);
+
+/// One node's etcd, asked while its agent is silent.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Probe {
+    asking: bool,
+    /// When it was last asked, and whether it was silent.
+    last: Option<(UnixMs, bool)>,
+}
+
+/// Who is silent.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Silence {
+    pub(super) agents: BTreeSet<NodeName>,
+    pub(super) etcds: BTreeSet<NodeName>,
+}
+
+/// Looks at the peers as last heard of, and asks beside the loop the etcd of each member whose agent is silent.
+pub(super) fn look(
+    agent: &Agent,
+    now: UnixMs,
+    peers: &BTreeMap<NodeName, Fact<NodeStatus>>,
+    own: Option<&MemberList>,
+) -> Silence {
+    let agents: BTreeSet<NodeName> = peers
+        .iter()
+        .filter(|(_, fact)| fact.is_unreachable())
+        .map(|(node, _)| node.clone())
+        .collect();
+    let lists = peers.values().filter_map(|f| f.known()?.members.known());
+    let members: BTreeSet<&NodeName> = own
+        .into_iter()
+        .chain(lists)
+        .flat_map(|list| &list.members)
+        .filter_map(|member| agent.spec.node_of(member))
+        .filter(|node| agents.contains(*node))
+        .collect();
+    let (etcds, due) = agent.shared.with(|inner| {
+        inner.probes.retain(|node, _| members.contains(node));
+        let mut due = Vec::new();
+        let mut etcds = BTreeSet::new();
+        for node in members {
+            let probe = inner.probes.entry(node.clone()).or_default();
+            if let Some((at, true)) = probe.last
+                && now.since(at) < GOOD_FOR
+            {
+                etcds.insert(node.clone());
+            }
+            if !probe.asking && probe.last.is_none_or(|(at, _)| now.since(at) >= EVERY) {
+                probe.asking = true;
+                due.push(node.clone());
+            }
+        }
+        (etcds, due)
+    });
+    for node in due {
+        ask(agent, node);
+    }
+    Silence { agents, etcds }
+}
+
+fn ask(agent: &Agent, node: NodeName) {
+    let Some(url) = agent.spec.client_url(&node) else {
+        return;
+    };
+    let agent = agent.clone();
+    tokio::spawn(async move {
+        let silent = matches!(agent.ports.etcd.probe(&url).await, Err(PortError::Retryable(_)));
+        let now = agent.ports.clock.now();
+        let news = agent.shared.with(|inner| {
+            // Without an entry the agent there has answered meanwhile.
+            let Some(probe) = inner.probes.get_mut(&node) else {
+                return false;
+            };
+            let news = probe.last.is_none_or(|(_, was)| was != silent);
+            *probe = Probe {
+                asking: false,
+                last: Some((now, silent)),
+            };
+            news
+        });
+        if news {
+            agent.shared.wake.notify_one();
+        }
+    });
+}

@@ -1,0 +1,171 @@
+//! Who is dead and who cannot run: what several observers see, held against the clock (design §8, rules 6 and 8).
+//!
+//! Evidence is kept in the planner's memory since when it holds without a gap. Losing that memory (the agent is
+//! restarted, another node coordinates) restarts the wait, and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::context::Context;
+use crate::model::{
+    ActiveState, DataState, Fact, Genesis, Member, MemberId, MemberList, NodeName, NodeStatus, Removal,
+    UnixMs,
+};
+
+/// A voter that another one may take the place of.
+pub(super) struct Failing<'a> {
+    pub(super) member: &'a Member,
+    pub(super) node: &'a NodeName,
+    pub(super) why: Removal,
+}
+
+/// Brings the memory of who is out of reach, cannot run or was never started up to date. Only the coordinator
+/// keeps one: anybody else starts anew when it becomes the coordinator.
+pub(super) fn note(cx: &mut Context<'_>) {
+    if !cx.is_coordinator() {
+        for since in [
+            &mut cx.memory.dead_since,
+            &mut cx.memory.broken_since,
+            &mut cx.memory.unstarted_since,
+        ] {
+            since.clear();
+        }
+        cx.memory.learner = None;
+        return;
+    }
+    // A list that could not be read for a moment says nothing about anybody.
+    let Some((genesis, list)) = cx.fenced_list() else {
+        return;
+    };
+    let now = cx.obs.now;
+    let all = |holds: &dyn Fn(&Member) -> bool| -> BTreeSet<MemberId> {
+        list.members.iter().filter(|m| holds(m)).map(|m| m.id).collect()
+    };
+    let dead = all(&|m| out_of_reach(cx, list, m));
+    let broken = all(&|m| cannot_run(cx, genesis, m));
+    let unstarted = all(&|m| m.name.is_empty());
+    keep(&mut cx.memory.dead_since, &dead, now);
+    keep(&mut cx.memory.broken_since, &broken, now);
+    keep(&mut cx.memory.unstarted_since, &unstarted, now);
+}
+
+fn keep(since: &mut BTreeMap<MemberId, UnixMs>, now_true: &BTreeSet<MemberId>, now: UnixMs) {
+    since.retain(|id, _| now_true.contains(id));
+    for id in now_true {
+        since.entry(*id).or_insert(now);
+    }
+}
+
+/// Nobody reaches the member: its agent and its etcd are silent for this agent, and the agents of all other voters
+/// that answer say the same, one at least. One observer's word is never enough, whatever it sees.
+fn out_of_reach(cx: &Context<'_>, list: &MemberList, member: &Member) -> bool {
+    let Some(node) = cx.spec.node_of(member).filter(|node| **node != cx.spec.node) else {
+        return false;
+    };
+    let silent_here =
+        cx.obs.peers.get(node).is_some_and(Fact::is_unreachable) && cx.obs.me.silent_etcds.contains(node);
+    let mut witnesses = list
+        .voters()
+        .filter_map(|voter| cx.spec.node_of(voter))
+        .filter(|other| *other != node && **other != cx.spec.node)
+        .filter_map(|other| cx.status_of(other))
+        .peekable();
+    silent_here && witnesses.peek().is_some() && witnesses.all(|witness| misses(witness, node))
+}
+
+/// True when this agent reaches neither the agent nor the etcd of `node`.
+pub fn misses(witness: &NodeStatus, node: &NodeName) -> bool {
+    witness.silent_agents.contains(node) && witness.silent_etcds.contains(node)
+}
+
+/// The agent answers and its etcd does not run, although it has been a member: not held by a person, not waiting
+/// for quorum, and not because its data is gone (that is attested and needs no waiting).
+fn cannot_run(cx: &Context<'_>, genesis: &Genesis, member: &Member) -> bool {
+    let Some(status) = cx.spec.node_of(member).and_then(|node| cx.status_of(node)) else {
+        return false;
+    };
+    let down = status.unit.known().is_some_and(|unit| {
+        !unit.held
+            && (matches!(unit.active, ActiveState::Inactive | ActiveState::Failed) || unit.waits_to_start())
+    });
+    let its_own = status
+        .assignment
+        .as_ref()
+        .is_some_and(|a| a.member_id == member.id && a.started_once);
+    down && its_own
+        && status.etcd.known().is_none()
+        && status.newest_epoch == genesis.epoch
+        && !attests_gone(member, genesis, status)
+}
+
+/// True when a node's own agent attests that this member's data is gone: its etcd does not run, its data directory
+/// was looked at by its owner and is missing or unusable, and it is not merely a founder that never started.
+pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStatus) -> bool {
+    let down = status
+        .unit
+        .known()
+        .is_some_and(|u| matches!(u.active, ActiveState::Inactive | ActiveState::Failed) && !u.held);
+    let gone = matches!(
+        &status.data,
+        Fact::Known(DataState::Missing | DataState::Unusable { .. })
+    );
+    let same_epoch = status.newest_epoch == genesis.epoch;
+    let about_this_member = match &status.assignment {
+        Some(assigned) => assigned.member_id == member.id && assigned.started_once,
+        // A reinstalled agent with no data: it will never start this member again.
+        None => genesis.electorate.get(&status.node) != Some(&status.incarnation),
+    };
+    down && gone && same_epoch && about_this_member
+}
+
+/// The first voter whose own agent attests that its data is gone.
+pub(super) fn gone<'a>(cx: &Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Failing<'a>> {
+    list.voters().find_map(|member| {
+        let node = cx.spec.node_of(member)?;
+        attests_gone(member, genesis, cx.status_of(node)?).then_some(Failing {
+            member,
+            node,
+            why: Removal::Gone,
+        })
+    })
+}
+
+/// The first voter that is dead, or else the first that cannot run, for longer than `cluster.grace`. Says of whom
+/// the grace is not over yet.
+pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<Failing<'a>> {
+    let kinds = [
+        (cx.memory.dead_since.clone(), Removal::Dead),
+        (cx.memory.broken_since.clone(), Removal::Broken),
+    ];
+    for (since, why) in kinds {
+        for member in list.voters() {
+            let (Some(since), Some(node)) = (since.get(&member.id), cx.spec.node_of(member)) else {
+                continue;
+            };
+            let passed = cx.obs.now.since(*since);
+            if passed >= cx.spec.grace {
+                return Some(Failing { member, node, why });
+            }
+            let left = cx.spec.grace.saturating_sub(passed);
+            let (code, text) = match why {
+                Removal::Dead => (
+                    "grace",
+                    format!(
+                        "{node} is out of reach for every observer; it counts as dead in {} s",
+                        left.as_secs()
+                    ),
+                ),
+                _ => (
+                    "etcd-down",
+                    format!(
+                        "etcd on {node} does not run; it may be replaced by a spare in {} s",
+                        left.as_secs()
+                    ),
+                ),
+            };
+            cx.because(code, text);
+            cx.wake_in(left.max(Duration::from_millis(10)));
+        }
+    }
+    None
+}

@@ -1,0 +1,117 @@
+//! Who is who: members and nodes that are not what they seem are named and never acted on (rule 8).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::context::Context;
+use crate::model::{Action, Genesis, Incarnation, MemberList, NodeName};
+
+/// Says what is not as it should be; true when the member list itself cannot be acted on.
+pub(super) fn doubtful(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> bool {
+    for member in list.members.iter().filter(|m| cx.spec.node_of(m).is_none()) {
+        cx.because(
+            "unknown-member",
+            format!(
+                "member {} ({}, {}) is of no node in cluster.nodes: it counts, and is never acted on; add its node, \
+                 or remove it with etcdctl",
+                member.id,
+                if member.name.is_empty() { "not started" } else { &member.name },
+                member.peer_urls.join(",")
+            ),
+        );
+    }
+    let foreign: Vec<String> = cx
+        .known_peers()
+        .filter(|(_, status)| status.newest_epoch == genesis.epoch)
+        .filter_map(|(node, status)| Some((node, status.etcd.known()?)))
+        .filter(|(_, etcd)| etcd.cluster_id != genesis.cluster_id)
+        .map(|(node, etcd)| {
+            format!(
+                "etcd on {node} is member {} of cluster {}, and this cluster is {}: find out who started it",
+                etcd.member_id, etcd.cluster_id, genesis.cluster_id
+            )
+        })
+        .collect();
+    for text in foreign {
+        cx.because("foreign-cluster", text);
+    }
+    let twice_listed = two_members(cx, list);
+    let twice_there = two_agents(cx);
+    twice_listed || twice_there
+}
+
+/// Two members of one node: nobody can say which of them is meant.
+fn two_members(cx: &mut Context<'_>, list: &MemberList) -> bool {
+    let mut first = BTreeMap::new();
+    for member in &list.members {
+        let Some(node) = cx.spec.node_of(member) else {
+            continue;
+        };
+        if let Some(other) = first.insert(node, member.id) {
+            cx.halt(
+                "duplicate-member",
+                format!(
+                    "{node} has two members, {other} and {}: remove the one that is not meant with `etcdctl member \
+                     remove`",
+                    member.id
+                ),
+            );
+            return true;
+        }
+    }
+    false
+}
+
+/// Two agents with one memory: a state directory was copied, with a machine image perhaps.
+fn two_agents(cx: &mut Context<'_>) -> bool {
+    let mut first: BTreeMap<&Incarnation, &NodeName> = BTreeMap::new();
+    for (node, status) in cx.known_nodes() {
+        if let Some(other) = first.insert(&status.incarnation, node) {
+            cx.halt(
+                "duplicate-node",
+                format!(
+                    "{other} and {node} have the same memory ({}): one was copied from the other; stop the agent on \
+                     the copy, delete /var/lib/etcd-agent/state there, start it again",
+                    status.incarnation
+                ),
+            );
+            return true;
+        }
+    }
+    false
+}
+
+/// A node that moved: its own agent answers, bears the member in its assignment, and is configured with the same
+/// new address as this node.
+pub(super) fn moved(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Option<Action> {
+    // A cluster of one was perhaps taken over, under an address that its owner chose.
+    if cx.spec.nodes.len() == 1 {
+        return None;
+    }
+    let (member, node, url) = list.members.iter().find_map(|member| {
+        let node = cx.spec.nodes.keys().find(|node| member.name == node.as_str())?;
+        let url = cx.spec.peer_url(node)?;
+        let status = cx.status_of(node)?;
+        let its_own = status
+            .assignment
+            .as_ref()
+            .is_some_and(|a| a.member_id == member.id && a.epoch == genesis.epoch);
+        let agreed = status.peer_url.as_deref() == Some(url.as_str());
+        (its_own && agreed && member.peer_urls != [url.clone()]).then_some((member, node, url))
+    })?;
+    cx.because(
+        "moved",
+        format!("{node} moved from {} to {url}", member.peer_urls.join(",")),
+    );
+    cx.may_try(
+        "update-member",
+        Duration::from_millis(500),
+        Duration::from_secs(10),
+    )
+    .then(|| Action::UpdateMember {
+        id: member.id,
+        node: node.clone(),
+        peer_urls: vec![url],
+        term: list.term,
+    })
+}

@@ -1,0 +1,209 @@
+//! The one learner that is on its way: waited for, promoted, or taken out again.
+
+use std::time::Duration;
+
+use super::context::Context;
+use super::dead::{self, attests_gone};
+use super::membership::remove;
+use super::safety::{Change, healthy_members, keeps_quorum};
+use super::spares;
+use crate::model::{Action, Genesis, Join, LearnerProgress, Member, MemberList, NodeName, Removal};
+
+/// How long a node has to start the learner that it was added as.
+const START_WITHIN: Duration = Duration::from_mins(2);
+/// How long a learner may stand still.
+const STUCK_AFTER: Duration = Duration::from_mins(10);
+
+/// Brings the learner on, or takes it out. While one is there, nothing else joins.
+pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Action> {
+    let learner = list.members.iter().find(|m| m.is_learner)?;
+    // A learner of a node that is not configured was said by name before, and is not touched.
+    let node = cx.spec.node_of(learner)?;
+    if learner.name.is_empty() {
+        return await_start(cx, list, learner, node);
+    }
+    let status = cx.status_of(node);
+    if status.is_some_and(|status| attests_gone(learner, genesis, status)) {
+        if !may_remove(cx) {
+            return None;
+        }
+        cx.because(
+            "replace-gone",
+            format!("{node} attests that the data of learner {} is gone", learner.id),
+        );
+        return remove(cx, learner, node, Removal::Gone, None, list);
+    }
+    let etcd = status
+        .and_then(|s| s.etcd.known())
+        .filter(|e| e.member_id == learner.id);
+    let stuck = stands_still(cx, learner, etcd.map_or(0, |e| e.index));
+    let Some(etcd) = etcd else {
+        if stuck {
+            return give_up(cx, list, learner, node);
+        }
+        cx.because(
+            "learner-starting",
+            format!("learner {} on {node} does not answer yet", learner.id),
+        );
+        cx.wake_in(Duration::from_millis(500));
+        return None;
+    };
+    if list.voters().count() < cx.spec.size {
+        if stuck {
+            return give_up(cx, list, learner, node);
+        }
+        return promote(cx, list, learner, node);
+    }
+    if etcd.leader.is_none() {
+        cx.wake_in(Duration::from_millis(500));
+        return None;
+    }
+    make_room(cx, list, learner, node)
+}
+
+/// Learners have no vote; only under `prepare` are members the operator's business alone.
+fn may_remove(cx: &Context<'_>) -> bool {
+    cx.spec.join != Join::Prepare
+}
+
+fn await_start(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: &NodeName) -> Option<Action> {
+    let since = cx.memory.unstarted_since.get(&learner.id).copied();
+    let waited = since.map_or(Duration::ZERO, |since| cx.obs.now.since(since));
+    if waited < START_WITHIN || !may_remove(cx) {
+        cx.because(
+            "learner-unstarted",
+            format!("learner {} waits for {node} to start it", learner.id),
+        );
+        cx.wake_in(Duration::from_secs(1));
+        return None;
+    }
+    cx.because(
+        "learner-abandoned",
+        format!(
+            "{node} did not start learner {} within {} s: it is taken out again",
+            learner.id,
+            START_WITHIN.as_secs()
+        ),
+    );
+    let action = remove(cx, learner, node, Removal::Unstarted, None, list);
+    if action.is_some() {
+        spares::failed(cx, node);
+    }
+    action
+}
+
+/// Remembers how far the learner has come; true when that has not changed for too long.
+fn stands_still(cx: &mut Context<'_>, learner: &Member, index: u64) -> bool {
+    let now = cx.obs.now;
+    match &cx.memory.learner {
+        Some(seen) if seen.id == learner.id && index <= seen.index => now.since(seen.at) >= STUCK_AFTER,
+        _ => {
+            cx.memory.learner = Some(LearnerProgress {
+                id: learner.id,
+                index,
+                at: now,
+            });
+            false
+        }
+    }
+}
+
+fn give_up(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: &NodeName) -> Option<Action> {
+    cx.because(
+        "learner-stuck",
+        format!(
+            "learner {} on {node} has made no progress for {} minutes",
+            learner.id,
+            STUCK_AFTER.as_secs() / 60
+        ),
+    );
+    if !may_remove(cx) {
+        return None;
+    }
+    let action = remove(cx, learner, node, Removal::Stuck, None, list);
+    if action.is_some() {
+        spares::failed(cx, node);
+    }
+    action
+}
+
+fn promote(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: &NodeName) -> Option<Action> {
+    let healthy = healthy_members(cx, list);
+    if !keeps_quorum(&list.voter_ids(), &healthy, Change::Promote(learner.id)) {
+        cx.because(
+            "too-few-healthy",
+            format!(
+                "{node} could get its vote, but only {} of {} members are seen healthy",
+                healthy.len(),
+                list.members.len()
+            ),
+        );
+        cx.wake_in(Duration::from_secs(1));
+        return None;
+    }
+    cx.because(
+        "promote",
+        format!("{node} gets its vote as soon as it has caught up"),
+    );
+    cx.may_try("promote", Duration::from_millis(100), Duration::from_secs(1))
+        .then(|| Action::Promote {
+            id: learner.id,
+            node: node.clone(),
+            term: list.term,
+        })
+}
+
+/// The learner was added to take a failing voter's place: that one goes first, so that the number of voters never
+/// grows, and only while the learner is there and has caught up. Where nobody fails any more the learner goes.
+fn make_room<'a>(
+    cx: &mut Context<'a>,
+    list: &'a MemberList,
+    learner: &Member,
+    node: &NodeName,
+) -> Option<Action> {
+    if matches!(cx.spec.join, Join::Replace | Join::Prune)
+        && let Some(failing) = dead::failing(cx, list)
+    {
+        if !super::membership::may_lose(cx, list, &failing) {
+            return None;
+        }
+        cx.because(
+            "replace-dead",
+            format!(
+                "{} makes way for {node} as soon as that has caught up: {}",
+                failing.node, failing.why
+            ),
+        );
+        return remove(
+            cx,
+            failing.member,
+            failing.node,
+            failing.why,
+            Some(learner.id),
+            list,
+        );
+    }
+    let healthy = healthy_members(cx, list);
+    let all_well = list.voters().all(|voter| healthy.contains(&voter.id));
+    if !all_well || !may_remove(cx) {
+        cx.because(
+            "learner-waits",
+            format!(
+                "learner {} on {node} has no voter to replace: {} of {} are there",
+                learner.id,
+                list.voters().count(),
+                cx.spec.size
+            ),
+        );
+        cx.wake_in(Duration::from_secs(1));
+        return None;
+    }
+    cx.because(
+        "learner-surplus",
+        format!(
+            "all voters are well again: learner {} on {node} is not needed",
+            learner.id
+        ),
+    );
+    remove(cx, learner, node, Removal::Surplus, None, list)
+}

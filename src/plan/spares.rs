@@ -1,0 +1,77 @@
+//! Which node may become a member: ready to start one, and not tried in vain a moment ago.
+
+use std::time::Duration;
+
+use super::context::Context;
+use super::out;
+use crate::model::{DataState, Fact, Genesis, MemberList, NodeName, NodeStatus};
+
+/// The pause after the first failed join of a node; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_mins(1);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_mins(30);
+
+/// The node that joins next: among those that are ready the one with the fewest failed joins, then by name.
+pub(super) fn next<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &MemberList) -> Option<&'a NodeName> {
+    let ready: Vec<&NodeName> = cx
+        .known_peers()
+        .filter(|(node, status)| is_ready(cx, genesis, list, node, status))
+        .map(|(node, _)| node)
+        .collect();
+    let failures = |node: &NodeName| cx.memory.failed_joins.get(node).map_or(0, |(count, _)| *count);
+    let node = ready.into_iter().min_by_key(|node| failures(node))?;
+    let Some((count, at)) = cx.memory.failed_joins.get(node).copied() else {
+        return Some(node);
+    };
+    let factor = 1u32 << count.saturating_sub(1).min(8);
+    let pause = FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE);
+    let passed = cx.obs.now.since(at);
+    if passed >= pause {
+        return Some(node);
+    }
+    let left = pause.saturating_sub(passed);
+    cx.because(
+        "join-backoff",
+        format!(
+            "{node} did not manage to join {count} times; tried again in {} s",
+            left.as_secs()
+        ),
+    );
+    cx.wake_in(left.max(Duration::from_millis(10)));
+    None
+}
+
+/// Remembers that a node was added and did not become a member.
+pub(super) fn failed(cx: &mut Context<'_>, node: &NodeName) {
+    let now = cx.obs.now;
+    let entry = cx.memory.failed_joins.entry(node.clone()).or_insert((0, now));
+    *entry = (entry.0.saturating_add(1), now);
+}
+
+/// A configured node of the same mind that answers, whose etcd is down and not held, and that has no data but what
+/// it may put away: of a member that this list no longer has.
+fn is_ready(
+    cx: &Context<'_>,
+    genesis: &Genesis,
+    list: &MemberList,
+    node: &NodeName,
+    status: &NodeStatus,
+) -> bool {
+    let fresh = match &status.data {
+        Fact::Known(DataState::Missing | DataState::Unusable { .. }) => true,
+        Fact::Known(DataState::Present {
+            cluster_id,
+            member_id,
+        }) => *cluster_id == genesis.cluster_id && list.get(*member_id).is_none(),
+        Fact::Absent | Fact::Unreachable(_) => false,
+    };
+    let down = status.unit.known().is_some_and(|u| !u.active.is_up() && !u.held);
+    let is_member = list.members.iter().any(|m| cx.spec.node_of(m) == Some(node));
+    fresh
+        && down
+        && !is_member
+        && !out::is_out(cx, node)
+        && status.cluster == cx.spec.cluster
+        && status.newest_epoch == genesis.epoch
+        && cx.spec.nodes.contains_key(node)
+}

@@ -1,0 +1,415 @@
+//! Dead members, join strategies, learners and ghosts.
+
+use super::*;
+
+const MINUTE: u64 = 60_000;
+
+/// Node `i` is out of reach, agent and etcd, for n1 and for everybody else who answers.
+fn vanish(obs: &mut Observation, i: usize) {
+    obs.peers.insert(name(i), Fact::Unreachable("no route".into()));
+    obs.me.silent_agents.insert(name(i));
+    obs.me.silent_etcds.insert(name(i));
+    for fact in obs.peers.values_mut() {
+        if let Fact::Known(status) = fact {
+            status.silent_agents.insert(name(i));
+            status.silent_etcds.insert(name(i));
+        }
+    }
+}
+
+/// A learner on node `i` is in the list; it serves when `started`.
+pub(super) fn with_learner(obs: &mut Observation, i: usize, started: bool) -> MemberId {
+    let id = MemberId(1000 + i as u64);
+    let url = obs.spec.peer_url(&name(i)).unwrap();
+    let Fact::Known(list) = &mut obs.me.members else {
+        panic!("no list")
+    };
+    list.members.push(Member {
+        id,
+        name: if started {
+            name(i).to_string()
+        } else {
+            String::new()
+        },
+        peer_urls: vec![url],
+        client_urls: vec![],
+        is_learner: true,
+    });
+    if started {
+        let g = obs.me.genesis.clone().unwrap();
+        let spec = obs.spec.clone();
+        let status = peer(obs, i);
+        let stand_in = genesis(&spec, i + 1, 1, Origin::Empty);
+        serving(&spec, status, &stand_in, i, 1);
+        status.members = Fact::Unreachable("not asked".into());
+        status.genesis = Some(g.clone());
+        if let Some(a) = &mut status.assignment {
+            (a.member_id, a.cluster_id) = (id, g.cluster_id);
+        }
+        if let Fact::Known(etcd) = &mut status.etcd {
+            (etcd.member_id, etcd.cluster_id, etcd.is_learner) = (id, g.cluster_id, true);
+        }
+    }
+    id
+}
+
+/// What is decided first, and again after each of these pauses in minutes, with the memory kept.
+fn over_time(obs: &Observation, minutes: &[u64]) -> (Option<Action>, Vec<String>) {
+    let mut decision = decide(obs);
+    for pause in minutes {
+        let mut later = obs.clone();
+        later.now = UnixMs(obs.now.0 + pause * MINUTE);
+        decision = plan(&later, &decision.memory, &later.spec);
+    }
+    let codes = decision.reasons.into_iter().map(|r| r.code).collect();
+    (decision.action, codes)
+}
+
+fn said(codes: &[String], code: &str) -> bool {
+    codes.iter().any(|c| c == code)
+}
+
+#[test]
+fn s25_a_dead_member_is_replaced_by_a_spare_which_is_added_first() {
+    let mut obs = cluster(4, 3, 3);
+    vanish(&mut obs, 2);
+    let (early, codes) = over_time(&obs, &[4]);
+    assert_eq!(early, None);
+    assert!(said(&codes, "grace"));
+    let (late, _) = over_time(&obs, &[3, 5]);
+    assert!(
+        matches!(&late, Some(Action::AddLearner { node, .. }) if *node == name(3)),
+        "{late:?}"
+    );
+
+    with_learner(&mut obs, 3, false);
+    assert!(matches!(over_time(&obs, &[1]), (None, codes) if said(&codes, "learner-unstarted")));
+    let mut obs = cluster(4, 3, 3);
+    vanish(&mut obs, 2);
+    let spare = with_learner(&mut obs, 3, true);
+    let (action, codes) = over_time(&obs, &[4]);
+    assert_eq!(action, None, "{codes:?}");
+    let (action, _) = over_time(&obs, &[4, 6]);
+    let Some(Action::RemoveMember {
+        node,
+        why,
+        replaced_by,
+        ..
+    }) = action
+    else {
+        panic!("{action:?}")
+    };
+    assert_eq!((node, why, replaced_by), (name(2), Removal::Dead, Some(spare)));
+
+    if let Fact::Known(list) = &mut obs.me.members {
+        list.members.retain(|m| m.name != name(2).to_string());
+    }
+    assert!(matches!(over_time(&obs, &[]).0, Some(Action::Promote { id, .. }) if id == spare));
+}
+
+#[test]
+fn nobody_is_dead_on_less_than_all_evidence_without_a_gap() {
+    type Change = fn(&mut Observation);
+    let rows: [(&str, Change); 6] = [
+        ("one observer reaches its agent", |o| {
+            peer(o, 1).silent_agents.clear();
+        }),
+        ("one observer reaches its etcd", |o| {
+            peer(o, 1).silent_etcds.clear();
+        }),
+        ("its etcd answers this node", |o| o.me.silent_etcds.clear()),
+        ("no other observer answers", |o| vanish(o, 1)),
+        ("its agent answers, and says that it is held", |o| {
+            let spec = o.spec.clone();
+            let g = o.me.genesis.clone().unwrap();
+            let mut status = node(&spec, 2);
+            serving(&spec, &mut status, &g, 2, 3);
+            status.etcd = Fact::Absent;
+            status.unit = unit(ActiveState::Inactive);
+            if let Fact::Known(unit) = &mut status.unit {
+                unit.held = true;
+            }
+            o.peers.insert(name(2), Fact::Known(status));
+        }),
+        ("this agent does not coordinate", |o| {
+            let leader = o.me.genesis.as_ref().unwrap().member_id(&name(1));
+            if let Fact::Known(etcd) = &mut o.me.etcd {
+                etcd.leader = leader;
+            }
+        }),
+    ];
+    for (what, change) in rows {
+        let mut obs = cluster(4, 3, 3);
+        vanish(&mut obs, 2);
+        change(&mut obs);
+        let (action, codes) = over_time(&obs, &[3, 6, 60]);
+        assert_eq!(action, None, "{what}: {codes:?}");
+    }
+    // The wait begins anew when it was seen in between.
+    let mut obs = cluster(4, 3, 3);
+    let well = obs.clone();
+    vanish(&mut obs, 2);
+    let mut memory = decide(&obs).memory;
+    let mut at = |obs: &Observation, minutes: u64| {
+        let mut later = obs.clone();
+        later.now = UnixMs(obs.now.0 + minutes * MINUTE);
+        let decision = plan(&later, &memory, &later.spec);
+        memory = decision.memory.clone();
+        decision.action
+    };
+    assert_eq!(at(&obs, 4), None);
+    assert_eq!(at(&well, 5), None);
+    assert_eq!(at(&obs, 6), None);
+    assert_eq!(at(&obs, 10), None);
+    assert!(matches!(at(&obs, 11), Some(Action::AddLearner { .. })));
+}
+
+#[test]
+fn s22_each_join_strategy_with_a_dead_member_and_with_one_too_few() {
+    let rows = [
+        (
+            Join::Prepare,
+            None,
+            "removal-not-allowed",
+            None,
+            "waiting-for-entry",
+        ),
+        (
+            Join::Add,
+            None,
+            "removal-not-allowed",
+            Some("add-learner"),
+            "add-learner",
+        ),
+        (
+            Join::Replace,
+            Some("add-learner"),
+            "replace-dead",
+            Some("add-learner"),
+            "add-learner",
+        ),
+        (
+            Join::Prune,
+            Some("remove-member"),
+            "prune-dead",
+            Some("add-learner"),
+            "add-learner",
+        ),
+    ];
+    for (join, dead, dead_code, few, few_code) in rows {
+        let mut obs = cluster(4, 3, 3);
+        obs.spec.join = join;
+        let mut below = obs.clone();
+        vanish(&mut obs, 2);
+        let (action, codes) = over_time(&obs, &[6]);
+        assert_eq!(action.as_ref().map(Action::name), dead, "{join}");
+        assert!(said(&codes, dead_code), "{join}: {codes:?}");
+        if let Fact::Known(list) = &mut below.me.members {
+            list.members.truncate(2);
+        }
+        below.peers.insert(name(2), Fact::Unreachable("no route".into()));
+        let (action, codes) = over_time(&below, &[]);
+        assert_eq!(action.as_ref().map(Action::name), few, "{join}");
+        assert!(said(&codes, few_code), "{join}: {codes:?}");
+    }
+}
+
+#[test]
+fn s23_prune_removes_all_dead_one_at_a_time_while_quorum_holds() {
+    let mut obs = cluster(5, 5, 5);
+    obs.spec.join = Join::Prune;
+    vanish(&mut obs, 3);
+    vanish(&mut obs, 4);
+    let (action, _) = over_time(&obs, &[6]);
+    assert!(matches!(&action, Some(Action::RemoveMember { node, .. }) if *node == name(3)));
+    if let Fact::Known(list) = &mut obs.me.members {
+        list.members.retain(|m| m.name != name(3).to_string());
+    }
+    let (action, _) = over_time(&obs, &[6]);
+    assert!(matches!(&action, Some(Action::RemoveMember { node, .. }) if *node == name(4)));
+    // With a third one away the quorum check comes first.
+    let mut obs = cluster(5, 5, 5);
+    obs.spec.join = Join::Prune;
+    for i in 2..5 {
+        vanish(&mut obs, i);
+    }
+    assert!(matches!(over_time(&obs, &[6]), (None, codes) if said(&codes, "too-few-healthy")));
+}
+
+#[test]
+fn without_a_spare_a_dead_member_stays() {
+    let mut obs = cluster(3, 3, 3);
+    vanish(&mut obs, 2);
+    assert!(matches!(over_time(&obs, &[6]), (None, codes) if said(&codes, "no-spare")));
+}
+
+#[test]
+fn an_etcd_that_cannot_run_is_replaced_only_by_a_spare_that_is_ready() {
+    for (nodes, expected) in [(3, None), (4, Some("add-learner"))] {
+        let mut obs = cluster(nodes, 3, 3);
+        let status = peer(&mut obs, 2);
+        status.unit = unit(ActiveState::Failed);
+        status.etcd = Fact::Absent;
+        let (action, _) = over_time(&obs, &[6]);
+        assert_eq!(action.as_ref().map(Action::name), expected);
+    }
+}
+
+#[test]
+fn s25_a_full_cluster_with_no_dead_member_says_so_to_the_spare() {
+    let mut obs = cluster(4, 3, 3);
+    assert_eq!(over_time(&obs, &[60]).0, None);
+    let coordinator = obs.me.clone();
+    obs.me = peer(&mut obs, 3).clone();
+    obs.peers.insert(name(0), Fact::Known(coordinator));
+    obs.peers.remove(&name(3));
+    obs.spec.node = name(3);
+    obs.assignment = None;
+    let decision = decide(&obs);
+    assert_eq!(decision.action, None);
+    let spare = decision.reasons.iter().find(|r| r.code == "spare").unwrap();
+    assert!(spare.text.contains("3 of 3 members"), "{}", spare.text);
+}
+
+#[test]
+fn a_learner_that_is_not_started_is_taken_out_and_its_node_tried_later() {
+    let mut obs = cluster(4, 3, 3);
+    if let Fact::Known(list) = &mut obs.me.members {
+        list.members.truncate(2);
+    }
+    obs.peers.insert(name(2), Fact::Unreachable("no route".into()));
+    let without = obs.clone();
+    with_learner(&mut obs, 3, false);
+    assert_eq!(over_time(&obs, &[1]).0, None);
+    let mut memory = decide(&obs).memory;
+    obs.now = UnixMs(obs.now.0 + 3 * MINUTE);
+    let decision = plan(&obs, &memory, &obs.spec);
+    assert!(matches!(
+        decision.action,
+        Some(Action::RemoveMember {
+            why: Removal::Unstarted,
+            ..
+        })
+    ));
+    memory = decision.memory;
+    let mut after = without.clone();
+    after.now = UnixMs(obs.now.0 + 1000);
+    let decision = plan(&after, &memory, &after.spec);
+    assert_eq!(decision.action, None);
+    assert!(decision.reasons.iter().any(|r| r.code == "join-backoff"));
+    after.now = UnixMs(obs.now.0 + 2 * MINUTE);
+    assert!(matches!(
+        plan(&after, &memory, &after.spec).action,
+        Some(Action::AddLearner { .. })
+    ));
+}
+
+#[test]
+fn a_learner_that_stands_still_is_taken_out_and_one_that_moves_is_not() {
+    let mut obs = cluster(4, 3, 3);
+    if let Fact::Known(list) = &mut obs.me.members {
+        list.members.truncate(2);
+    }
+    obs.peers.insert(name(2), Fact::Unreachable("no route".into()));
+    with_learner(&mut obs, 3, true);
+    assert_eq!(
+        over_time(&obs, &[5]).0.as_ref().map(Action::name),
+        Some("promote")
+    );
+    let (action, codes) = over_time(&obs, &[5, 11]);
+    assert!(
+        matches!(
+            action,
+            Some(Action::RemoveMember {
+                why: Removal::Stuck,
+                ..
+            })
+        ),
+        "{codes:?}"
+    );
+    let memory = decide(&obs).memory;
+    obs.now = UnixMs(obs.now.0 + 11 * MINUTE);
+    if let Fact::Known(etcd) = &mut peer(&mut obs, 3).etcd {
+        etcd.index += 1;
+    }
+    assert!(matches!(
+        plan(&obs, &memory, &obs.spec).action,
+        Some(Action::Promote { .. })
+    ));
+}
+
+#[test]
+fn a_learner_that_nobody_needs_any_more_is_taken_out() {
+    let mut obs = cluster(4, 3, 3);
+    with_learner(&mut obs, 3, true);
+    let (action, _) = over_time(&obs, &[]);
+    assert!(matches!(
+        action,
+        Some(Action::RemoveMember {
+            why: Removal::Surplus,
+            ..
+        })
+    ));
+    obs.spec.join = Join::Prepare;
+    assert_eq!(over_time(&obs, &[]).0, None, "an operator added it");
+}
+
+#[test]
+fn a_voter_that_was_never_started_is_removed_after_the_grace() {
+    let mut obs = cluster(4, 3, 3);
+    let url = obs.spec.peer_url(&name(3)).unwrap();
+    obs.spec.size = 5;
+    obs.spec_record.settled = Some(5);
+    if let Fact::Known(list) = &mut obs.me.members {
+        list.members.push(Member {
+            id: MemberId(77),
+            name: String::new(),
+            peer_urls: vec![url],
+            client_urls: vec![],
+            is_learner: false,
+        });
+    }
+    assert!(matches!(over_time(&obs, &[3]), (None, codes) if said(&codes, "voter-unstarted")));
+    assert!(matches!(
+        over_time(&obs, &[6]).0,
+        Some(Action::RemoveMember {
+            why: Removal::Unstarted,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn an_entry_made_by_an_operator_is_joined_as_a_voter_only_under_prepare() {
+    for (join, joins) in [(Join::Prepare, true), (Join::Replace, false)] {
+        let mut obs = cluster(4, 3, 3);
+        let url = obs.spec.peer_url(&name(3)).unwrap();
+        if let Fact::Known(list) = &mut obs.me.members {
+            list.members[2].name = String::new();
+            list.members[2].id = MemberId(77);
+            list.members[2].peer_urls = vec![url];
+        }
+        let coordinator = obs.me.clone();
+        obs.me = peer(&mut obs, 3).clone();
+        obs.peers.insert(name(0), Fact::Known(coordinator));
+        obs.peers.remove(&name(3));
+        obs.spec.node = name(3);
+        obs.spec.join = join;
+        obs.assignment = None;
+        assert_eq!(action(&obs) == Some("assign"), joins, "{join}");
+    }
+}
+
+#[test]
+fn memory_survives_a_round_trip() {
+    let mut obs = cluster(4, 3, 3);
+    vanish(&mut obs, 2);
+    let memory = decide(&obs).memory;
+    assert!(!memory.dead_since.is_empty());
+    let text = serde_json::to_string(&memory).unwrap();
+    assert_eq!(serde_json::from_str::<Memory>(&text).unwrap(), memory);
+    assert_eq!(
+        serde_json::from_str::<Memory>(r#"{"unreachable_since":{},"failures":{},"started_at":null,"waiting_since":null,"start_failures":0}"#).unwrap(),
+        Memory::default()
+    );
+}

@@ -1,0 +1,205 @@
+//! Another size, and the nodes that leave.
+
+use super::*;
+
+fn backup(id: &str) -> BackupSummary {
+    BackupSummary {
+        id: BackupId::new(id).unwrap(),
+        at: UnixMs(1_000_000),
+        revision: Revision(1),
+        size_bytes: 1,
+    }
+}
+
+fn store(newest: &str) -> Fact<StoreView> {
+    Fact::Known(StoreView {
+        genesis: None,
+        newest_backup: Some(backup(newest)),
+        conditional_writes: true,
+        verify: VerifyView::default(),
+    })
+}
+
+const OLD: &str = "2026-01-01T00:00:00Z-000001";
+const NEW: &str = "2026-01-01T00:10:00Z-000002";
+
+#[test]
+fn s07_one_backup_before_each_change_of_the_size() {
+    for (nodes, voters, size, first) in [(5, 3, 5, "add-learner"), (5, 5, 3, "remove-member")] {
+        let mut obs = cluster(nodes, voters, size);
+        obs.spec.backup.retention.enabled = false;
+        obs.store = store(OLD);
+        let Some(Action::RememberSpec { record }) = decide(&obs).action else {
+            panic!("{:?}", decide(&obs).action)
+        };
+        let change = record.change.clone().unwrap();
+        assert_eq!((change.to, change.after), (size, Some(backup(OLD).id)));
+        obs.spec_record = *record;
+        assert_eq!(action(&obs), Some("backup"));
+        assert!(has(&obs, "backup-before-change"));
+        let mut running = obs.clone();
+        running.backup.running = true;
+        assert_eq!(action(&running), None);
+        obs.store = store(NEW);
+        assert_eq!(action(&obs), Some(first));
+        // A peer that took it knows sooner than this node's own look at the store.
+        obs.store = store(OLD);
+        peer(&mut obs, 1).last_backup = Some(backup(NEW));
+        assert_eq!(action(&obs), Some(first));
+    }
+}
+
+#[test]
+fn a_change_of_the_size_waits_for_a_store_that_does_not_answer_and_a_repair_does_not() {
+    let mut obs = cluster(5, 3, 5);
+    obs.store = Fact::Unreachable("timed out".into());
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "store-unreachable"));
+    // One of three is missing: it is added back before anything grows.
+    if let Fact::Known(list) = &mut obs.me.members {
+        list.members.truncate(2);
+    }
+    lose_data(peer(&mut obs, 2));
+    assert_eq!(action(&obs), Some("add-learner"));
+}
+
+#[test]
+fn without_a_store_the_size_changes_at_once() {
+    let mut obs = cluster(5, 3, 5);
+    obs.spec.backup_interval = None;
+    assert_eq!(action(&obs), Some("add-learner"));
+}
+
+#[test]
+fn the_size_at_which_the_cluster_is_whole_is_written_down_by_every_node() {
+    for me in 0..3 {
+        let mut obs = healthy(me);
+        obs.spec_record = SpecRecord::default();
+        let Some(Action::RememberSpec { record }) = decide(&obs).action else {
+            panic!("{:?}", decide(&obs).action)
+        };
+        assert_eq!((record.settled, record.change.clone()), (Some(3), None));
+        obs.spec_record = *record;
+        assert_eq!(action(&obs), None);
+    }
+}
+
+#[test]
+fn s07_who_leaves_first() {
+    type Change = fn(&mut Observation);
+    let rows: [(&str, Change, Option<usize>); 4] = [
+        ("the highest name", |_| {}, Some(4)),
+        (
+            "an unhealthy one first",
+            |o| {
+                o.peers.insert(name(2), Fact::Unreachable("no route".into()));
+            },
+            Some(2),
+        ),
+        (
+            "two unhealthy of five, one after the other",
+            |o| {
+                o.peers.insert(name(2), Fact::Unreachable("no route".into()));
+                o.peers.insert(name(3), Fact::Unreachable("no route".into()));
+            },
+            Some(3),
+        ),
+        (
+            "nobody without quorum",
+            |o| {
+                for i in 2..5 {
+                    o.peers.insert(name(i), Fact::Unreachable("no route".into()));
+                }
+            },
+            None,
+        ),
+    ];
+    for (what, change, leaves) in rows {
+        let mut obs = cluster(5, 5, 3);
+        obs.spec.backup_interval = None;
+        obs.spec_record.settled = Some(3);
+        change(&mut obs);
+        let decision = decide(&obs);
+        let node = match &decision.action {
+            Some(Action::RemoveMember { node, why, .. }) => {
+                assert_eq!(*why, Removal::Excess);
+                Some(node.clone())
+            }
+            None => None,
+            other => panic!("{what}: {other:?}"),
+        };
+        assert_eq!(node, leaves.map(name), "{what}: {:?}", decision.reasons);
+    }
+}
+
+#[test]
+fn the_leader_never_leaves_whatever_its_name() {
+    let mut obs = cluster(3, 3, 1);
+    obs.spec.backup_interval = None;
+    let coordinator = obs.me.clone();
+    let mut me = peer(&mut obs, 2).clone();
+    let id = me.etcd.known().unwrap().member_id;
+    for fact in obs.peers.values_mut() {
+        if let Fact::Known(status) = fact
+            && let Fact::Known(etcd) = &mut status.etcd
+        {
+            etcd.leader = Some(id);
+        }
+    }
+    if let Fact::Known(etcd) = &mut me.etcd {
+        etcd.leader = Some(id);
+    }
+    obs.spec.node = name(2);
+    obs.assignment = Some(assignment(&obs.spec, me.genesis.as_ref().unwrap(), 2));
+    obs.me = me;
+    obs.peers.remove(&name(2));
+    obs.peers.insert(name(0), Fact::Known(coordinator));
+    assert!(matches!(decide(&obs).action, Some(Action::RemoveMember { node, .. }) if node == name(1)));
+}
+
+/// n3's member was removed, as n1's list says.
+fn removed() -> Observation {
+    let mut obs = healthy(2);
+    if let Fact::Known(list) = &mut peer(&mut obs, 0).members {
+        list.members.truncate(2);
+    }
+    if let Fact::Known(list) = &mut peer(&mut obs, 1).members {
+        list.linearizable = false;
+    }
+    obs.me.members = Fact::Unreachable("etcd does not serve here".into());
+    obs
+}
+
+#[test]
+fn a_removed_node_stops_puts_its_data_away_and_is_a_spare() {
+    let mut obs = removed();
+    assert_eq!(action(&obs), Some("stop-removed"));
+    obs.me.unit = unit(ActiveState::Inactive);
+    obs.me.etcd = Fact::Absent;
+    let Some(Action::ReplaceData { why, staged, .. }) = decide(&obs).action else {
+        panic!("{:?}", decide(&obs).action)
+    };
+    assert_eq!((why.as_str(), staged), ("removed", false));
+    obs.me.data = Fact::Known(DataState::Missing);
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "spare"));
+}
+
+#[test]
+fn a_removal_is_believed_only_of_the_newest_list_through_quorum() {
+    let mut obs = removed();
+    if let Fact::Known(list) = &mut peer(&mut obs, 0).members {
+        list.linearizable = false;
+    }
+    assert_eq!(action(&obs), None);
+    let mut obs = removed();
+    for (term, what) in [(3, "a later leader still has it"), (2, "one of two has it")] {
+        if let Fact::Known(list) = &mut peer(&mut obs, 1).members {
+            (list.term, list.linearizable) = (RaftTerm(term), true);
+        }
+        assert_eq!(action(&obs), None, "{what}");
+    }
+    let mut obs = removed();
+    obs.peers.insert(name(0), Fact::Unreachable("no route".into()));
+    assert_eq!(action(&obs), None);
+}
