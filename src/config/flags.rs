@@ -1,4 +1,5 @@
-//! etcd's own flags: which there are, and which are not for `[etcd.settings]`.
+//! etcd's own flags: which there are, and which are not for `[etcd.settings]`. The one list of them: what root's oneshot
+//! writes (`crate::unit::apply::allow`) is held against it again, over there.
 
 /// Every flag of etcd 3.5.35, 3.6.16 and 3.7.3, collected from their `etcdmain/config.go` and `embed/config.go`
 /// (`fs.*Var` and `fs.Var` calls) and checked against `etcd --help` of all three; sorted.
@@ -187,6 +188,18 @@ const MANAGED: &[(&str, &str)] = &[
     ("version", "it would only print the version"),
 ];
 
+/// Whether etcd 3.5, 3.6 or 3.7 has this flag; without dashes in front.
+pub fn is_etcd_flag(name: &str) -> bool {
+    KNOWN.binary_search(&name).is_ok()
+}
+
+/// Whether etcd reads this environment variable: each of its flags is one, `ETCD_` and the flag in capitals.
+pub fn is_etcd_variable(name: &str) -> bool {
+    name.strip_prefix("ETCD_")
+        .filter(|rest| !rest.contains(|c: char| c.is_ascii_lowercase() || c == '-'))
+        .is_some_and(|rest| is_etcd_flag(&rest.to_ascii_lowercase().replace('_', "-")))
+}
+
 /// Says why a flag is not for `[etcd.settings]`, when it is not.
 pub(super) fn check(name: &str) -> Result<(), String> {
     if let Some((_, instead)) = MANAGED.iter().find(|(pattern, _)| matches(pattern, name)) {
@@ -195,7 +208,7 @@ pub(super) fn check(name: &str) -> Result<(), String> {
         }
         return Err(format!("etcd-agent sets this flag itself; {instead}"));
     }
-    if KNOWN.binary_search(&name).is_ok() {
+    if is_etcd_flag(name) {
         return Ok(());
     }
     // People paste `--flag` and `ETCD_FLAG`.
@@ -227,6 +240,27 @@ mod tests {
     #[test]
     fn the_list_is_sorted() {
         assert!(KNOWN.is_sorted());
+    }
+
+    #[test]
+    fn variables_are_flags_in_capitals() {
+        for known in [
+            "ETCD_NAME",
+            "ETCD_EXPERIMENTAL_COMPACTION_BATCH_LIMIT",
+            "ETCD_FEATURE_GATES",
+        ] {
+            assert!(is_etcd_variable(known), "{known}");
+        }
+        for other in [
+            "ETCD_EXPERIMENTAL_X_Y",
+            "ETCD_NO_SUCH",
+            "etcd_name",
+            "ETCD_name",
+            "ETCD_WAL-DIR",
+            "PATH",
+        ] {
+            assert!(!is_etcd_variable(other), "{other}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod tree;
 use std::path::{Path, PathBuf};
 
 pub use build::DEFAULT_DATA_DIR;
+pub use flags::{is_etcd_flag, is_etcd_variable};
 pub use problem::{Problem, Problems};
 pub use settings::{ApiSettings, ArchiveSettings, Proxy, S3Options, Settings, Sse, StoreSettings, StoreUrl};
 pub use show::{Entry, redact};

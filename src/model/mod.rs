@@ -15,6 +15,8 @@ mod paxos;
 mod running;
 mod spec;
 mod status;
+#[cfg(test)]
+pub(crate) mod testing;
 mod time;
 mod verification;
 

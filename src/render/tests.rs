@@ -1,15 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{ClusterId, ClusterName, Epoch, EtcdSpec, Generation, InitialState, MemberId, Role};
-
-fn name(text: &str) -> NodeName {
-    NodeName::new(text).unwrap()
-}
+use crate::model::{ClusterId, Epoch, Generation, InitialState, MemberId, Role, testing};
 
 fn tls(dir: &str) -> TlsFiles {
     TlsFiles {
@@ -20,26 +14,10 @@ fn tls(dir: &str) -> TlsFiles {
 }
 
 fn spec(nodes: &[&str], secure: bool) -> Spec {
-    Spec {
-        cluster: ClusterName::new("prod").unwrap(),
-        node: name("n1"),
-        size: nodes.len(),
-        nodes: nodes.iter().map(|n| (name(n), (*n).to_owned())).collect(),
-        etcd: EtcdSpec {
-            data_dir: "/var/lib/etcd/default".into(),
-            client_port: 2379,
-            peer_port: 2380,
-            client_tls: secure.then(|| tls("/etc/etcd/tls")),
-            peer_tls: secure.then(|| tls("/etc/etcd/peer-tls")),
-            binary: None,
-            settings: BTreeMap::new(),
-        },
-        backup_interval: None,
-        backup: crate::model::BackupSpec::default(),
-        store_shared: false,
-        grace: Duration::from_mins(5),
-        join: crate::model::Join::Replace,
-    }
+    let mut spec = testing::spec(nodes);
+    spec.etcd.client_tls = secure.then(|| tls("/etc/etcd/tls"));
+    spec.etcd.peer_tls = secure.then(|| tls("/etc/etcd/peer-tls"));
+    spec
 }
 
 fn assignment(spec: &Spec) -> Assignment {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::model::*;
+use crate::model::{testing, *};
 use crate::paths::Paths;
 
 pub(super) const NOW: UnixMs = UnixMs(1_772_366_640_000);
@@ -145,10 +145,6 @@ pub(super) fn status() -> AdminStatus {
 }
 
 pub(super) fn observation() -> Observation {
-    let nodes = ["n1", "n2", "n3"]
-        .iter()
-        .map(|n| (name(n), (*n).to_owned()))
-        .collect();
     Observation {
         now: NOW,
         seed: 7,
@@ -172,25 +168,6 @@ pub(super) fn observation() -> Observation {
         backups: BackupView::default(),
         restore: Job::default(),
         requests: Vec::new(),
-        spec: Spec {
-            cluster: ClusterName::new("prod").unwrap(),
-            node: name("n1"),
-            size: 3,
-            nodes,
-            etcd: EtcdSpec {
-                data_dir: "/var/lib/etcd/default".into(),
-                client_port: 2379,
-                peer_port: 2380,
-                client_tls: None,
-                peer_tls: None,
-                binary: None,
-                settings: BTreeMap::new(),
-            },
-            backup_interval: None,
-            backup: BackupSpec::default(),
-            store_shared: false,
-            grace: Duration::from_mins(5),
-            join: crate::model::Join::Replace,
-        },
+        spec: testing::spec(&["n1", "n2", "n3"]),
     }
 }

@@ -7,7 +7,7 @@ mod text;
 use clap::CommandFactory;
 
 use super::*;
-use crate::model::{BackupId, ClusterName, EtcdSpec, NodeName, Spec, TlsFiles};
+use crate::model::{BackupId, NodeName, TlsFiles, testing};
 use fixture::{name, settings_tree, status};
 
 #[test]
@@ -151,29 +151,11 @@ fn what_would_be_assigned_names_this_node() {
         key_file: "/k".into(),
         ca_file: "/a".into(),
     };
-    let spec = Spec {
-        cluster: ClusterName::new("prod").unwrap(),
-        node: name("n5"),
-        size: 3,
-        nodes: ["n1", "n2", "n3", "n4", "n5"]
-            .iter()
-            .map(|n| (name(n), (*n).to_owned()))
-            .collect(),
-        etcd: EtcdSpec {
-            data_dir: "/var/lib/etcd/default".into(),
-            client_port: 2379,
-            peer_port: 2380,
-            client_tls: Some(tls.clone()),
-            peer_tls: Some(tls),
-            binary: None,
-            settings: std::collections::BTreeMap::new(),
-        },
-        backup_interval: None,
-        backup: crate::model::BackupSpec::default(),
-        store_shared: false,
-        grace: std::time::Duration::from_mins(5),
-        join: crate::model::Join::Replace,
-    };
+    let mut spec = testing::spec(&["n1", "n2", "n3", "n4", "n5"]);
+    spec.node = name("n5");
+    spec.size = 3;
+    spec.etcd.client_tls = Some(tls.clone());
+    spec.etcd.peer_tls = Some(tls);
     let names: Vec<NodeName> = render::would_be(&spec).initial_cluster.into_keys().collect();
     assert_eq!(names, [name("n1"), name("n2"), name("n5")]);
     insta::assert_snapshot!("spec", spec::render(&spec));

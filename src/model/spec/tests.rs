@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::type_complexity)]
 
 use super::*;
+use crate::model::testing;
 
 fn spec(nodes: &[(&str, &str)], tls: bool) -> Spec {
     let files = tls.then(|| TlsFiles {
@@ -8,29 +9,15 @@ fn spec(nodes: &[(&str, &str)], tls: bool) -> Spec {
         key_file: "/k".into(),
         ca_file: "/a".into(),
     });
-    Spec {
-        cluster: ClusterName::new("default").unwrap(),
-        node: NodeName::new("n1").unwrap(),
-        size: 1,
-        nodes: nodes
-            .iter()
-            .map(|(name, address)| (NodeName::new(*name).unwrap(), (*address).to_owned()))
-            .collect(),
-        etcd: EtcdSpec {
-            data_dir: "/var/lib/etcd/default".into(),
-            client_port: 2379,
-            peer_port: 2380,
-            client_tls: files.clone(),
-            peer_tls: files,
-            binary: None,
-            settings: BTreeMap::new(),
-        },
-        backup_interval: None,
-        backup: crate::model::BackupSpec::default(),
-        store_shared: false,
-        grace: Duration::from_mins(5),
-        join: crate::model::Join::Replace,
-    }
+    let mut spec = testing::spec(&["n1"]);
+    spec.cluster = ClusterName::new("default").unwrap();
+    spec.nodes = nodes
+        .iter()
+        .map(|(name, address)| (NodeName::new(*name).unwrap(), (*address).to_owned()))
+        .collect();
+    spec.etcd.client_tls.clone_from(&files);
+    spec.etcd.peer_tls = files;
+    spec
 }
 
 #[test]

@@ -6,8 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 
-use super::flags::is_etcd_variable;
-use crate::config::Settings;
+use crate::config::{Settings, is_etcd_variable};
 use crate::model::{Assignment, Epoch, Generation};
 
 const MAX_MEMBERS: usize = 64;

@@ -4,31 +4,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::{ApiSettings, ArchiveSettings};
-use crate::model::{ClusterId, ClusterName, EtcdSpec, InitialState, MemberId, NodeName, Role, Spec};
+use crate::model::{ClusterId, InitialState, MemberId, NodeName, Role, testing};
 
 fn settings() -> Settings {
-    let node = NodeName::new("n1").unwrap();
     Settings {
-        spec: Spec {
-            cluster: ClusterName::new("prod").unwrap(),
-            node: node.clone(),
-            size: 1,
-            nodes: [(node, "n1".to_owned())].into(),
-            etcd: EtcdSpec {
-                data_dir: "/var/lib/etcd/default".into(),
-                client_port: 2379,
-                peer_port: 2380,
-                client_tls: None,
-                peer_tls: None,
-                binary: None,
-                settings: BTreeMap::new(),
-            },
-            backup_interval: None,
-            backup: crate::model::BackupSpec::default(),
-            store_shared: false,
-            grace: Duration::from_mins(5),
-            join: crate::model::Join::Replace,
-        },
+        spec: testing::spec(&["n1"]),
         api: ApiSettings {
             listen: None,
             port: 2378,
@@ -128,10 +108,12 @@ fn url(assignment: &mut Assignment, url: &str) {
 fn only_settings_of_etcd() {
     let one = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
     assert_eq!(check_environment(&one("ETCD_QUOTA_BACKEND_BYTES", "1")), Ok(()));
-    assert_eq!(check_environment(&one("ETCD_EXPERIMENTAL_X_Y", "1")), Ok(()));
+    let experimental = one("ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK", "true");
+    assert_eq!(check_environment(&experimental), Ok(()));
     for (name, value) in [
         ("LD_PRELOAD", "/tmp/x.so"),
         ("ETCD_NO_SUCH", "1"),
+        ("ETCD_EXPERIMENTAL_NO_SUCH", "1"),
         ("ETCD_NAME", "a\nb"),
         ("PATH", "/tmp"),
     ] {

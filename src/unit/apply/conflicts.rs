@@ -1,9 +1,9 @@
 //! What would win over our settings: each with its file and line, and what to do. Pure.
 
 use super::env_file;
-use super::flags::is_etcd_flag;
 use super::view::UnitView;
 use super::words::{Env, Var, Word, words};
+use crate::config::is_etcd_flag;
 use crate::render::variable;
 
 /// Everything that keeps our settings from being in force. Empty when all is well.

@@ -3,7 +3,6 @@
 pub mod allow;
 mod conflicts;
 mod env_file;
-mod flags;
 mod view;
 mod words;
 

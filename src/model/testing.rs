@@ -1,0 +1,32 @@
+//! What tests all over the crate begin with.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{BackupSpec, ClusterName, EtcdSpec, NodeName, Spec};
+
+/// A cluster `prod` of these nodes, each at its own name, as the first of them sees it; without TLS, store or backups.
+pub(crate) fn spec(nodes: &[&str]) -> Spec {
+    let name = |text: &str| NodeName::new(text).unwrap();
+    Spec {
+        cluster: ClusterName::new("prod").unwrap(),
+        node: name(nodes[0]),
+        size: nodes.len(),
+        nodes: nodes.iter().map(|n| (name(n), (*n).to_owned())).collect(),
+        etcd: EtcdSpec {
+            data_dir: "/var/lib/etcd/default".into(),
+            client_port: 2379,
+            peer_port: 2380,
+            client_tls: None,
+            peer_tls: None,
+            binary: None,
+            settings: BTreeMap::new(),
+        },
+        backup_interval: None,
+        backup: BackupSpec::default(),
+        store_shared: false,
+        grace: Duration::from_mins(5),
+        join: super::Join::default(),
+    }
+}
