@@ -351,3 +351,43 @@ fn every_reason_code_is_explained() {
     }
     assert!(missing.is_empty(), "docs/operations.md lacks {missing:?}");
 }
+
+/// Paths in backticks are in the tree; words with an underscore are functions or tests; a function said to be in a file is.
+#[test]
+fn the_safety_page_names_what_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/safety.md")).unwrap();
+    let mut sources = Vec::new();
+    walk(&root.join("src"), &mut sources);
+    walk(&root.join("tests"), &mut sources);
+    let code: String = sources
+        .iter()
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    let mut missing = BTreeSet::new();
+    let mut names = 0;
+    for word in page.split('`').skip(1).step_by(2) {
+        let is_name = word.contains('_')
+            && word
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        let is_path = word.starts_with("src/") || word.starts_with("tests/");
+        names += usize::from(is_name);
+        let there =
+            (!is_name || code.contains(&format!("fn {word}("))) && (!is_path || root.join(word).exists());
+        if !there {
+            missing.insert(word);
+        }
+    }
+    assert!(missing.is_empty(), "docs/safety.md names {missing:?}");
+    assert!(names > 60, "only {names} names were found");
+    for (at, _) in page.match_indices("` in `src/") {
+        let name = page[..at].rsplit('`').next().unwrap();
+        let file = page[at + "` in `".len()..].split('`').next().unwrap();
+        let text = fs::read_to_string(root.join(file)).unwrap();
+        assert!(
+            text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<")),
+            "{file} has no function {name}"
+        );
+    }
+}
