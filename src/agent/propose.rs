@@ -84,7 +84,10 @@ pub(super) async fn propose(agent: &Agent, round: u64, candidate: &Genesis) -> P
         .map(|g| g.electorate.keys().cloned().collect());
     let mut candidate = candidate.clone();
     for (node, incarnation) in &record.incarnations {
-        candidate.electorate.insert(node.clone(), incarnation.clone());
+        // It remembers electors of earlier lists too: they are none of this epoch's.
+        if let Some(named) = candidate.electorate.get_mut(node) {
+            named.clone_from(incarnation);
+        }
     }
     candidate
         .electorate
