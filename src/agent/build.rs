@@ -1,7 +1,6 @@
 //! Binds the ports to adapters.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 
@@ -15,11 +14,10 @@ use crate::adapters::tls::Tls;
 use crate::config::Settings;
 use crate::model::CopyStatus;
 use crate::paths::Paths;
-use crate::ports::{NodeState, ObjectStore};
+use crate::ports::ObjectStore;
 use crate::telemetry::Counters;
 
-use super::observe::electorate;
-use super::shared::Shared;
+use super::ports::LocalBackups;
 use super::{Agent, Ports};
 
 /// An agent for these settings.
@@ -36,7 +34,6 @@ pub(super) fn agent(paths: &Paths, settings: &Settings, counters: Arc<Counters>)
         .transpose()
         .context("the peer API's certificates ([api.tls])")?;
     let state = Arc::new(DiskState::new(paths.clone()));
-    let elector = state.elector()?;
     let peers = HttpPeers::start(&PeersConfig {
         me: spec.node.clone(),
         cluster: spec.cluster.clone(),
@@ -44,32 +41,23 @@ pub(super) fn agent(paths: &Paths, settings: &Settings, counters: Arc<Counters>)
         port: settings.api.port,
         tls: tls.clone(),
     });
-    let shared = Arc::new(Shared::new(
-        elector,
-        state.directives()?,
-        state.etcd_run()?,
-        electorate(&spec),
-    ));
     let ports = Ports {
         service: Arc::new(Systemd::new(paths.clone())),
         etcd: Arc::new(LocalEtcd::new(settings)),
         peers: Arc::new(peers),
         store: settings.store.as_ref().map(open_store),
+        backups: Arc::new(LocalBackups {
+            restore_dir: paths.restore(),
+        }),
         state,
         clock: Arc::new(SystemClock),
     };
-    Ok(Agent {
-        ports,
-        insecure: settings.api.insecure,
-        tls,
-        boot_id: crate::unit::boot::id(),
-        restore_dir: paths.restore(),
-        verify_dir: paths.verify(),
-        shared,
-        counters,
-        was_up: Arc::new(AtomicBool::new(false)),
-        spec,
-    })
+    let mut agent = Agent::over(ports, spec, crate::unit::boot::id())?;
+    agent.insecure = settings.api.insecure;
+    agent.tls = tls;
+    agent.verify_dir = paths.verify();
+    agent.counters = counters;
+    Ok(agent)
 }
 
 /// The store and the one to copy to, when there is one. Neither encrypts or decrypts: copies are byte for byte. From

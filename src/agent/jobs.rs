@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::backup::{self, BackupMeta};
+use crate::backup::BackupMeta;
 use crate::model::{Assignment, BackupId, Epoch, Job, OperatorRequest, RequestState};
 use crate::ports::{DataRequest, PortError, PortResult};
 
@@ -66,7 +66,8 @@ pub(super) fn backup(agent: &Agent) {
                 .shared
                 .tell(|r| *r == OperatorRequest::Backup, RequestState::Pending, &text);
         };
-        backup::take_full(worker.ports.etcd.as_ref(), store.as_ref(), &meta, progress).await
+        let (backups, etcd) = (&worker.ports.backups, worker.ports.etcd.as_ref());
+        backups.take_full(etcd, store.as_ref(), &meta, &progress).await
     };
     begin(
         agent,
@@ -115,23 +116,16 @@ pub(super) fn fetch(agent: &Agent, id: &BackupId) {
     let (worker, id) = (agent.clone(), id.clone());
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
-        backup::fetch(store.as_ref(), &worker.spec.cluster, &id, &worker.restore_dir).await
+        let (backups, cluster) = (&worker.ports.backups, &worker.spec.cluster);
+        let file_name = backups.fetch(store.as_ref(), cluster, &id).await?;
+        Ok((id, file_name))
     };
     begin(
         agent,
         |inner| &mut inner.restore,
         work,
         |agent, result| match result {
-            Ok(fetched) => {
-                tracing::info!(
-                    "backup {} is fetched and checked: {} bytes",
-                    fetched.id,
-                    fetched.size_bytes
-                );
-                agent
-                    .shared
-                    .with(|inner| inner.fetched = Some((fetched.id, fetched.file_name)));
-            }
+            Ok(fetched) => agent.shared.with(|inner| inner.fetched = Some(fetched)),
             Err(error) => tracing::error!("the backup cannot be fetched: {error}"),
         },
     );

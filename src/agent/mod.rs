@@ -20,8 +20,6 @@ mod verify;
 mod watchdog;
 
 use std::collections::BTreeSet;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,9 +30,10 @@ use crate::model::{
     Action, Decision, EventOutcome, Fact, Memory, NodeStatus, Observation, Spec, Steering, UnixMs,
 };
 use crate::plan::plan;
+use crate::ports::PortResult;
 use crate::telemetry::{Counters, message_ids};
 
-pub use ports::Ports;
+pub use ports::{Backups, Ports};
 pub use run::run;
 use shared::Shared;
 
@@ -52,7 +51,6 @@ pub struct Agent {
     insecure: bool,
     tls: Option<Arc<Tls>>,
     boot_id: String,
-    restore_dir: PathBuf,
     verify_dir: PathBuf,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
@@ -60,8 +58,28 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// An agent over these ports, insecure as long as nobody gives it TLS.
+    ///
+    /// # Errors
+    /// When own state cannot be read.
+    pub fn over(ports: Ports, spec: Spec, boot_id: String) -> PortResult<Self> {
+        let electorate = observe::electorate(&spec);
+        let shared = Shared::new(ports.state.as_ref(), electorate, ports.clock.random())?;
+        Ok(Self {
+            ports,
+            spec,
+            insecure: true,
+            tls: None,
+            boot_id,
+            verify_dir: PathBuf::new(),
+            shared: Arc::new(shared),
+            counters: Arc::default(),
+            was_up: Arc::new(AtomicBool::new(false)),
+        })
+    }
+
     /// The loop. Runs until the future is dropped; everything that must outlive it is on disk.
-    async fn run_loop(&self) {
+    pub async fn run_loop(&self) {
         let mut memory = Memory::default();
         let mut last: Option<Decision> = None;
         let mut pace = Pace::default();
@@ -127,6 +145,8 @@ impl Agent {
     /// Sleeps until something is heard, at most `wake`.
     async fn wait(&self, wake: Duration) {
         tokio::select! {
+            // In this order, so that the same world gives the same run (tests/sim).
+            biased;
             () = self.ports.service.changed() => {}
             () = self.ports.peers.changed() => {}
             () = self.shared.wake.notified() => {}
@@ -141,10 +161,8 @@ impl Agent {
         status.steering.grant = decision.memory.grant.as_ref().map(|(grant, _)| grant.clone());
         let material = material(&status);
         let (changed, voters_changed) = self.shared.with(|inner| {
-            let changed = inner
-                .status
-                .as_ref()
-                .is_none_or(|old| self::material(old) != material);
+            let changed = inner.material.as_ref() != Some(&material);
+            inner.material = Some(material);
             let voters = |s: &NodeStatus| s.members.known().map(|l| l.voters().count());
             let voters_changed = inner
                 .status
@@ -245,8 +263,8 @@ impl Pace {
     }
 }
 
-/// What a peer's planner could act on, as a hash: indexes, sizes and clocks move all the time and wake nobody.
-fn material(status: &NodeStatus) -> u64 {
+/// What a peer's planner could act on: indexes, sizes and clocks move all the time and wake nobody.
+fn material(status: &NodeStatus) -> NodeStatus {
     let mut status = status.clone();
     status.now = UnixMs(0);
     status.text = String::new();
@@ -256,9 +274,7 @@ fn material(status: &NodeStatus) -> u64 {
         etcd.db_size_bytes = 0;
         etcd.revision = crate::model::Revision(0);
     }
-    let mut hash = DefaultHasher::new();
-    serde_json::to_string(&status).unwrap_or_default().hash(&mut hash);
-    hash.finish()
+    status
 }
 
 /// Says what is decided when it differs from what was decided before.

@@ -1,8 +1,63 @@
 //! The ports that the loop works through, bound to adapters by `agent::build` or to a simulator.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::ports::{Clock, Etcd, NodeState, ObjectStore, Peers, ServiceManager};
+use async_trait::async_trait;
+
+use crate::backup::{self, BackupMeta};
+use crate::model::{BackupId, BackupSummary, ClusterName};
+use crate::ports::{Clock, Etcd, NodeState, ObjectStore, Peers, PortResult, ServiceManager};
+
+/// The part of backups that takes threads and the local disk, which a simulator has neither of.
+#[async_trait]
+pub trait Backups: Send + Sync {
+    /// Takes a full backup of the local member and commits it; `progress` hears the bytes read so far.
+    async fn take_full(
+        &self,
+        etcd: &dyn Etcd,
+        store: &dyn ObjectStore,
+        meta: &BackupMeta,
+        progress: &(dyn Fn(u64) + Send + Sync),
+    ) -> PortResult<BackupSummary>;
+    /// Fetches a backup and checks it; gives the snapshot's file name in the restore directory.
+    async fn fetch(
+        &self,
+        store: &dyn ObjectStore,
+        cluster: &ClusterName,
+        id: &BackupId,
+    ) -> PortResult<String>;
+}
+
+/// [`Backups`] on this host.
+pub(super) struct LocalBackups {
+    /// Where fetched snapshots go.
+    pub(super) restore_dir: PathBuf,
+}
+
+#[async_trait]
+impl Backups for LocalBackups {
+    async fn take_full(
+        &self,
+        etcd: &dyn Etcd,
+        store: &dyn ObjectStore,
+        meta: &BackupMeta,
+        progress: &(dyn Fn(u64) + Send + Sync),
+    ) -> PortResult<BackupSummary> {
+        backup::take_full(etcd, store, meta, progress).await
+    }
+
+    async fn fetch(
+        &self,
+        store: &dyn ObjectStore,
+        cluster: &ClusterName,
+        id: &BackupId,
+    ) -> PortResult<String> {
+        let fetched = backup::fetch(store, cluster, id, &self.restore_dir).await?;
+        tracing::info!("backup {id} is fetched and checked: {} bytes", fetched.size_bytes);
+        Ok(fetched.file_name)
+    }
+}
 
 /// Every port of one agent.
 #[derive(Clone)]
@@ -15,6 +70,8 @@ pub struct Ports {
     pub peers: Arc<dyn Peers>,
     /// The store, when one is configured.
     pub store: Option<Arc<dyn ObjectStore>>,
+    /// Taking and fetching backups.
+    pub backups: Arc<dyn Backups>,
     /// What survives a restart.
     pub state: Arc<dyn NodeState>,
     /// Time and randomness.

@@ -39,6 +39,8 @@ pub(super) struct Inner {
     pub(super) probes: BTreeMap<NodeName, Probe>,
     pub(super) highest_round: u64,
     pub(super) status: Option<NodeStatus>,
+    /// What of `status` a peer's planner could act on.
+    pub(super) material: Option<NodeStatus>,
     pub(super) observation: Option<Observation>,
     pub(super) decision: Option<Decision>,
     pub(super) config_error: Option<String>,
@@ -71,24 +73,19 @@ fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub(super) fn new(
-        elector: ElectorRecord,
-        directives: Directives,
-        etcd_run: EtcdRun,
-        electorate: Electorate,
-    ) -> Self {
-        // The first version differs from run to run, so that a peer that waits on an older run's version hears.
-        let first = rand::random::<u32>();
-        Self {
+    /// `run` is a random number: the first version differs from run to run, so that a peer that waits on an older
+    /// run's version hears.
+    pub(super) fn new(state: &dyn NodeState, electorate: Electorate, run: u64) -> PortResult<Self> {
+        Ok(Self {
             inner: Mutex::new(Inner::default()),
-            elector: Mutex::new(elector),
-            directives: Mutex::new(directives),
-            etcd_run: Mutex::new(etcd_run),
+            elector: Mutex::new(state.elector()?),
+            directives: Mutex::new(state.directives()?),
+            etcd_run: Mutex::new(state.etcd_run()?),
             electorate,
             wake: Notify::new(),
             copy_wanted: Notify::new(),
-            version: watch::Sender::new(u64::from(first) << 16),
-        }
+            version: watch::Sender::new((run >> 32) << 16),
+        })
     }
 
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
