@@ -7,7 +7,9 @@ use super::dead::{self, attests_gone};
 use super::membership::remove;
 use super::safety::{Change, healthy_members, keeps_quorum};
 use super::spares;
-use crate::model::{Action, Genesis, Join, LearnerProgress, Member, MemberList, NodeName, Removal};
+use crate::model::{
+    Action, Genesis, Join, LearnerProgress, Member, MemberList, NodeName, NodeStatus, Removal,
+};
 
 /// How long a node has to start the learner that it was added as.
 const START_WITHIN: Duration = Duration::from_mins(2);
@@ -19,11 +21,13 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
     let learner = list.members.iter().find(|m| m.is_learner)?;
     // A learner of a node that is not configured was said by name before, and is not touched.
     let node = cx.spec.node_of(learner)?;
-    if learner.name.is_empty() {
-        return await_start(cx, list, learner, node);
-    }
     let status = cx.status_of(node);
-    if status.is_some_and(|status| attests_gone(learner, genesis, status)) {
+    // A learner that nobody knows the name of yet is about to be started, unless its own agent has started it before.
+    let had_started = |status: &NodeStatus| {
+        let assigned = status.assignment.as_ref();
+        !learner.name.is_empty() || assigned.is_some_and(|a| a.member_id == learner.id && a.started_once)
+    };
+    if status.is_some_and(|status| had_started(status) && attests_gone(learner, genesis, status)) {
         if !may_remove(cx) {
             return None;
         }
@@ -32,6 +36,9 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
             format!("{node} attests that the data of learner {} is gone", learner.id),
         );
         return remove(cx, learner, node, Removal::Gone, None, list);
+    }
+    if learner.name.is_empty() {
+        return await_start(cx, list, learner, node);
     }
     let etcd = status
         .and_then(|s| s.etcd.known())

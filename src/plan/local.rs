@@ -7,7 +7,7 @@ use super::data::{self, Data};
 use super::restart;
 use super::retired::{self, removed_by};
 use crate::model::{
-    Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, Genesis, NodeStatus, StartFence, UnitState,
+    Action, ActiveState, Assignment, EtcdStatus, Fact, Genesis, NodeStatus, StartFence, UnitState,
 };
 
 /// From asking for a start to the unit showing it.
@@ -102,9 +102,10 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     if waits_at_gate(unit) {
-        let theirs = matches!(&cx.obs.me.data, Fact::Known(DataState::Present { cluster_id, member_id })
-            if *cluster_id == assignment.cluster_id && *member_id == assignment.member_id);
-        if assignment.started && !theirs && cx.obs.me.data.known().is_some() {
+        cx.obs.me.data.known()?;
+        // Whoever asked for this start, etcd must not run on anything but what it was assigned to run on: data of an
+        // older epoch, or none where a restore is to be put first, has to be seen to while etcd is down.
+        if !matches!(data::prepare(cx, genesis, assignment), Data::Ready) {
             cx.because(
                 "start-without-data",
                 "the gate holds back a start without this member's data",

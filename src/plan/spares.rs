@@ -62,7 +62,14 @@ fn is_ready(
         Fact::Known(DataState::Present {
             cluster_id,
             member_id,
-        }) => *cluster_id == genesis.cluster_id && list.get(*member_id).is_none(),
+        }) => {
+            // Its own agent says that this was the node's member in an epoch that was replaced.
+            let outdated = status.assignment.as_ref().is_some_and(|assigned| {
+                assigned.epoch < genesis.epoch
+                    && (assigned.cluster_id, assigned.member_id) == (*cluster_id, *member_id)
+            });
+            outdated || (*cluster_id == genesis.cluster_id && list.get(*member_id).is_none())
+        }
         Fact::Absent | Fact::Unreachable(_) => false,
     };
     let down = status.unit.known().is_some_and(|u| !u.active.is_up() && !u.held);

@@ -53,3 +53,39 @@ fn a_learner_that_lost_its_data_is_removed_too() {
     }
     assert_eq!(action(&obs), Some("remove-member"));
 }
+
+#[test]
+fn a_learner_that_lost_its_data_before_it_was_named_is_removed_too() {
+    let mut obs = healthy(0);
+    lose_data(peer(&mut obs, 2));
+    if let Fact::Known(list) = &mut obs.me.members {
+        list.members[2].is_learner = true;
+        list.members[2].name = String::new();
+    }
+    assert_eq!(action(&obs), Some("remove-member"));
+    peer(&mut obs, 2).assignment = None;
+    assert_eq!(action(&obs), None, "it was only just added");
+}
+
+#[test]
+fn a_node_with_data_of_a_replaced_epoch_may_join() {
+    let mut obs = healthy(0);
+    let old = genesis(&obs.spec, 3, 1, Origin::Empty);
+    let new = genesis(&obs.spec, 2, 2, Origin::Empty);
+    let spec = obs.spec.clone();
+    serving(&spec, &mut obs.me, &new, 0, 2);
+    serving(&spec, peer(&mut obs, 1), &new, 1, 2);
+    obs.assignment = Some(assignment(&spec, &new, 0));
+    obs.newest_epoch = Epoch(2);
+    let late = peer(&mut obs, 2);
+    serving(&spec, late, &old, 2, 3);
+    late.unit = unit(ActiveState::Inactive);
+    late.etcd = Fact::Absent;
+    late.members = Fact::Unreachable("down".into());
+    late.newest_epoch = Epoch(2);
+    late.genesis = Some(new);
+    assert_eq!(action(&obs), Some("add-learner"));
+    // Data that its own agent does not know is not touched.
+    peer(&mut obs, 2).assignment = None;
+    assert_eq!(action(&obs), None);
+}

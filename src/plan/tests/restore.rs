@@ -128,3 +128,23 @@ fn s30_old_backups_go_once_after_each_new_one() {
     obs.requests = vec![OperatorRequest::Prune];
     assert_eq!(decide(&obs).action, Some(Action::Prune { after }));
 }
+
+#[test]
+fn rule_1_a_start_on_the_data_of_an_older_epoch_is_cancelled() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let mut obs = healthy(1);
+    let new = genesis(&obs.spec, 3, 2, Origin::Backup(backup.clone()));
+    obs.me.unit = unit(ActiveState::Activating);
+    if let Fact::Known(unit) = &mut obs.me.unit {
+        unit.sub = "start-pre".into();
+    }
+    obs.me.etcd = Fact::Absent;
+    obs.me.genesis = Some(new.clone());
+    obs.newest_epoch = Epoch(2);
+    let mut wanted = assignment(&obs.spec, &new, 1);
+    wanted.restore = Some(backup);
+    wanted.started = false;
+    obs.assignment = Some(wanted);
+    obs.gate.cleared = Some(Generation(1));
+    assert_eq!(action(&obs), Some("cancel-start"));
+}
