@@ -1,10 +1,12 @@
 # Everything that a person types. Needs Debian 12 or newer, root, Rust (rustup) and, for the lab, Go.
 
 N ?= 3
+SEEDS ?= 20000
+START ?= 0
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
 
-.PHONY: machine check test genesis demo deb lab lab-down bench
+.PHONY: machine check test genesis sim demo deb lab lab-down bench
 
 machine: ## what it takes to build at all; the rest is installed by `lab prepare`
 	@command -v cargo >/dev/null || { echo "cargo is missing: see https://rustup.rs" >&2; exit 1; }
@@ -21,6 +23,10 @@ test: machine ## everything, real systemd hosts included; the last line is the s
 
 genesis: machine ## the genesis protocol exhaustively within larger bounds: hours, up to 16 GB
 	GENESIS_LARGER=1 cargo test --quiet --locked --package etcd-agent-genesis-check -- --nocapture --test-threads=2
+
+sim: machine ## SEEDS=1000000 random schedules from START=0 on all cores; REPLAY=seed prints the history of one
+	@cargo run --quiet --locked --profile sim --package etcd-agent-sim --bin sim -- \
+	  $(if $(REPLAY),replay $(REPLAY),$(SEEDS) $(START))
 
 demo: machine ## three hosts: a cluster with mutual TLS, a backup in S3, a lost member healed
 	@$(LAB) prepare
@@ -43,3 +49,4 @@ bench: machine ## the agent against the same work by hand, also in target/bench.
 	@test -n "$(ETCD_AGENT_DEB)" || packaging/deb.sh
 	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} \
 	  cargo run --quiet --locked --package etcd-agent-lab --bin bench -- $(BENCH)
+	@cargo run --quiet --locked --profile sim --package etcd-agent-sim --bin sim -- bench

@@ -3,6 +3,9 @@
 //! A pure planner inside (`plan`), ports and adapters around it, one direction of flow:
 //! observe → plan → execute. See `docs/architecture.md`.
 
+#[macro_use]
+pub mod mutant;
+
 pub mod adapters;
 pub mod agent;
 pub mod backup;

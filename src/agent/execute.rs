@@ -282,7 +282,11 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
     });
     agent.ports.state.save_gate(&GateState {
         epoch: assigned.epoch,
-        newest_epoch: elector.newest_epoch,
+        newest_epoch: if mutant!(GateUnaware) {
+            assigned.epoch
+        } else {
+            elector.newest_epoch
+        },
         cluster_id: assigned.cluster_id,
         member_id: assigned.member_id,
         generation: assigned.generation,

@@ -35,13 +35,11 @@ impl AgentHandle for Agent {
     }
 
     fn status_version(&self) -> u64 {
-        *self.shared.version.borrow()
+        self.shared.version.get()
     }
 
     async fn status_after(&self, version: u64) {
-        let mut versions = self.shared.version.subscribe();
-        // The sender lives as long as the agent: an error cannot come before the server is gone.
-        let _ = versions.wait_for(|now| *now > version).await;
+        self.shared.version.above(version).await;
     }
 
     async fn enquire(&self, message: Enquire) -> PortResult<EnquireReply> {

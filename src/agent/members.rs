@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 
 use crate::model::{
-    ActiveState, DataState, Fact, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, Removal,
+    ActiveState, DataState, Fact, Member, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, Removal,
 };
 use crate::plan::{Change, is_healthy, keeps_quorum, misses};
 use crate::ports::{PortError, PortResult};
@@ -54,7 +54,8 @@ pub(super) async fn add(
 ) -> PortResult<()> {
     let list = fenced_list(agent, term).await?;
     let taken = |urls: &[String]| urls.iter().any(|url| peer_urls.contains(url));
-    if list.members.iter().any(|m| m.is_learner || taken(&m.peer_urls)) {
+    let another = |m: &Member| m.is_learner && !mutant!(TwoLearners);
+    if list.members.iter().any(|m| another(m) || taken(&m.peer_urls)) {
         return Err(stale(format_args!(
             "another learner is there by now, or {node} is a member"
         )));
@@ -129,7 +130,7 @@ pub(super) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
     } else {
         Change::RemoveVoter(going.id)
     };
-    if !keeps_quorum(&list.voter_ids(), &healthy, change) {
+    if !keeps_quorum(&list.voter_ids(), &healthy, change) && !mutant!(RemovesAnyway) {
         return Err(stale(format_args!(
             "only {} of {} members answer and are healthy",
             healthy.len(),
@@ -189,7 +190,7 @@ async fn still_so(
                     Fact::Known(DataState::Missing | DataState::Unusable { .. })
                 )
             });
-            down && gone
+            (down && gone) || mutant!(RemovesAnyway)
         }
         Removal::Dead => status.is_none() && nobody_reaches(agent, node, list, fresh).await,
         Removal::Broken => down && unit.is_some_and(|u| !u.held),

@@ -17,6 +17,7 @@ mod shared;
 mod silence;
 mod steer;
 mod verify;
+mod version;
 mod watchdog;
 
 use std::collections::BTreeSet;
@@ -36,6 +37,7 @@ use crate::telemetry::{Counters, message_ids};
 pub use ports::{Backups, Ports};
 pub use run::run;
 use shared::Shared;
+pub use version::Version;
 
 /// After an action the world is looked at again at once, but never in a tighter circle than this.
 const BREATH: Duration = Duration::from_millis(5);
@@ -176,7 +178,7 @@ impl Agent {
             (changed, voters_changed)
         });
         if changed {
-            self.shared.version.send_modify(|version| *version += 1);
+            self.shared.version.grow();
         }
         if voters_changed && let Err(error) = execute::save_gate(self) {
             tracing::warn!("the gate's state cannot be written: {error}");

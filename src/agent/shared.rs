@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::silence::Probe;
+use super::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Directives, ElectorRecord, Epoch,
@@ -65,7 +66,7 @@ pub(super) struct Shared {
     /// Wakes what copies to the second store.
     pub(super) copy_wanted: Notify,
     /// Grows with each material change of the status.
-    pub(super) version: watch::Sender<u64>,
+    pub(super) version: Version,
 }
 
 fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -84,7 +85,7 @@ impl Shared {
             electorate,
             wake: Notify::new(),
             copy_wanted: Notify::new(),
-            version: watch::Sender::new((run >> 32) << 16),
+            version: Version::new((run >> 32) << 16),
         })
     }
 

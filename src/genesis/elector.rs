@@ -198,7 +198,9 @@ pub fn on_prepare(record: &mut ElectorRecord, electorate: &Electorate, message: 
             promised: promised.clone(),
         });
     }
-    votes.promised = Some(message.ballot.clone());
+    if !mutant!(PromiseForgotten) {
+        votes.promised = Some(message.ballot.clone());
+    }
     PrepareReply::Promise {
         incarnation: record.incarnation.clone(),
         accepted: votes.accepted.clone(),

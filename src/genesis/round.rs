@@ -144,7 +144,7 @@ impl Round {
         if self
             .electorates
             .iter()
-            .all(|e| e.intersection(yes).count() > e.len() / 2)
+            .all(|e| e.intersection(yes).count() > e.len() / 2 || mutant!(MinorityChooses))
         {
             return Outcome::Reached;
         }

@@ -115,7 +115,7 @@ fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         }
     }
     let same_memory = genesis.electorate.get(&cx.spec.node) == Some(&cx.obs.me.incarnation);
-    if !same_memory {
+    if !same_memory && !mutant!(FounderForgets) {
         return None;
     }
     if let Origin::Backup(backup) = &genesis.origin {

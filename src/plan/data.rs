@@ -28,6 +28,7 @@ pub(super) fn prepare(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assi
     } = data
         && *cluster_id == assignment.cluster_id
         && *member_id == assignment.member_id
+        && !mutant!(ReplacesOwnData)
     {
         return Data::Ready;
     }
@@ -49,6 +50,11 @@ pub(super) fn prepare(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assi
             }
             move_away(cx, genesis, assignment, data)
         }
+        (_, DataState::Present { .. }) if mutant!(ReplacesOwnData) => Data::First(Action::ReplaceData {
+            epoch: assignment.epoch,
+            why: String::new(),
+            staged: false,
+        }),
         (_, DataState::Missing) => {
             say_gone(cx, genesis, "the data directory is gone");
             Data::Wait

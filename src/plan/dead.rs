@@ -122,7 +122,8 @@ pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStat
 pub(super) fn gone<'a>(cx: &Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Failing<'a>> {
     list.voters().find_map(|member| {
         let node = cx.spec.node_of(member)?;
-        attests_gone(member, genesis, cx.status_of(node)?).then_some(Failing {
+        let gone = attests_gone(member, genesis, cx.status_of(node)?) || mutant!(RemovesAnyway);
+        gone.then_some(Failing {
             member,
             node,
             why: Removal::Gone,

@@ -26,7 +26,7 @@ pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
     {
         return Some(action);
     }
-    if list.members.iter().any(|m| m.is_learner) {
+    if list.members.iter().any(|m| m.is_learner) && !mutant!(TwoLearners) {
         return learner::settle(cx, genesis, list);
     }
     if let Some(action) = remove_ghost(cx, list) {
@@ -45,7 +45,8 @@ pub(super) fn may_lose(cx: &mut Context<'_>, list: &MemberList, failing: &Failin
         &list.voter_ids(),
         &healthy,
         Change::RemoveVoter(failing.member.id),
-    ) {
+    ) || mutant!(RemovesAnyway)
+    {
         return true;
     }
     cx.because(

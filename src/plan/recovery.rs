@@ -9,14 +9,17 @@ use crate::model::{Action, Epoch, Fact, NodeName, OperatorRequest, Origin};
 
 /// Carries out a restore that a person asked for.
 pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
-    let (request, backup, without, above) = cx.obs.requests.iter().find_map(|request| match request {
+    let asked = cx.obs.requests.iter().find_map(|request| match request {
         OperatorRequest::Restore {
             backup,
             without,
             above,
         } => Some((request.clone(), backup.clone(), without.clone(), *above)),
         _ => None,
-    })?;
+    });
+    #[cfg(feature = "mutants")]
+    let asked = asked.or_else(|| crate::mutant::restores_unasked(cx.obs));
+    let (request, backup, without, above) = asked?;
     if let Some(genesis) = cx
         .genesis()
         .filter(|g| g.epoch > above && g.origin == Origin::Backup(backup.clone()))
@@ -69,7 +72,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         cx.wake_in(Duration::from_secs(1));
         return None;
     }
-    if cx.obs.fetched.as_ref() != Some(&backup) {
+    if cx.obs.fetched.as_ref() != Some(&backup) && !mutant!(RestoresUnfetched) {
         if cx.obs.restore.running {
             cx.because("fetching", format!("fetching and checking {backup}"));
             return None;

@@ -29,6 +29,9 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
     let mut verified = false;
     let (mut hours, mut days, mut weeks, mut years) = <(Slots, Slots, Slots, Slots)>::default();
     for verdict in &mut verdicts {
+        if mutant!(PrunesAll) {
+            continue;
+        }
         let at = verdict.backup.summary.at;
         if verdict.backup.writer != Writer::EtcdAgent {
             verdict.keep.push(Keep::NotOurs);

@@ -9,6 +9,7 @@ mod proto;
 mod tests;
 
 use std::future::Future;
+use std::net::Ipv4Addr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -70,9 +71,9 @@ impl LocalEtcd {
         )
     }
 
-    /// An etcd without TLS on this port of the loopback interface.
-    pub fn on_loopback(port: u16) -> Self {
-        let host = "127.0.0.1".to_owned();
+    /// An etcd without TLS on this port of an address of the loopback interface.
+    pub fn on_loopback(host: Ipv4Addr, port: u16) -> Self {
+        let host = host.to_string();
         let url = format!("http://{host}:{port}");
         Self::at(
             Address {

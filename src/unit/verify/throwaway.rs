@@ -168,7 +168,7 @@ impl Running {
             child: spawn(&mut command, etcd)?,
             program: etcd.to_owned(),
             log,
-            client: LocalEtcd::on_loopback(client),
+            client: LocalEtcd::on_loopback(std::net::Ipv4Addr::LOCALHOST, client),
         })
     }
 

@@ -21,8 +21,10 @@ journalctl --follow --no-tail --after-cursor="$1" --output=cat --output-fields=E
 while read -r decision; do
     case "$seen" in *" $decision "*) continue ;; esac
     seen="$seen$decision "
-    read -r pid </sys/fs/cgroup/system.slice/etcd-agent.service/cgroup.procs || continue
-    kill -KILL "$pid" && echo "killed at $decision"
+    until read -r pid </sys/fs/cgroup/system.slice/etcd-agent.service/cgroup.procs && kill -KILL "$pid"; do
+        sleep 0.02
+    done 2>/dev/null
+    echo "killed at $decision"
 done
 "#;
 
@@ -45,9 +47,8 @@ fn killer_on(host: &Host) {
     host.exec(&argv).unwrap().ok().unwrap();
 }
 
-/// Ends the killer and answers at which decisions it killed the agent.
+/// At which decisions the killer has killed the agent so far.
 fn killed_at(host: &Host) -> BTreeSet<String> {
-    host.systemctl(&["stop", "killer"]).unwrap().ok().unwrap();
     let said = host.journal("killer").unwrap();
     let kills = said.lines().filter_map(|line| line.split_once("killed at "));
     let decisions = kills.map(|(_, decision)| decision.trim().to_owned());
@@ -57,16 +58,17 @@ fn killed_at(host: &Host) -> BTreeSet<String> {
         .collect()
 }
 
-/// Ends all killers; wants that they killed at each of these decisions, on whichever host.
+/// Waits until the killers have killed at each of these decisions, on whichever host, and ends them.
 fn all_killed_at(lab: &Lab, wanted: &[&str]) {
-    let mut all = BTreeSet::new();
+    wait_until("the killers to have killed at every step", SOON, || {
+        let all: BTreeSet<String> = lab.hosts().iter().flat_map(killed_at).collect();
+        let missing: Vec<_> = wanted.iter().filter(|w| !all.contains(**w)).collect();
+        anyhow::ensure!(missing.is_empty(), "not yet at {missing:?}, but at {all:?}");
+        Ok(true)
+    })
+    .unwrap();
     for host in lab.hosts() {
-        let kills = killed_at(host);
-        eprintln!("{}: killed at {kills:?}", host.name());
-        all.extend(kills);
-    }
-    for decision in wanted {
-        assert!(all.contains(*decision), "{decision} is not among {all:?}");
+        host.systemctl(&["stop", "killer"]).unwrap().ok().unwrap();
     }
 }
 

@@ -186,6 +186,11 @@ impl RealEtcd {
     }
 
     /// Where it serves clients, on the loopback interface.
+    pub fn host(&self) -> std::net::Ipv4Addr {
+        let host = self.url.rsplit('/').next().unwrap().split(':').next();
+        host.unwrap().parse().unwrap()
+    }
+
     pub fn port(&self) -> u16 {
         self.url.rsplit(':').next().unwrap().parse().unwrap()
     }

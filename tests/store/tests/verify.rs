@@ -29,7 +29,7 @@ async fn back_up(etcd: &RealEtcd, store: &dyn ObjectStore, seq: u64) -> BackupId
         started_at: UnixMs(1_772_337_906_000),
         seq,
     };
-    let member = LocalEtcd::on_loopback(etcd.port());
+    let member = LocalEtcd::on_loopback(etcd.host(), etcd.port());
     backup::take_full(&member, store, &meta, |_| {}).await.unwrap().id
 }
 

@@ -1,0 +1,66 @@
+//! A number that only grows, and those who wait for it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+
+/// A number that only grows. Who waits is woken in the order of coming: tokio's `watch` wakes in an order that differs
+/// from run to run, and then no two runs of the simulator would be the same.
+#[derive(Debug)]
+pub struct Version {
+    now: AtomicU64,
+    grown: Notify,
+}
+
+impl Version {
+    /// Begins with this.
+    pub fn new(first: u64) -> Self {
+        Self {
+            now: AtomicU64::new(first),
+            grown: Notify::new(),
+        }
+    }
+
+    /// What it is now.
+    pub fn get(&self) -> u64 {
+        self.now.load(Ordering::SeqCst)
+    }
+
+    /// One more.
+    pub fn grow(&self) {
+        self.now.fetch_add(1, Ordering::SeqCst);
+        self.grown.notify_waiters();
+    }
+
+    /// Returns with what it is once it is above `seen`.
+    pub async fn above(&self, seen: u64) -> u64 {
+        loop {
+            let mut grown = std::pin::pin!(self.grown.notified());
+            // Registered before the look, so that nothing is missed in between.
+            grown.as_mut().enable();
+            let now = self.get();
+            if now > seen {
+                return now;
+            }
+            grown.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_hears_of_what_comes_and_of_what_was_missed() {
+        let version = std::sync::Arc::new(Version::new(7));
+        assert_eq!(version.above(6).await, 7);
+        let waiting = tokio::spawn({
+            let version = version.clone();
+            async move { version.above(7).await }
+        });
+        tokio::task::yield_now().await;
+        version.grow();
+        assert_eq!(waiting.await.ok(), Some(8));
+    }
+}

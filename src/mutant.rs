@@ -1,0 +1,79 @@
+//! Planners that break a safety rule on purpose, to show that the simulator would notice (`tests/sim/tests/mutants.rs`).
+//!
+//! Without the feature `mutants`, which nothing that is shipped has, `mutant!(Name)` is the word `false` and this
+//! file has nothing else in it.
+
+/// True in the planner that is broken in this way.
+macro_rules! mutant {
+    ($name:ident) => {{
+        #[cfg(feature = "mutants")]
+        {
+            $crate::mutant::is($crate::mutant::Mutant::$name)
+        }
+        #[cfg(not(feature = "mutants"))]
+        {
+            false
+        }
+    }};
+}
+
+#[cfg(feature = "mutants")]
+pub use chosen::{Mutant, is, restores_unasked, set};
+
+#[cfg(feature = "mutants")]
+mod chosen {
+    use std::cell::Cell;
+    use std::collections::BTreeSet;
+
+    use crate::model::{BackupId, Epoch, NodeName, Observation, OperatorRequest};
+
+    /// One way to be broken.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Mutant {
+        /// Rule 1: an elector forgets what it has promised.
+        PromiseForgotten,
+        /// Rule 1: electors that do not answer are taken for gone.
+        SilentAreGone,
+        /// Rule 1: the gate is not told of a newer epoch.
+        GateUnaware,
+        /// Rule 2: a founder that has lost its data starts as if it were new.
+        FounderForgets,
+        /// Rule 3: a voter is removed without a look at the others.
+        RemovesAnyway,
+        /// Rule 3: a second member is added while one is still a learner.
+        TwoLearners,
+        /// Rule 5: data that has no leader is taken for useless.
+        ReplacesOwnData,
+        /// Rule 6: what is restored is not fetched first.
+        RestoresUnfetched,
+        /// Rule 6: a restore begins by itself.
+        RestoresUnasked,
+        /// Rule 7: retention wants nothing.
+        PrunesAll,
+        /// Rule 8: a minority chooses a genesis.
+        MinorityChooses,
+    }
+
+    thread_local! {
+        static NOW: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// All planners of this thread are broken in this way from now on.
+    pub fn set(mutant: Option<Mutant>) {
+        NOW.set(mutant);
+    }
+
+    /// Whether they are.
+    pub fn is(mutant: Mutant) -> bool {
+        NOW.get() == Some(mutant)
+    }
+
+    /// A restore of the newest backup that nobody has asked for, in the planner that is broken in this way.
+    pub fn restores_unasked(
+        seen: &Observation,
+    ) -> Option<(OperatorRequest, BackupId, BTreeSet<NodeName>, Epoch)> {
+        let newest = seen.store.known()?.newest_backup.as_ref()?.id.clone();
+        let asked = OperatorRequest::Backup;
+        is(Mutant::RestoresUnasked).then(|| (asked, newest, BTreeSet::new(), Epoch::default()))
+    }
+}

@@ -1,0 +1,348 @@
+//! Runs one schedule: starts the agents, lets time pass, lets things happen, and at last asks for a whole cluster.
+
+use std::collections::BTreeMap;
+use std::mem::{Discriminant, discriminant};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use etcd_agent::agent::Agent;
+use etcd_agent::model::{ClusterName, EtcdSpec, NodeName, Spec};
+use etcd_agent::plan::plan;
+use etcd_agent::ports::AgentHandle;
+use tokio::task::AbortHandle;
+
+use crate::fault::{Fault, inject};
+use crate::ports::{Board, Seat, ports, watch};
+use crate::schedule::Schedule;
+use crate::sim::Sim;
+use crate::verdict::{excuse, goal};
+use crate::world::{AgentState, Phase, Store, Weather, World, address};
+
+/// What the world does by itself it does this often.
+const TICK: Duration = Duration::from_millis(100);
+/// After the last fault a cluster is whole within this time, in milliseconds.
+const BOUND_MS: u64 = 300_000;
+/// With an excuse nothing is waited for any longer than this, in milliseconds.
+const EXCUSED_MS: u64 = 30_000;
+
+/// What came of a schedule.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What must never be, if it was.
+    pub violation: Option<String>,
+    /// Why the cluster could rightly not become whole, if it did not.
+    pub excuse: Option<&'static str>,
+    /// What has happened.
+    pub history: Vec<String>,
+    /// How often agents crossed a port.
+    pub crossings: u64,
+    /// When it ended, in simulated milliseconds.
+    pub ended: u64,
+}
+
+/// Runs a schedule from its beginning to its end.
+pub fn run(schedule: &Schedule, record: bool) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    match runtime {
+        // Made inside, where the clock stands still.
+        Ok(runtime) => runtime.block_on(async { Driver::new(schedule, record).run().await }),
+        Err(error) => Outcome {
+            violation: Some(format!("no runtime: {error}")),
+            ..Outcome::default()
+        },
+    }
+}
+
+/// What a quiet cluster costs each node.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// Time to plan once, in milliseconds.
+    pub plan_ms: f64,
+    /// Messages to and from one agent in a second, answers included.
+    pub messages_per_second: f64,
+}
+
+/// Forms a cluster of `size` among so many candidates, lets it be for a minute, and measures; `None` when it does
+/// not form.
+pub fn load(nodes: usize, size: usize) -> Option<Load> {
+    let schedule = Schedule::calm(1, nodes, size, false);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .ok()?;
+    runtime.block_on(async { Driver::new(&schedule, false).measure().await })
+}
+
+/// How long a quiet cluster is watched, in milliseconds.
+const QUIET_MS: u64 = 60_000;
+/// How often each agent plans for the measurement.
+const PLANS: u32 = 20;
+
+struct Driver<'a> {
+    schedule: &'a Schedule,
+    sim: Arc<Sim>,
+    tasks: Vec<Vec<AbortHandle>>,
+    units: Vec<(Discriminant<Phase>, bool)>,
+}
+
+/// The name of a host.
+pub fn name(host: usize) -> Option<NodeName> {
+    NodeName::new(format!("n{}", host + 1)).ok()
+}
+
+impl<'a> Driver<'a> {
+    fn new(schedule: &'a Schedule, record: bool) -> Self {
+        let names: Vec<NodeName> = (0..schedule.nodes).filter_map(name).collect();
+        let store = schedule.store.then(Store::new);
+        let mut world = World::new(schedule.seed, &names, store, record);
+        for (host, at) in world.hosts.iter_mut().zip(&schedule.starts) {
+            host.agent = AgentState::Until(*at);
+        }
+        Self {
+            schedule,
+            tasks: vec![Vec::new(); schedule.nodes],
+            units: vec![(discriminant(&Phase::Down), false); schedule.nodes],
+            sim: Sim::new(world),
+        }
+    }
+
+    async fn run(mut self) -> Outcome {
+        let mut faults = self.schedule.faults.iter().peekable();
+        let mut tick = 0_u64;
+        let excuse = loop {
+            let now = self.sim.now();
+            while let Some((_, fault)) = faults.next_if(|(at, _)| *at <= now) {
+                inject(&self.sim, fault);
+            }
+            self.beat(tick);
+            tick += 1;
+            if self.sim.world().violation.is_some() {
+                break None;
+            }
+            let over = now.saturating_sub(self.schedule.end());
+            if faults.peek().is_none() && tick.is_multiple_of(5) && over > 0 {
+                if (1000..1500).contains(&over) {
+                    self.mend();
+                }
+                if over >= 1500 && goal(&self.sim, self.schedule) {
+                    break None;
+                }
+                let excused = if over > EXCUSED_MS {
+                    excuse(&self.sim)
+                } else {
+                    None
+                };
+                if excused.is_some() {
+                    break excused;
+                }
+                if over > BOUND_MS {
+                    let text = crate::verdict::complaint(&self.sim);
+                    self.sim.world().violate(0, text);
+                    break None;
+                }
+            }
+            tokio::time::sleep(TICK).await;
+        };
+        let mut world = self.sim.world();
+        Outcome {
+            violation: world.violation.take(),
+            excuse,
+            history: world.history.take().unwrap_or_default(),
+            crossings: world.hosts.iter().map(|h| u64::from(h.crossings)).sum(),
+            ended: world.now,
+        }
+    }
+
+    async fn measure(mut self) -> Option<Load> {
+        let mut tick = 0;
+        while !goal(&self.sim, self.schedule) {
+            if self.sim.now() > BOUND_MS {
+                return None;
+            }
+            self.beat(tick);
+            tick += 1;
+            tokio::time::sleep(TICK).await;
+        }
+        let (begun, before) = (self.sim.now(), self.sim.messages.load(Ordering::Relaxed));
+        while self.sim.now() < begun + QUIET_MS {
+            self.beat(tick);
+            tick += 1;
+            tokio::time::sleep(TICK).await;
+        }
+        let messages = self.sim.messages.load(Ordering::Relaxed) - before;
+        let views: Vec<_> = (0..self.schedule.nodes)
+            .filter_map(|host| self.sim.agent(host)?.plan_view())
+            .collect();
+        let clock = std::time::Instant::now();
+        for view in &views {
+            for _ in 0..PLANS {
+                std::hint::black_box(plan(
+                    &view.observation,
+                    &view.decision.memory,
+                    &view.observation.spec,
+                ));
+            }
+        }
+        let plans = PLANS * u32::try_from(views.len()).ok()?.max(1);
+        let seconds = Duration::from_millis(QUIET_MS).as_secs_f64();
+        let nodes = f64::from(u32::try_from(self.schedule.nodes).ok()?);
+        // Each message has two ends.
+        let messages = 2.0 * f64::from(u32::try_from(messages).ok()?);
+        Some(Load {
+            plan_ms: clock.elapsed().as_secs_f64() * 1000.0 / f64::from(plans),
+            messages_per_second: messages / nodes / seconds,
+        })
+    }
+
+    /// A tenth of a second.
+    fn beat(&mut self, tick: u64) {
+        self.sim.world().tick();
+        self.power();
+        for host in 0..self.schedule.nodes {
+            if tick.is_multiple_of(2) {
+                self.gate(host);
+            }
+            let start = {
+                let world = self.sim.world();
+                let h = &world.hosts[host];
+                h.up && matches!(h.agent, AgentState::Until(at) if at <= world.now)
+            };
+            if start {
+                self.start(host);
+            }
+            let seen = {
+                let world = self.sim.world();
+                let h = &world.hosts[host];
+                (discriminant(&h.unit), h.server.as_ref().is_some_and(|s| s.ready))
+            };
+            if seen != self.units[host] {
+                self.units[host] = seen;
+                self.sim.unit_bells[host].notify_one();
+            }
+        }
+    }
+
+    /// Hosts that get their power back; etcd is enabled, so it starts with the host.
+    fn power(&self) {
+        for host in 0..self.schedule.nodes {
+            let mut world = self.sim.world();
+            let now = world.now;
+            let later = now + world.rng.below(1500);
+            let h = &mut world.hosts[host];
+            if h.power_at.is_none_or(|at| at > now) {
+                continue;
+            }
+            h.up = true;
+            h.power_at = None;
+            h.boot += 1;
+            h.agent = AgentState::Until(later);
+            world.tell(|w| format!("{} boots", w.hosts[host].name));
+            world.start_unit(host);
+            drop(world);
+            self.sim.changed();
+        }
+    }
+
+    /// The gate of a held start asks its agent.
+    fn gate(&self, host: usize) {
+        if !self.sim.world().look_at_gate(host, None) {
+            return;
+        }
+        if let Some(agent) = self.sim.agent(host) {
+            let answer = agent.gate();
+            self.sim.world().look_at_gate(host, Some(answer));
+        }
+    }
+
+    fn start(&mut self, host: usize) {
+        for task in self.tasks[host].drain(..) {
+            task.abort();
+        }
+        let (run, boot, seed) = {
+            let mut world = self.sim.world();
+            world.tell(|w| format!("agent of {} starts", w.hosts[host].name));
+            let seed = world.rng.number();
+            let h = &mut world.hosts[host];
+            h.run += 1;
+            h.agent = AgentState::Alive;
+            (h.run, h.boot, seed)
+        };
+        let Some(spec) = spec(self.schedule, host) else {
+            return;
+        };
+        let seat = Seat::new(self.sim.clone(), host, run, seed);
+        let board = Board::new(spec.nodes.keys().filter(|n| **n != spec.node).cloned());
+        let Ok(agent) = Agent::over(ports(&seat, &board), spec, format!("boot-{boot}")) else {
+            return;
+        };
+        self.sim.set_agent(host, Some(agent.clone()));
+        for peer in (0..self.schedule.nodes).filter(|peer| *peer != host) {
+            let watching = tokio::spawn(watch(seat.clone(), board.clone(), peer));
+            self.tasks[host].push(watching.abort_handle());
+        }
+        let looping = tokio::spawn(async move { agent.run_loop().await });
+        self.tasks[host].push(looping.abort_handle());
+    }
+
+    /// Everything that was broken is repaired, as far as people repair such things.
+    fn mend(&self) {
+        inject(&self.sim, &Fault::Mend);
+        if self.schedule.store {
+            inject(&self.sim, &Fault::Store(Weather::Fair));
+        }
+        for host in 0..self.schedule.nodes {
+            let mut world = self.sim.world();
+            let now = world.now;
+            let h = &mut world.hosts[host];
+            h.dies_in = None;
+            if let Some(at) = &mut h.power_at {
+                *at = now;
+            }
+            if let AgentState::Until(at) = &mut h.agent {
+                *at = now;
+            }
+            if h.unit == Phase::Masked {
+                h.unit = Phase::Down;
+            }
+            let held = world.unit_state(host).held;
+            drop(world);
+            if held {
+                inject(&self.sim, &Fault::Start(host));
+            }
+            inject(&self.sim, &Fault::Resume(host));
+        }
+    }
+}
+
+/// What one node is configured to.
+pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
+    let nodes: BTreeMap<NodeName, String> = (0..schedule.nodes)
+        .map(|host| Some((name(host)?, address(host))))
+        .collect::<Option<_>>()?;
+    Some(Spec {
+        cluster: ClusterName::new("sim").ok()?,
+        node: name(host)?,
+        size: schedule.size,
+        nodes,
+        etcd: EtcdSpec {
+            data_dir: PathBuf::from("/var/lib/etcd/sim"),
+            client_port: 2379,
+            peer_port: 2380,
+            client_tls: None,
+            peer_tls: None,
+            binary: None,
+            settings: BTreeMap::new(),
+        },
+        backup_interval: schedule.store.then_some(Duration::from_secs(10)),
+        backup: etcd_agent::model::BackupSpec::default(),
+        store_shared: schedule.store,
+        grace: Duration::from_secs(20),
+        join: etcd_agent::model::Join::default(),
+    })
+}

@@ -1,0 +1,15 @@
+//! The simulator: the production planner and agent loop over in-memory ports, in a world that follows from a seed.
+//! See `README.md`.
+
+pub mod driver;
+pub mod fault;
+pub mod ports;
+pub mod rng;
+pub mod schedule;
+pub mod sim;
+pub mod verdict;
+pub mod world;
+
+pub use driver::{Load, Outcome, load, run};
+pub use fault::Fault;
+pub use schedule::Schedule;

@@ -1,0 +1,94 @@
+//! Taking and fetching backups as a whole: what the pipeline does to bytes has tests of its own.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use etcd_agent::agent::Backups;
+use etcd_agent::backup::{BackupMeta, BackupName, Compression, Layout, Manifest};
+use etcd_agent::model::{BackupId, BackupSummary, ClusterName, UnixMs};
+use etcd_agent::ports::{Etcd, ObjectStore, PortError, PortResult};
+
+use super::Seat;
+
+pub(super) struct Work(pub(super) Arc<Seat>);
+
+#[async_trait]
+impl Backups for Work {
+    async fn take_full(
+        &self,
+        etcd: &dyn Etcd,
+        store: &dyn ObjectStore,
+        meta: &BackupMeta,
+        _progress: &(dyn Fn(u64) + Send + Sync),
+    ) -> PortResult<BackupSummary> {
+        let name = BackupName::new(meta.started_at, meta.seq);
+        let id = name
+            .id()
+            .map_err(|error| PortError::Permanent(error.to_string()))?;
+        let writes = self.0.sim.world().snapshot(self.0.host);
+        let writes = writes.ok_or_else(|| PortError::Retryable("etcd does not run".to_owned()))?;
+        let layout = Layout::of(store, &meta.cluster);
+        let status = etcd.status().await?;
+        store
+            .put(
+                &layout.in_backup(&id, "etcd.backup.zst"),
+                Bytes::from_static(b"x"),
+            )
+            .await?;
+        if let Some(store) = &mut self.0.sim.world().store {
+            store.contents.insert(id.clone(), writes);
+        }
+        let manifest = Manifest {
+            format: 1,
+            id: id.clone(),
+            cluster: meta.cluster.clone(),
+            epoch: meta.epoch,
+            cluster_id: status.cluster_id,
+            member_id: status.member_id,
+            node: meta.node.clone(),
+            etcd_version: status.version,
+            revision: status.revision,
+            fingerprint: None,
+            raw_size_bytes: 1,
+            stored_size_bytes: 1,
+            sha256: String::new(),
+            compression: Compression::Zstd,
+            started_at: meta.started_at,
+            finished_at: UnixMs(self.0.sim.clock(self.0.host)),
+            agent_version: String::new(),
+        };
+        let text = manifest
+            .to_json()
+            .map_err(|error| PortError::Permanent(error.to_string()))?;
+        store
+            .put(&layout.in_backup(&id, "backup.json"), text.into())
+            .await?;
+        Ok(manifest.summary())
+    }
+
+    async fn fetch(
+        &self,
+        store: &dyn ObjectStore,
+        cluster: &ClusterName,
+        id: &BackupId,
+    ) -> PortResult<String> {
+        let layout = Layout::of(store, cluster);
+        let marker = store.get_small(&layout.in_backup(id, "backup.json")).await?;
+        let writes = self
+            .0
+            .sim
+            .world()
+            .store
+            .as_ref()
+            .and_then(|s| s.contents.get(id).cloned());
+        let (Some(_), Some(writes)) = (marker, writes) else {
+            return Err(PortError::Permanent(format!("there is no committed backup {id}")));
+        };
+        self.0.cross().await;
+        self.0.sim.world().hosts[self.0.host]
+            .fetched
+            .insert(id.clone(), writes);
+        Ok(format!("{id}.db"))
+    }
+}

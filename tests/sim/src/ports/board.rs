@@ -1,0 +1,145 @@
+//! What each peer last said, kept up to date as by the long poll of `adapters::peers::watch`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use etcd_agent::model::{Fact, NodeName, NodeStatus};
+use etcd_agent::ports::AgentHandle;
+use tokio::sync::Notify;
+
+use super::Seat;
+use crate::world::Plane;
+
+/// How long a poll may be held back.
+const WAIT: Duration = Duration::from_secs(10);
+/// Between two polls.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Between two tries.
+const AGAIN: Duration = Duration::from_millis(500);
+/// The longest that a dead link looks like a quiet peer, in milliseconds.
+const UNNOTICED_MS: u64 = 12_000;
+
+/// What each peer last said, and a bell.
+pub struct Board {
+    seen: Mutex<BTreeMap<NodeName, Fact<NodeStatus>>>,
+    bell: Notify,
+}
+
+impl Board {
+    /// Nobody was heard yet.
+    pub fn new(peers: impl Iterator<Item = NodeName>) -> Arc<Self> {
+        let unheard = || Fact::Unreachable("not asked yet".to_owned());
+        Arc::new(Self {
+            seen: Mutex::new(peers.map(|peer| (peer, unheard())).collect()),
+            bell: Notify::new(),
+        })
+    }
+
+    pub(super) fn all(&self) -> BTreeMap<NodeName, Fact<NodeStatus>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) async fn changed(&self) {
+        self.bell.notified().await;
+    }
+
+    fn set(&self, node: &NodeName, fact: Fact<NodeStatus>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = matches!(
+            (seen.get(node), &fact),
+            (Some(Fact::Unreachable(_)), Fact::Unreachable(_))
+        );
+        if !same {
+            seen.insert(node.clone(), fact);
+            drop(seen);
+            self.bell.notify_one();
+        }
+    }
+}
+
+/// Follows one peer as long as this run of the agent lasts.
+pub async fn watch(seat: Arc<Seat>, board: Arc<Board>, peer: usize) {
+    let name = seat.sim.world().hosts[peer].name.clone();
+    let mut topology = seat.sim.topology.get();
+    while seat.is_alive() {
+        follow(&seat, &board, peer, &name, &mut topology).await;
+        if !seat.is_alive() {
+            return;
+        }
+        board.set(&name, Fact::Unreachable("no answer".to_owned()));
+        tokio::select! {
+            biased;
+            now = seat.sim.topology.above(topology) => {
+                topology = now;
+                tokio::time::sleep(PAUSE).await;
+            }
+            () = tokio::time::sleep(AGAIN * 8) => {}
+        }
+    }
+}
+
+/// Whether a question gets there and its answer back.
+fn connected(seat: &Seat, peer: usize) -> bool {
+    let world = seat.sim.world();
+    world.hosts[peer].has_agent() && world.links.both(Plane::Agents, seat.host, peer)
+}
+
+/// One connection: returns when it is broken.
+async fn follow(seat: &Seat, board: &Board, peer: usize, name: &NodeName, topology: &mut u64) {
+    if !connected(seat, peer) {
+        return;
+    }
+    let Some(agent) = seat.sim.agent(peer) else { return };
+    let run = seat.sim.world().hosts[peer].run;
+    loop {
+        seat.pause(2).await;
+        seat.sim.note_messages();
+        let version = agent.status_version();
+        board.set(name, Fact::Known(agent.status()));
+        tokio::time::sleep(PAUSE).await;
+        let poll = tokio::time::Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                () = agent.status_after(version) => {}
+                now = seat.sim.topology.above(*topology) => *topology = now,
+                () = tokio::time::sleep(WAIT) => {}
+            }
+            if seat.sim.world().hosts[peer].run != run {
+                // The kernel of a host that lives says at once that nobody listens any more.
+                if seat.sim.world().hosts[peer].up {
+                    return;
+                }
+            } else if connected(seat, peer) {
+                if agent.status_version() > version || poll.elapsed() >= WAIT {
+                    break;
+                }
+                continue;
+            }
+            if !unnoticed(seat, peer, run, topology).await {
+                return;
+            }
+        }
+    }
+}
+
+/// A link that breaks without a word is noticed late, or never when it is whole again first.
+async fn unnoticed(seat: &Seat, peer: usize, run: u64, topology: &mut u64) -> bool {
+    let limit = Duration::from_millis(seat.sim.world().rng.below(UNNOTICED_MS));
+    let end = tokio::time::Instant::now() + limit;
+    loop {
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(end) => return false,
+            now = seat.sim.topology.above(*topology) => *topology = now,
+        }
+        let same = seat.sim.world().hosts[peer].run == run;
+        if !same || !seat.is_alive() {
+            return false;
+        }
+        if connected(seat, peer) {
+            return true;
+        }
+    }
+}

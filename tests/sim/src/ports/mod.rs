@@ -1,0 +1,142 @@
+//! The agent's ports onto the simulated world. Each crossing of a port is a place where the agent can die: before
+//! what it asks for has happened, or after.
+
+mod backups;
+mod board;
+mod etcd;
+mod peers;
+mod service;
+mod state;
+mod store;
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use etcd_agent::agent::Ports;
+use etcd_agent::model::UnixMs;
+use etcd_agent::ports::{Clock, ObjectStore, PortError};
+
+use crate::rng::Rng;
+use crate::sim::Sim;
+use crate::world::AgentState;
+
+pub use board::{Board, watch};
+
+/// systemd starts a dead agent again after about this long.
+const AGENT_AGAIN_MS: u64 = 300;
+
+/// One run of one host's agent, as its ports see it.
+pub struct Seat {
+    /// The simulation.
+    pub sim: Arc<Sim>,
+    /// The host.
+    pub host: usize,
+    /// The run.
+    pub run: u64,
+    chance: Mutex<Rng>,
+}
+
+/// The agent has died at this port.
+pub struct Dead;
+
+impl Seat {
+    /// For this run of this host's agent.
+    pub fn new(sim: Arc<Sim>, host: usize, run: u64, seed: u64) -> Arc<Self> {
+        Arc::new(Self {
+            sim,
+            host,
+            run,
+            chance: Mutex::new(Rng::new(seed)),
+        })
+    }
+
+    /// Whether this run is still the host's.
+    pub fn is_alive(&self) -> bool {
+        let world = self.sim.world();
+        let host = &world.hosts[self.host];
+        host.run == self.run && host.has_agent()
+    }
+
+    /// Crosses a port, and maybe dies there.
+    fn step(&self) -> Result<(), Dead> {
+        let mut world = self.sim.world();
+        let at = world.now + AGENT_AGAIN_MS;
+        let host = &mut world.hosts[self.host];
+        if host.run != self.run || !host.has_agent() {
+            return Err(Dead);
+        }
+        host.crossings += 1;
+        match &mut host.dies_in {
+            Some(0) => {
+                host.kill_agent(AgentState::Until(at));
+                world.tell(|w| format!("agent of {} dies between two steps", w.hosts[self.host].name));
+                drop(world);
+                self.sim.set_agent(self.host, None);
+                Err(Dead)
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Crosses a port; a dead agent never comes out of it.
+    pub async fn cross(&self) {
+        if self.step().is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Crosses a port that cannot wait.
+    ///
+    /// # Errors
+    /// When the agent is dead: nothing that it does with the error has any effect.
+    pub fn cross_now(&self) -> Result<(), PortError> {
+        self.step()
+            .map_err(|Dead| PortError::Retryable("dead".to_owned()))
+    }
+
+    /// Waits for some time below `most_ms`.
+    pub async fn pause(&self, most_ms: u64) {
+        let ms = self.sim.world().rng.below(most_ms + 1);
+        if ms > 0 {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+        }
+    }
+}
+
+impl Clock for Seat {
+    fn now(&self) -> UnixMs {
+        UnixMs(self.sim.clock(self.host))
+    }
+
+    fn random(&self) -> u64 {
+        self.chance.lock().map_or(0, |mut rng| rng.number())
+    }
+}
+
+/// All ports of one run, and the board that its peers' statuses arrive on.
+pub fn ports(seat: &Arc<Seat>, board: &Arc<Board>) -> Ports {
+    let has_store = seat.sim.world().store.is_some();
+    Ports {
+        service: Arc::new(service::Service(seat.clone())),
+        etcd: Arc::new(etcd::LocalEtcd(seat.clone())),
+        peers: Arc::new(peers::Others {
+            seat: seat.clone(),
+            board: board.clone(),
+        }),
+        store: has_store.then(|| Arc::new(store::Bucket(seat.clone())) as Arc<dyn ObjectStore>),
+        backups: Arc::new(backups::Work(seat.clone())),
+        state: Arc::new(state::Disk(seat.clone())),
+        clock: seat.clone(),
+    }
+}
+
+/// How far a host's clock is off.
+pub fn set_skew(sim: &Sim, host: usize, ms: i64) {
+    sim.skew[host].store(ms, Ordering::Relaxed);
+}

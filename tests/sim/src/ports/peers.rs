@@ -1,0 +1,134 @@
+//! Calls to other agents: lost, late, twice, out of order, answered or not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use etcd_agent::agent::Agent;
+use etcd_agent::model::{
+    Accept, AcceptReply, Enquire, EnquireReply, Fact, Learn, NodeName, NodeStatus, Prepare, PrepareReply,
+};
+use etcd_agent::ports::{AgentHandle, Peers, PortError, PortResult};
+
+use super::{Board, Seat};
+use crate::world::Plane;
+
+/// How long an answer is waited for (`adapters::peers::call`).
+const DEADLINE: Duration = Duration::from_secs(2);
+
+pub(super) struct Others {
+    pub(super) seat: Arc<Seat>,
+    pub(super) board: Arc<Board>,
+}
+
+/// What becomes of one call.
+struct Way {
+    there_ms: u64,
+    back_ms: u64,
+    lost: bool,
+    answer_lost: bool,
+    twice: bool,
+}
+
+impl Others {
+    fn way(&self, peer: usize) -> Way {
+        let mut world = self.seat.sim.world();
+        let (me, links) = (self.seat.host, &world.links);
+        let (loss, twice, delay) = (links.loss, links.twice, links.delay);
+        let open = links.open(Plane::Agents, me, peer) && world.hosts[peer].up;
+        let back = links.open(Plane::Agents, peer, me);
+        let rng = &mut world.rng;
+        Way {
+            there_ms: rng.below(delay + 1),
+            back_ms: rng.below(delay + 1),
+            lost: !open || rng.chance(loss),
+            answer_lost: !back || rng.chance(loss),
+            twice: rng.chance(twice),
+        }
+    }
+
+    async fn call<T, F>(&self, node: &NodeName, ask: impl Fn(Agent) -> F + Send + Sync) -> PortResult<T>
+    where
+        T: Send,
+        F: Future<Output = PortResult<T>> + Send,
+    {
+        self.seat.cross().await;
+        let peer = self.seat.sim.world().host_of(node);
+        let peer = peer.ok_or_else(|| PortError::Permanent(format!("{node} is no peer")))?;
+        self.seat.sim.note_messages();
+        let way = self.way(peer);
+        if way.lost {
+            tokio::time::sleep(DEADLINE).await;
+            return Err(PortError::Retryable("no connection".to_owned()));
+        }
+        tokio::time::sleep(Duration::from_millis(way.there_ms)).await;
+        let Some(agent) = self.seat.sim.agent(peer) else {
+            return Err(PortError::Retryable("connection refused".to_owned()));
+        };
+        let run = self.seat.sim.world().hosts[peer].run;
+        let reply = ask(agent.clone()).await;
+        let reply = if way.twice { ask(agent).await } else { reply };
+        let died = self.seat.sim.world().hosts[peer].run != run;
+        if way.answer_lost || died {
+            if !died {
+                tokio::time::sleep(DEADLINE).await;
+            }
+            return Err(PortError::OutcomeUnknown("no answer".to_owned()));
+        }
+        tokio::time::sleep(Duration::from_millis(way.back_ms)).await;
+        self.seat.cross().await;
+        reply
+    }
+}
+
+#[async_trait]
+impl Peers for Others {
+    async fn status(&self, node: &NodeName) -> PortResult<NodeStatus> {
+        let ask = |agent: Agent| async move { Ok(agent.status()) };
+        match self.call(node, ask).await {
+            Err(PortError::OutcomeUnknown(why)) => Err(PortError::Retryable(why)),
+            other => other,
+        }
+    }
+
+    fn last_seen(&self) -> BTreeMap<NodeName, Fact<NodeStatus>> {
+        self.board.all()
+    }
+
+    async fn changed(&self) {
+        self.board.changed().await;
+    }
+
+    async fn enquire(&self, node: &NodeName, message: &Enquire) -> PortResult<EnquireReply> {
+        self.call(node, |agent| {
+            let message = message.clone();
+            async move { agent.enquire(message).await }
+        })
+        .await
+    }
+
+    async fn prepare(&self, node: &NodeName, message: &Prepare) -> PortResult<PrepareReply> {
+        self.call(node, |agent| {
+            let message = message.clone();
+            async move { agent.prepare(message).await }
+        })
+        .await
+    }
+
+    async fn accept(&self, node: &NodeName, message: &Accept) -> PortResult<AcceptReply> {
+        self.call(node, |agent| {
+            let message = message.clone();
+            async move { agent.accept(message).await }
+        })
+        .await
+    }
+
+    async fn learn(&self, node: &NodeName, message: &Learn) -> PortResult<()> {
+        self.call(node, |agent| {
+            let message = message.clone();
+            async move { agent.learn(message).await }
+        })
+        .await
+    }
+}

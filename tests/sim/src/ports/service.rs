@@ -1,0 +1,162 @@
+//! systemd.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use etcd_agent::model::{Fact, InForce, UnitState, member_id_of};
+use etcd_agent::ports::{DataReport, DataRequest, PortError, PortResult, ServiceManager};
+
+use super::Seat;
+use crate::world::World;
+use crate::world::raft::Dir;
+
+/// The archive keeps this many.
+const ARCHIVED: usize = 3;
+
+pub(super) struct Service(pub(super) Arc<Seat>);
+
+#[async_trait]
+impl ServiceManager for Service {
+    async fn etcd_unit(&self) -> PortResult<UnitState> {
+        self.0.cross().await;
+        Ok(self.0.sim.world().unit_state(self.0.host))
+    }
+
+    async fn start_etcd(&self) -> PortResult<()> {
+        self.0.cross().await;
+        self.0.sim.world().start_unit(self.0.host);
+        self.0.sim.unit_bells[self.0.host].notify_one();
+        self.0.cross().await;
+        Ok(())
+    }
+
+    async fn restart_etcd(&self) -> PortResult<()> {
+        self.0.cross().await;
+        self.0.sim.world().restart_unit(self.0.host);
+        self.0.sim.unit_bells[self.0.host].notify_one();
+        self.0.cross().await;
+        Ok(())
+    }
+
+    async fn stop_etcd(&self, _deadline: Duration) -> PortResult<()> {
+        self.0.cross().await;
+        self.0.pause(50).await;
+        self.0.sim.world().stop_unit(self.0.host, true);
+        self.0.sim.unit_bells[self.0.host].notify_one();
+        self.0.cross().await;
+        Ok(())
+    }
+
+    async fn apply(&self, _deadline: Duration) -> PortResult<InForce> {
+        self.0.cross().await;
+        self.0.pause(20).await;
+        let in_force = {
+            let mut world = self.0.sim.world();
+            let host = &mut world.hosts[self.0.host];
+            let Some(assignment) = host.assignment.clone() else {
+                return Err(PortError::Permanent("nothing is assigned".to_owned()));
+            };
+            let in_force = InForce {
+                generation: assignment.generation,
+                settings_digest: assignment.settings_digest.clone(),
+                initial_state: assignment.initial_state,
+                conflicts: Vec::new(),
+            };
+            host.written = Some(assignment);
+            host.in_force = Some(in_force.clone());
+            in_force
+        };
+        self.0.cross().await;
+        Ok(in_force)
+    }
+
+    async fn in_force(&self) -> Fact<InForce> {
+        let world = self.0.sim.world();
+        world.hosts[self.0.host]
+            .in_force
+            .clone()
+            .map_or(Fact::Absent, Fact::Known)
+    }
+
+    async fn data(&self, request: &DataRequest, _deadline: Duration) -> PortResult<DataReport> {
+        self.0.cross().await;
+        self.0.pause(20).await;
+        let report = {
+            let mut world = self.0.sim.world();
+            let error = carry_out(&mut world, self.0.host, request).err();
+            let host = &world.hosts[self.0.host];
+            DataReport {
+                data: host.inspect(),
+                staged: host.staged.as_ref().map(|(epoch, id, _)| (*epoch, id.clone())),
+                error,
+            }
+        };
+        self.0.cross().await;
+        Ok(report)
+    }
+
+    async fn changed(&self) {
+        self.0.sim.unit_bells[self.0.host].notified().await;
+    }
+}
+
+/// What the data directory's owner does (`src/unit/data`).
+fn carry_out(world: &mut World, host: usize, request: &DataRequest) -> Result<(), String> {
+    match request {
+        DataRequest::Inspect => Ok(()),
+        DataRequest::Stage {
+            epoch,
+            backup,
+            initial_cluster,
+            token,
+            cluster_id,
+            member_id,
+            ..
+        } => {
+            let fetched = world.hosts[host].fetched.get(backup).cloned();
+            let base = fetched.ok_or_else(|| {
+                world.violate(6, format!("{backup} is restored before it was fetched"));
+                format!("{backup} is not fetched")
+            })?;
+            let voters = initial_cluster
+                .values()
+                .filter_map(|urls| Some((member_id_of(urls, token), world.host_at(urls.first()?)?)))
+                .collect();
+            let dir = Dir::founded(*cluster_id, *member_id, &voters, base);
+            world.hosts[host].staged = Some((*epoch, backup.clone(), dir));
+            Ok(())
+        }
+        DataRequest::Replace { epoch, why, staged } => {
+            let ready = world.hosts[host]
+                .staged
+                .as_ref()
+                .is_some_and(|(e, _, _)| e == epoch);
+            if *staged && !ready {
+                return Err(format!("no restore is staged for epoch {epoch}"));
+            }
+            if world.hosts[host].server.is_some() {
+                return Err("etcd runs on it".to_owned());
+            }
+            world.check_replace(host, *epoch);
+            world.tell(|w| {
+                format!(
+                    "{} archives its data for epoch {epoch}: {why}",
+                    w.hosts[host].name
+                )
+            });
+            let h = &mut world.hosts[host];
+            if let Some(old) = h.dir.take() {
+                h.archive.push(old);
+                if h.archive.len() > ARCHIVED {
+                    h.archive.remove(0);
+                }
+            }
+            h.broken = false;
+            if *staged && let Some((_, _, dir)) = h.staged.take() {
+                h.dir = Some(dir);
+            }
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The object store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use etcd_agent::ports::{ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Upload};
+
+use super::Seat;
+use crate::world::{Store, Weather};
+
+pub(super) struct Bucket(pub(super) Arc<Seat>);
+
+/// How long a store that is slow takes, and one that is down is waited for, in milliseconds.
+const SLOW_MS: u64 = 4000;
+
+impl Bucket {
+    async fn ask<T>(&self, changes: bool, ask: impl FnOnce(&mut Store) -> T + Send) -> PortResult<T> {
+        self.0.cross().await;
+        let weather = self
+            .0
+            .sim
+            .world()
+            .store
+            .as_ref()
+            .map_or(Weather::Down, |s| s.weather);
+        match weather {
+            Weather::Down => {
+                tokio::time::sleep(Duration::from_millis(SLOW_MS)).await;
+                return Err(PortError::Retryable("the store does not answer".to_owned()));
+            }
+            Weather::Slow => self.0.pause(SLOW_MS).await,
+            Weather::Fair | Weather::Mute => self.0.pause(5).await,
+        }
+        let answer = self.0.sim.world().store.as_mut().map(ask);
+        if weather == Weather::Mute && changes && self.0.sim.world().rng.chance(50) {
+            tokio::time::sleep(Duration::from_millis(SLOW_MS)).await;
+            return Err(PortError::OutcomeUnknown("the store did not answer".to_owned()));
+        }
+        self.0.cross().await;
+        answer.ok_or_else(|| PortError::Permanent("there is no store".to_owned()))
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Bucket {
+    fn describe(&self) -> String {
+        "sim://store".to_owned()
+    }
+
+    async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
+        self.ask(false, |store| store.objects.get(key).cloned()).await
+    }
+
+    async fn get(&self, _key: &str) -> PortResult<Option<ByteStream>> {
+        // Backups are fetched as a whole: `ports::backups`.
+        Err(PortError::Permanent("the simulator has no streams".to_owned()))
+    }
+
+    async fn put(&self, key: &str, body: Bytes) -> PortResult<()> {
+        self.ask(true, |store| {
+            store.objects.insert(key.to_owned(), body);
+        })
+        .await
+    }
+
+    async fn create(&self, key: &str, body: Bytes) -> PortResult<Created> {
+        self.ask(true, |store| {
+            if let Some(there) = store.objects.get(key) {
+                return Created::Exists(there.clone());
+            }
+            store.record(key, &body);
+            store.objects.insert(key.to_owned(), body);
+            Created::Created
+        })
+        .await
+    }
+
+    async fn upload(&self, _key: &str) -> PortResult<Box<dyn Upload>> {
+        Err(PortError::Permanent("the simulator has no streams".to_owned()))
+    }
+
+    async fn list(&self, prefix: &str) -> PortResult<Vec<ObjectMeta>> {
+        self.ask(false, |store| {
+            store
+                .objects
+                .range(prefix.to_owned()..)
+                .take_while(|(key, _)| key.starts_with(prefix))
+                .map(|(key, body)| ObjectMeta {
+                    key: key.clone(),
+                    size_bytes: body.len() as u64,
+                    modified: None,
+                })
+                .collect()
+        })
+        .await
+    }
+
+    async fn delete(&self, key: &str) -> PortResult<()> {
+        let newest = |store: &Store| {
+            store
+                .objects
+                .keys()
+                .rfind(|k| k.ends_with("/backup.json"))
+                .cloned()
+        };
+        let lost = self.ask(true, |store| {
+            let before = newest(store);
+            store.objects.remove(key);
+            before.is_some() && newest(store) != before
+        });
+        if lost.await? {
+            self.0
+                .sim
+                .world()
+                .violate(7, format!("the newest backup was removed: {key}"));
+        }
+        Ok(())
+    }
+}

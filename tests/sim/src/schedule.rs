@@ -1,0 +1,156 @@
+//! What happens when, all from the seed.
+
+use crate::fault::Fault;
+use crate::rng::Rng;
+use crate::world::Weather;
+
+/// One run of the simulator.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    /// All chance there is.
+    pub seed: u64,
+    /// How many hosts.
+    pub nodes: usize,
+    /// The wanted number of voters.
+    pub size: usize,
+    /// Whether there is a store that all share.
+    pub store: bool,
+    /// When each agent is started first, in milliseconds.
+    pub starts: Vec<u64>,
+    /// What happens when, in milliseconds, in order.
+    pub faults: Vec<(u64, Fault)>,
+}
+
+impl Schedule {
+    /// A cluster that forms and to which nothing happens.
+    pub fn calm(seed: u64, nodes: usize, size: usize, store: bool) -> Self {
+        Self {
+            seed,
+            nodes,
+            size,
+            store,
+            starts: vec![0; nodes],
+            faults: Vec::new(),
+        }
+    }
+
+    /// Everything from the seed.
+    pub fn random(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x5eed_0fa1_1f00_d5e7);
+        let (nodes, size) = match rng.below(20) {
+            0 => (1, 1),
+            1 => (3, 1),
+            2 | 3 => (4, 3),
+            4 => (5, 3),
+            5 => (5, 5),
+            _ => (3, 3),
+        };
+        let store = rng.chance(35);
+        let together = rng.chance(60);
+        let starts = (0..nodes)
+            .map(|_| {
+                if together {
+                    rng.below(300)
+                } else {
+                    rng.below(12_000)
+                }
+            })
+            .collect();
+        let mut schedule = Self {
+            seed,
+            nodes,
+            size,
+            store,
+            starts,
+            faults: Vec::new(),
+        };
+        // While it forms, or once it has formed.
+        let mut at = if rng.chance(40) {
+            rng.below(3000)
+        } else {
+            rng.range(3000, 9000)
+        };
+        let count = rng.range(2, 9);
+        let kinds = Kinds {
+            empties: store && rng.chance(15),
+            ruins: rng.chance(25),
+        };
+        for _ in 0..count {
+            let fault = kinds.pick(&mut rng, &schedule);
+            schedule.faults.push((at, fault));
+            at += match rng.below(4) {
+                0 => rng.below(60),
+                1 => rng.below(600),
+                2 => rng.below(2500),
+                _ => rng.below(9000),
+            };
+        }
+        schedule
+    }
+
+    /// When the last fault happens.
+    pub fn end(&self) -> u64 {
+        self.faults.iter().map(|(at, _)| *at).max().unwrap_or(0)
+    }
+}
+
+/// What may happen in one schedule: some things together are more than the design promises to survive.
+struct Kinds {
+    /// The store may be emptied; then no agent loses its memory, for which the store would vouch wrongly.
+    empties: bool,
+    /// Disks of more than one host may go.
+    ruins: bool,
+}
+
+impl Kinds {
+    fn pick(&self, rng: &mut Rng, schedule: &Schedule) -> Fault {
+        let (a, b) = (rng.index(schedule.nodes), rng.index(schedule.nodes));
+        // Without ruin all losses of data and memory hit one host.
+        let victim = if self.ruins { a } else { 0 };
+        match rng.below(100) {
+            0..12 => network(rng, a, b),
+            12..17 => Fault::Mend,
+            17..20 => Fault::Noise(rng.below(40), rng.below(40), rng.below(800)),
+            20..38 => Fault::AgentDies(a, u32::try_from(rng.below(25)).unwrap_or(0)),
+            38..42 => Fault::AgentStops(a, rng.below(20_000)),
+            42..47 if !self.empties && (schedule.nodes > 1 || schedule.store) => Fault::Reinstall(victim),
+            42..54 => Fault::PowerOff(a, rng.below(9000)),
+            62..70 => Fault::Wipe(victim),
+            70..72 => Fault::Corrupt(victim),
+            72..74 => Fault::Copy(victim),
+            74..76 => Fault::SetBack(victim),
+            76..79 => Fault::Clock(a, i64::try_from(rng.below(240_000)).unwrap_or(0) - 120_000),
+            79..82 => Fault::Stop(a),
+            82..84 => Fault::Start(a),
+            84 => Fault::Mask(a),
+            85 => Fault::Pause(a),
+            86 => Fault::Resume(a),
+            87 if a != b && !self.empties => Fault::Without(a, b),
+            88..92 => Fault::Store(match rng.below(4) {
+                0 => Weather::Down,
+                1 => Weather::Slow,
+                2 => Weather::Mute,
+                _ => Weather::Fair,
+            }),
+            92 if self.empties => Fault::EmptyStore,
+            93 | 94 => Fault::Backup(a),
+            95 => Fault::RestartAll(a),
+            96..100 if schedule.store => Fault::Restore(a),
+            // 54..62, and what cannot be in this schedule.
+            _ => Fault::KillEtcd(a),
+        }
+    }
+}
+
+/// Cuts a link, or a host off.
+fn network(rng: &mut Rng, a: usize, b: usize) -> Fault {
+    if a == b {
+        return Fault::Isolate(a);
+    }
+    let plane = match rng.below(4) {
+        0 => Some(true),
+        1 => Some(false),
+        _ => None,
+    };
+    Fault::Cut(a, b, plane)
+}

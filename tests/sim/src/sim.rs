@@ -1,0 +1,79 @@
+//! What agents, ports and the driver share: the world behind one lock, and the agents that run in it.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use etcd_agent::agent::{Agent, Version};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::world::World;
+
+/// One simulation. It runs on one thread: no lock is ever waited for.
+pub struct Sim {
+    world: Mutex<World>,
+    agents: Mutex<Vec<Option<Agent>>>,
+    begin: Instant,
+    /// Each host's clock against the true one, in milliseconds.
+    pub skew: Vec<AtomicI64>,
+    /// Rings when the state of a host's `etcd.service` may have changed.
+    pub unit_bells: Vec<Notify>,
+    /// Counts messages between agents, answers included.
+    pub messages: AtomicU64,
+    /// Grows when somebody can or cannot be reached any more.
+    pub topology: Version,
+}
+
+impl Sim {
+    /// Around this world.
+    pub fn new(world: World) -> Arc<Self> {
+        let hosts = world.hosts.len();
+        Arc::new(Self {
+            world: Mutex::new(world),
+            agents: Mutex::new((0..hosts).map(|_| None).collect()),
+            begin: Instant::now(),
+            skew: (0..hosts).map(|_| AtomicI64::new(0)).collect(),
+            unit_bells: (0..hosts).map(|_| Notify::new()).collect(),
+            messages: AtomicU64::new(0),
+            topology: Version::new(0),
+        })
+    }
+
+    /// Milliseconds since the beginning.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.begin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The world, at its present time.
+    pub fn world(&self) -> MutexGuard<'_, World> {
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        world.now = self.now();
+        world
+    }
+
+    /// What a host's clock shows, in milliseconds since the Unix epoch.
+    pub fn clock(&self, host: usize) -> u64 {
+        (crate::world::BEGIN_MS + self.now()).saturating_add_signed(self.skew[host].load(Ordering::Relaxed))
+    }
+
+    /// The running agent of a host.
+    pub fn agent(&self, host: usize) -> Option<Agent> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)[host].clone()
+    }
+
+    /// Takes note of a host's running agent, or that there is none.
+    pub fn set_agent(&self, host: usize, agent: Option<Agent>) {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)[host] = agent;
+        self.changed();
+    }
+
+    /// One question and its answer.
+    pub fn note_messages(&self) {
+        self.messages.fetch_add(2, Ordering::Relaxed);
+    }
+
+    /// Somebody can or cannot be reached any more.
+    pub fn changed(&self) {
+        self.topology.grow();
+    }
+}

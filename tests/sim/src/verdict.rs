@@ -1,0 +1,100 @@
+//! Whether a cluster is whole, and what excuses it when it is not.
+
+use etcd_agent::ports::AgentHandle;
+
+use crate::schedule::Schedule;
+use crate::sim::Sim;
+
+/// True when the newest epoch's cluster has its size, and every voter serves.
+pub fn goal(sim: &Sim, schedule: &Schedule) -> bool {
+    let mut world = sim.world();
+    let Some(newest) = world.newest() else {
+        return false;
+    };
+    let cluster = newest.genesis.cluster_id;
+    let leader = (0..schedule.nodes).find(|host| {
+        let h = &world.hosts[*host];
+        h.dir.as_ref().is_some_and(|d| d.cluster == cluster)
+            && h.server.as_ref().is_some_and(|s| s.leads && s.ready)
+    });
+    let Some(leader) = leader else { return false };
+    let (Some(dir), Some(server)) = (&world.hosts[leader].dir, &world.hosts[leader].server) else {
+        return false;
+    };
+    let own = dir.member;
+    let whole = server.config.members.len() == schedule.size.min(schedule.nodes)
+        && server.config.members.iter().all(|(id, info)| {
+            let h = &world.hosts[info.host];
+            !info.learner
+                && h.dir
+                    .as_ref()
+                    .is_some_and(|d| d.member == *id && d.cluster == cluster)
+                && h.server
+                    .as_ref()
+                    .is_some_and(|s| s.ready && s.leader == Some(own))
+        });
+    // An agent that has lost its memory cannot tell an old epoch's etcd from somebody else's, and lets it be.
+    let others = world.hosts.iter().all(|h| {
+        h.server.is_none() || h.assignment.is_none() || h.dir.as_ref().is_some_and(|d| d.cluster == cluster)
+    });
+    if !whole || !others {
+        return false;
+    }
+    let number = world.next_write;
+    world.next_write += 1;
+    world.write(leader, number).is_some()
+}
+
+/// Reasons that the planner may rightly give for not going on, each with what makes it right.
+pub fn excuse(sim: &Sim) -> Option<&'static str> {
+    let world = sim.world();
+    let reinstalled = world.hosts.iter().filter(|h| h.reinstalled > 0).count();
+    let forgetful = reinstalled * 2 > world.hosts.len();
+    let emptied = world.store.as_ref().is_some_and(|s| s.emptied);
+    let newest = world.newest().map(|chosen| chosen.genesis.cluster_id);
+    let tainted = newest
+        .and_then(|id| world.truths.get(&id))
+        .is_some_and(|t| t.tainted);
+    let restoring = world.newest().is_some_and(|c| c.genesis.epoch.0 > 1);
+    drop(world);
+    let reasons = reasons(sim);
+    let says = |code: &str| reasons.iter().any(|(_, c, _)| c == code);
+    if tainted {
+        return Some("a majority of disks is lost: a person has to restore");
+    }
+    if newest.is_none() && says("data-without-epoch") {
+        return Some("there is data and no memory of its epoch");
+    }
+    if forgetful && says("new-memory") {
+        return Some("a majority of electors has lost its memory: a person has to say who is gone");
+    }
+    if restoring && emptied {
+        return Some("the backup that is being restored was deleted");
+    }
+    None
+}
+
+/// What every agent says now: node, code, text.
+pub fn reasons(sim: &Sim) -> Vec<(String, String, String)> {
+    let hosts = sim.world().hosts.len();
+    (0..hosts)
+        .filter_map(|host| sim.agent(host))
+        .filter_map(|agent| agent.plan_view())
+        .flat_map(|view| {
+            let node = view.observation.me.node.to_string();
+            view.decision
+                .reasons
+                .into_iter()
+                .map(move |reason| (node.clone(), reason.code, reason.text))
+        })
+        .collect()
+}
+
+/// What to say of a cluster that did not become whole.
+pub fn complaint(sim: &Sim) -> String {
+    let said: Vec<String> = reasons(sim)
+        .into_iter()
+        .map(|(node, code, text)| format!("{node} {code}: {text}"))
+        .collect();
+    format!("the cluster did not become whole: {}", said.join(" | "))
+}

@@ -1,0 +1,258 @@
+//! The safety rules of design §7, each asserted where it could be broken.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use etcd_agent::model::{ClusterId, DataState, ElectorRecord, Epoch, Genesis, MemberId, NodeName, Origin};
+
+use super::raft::{Config, Dir};
+use super::{Chosen, World};
+
+/// After this long every agent that can be told of a newer epoch has been told: a peer's silence is noticed after
+/// the long poll's twelve seconds.
+const TOLD_MS: u64 = 20_000;
+
+impl World {
+    /// Rules 1, 6 and 8: an elector's memory was stored.
+    pub fn check_elector(&mut self, host: usize, record: &ElectorRecord) {
+        for (epoch, votes) in &record.votes {
+            if let Some((_, genesis)) = &votes.accepted {
+                self.accepted
+                    .entry((*epoch, genesis.token.clone()))
+                    .or_default()
+                    .insert(host);
+            }
+        }
+        let Some(genesis) = &record.chosen else { return };
+        if let Some(known) = self.chosen.get(&genesis.epoch) {
+            if !known.genesis.same_value(genesis) {
+                let text = format!(
+                    "epoch {} is {} and {}",
+                    genesis.epoch, known.genesis.token, genesis.token
+                );
+                self.violate(1, text);
+            }
+            return;
+        }
+        self.check_chosen(genesis);
+        let at = self.now;
+        self.tell(|w| {
+            let members: Vec<&str> = genesis.members.keys().map(NodeName::as_str).collect();
+            format!(
+                "epoch {} was chosen: {} with {}, learned first by {}",
+                genesis.epoch,
+                genesis.origin,
+                members.join(" "),
+                w.hosts[host].name
+            )
+        });
+        self.chosen.insert(
+            genesis.epoch,
+            Chosen {
+                genesis: genesis.clone(),
+                at,
+            },
+        );
+        let base = match &genesis.origin {
+            Origin::Backup(id) => self.store.as_ref().and_then(|s| s.contents.get(id).cloned()),
+            _ => None,
+        };
+        self.note_cluster(genesis, base.as_deref().unwrap_or(&[]));
+    }
+
+    fn check_chosen(&mut self, genesis: &Genesis) {
+        let majority = self.hosts.len() / 2 + 1;
+        let votes = self
+            .accepted
+            .get(&(genesis.epoch, genesis.token.clone()))
+            .map_or(0, BTreeSet::len);
+        let recorded = self
+            .store
+            .as_ref()
+            .is_some_and(|s| s.recorded.contains(&(genesis.epoch, genesis.token.clone())));
+        if votes < majority && !recorded {
+            let text = format!(
+                "epoch {} was learned with {votes} of {} votes",
+                genesis.epoch,
+                self.hosts.len()
+            );
+            self.violate(8, text);
+        }
+        match &genesis.origin {
+            Origin::Backup(id) if !self.asked.contains(id) => {
+                self.violate(
+                    6,
+                    format!("epoch {} restores {id}, which nobody asked for", genesis.epoch),
+                );
+            }
+            Origin::Backup(id) if !self.hosts.iter().any(|h| h.fetched.contains_key(id)) => {
+                self.violate(
+                    6,
+                    format!("epoch {} restores {id}, which nobody has fetched", genesis.epoch),
+                );
+            }
+            Origin::Empty if genesis.epoch != Epoch(1) => {
+                self.violate(6, format!("epoch {} begins empty", genesis.epoch));
+            }
+            _ => {}
+        }
+        if genesis.epoch > Epoch(1) && !self.chosen.contains_key(&Epoch(genesis.epoch.0 - 1)) {
+            self.violate(1, format!("epoch {} was opened out of turn", genesis.epoch));
+        }
+    }
+
+    /// Rule 1: etcd is about to start; its own agent must not know of a newer epoch.
+    pub(super) fn check_start(&mut self, host: usize) {
+        let h = &self.hosts[host];
+        let serves = match &h.dir {
+            Some(dir) => self.epoch_of(dir.cluster),
+            None => h.written.as_ref().map(|a| a.epoch),
+        };
+        let known = h.elector.as_ref().map(|e| e.newest_epoch);
+        if let (Some(serves), Some(known)) = (serves, known)
+            && serves < known
+        {
+            let text = format!("{} starts etcd of epoch {serves} and knows epoch {known}", h.name);
+            self.violate(1, text);
+        }
+    }
+
+    /// Rules 1 and 2: a leader was elected by these.
+    pub(super) fn check_leader(&mut self, host: usize, granted: &[usize]) {
+        let Some(dir) = &self.hosts[host].dir else { return };
+        let cluster = dir.cluster;
+        let Some(truth) = self.truths.get(&cluster).cloned() else {
+            self.violate(1, format!("cluster {cluster} is of no epoch that was chosen"));
+            return;
+        };
+        if !truth.tainted {
+            let mut has = dir.writes();
+            // Both are in order: each acknowledged write has to come up.
+            let missing = truth
+                .acked
+                .iter()
+                .copied()
+                .find(|wanted| !has.any(|w| w == *wanted));
+            drop(has);
+            if let Some(write) = missing {
+                let text = format!(
+                    "{} leads without the acknowledged write {write}",
+                    self.hosts[host].name
+                );
+                self.violate(2, text);
+                return;
+            }
+        }
+        let newer = self
+            .chosen
+            .range(truth.epoch.next()..)
+            .next()
+            .map(|(epoch, chosen)| (*epoch, chosen.at));
+        let Some((newer, at)) = newer else { return };
+        let late = granted.iter().all(|voter| {
+            self.hosts[*voter]
+                .server
+                .as_ref()
+                .is_some_and(|s| s.started > at + TOLD_MS)
+        });
+        if late {
+            let text = format!(
+                "epoch {} was started anew after epoch {newer} was chosen",
+                truth.epoch
+            );
+            self.violate(1, text);
+        }
+    }
+
+    /// Rule 3: an agent asks for the removal of a voter.
+    pub(super) fn check_removal(&mut self, host: usize, id: MemberId) {
+        let Some(server) = &self.hosts[host].server else {
+            return;
+        };
+        let rest: Vec<_> = server.config.voters().filter(|(other, _)| *other != id).collect();
+        // What an agent was told may be as old as a silence takes to be noticed.
+        let healthy = rest
+            .iter()
+            .filter(|(_, info)| {
+                let h = &self.hosts[info.host];
+                h.server.is_some() || self.now.saturating_sub(h.etcd_seen) < TOLD_MS
+            })
+            .count();
+        if healthy < rest.len() / 2 + 1 {
+            let text = format!("removing {id} leaves {healthy} healthy of {} voters", rest.len());
+            self.violate(3, text);
+        }
+    }
+
+    /// Rule 5: an agent has the data directory replaced on behalf of an epoch.
+    pub fn check_replace(&mut self, host: usize, epoch: Epoch) {
+        let h = &self.hosts[host];
+        let DataState::Present {
+            cluster_id,
+            member_id,
+        } = h.inspect()
+        else {
+            return;
+        };
+        let Some(truth) = self.truths.get(&cluster_id) else {
+            return;
+        };
+        let older = truth.epoch < epoch && self.chosen.contains_key(&epoch);
+        if !older && !truth.removed.contains(&member_id) {
+            let text = format!(
+                "{} moves away the data of member {member_id} of epoch {} for epoch {epoch}",
+                h.name, truth.epoch
+            );
+            self.violate(5, text);
+        }
+    }
+
+    /// A data directory goes, or is set back: does a majority of its cluster's voters still have theirs (rule 2)?
+    pub fn note_loss(&mut self, dir: &Dir) {
+        let config = self.newest_config(dir.cluster, dir);
+        let Some(truth) = self.truths.get_mut(&dir.cluster) else {
+            return;
+        };
+        truth.lost.insert(dir.member);
+        let voters: Vec<MemberId> = config.voters().map(|(id, _)| id).collect();
+        let lost = voters.iter().filter(|id| truth.lost.contains(id)).count();
+        if lost + config.quorum() > voters.len() {
+            truth.tainted = true;
+            let cluster = dir.cluster;
+            self.tell(|_| format!("a majority of {cluster} has lost its disks"));
+        }
+    }
+
+    /// A data directory is set back to this copy: nothing is promised when it lacks what was acknowledged.
+    pub fn note_set_back(&mut self, copy: &Dir) {
+        let Some(truth) = self.truths.get_mut(&copy.cluster) else {
+            return;
+        };
+        let mut has = copy.writes();
+        truth.tainted |= !truth.acked.iter().all(|wanted| has.any(|w| w == *wanted));
+    }
+
+    /// The members as the most advanced log has them.
+    fn newest_config(&self, cluster: ClusterId, also: &Dir) -> Config {
+        let newest = self
+            .hosts
+            .iter()
+            .filter_map(|h| h.dir.as_ref())
+            .filter(|dir| dir.cluster == cluster)
+            .chain([also])
+            .max_by_key(|dir| (dir.commit, dir.last()));
+        newest.map(Config::of).unwrap_or_default()
+    }
+
+    /// What a backup of the etcd here holds.
+    pub fn snapshot(&mut self, host: usize) -> Option<Arc<[u32]>> {
+        let dir = self.hosts[host].dir.as_ref()?;
+        self.hosts[host].server.as_ref()?;
+        let committed = &dir.log[..dir.commit.min(dir.log.len())];
+        let logged = committed.iter().filter_map(|e| match e.what {
+            super::raft::What::Write(number) => Some(number),
+            _ => None,
+        });
+        Some(dir.base.iter().copied().chain(logged).collect())
+    }
+}

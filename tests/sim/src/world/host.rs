@@ -1,0 +1,185 @@
+//! One host: what survives on its disk, and what a boot begins anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use etcd_agent::model::{
+    Assignment, BackupId, DataState, Directives, ElectorRecord, Epoch, EtcdRun, GateState, Generation,
+    InForce, NodeName, SpecRecord,
+};
+
+use super::raft::{Dir, Server};
+use super::unit::Phase;
+
+/// The agent's process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentState {
+    /// It runs, as this run.
+    Alive,
+    /// It is started (again) at this time.
+    Until(u64),
+    /// It stays down until somebody starts it.
+    Off,
+}
+
+/// One host.
+// Each is a fact of its own; systemd and the disk know no fewer.
+#[allow(clippy::struct_excessive_bools)]
+pub struct Host {
+    /// Its name.
+    pub name: NodeName,
+    /// Whether it has power.
+    pub up: bool,
+    /// When power comes back, if it does.
+    pub power_at: Option<u64>,
+    /// Counts boots.
+    pub boot: u64,
+    /// Its agent.
+    pub agent: AgentState,
+    /// Counts runs of the agent; what an older run does has no effect.
+    pub run: u64,
+    /// The agent dies at this many crossings of a port from now.
+    pub dies_in: Option<u32>,
+    /// Counts crossings of a port.
+    pub crossings: u32,
+    /// How often the agent's state was lost.
+    pub reinstalled: u32,
+
+    /// The elector's memory.
+    pub elector: Option<ElectorRecord>,
+    /// The assignment.
+    pub assignment: Option<Assignment>,
+    /// What is remembered of the etcd process.
+    pub etcd_run: EtcdRun,
+    /// What operators have ordered.
+    pub directives: Directives,
+    /// What is remembered of the wanted size.
+    pub spec: SpecRecord,
+    /// What the gate reads.
+    pub gate: Option<GateState>,
+    /// The settings that `apply` wrote.
+    pub written: Option<Assignment>,
+    /// The data directory.
+    pub dir: Option<Dir>,
+    /// An older copy of it.
+    pub copy: Option<Dir>,
+    /// True when the data directory is there and no use.
+    pub broken: bool,
+    /// The archive.
+    pub archive: Vec<Dir>,
+    /// A restore beside the data directory.
+    pub staged: Option<(Epoch, BackupId, Dir)>,
+    /// Fetched backups.
+    pub fetched: BTreeMap<BackupId, Arc<[u32]>>,
+
+    /// The generation that the gate was cleared for in this boot.
+    pub cleared: Option<Generation>,
+    /// What was read back in this boot.
+    pub in_force: Option<InForce>,
+    /// `etcd.service`.
+    pub unit: Phase,
+    /// True when it was up in this boot.
+    pub activated: bool,
+    /// True when the agent asked for the last stop.
+    pub agent_stopped: bool,
+    /// True when its main process left by itself.
+    pub left: bool,
+    /// The etcd process.
+    pub server: Option<Server>,
+    /// Its process number.
+    pub pid: u32,
+    /// When it was last restarted on purpose.
+    pub disturbed: Option<u64>,
+    /// When one last ran.
+    pub etcd_seen: u64,
+}
+
+impl Host {
+    /// A host with nothing on it.
+    pub fn new(name: NodeName) -> Self {
+        Self {
+            name,
+            up: true,
+            power_at: None,
+            boot: 1,
+            agent: AgentState::Off,
+            run: 0,
+            dies_in: None,
+            crossings: 0,
+            reinstalled: 0,
+            elector: None,
+            assignment: None,
+            etcd_run: EtcdRun::default(),
+            directives: Directives::default(),
+            spec: SpecRecord::default(),
+            gate: None,
+            written: None,
+            dir: None,
+            copy: None,
+            broken: false,
+            archive: Vec::new(),
+            staged: None,
+            fetched: BTreeMap::new(),
+            cleared: None,
+            in_force: None,
+            unit: Phase::Down,
+            activated: false,
+            agent_stopped: false,
+            left: false,
+            server: None,
+            pid: 0,
+            disturbed: None,
+            etcd_seen: 0,
+        }
+    }
+
+    /// What the data directory's owner finds.
+    pub fn inspect(&self) -> DataState {
+        let started = self
+            .gate
+            .as_ref()
+            .filter(|g| g.started_once)
+            .map(|g| (g.cluster_id, g.member_id));
+        match &self.dir {
+            None => DataState::Missing,
+            Some(_) if self.broken => DataState::Unusable {
+                why: "it has no WAL".to_owned(),
+            },
+            Some(dir) if started == Some((dir.cluster, dir.member)) && dir.log.is_empty() => {
+                DataState::Unusable {
+                    why: "the WAL remembers nothing".to_owned(),
+                }
+            }
+            Some(dir) => DataState::Present {
+                cluster_id: dir.cluster,
+                member_id: dir.member,
+            },
+        }
+    }
+
+    /// The agent dies; what its tasks still do has no effect.
+    pub fn kill_agent(&mut self, next: AgentState) {
+        self.agent = next;
+        self.run += 1;
+        self.dies_in = None;
+    }
+
+    /// Everything that a boot begins anew.
+    pub fn power_off(&mut self, back: Option<u64>) {
+        self.up = false;
+        self.power_at = back;
+        self.server = None;
+        self.unit = Phase::Down;
+        self.activated = false;
+        self.agent_stopped = false;
+        self.left = false;
+        self.cleared = None;
+        self.in_force = None;
+        self.kill_agent(AgentState::Off);
+    }
+
+    /// True while its agent runs.
+    pub fn has_agent(&self) -> bool {
+        self.up && self.agent == AgentState::Alive
+    }
+}

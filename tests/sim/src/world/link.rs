@@ -1,0 +1,62 @@
+//! Who reaches whom: each direction by itself, for agents and for etcd.
+
+/// Whose messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plane {
+    /// Between agents.
+    Agents,
+    /// Between etcds.
+    Etcd,
+}
+
+/// The network between the hosts.
+#[derive(Debug, Clone)]
+pub struct Links {
+    cut: [Vec<Vec<bool>>; 2],
+    /// Messages of a hundred that are lost.
+    pub loss: u64,
+    /// Messages of a hundred that arrive twice.
+    pub twice: u64,
+    /// The longest that a message takes, in milliseconds: below it, any order.
+    pub delay: u64,
+}
+
+impl Links {
+    /// All hosts reach all others.
+    pub fn new(hosts: usize) -> Self {
+        let whole = vec![vec![false; hosts]; hosts];
+        Self {
+            cut: [whole.clone(), whole],
+            loss: 0,
+            twice: 0,
+            delay: 3,
+        }
+    }
+
+    fn plane(plane: Plane) -> usize {
+        match plane {
+            Plane::Agents => 0,
+            Plane::Etcd => 1,
+        }
+    }
+
+    /// Cuts one direction.
+    pub fn cut(&mut self, plane: Plane, from: usize, to: usize) {
+        self.cut[Self::plane(plane)][from][to] = true;
+    }
+
+    /// Everything as it was.
+    pub fn mend(&mut self) {
+        *self = Self::new(self.cut[0].len());
+    }
+
+    /// Whether a message gets from here to there.
+    pub fn open(&self, plane: Plane, from: usize, to: usize) -> bool {
+        !self.cut[Self::plane(plane)][from][to]
+    }
+
+    /// Whether a connection works.
+    pub fn both(&self, plane: Plane, a: usize, b: usize) -> bool {
+        self.open(plane, a, b) && self.open(plane, b, a)
+    }
+}

@@ -1,0 +1,198 @@
+//! The world that the agents live in: hosts with their disks, units and etcds, the network, the store, one client,
+//! and the invariants that hold in all of it (design §7).
+
+mod check;
+mod cluster;
+mod election;
+mod host;
+mod link;
+pub mod raft;
+mod store;
+mod unit;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use etcd_agent::model::{BackupId, ClusterId, Epoch, Genesis, MemberId, NodeName};
+
+use crate::rng::Rng;
+
+pub use cluster::Refused;
+pub use host::{AgentState, Host};
+pub use link::{Links, Plane};
+pub use store::{Store, Weather};
+pub use unit::Phase;
+
+/// Where the simulated clock begins: 2026-01-01T00:00:00Z, in milliseconds since the Unix epoch.
+pub const BEGIN_MS: u64 = 1_767_225_600_000;
+
+/// What is known of one etcd cluster, whoever serves it.
+#[derive(Debug, Clone)]
+pub struct Truth {
+    /// The epoch that it is.
+    pub epoch: Epoch,
+    /// Writes that a client was told are stored.
+    pub acked: Vec<u32>,
+    /// True once a majority of voters has lost its disks: then nothing is promised (rule 2).
+    pub tainted: bool,
+    /// Members whose disk was lost or set back.
+    pub lost: BTreeSet<MemberId>,
+    /// Members whose removal was committed.
+    pub removed: BTreeSet<MemberId>,
+}
+
+/// A genesis, once somebody has learned it as chosen.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// The value.
+    pub genesis: Genesis,
+    /// When it was first learned.
+    pub at: u64,
+}
+
+/// Everything.
+pub struct World {
+    /// Milliseconds since the beginning.
+    pub now: u64,
+    /// All chance there is.
+    pub rng: Rng,
+    /// The hosts, by number.
+    pub hosts: Vec<Host>,
+    /// Who reaches whom.
+    pub links: Links,
+    /// The store, where there is one.
+    pub store: Option<Store>,
+    /// What is known of each cluster.
+    pub truths: BTreeMap<ClusterId, Truth>,
+    /// The geneses that were learned.
+    pub chosen: BTreeMap<Epoch, Chosen>,
+    /// Who has accepted what, by epoch and token.
+    pub accepted: BTreeMap<(Epoch, String), BTreeSet<usize>>,
+    /// Backups that an operator has asked to restore.
+    pub asked: BTreeSet<BackupId>,
+    /// The number of the client's next write.
+    pub next_write: u32,
+    /// Whether the client writes.
+    pub writing: bool,
+    /// The first thing that must never be.
+    pub violation: Option<String>,
+    /// What has happened, when somebody wants to read it.
+    pub history: Option<Vec<String>>,
+}
+
+impl World {
+    /// Hosts that have nothing yet.
+    pub fn new(seed: u64, names: &[NodeName], store: Option<Store>, record: bool) -> Self {
+        Self {
+            now: 0,
+            rng: Rng::new(seed),
+            hosts: names.iter().map(|name| Host::new(name.clone())).collect(),
+            links: Links::new(names.len()),
+            store,
+            truths: BTreeMap::new(),
+            chosen: BTreeMap::new(),
+            accepted: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            next_write: 0,
+            writing: true,
+            violation: None,
+            history: record.then(Vec::new),
+        }
+    }
+
+    /// Writes a line of history; `text` is made only when somebody wants to read it.
+    pub fn tell(&mut self, text: impl FnOnce(&Self) -> String) {
+        if self.history.is_some() {
+            let line = format!("{:>9.3}  {}", to_seconds(self.now), text(self));
+            if let Some(history) = &mut self.history {
+                history.push(line);
+            }
+        }
+    }
+
+    /// Something happened that must never happen.
+    pub fn violate(&mut self, rule: u8, text: impl Into<String>) {
+        let text = format!("rule {rule}: {}", text.into());
+        self.tell(|_| format!("VIOLATION {text}"));
+        if self.violation.is_none() {
+            self.violation = Some(text);
+        }
+    }
+
+    /// The host of this name.
+    pub fn host_of(&self, name: &NodeName) -> Option<usize> {
+        self.hosts.iter().position(|host| host.name == *name)
+    }
+
+    /// The host that a peer URL leads to.
+    pub fn host_at(&self, url: &str) -> Option<usize> {
+        let address = url.strip_prefix("http://")?.rsplit_once(':')?.0;
+        let number: usize = address.rsplit('.').next()?.parse().ok()?;
+        number.checked_sub(1).filter(|host| *host < self.hosts.len())
+    }
+
+    /// The peer URL of a host.
+    pub fn peer_url(host: usize) -> String {
+        format!("http://{}:2380", address(host))
+    }
+
+    /// The epoch that a cluster is.
+    pub fn epoch_of(&self, cluster: ClusterId) -> Option<Epoch> {
+        self.truths.get(&cluster).map(|truth| truth.epoch)
+    }
+
+    /// A tenth of a second of everything that is not an agent.
+    pub fn tick(&mut self) {
+        self.units();
+        self.raft();
+        if self.writing {
+            self.client();
+        }
+    }
+
+    /// One write, now and then, through whichever etcd says that it serves.
+    fn client(&mut self) {
+        if !self.rng.chance(25) {
+            return;
+        }
+        let through = self.rng.index(self.hosts.len());
+        if self.hosts[through].server.is_none() {
+            return;
+        }
+        let number = self.next_write;
+        self.next_write += 1;
+        if let Some(leader) = self.write(through, number) {
+            self.tell(|w| format!("write {number} acknowledged by {}", w.hosts[leader].name));
+        }
+    }
+
+    /// Notes what is known of a cluster at its beginning.
+    pub fn note_cluster(&mut self, genesis: &Genesis, base: &[u32]) {
+        self.truths.entry(genesis.cluster_id).or_insert_with(|| Truth {
+            epoch: genesis.epoch,
+            acked: base.to_vec(),
+            tainted: false,
+            lost: BTreeSet::new(),
+            removed: BTreeSet::new(),
+        });
+    }
+
+    /// The newest genesis that anybody has learned.
+    pub fn newest(&self) -> Option<&Chosen> {
+        self.chosen.values().next_back()
+    }
+
+    /// An empty list of writes.
+    pub fn no_writes() -> Arc<[u32]> {
+        Arc::new([])
+    }
+}
+
+/// The address of a host.
+pub fn address(host: usize) -> String {
+    format!("10.0.0.{}", host + 1)
+}
+
+fn to_seconds(ms: u64) -> f64 {
+    std::time::Duration::from_millis(ms).as_secs_f64()
+}

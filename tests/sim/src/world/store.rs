@@ -1,0 +1,68 @@
+//! The object store: strongly consistent, as S3 is, when it answers at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use etcd_agent::model::{BackupId, Epoch};
+
+/// How the store behaves now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weather {
+    /// It answers.
+    Fair,
+    /// It does not answer.
+    Down,
+    /// It answers late.
+    Slow,
+    /// It does what is asked and often does not say so.
+    Mute,
+}
+
+/// The store.
+#[derive(Debug, Clone)]
+pub struct Store {
+    /// Everything in it.
+    pub objects: BTreeMap<String, Bytes>,
+    /// How it behaves.
+    pub weather: Weather,
+    /// Which writes each backup holds.
+    pub contents: BTreeMap<BackupId, Arc<[u32]>>,
+    /// Epochs that were ever recorded, by token.
+    pub recorded: BTreeSet<(Epoch, String)>,
+    /// True once everything in it was deleted.
+    pub emptied: bool,
+}
+
+impl Store {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            weather: Weather::Fair,
+            contents: BTreeMap::new(),
+            recorded: BTreeSet::new(),
+            emptied: false,
+        }
+    }
+
+    /// Notes which genesis an epoch was recorded with.
+    pub fn record(&mut self, key: &str, body: &[u8]) {
+        if key.contains("/epochs/")
+            && let Ok(genesis) = serde_json::from_slice::<etcd_agent::model::Genesis>(body)
+        {
+            self.recorded.insert((genesis.epoch, genesis.token));
+        }
+    }
+
+    /// The newest backup in it.
+    pub fn newest(&self) -> Option<BackupId> {
+        self.contents.keys().next_back().cloned()
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new()
+    }
+}

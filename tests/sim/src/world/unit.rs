@@ -1,0 +1,296 @@
+//! `etcd.service` and the gate in front of it, as systemd runs them.
+
+use std::time::Duration;
+
+use etcd_agent::model::{
+    ActiveState, DataState, InitialState, MemberId, UnitState, cluster_id_of, member_id_of,
+};
+use etcd_agent::unit::gate::{Answer, Known, Step, decide};
+
+use super::raft::{Dir, Server};
+use super::{Plane, World};
+
+/// systemd's `RestartSec=`.
+const RESTART_MS: u64 = 100;
+
+/// A restart that takes longer is over for rule 4: the planner grants no other before that (`plan/grant.rs`).
+const RESTARTING_MS: u64 = 60_000;
+
+/// Where `etcd.service` stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Inactive.
+    Down,
+    /// It has left with an error.
+    Failed,
+    /// systemd starts it again at this time.
+    Again(u64),
+    /// The gate holds it back; since then no agent has answered.
+    Gate(u64),
+    /// The process runs.
+    Runs,
+    /// A person has masked it.
+    Masked,
+}
+
+impl World {
+    /// The state of a host's `etcd.service`.
+    pub fn unit_state(&self, host: usize) -> UnitState {
+        let h = &self.hosts[host];
+        let ready = h.server.as_ref().is_some_and(|s| s.ready);
+        let (active, sub, result) = match h.unit {
+            Phase::Down | Phase::Masked => (ActiveState::Inactive, "dead", "success"),
+            Phase::Failed => (ActiveState::Failed, "failed", "exit-code"),
+            Phase::Again(_) => (ActiveState::Activating, "auto-restart", "signal"),
+            Phase::Gate(_) => (ActiveState::Activating, "start-pre", "success"),
+            Phase::Runs if ready => (ActiveState::Active, "running", "success"),
+            Phase::Runs => (ActiveState::Activating, "start", "success"),
+        };
+        let masked = h.unit == Phase::Masked;
+        let by_a_person = h.unit == Phase::Down && h.activated && !h.agent_stopped && !h.left;
+        UnitState {
+            active,
+            sub: sub.to_owned(),
+            result: result.to_owned(),
+            main_pid: if h.server.is_some() { h.pid } else { 0 },
+            load: if masked { "masked" } else { "loaded" }.to_owned(),
+            held: masked || by_a_person,
+        }
+    }
+
+    /// Begins a start of `etcd.service`. Without the settings that an agent has written there is nothing to start.
+    pub fn start_unit(&mut self, host: usize) {
+        let now = self.now;
+        let h = &mut self.hosts[host];
+        if h.written.is_none() {
+            // The distribution's own etcd would start, on other data.
+            h.activated = false;
+        }
+        if !h.up || h.written.is_none() || matches!(h.unit, Phase::Runs | Phase::Gate(_) | Phase::Masked) {
+            return;
+        }
+        h.unit = Phase::Gate(now);
+        h.activated = true;
+        h.agent_stopped = false;
+        h.left = false;
+        self.look_at_gate(host, None);
+    }
+
+    /// Restarts `etcd.service` because its agent wants to (rule 4: no two of one cluster at a time).
+    pub fn restart_unit(&mut self, host: usize) {
+        let now = self.now;
+        let cluster = |w: &Self, h: usize| w.hosts[h].dir.as_ref().map(|dir| dir.cluster);
+        let other = (0..self.hosts.len()).find(|other| {
+            *other != host
+                && cluster(self, *other) == cluster(self, host)
+                && self.hosts[*other]
+                    .disturbed
+                    .is_some_and(|at| now.saturating_sub(at) < RESTARTING_MS)
+                && self.hosts[*other].server.as_ref().is_none_or(|s| !s.ready)
+        });
+        if let Some(other) = other {
+            let text = format!(
+                "{} restarts while {} does",
+                self.hosts[host].name, self.hosts[other].name
+            );
+            self.violate(4, text);
+        }
+        self.tell(|w| format!("{} restarts etcd", w.hosts[host].name));
+        self.hosts[host].disturbed = Some(now);
+        self.stop_unit(host, true);
+        self.start_unit(host);
+    }
+
+    /// Stops `etcd.service`.
+    pub fn stop_unit(&mut self, host: usize, by_agent: bool) {
+        let h = &mut self.hosts[host];
+        h.server = None;
+        h.left = false;
+        h.agent_stopped = by_agent;
+        if h.unit != Phase::Masked {
+            h.unit = Phase::Down;
+        }
+    }
+
+    /// The etcd process is killed by a signal.
+    pub fn kill_etcd(&mut self, host: usize) {
+        let again = self.now + RESTART_MS;
+        let h = &mut self.hosts[host];
+        if h.server.take().is_some() {
+            h.unit = Phase::Again(again);
+        }
+    }
+
+    /// What time does to units. The gate asks its agent only in `driver`, which has the agents.
+    pub(super) fn units(&mut self) {
+        for host in 0..self.hosts.len() {
+            if let Phase::Again(at) = self.hosts[host].unit
+                && at <= self.now
+            {
+                let now = self.now;
+                self.hosts[host].unit = Phase::Gate(now);
+                self.look_at_gate(host, None);
+            }
+            if self.hosts[host].server.is_some() {
+                self.hosts[host].etcd_seen = self.now;
+            }
+            let Some(code) = self.hosts[host].server.as_ref().and_then(|s| s.exit) else {
+                continue;
+            };
+            self.tell(|w| format!("etcd of {} leaves with {code}", w.hosts[host].name));
+            let h = &mut self.hosts[host];
+            h.server = None;
+            h.left = true;
+            h.unit = if code == 0 { Phase::Down } else { Phase::Failed };
+        }
+    }
+
+    /// The production gate looks at a held start. `agent` is what the running agent says; `None` before it is asked.
+    /// True when the agent has to be asked.
+    pub fn look_at_gate(&mut self, host: usize, agent: Option<(bool, String)>) -> bool {
+        let Phase::Gate(heard) = self.hosts[host].unit else {
+            return false;
+        };
+        let asked = agent.is_some();
+        let h = &mut self.hosts[host];
+        let answer = match agent {
+            None => Answer::NotYet(String::new()),
+            Some((clear, text)) => {
+                h.unit = Phase::Gate(self.now);
+                if clear {
+                    Answer::Clear
+                } else {
+                    Answer::NotYet(text)
+                }
+            }
+        };
+        let step = self.decide_gate(host, answer);
+        if matches!(step, Step::Pass(_)) {
+            self.run_etcd(host);
+            return false;
+        }
+        if asked || self.hosts[host].has_agent() {
+            return !asked;
+        }
+        let silence = Duration::from_millis(self.now.saturating_sub(heard));
+        if matches!(self.decide_gate(host, Answer::Silent(silence)), Step::Pass(_)) {
+            self.tell(|w| format!("gate of {} decides alone", w.hosts[host].name));
+            self.run_etcd(host);
+        }
+        false
+    }
+
+    fn decide_gate(&self, host: usize, agent: Answer) -> Step {
+        let h = &self.hosts[host];
+        let known = Known {
+            gate: Ok(h.gate.clone()),
+            assigned: h.assignment.is_some(),
+            cleared: h.cleared,
+            overridden: false,
+            agent,
+        };
+        decide(&known, |_| match h.inspect() {
+            DataState::Present {
+                cluster_id,
+                member_id,
+            } => Ok((cluster_id, member_id)),
+            _ => Err("there is no data".to_owned()),
+        })
+    }
+
+    /// The process starts, on the data that is there or on what its settings say.
+    fn run_etcd(&mut self, host: usize) {
+        self.check_start(host);
+        let patience = self.rng.range(1000, 2000);
+        let (now, hosts) = (self.now, self.hosts.len());
+        if self.hosts[host].written.is_none() {
+            self.hosts[host].unit = Phase::Failed;
+            return;
+        }
+        if self.hosts[host].dir.is_none() {
+            let Some(dir) = self.first_dir(host) else {
+                self.tell(|w| format!("etcd of {} cannot start", w.hosts[host].name));
+                self.hosts[host].unit = Phase::Failed;
+                return;
+            };
+            self.hosts[host].dir = Some(dir);
+        }
+        let h = &mut self.hosts[host];
+        let Some(dir) = h.dir.as_ref().filter(|_| !h.broken) else {
+            h.unit = Phase::Failed;
+            return;
+        };
+        h.server = Some(Server::new(dir, hosts, now, patience));
+        h.unit = Phase::Runs;
+        h.pid += 1;
+        let (member, cluster, log) = (dir.member, dir.cluster, dir.log.len());
+        self.tell(|w| {
+            format!(
+                "etcd of {} starts as {member} of {cluster} with {log} entries",
+                w.hosts[host].name
+            )
+        });
+    }
+
+    /// What etcd makes in an empty data directory (ADR 5: `existing` takes the IDs from its peers and starts with
+    /// an empty log).
+    fn first_dir(&mut self, host: usize) -> Option<Dir> {
+        let settings = self.hosts[host].written.clone()?;
+        let own_url = Self::peer_url(host);
+        let others: Vec<usize> = (0..self.hosts.len())
+            .filter(|peer| {
+                *peer != host
+                    && self.hosts[*peer].server.is_some()
+                    && self.links.both(Plane::Etcd, host, *peer)
+            })
+            .collect();
+        if settings.initial_state == InitialState::New {
+            let cluster = cluster_id_of(&settings.initial_cluster, &settings.token);
+            let member = member_id_of(&[own_url], &settings.token);
+            let started = |peer: &usize| {
+                let theirs = self.hosts[*peer]
+                    .dir
+                    .as_ref()
+                    .is_some_and(|d| d.cluster == cluster);
+                let named = self.hosts[*peer]
+                    .server
+                    .as_ref()
+                    .is_some_and(|s| s.config.members.get(&member).is_some_and(|info| info.named));
+                theirs && named
+            };
+            if others.iter().any(started) {
+                return None;
+            }
+            let voters = settings
+                .initial_cluster
+                .values()
+                .filter_map(|urls| {
+                    let host = self.host_at(urls.first()?)?;
+                    Some((member_id_of(urls, &settings.token), host))
+                })
+                .collect();
+            return Some(Dir::founded(cluster, member, &voters, Self::no_writes()));
+        }
+        let listed: Vec<usize> = settings
+            .initial_cluster
+            .values()
+            .filter_map(|urls| self.host_at(urls.first()?))
+            .collect();
+        others
+            .iter()
+            .filter(|peer| listed.contains(peer))
+            .find_map(|peer| {
+                let server = self.hosts[*peer].server.as_ref()?;
+                let theirs: Vec<usize> = server.config.members.values().map(|info| info.host).collect();
+                let same = theirs.len() == listed.len() && theirs.iter().all(|h| listed.contains(h));
+                let member: MemberId = server
+                    .config
+                    .members
+                    .iter()
+                    .find(|(_, info)| info.host == host)
+                    .map(|(id, _)| *id)?;
+                let cluster = self.hosts[*peer].dir.as_ref()?.cluster;
+                same.then(|| Dir::empty(cluster, member))
+            })
+    }
+}

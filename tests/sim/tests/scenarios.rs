@@ -1,0 +1,145 @@
+//! Scenarios by name (`shared/scenarios.md`) that need a fault at one exact place.
+
+use etcd_agent_sim::{Fault, Outcome, Schedule, run};
+
+fn holds(what: &str, schedule: &Schedule) -> Outcome {
+    let outcome = run(schedule, true);
+    let history = outcome.history.join("\n");
+    assert_eq!(outcome.violation, None, "{what}: {schedule:?}\n{history}");
+    outcome
+}
+
+fn whole(what: &str, schedule: &Schedule) -> Outcome {
+    let outcome = holds(what, schedule);
+    assert_eq!(
+        outcome.excuse,
+        None,
+        "{what}: {schedule:?}\n{}",
+        outcome.history.join("\n")
+    );
+    outcome
+}
+
+fn told(outcome: &Outcome, what: &str) -> usize {
+    outcome.history.iter().filter(|line| line.contains(what)).count()
+}
+
+/// Any way to cut the directed links between the electors while they form: at most one cluster, and one in the end.
+#[test]
+fn s37_any_partition_of_the_electorate_yields_at_most_one_cluster() {
+    let links: Vec<(usize, usize)> = (0..3)
+        .flat_map(|a| (0..3).filter(move |b| *b != a).map(move |b| (a, b)))
+        .collect();
+    for mask in 0..1_u64 << links.len() {
+        for at in [0, 150, 400] {
+            let mut schedule = Schedule::calm(mask, 3, 3, false);
+            for (bit, (from, to)) in links.iter().enumerate() {
+                if (mask >> bit) & 1 == 1 {
+                    schedule.faults.push((at, Fault::Cut(*from, *to, None)));
+                }
+            }
+            schedule.faults.push((at + 15_000, Fault::Mend));
+            let outcome = whole("partition", &schedule);
+            assert_eq!(told(&outcome, "was chosen"), 1);
+        }
+    }
+}
+
+/// The agent of one node dies at each crossing of a port in turn, while something is done; the next run finishes it.
+fn dies_everywhere(what: &str, base: &Schedule, host: usize, at: u64, most: u32, quiet_etcd: bool) {
+    let mut died = 0;
+    for crossing in 0..most {
+        let mut schedule = base.clone();
+        schedule.faults.push((at, Fault::AgentDies(host, crossing)));
+        // Nothing is repaired by people before the agents had the time to do it.
+        schedule.faults.push((at + 15_000, Fault::Mend));
+        schedule.faults.sort_by_key(|(at, _)| *at);
+        let outcome = whole(what, &schedule);
+        died += told(&outcome, "dies between two steps");
+        if quiet_etcd {
+            assert_eq!(
+                told(&outcome, "has lost its quorum"),
+                0,
+                "{}",
+                outcome.history.join("\n")
+            );
+        }
+    }
+    assert!(
+        died > most as usize / 4,
+        "{what}: it died only {died} times of {most}"
+    );
+}
+
+#[test]
+fn s40_forming_survives_the_agents_death_at_every_step() {
+    for host in 0..3 {
+        dies_everywhere("form", &Schedule::calm(3, 3, 3, false), host, 0, 60, false);
+    }
+}
+
+#[test]
+fn s40_healing_survives_the_agents_death_at_every_step() {
+    let mut base = Schedule::calm(4, 3, 3, false);
+    base.faults.push((9000, Fault::Wipe(1)));
+    for host in 0..3 {
+        dies_everywhere("heal", &base, host, 9000, 60, false);
+    }
+}
+
+#[test]
+fn s40_restoring_survives_the_agents_death_at_every_step() {
+    let mut base = Schedule::calm(5, 3, 3, true);
+    base.faults.push((20_000, Fault::Restore(0)));
+    for host in 0..3 {
+        dies_everywhere("restore", &base, host, 20_000, 60, false);
+    }
+}
+
+#[test]
+fn s40_nothing_to_do_and_the_agent_dies_etcd_never_notices() {
+    for host in 0..3 {
+        dies_everywhere("idle", &Schedule::calm(6, 3, 3, false), host, 9000, 20, true);
+    }
+}
+
+/// Five electors, three voters of epoch 1, two of which sleep through epoch 2: alone again they do not start.
+#[test]
+fn s49_sleepers_of_an_old_epoch_do_not_start_alone() {
+    for seed in 0..20 {
+        let mut schedule = Schedule::calm(seed, 5, 3, true);
+        // n1, n2, n3 are the voters; n2 and n3 sleep while the others restore, then wake up alone.
+        let minutes = 60_000;
+        schedule.faults.push((20_000, Fault::PowerOff(1, 2 * minutes)));
+        schedule.faults.push((20_000, Fault::PowerOff(2, 2 * minutes)));
+        schedule.faults.push((22_000, Fault::Restore(0)));
+        for host in [0, 3, 4] {
+            schedule
+                .faults
+                .push((minutes, Fault::PowerOff(host, 4 * minutes)));
+        }
+        schedule.faults.push((4 * minutes, Fault::Mend));
+        let outcome = whole("s49", &schedule);
+        assert_eq!(
+            told(&outcome, "epoch 2 was chosen"),
+            1,
+            "{}",
+            outcome.history.join("\n")
+        );
+    }
+}
+
+/// An elector is reinstalled while another is away: no second genesis, no empty cluster beside the third's data.
+#[test]
+fn s50_a_reinstalled_elector_forms_nothing_beside_anothers_data() {
+    for seed in 0..20 {
+        for (away, forgets) in [(0, 1), (1, 2), (2, 0)] {
+            let mut schedule = Schedule::calm(seed, 3, 3, false);
+            schedule.faults.push((9000, Fault::PowerOff(away, 60_000)));
+            schedule.faults.push((9500, Fault::Reinstall(forgets)));
+            schedule.faults.push((40_000, Fault::Mend));
+            let outcome = whole("s50", &schedule);
+            assert_eq!(told(&outcome, "was chosen"), 1);
+        }
+    }
+}

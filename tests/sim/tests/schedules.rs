@@ -1,0 +1,45 @@
+//! Calm schedules, regressions, and that a seed says all. Random ones: `make sim SEEDS=…`.
+
+use etcd_agent_sim::{Schedule, run};
+
+#[test]
+fn the_same_seed_gives_the_same_history_byte_for_byte() {
+    for seed in 0..40 {
+        let schedule = Schedule::random(seed);
+        let (first, second) = (run(&schedule, true), run(&schedule, true));
+        assert!(first.history.len() > 10, "seed {seed} tells nothing");
+        assert_eq!(first, second, "seed {seed} runs in two ways");
+        let silent = run(&schedule, false);
+        assert_eq!(
+            (first.ended, first.crossings),
+            (silent.ended, silent.crossings),
+            "seed {seed} runs differently when nobody reads its history"
+        );
+    }
+}
+
+#[test]
+fn calm_clusters_form_and_stay_whole() {
+    for (nodes, size) in [(1, 1), (3, 3), (3, 1), (4, 3), (5, 5)] {
+        for store in [false, true] {
+            let outcome = run(&Schedule::calm(7, nodes, size, store), true);
+            let history = outcome.history.join("\n");
+            assert_eq!(outcome.violation, None, "{nodes} nodes, store {store}\n{history}");
+            assert_eq!(outcome.excuse, None, "{nodes} nodes, store {store}\n{history}");
+        }
+    }
+}
+
+#[test]
+fn regressions_stay_fixed() {
+    let seeds = include_str!("../regressions.txt");
+    for line in seeds
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
+        let seed = line.split_whitespace().next().and_then(|word| word.parse().ok());
+        let seed = seed.unwrap_or_else(|| panic!("regressions.txt: {line:?} does not begin with a seed"));
+        let outcome = run(&Schedule::random(seed), true);
+        assert_eq!(outcome.violation, None, "{line}\n{}", outcome.history.join("\n"));
+    }
+}
