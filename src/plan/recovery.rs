@@ -20,6 +20,21 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     #[cfg(feature = "mutants")]
     let asked = asked.or_else(|| crate::mutant::restores_unasked(cx.obs));
     let (request, backup, without, above) = asked?;
+    // Two people who restore at one time must not take turns: whoever opened an epoch last is right.
+    if let Some((epoch, other)) = cx.genesis().and_then(|g| match &g.origin {
+        Origin::Backup(other) if g.epoch > above && *other != backup => Some((g.epoch, other)),
+        _ => None,
+    }) {
+        let message = format!(
+            "epoch {epoch} was restored from {other} meanwhile, so {backup} is not restored over it: ask again if it \
+             should be"
+        );
+        return Some(Action::Answer {
+            request,
+            done: false,
+            message,
+        });
+    }
     if let Some(genesis) = cx
         .genesis()
         .filter(|g| g.epoch > above && g.origin == Origin::Backup(backup.clone()))

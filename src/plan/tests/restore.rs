@@ -63,6 +63,36 @@ fn rule_6_a_restore_begins_with_fetching_and_proposes_only_what_is_fetched() {
     assert_eq!(genesis.epoch, Epoch(2));
 }
 
+/// Found by the simulator, seed 13071: two requests opened one epoch after the other, without end.
+#[test]
+fn a_restore_ends_where_another_one_has_opened_an_epoch() {
+    let backup = |n: u32| BackupId::new(format!("2026-01-01T00:00:00Z-{n:06}")).unwrap();
+    let mut obs = healthy(0);
+    lose_data(&mut obs.me);
+    for i in 1..3 {
+        lose_data(peer(&mut obs, i));
+    }
+    obs.fetched = Some(backup(1));
+    let ask = |above| OperatorRequest::Restore {
+        backup: backup(1),
+        without: BTreeSet::new(),
+        above,
+    };
+    obs.me.genesis = Some(genesis(&obs.spec, 3, 3, Origin::Backup(backup(2))));
+    obs.newest_epoch = Epoch(3);
+    obs.requests = vec![ask(Epoch(1))];
+    assert!(matches!(
+        decide(&obs).action,
+        Some(Action::Answer { done: false, .. })
+    ));
+    obs.requests = vec![ask(Epoch(3))];
+    assert_eq!(
+        action(&obs),
+        Some("propose"),
+        "asked again, of the epoch that there is"
+    );
+}
+
 #[test]
 fn rule_5_the_old_data_makes_way_only_for_a_staged_restore() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
