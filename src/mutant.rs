@@ -32,8 +32,6 @@ mod chosen {
     pub enum Mutant {
         /// Rule 1: an elector forgets what it has promised.
         PromiseForgotten,
-        /// Rule 1: electors that do not answer are taken for gone.
-        SilentAreGone,
         /// Rule 1: the gate is not told of a newer epoch.
         GateUnaware,
         /// Rule 2: a founder that has lost its data starts as if it were new.

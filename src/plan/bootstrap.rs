@@ -164,9 +164,6 @@ pub(super) fn become_eligible(cx: &mut Context<'_>, without: &BTreeSet<NodeName>
         .keys()
         .filter(|n| **n != cx.spec.node && !cx.obs.elector.enquired.contains(*n) && !without.contains(*n))
         .collect();
-    if mutant!(SilentAreGone) {
-        return Some(Action::Enquire { without: cx.silent() });
-    }
     if !missing.is_empty() {
         cx.because(
             "new-memory",

@@ -30,11 +30,6 @@ fn rule_1_an_elector_forgets_what_it_has_promised() {
 }
 
 #[test]
-fn rule_1_electors_that_do_not_answer_are_taken_for_gone() {
-    breaks(Mutant::SilentAreGone, &[1], 20_000);
-}
-
-#[test]
 fn rule_1_the_gate_is_not_told_of_a_newer_epoch() {
     breaks(Mutant::GateUnaware, &[1], 20_000);
 }
