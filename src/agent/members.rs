@@ -14,8 +14,9 @@ use crate::ports::{PortError, PortResult};
 use super::Agent;
 use super::execute::stale;
 
-/// A learner that is at most this many entries behind has caught up.
-const NEAR: u64 = 5000;
+/// A member that is at most this many raft entries behind has caught up. Statuses are read one after the other, and a
+/// busy cluster writes on meanwhile.
+pub(super) const NEAR: u64 = 5000;
 
 /// What to remove, and why, as it was decided.
 pub(super) struct Going<'a> {

@@ -11,16 +11,12 @@ use crate::model::{
 use crate::ports::{PortError, PortResult};
 
 use super::execute::{fence_start, stale};
-use super::members::fenced_list;
+use super::members::{NEAR, fenced_list};
 use super::{Agent, observe};
 
 /// From the first fresh look to the queued restart. A coordinator that has withdrawn a grant, or has only just come to
 /// lead, grants nothing for longer than this (`plan/grant.rs`, `REST`): two restarts never overlap.
 const RESTART: Duration = Duration::from_secs(3);
-
-/// A member that is behind by more raft entries than this has not caught up. Statuses are read one after the other,
-/// and a busy cluster writes on meanwhile.
-const BEHIND: u64 = 5000;
 
 /// Writes the settings, and remembers which process has the older ones.
 pub(super) async fn apply(agent: &Agent, deadline: Duration) -> PortResult<InForce> {
@@ -57,7 +53,7 @@ pub(super) async fn restart(
     let indexes = others.iter().map(|(_, etcd)| etcd.index);
     let newest = indexes.chain([own.index]).max().unwrap_or_default();
     for (status, etcd) in &others {
-        if etcd.applied.saturating_add(BEHIND) < newest {
+        if etcd.applied.saturating_add(NEAR) < newest {
             return Err(stale(format_args!("{} has not caught up", status.node)));
         }
     }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::context::{Context, names};
-use super::safety::healthy_members;
+use super::safety::undisturbed;
 use super::{directive, leader};
 use crate::model::{Action, Grant, MemberList, NodeName, NodeStatus};
 
@@ -36,7 +36,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
         cx.memory.coordinates = Some((list.term, cx.obs.now));
     }
     let statuses = statuses(cx, list);
-    let whole = whole(cx, list);
+    let whole = undisturbed(cx, list);
     settle(cx, &statuses, whole.is_ok());
     if let Some((grant, _)) = &cx.memory.grant {
         let text = format!("etcd on {} is being restarted", grant.node);
@@ -126,24 +126,6 @@ fn statuses<'a>(cx: &Context<'a>, list: &MemberList) -> Vec<&'a NodeStatus> {
         .collect();
     known.sort_by_key(|status| &status.node);
     known
-}
-
-/// Every member votes, is up, and follows a leader; else why not.
-fn whole(cx: &Context<'_>, list: &MemberList) -> Result<(), String> {
-    let healthy = healthy_members(cx, list);
-    for member in &list.members {
-        let who = cx
-            .spec
-            .node_of(member)
-            .map_or("an unknown node", NodeName::as_str);
-        if member.is_learner {
-            return Err(format!("member {} on {who} has no vote yet", member.id));
-        }
-        if !healthy.contains(&member.id) {
-            return Err(format!("member {} on {who} is not seen healthy", member.id));
-        }
-    }
-    Ok(())
 }
 
 /// Ends a grant whose restart is over, or that nothing comes of.

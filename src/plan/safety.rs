@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::context::Context;
-use crate::model::{ActiveState, ClusterId, Epoch, Fact, Member, MemberId, MemberList, NodeStatus};
+use crate::model::{ActiveState, ClusterId, Epoch, Fact, Member, MemberId, MemberList, NodeName, NodeStatus};
 
 /// A change of the member list, as far as quorum depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,14 +67,20 @@ pub fn is_healthy(member: &Member, cluster: ClusterId, status: &NodeStatus) -> b
 /// # Errors
 /// What is not whole, for people.
 pub(super) fn undisturbed(cx: &Context<'_>, list: &MemberList) -> Result<(), String> {
-    if let Some(learner) = list.members.iter().find(|m| m.is_learner) {
-        return Err(format!("member {} is still a learner", learner.id));
-    }
     let healthy = healthy_members(cx, list);
-    match list.voters().find(|m| !healthy.contains(&m.id)) {
-        Some(voter) => Err(format!("voter {} ({}) is not seen healthy", voter.id, voter.name)),
-        None => Ok(()),
+    for member in &list.members {
+        let who = cx
+            .spec
+            .node_of(member)
+            .map_or("an unknown node", NodeName::as_str);
+        if member.is_learner {
+            return Err(format!("member {} on {who} has no vote yet", member.id));
+        }
+        if !healthy.contains(&member.id) {
+            return Err(format!("member {} on {who} is not seen healthy", member.id));
+        }
     }
+    Ok(())
 }
 
 /// True when something is so wrong that nothing may be done; the reason is recorded.
