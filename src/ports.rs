@@ -11,7 +11,8 @@ use futures::Stream;
 use crate::model::{
     Accept, AcceptReply, Assignment, BackupId, ClusterId, DataState, Directives, ElectorRecord, Enquire,
     EnquireReply, Epoch, EtcdRun, EtcdStatus, Fact, Fingerprint, GateState, InForce, Learn, MemberId,
-    MemberList, NodeName, NodeStatus, Prepare, PrepareReply, Revision, SpecRecord, UnitState, UnixMs,
+    MemberList, NodeName, NodeStatus, Prepare, PrepareReply, Revision, SpecRecord, SteadyMs, UnitState,
+    UnixMs,
 };
 
 /// How a call across a port failed. The text is one line: what was tried, on what, what the operator can do.
@@ -292,6 +293,8 @@ pub trait NodeState: Send + Sync {
 pub trait Clock: Send + Sync {
     /// Wall-clock time.
     fn now(&self) -> UnixMs;
+    /// A clock that never jumps, for how long something lasts.
+    fn steady(&self) -> SteadyMs;
     /// A random number.
     fn random(&self) -> u64;
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::model::{
-    Action, ActiveState, Assignment, Directives, Fact, GateState, Generation, Genesis, Job, Learn, NodeName,
-    OperatorRequest, RequestState, StartFence,
+    Action, ActiveState, Assignment, Directives, Epoch, Fact, GateState, Generation, Genesis, Job, Learn,
+    NodeName, OperatorRequest, RequestState, StartFence,
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
@@ -92,9 +92,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             agent.ports.service.stop_etcd(STOP).await
         }
         Action::StopEtcd { newest } => {
-            if assignment(agent)?.epoch >= *newest {
-                return Err(stale(format_args!("epoch {newest} is assigned by now")));
-            }
+            fence_stop(agent, *newest).await?;
             agent.ports.service.stop_etcd(STOP).await
         }
         Action::StopRemoved { generation, by } => stop_removed(agent, *generation, by).await,
@@ -175,6 +173,22 @@ fn assignment(agent: &Agent) -> PortResult<Assignment> {
         .state
         .assignment()?
         .ok_or_else(|| stale("nothing is assigned to this node"))
+}
+
+/// What is stopped still is of an epoch that was replaced: by its assignment, or where there is none by its cluster ID.
+async fn fence_stop(agent: &Agent, newest: Epoch) -> PortResult<()> {
+    let Some(assigned) = agent.ports.state.assignment()? else {
+        let runs = agent.ports.etcd.status().await?.cluster_id;
+        let chosen = agent.shared.elector().chosen;
+        if chosen.is_some_and(|genesis| genesis.replaces(runs)) {
+            return Ok(());
+        }
+        return Err(stale(format_args!("etcd runs for cluster {runs} by now")));
+    };
+    if assigned.epoch >= newest {
+        return Err(stale(format_args!("epoch {newest} is assigned by now")));
+    }
+    Ok(())
 }
 
 fn fence_generation(agent: &Agent, generation: Generation) -> PortResult<()> {

@@ -208,7 +208,7 @@ impl AgentHandle for Agent {
     }
 
     fn is_live(&self) -> bool {
-        let now = self.ports.clock.now();
+        let now = self.ports.clock.steady();
         self.shared
             .with(|inner| inner.progress.is_some_and(|at| now.since(at) < STUCK))
     }
@@ -232,7 +232,7 @@ impl Agent {
         if let OperatorRequest::MoveLeader { from, id, asked, .. } = request {
             *from = self.status().etcd.known().and_then(|etcd| etcd.leader);
             *id = self.ports.clock.random();
-            *asked = self.ports.clock.now();
+            *asked = self.ports.clock.steady();
         }
     }
 }

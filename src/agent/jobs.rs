@@ -23,7 +23,7 @@ pub(super) fn begin<T: Send + 'static>(
     let agent = agent.clone();
     tokio::spawn(async move {
         let result = work.await;
-        let now = agent.ports.clock.now();
+        let now = agent.ports.clock.steady();
         agent.shared.with(|inner| {
             let job = slot(inner);
             job.running = false;

@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
 
-use crate::model::{
-    ActiveState, DataState, Fact, Member, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, Removal,
-};
-use crate::plan::{Change, is_healthy, keeps_quorum, misses};
+use crate::model::{ActiveState, Member, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, Removal};
+use crate::plan::{Change, is_gone, is_healthy, keeps_quorum, misses};
 use crate::ports::{PortError, PortResult};
 
 use super::Agent;
@@ -185,12 +183,10 @@ async fn still_so(
     let learner = member.is_some_and(|m| m.is_learner);
     let holds = match going.why {
         Removal::Gone => {
-            let gone = status.is_some_and(|s| {
-                matches!(
-                    s.data,
-                    Fact::Known(DataState::Missing | DataState::Unusable { .. })
-                )
-            });
+            let newest = agent.shared.elector().chosen;
+            let gone = status
+                .zip(newest.as_ref())
+                .is_some_and(|(s, genesis)| is_gone(&s.data, genesis));
             (down && gone) || mutant!(RemovesAnyway)
         }
         Removal::Dead => status.is_none() && nobody_reaches(agent, node, list, fresh).await,

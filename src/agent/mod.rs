@@ -113,7 +113,7 @@ impl Agent {
 
     async fn act(&self, decision: &Decision, action: &Action, memory: &mut Memory) {
         let name = action.name();
-        let begun = self.ports.clock.now();
+        let (begun, at) = (self.ports.clock.steady(), self.ports.clock.now());
         let result = execute::execute(self, action).await;
         self.counters.action(name, result.is_ok());
         let outcome = match &result {
@@ -122,16 +122,16 @@ impl Agent {
                 error: error.to_string(),
             },
         };
-        let took = self.ports.clock.now().since(begun).as_millis();
+        let took = self.ports.clock.steady().since(begun).as_millis();
         let took_ms = u64::try_from(took).unwrap_or(u64::MAX);
         self.shared
-            .with(|inner| inner.events.note(begun, decision, outcome, took_ms));
+            .with(|inner| inner.events.note(at, decision, outcome, took_ms));
         match result {
             Ok(()) => {
                 memory.failures.remove(name);
             }
             Err(error) => {
-                let now = self.ports.clock.now();
+                let now = self.ports.clock.steady();
                 let (count, _) = memory.failures.get(name).copied().unwrap_or((0, now));
                 // The first failures of a kind are news, then only every sixteenth.
                 if count < 3 || count % 16 == 0 {
@@ -170,7 +170,7 @@ impl Agent {
                 .status
                 .as_ref()
                 .is_none_or(|old| voters(old) != voters(&status));
-            inner.progress = Some(observation.now);
+            inner.progress = Some(observation.steady);
             inner.events.note_wait(observation.now, decision, last);
             inner.status = Some(status);
             inner.observation = Some(observation);

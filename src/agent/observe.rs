@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::genesis::Electorate;
 use crate::model::{
     AssignmentSummary, BackupSummary, DataState, ElectorView, Fact, GateView, InForce, LeaderAsk, MemberList,
-    NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Steering, StoreView, UnitState, UnixMs,
+    NodeName, NodeStatus, Observation, OperatorRequest, RequestView, SteadyMs, Steering, StoreView,
+    UnitState,
 };
 use crate::plan::removed_by;
 use crate::ports::{PortError, PortResult};
@@ -28,7 +29,7 @@ fn fact<T>(result: PortResult<T>) -> Fact<T> {
 /// Sees all there is to see.
 pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let ports = &agent.ports;
-    let now = ports.clock.now();
+    let (now, steady) = (ports.clock.now(), ports.clock.steady());
     let unit = match ports.service.etcd_unit().await {
         Ok(unit) if unit.load == "not-found" => Fact::Absent,
         other => fact(other),
@@ -62,7 +63,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let cleared = ports.state.cleared_gate()?;
     let spec_record = ports.state.spec()?;
     let elector = agent.shared.elector();
-    let silence = silence::look(agent, now, &peers, members.known());
+    let silence = silence::look(agent, steady, &peers, members.known());
     let pending = agent.shared.pending();
 
     let steering = steering(agent, unit.known(), &in_force, &pending);
@@ -92,7 +93,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let votes = elector.votes.get(&next);
     let seen_round = votes.and_then(|v| v.promised.as_ref()).map_or(0, |b| b.round);
     let accepted = votes.and_then(|v| v.accepted.as_ref()).map(|(_, g)| g.clone());
-    let store = store_view(agent, now, elector.chosen.is_none());
+    let store = store_view(agent, steady, elector.chosen.is_none());
     let (backup, backups, restore, staged, fetched, last_backup, enquired, highest) =
         agent.shared.with(|inner| {
             (
@@ -145,6 +146,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     };
     Ok(Observation {
         now,
+        steady,
         seed: ports.clock.random(),
         me,
         assignment,
@@ -152,6 +154,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         elector: ElectorView {
             eligible: elector.eligible,
             enquired,
+            superseded: elector.superseded.clone(),
             highest_round: highest.max(seen_round),
             accepted,
         },
@@ -242,7 +245,7 @@ pub(super) fn electorate(spec: &crate::model::Spec) -> Electorate {
 
 /// The store as last heard of; asks it again beside the loop when that is old. A store that does not answer makes
 /// its facts unknown, never absent.
-fn store_view(agent: &Agent, now: UnixMs, no_epoch: bool) -> Fact<StoreView> {
+fn store_view(agent: &Agent, now: SteadyMs, no_epoch: bool) -> Fact<StoreView> {
     let Some(store) = &agent.ports.store else {
         return Fact::Absent;
     };
@@ -265,7 +268,7 @@ fn store_view(agent: &Agent, now: UnixMs, no_epoch: bool) -> Fact<StoreView> {
             if let Err(error) = &view {
                 tracing::warn!("the store cannot be read: {error}");
             }
-            let now = agent.ports.clock.now();
+            let now = agent.ports.clock.steady();
             agent.shared.with(|inner| {
                 inner.store_asking = false;
                 inner.store_seen = Some(now);

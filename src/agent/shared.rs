@@ -11,7 +11,7 @@ use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Directives, ElectorRecord, Epoch,
     EtcdRun, Fact, Job, NodeName, NodeStatus, Observation, OperatorRequest, RequestState, RequestView,
-    StoreView, UnixMs,
+    SteadyMs, StoreView,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
@@ -34,7 +34,7 @@ pub(super) struct Inner {
     pub(super) last_backup: Option<BackupSummary>,
     pub(super) store: Option<Fact<StoreView>>,
     pub(super) copy: Option<CopyStatus>,
-    pub(super) store_seen: Option<UnixMs>,
+    pub(super) store_seen: Option<SteadyMs>,
     pub(super) store_asking: bool,
     pub(super) enquired: BTreeSet<NodeName>,
     pub(super) probes: BTreeMap<NodeName, Probe>,
@@ -45,7 +45,7 @@ pub(super) struct Inner {
     pub(super) observation: Option<Observation>,
     pub(super) decision: Option<Decision>,
     pub(super) config_error: Option<String>,
-    pub(super) progress: Option<UnixMs>,
+    pub(super) progress: Option<SteadyMs>,
     pub(super) events: Events,
     requests: BTreeMap<u64, RequestView>,
     next_request: u64,

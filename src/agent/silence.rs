@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::model::{Fact, MemberList, NodeName, NodeStatus, UnixMs};
+use crate::model::{Fact, MemberList, NodeName, NodeStatus, SteadyMs};
 
 use crate::ports::PortError;
 
@@ -20,7 +20,7 @@ const GOOD_FOR: Duration = Duration::from_secs(30);
 pub(super) struct Probe {
     asking: bool,
     /// When it was last asked, and whether it was silent.
-    last: Option<(UnixMs, bool)>,
+    last: Option<(SteadyMs, bool)>,
 }
 
 /// Who is silent.
@@ -33,7 +33,7 @@ pub(super) struct Silence {
 /// Looks at the peers as last heard of, and asks beside the loop the etcd of each member whose agent is silent.
 pub(super) fn look(
     agent: &Agent,
-    now: UnixMs,
+    now: SteadyMs,
     peers: &BTreeMap<NodeName, Fact<NodeStatus>>,
     own: Option<&MemberList>,
 ) -> Silence {
@@ -81,7 +81,7 @@ fn ask(agent: &Agent, node: NodeName) {
     let agent = agent.clone();
     tokio::spawn(async move {
         let silent = matches!(agent.ports.etcd.probe(&url).await, Err(PortError::Retryable(_)));
-        let now = agent.ports.clock.now();
+        let now = agent.ports.clock.steady();
         let news = agent.shared.with(|inner| {
             // Without an entry the agent there has answered meanwhile.
             let Some(probe) = inner.probes.get_mut(&node) else {

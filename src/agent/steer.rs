@@ -45,7 +45,7 @@ pub(super) async fn restart(
     if unit.active != ActiveState::Active {
         return Err(stale("etcd.service is on its way already"));
     }
-    let begun = agent.ports.clock.now();
+    let begun = agent.ports.clock.steady();
     let own = agent.ports.etcd.status().await?;
     let list = agent.ports.etcd.members(true).await?;
     let others = fresh_others(agent, &list, &own).await?;
@@ -57,7 +57,7 @@ pub(super) async fn restart(
             return Err(stale(format_args!("{} has not caught up", status.node)));
         }
     }
-    if agent.ports.clock.now().since(begun) > RESTART {
+    if agent.ports.clock.steady().since(begun) > RESTART {
         return Err(stale(format_args!(
             "it took longer than {} s to make sure",
             RESTART.as_secs()

@@ -113,6 +113,7 @@ pub(super) fn genesis(epoch: u64, token: &str) -> Genesis {
         electorate: [].into(),
         cluster_id: ClusterId(1),
         created: UnixMs(5),
+        former: Vec::new(),
     }
 }
 

@@ -5,7 +5,7 @@ use super::direct::{self, OrderArgs};
 use super::exit::{Exit, Outcome};
 use super::progress::Progress;
 use super::wait::{self, Deadline, Timeout};
-use crate::model::{AdminStatus, DirectiveView, MemberId, NodeName, OperatorRequest, UnixMs};
+use crate::model::{AdminStatus, DirectiveView, MemberId, NodeName, OperatorRequest, SteadyMs};
 use crate::paths::Paths;
 
 /// Let another member be the raft leader, and wait until it is
@@ -29,7 +29,7 @@ pub(super) async fn run(paths: &Paths, args: MoveArgs) -> Outcome {
         to: args.node,
         from: None::<MemberId>,
         id: 0,
-        asked: UnixMs(0),
+        asked: SteadyMs(0),
     };
     if args.order.dry_run {
         let view: DirectiveView = client.post("/v1/preview", &request).await?;

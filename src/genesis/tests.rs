@@ -84,6 +84,7 @@ impl World {
             origin: Origin::Empty,
             electorate,
             created: UnixMs(0),
+            former: Vec::new(),
         };
         let round = Round::new(
             Ballot {

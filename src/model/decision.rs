@@ -1,5 +1,6 @@
 //! What the planner answers: at most one action, the reasons, and when to look again.
 
+use crate::model::SteadyMs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Assignment, BackupId, Directives, Epoch, Generation, Genesis, Grant, MemberId, NodeName, OperatorRequest,
-    RaftTerm, SpecRecord, UnixMs,
+    RaftTerm, SpecRecord,
 };
 
 /// What must still hold when etcd is started.
@@ -280,7 +281,7 @@ pub struct LearnerProgress {
     /// The highest raft index that it was seen at.
     pub index: u64,
     /// When it got there.
-    pub at: UnixMs,
+    pub at: SteadyMs,
 }
 
 /// Why something is done or not done: a stable code for programs and a line for people.
@@ -323,42 +324,42 @@ impl fmt::Display for Reason {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// Since when each peer is out of reach.
-    pub unreachable_since: BTreeMap<NodeName, UnixMs>,
+    pub unreachable_since: BTreeMap<NodeName, SteadyMs>,
     /// Failed tries by action name: count and time of the last.
-    pub failures: BTreeMap<String, (u32, UnixMs)>,
+    pub failures: BTreeMap<String, (u32, SteadyMs)>,
     /// When etcd was last asked to start.
-    pub started_at: Option<UnixMs>,
+    pub started_at: Option<SteadyMs>,
     /// Since when this agent has waited for electors to show up.
-    pub waiting_since: Option<UnixMs>,
+    pub waiting_since: Option<SteadyMs>,
     /// Starts in a row that did not last.
     pub start_failures: u32,
     /// As coordinator: in which raft term, and since when.
     #[serde(default)]
-    pub coordinates: Option<(RaftTerm, UnixMs)>,
+    pub coordinates: Option<(RaftTerm, SteadyMs)>,
     /// As coordinator: the restart that was granted and is not over, and since when.
     #[serde(default)]
-    pub grant: Option<(Grant, UnixMs)>,
+    pub grant: Option<(Grant, SteadyMs)>,
     /// Nodes that made nothing of a grant, and when.
     #[serde(default)]
-    pub grant_unused: BTreeMap<NodeName, UnixMs>,
+    pub grant_unused: BTreeMap<NodeName, SteadyMs>,
     /// When etcd was last asked to restart.
     #[serde(default)]
-    pub restarted_at: Option<UnixMs>,
+    pub restarted_at: Option<SteadyMs>,
     /// Since when each member is out of reach for every observer (coordinator only).
     #[serde(default)]
-    pub dead_since: BTreeMap<MemberId, UnixMs>,
+    pub dead_since: BTreeMap<MemberId, SteadyMs>,
     /// Since when each member's etcd does not run although its agent answers (coordinator only).
     #[serde(default)]
-    pub broken_since: BTreeMap<MemberId, UnixMs>,
+    pub broken_since: BTreeMap<MemberId, SteadyMs>,
     /// Since when each member is listed and was never started (coordinator only).
     #[serde(default)]
-    pub unstarted_since: BTreeMap<MemberId, UnixMs>,
+    pub unstarted_since: BTreeMap<MemberId, SteadyMs>,
     /// The learner that is on its way (coordinator only).
     #[serde(default)]
     pub learner: Option<LearnerProgress>,
     /// Nodes that were added and did not become members: how often, and when last.
     #[serde(default)]
-    pub failed_joins: BTreeMap<NodeName, (u32, UnixMs)>,
+    pub failed_joins: BTreeMap<NodeName, (u32, SteadyMs)>,
 }
 
 /// What the planner answers.

@@ -50,7 +50,14 @@ pub struct Genesis {
     pub cluster_id: ClusterId,
     /// When it was proposed.
     pub created: UnixMs,
+    /// The cluster IDs of the epochs before, oldest first, at most 64: a node whose agent has lost its memory
+    /// tells by them that what it runs or holds was replaced, and is nobody else's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<ClusterId>,
 }
+
+/// So many replaced epochs a genesis names.
+const FORMER: usize = 64;
 
 impl Genesis {
     /// True when both open the same epoch with the same cluster. The electors' incarnations are no part of the
@@ -80,6 +87,12 @@ impl Genesis {
                 self.token
             ));
         }
+        if self.former.len() > FORMER {
+            return Some(format!(
+                "it names {} epochs before it, expected at most {FORMER}",
+                self.former.len()
+            ));
+        }
         if !matches!(self.origin, Origin::Member(_))
             && self.cluster_id != cluster_id_of(&self.members, &self.token)
         {
@@ -89,6 +102,19 @@ impl Genesis {
             .keys()
             .find(|node| !self.electorate.contains_key(*node))
             .map(|node| format!("the initial member {node} is no elector"))
+    }
+
+    /// True when this epoch, or one since then, has replaced the epoch with that cluster ID.
+    pub fn replaces(&self, cluster: ClusterId) -> bool {
+        self.cluster_id != cluster && self.former.contains(&cluster)
+    }
+
+    /// What a genesis that replaces this one has to name as `former`.
+    pub fn lineage(&self) -> Vec<ClusterId> {
+        let mut all = self.former.clone();
+        all.retain(|id| *id != self.cluster_id);
+        all.push(self.cluster_id);
+        all.split_off(all.len().saturating_sub(FORMER))
     }
 
     /// The member ID that etcd gives an initial member, or `None` when the node is not one.

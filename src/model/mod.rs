@@ -45,5 +45,5 @@ pub use status::{
     ActiveState, AssignmentSummary, BackupSummary, DataState, EtcdStatus, Grant, LeaderAsk, Member,
     MemberList, NodeStatus, Steering, UnitState,
 };
-pub use time::UnixMs;
+pub use time::{SteadyMs, UnixMs};
 pub use verification::{Fingerprint, KvHash, Verified, VerifyView};

@@ -1,6 +1,7 @@
 //! Everything one agent saw at one instant. An observation saved from the field replays with
 //! `etcd-agent plan --observation FILE`.
 
+use crate::model::SteadyMs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -46,7 +47,7 @@ pub enum OperatorRequest {
         id: u64,
         /// When it was asked; the agent fills it in.
         #[serde(default)]
-        asked: UnixMs,
+        asked: SteadyMs,
     },
     /// Restore this backup for a look, and say whether it is good.
     Verify {
@@ -86,7 +87,7 @@ pub struct Job {
     /// True while it runs.
     pub running: bool,
     /// When the last try ended in an error.
-    pub failed_at: Option<UnixMs>,
+    pub failed_at: Option<SteadyMs>,
     /// Consecutive failures.
     pub failures: u32,
     /// The last error, one line.
@@ -120,6 +121,9 @@ pub struct ElectorView {
     pub eligible: bool,
     /// Electors that have answered an enquiry of this incarnation since the agent started.
     pub enquired: BTreeSet<NodeName>,
+    /// Electors that are known to have lost their memory since the newest epoch was opened.
+    #[serde(default)]
+    pub superseded: BTreeSet<NodeName>,
     /// The highest ballot round seen for the next epoch.
     pub highest_round: u64,
     /// A value accepted in the next epoch and maybe chosen: only this may be proposed.
@@ -129,8 +133,11 @@ pub struct ElectorView {
 /// Everything one agent saw at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// When.
+    /// When, by the clock on the wall.
     pub now: UnixMs,
+    /// When, by the clock that never jumps.
+    #[serde(default)]
+    pub steady: SteadyMs,
     /// The planner's only source of randomness.
     pub seed: u64,
     /// Own node.

@@ -1,4 +1,4 @@
-//! Wall-clock time as data.
+//! Time as data: by the clock on the wall, and by one that never jumps.
 
 use std::time::Duration;
 
@@ -22,5 +22,18 @@ impl UnixMs {
             self.0
                 .saturating_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)),
         )
+    }
+}
+
+/// Milliseconds on a clock that never jumps and never goes back, since some instant before this agent started
+/// (`CLOCK_MONOTONIC`). How long something has lasted is measured by it: the clock on the wall is set back and forth.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SteadyMs(pub u64);
+
+impl SteadyMs {
+    /// Time passed since `earlier`.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 }

@@ -158,11 +158,21 @@ fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
     else {
         return None;
     };
+    if cluster_id != genesis.cluster_id {
+        return None;
+    }
     let lists = linearizable_lists(cx, genesis);
-    let list = lists
-        .iter()
-        .find(|list| list.cluster_id == cluster_id && list.get(member_id).is_some())?;
-    let initial_cluster = named(cx, list)?;
+    let initial_cluster = if lists.is_empty() {
+        // No quorum to ask, perhaps for want of this very member. Its own disk is what raft relies on: should the
+        // member have been removed meanwhile, the others do not let it in, and it is put away once they say so.
+        let url = cx.spec.peer_url(&cx.spec.node)?;
+        let mut known = genesis.members.clone();
+        known.insert(cx.spec.node.clone(), vec![url]);
+        known
+    } else {
+        let list = lists.iter().find(|list| list.get(member_id).is_some())?;
+        named(cx, list)?
+    };
     cx.because(
         "own-data",
         "the data directory is this member's own: it is taken up again",

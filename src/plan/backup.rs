@@ -103,7 +103,7 @@ pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     if let Some(failed) = job.failed_at {
-        let since = cx.obs.now.since(failed);
+        let since = cx.obs.steady.since(failed);
         if since < PRUNE_AGAIN {
             let error = job.error.clone().unwrap_or_default();
             cx.because(
@@ -127,7 +127,7 @@ pub(super) fn may_try_again(cx: &mut Context<'_>, longest: Duration) -> bool {
         return true;
     };
     let pause = Duration::from_secs(5) * (1 << cx.obs.backup.failures.min(6));
-    let since = cx.obs.now.since(failed);
+    let since = cx.obs.steady.since(failed);
     if since >= pause.min(longest) {
         return true;
     }

@@ -22,7 +22,7 @@ pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
     if cx.genesis().is_some() || cx.obs.newest_epoch > Epoch::default() {
         return None;
     }
-    let since = *cx.memory.waiting_since.get_or_insert(cx.obs.now);
+    let since = *cx.memory.waiting_since.get_or_insert(cx.obs.steady);
     let without = operators_word(cx);
     if let Some(action) = become_eligible(cx, &without) {
         return Some(action);
@@ -48,7 +48,7 @@ pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
         .keys()
         .filter(|n| !ready.contains(n) && !without.contains(*n))
         .collect();
-    let waited = cx.obs.now.since(since);
+    let waited = cx.obs.steady.since(since);
     if !late.is_empty() && ready.len() < cx.spec.nodes.len() && waited < PATIENCE {
         cx.because(
             "waiting-for-electors",
@@ -92,9 +92,9 @@ pub(super) fn propose(
         .position(|(n, _)| **n == cx.spec.node)?;
     // A restore is proposed by the node that was asked.
     let asked = !matches!(origin, Origin::Empty);
-    let since = cx.memory.waiting_since.unwrap_or(cx.obs.now);
+    let since = cx.memory.waiting_since.unwrap_or(cx.obs.steady);
     let my_turn = Duration::from_secs(2) * u32::try_from(rank).unwrap_or(u32::MAX);
-    let passed = cx.obs.now.since(since);
+    let passed = cx.obs.steady.since(since);
     if !asked && passed < my_turn {
         cx.because("not-my-turn", "a node with a lower name proposes first");
         cx.wake_in(my_turn.saturating_sub(passed));
@@ -120,6 +120,7 @@ pub(super) fn propose(
         origin,
         electorate,
         created: cx.obs.now,
+        former: cx.genesis().map(Genesis::lineage).unwrap_or_default(),
     };
     cx.because(
         "propose-genesis",
@@ -171,6 +172,18 @@ pub(super) fn become_eligible(cx: &mut Context<'_>, without: &BTreeSet<NodeName>
                 "this elector's memory is new: it votes once it has heard from {} (or the shared store, or \
                  `etcd-agent bootstrap --without NODE` for those gone for good)",
                 names(missing.iter().copied())
+            ),
+        );
+    }
+    let forgot = &cx.obs.elector.superseded;
+    if missing.is_empty() && without.is_empty() && forgot.len() >= cx.spec.majority() {
+        let who = names(forgot);
+        cx.because(
+            "memories-lost",
+            format!(
+                "{who} have lost their memory, and with it perhaps an epoch that they had chosen: this elector votes once \
+                 the shared store tells the newest epoch, or a person who knows that no epoch was opened says here \
+                 `etcd-agent bootstrap --without NODE`, naming one of them"
             ),
         );
     }

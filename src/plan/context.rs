@@ -26,7 +26,7 @@ impl<'a> Context<'a> {
             .unreachable_since
             .retain(|node, _| obs.peers.get(node).is_some_and(Fact::is_unreachable));
         for (node, _) in obs.peers.iter().filter(|(_, fact)| fact.is_unreachable()) {
-            memory.unreachable_since.entry(node.clone()).or_insert(obs.now);
+            memory.unreachable_since.entry(node.clone()).or_insert(obs.steady);
         }
         Self {
             obs,
@@ -81,7 +81,7 @@ impl<'a> Context<'a> {
         let full = first.saturating_mul(factor).min(most);
         let jitter = u32::try_from(self.obs.seed % 256).unwrap_or(0);
         let wait = full.saturating_sub(full * jitter / 1024);
-        let passed = self.obs.now.since(at);
+        let passed = self.obs.steady.since(at);
         if passed >= wait {
             return true;
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::assign::{invitation, linearizable_lists};
 use super::context::{Context, names};
+use super::dead::is_gone;
 use crate::model::{Action, Assignment, BackupId, DataState, Fact, Genesis, InitialState, Role};
 
 /// Whether etcd may be started on the data that is there.
@@ -61,6 +62,11 @@ pub(super) fn prepare(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assi
         }
         (_, DataState::Unusable { why }) => {
             say_gone(cx, genesis, why);
+            Data::Wait
+        }
+        (_, DataState::Present { cluster_id, .. }) if genesis.replaces(*cluster_id) => {
+            let older = "the data directory is of an epoch that was replaced: it was set back";
+            say_gone(cx, genesis, older);
             Data::Wait
         }
         (
@@ -164,13 +170,9 @@ fn restore_data(cx: &mut Context<'_>, assignment: &Assignment, backup: BackupId)
 
 /// Attests the loss, and says what comes next: the coordinator replaces the member, or a person restores.
 fn say_gone(cx: &mut Context<'_>, genesis: &Genesis, what: &str) {
-    let others_gone = cx.known_peers().all(|(_, s)| {
-        !genesis.members.contains_key(&s.node)
-            || matches!(
-                s.data,
-                Fact::Known(DataState::Missing | DataState::Unusable { .. })
-            )
-    });
+    let others_gone = cx
+        .known_peers()
+        .all(|(_, s)| !genesis.members.contains_key(&s.node) || is_gone(&s.data, genesis));
     let somebody_serves = cx
         .known_peers()
         .any(|(_, s)| s.etcd.known().is_some_and(|e| e.leader.is_some()));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::context::Context;
 use crate::model::{
     ActiveState, DataState, Fact, Genesis, Member, MemberId, MemberList, NodeName, NodeStatus, Removal,
-    UnixMs,
+    SteadyMs,
 };
 
 /// A voter that another one may take the place of.
@@ -37,7 +37,7 @@ pub(super) fn note(cx: &mut Context<'_>) {
     let Some((genesis, list)) = cx.fenced_list() else {
         return;
     };
-    let now = cx.obs.now;
+    let now = cx.obs.steady;
     let all = |holds: &dyn Fn(&Member) -> bool| -> BTreeSet<MemberId> {
         list.members.iter().filter(|m| holds(m)).map(|m| m.id).collect()
     };
@@ -49,7 +49,7 @@ pub(super) fn note(cx: &mut Context<'_>) {
     keep(&mut cx.memory.unstarted_since, &unstarted, now);
 }
 
-fn keep(since: &mut BTreeMap<MemberId, UnixMs>, now_true: &BTreeSet<MemberId>, now: UnixMs) {
+fn keep(since: &mut BTreeMap<MemberId, SteadyMs>, now_true: &BTreeSet<MemberId>, now: SteadyMs) {
     since.retain(|id, _| now_true.contains(id));
     for id in now_true {
         since.entry(*id).or_insert(now);
@@ -105,10 +105,7 @@ pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStat
         .unit
         .known()
         .is_some_and(|u| matches!(u.active, ActiveState::Inactive | ActiveState::Failed) && !u.held);
-    let gone = matches!(
-        &status.data,
-        Fact::Known(DataState::Missing | DataState::Unusable { .. })
-    );
+    let gone = is_gone(&status.data, genesis);
     let same_epoch = status.newest_epoch == genesis.epoch;
     let about_this_member = match &status.assignment {
         Some(assigned) => assigned.member_id == member.id && assigned.started_once,
@@ -116,6 +113,16 @@ pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStat
         None => genesis.electorate.get(&status.node) != Some(&status.incarnation),
     };
     down && gone && same_epoch && about_this_member
+}
+
+/// True when a data directory, as its owner saw it, cannot be this epoch's any more.
+pub fn is_gone(data: &Fact<DataState>, genesis: &Genesis) -> bool {
+    match data {
+        Fact::Known(DataState::Missing | DataState::Unusable { .. }) => true,
+        // A disk that was set back to before a restore.
+        Fact::Known(DataState::Present { cluster_id, .. }) => genesis.replaces(*cluster_id),
+        Fact::Absent | Fact::Unreachable(_) => false,
+    }
 }
 
 /// The first voter whose own agent attests that its data is gone.
@@ -143,7 +150,7 @@ pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
             let (Some(since), Some(node)) = (since.get(&member.id), cx.spec.node_of(member)) else {
                 continue;
             };
-            let passed = cx.obs.now.since(*since);
+            let passed = cx.obs.steady.since(*since);
             if passed >= cx.spec.grace {
                 return Some(Failing { member, node, why });
             }

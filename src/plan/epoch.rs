@@ -29,6 +29,10 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
         });
     }
 
+    if let Some(action) = stop_former(cx) {
+        return Some(action);
+    }
+
     let newest = newest_epoch(cx);
     let assigned = cx.obs.assignment.as_ref()?;
     if assigned.epoch >= newest {
@@ -46,4 +50,25 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
         return Some(Action::StopEtcd { newest });
     }
     None
+}
+
+/// An etcd of an epoch that was replaced, beside an agent that has lost its memory: nothing was assigned to it, yet the
+/// newest genesis names whose it is.
+fn stop_former(cx: &mut Context<'_>) -> Option<Action> {
+    let genesis = cx.genesis()?;
+    let etcd = cx.obs.me.etcd.known()?;
+    if cx.obs.assignment.is_some() || !genesis.replaces(etcd.cluster_id) {
+        return None;
+    }
+    cx.because(
+        "epoch-outdated",
+        format!(
+            "etcd here is member {} of cluster {}, which epoch {} has replaced",
+            etcd.member_id, etcd.cluster_id, genesis.epoch
+        ),
+    );
+    cx.may_try("stop-etcd", Duration::from_secs(1), Duration::from_secs(30))
+        .then_some(Action::StopEtcd {
+            newest: genesis.epoch,
+        })
 }

@@ -33,7 +33,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     };
     if cx.memory.coordinates.is_none_or(|(term, _)| term != list.term) {
         cx.memory.grant = None;
-        cx.memory.coordinates = Some((list.term, cx.obs.now));
+        cx.memory.coordinates = Some((list.term, cx.obs.steady));
     }
     let statuses = statuses(cx, list);
     let whole = undisturbed(cx, list);
@@ -67,7 +67,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     let since = cx.memory.coordinates.map(|(_, since)| since);
-    let rested = cx.obs.now.since(since.unwrap_or(cx.obs.now));
+    let rested = cx.obs.steady.since(since.unwrap_or(cx.obs.steady));
     if rested < REST && list.members.len() > 1 {
         cx.wake_in(REST.saturating_sub(rested));
         return None;
@@ -81,7 +81,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
             cx.memory
                 .grant_unused
                 .get(*node)
-                .is_none_or(|at| cx.obs.now.since(*at) >= AGAIN)
+                .is_none_or(|at| cx.obs.steady.since(*at) >= AGAIN)
         })
         .collect();
     let Some(node) = ready.first().copied() else {
@@ -111,7 +111,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
         id: cx.obs.seed,
         term: list.term,
     };
-    cx.memory.grant = Some((grant, cx.obs.now));
+    cx.memory.grant = Some((grant, cx.obs.steady));
     cx.wake_in(Duration::from_secs(1));
     None
 }
@@ -133,7 +133,7 @@ fn settle(cx: &mut Context<'_>, statuses: &[&NodeStatus], whole: bool) {
     let Some((grant, at)) = cx.memory.grant.clone() else {
         return;
     };
-    let age = cx.obs.now.since(at);
+    let age = cx.obs.steady.since(at);
     let status = statuses.iter().find(|status| status.node == grant.node);
     let wants = status.is_some_and(|status| status.steering.wants_restart.is_some());
     if whole && !wants {
@@ -144,9 +144,9 @@ fn settle(cx: &mut Context<'_>, statuses: &[&NodeStatus], whole: bool) {
     let unused = whole && wants && age >= UNUSED;
     if unused || age >= LONGEST {
         cx.memory.grant = None;
-        cx.memory.grant_unused.insert(grant.node, cx.obs.now);
+        cx.memory.grant_unused.insert(grant.node, cx.obs.steady);
         // What it may still do with it is waited for, as after a change of coordinator.
-        cx.memory.coordinates = cx.memory.coordinates.map(|(term, _)| (term, cx.obs.now));
+        cx.memory.coordinates = cx.memory.coordinates.map(|(term, _)| (term, cx.obs.steady));
     }
 }
 

@@ -24,7 +24,8 @@ pub(super) fn doubtful(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberLis
         .known_peers()
         .filter(|(_, status)| status.newest_epoch == genesis.epoch)
         .filter_map(|(node, status)| Some((node, status.etcd.known()?)))
-        .filter(|(_, etcd)| etcd.cluster_id != genesis.cluster_id)
+        // Its own agent stops what this epoch has replaced.
+        .filter(|(_, etcd)| etcd.cluster_id != genesis.cluster_id && !genesis.replaces(etcd.cluster_id))
         .map(|(node, etcd)| {
             format!(
                 "etcd on {node} is member {} of cluster {}, and this cluster is {}: find out who started it",

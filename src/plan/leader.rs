@@ -21,7 +21,7 @@ pub(super) fn answer(cx: &mut Context<'_>) -> Option<Action> {
     let OperatorRequest::MoveLeader { to, from, asked, .. } = request else {
         return None;
     };
-    let (done, message) = judge(cx, to.as_ref(), *from, cx.obs.now.since(*asked))?;
+    let (done, message) = judge(cx, to.as_ref(), *from, cx.obs.steady.since(*asked))?;
     Some(Action::Answer {
         request: request.clone(),
         done,

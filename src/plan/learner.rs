@@ -75,7 +75,7 @@ fn may_remove(cx: &Context<'_>) -> bool {
 
 fn await_start(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: &NodeName) -> Option<Action> {
     let since = cx.memory.unstarted_since.get(&learner.id).copied();
-    let waited = since.map_or(Duration::ZERO, |since| cx.obs.now.since(since));
+    let waited = since.map_or(Duration::ZERO, |since| cx.obs.steady.since(since));
     if waited < START_WITHIN || !may_remove(cx) {
         cx.because(
             "learner-unstarted",
@@ -101,7 +101,7 @@ fn await_start(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: 
 
 /// Remembers how far the learner has come; true when that has not changed for too long.
 fn stands_still(cx: &mut Context<'_>, learner: &Member, index: u64) -> bool {
-    let now = cx.obs.now;
+    let now = cx.obs.steady;
     match &cx.memory.learner {
         Some(seen) if seen.id == learner.id && index <= seen.index => now.since(seen.at) >= STUCK_AFTER,
         _ => {

@@ -39,7 +39,7 @@ fn start_queued(cx: &mut Context<'_>) -> bool {
     let queued = cx
         .memory
         .started_at
-        .is_some_and(|at| cx.obs.now.since(at) < START_QUEUED);
+        .is_some_and(|at| cx.obs.steady.since(at) < START_QUEUED);
     if queued {
         cx.wake_in(START_QUEUED);
     }
@@ -186,7 +186,7 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
             let recent = cx
                 .memory
                 .started_at
-                .is_none_or(|at| cx.obs.now.since(at) < Duration::from_mins(1));
+                .is_none_or(|at| cx.obs.steady.since(at) < Duration::from_mins(1));
             cx.wake_in(Duration::from_millis(if recent { 50 } else { 1000 }));
             if active == ActiveState::Activating {
                 cx.because("starting", "etcd starts and waits for quorum");

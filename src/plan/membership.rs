@@ -100,7 +100,7 @@ fn remove_ghost(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
         .filter(|m| m.name.is_empty())
         .find_map(|m| Some((m, cx.spec.node_of(m)?)))?;
     let since = cx.memory.unstarted_since.get(&member.id).copied()?;
-    let passed = cx.obs.now.since(since);
+    let passed = cx.obs.steady.since(since);
     if passed < cx.spec.grace {
         cx.because(
             "voter-unstarted",

@@ -38,7 +38,7 @@ pub use preview::preview;
 pub use steps::{request_steps, steps};
 
 use context::Context;
-pub use dead::misses;
+pub use dead::{is_gone, misses};
 pub use retention::judge;
 pub use retired::removed_by;
 pub use safety::{Change, is_healthy, keeps_quorum};

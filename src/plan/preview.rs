@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::{coordinate, text};
-use crate::model::{Decision, Fact, Memory, Observation, UnixMs};
+use crate::model::{Decision, Fact, Memory, Observation, SteadyMs};
 
 /// Decides as the coordinator would, as far as this agent sees what the coordinator sees. Without a coordinator in sight
 /// it decides as this node.
@@ -11,7 +11,7 @@ pub fn preview(observation: &Observation) -> Decision {
     let term = view.me.etcd.known().map(|etcd| etcd.term).unwrap_or_default();
     let memory = Memory {
         // It has led for a while.
-        coordinates: Some((term, UnixMs(0))),
+        coordinates: Some((term, SteadyMs(0))),
         ..Memory::default()
     };
     let mut cx = Context::new(&view, &memory, &view.spec);

@@ -26,7 +26,7 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
         return None;
     }
     if let Some(at) = cx.memory.started_at {
-        let since = cx.obs.now.since(at);
+        let since = cx.obs.steady.since(at);
         if since >= LASTED {
             cx.memory.start_failures = 0;
         }
@@ -49,7 +49,7 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
         }
         cx.memory.start_failures = failures.saturating_add(1);
     }
-    cx.memory.started_at = Some(cx.obs.now);
+    cx.memory.started_at = Some(cx.obs.steady);
     cx.because(
         "start",
         format!(
@@ -85,7 +85,7 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     let queued = cx
         .memory
         .restarted_at
-        .is_some_and(|at| cx.obs.now.since(at) < RESTART_QUEUED)
+        .is_some_and(|at| cx.obs.steady.since(at) < RESTART_QUEUED)
         && !cx.memory.failures.contains_key("restart-etcd");
     if !up || !ready || queued {
         return None;
@@ -94,8 +94,8 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     cx.because("restart", format!("{} ({coordinator} gives leave)", wish.why));
-    cx.memory.restarted_at = Some(cx.obs.now);
-    cx.memory.started_at = Some(cx.obs.now);
+    cx.memory.restarted_at = Some(cx.obs.steady);
+    cx.memory.started_at = Some(cx.obs.steady);
     Some(Action::RestartEtcd {
         fence: start_fence(assignment),
         grant,

@@ -25,7 +25,7 @@ pub(super) fn next<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &MemberLis
     };
     let factor = 1u32 << count.saturating_sub(1).min(8);
     let pause = FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE);
-    let passed = cx.obs.now.since(at);
+    let passed = cx.obs.steady.since(at);
     if passed >= pause {
         return Some(node);
     }
@@ -43,7 +43,7 @@ pub(super) fn next<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &MemberLis
 
 /// Remembers that a node was added and did not become a member.
 pub(super) fn failed(cx: &mut Context<'_>, node: &NodeName) {
-    let now = cx.obs.now;
+    let now = cx.obs.steady;
     let entry = cx.memory.failed_joins.entry(node.clone()).or_insert((0, now));
     *entry = (entry.0.saturating_add(1), now);
 }
@@ -68,7 +68,9 @@ fn is_ready(
                 assigned.epoch < genesis.epoch
                     && (assigned.cluster_id, assigned.member_id) == (*cluster_id, *member_id)
             });
-            outdated || (*cluster_id == genesis.cluster_id && list.get(*member_id).is_none())
+            outdated
+                || genesis.replaces(*cluster_id)
+                || (*cluster_id == genesis.cluster_id && list.get(*member_id).is_none())
         }
         Fact::Absent | Fact::Unreachable(_) => false,
     };

@@ -44,7 +44,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(failed) = cx.obs.backups.verify.failed_at {
         let pause = AGAIN * (1 << cx.obs.backups.verify.failures.saturating_sub(1).min(6));
         let pause = pause.min(interval.max(AGAIN));
-        let since = cx.obs.now.since(failed);
+        let since = cx.obs.steady.since(failed);
         if since < pause {
             let error = cx.obs.backups.verify.error.clone().unwrap_or_default();
             cx.because("verify-failed", format!("no backup could be verified: {error}"));

@@ -147,6 +147,7 @@ pub(super) fn status() -> AdminStatus {
 pub(super) fn observation() -> Observation {
     Observation {
         now: NOW,
+        steady: SteadyMs(NOW.0),
         seed: 7,
         me: node(1),
         assignment: None,
@@ -154,6 +155,7 @@ pub(super) fn observation() -> Observation {
         elector: ElectorView {
             eligible: true,
             enquired: BTreeSet::new(),
+            superseded: BTreeSet::new(),
             highest_round: 0,
             accepted: None,
         },

@@ -59,6 +59,7 @@ fn over_time(obs: &Observation, minutes: &[u64]) -> (Option<Action>, Vec<String>
     for pause in minutes {
         let mut later = obs.clone();
         later.now = UnixMs(obs.now.0 + pause * MINUTE);
+        later.steady = SteadyMs(later.now.0);
         decision = plan(&later, &decision.memory, &later.spec);
     }
     let codes = decision.reasons.into_iter().map(|r| r.code).collect();
@@ -153,6 +154,7 @@ fn nobody_is_dead_on_less_than_all_evidence_without_a_gap() {
     let mut at = |obs: &Observation, minutes: u64| {
         let mut later = obs.clone();
         later.now = UnixMs(obs.now.0 + minutes * MINUTE);
+        later.steady = SteadyMs(later.now.0);
         let decision = plan(&later, &memory, &later.spec);
         memory = decision.memory.clone();
         decision.action
@@ -283,6 +285,7 @@ fn a_learner_that_is_not_started_is_taken_out_and_its_node_tried_later() {
     assert_eq!(over_time(&obs, &[1]).0, None);
     let mut memory = decide(&obs).memory;
     obs.now = UnixMs(obs.now.0 + 3 * MINUTE);
+    obs.steady = SteadyMs(obs.now.0);
     let decision = plan(&obs, &memory, &obs.spec);
     assert!(matches!(
         decision.action,
@@ -294,10 +297,12 @@ fn a_learner_that_is_not_started_is_taken_out_and_its_node_tried_later() {
     memory = decision.memory;
     let mut after = without.clone();
     after.now = UnixMs(obs.now.0 + 1000);
+    after.steady = SteadyMs(after.now.0);
     let decision = plan(&after, &memory, &after.spec);
     assert_eq!(decision.action, None);
     assert!(decision.reasons.iter().any(|r| r.code == "join-backoff"));
     after.now = UnixMs(obs.now.0 + 2 * MINUTE);
+    after.steady = SteadyMs(after.now.0);
     assert!(matches!(
         plan(&after, &memory, &after.spec).action,
         Some(Action::AddLearner { .. })
@@ -329,6 +334,7 @@ fn a_learner_that_stands_still_is_taken_out_and_one_that_moves_is_not() {
     );
     let memory = decide(&obs).memory;
     obs.now = UnixMs(obs.now.0 + 11 * MINUTE);
+    obs.steady = SteadyMs(obs.now.0);
     if let Fact::Known(etcd) = &mut peer(&mut obs, 3).etcd {
         etcd.index += 1;
     }

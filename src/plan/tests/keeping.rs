@@ -134,7 +134,7 @@ fn a_start_that_was_just_queued_is_no_reason_to_look_at_the_data() {
     obs.me.unit = unit(ActiveState::Inactive);
     obs.me.data = Fact::Unreachable("etcd was started".into());
     let started = |ago: u64| Memory {
-        started_at: Some(UnixMs(obs.now.0 - ago)),
+        started_at: Some(SteadyMs(obs.steady.0 - ago)),
         ..Memory::default()
     };
     let decide = |memory: &Memory| plan(&obs, memory, &obs.spec);

@@ -2,6 +2,7 @@
 //! is here.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod epochs;
 mod forming;
 mod identity;
 mod joining;
@@ -13,7 +14,7 @@ mod restore;
 mod steering;
 mod verify;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::plan;
@@ -64,6 +65,7 @@ fn genesis(spec: &Spec, members: usize, epoch: u64, origin: Origin) -> Genesis {
         origin,
         electorate: (0..spec.nodes.len()).map(|i| (name(i), incarnation(i))).collect(),
         created: UnixMs(1),
+        former: Vec::new(),
     }
 }
 
@@ -113,6 +115,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
     let spec = spec(me, nodes, size);
     Observation {
         now: UnixMs(1_000_000),
+        steady: SteadyMs(1_000_000),
         seed: 7,
         me: node(&spec, me),
         assignment: None,
@@ -120,6 +123,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         elector: ElectorView {
             eligible: true,
             enquired: (0..nodes).map(name).collect(),
+            superseded: BTreeSet::new(),
             highest_round: 0,
             accepted: None,
         },

@@ -247,6 +247,7 @@ proptest! {
         let first = decide(&obs);
         let mut later = obs.clone();
         later.now = UnixMs(obs.now.0 + if grace_over { 3_600_000 } else { 60_000 });
+        later.steady = SteadyMs(later.now.0);
         let decision = plan(&later, &first.memory, &later.spec);
         for (action, waited) in [(first.action, false), (decision.action, grace_over)] {
             let Some(Action::RemoveMember { id, node, why, replaced_by, .. }) = action else { continue };

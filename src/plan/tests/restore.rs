@@ -142,7 +142,7 @@ fn s30_old_backups_go_once_after_each_new_one() {
             o.backups.pruned = Some(BackupId::new("2026-03-01T12:00:00Z-000003").unwrap());
         }),
         ("running", |o| o.backups.prune.running = true),
-        ("failed just now", |o| o.backups.prune.failed_at = Some(o.now)),
+        ("failed just now", |o| o.backups.prune.failed_at = Some(o.steady)),
         ("switched off", |o| o.spec.backup.retention.enabled = false),
         ("the store does not answer", |o| {
             o.store = Fact::Unreachable("x".into());

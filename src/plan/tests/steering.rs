@@ -167,7 +167,7 @@ fn wish(status: &mut NodeStatus, order: Option<u64>) {
 /// As coordinator for a long time already.
 fn settled() -> Memory {
     Memory {
-        coordinates: Some((RaftTerm(2), UnixMs(0))),
+        coordinates: Some((RaftTerm(2), SteadyMs(0))),
         ..Memory::default()
     }
 }
@@ -284,6 +284,7 @@ fn a_grant_that_nothing_comes_of_is_taken_back_and_another_node_has_its_turn() {
     let later = |by: u64| {
         let mut later = obs.clone();
         later.now = obs.now.plus(Duration::from_secs(by));
+        later.steady = SteadyMs(later.now.0);
         later
     };
     let back = plan(&later(31), &first.memory, &obs.spec);
@@ -371,7 +372,7 @@ fn only_the_leave_of_who_leads_now_is_acted_on() {
     }
 }
 
-fn ask(to: Option<usize>, from: Option<MemberId>, asked: UnixMs) -> OperatorRequest {
+fn ask(to: Option<usize>, from: Option<MemberId>, asked: SteadyMs) -> OperatorRequest {
     OperatorRequest::MoveLeader {
         to: to.map(name),
         from,
@@ -417,26 +418,26 @@ fn who_asked_for_another_leader_is_answered() {
     let obs = healthy(1);
     let from = obs.me.etcd.known().unwrap().leader;
     let down = |obs: &mut Observation| lose_data(peer(obs, 2));
-    let late = UnixMs(obs.now.0 - 31_000);
+    let late = SteadyMs(obs.steady.0 - 31_000);
     let table: [Asked<'_>; 6] = [
         (
             "it leads already",
-            ask(Some(0), from, obs.now),
+            ask(Some(0), from, obs.steady),
             &|_| (),
             Some(true),
         ),
         (
             "another leads by now",
-            ask(None, Some(MemberId(5)), obs.now),
+            ask(None, Some(MemberId(5)), obs.steady),
             &|_| (),
             Some(true),
         ),
-        ("under way", ask(Some(2), from, obs.now), &|_| (), None),
+        ("under way", ask(Some(2), from, obs.steady), &|_| (), None),
         ("too late", ask(Some(2), from, late), &|_| (), Some(false)),
-        ("not healthy", ask(Some(2), from, obs.now), &down, Some(false)),
+        ("not healthy", ask(Some(2), from, obs.steady), &down, Some(false)),
         (
             "no such member",
-            ask(Some(4), from, obs.now),
+            ask(Some(4), from, obs.steady),
             &|_| (),
             Some(false),
         ),
@@ -484,7 +485,7 @@ proptest! {
         }
         if paused { pause(&mut obs); }
         let mut memory = settled();
-        memory.grant = held.map(|i| (Grant { node: name(i), id: 1, term: RaftTerm(2) }, obs.now));
+        memory.grant = held.map(|i| (Grant { node: name(i), id: 1, term: RaftTerm(2) }, obs.steady));
         let decision = plan(&obs, &memory, &obs.spec);
         let new = decision.memory.grant.clone().filter(|grant| memory.grant.as_ref() != Some(grant));
         if let Some((grant, _)) = new {

@@ -13,6 +13,7 @@ fn s44_one_follower_verifies_the_newest_backup_once_in_each_interval() {
     let seen = |me: usize| {
         let mut obs = healthy(me);
         obs.now = UnixMs(obs.now.0 + 2 * u64::try_from(day.as_millis()).unwrap());
+        obs.steady = SteadyMs(obs.now.0);
         obs.spec.backup.verify_interval = Some(day);
         obs.spec.backup.retention.enabled = false;
         obs.spec.store_shared = true;
@@ -55,7 +56,7 @@ fn s44_one_follower_verifies_the_newest_backup_once_in_each_interval() {
         ("under way", &|o| o.backups.verify.running = true, false),
         (
             "failed just now",
-            &|o| o.backups.verify.failed_at = Some(o.now),
+            &|o| o.backups.verify.failed_at = Some(o.steady),
             false,
         ),
         ("a backup is under way", &|o| o.backup.running = true, false),

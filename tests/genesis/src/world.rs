@@ -301,6 +301,7 @@ pub(crate) fn candidate(
         origin: Origin::Empty,
         electorate,
         created: UnixMs(0),
+        former: Vec::new(),
     };
     let ballot = Ballot {
         round,

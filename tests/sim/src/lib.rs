@@ -3,6 +3,7 @@
 
 pub mod driver;
 pub mod fault;
+mod many;
 pub mod ports;
 pub mod rng;
 pub mod schedule;
@@ -12,4 +13,5 @@ pub mod world;
 
 pub use driver::{Load, Outcome, load, run};
 pub use fault::Fault;
+pub use many::run_many;
 pub use schedule::Schedule;

@@ -8,10 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use etcd_agent_sim::{Outcome, Schedule, load, run};
+use etcd_agent_sim::{Outcome, Schedule, load, run, run_many};
 
-/// Seeds that a thread takes at a time.
-const BATCH: u64 = 64;
 /// Between two lines of progress.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
@@ -93,28 +91,17 @@ impl Sum {
 
 fn many(seeds: u64, start: u64) -> ExitCode {
     let begun = Instant::now();
-    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let done = AtomicU64::new(0);
     let sum = Mutex::new(Sum::default());
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     std::thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                loop {
-                    let first = next.fetch_add(BATCH, Ordering::Relaxed);
-                    if first >= seeds {
-                        return;
-                    }
-                    for offset in first..(first + BATCH).min(seeds) {
-                        let seed = start + offset;
-                        let outcome = run(&Schedule::random(seed), false);
-                        sum.lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .add(seed, outcome);
-                        done.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
+        scope.spawn(|| {
+            run_many(seeds, start, |seed, outcome| {
+                sum.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .add(seed, outcome);
+                done.fetch_add(1, Ordering::Relaxed);
             });
-        }
+        });
         while std::io::stderr().is_terminal() && done.load(Ordering::Relaxed) < seeds {
             eprint!("\r{} of {seeds} schedules", done.load(Ordering::Relaxed));
             std::thread::sleep(TELL_EVERY.min(Duration::from_millis(seeds)));

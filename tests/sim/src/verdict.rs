@@ -4,6 +4,7 @@ use etcd_agent::ports::AgentHandle;
 
 use crate::schedule::Schedule;
 use crate::sim::Sim;
+use crate::world::raft::Dir;
 
 /// True when the newest epoch's cluster has its size, and every voter serves.
 pub fn goal(sim: &Sim, schedule: &Schedule) -> bool {
@@ -51,22 +52,34 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
     let reinstalled = world.hosts.iter().filter(|h| h.reinstalled > 0).count();
     let forgetful = reinstalled * 2 > world.hosts.len();
     let emptied = world.store.as_ref().is_some_and(|s| s.emptied);
-    let newest = world.newest().map(|chosen| chosen.genesis.cluster_id);
-    let tainted = newest
-        .and_then(|id| world.truths.get(&id))
-        .is_some_and(|t| t.tainted);
+    let newest = world.newest().map(|chosen| &chosen.genesis);
+    let beyond_repair = newest.is_some_and(|genesis| world.is_beyond_repair(genesis));
+    let truth = newest.and_then(|genesis| world.truths.get(&genesis.cluster_id));
+    let tainted = truth.is_some_and(|t| t.tainted);
+    let set_back = truth.is_some_and(|truth| {
+        let back =
+            |d: &Dir| truth.set_back.contains(&d.member) && Some(d.cluster) == newest.map(|g| g.cluster_id);
+        world
+            .hosts
+            .iter()
+            .any(|h| h.server.is_none() && h.dir.as_ref().is_some_and(back))
+    });
+    let no_epoch = newest.is_none();
     let restoring = world.newest().is_some_and(|c| c.genesis.epoch.0 > 1);
     drop(world);
     let reasons = reasons(sim);
     let says = |code: &str| reasons.iter().any(|(_, c, _)| c == code);
-    if tainted {
+    if tainted || beyond_repair {
         return Some("a majority of disks is lost: a person has to restore");
     }
-    if newest.is_none() && says("data-without-epoch") {
+    if no_epoch && says("data-without-epoch") {
         return Some("there is data and no memory of its epoch");
     }
-    if forgetful && says("new-memory") {
+    if forgetful && (says("new-memory") || says("memories-lost")) {
         return Some("a majority of electors has lost its memory: a person has to say who is gone");
+    }
+    if set_back && says("start-backoff") {
+        return Some("a member whose disk was set back does not start: a person has to remove it");
     }
     if restoring && emptied {
         return Some("the backup that is being restored was deleted");
@@ -92,9 +105,14 @@ pub fn reasons(sim: &Sim) -> Vec<(String, String, String)> {
 
 /// What to say of a cluster that did not become whole.
 pub fn complaint(sim: &Sim) -> String {
-    let said: Vec<String> = reasons(sim)
+    let hosts = sim.world().hosts.len();
+    let texts = (0..hosts).filter_map(|host| {
+        let view = sim.agent(host)?.plan_view()?;
+        Some(format!("{}: {}", view.observation.me.node, view.decision.text))
+    });
+    let said = reasons(sim)
         .into_iter()
-        .map(|(node, code, text)| format!("{node} {code}: {text}"))
-        .collect();
-    format!("the cluster did not become whole: {}", said.join(" | "))
+        .map(|(node, code, text)| format!("{node} {code}: {text}"));
+    let all: Vec<String> = texts.chain(said).collect();
+    format!("the cluster did not become whole: {}", all.join(" | "))
 }

@@ -211,6 +211,7 @@ async fn an_epoch_is_recorded_once() {
         electorate: [].into(),
         cluster_id: ClusterId(1),
         created: UnixMs(5),
+        former: Vec::new(),
     };
     let view = backup::store_view(store.as_ref(), &cluster()).await.unwrap();
     assert!(view.conditional_writes && view.genesis.is_none() && view.newest_backup.is_none());

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use etcd_agent::agent::Ports;
-use etcd_agent::model::UnixMs;
+use etcd_agent::model::{SteadyMs, UnixMs};
 use etcd_agent::ports::{Clock, ObjectStore, PortError};
 
 use crate::rng::Rng;
@@ -112,6 +112,10 @@ impl Seat {
 impl Clock for Seat {
     fn now(&self) -> UnixMs {
         UnixMs(self.sim.clock(self.host))
+    }
+
+    fn steady(&self) -> SteadyMs {
+        SteadyMs(self.sim.now())
     }
 
     fn random(&self) -> u64 {

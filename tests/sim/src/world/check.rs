@@ -228,8 +228,49 @@ impl World {
         let Some(truth) = self.truths.get_mut(&copy.cluster) else {
             return;
         };
+        truth.set_back.insert(copy.member);
         let mut has = copy.writes();
         truth.tainted |= !truth.acked.iter().all(|wanted| has.any(|w| w == *wanted));
+    }
+
+    /// True when no quorum of this epoch's voters has its disk any more, or, before its first start, the memory that
+    /// lets it begin as a founder. Nothing but a person's restore helps then.
+    pub fn is_beyond_repair(&self, genesis: &Genesis) -> bool {
+        let dirs = || self.hosts.iter().filter_map(|h| h.dir.as_ref());
+        let newest = dirs()
+            .filter(|dir| dir.cluster == genesis.cluster_id)
+            .max_by_key(|dir| (dir.commit, dir.last()));
+        let voters: Vec<(MemberId, usize)> = match newest {
+            Some(dir) => Config::of(dir)
+                .voters()
+                .map(|(id, info)| (id, info.host))
+                .collect(),
+            None => (0..self.hosts.len())
+                .filter_map(|host| Some((genesis.member_id(&self.hosts[host].name)?, host)))
+                .collect(),
+        };
+        let able = voters.iter().filter(|(id, host)| {
+            let h = &self.hosts[*host];
+            let has_disk = !h.broken
+                && h.dir
+                    .as_ref()
+                    .is_some_and(|d| (d.cluster, d.member) == (genesis.cluster_id, *id));
+            let memory = h.elector.as_ref().map(|e| &e.incarnation);
+            let begun = h
+                .assignment
+                .as_ref()
+                .is_some_and(|a| a.member_id == *id && a.started)
+                || self
+                    .truths
+                    .get(&genesis.cluster_id)
+                    .is_some_and(|t| t.lost.contains(id));
+            let may_begin = genesis.member_id(&h.name) == Some(*id)
+                && genesis.electorate.get(&h.name) == memory
+                && memory.is_some()
+                && !begun;
+            has_disk || may_begin
+        });
+        able.count() < voters.len() / 2 + 1
     }
 
     /// The members as the most advanced log has them.

@@ -35,8 +35,10 @@ pub struct Truth {
     pub acked: Vec<u32>,
     /// True once a majority of voters has lost its disks: then nothing is promised (rule 2).
     pub tainted: bool,
-    /// Members whose disk was lost or set back.
+    /// Members whose disk was lost.
     pub lost: BTreeSet<MemberId>,
+    /// Members whose disk was set back.
+    pub set_back: BTreeSet<MemberId>,
     /// Members whose removal was committed.
     pub removed: BTreeSet<MemberId>,
 }
@@ -173,6 +175,7 @@ impl World {
             acked: base.to_vec(),
             tainted: false,
             lost: BTreeSet::new(),
+            set_back: BTreeSet::new(),
             removed: BTreeSet::new(),
         });
     }
