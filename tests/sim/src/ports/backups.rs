@@ -86,9 +86,9 @@ impl Backups for Work {
             return Err(PortError::Permanent(format!("there is no committed backup {id}")));
         };
         self.0.cross().await;
-        self.0.sim.world().hosts[self.0.host]
-            .fetched
-            .insert(id.clone(), writes);
+        let mut world = self.0.sim.world();
+        world.ever_fetched.insert(id.clone());
+        world.hosts[self.0.host].fetched.insert(id.clone(), writes);
         Ok(format!("{id}.db"))
     }
 }

@@ -85,7 +85,7 @@ impl World {
                     format!("epoch {} restores {id}, which nobody asked for", genesis.epoch),
                 );
             }
-            Origin::Backup(id) if !self.hosts.iter().any(|h| h.fetched.contains_key(id)) => {
+            Origin::Backup(id) if !self.ever_fetched.contains(id) => {
                 self.violate(
                     6,
                     format!("epoch {} restores {id}, which nobody has fetched", genesis.epoch),

@@ -72,6 +72,8 @@ pub struct World {
     pub accepted: BTreeMap<(Epoch, String), BTreeSet<usize>>,
     /// Backups that an operator has asked to restore.
     pub asked: BTreeSet<BackupId>,
+    /// Backups that some agent has fetched and checked, whether it still knows that or not.
+    pub ever_fetched: BTreeSet<BackupId>,
     /// The number of the client's next write.
     pub next_write: u32,
     /// Whether the client writes.
@@ -95,6 +97,7 @@ impl World {
             chosen: BTreeMap::new(),
             accepted: BTreeMap::new(),
             asked: BTreeSet::new(),
+            ever_fetched: BTreeSet::new(),
             next_write: 0,
             writing: true,
             violation: None,
