@@ -183,6 +183,11 @@ pub trait Peers: Send + Sync {
     async fn status(&self, node: &NodeName) -> PortResult<NodeStatus>;
     /// What each peer last said: kept up to date by a long poll each (`Unreachable` as soon as that fails).
     fn last_seen(&self) -> BTreeMap<NodeName, Fact<NodeStatus>>;
+    /// By how many milliseconds the clock of each peer in `last_seen` was ahead of this node's when its answer came: the way
+    /// here makes a peer look up to two seconds late. A transport that does not tell says nothing.
+    fn clocks(&self) -> BTreeMap<NodeName, i64> {
+        BTreeMap::new()
+    }
     /// Returns when something in `last_seen` has changed since the last call.
     async fn changed(&self);
     /// Asks an elector for all it knows.
@@ -213,6 +218,19 @@ pub enum Created {
     Created,
     /// It was there already, with this content.
     Exists(Bytes),
+}
+
+/// One version of an object, as its store names it: an `ETag` of S3, a digest of the content in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag(pub String);
+
+/// What a conditional replacement came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replaced {
+    /// The object was what was read, and is the new one now.
+    Done,
+    /// The object had changed since it was read, and stays as it is.
+    Changed,
 }
 
 /// An upload under way. Nothing is visible in the store until `complete`; dropping it without either call leaves
@@ -251,12 +269,28 @@ pub trait ObjectStore: Send + Sync {
     async fn put(&self, key: &str, body: Bytes) -> PortResult<()>;
     /// Writes a small object only if nothing is there (`If-None-Match: *`).
     async fn create(&self, key: &str, body: Bytes) -> PortResult<Created>;
+    /// A small object (at most 1 MiB) and which version of it this is; `None` when it is known not to be there. A store
+    /// that cannot replace an object by a condition answers that.
+    async fn get_tagged(&self, _key: &str) -> PortResult<Option<(Bytes, Tag)>> {
+        Err(no_conditions(&self.describe()))
+    }
+    /// Replaces a small object only if it still is the version that was read (`If-Match`). A store that was seen to
+    /// ignore the condition is an error that names it.
+    async fn replace(&self, _key: &str, _body: Bytes, _read: &Tag) -> PortResult<Replaced> {
+        Err(no_conditions(&self.describe()))
+    }
     /// Begins a large upload.
     async fn upload(&self, key: &str) -> PortResult<Box<dyn Upload>>;
     /// All objects below a prefix, however many pages that takes, ordered by key.
     async fn list(&self, prefix: &str) -> PortResult<Vec<ObjectMeta>>;
     /// Deletes one object; deleting what is not there is no error.
     async fn delete(&self, key: &str) -> PortResult<()>;
+}
+
+fn no_conditions(store: &str) -> PortError {
+    PortError::Permanent(format!(
+        "{store} cannot replace an object by a condition (`If-Match`): two who write at once would overwrite each other"
+    ))
 }
 
 /// What this node must remember across restarts. Every write is temp + fsync + rename + fsync of the directory.
@@ -331,6 +365,8 @@ pub trait AgentHandle: Send + Sync {
     fn request(&self, id: u64) -> Option<crate::model::RequestView>;
     /// Takes an order for the whole cluster, on disk before this returns; with `dry_run` only says what would follow.
     fn direct(&self, order: &crate::model::DirectiveOrder) -> PortResult<crate::model::DirectiveView>;
+    /// Takes another wanted size to the store; with `dry_run` only says what would follow.
+    async fn set_size(&self, order: &crate::model::SizeOrder) -> PortResult<crate::model::SizeView>;
     /// Says what would follow from a request, and changes nothing.
     fn preview(&self, request: &crate::model::OperatorRequest) -> PortResult<crate::model::DirectiveView>;
     /// The decisions after the one with this number, oldest first; few hundred at most.

@@ -3,7 +3,7 @@
 //! Every object appears whole or not at all: temporary file, fsync, rename, fsync of the directory. Temporary
 //! files are `.tmp-*` at the top and never listed.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,16 @@ use bytes::Bytes;
 use futures::stream;
 use tempfile::NamedTempFile;
 
-use crate::model::UnixMs;
-use crate::ports::{ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Upload};
+use crate::model::{UnixMs, digest};
+use crate::ports::{
+    ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Replaced, Tag, Upload,
+};
 
 const TEMPORARY: &str = ".tmp-";
+/// Held while an object is compared and replaced; never listed and never swept away.
+const LOCK: &str = ".tmp-lock";
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const STALE_AFTER: Duration = Duration::from_hours(24);
 const SMALL_BYTES: u64 = 1024 * 1024;
 const CHUNK_BYTES: usize = 1024 * 1024;
@@ -103,13 +109,54 @@ impl DirStore {
         )))
     }
 
+    fn small(&self, key: &str) -> PortResult<Option<Bytes>> {
+        let Some(file) = self.opened(key)? else {
+            return Ok(None);
+        };
+        let mut body = Vec::new();
+        let path = self.root.join(key);
+        file.take(SMALL_BYTES + 1)
+            .read_to_end(&mut body)
+            .map_err(|error| failed("read", &path, &error))?;
+        if body.len() as u64 > SMALL_BYTES {
+            let text = format!("{} is larger than 1 MiB: not one of ours", path.display());
+            return Err(PortError::Permanent(text));
+        }
+        Ok(Some(body.into()))
+    }
+
+    /// The lock of all who replace by a condition, on every host that has this directory. Dropping it releases it.
+    fn lock(&self) -> PortResult<File> {
+        let path = self.root.join(LOCK);
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(|error| failed("write", &path, &error))?;
+        for _ in 0..LOCK_TRIES {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+                Err(TryLockError::Error(error)) => return Err(failed("lock", &path, &error)),
+            }
+        }
+        Err(PortError::Retryable(format!(
+            "{} is locked by somebody else who writes: try again",
+            path.display()
+        )))
+    }
+
     fn sweep(&self) {
         let Ok(entries) = fs::read_dir(&self.root) else {
             return;
         };
         for entry in entries.flatten() {
             let stale = |entry: &fs::DirEntry| entry.metadata().ok()?.modified().ok()?.elapsed().ok();
-            if entry.file_name().to_string_lossy().starts_with(TEMPORARY)
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with(TEMPORARY)
+                && name != LOCK
                 && stale(&entry).is_some_and(|age| age > STALE_AFTER)
             {
                 let _ = fs::remove_file(entry.path());
@@ -161,20 +208,26 @@ impl ObjectStore for DirStore {
 
     async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
         let (store, key) = (self.clone(), key.to_owned());
+        blocking(move || store.small(&key)).await
+    }
+
+    async fn get_tagged(&self, key: &str) -> PortResult<Option<(Bytes, Tag)>> {
+        let body = self.get_small(key).await?;
+        Ok(body.map(|body| {
+            let tag = tag(&body);
+            (body, tag)
+        }))
+    }
+
+    async fn replace(&self, key: &str, body: Bytes, read: &Tag) -> PortResult<Replaced> {
+        let (store, path, key, read) = (self.clone(), self.file(key)?, key.to_owned(), read.clone());
         blocking(move || {
-            let Some(file) = store.opened(&key)? else {
-                return Ok(None);
-            };
-            let mut body = Vec::new();
-            let path = store.root.join(&key);
-            file.take(SMALL_BYTES + 1)
-                .read_to_end(&mut body)
-                .map_err(|error| failed("read", &path, &error))?;
-            if body.len() as u64 > SMALL_BYTES {
-                let text = format!("{} is larger than 1 MiB: not one of ours", path.display());
-                return Err(PortError::Permanent(text));
+            let _lock = store.lock()?;
+            if store.small(&key)?.is_none_or(|there| tag(&there) != read) {
+                return Ok(Replaced::Changed);
             }
-            Ok(Some(body.into()))
+            store.settle(store.written(&body)?, &path, true)?;
+            Ok(Replaced::Done)
         })
         .await
     }
@@ -309,6 +362,10 @@ impl Upload for DirUpload {
         })
         .await
     }
+}
+
+fn tag(body: &[u8]) -> Tag {
+    Tag(digest(body))
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> PortResult<T> + Send + 'static) -> PortResult<T> {

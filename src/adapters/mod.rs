@@ -10,6 +10,7 @@ mod s3_check;
 mod s3_client;
 mod s3_error;
 mod s3_get;
+mod s3_replace;
 mod s3_sse;
 mod s3_upload;
 pub mod store;

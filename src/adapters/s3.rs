@@ -13,17 +13,20 @@ use tokio::sync::OnceCell;
 
 use crate::config::StoreSettings;
 use crate::model::UnixMs;
-use crate::ports::{ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Upload};
+use crate::ports::{
+    ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Replaced, Tag, Upload,
+};
 
 use super::s3_client::{self, Cached, Connected};
 use super::s3_error::{explain, is_auth, status};
 use super::s3_get::resuming;
+use super::s3_replace::ignores_match;
 use super::s3_sse::{encrypted, with_key};
 use super::s3_upload::S3Upload;
 use super::store::{ignores_header, try_twice};
 
 const SMALL_BYTES: usize = 1024 * 1024;
-const CREATE_TRIES: u32 = 4;
+pub(super) const CREATE_TRIES: u32 = 4;
 
 /// A bucket, or a prefix in it. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -39,6 +42,7 @@ struct Inner {
     describe: String,
     client: Cached,
     conditional: OnceCell<bool>,
+    replaceable: OnceCell<bool>,
 }
 
 impl S3Store {
@@ -60,6 +64,7 @@ impl S3Store {
                 describe,
                 client: Cached::default(),
                 conditional: OnceCell::new(),
+                replaceable: OnceCell::new(),
             }),
         }
     }
@@ -153,10 +158,7 @@ impl S3Store {
                     });
                 }
             }
-            tokio::time::sleep(Duration::from_millis(
-                u64::from(attempt) * rand::random_range(20..120),
-            ))
-            .await;
+            pause(attempt).await;
         }
         Err(PortError::Retryable(format!(
             "{}: cannot create {key}: the store says that it is there and that it is not, {CREATE_TRIES} times",
@@ -169,20 +171,51 @@ impl S3Store {
         try_twice(|body| self.create_unchecked(key, body)).await
     }
 
+    /// What an answer carries, as far as a small object goes.
+    async fn small(&self, key: &str, output: GetObjectOutput) -> PortResult<Bytes> {
+        let mut stream = resuming(self, key, output);
+        let mut body = BytesMut::new();
+        while let Some(chunk) = futures::TryStreamExt::try_next(&mut stream).await? {
+            if body.len() + chunk.len() > SMALL_BYTES {
+                let text = format!(
+                    "{}: {key} is larger than 1 MiB: not one of ours",
+                    self.inner.describe
+                );
+                return Err(PortError::Permanent(text));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
+
     async fn probe(&self) -> PortResult<bool> {
-        let key = format!(".etcd-agent-probe-{:016x}", rand::random::<u64>());
+        let key = probe_key();
         let honoured = self.try_create(&key).await;
-        let cleaned = self.delete(&key).await;
-        let honoured = honoured?;
-        if let Err(error) = cleaned {
+        self.cleaned(&key).await;
+        honoured
+    }
+
+    /// Removes a probe object, if it can be.
+    pub(super) async fn cleaned(&self, key: &str) {
+        if let Err(error) = self.delete(key).await {
             tracing::warn!("the probe object {key} stays in the store: {error}");
         }
-        Ok(honoured)
     }
 }
 
+/// The name of an object that is tried out something on.
+pub(super) fn probe_key() -> String {
+    format!(".etcd-agent-probe-{:016x}", rand::random::<u64>())
+}
+
+/// A pause that grows, so that those who write at once do not meet again.
+pub(super) async fn pause(attempt: u32) {
+    let ms = u64::from(attempt) * rand::random_range(20..120);
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+}
+
 /// True when the request surely never reached the store: nothing can have happened there.
-fn never_sent<E: std::error::Error + 'static>(error: &SdkError<E>) -> bool {
+pub(super) fn never_sent<E: std::error::Error + 'static>(error: &SdkError<E>) -> bool {
     if matches!(error, SdkError::ConstructionFailure(_)) {
         return true;
     }
@@ -216,22 +249,26 @@ impl ObjectStore for S3Store {
     }
 
     async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
+        match self.fetch(key, None, None).await? {
+            Some(output) => self.small(key, output).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn get_tagged(&self, key: &str) -> PortResult<Option<(Bytes, Tag)>> {
         let Some(output) = self.fetch(key, None, None).await? else {
             return Ok(None);
         };
-        let mut stream = resuming(self, key, output);
-        let mut body = BytesMut::new();
-        while let Some(chunk) = futures::TryStreamExt::try_next(&mut stream).await? {
-            if body.len() + chunk.len() > SMALL_BYTES {
-                let text = format!(
-                    "{}: {key} is larger than 1 MiB: not one of ours",
-                    self.inner.describe
-                );
-                return Err(PortError::Permanent(text));
-            }
-            body.extend_from_slice(&chunk);
+        let tag = self.tag_of(key, &output)?;
+        Ok(Some((self.small(key, output).await?, tag)))
+    }
+
+    async fn replace(&self, key: &str, body: Bytes, read: &Tag) -> PortResult<Replaced> {
+        let honoured = self.inner.replaceable.get_or_try_init(|| self.probe_replace());
+        if !*honoured.await? {
+            return Err(ignores_match(&self.inner.describe));
         }
-        Ok(Some(body.freeze()))
+        self.replace_unchecked(key, body, read).await
     }
 
     async fn get(&self, key: &str) -> PortResult<Option<ByteStream>> {

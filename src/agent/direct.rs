@@ -11,7 +11,11 @@ use crate::ports::{PortError, PortResult};
 
 use super::Agent;
 
-fn seen(agent: &Agent) -> PortResult<Observation> {
+/// What was last seen.
+///
+/// # Errors
+/// Retryable before the first look around.
+pub(super) fn seen(agent: &Agent) -> PortResult<Observation> {
     let seen = agent.shared.with(|inner| inner.observation.clone());
     seen.ok_or_else(|| {
         PortError::Retryable("the agent has just started and has not looked around yet, try again".to_owned())
@@ -71,7 +75,7 @@ pub(super) fn preview(agent: &Agent, request: &OperatorRequest) -> PortResult<Di
         plan::preview(&seen)
     } else {
         seen.requests.push(request.clone());
-        plan::plan(&seen, &crate::model::Memory::default(), &agent.spec)
+        plan::plan(&seen, &crate::model::Memory::default(), &seen.spec)
     };
     Ok(DirectiveView {
         directives: agent.shared.directives(),

@@ -9,11 +9,11 @@ use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
     Accept, AcceptReply, AdminStatus, Decision, DirectiveOrder, DirectiveView, Enquire, EnquireReply,
     EventsView, Fact, Learn, NodeStatus, OperatorRequest, PlanView, Prepare, PrepareReply, Refusal,
-    RequestView, StoredBackup, Verdict,
+    RequestView, SizeOrder, SizeView, StoredBackup, Verdict,
 };
 use crate::ports::{AgentHandle, PortError, PortResult};
 
-use super::{Agent, direct, execute};
+use super::{Agent, direct, execute, size};
 
 /// A loop that has not come round for this long is stuck.
 const STUCK: Duration = Duration::from_mins(1);
@@ -128,7 +128,7 @@ impl AgentHandle for Agent {
             peers,
             coordinator,
             decision: decision.unwrap_or_else(no_decision),
-            size: self.spec.size,
+            size: self.size(),
             store: self.ports.store.as_ref().map(|s| s.describe()),
             store_error,
             copy: self.shared.with(|inner| inner.copy.clone()),
@@ -170,6 +170,10 @@ impl AgentHandle for Agent {
 
     fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView> {
         direct::direct(self, order)
+    }
+
+    async fn set_size(&self, order: &SizeOrder) -> PortResult<SizeView> {
+        size::set(self, order).await
     }
 
     fn preview(&self, request: &OperatorRequest) -> PortResult<DirectiveView> {

@@ -15,6 +15,7 @@ mod propose;
 mod run;
 mod shared;
 mod silence;
+mod size;
 mod steer;
 mod verify;
 mod version;
@@ -97,7 +98,7 @@ impl Agent {
                     continue;
                 }
             };
-            let decision = plan(&observation, &memory, &self.spec);
+            let decision = plan(&observation, &memory, &observation.spec);
             memory = decision.memory.clone();
             self.publish(observation, &decision, last.as_ref());
             last = Some(decision.clone());
@@ -199,7 +200,7 @@ impl Agent {
             incarnation: record.incarnation,
             boot_id: self.boot_id.clone(),
             cluster: self.spec.cluster.clone(),
-            spec_digest: self.spec.digest(),
+            spec_digest: size::in_force(self).digest(),
             electorate_digest: self.spec.electorate_digest(),
             eligible: record.eligible,
             unit: Fact::Unreachable(unseen()),

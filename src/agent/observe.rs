@@ -12,7 +12,7 @@ use crate::model::{
 use crate::plan::removed_by;
 use crate::ports::{PortError, PortResult};
 
-use super::{Agent, silence};
+use super::{Agent, silence, size};
 
 /// How old the store's view may be before it is asked again: often while there is no epoch or it did not answer,
 /// rarely else.
@@ -62,6 +62,9 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     }
     let cleared = ports.state.cleared_gate()?;
     let spec_record = ports.state.spec()?;
+    let spec = agent.spec.in_force(&spec_record);
+    let spec_digest = spec.digest();
+    size::heard(agent, &peers, &spec_digest);
     let elector = agent.shared.elector();
     let silence = silence::look(agent, steady, &peers, members.known());
     let pending = agent.shared.pending();
@@ -118,7 +121,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         incarnation: elector.incarnation.clone(),
         boot_id: agent.boot_id.clone(),
         cluster: agent.spec.cluster.clone(),
-        spec_digest: agent.spec.digest(),
+        spec_digest,
         electorate_digest: agent.spec.electorate_digest(),
         eligible: elector.eligible,
         unit,
@@ -158,6 +161,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
             highest_round: highest.max(seen_round),
             accepted,
         },
+        clocks: ports.peers.clocks(),
         peers,
         store,
         spec_record,
@@ -169,7 +173,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         backups,
         restore,
         requests: pending.into_iter().map(|r| r.request).collect(),
-        spec: agent.spec.clone(),
+        spec,
     })
 }
 
@@ -257,8 +261,9 @@ fn store_view(agent: &Agent, now: SteadyMs, no_epoch: bool) -> Fact<StoreView> {
             STORE_SOON
         };
         let old = inner.store_seen.is_none_or(|seen| now.since(seen) >= limit);
-        let ask = old && !inner.store_asking;
+        let ask = (old || inner.store_again) && !inner.store_asking;
         inner.store_asking |= ask;
+        inner.store_again &= !ask;
         ask
     });
     if ask {

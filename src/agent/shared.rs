@@ -36,6 +36,10 @@ pub(super) struct Inner {
     pub(super) copy: Option<CopyStatus>,
     pub(super) store_seen: Option<SteadyMs>,
     pub(super) store_asking: bool,
+    /// The store is asked again as soon as it can be: it may say something else by now.
+    pub(super) store_again: bool,
+    /// The digest of the spec that each peer last said it follows.
+    pub(super) spec_heard: BTreeMap<NodeName, String>,
     pub(super) enquired: BTreeSet<NodeName>,
     pub(super) probes: BTreeMap<NodeName, Probe>,
     pub(super) highest_round: u64,

@@ -54,6 +54,10 @@ impl Layout {
     pub fn backup(&self, id: &BackupId) -> String {
         format!("{}{id}/", self.base)
     }
+    /// The key of the cluster's spec, which etcd-manager has too.
+    pub fn spec(&self) -> String {
+        format!("{}control/etcd-cluster-spec", self.base)
+    }
     /// The prefix of the epoch records.
     pub fn epochs(&self) -> String {
         format!("{}control/epochs/", self.base)

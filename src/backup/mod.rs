@@ -1,4 +1,4 @@
-//! Full backups: the streaming pipeline, the catalogue, restore, and the store's record of epochs.
+//! Full backups: the streaming pipeline, the catalogue, restore, and the store's control records: epochs, and the wanted size.
 //!
 //! The layout is told in `docs/backup-format.md`. What is not committed by its last object is not a backup.
 
@@ -20,6 +20,7 @@ mod unpack;
 mod verification;
 mod verify;
 mod view;
+mod wanted;
 
 pub use catalogue::{Catalogue, list, newest};
 pub use control::{Recorded, newest_epoch, record_epoch};
@@ -32,3 +33,4 @@ pub use prune::{Pruned, remove};
 pub use verification::Verification;
 pub use verify::{VerifyMeta, verify};
 pub use view::store_view;
+pub use wanted::{Written, want_size, wanted_size};

@@ -102,6 +102,6 @@ pub(super) fn would_be(spec: &Spec) -> Assignment {
         data_dir: spec.etcd.data_dir.clone(),
         started: false,
         restore: None,
-        settings_digest: spec.etcd.digest(),
+        settings_digest: spec.settings_digest(),
     }
 }

@@ -2,14 +2,21 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
-use super::out::{self, Output};
+use super::out::Output;
 use super::plan::decided;
+use super::progress::{Progress, note};
+use super::wait;
 use crate::config::Entry;
-use crate::model::{PlanView, Spec};
+use crate::model::{AdminStatus, Fact, SizeOrder, SizeSource, SizeView, Spec};
 use crate::paths::Paths;
+
+/// How long an order is watched on its way to the agents.
+const FOLLOWED: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(300);
 
 /// The spec: what is wanted
 #[derive(Debug, clap::Subcommand)]
@@ -26,9 +33,14 @@ pub(super) struct SetArgs {
     /// `size=N`: how many voters
     #[arg(value_name = "KEY=VALUE", value_parser = size)]
     size: usize,
+    /// Even an even number, or nine
+    #[arg(long)]
+    force: bool,
     /// Change nothing; show what would follow
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// `size=N`.
@@ -45,34 +57,93 @@ fn size(text: &str) -> Result<usize, String> {
 pub(super) async fn run(paths: &Paths, verb: SpecVerb) -> Outcome {
     let output = match verb {
         SpecVerb::Get(output) => output,
-        SpecVerb::Set(args) if args.dry_run => return preview(paths, args.size).await,
-        SpecVerb::Set(args) => return set(paths, &args),
+        SpecVerb::Set(args) => return set(paths, &args).await,
     };
     let spec: Spec = Client::new(paths).get("/v1/spec").await?;
     output.print(&spec, render)?;
     Ok(Exit::Ok)
 }
 
-/// The configuration holds the size, so that is where it is changed: on every node, as nodes that differ in it would
-/// undo each other's work.
-fn set(paths: &Paths, args: &SetArgs) -> Outcome {
+/// Where the configuration holds the size it is changed there: on every node, as nodes that differ in it would undo each
+/// other's work. Else the agent takes it to the store.
+async fn set(paths: &Paths, args: &SetArgs) -> Outcome {
     let loaded = super::config::load(paths)?;
-    let found = loaded.entries.iter().find(|entry| entry.field == "cluster.size");
-    Err(Failure::refused(held(args.size, found, &paths.config_file())))
+    if !args.dry_run && !matches!(loaded.settings.spec.size_source, SizeSource::Store { .. }) {
+        let found = loaded.entries.iter().find(|entry| entry.field == "cluster.size");
+        return Err(Failure::refused(held(args.size, found, &paths.config_file())));
+    }
+    let client = Client::new(paths);
+    let order = SizeOrder {
+        size: args.size,
+        force: args.force,
+        dry_run: args.dry_run,
+    };
+    let view: SizeView = client.post("/v1/spec", &order).await?;
+    if view.changed {
+        let fate = "the size is in the store and is followed by every agent";
+        let silent = wait::or_interrupted(followed(&client, view.size), fate).await?;
+        args.output.print(&view, ordered)?;
+        for line in &silent {
+            note(line);
+        }
+    } else {
+        args.output.print(&view, ordered)?;
+    }
+    Ok(Exit::Ok)
 }
 
-/// Shows what would follow from another size: the planner is pure, so it is asked here.
-async fn preview(paths: &Paths, size: usize) -> Outcome {
-    let seen: PlanView = Client::new(paths).get("/v1/plan").await?;
-    let mut observation = seen.observation;
-    let now = observation.spec.size;
-    observation.spec.size = size;
-    let decision = crate::plan::preview(&observation);
-    out::print(&format!(
-        "Nothing was changed. {now} voters are wanted now; with {size}, the first decision would be:\n{}",
-        decided(&decision)
-    ))?;
-    Ok(Exit::Ok)
+/// Waits until this agent and every other one in reach follow the size, for a while; says who does not.
+async fn followed(client: &Client, size: usize) -> Result<Vec<String>, Failure> {
+    let until = Instant::now() + FOLLOWED;
+    let mut progress = Progress::new();
+    loop {
+        let (late, silent) = match wait::status(client).await? {
+            Err(text) => (vec![text], Vec::new()),
+            Ok(status) => not_following(&status, size),
+        };
+        if late.is_empty() || Instant::now() >= until {
+            return Ok(late.into_iter().chain(silent).collect());
+        }
+        progress.say(&late.join(", "));
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Who answers and does not follow this size yet, and who does not answer; a line each.
+pub(super) fn not_following(status: &AdminStatus, size: usize) -> (Vec<String>, Vec<String>) {
+    let (mut late, mut silent) = (Vec::new(), Vec::new());
+    if status.size != size {
+        late.push(format!("{} does not follow it yet", status.node.node));
+        return (late, silent);
+    }
+    for (node, seen) in &status.peers {
+        match seen {
+            Fact::Known(seen) if seen.spec_digest == status.node.spec_digest => {}
+            Fact::Known(_) => late.push(format!("{node} does not follow it yet")),
+            Fact::Absent | Fact::Unreachable(_) => {
+                silent.push(format!("{node} is silent: it reads the store when it is back"));
+            }
+        }
+    }
+    (late, silent)
+}
+
+/// What became of an order.
+pub(super) fn ordered(view: &SizeView) -> String {
+    let SizeView {
+        size, before, place, ..
+    } = view;
+    if let Some(decision) = &view.decision {
+        return format!(
+            "Nothing was changed. {before} voters are wanted now ({place}); with {size}, the first decision would be:\n{}",
+            decided(decision)
+        );
+    }
+    if view.changed {
+        format!("{size} voters are wanted ({place}); `etcd-agent plan` shows what follows\n")
+    } else {
+        format!("{size} voters were wanted already ({place})\n")
+    }
 }
 
 /// Where the size is held, and what to do.
@@ -114,7 +185,7 @@ pub(super) fn render(spec: &Spec) -> String {
     let rows = [
         ("cluster", spec.cluster.to_string()),
         ("node", spec.node.to_string()),
-        ("size", spec.size.to_string()),
+        ("size", format!("{} ({})", spec.size, spec.size_source)),
         ("nodes", nodes.join(", ")),
         ("grace", humantime::format_duration(spec.grace).to_string()),
         ("backups", format!("{interval}{shared}")),

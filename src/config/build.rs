@@ -9,7 +9,9 @@ use super::problem::Problem;
 use super::schema::Checked;
 use super::settings::{ApiSettings, ArchiveSettings, S3Options, Settings, Sse, StoreSettings, StoreUrl};
 use super::tree::{At, Kind, Value};
-use crate::model::{BackupSpec, ClusterName, EtcdSpec, NodeName, Retention, Spec, TlsFiles};
+use crate::model::{
+    BackupSpec, ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec, TlsFiles, unwise_size,
+};
 
 /// Where etcd's data is, as Debian's unit has it.
 pub const DEFAULT_DATA_DIR: &str = "/var/lib/etcd/default";
@@ -62,6 +64,7 @@ impl Builder<'_> {
             cluster,
             node,
             size,
+            size_source: self.size_source(store.as_ref()),
             nodes,
             etcd,
             backup_interval: store.is_some().then_some(interval),
@@ -147,14 +150,13 @@ impl Builder<'_> {
             return default;
         };
         let force = self.read("cluster.force", forms::flag).unwrap_or(false);
-        if size % 2 == 0 && !force && !self.doubtful("cluster.force") {
+        if let Some(why) = unwise_size(size)
+            && !force
+            && !self.doubtful("cluster.force")
+        {
             self.wrong(
                 "cluster.size",
-                format!(
-                    "found {size}, expected an odd number: {size} members survive no more failures than {}; \
-                     cluster.force = true overrides",
-                    size - 1
-                ),
+                format!("found {size}, {why}; cluster.force = true overrides"),
             );
         }
         if size > nodes && !self.doubtful("cluster.nodes") {
@@ -164,6 +166,18 @@ impl Builder<'_> {
             );
         }
         size
+    }
+
+    /// A configuration file that holds the size wins; else it is kept where all nodes see it, if there is such a place.
+    fn size_source(&self, store: Option<&StoreSettings>) -> SizeSource {
+        match self.value("cluster.size").map(|value| value.at.as_ref()) {
+            Some(at) => SizeSource::Config {
+                file: at.map(|at| at.file.to_path_buf()).unwrap_or_default(),
+                line: at.map_or(0, |at| at.line),
+            },
+            None if store.is_some_and(|store| store.shared) => SizeSource::Store { said: None },
+            None => SizeSource::Default,
+        }
     }
 
     fn tls(&mut self, table: &str) -> Option<TlsFiles> {

@@ -92,7 +92,7 @@ pub(super) fn cluster_name(value: &Value) -> Read<ClusterName> {
 
 pub(super) fn size(value: &Value) -> Read<usize> {
     match value.kind {
-        Kind::Int(number @ 1..=7) => Ok(usize::try_from(number).unwrap_or(1)),
+        Kind::Int(number @ 1..=9) => Ok(usize::try_from(number).unwrap_or(1)),
         _ => bad(value, "1, 3, 5 or 7"),
     }
 }

@@ -8,6 +8,7 @@ use super::StoreUrl;
 use super::schema::FIELDS;
 use super::settings::Settings;
 use super::tree::{Kind, Value};
+use crate::model::SizeSource;
 
 /// One value in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -79,6 +80,8 @@ fn default(field: &str, settings: &Settings) -> Vec<(String, serde_json::Value)>
     let value: Option<serde_json::Value> = match field {
         "node.name" => Some(spec.node.to_string().into()),
         "cluster.name" => Some(spec.cluster.to_string().into()),
+        // Where the store holds it, the configuration has nothing to show: `spec get` does.
+        "cluster.size" if matches!(spec.size_source, SizeSource::Store { .. }) => None,
         "cluster.size" => Some(spec.size.into()),
         "cluster.nodes" => {
             return spec

@@ -7,12 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
+use crate::model::SizeSource;
 
 const MAIN: &str = "/etc/etcd-agent/config.toml";
 
@@ -422,4 +424,48 @@ fn a_second_store() {
         let error = load(rest).expect_err(rest);
         assert!(error.contains(why), "{rest}: {error}");
     }
+}
+
+#[test]
+fn who_holds_the_size() {
+    let nodes: Vec<String> = (1..=9).map(|n| format!("n{n} = \"10.0.0.{n}\"")).collect();
+    let nodes = format!("nodes = {{ {} }}\n[api]\ninsecure = true\n", nodes.join(", "));
+    let s3 = "[store]\nurl = \"s3://backups\"\n";
+    let private = "[store]\nurl = \"file:///b\"\n";
+    let shared = "[store]\nurl = \"file:///b\"\nshared = true\n";
+    let file = || SizeSource::Config {
+        file: MAIN.into(),
+        line: 2,
+    };
+    let rows = [
+        ("no store", "", "", SizeSource::Default, 3),
+        ("a store of each node's own", "", private, SizeSource::Default, 3),
+        ("a shared store", "", s3, SizeSource::Store { said: None }, 3),
+        (
+            "a shared directory",
+            "",
+            shared,
+            SizeSource::Store { said: None },
+            3,
+        ),
+        ("a file", "size = 5\n", s3, file(), 5),
+        ("nine, forced", "size = 9\nforce = true\n", s3, file(), 9),
+        ("four, forced", "size = 4\nforce = true\n", "", file(), 4),
+    ];
+    for (what, size, store, expected, wanted) in rows {
+        let (root, paths) = tree(&[(MAIN, &format!("[cluster]\n{size}{nodes}{store}"))]);
+        let loaded = sources::find(&paths).and_then(|found| assemble(&found, "n1"));
+        let mut spec = loaded.unwrap().settings.spec;
+        if let SizeSource::Config { file, .. } = &mut spec.size_source {
+            *file = Path::new("/").join(file.strip_prefix(root.path()).unwrap());
+        }
+        assert_eq!((spec.size_source, spec.size), (expected, wanted), "{what}");
+    }
+    let refused = load_one(&format!("[cluster]\nsize = 9\n{nodes}")).unwrap_err();
+    assert!(
+        refused.contains("expected 1, 3, 5 or 7") && refused.contains("cluster.force = true overrides"),
+        "{refused}"
+    );
+    let refused = load_one(&format!("[cluster]\nsize = 10\nforce = true\n{nodes}")).unwrap_err();
+    assert!(refused.contains("cluster.size"), "{refused}");
 }

@@ -340,3 +340,77 @@ fn rule_1_a_late_elector_remembers_who_forgot() {
     on_learn(&mut world.electors[2], &first).unwrap();
     assert!(world.electors[2].superseded.contains(&name(0)));
 }
+
+/// Two of five electors are replaced: whoever answers, neither phase is over without a majority of the old five and one of
+/// the new five. Every set of answers is tried.
+#[test]
+fn a_change_of_the_electorate_needs_both_majorities() {
+    let both: Vec<NodeName> = (0..7).map(name).collect();
+    let (old, new): (BTreeSet<_>, BTreeSet<_>) = (
+        both[..5].iter().cloned().collect(),
+        both[2..].iter().cloned().collect(),
+    );
+    let members: BTreeMap<NodeName, Vec<String>> = [(name(2), vec!["http://n3:2380".to_owned()])].into();
+    let candidate = Genesis {
+        epoch: Epoch(2),
+        cluster: ClusterName::new("c").unwrap(),
+        cluster_id: cluster_id_of(&members, "c-2-x"),
+        token: "c-2-x".to_owned(),
+        members,
+        origin: Origin::Empty,
+        electorate: new
+            .iter()
+            .enumerate()
+            .map(|(i, node)| (node.clone(), incarnation(i)))
+            .collect(),
+        created: UnixMs(0),
+    };
+    let begin = |previous: Option<BTreeSet<NodeName>>| {
+        let ballot = Ballot {
+            round: 1,
+            node: name(2),
+        };
+        Round::new(ballot, "d".into(), candidate.clone(), previous)
+    };
+    let mut reached = 0;
+    for answers in 0..1_u32 << 7 {
+        let said: BTreeSet<NodeName> = (0..7)
+            .filter(|i| answers & (1 << i) != 0)
+            .map(|i| both[i].clone())
+            .collect();
+        let majority = |of: &BTreeSet<NodeName>| of.intersection(&said).count() >= 3;
+        let mut round = begin(Some(old.clone()));
+        let mut unchanged = begin(None);
+        for node in &said {
+            let incarnation = candidate
+                .electorate
+                .get(node)
+                .cloned()
+                .unwrap_or_else(|| incarnation(9));
+            for round in [&mut round, &mut unchanged] {
+                round.on_prepare_reply(
+                    node,
+                    PrepareReply::Promise {
+                        incarnation: incarnation.clone(),
+                        accepted: None,
+                    },
+                );
+            }
+        }
+        for node in &said {
+            let incarnation = round.value().electorate[node].clone();
+            round.on_accept_reply(node, AcceptReply::Accepted { incarnation });
+        }
+        let wanted = majority(&old) && majority(&new);
+        assert_eq!(round.prepared() == Outcome::Reached, wanted, "{said:?}");
+        assert_eq!(round.accepted() == Outcome::Reached, wanted, "{said:?}");
+        assert_eq!(
+            unchanged.prepared() == Outcome::Reached,
+            majority(&new),
+            "{said:?}"
+        );
+        reached += usize::from(wanted);
+    }
+    // Of n3, n4 and n5, which are in both, k answer; of the two others on each side at least 3 - k.
+    assert_eq!(reached, 16 + 3 * 9 + 3);
+}

@@ -14,7 +14,7 @@ use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
     AdminStatus, DirectiveOrder, DirectiveView, EventsView, Fact, MemberList, OperatorRequest, PlanView,
-    RequestView, Spec, StoredBackup, Verdict,
+    RequestView, SizeOrder, SizeView, Spec, StoredBackup, Verdict,
 };
 use crate::ports::AgentHandle;
 use crate::telemetry::{Counters, exposition};
@@ -31,7 +31,7 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>) -> R
         .route("/v1/status", get(status))
         .route("/v1/plan", get(plan))
         .route("/v1/members", get(members))
-        .route("/v1/spec", get(spec))
+        .route("/v1/spec", get(spec).post(set_size))
         .route("/v1/backups", get(backups))
         .route("/v1/directives", post(direct))
         .route("/v1/events", get(events))
@@ -67,6 +67,10 @@ async fn plan(State(api): Shared) -> Reply<PlanView> {
 
 async fn spec(State(api): Shared) -> Reply<Spec> {
     Ok(Json(planned(&api)?.observation.spec))
+}
+
+async fn set_size(State(api): Shared, Strict(order): Strict<SizeOrder>) -> Reply<SizeView> {
+    Ok(Json(api.handle.set_size(&order).await?))
 }
 
 async fn members(State(api): Shared) -> Reply<MemberList> {

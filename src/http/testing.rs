@@ -178,6 +178,16 @@ impl AgentHandle for FakeAgent {
             decision: None,
         })
     }
+    async fn set_size(&self, order: &SizeOrder) -> PortResult<SizeView> {
+        self.wrote();
+        Ok(SizeView {
+            size: order.size,
+            before: 3,
+            changed: !order.dry_run,
+            place: "prod/control/etcd-cluster-spec in file:///b".to_owned(),
+            decision: None,
+        })
+    }
     fn preview(&self, _: &OperatorRequest) -> PortResult<DirectiveView> {
         Ok(DirectiveView {
             directives: Directives::default(),

@@ -270,6 +270,18 @@ async fn the_admin_socket_and_the_gate() {
             "unknown field `dryrun`",
         ),
         (
+            "another size, without its being done",
+            request("POST", "/v1/spec", r#"{"size":5,"dry_run":true}"#),
+            "200",
+            r#""size":5,"before":3,"changed":false"#,
+        ),
+        (
+            "a size with a typo",
+            request("POST", "/v1/spec", r#"{"size":5,"dryrun":true}"#),
+            "400",
+            "unknown field `dryrun`",
+        ),
+        (
             "a request, only looked at",
             request("POST", "/v1/preview", r#"{"request":"move_leader","to":"n2"}"#),
             "200",

@@ -65,7 +65,7 @@ pub struct Assignment {
     pub started: bool,
     /// The backup this member's data directory has to be restored from before its first start.
     pub restore: Option<BackupId>,
-    /// The digest of the etcd settings (`EtcdSpec`) that it was made with: a change makes a new generation.
+    /// The digest of the settings (`Spec::settings_digest`) that it was made with: a change makes a new generation.
     pub settings_digest: String,
 }
 

@@ -13,6 +13,7 @@ mod ids;
 mod observation;
 mod paxos;
 mod running;
+mod size;
 mod spec;
 mod status;
 #[cfg(test)]
@@ -40,7 +41,8 @@ pub use paxos::{
     Refusal,
 };
 pub use running::{EtcdRun, RestartWish};
-pub use spec::{EtcdSpec, Join, SizeChange, Spec, SpecRecord, TlsFiles, digest};
+pub use size::{MOST_VOTERS, SizeChange, SizeOrder, SizeSource, SizeView, SpecRecord, unwise_size};
+pub use spec::{EtcdSpec, Join, Spec, TlsFiles, digest};
 pub use status::{
     ActiveState, AssignmentSummary, BackupSummary, DataState, EtcdStatus, Grant, LeaderAsk, Member,
     MemberList, NodeStatus, Steering, UnitState,

@@ -76,6 +76,9 @@ pub struct StoreView {
     pub newest_backup: Option<BackupSummary>,
     /// False when the store was seen to ignore `If-None-Match: *`.
     pub conditional_writes: bool,
+    /// How many voters `control/etcd-cluster-spec` wants; absent when there is no such object or no number in it.
+    #[serde(default)]
+    pub size: Fact<usize>,
     /// What is known of verifications.
     #[serde(default)]
     pub verify: VerifyView,
@@ -150,6 +153,9 @@ pub struct Observation {
     pub elector: ElectorView,
     /// Peers by name: what each last said, or why it could not be asked.
     pub peers: BTreeMap<NodeName, Fact<NodeStatus>>,
+    /// By how many milliseconds each peer's clock was ahead of this node's when it last answered.
+    #[serde(default)]
+    pub clocks: BTreeMap<NodeName, i64>,
     /// The store; `Absent` when none is configured.
     pub store: Fact<StoreView>,
     /// What this node remembers of the wanted size.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupId, BackupSpec, ClusterName, Member, NodeName};
+use super::{BackupSpec, ClusterName, Member, NodeName, SizeSource, SpecRecord};
 
 /// What is wanted of the cluster and of this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,9 @@ pub struct Spec {
     pub node: NodeName,
     /// Wanted number of voters.
     pub size: usize,
+    /// Who says so.
+    #[serde(default)]
+    pub size_source: SizeSource,
     /// The fixed electorate and each node's address (host name or IP, no port).
     pub nodes: BTreeMap<NodeName, String>,
     /// etcd's settings.
@@ -67,27 +70,6 @@ impl fmt::Display for Join {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
-}
-
-/// What one node remembers of the wanted size, on disk: the planner's memory would forget it at each reload of the
-/// configuration, which is how the size is changed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpecRecord {
-    /// The size at which this node last saw the cluster whole.
-    #[serde(default)]
-    pub settled: Option<usize>,
-    /// The change of the size that is wanted or under way.
-    #[serde(default)]
-    pub change: Option<SizeChange>,
-}
-
-/// A wanted change of the size, as one node first saw it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SizeChange {
-    /// The wanted size.
-    pub to: usize,
-    /// The newest backup that was known then: the change waits for a newer one.
-    pub after: Option<BackupId>,
 }
 
 /// Certificate files of one TLS end.
@@ -230,12 +212,31 @@ impl Spec {
     pub fn digest(&self) -> String {
         digest(format!("{}\n{}\n{}", self.cluster, self.size, self.electorate_digest()).as_bytes())
     }
-}
 
-impl EtcdSpec {
-    /// Digest of everything that ends up in etcd's environment or drop-in.
-    pub fn digest(&self) -> String {
-        digest(serde_json::to_string(self).unwrap_or_default().as_bytes())
+    /// Digest of everything in this node's configuration that ends up in etcd's environment or drop-in: etcd's own
+    /// settings, and where this node is.
+    pub fn settings_digest(&self) -> String {
+        let etcd = serde_json::to_string(&self.etcd).unwrap_or_default();
+        let urls = [
+            self.peer_url(&self.node).unwrap_or_default(),
+            self.client_url(&self.node).unwrap_or_default(),
+            self.listen_peer_url(),
+            self.listen_client_url(),
+        ];
+        digest(format!("{etcd}\n{}", urls.join("\n")).as_bytes())
+    }
+
+    /// The spec that is in force on a node that remembers this: where no configuration file holds the size, it is the one that
+    /// the store last said. Without any word of the store it follows from the number of nodes, but never falls below the
+    /// size that the cluster last had: a line that was taken out of a file, or a store that was emptied, removes nobody.
+    #[must_use]
+    pub fn in_force(&self, record: &SpecRecord) -> Self {
+        let mut spec = self.clone();
+        if let SizeSource::Store { said } = &mut spec.size_source {
+            *said = record.stored;
+            spec.size = said.unwrap_or_else(|| spec.size.max(record.settled.unwrap_or(0)));
+        }
+        spec
     }
 }
 

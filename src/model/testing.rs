@@ -13,6 +13,7 @@ pub(crate) fn spec(nodes: &[&str]) -> Spec {
         cluster: ClusterName::new("prod").unwrap(),
         node: name(nodes[0]),
         size: nodes.len(),
+        size_source: super::SizeSource::Default,
         nodes: nodes.iter().map(|n| (name(n), (*n).to_owned())).collect(),
         etcd: EtcdSpec {
             data_dir: "/var/lib/etcd/default".into(),

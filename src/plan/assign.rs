@@ -81,7 +81,7 @@ fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         data_dir: cx.spec.etcd.data_dir.clone(),
         started: false,
         restore: None,
-        settings_digest: cx.spec.etcd.digest(),
+        settings_digest: cx.spec.settings_digest(),
     })
 }
 
@@ -221,7 +221,7 @@ fn joined(
         data_dir: cx.spec.etcd.data_dir.clone(),
         started: false,
         restore: None,
-        settings_digest: cx.spec.etcd.digest(),
+        settings_digest: cx.spec.settings_digest(),
     }
 }
 
@@ -269,7 +269,7 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         .etcd
         .known()
         .is_some_and(|e| e.member_id == assignment.member_id && e.cluster_id == assignment.cluster_id);
-    let digest = cx.spec.etcd.digest();
+    let digest = cx.spec.settings_digest();
     let mut wanted = assignment.clone();
     if runs && !assignment.started {
         cx.because(
@@ -287,12 +287,25 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         );
         wanted.settings_digest = digest;
         wanted.data_dir.clone_from(&cx.spec.etcd.data_dir);
+        follow_address(cx, &mut wanted);
     }
     if wanted == *assignment {
         return None;
     }
     wanted.generation = next_generation(cx);
     Some(wanted)
+}
+
+/// The address that etcd is told is its own follows the node's, once the member has started: before that its ID comes
+/// from the URLs under which it was added. A cluster of one was perhaps taken over, under an address that its owner
+/// chose.
+fn follow_address(cx: &Context<'_>, wanted: &mut Assignment) {
+    if let Some(url) = cx.spec.peer_url(&cx.spec.node)
+        && wanted.started
+        && cx.spec.nodes.len() > 1
+    {
+        wanted.initial_cluster.insert(cx.spec.node.clone(), vec![url]);
+    }
 }
 
 /// This node's member was removed and the node added anew.

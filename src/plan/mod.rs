@@ -7,6 +7,7 @@
 mod assign;
 mod backup;
 mod bootstrap;
+mod clocks;
 mod context;
 mod data;
 mod dead;
@@ -51,6 +52,9 @@ pub fn plan(observation: &Observation, memory: &Memory, spec: &Spec) -> Decision
     dead::note(&mut cx);
     let action = decide(&mut cx);
     let text = text::status_line(&cx, action.as_ref());
+    if action.is_none() {
+        clocks::differ(&mut cx);
+    }
     cx.into_decision(action, text)
 }
 
@@ -61,6 +65,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     directive::say_paused(cx);
     epoch::follow(cx)
         .or_else(|| directive::take(cx))
+        .or_else(|| resize::follow(cx))
         .or_else(|| local::look(cx))
         .or_else(|| recovery::restore(cx))
         .or_else(|| {

@@ -2,16 +2,18 @@
 //!
 //! Whether a missing member is a repair or a growth is read from what each node wrote down: the size at which it
 //! last saw the cluster whole. The planner's memory would forget it at every reload of the configuration, which is
-//! how the size is changed.
+//! one way to change the size. Where no configuration file holds the size, the store does; what it last said is written
+//! down too, so that a store that is silent or was emptied changes nothing.
 
 use std::time::Duration;
 
-use super::context::Context;
+use super::context::{Context, names};
 use super::membership::{may_lose, remove};
 use super::safety::{healthy_members, undisturbed};
 use super::{backup, dead, grant};
 use crate::model::{
-    Action, BackupId, Fact, Join, Member, MemberList, NodeName, Removal, SizeChange, SpecRecord,
+    Action, BackupId, Fact, Join, MOST_VOTERS, Member, MemberList, NodeName, Removal, SizeChange, SizeSource,
+    SpecRecord,
 };
 
 /// Whether a change of the size may begin.
@@ -24,12 +26,77 @@ pub(super) enum Before {
 
 /// Growing beyond the size that the cluster last had waits for a backup; replacing a lost member does not.
 pub(super) fn before_growth(cx: &mut Context<'_>, list: &MemberList) -> Before {
-    match cx.obs.spec_record.settled {
-        Some(settled) if settled != cx.spec.size && list.members.len() >= settled => {
-            after_backup(cx, settled)
-        }
-        _ => Before::Go,
+    let settled = cx.obs.spec_record.settled;
+    if settled.is_some_and(|settled| settled == cx.spec.size || list.members.len() < settled) {
+        return Before::Go;
     }
+    if !agreed(cx) {
+        return Before::Wait(None);
+    }
+    settled.map_or(Before::Go, |settled| after_backup(cx, settled))
+}
+
+/// Takes over the size that the store says, before anything is decided by it.
+pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
+    if !matches!(cx.spec.size_source, SizeSource::Store { .. }) {
+        return None;
+    }
+    let nodes = cx.spec.nodes.len();
+    let most = MOST_VOTERS.min(nodes);
+    let wrong = match &cx.obs.store.known()?.size {
+        // What was once said stands.
+        Fact::Absent => return None,
+        Fact::Known(size) if (1..=most).contains(size) => {
+            let stored = Some(*size);
+            let record = SpecRecord {
+                stored,
+                ..cx.obs.spec_record.clone()
+            };
+            return write(cx, record);
+        }
+        Fact::Known(size) => {
+            format!("it wants {size}, expected 1 to {most} with {nodes} nodes in cluster.nodes")
+        }
+        Fact::Unreachable(why) => why.clone(),
+    };
+    let text = format!(
+        "the spec in the store is not followed, {} members stay wanted: {wrong}",
+        cx.spec.size
+    );
+    cx.because("spec-invalid", text);
+    None
+}
+
+/// Another size than the cluster has is acted on only while it is known what is wanted and nobody who answers follows
+/// another spec. Agents look at the store one after the other: a new coordinator that has not done so yet would undo
+/// what the last one did.
+fn agreed(cx: &mut Context<'_>) -> bool {
+    let SizeSource::Store { said } = cx.spec.size_source else {
+        return true;
+    };
+    if said.is_none() && cx.obs.spec_record.settled.is_none() && cx.obs.store.known().is_none() {
+        cx.because(
+            "size-unknown",
+            "the store holds the size and was not read yet: no member is added or removed for the size",
+        );
+        return false;
+    }
+    let mine = &cx.obs.me.spec_digest;
+    let others: Vec<&NodeName> = cx
+        .known_peers()
+        .filter(|(_, status)| status.spec_digest != *mine)
+        .map(|(node, _)| node)
+        .collect();
+    if others.is_empty() {
+        return true;
+    }
+    let text = format!(
+        "{} members are wanted here, and another size or another list of nodes on {}",
+        cx.spec.size,
+        names(others)
+    );
+    cx.because("spec-differs", text);
+    false
 }
 
 /// One backup before each change of the size, when there is a store: a newer one than was known when this size was
@@ -120,6 +187,9 @@ pub(super) fn shrink(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> 
                 cx.spec.join
             ),
         );
+        return None;
+    }
+    if !agreed(cx) {
         return None;
     }
     let healthy = healthy_members(cx, list);

@@ -38,7 +38,7 @@ fn assignment(spec: &Spec) -> Assignment {
         data_dir: spec.etcd.data_dir.clone(),
         started: false,
         restore: None,
-        settings_digest: spec.etcd.digest(),
+        settings_digest: spec.settings_digest(),
     }
 }
 
@@ -148,4 +148,27 @@ proptest! {
         let written = env_value("x", &value).unwrap();
         prop_assert_eq!(systemd_reads(&written), Some(value));
     }
+}
+
+#[test]
+fn a_node_that_moved_has_other_settings() {
+    let here = spec(&["n1", "n2", "n3"], true);
+    let mut there = here.clone();
+    there.nodes.insert(there.node.clone(), "10.9.9.9".to_owned());
+    let (before, mut after) = (assignment(&here), assignment(&there));
+    assert_ne!(
+        running_digest(&before, &here),
+        running_digest(&after, &there),
+        "a restart changes something"
+    );
+    let set = environment(&after, &there);
+    assert_eq!(set["ETCD_ADVERTISE_CLIENT_URLS"], "https://10.9.9.9:2379");
+    assert_eq!(set["ETCD_INITIAL_ADVERTISE_PEER_URLS"], "https://10.9.9.9:2380");
+    // Another address family is listened on.
+    there.nodes.insert(there.node.clone(), "fd00::9".to_owned());
+    after.initial_cluster = assignment(&there).initial_cluster;
+    assert_eq!(
+        environment(&after, &there)["ETCD_LISTEN_CLIENT_URLS"],
+        "https://[::]:2379"
+    );
 }

@@ -143,3 +143,29 @@ async fn only_old_temporary_files_are_swept() {
     assert!(dir.path().join(".tmp-new").exists());
     assert!(dir.path().join("old").exists());
 }
+
+#[tokio::test]
+async fn an_object_is_replaced_only_where_it_is_what_was_read() {
+    let (dir, store) = place();
+    assert_eq!(store.get_tagged("a/x").await.unwrap(), None);
+    store.put("a/x", Bytes::from_static(b"1")).await.unwrap();
+    let (body, tag) = store.get_tagged("a/x").await.unwrap().unwrap();
+    assert_eq!(body, "1");
+    let replace = |body: &'static [u8]| store.replace("a/x", Bytes::from_static(body), &tag);
+    // Somebody else, on another host perhaps, is at it: the lock is waited for.
+    let held = store.lock().unwrap();
+    let waits = tokio::time::timeout(Duration::from_millis(300), replace(b"0"));
+    assert!(waits.await.is_err());
+    drop(held);
+    // What was given up by its caller goes on and ends, as an answer that is lost does: one of the two comes first.
+    let second = replace(b"2").await.unwrap();
+    let there = store.get_small("a/x").await.unwrap().unwrap();
+    assert_eq!(there == "2", second == Replaced::Done);
+    assert_eq!(replace(b"3").await.unwrap(), Replaced::Changed);
+    assert_eq!(store.get_small("a/x").await.unwrap().unwrap(), there);
+    // The lock is never listed.
+    assert_eq!(keys(&store.list("").await.unwrap()), ["a/x"]);
+    assert!(dir.path().join(LOCK).exists());
+    store.delete("a/x").await.unwrap();
+    assert_eq!(replace(b"3").await.unwrap(), Replaced::Changed);
+}

@@ -5,11 +5,13 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::model::{Fact, NodeName, NodeStatus};
+use crate::model::{Fact, NodeName, NodeStatus, UnixMs};
 
-/// What each peer last said, and a bell for when that changes.
+/// What each peer last said, how its clock went then, and a bell for when what it says changes.
 pub(super) struct Board {
     seen: Mutex<BTreeMap<NodeName, Fact<NodeStatus>>>,
+    /// By how many milliseconds each peer that is known was ahead.
+    clocks: Mutex<BTreeMap<NodeName, i64>>,
     bell: Notify,
 }
 
@@ -21,6 +23,7 @@ impl Board {
                     .map(|node| (node, Fact::Unreachable("not asked yet".to_owned())))
                     .collect(),
             ),
+            clocks: Mutex::default(),
             bell: Notify::new(),
         }
     }
@@ -29,9 +32,33 @@ impl Board {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(super) fn clocks(&self) -> BTreeMap<NodeName, i64> {
+        self.clocks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes over an answer that came at `now`.
+    pub(super) fn heard(&self, node: &NodeName, status: NodeStatus, now: UnixMs, news: bool) {
+        let ahead = i128::from(status.now.0) - i128::from(now.0);
+        let ahead = i64::try_from(ahead).unwrap_or(if ahead < 0 { i64::MIN } else { i64::MAX });
+        self.clocks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(node.clone(), ahead);
+        self.set(node, Fact::Known(status), news);
+    }
+
+    /// A peer that cannot be asked tells no time.
+    pub(super) fn lost(&self, node: &NodeName, why: String) {
+        self.clocks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(node);
+        self.set(node, Fact::Unreachable(why), false);
+    }
+
     /// `news` tells whether a status differs from the last one in what a planner could act on; that a peer
     /// appears, disappears, or cannot be asked for another reason always is news.
-    pub(super) fn set(&self, node: &NodeName, fact: Fact<NodeStatus>, news: bool) {
+    fn set(&self, node: &NodeName, fact: Fact<NodeStatus>, news: bool) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let news = news
             || match (seen.get(node), &fact) {

@@ -122,6 +122,10 @@ impl Peers for HttpPeers {
         self.board.all()
     }
 
+    fn clocks(&self) -> BTreeMap<NodeName, i64> {
+        self.board.clocks()
+    }
+
     async fn changed(&self) {
         self.board.changed().await;
     }

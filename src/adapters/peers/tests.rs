@@ -10,10 +10,12 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::*;
+use crate::adapters::clock::SystemClock;
 use crate::adapters::tls::testing::Authority;
 use crate::http::Limits;
 use crate::http::testing::{FakeAgent, Served, enquiry, name, nodes, quick, serve, serve_at};
 use crate::model::{Ballot, Epoch, UnixMs};
+use crate::ports::Clock;
 
 const FRESH: Duration = Duration::ZERO;
 
@@ -120,6 +122,20 @@ async fn a_silent_peer_is_no_news_and_a_killed_one_is() {
     let seen = until(&peers, "end", Fact::is_unreachable).await;
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     assert!(format!("{seen:?}").contains("connection refused"), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_peers_clock_is_told_while_it_answers() {
+    let Pair { served, peers, _dir } = pair(&["n1"], &["n2"]).await;
+    until(&peers, "first answer", |seen| seen.known().is_some()).await;
+    let told = peers.clocks();
+    // The agent of the tests believes that it is 1970.
+    let now = i64::try_from(SystemClock.now().0).unwrap();
+    let ahead = told[&name("n1")];
+    assert!(ahead < 0 && (ahead + now).abs() < 60_000, "{told:?}");
+    drop(served);
+    until(&peers, "end", Fact::is_unreachable).await;
+    assert_eq!(peers.clocks(), BTreeMap::new());
 }
 
 #[tokio::test]

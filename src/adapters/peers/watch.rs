@@ -9,7 +9,9 @@ use tokio::time::{sleep, timeout};
 
 use super::board::Board;
 use super::connection::{Connection, Target, api_error};
-use crate::model::{Fact, NodeStatus};
+use crate::adapters::clock::SystemClock;
+use crate::model::NodeStatus;
+use crate::ports::Clock;
 
 /// How long the peer may hold an answer back.
 const WAIT: Duration = Duration::from_secs(10);
@@ -45,13 +47,13 @@ pub(super) async fn watch(target: Arc<Target>, board: Arc<Board>) {
                 connection = Some(open);
                 let news = after != Some(answer.version);
                 after = Some(answer.version);
-                board.set(&target.node, Fact::Known(answer.status), news);
+                board.heard(&target.node, answer.status, SystemClock.now(), news);
                 sleep(PAUSE).await;
             }
             // The server closes a connection that is old or idle: not a word about that if the next one works.
             Err(Broken::Connection(_)) if reused => after = None,
             Err(Broken::Connection(why) | Broken::Peer(why)) => {
-                board.set(&target.node, Fact::Unreachable(why), false);
+                board.lost(&target.node, why);
                 sleep(backoff.next()).await;
             }
         }

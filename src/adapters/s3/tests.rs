@@ -12,7 +12,7 @@ use crate::config::{Proxy, S3Options, StoreUrl};
 
 type Objects = Arc<Mutex<BTreeMap<String, Bytes>>>;
 
-/// As much of S3 as a probe needs, with or without a mind for `If-None-Match`.
+/// As much of S3 as a probe needs, with or without a mind for `If-None-Match` and `If-Match`.
 async fn serve(honours: bool) -> (String, Objects) {
     let objects = Objects::default();
     let app = Router::new()
@@ -45,11 +45,22 @@ fn answer(
         Method::PUT if honours && headers.contains_key("if-none-match") && objects.contains_key(path) => {
             StatusCode::PRECONDITION_FAILED.into_response()
         }
+        Method::PUT
+            if honours
+                && headers
+                    .get("if-match")
+                    .is_some_and(|tag| objects.get(path).is_none_or(|there| tag != etag(there).as_str())) =>
+        {
+            StatusCode::PRECONDITION_FAILED.into_response()
+        }
         Method::PUT => {
             objects.insert(path.to_owned(), body);
             StatusCode::OK.into_response()
         }
-        Method::GET if objects.contains_key(path) => objects[path].clone().into_response(),
+        Method::GET if objects.contains_key(path) => {
+            let body = objects[path].clone();
+            ([("etag", etag(&body))], body).into_response()
+        }
         Method::GET => {
             let text = "<Error><Code>NoSuchKey</Code><Message>gone</Message></Error>";
             (StatusCode::NOT_FOUND, text).into_response()
@@ -59,6 +70,10 @@ fn answer(
             StatusCode::NO_CONTENT.into_response()
         }
     }
+}
+
+fn etag(body: &[u8]) -> String {
+    format!("\"{}\"", crate::model::digest(body))
 }
 
 fn settings(endpoint: &str, credentials: &std::path::Path) -> StoreSettings {
@@ -182,4 +197,43 @@ async fn a_host_without_credentials_is_told_so() {
             .contains("s3://backups/a/b at http://127.0.0.1:1: cannot list"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn an_object_is_replaced_only_where_it_is_what_was_read() {
+    let credentials = credentials();
+    let (endpoint, objects) = serve(true).await;
+    let store = open_store(&settings(&endpoint, credentials.path()));
+    assert_eq!(store.get_tagged("x").await.unwrap(), None);
+    store.put("x", Bytes::from_static(b"1")).await.unwrap();
+    let (body, tag) = store.get_tagged("x").await.unwrap().unwrap();
+    assert_eq!(body, "1");
+    let replace = |body: &'static [u8]| store.replace("x", Bytes::from_static(body), &tag);
+    assert_eq!(replace(b"2").await.unwrap(), Replaced::Done);
+    assert_eq!(replace(b"3").await.unwrap(), Replaced::Changed);
+    // The answer to the first one was lost, and the SDK asked once more.
+    assert_eq!(replace(b"2").await.unwrap(), Replaced::Done);
+    assert_eq!(store.get_small("x").await.unwrap().unwrap(), "2");
+    store.delete("x").await.unwrap();
+    assert_eq!(replace(b"3").await.unwrap(), Replaced::Changed);
+    assert!(objects.lock().unwrap().is_empty(), "the probe cleans up");
+}
+
+#[tokio::test]
+async fn a_store_that_ignores_if_match_is_found_out_and_nothing_is_overwritten() {
+    let credentials = credentials();
+    let (endpoint, objects) = serve(false).await;
+    let store = open_store(&settings(&endpoint, credentials.path()));
+    store.put("x", Bytes::from_static(b"1")).await.unwrap();
+    let (_, tag) = store.get_tagged("x").await.unwrap().unwrap();
+    let error = store
+        .replace("x", Bytes::from_static(b"2"), &tag)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, PortError::Permanent(text) if text.contains("ignores `If-Match`")),
+        "{error}"
+    );
+    assert_eq!(store.get_small("x").await.unwrap().unwrap(), "1");
+    assert_eq!(objects.lock().unwrap().len(), 1, "the probe cleans up");
 }

@@ -160,6 +160,7 @@ pub(super) fn observation() -> Observation {
             accepted: None,
         },
         peers: status().peers,
+        clocks: BTreeMap::new(),
         store: Fact::Absent,
         spec_record: crate::model::SpecRecord::default(),
         in_force: Fact::Absent,

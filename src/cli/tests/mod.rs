@@ -7,7 +7,7 @@ mod text;
 use clap::CommandFactory;
 
 use super::*;
-use crate::model::{BackupId, NodeName, TlsFiles, testing};
+use crate::model::{BackupId, Fact, NodeName, SizeView, TlsFiles, testing};
 use fixture::{name, settings_tree, status};
 
 #[test]
@@ -27,6 +27,7 @@ fn the_command_line_is_well_formed() {
         "config show -o json",
         "spec get",
         "spec set size=5 --dry-run",
+        "spec set size=4 --force -o json",
         "restore latest --dry-run",
         "bootstrap --dry-run",
         "init --timeout 1m",
@@ -177,4 +178,39 @@ fn the_size_is_changed_where_the_configuration_holds_it() {
         said.contains("by default") && said.contains("/etc/etcd-agent/config.toml"),
         "{said}"
     );
+}
+
+#[test]
+fn who_follows_another_size_is_named() {
+    let mut status = status();
+    let nobody: Vec<String> = Vec::new();
+    assert_eq!(spec::not_following(&status, 3), (nobody.clone(), nobody.clone()));
+    let (late, _) = spec::not_following(&status, 5);
+    assert_eq!(late, ["n1 does not follow it yet"]);
+    if let Some(Fact::Known(peer)) = status.peers.get_mut(&name("n2")) {
+        peer.spec_digest = "other".to_owned();
+    }
+    status
+        .peers
+        .insert(name("n3"), Fact::Unreachable("no route".to_owned()));
+    let (late, silent) = spec::not_following(&status, 3);
+    assert!(late.len() == 1 && late[0].starts_with("n2 does not"), "{late:?}");
+    assert_eq!(silent, ["n3 is silent: it reads the store when it is back"]);
+}
+
+#[test]
+fn what_became_of_a_size_is_said() {
+    let mut view = SizeView {
+        size: 5,
+        before: 3,
+        changed: true,
+        place: "prod/control/etcd-cluster-spec in s3://b".to_owned(),
+        decision: None,
+    };
+    let mut said = vec![spec::ordered(&view)];
+    view.changed = false;
+    said.push(spec::ordered(&view));
+    view.decision = Some(fixture::decision("x"));
+    said.push(spec::ordered(&view));
+    insta::assert_snapshot!("spec_set", said.concat());
 }

@@ -79,3 +79,74 @@ fn what_is_advertised_and_listened_on() {
         assert_eq!(listen, listened.replace("2379", "2380"), "{name}");
     }
 }
+
+#[test]
+fn what_the_settings_digest_sees() {
+    let base = spec(&[("n1", "10.0.0.1"), ("n2", "10.0.0.2")], true);
+    let rows: [(&str, fn(&mut Spec), bool); 6] = [
+        ("nothing", |_| {}, false),
+        ("a setting of etcd", |s| s.etcd.client_port = 1, true),
+        (
+            "the own address",
+            |s| {
+                s.nodes.insert(s.node.clone(), "10.0.0.9".to_owned());
+            },
+            true,
+        ),
+        (
+            "another node's address",
+            |s| {
+                s.nodes
+                    .insert(NodeName::new("n2").unwrap(), "10.0.0.9".to_owned());
+            },
+            false,
+        ),
+        ("the size", |s| s.size = 1, false),
+        (
+            "who says the size",
+            |s| s.size_source = SizeSource::Store { said: Some(1) },
+            false,
+        ),
+    ];
+    for (what, change, sees) in rows {
+        let mut other = base.clone();
+        change(&mut other);
+        assert_eq!(other.settings_digest() != base.settings_digest(), sees, "{what}");
+    }
+    // A single node without TLS listens on loopback, and on all addresses once it has a peer.
+    let alone = spec(&[("n1", "n1")], false);
+    let mut joined = alone.clone();
+    joined.nodes.insert(NodeName::new("n2").unwrap(), "n2".to_owned());
+    assert_ne!(alone.settings_digest(), joined.settings_digest());
+}
+
+#[test]
+fn which_size_is_in_force() {
+    let store = SizeSource::Store { said: None };
+    let file = SizeSource::Config {
+        file: "/etc/etcd-agent/config.toml".into(),
+        line: 3,
+    };
+    let rows = [
+        ("a file wins", &file, Some(5), Some(5), 3),
+        ("no shared store", &SizeSource::Default, Some(5), Some(5), 3),
+        ("the store", &store, Some(1), Some(5), 1),
+        ("the store, and no memory", &store, Some(5), None, 5),
+        ("no word of it: as it was", &store, None, Some(5), 5),
+        ("no word of it: grows as it always did", &store, None, Some(1), 3),
+        ("nothing is known", &store, None, None, 3),
+    ];
+    for (what, source, stored, settled, expected) in rows {
+        let mut spec = testing::spec(&["n1", "n2", "n3"]);
+        spec.size_source = source.clone();
+        let record = SpecRecord {
+            settled,
+            change: None,
+            stored,
+        };
+        let seen = spec.in_force(&record);
+        assert_eq!(seen.size, expected, "{what}");
+        // It is the same however often it is asked.
+        assert_eq!(seen.in_force(&record), seen, "{what}");
+    }
+}

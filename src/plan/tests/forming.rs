@@ -105,6 +105,7 @@ fn a_store_that_ignores_conditions_is_named() {
     obs.store = Fact::Known(StoreView {
         genesis: None,
         newest_backup: None,
+        size: Fact::Absent,
         conditional_writes: false,
         verify: VerifyView::default(),
     });

@@ -11,6 +11,7 @@ mod membership;
 mod properties;
 mod resizing;
 mod restore;
+mod sizing;
 mod steering;
 mod verify;
 
@@ -33,6 +34,7 @@ fn spec(me: usize, nodes: usize, size: usize) -> Spec {
         cluster: ClusterName::new("prod").unwrap(),
         node: name(me),
         size,
+        size_source: SizeSource::Default,
         nodes: (0..nodes).map(|i| (name(i), name(i).to_string())).collect(),
         etcd: EtcdSpec {
             data_dir: "/var/lib/etcd/default".into(),
@@ -131,6 +133,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
             .filter(|i| *i != me)
             .map(|i| (name(i), Fact::Known(node(&spec, i))))
             .collect(),
+        clocks: BTreeMap::new(),
         store: Fact::Absent,
         spec_record: crate::model::SpecRecord::default(),
         in_force: Fact::Absent,
@@ -208,7 +211,7 @@ fn assignment(spec: &Spec, g: &Genesis, i: usize) -> Assignment {
         data_dir: spec.etcd.data_dir.clone(),
         started: true,
         restore: None,
-        settings_digest: spec.etcd.digest(),
+        settings_digest: spec.settings_digest(),
     }
 }
 

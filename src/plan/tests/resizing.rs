@@ -15,6 +15,7 @@ fn store(newest: &str) -> Fact<StoreView> {
     Fact::Known(StoreView {
         genesis: None,
         newest_backup: Some(backup(newest)),
+        size: Fact::Absent,
         conditional_writes: true,
         verify: VerifyView::default(),
     })

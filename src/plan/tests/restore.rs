@@ -9,6 +9,7 @@ fn a_healthy_cluster_is_backed_up_by_its_coordinator_only() {
     let view = StoreView {
         genesis: None,
         newest_backup: None,
+        size: Fact::Absent,
         conditional_writes: true,
         verify: VerifyView::default(),
     };
@@ -127,6 +128,7 @@ fn s30_old_backups_go_once_after_each_new_one() {
     obs.store = Fact::Known(StoreView {
         genesis: obs.me.genesis.clone(),
         newest_backup: Some(newest),
+        size: Fact::Absent,
         conditional_writes: true,
         verify: VerifyView::default(),
     });

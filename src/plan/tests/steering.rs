@@ -44,6 +44,7 @@ fn a_pause_holds_back_what_is_autonomous_and_nothing_else() {
         obs.store = Fact::Known(StoreView {
             genesis: None,
             newest_backup: None,
+            size: Fact::Absent,
             conditional_writes: true,
             verify: VerifyView::default(),
         });

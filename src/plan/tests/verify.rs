@@ -25,6 +25,7 @@ fn s44_one_follower_verifies_the_newest_backup_once_in_each_interval() {
                 revision: Revision(1),
                 size_bytes: 1,
             }),
+            size: Fact::Absent,
             conditional_writes: true,
             verify: VerifyView {
                 last: None,

@@ -57,7 +57,7 @@ pub fn check(assignment: &Assignment, settings: &Settings) -> Result<(), String>
         }
     }
     // The agent still works with what it read before; the planner makes a new assignment after a reload.
-    if assignment.settings_digest != spec.etcd.digest() {
+    if assignment.settings_digest != spec.settings_digest() {
         return Err(
             "the configuration on disk has other etcd settings than the agent works with: \
              systemctl reload etcd-agent"

@@ -39,7 +39,7 @@ fn assignment() -> Assignment {
         data_dir: "/var/lib/etcd/default".into(),
         started: false,
         restore: None,
-        settings_digest: settings().spec.etcd.digest(),
+        settings_digest: settings().spec.settings_digest(),
     }
 }
 

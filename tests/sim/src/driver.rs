@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use etcd_agent::agent::Agent;
-use etcd_agent::model::{ClusterName, EtcdSpec, NodeName, Spec};
+use etcd_agent::model::{ClusterName, EtcdSpec, NodeName, SizeSource, Spec};
 use etcd_agent::plan::plan;
 use etcd_agent::ports::AgentHandle;
 use tokio::task::AbortHandle;
@@ -335,6 +335,7 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
         node: name(host)?,
         size: schedule.size,
         nodes,
+        size_source: SizeSource::Default,
         etcd: EtcdSpec {
             data_dir: PathBuf::from("/var/lib/etcd/sim"),
             client_port: 2379,

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use etcd_agent::adapters::store::{open_store, probe_conditional_writes};
-use etcd_agent::backup::{self, BackupMeta, Recorded};
-use etcd_agent::model::{ClusterId, ClusterName, Epoch, Genesis, NodeName, Origin, Revision, UnixMs};
-use etcd_agent::ports::{Created, ObjectStore, PortError};
+use etcd_agent::backup::{self, BackupMeta, Recorded, Written};
+use etcd_agent::model::{ClusterId, ClusterName, Epoch, Fact, Genesis, NodeName, Origin, Revision, UnixMs};
+use etcd_agent::ports::{Created, ObjectStore, PortError, Replaced};
 use etcd_agent_lab::{Cmd, ETCD_VERSIONS};
-use etcd_agent_store_tests::{Client, RealEtcd, S3, cutting_proxy, noise};
+use etcd_agent_store_tests::{AnyS3, Client, Kind, RealEtcd, S3, cutting_proxy, noise};
 use futures::TryStreamExt;
 
 fn cluster() -> ClusterName {
@@ -310,5 +310,74 @@ async fn s31_a_stream_that_is_cut_off_leaves_nothing_in_the_store() {
         assert!(matches!(error, PortError::Retryable(_)), "{error}");
         assert_eq!(store.list("").await.unwrap(), [], "{chunks}");
         assert_eq!(s3.parts(), Vec::<PathBuf>::new(), "{chunks}");
+    }
+}
+
+/// `etcd-agent spec set`: whoever writes has seen what was there, and what etcd-manager wrote beside it stays.
+#[tokio::test]
+async fn a_wanted_size_is_replaced_only_where_it_is_what_was_read() {
+    for kind in Kind::ALL {
+        let s3 = AnyS3::start(kind).await;
+        let store = open_store(&s3.settings());
+        // The store's path ends in the cluster's name already.
+        let key = "control/etcd-cluster-spec";
+        assert_eq!(
+            backup::wanted_size(store.as_ref(), &cluster()).await.unwrap(),
+            Fact::Absent
+        );
+        let done = |before| Written::Done { before };
+        let want = |size| {
+            let store = store.clone();
+            async move { backup::want_size(store.as_ref(), &cluster(), size).await.unwrap() }
+        };
+        assert_eq!(want(3).await, done(None));
+        assert_eq!(want(3).await, Written::Same);
+        let theirs = Bytes::from_static(br#"{"etcdVersion":"3.5.16","member_count":3}"#);
+        store.put(key, theirs).await.unwrap();
+        let (_, old) = store.get_tagged(key).await.unwrap().unwrap();
+        assert_eq!(want(5).await, done(Some(3)));
+        assert_eq!(
+            read(store.as_ref(), key).await,
+            br#"{"etcdVersion":"3.5.16","memberCount":5}"#
+        );
+        // Whoever read the older one changes nothing, nor does anybody where it is gone.
+        let late = store
+            .replace(key, Bytes::from_static(b"late"), &old)
+            .await
+            .unwrap();
+        assert_eq!(late, Replaced::Changed);
+        let view = backup::store_view(store.as_ref(), &cluster()).await.unwrap();
+        assert_eq!(view.size, Fact::Known(5));
+        for round in 0..10 {
+            let tries = [1, 3, 7, 9].map(|size| tokio::spawn(want(size)));
+            let mut done: Vec<_> = Vec::new();
+            for (task, size) in tries.into_iter().zip([1, 3, 7, 9]) {
+                if let Written::Done { before } = task.await.unwrap() {
+                    done.push((before, size));
+                }
+            }
+            let mut last = Some(5);
+            while let Some(next) = done.iter().position(|(before, _)| *before == last) {
+                last = Some(done.swap_remove(next).1);
+            }
+            assert!(
+                done.is_empty(),
+                "{kind:?}, round {round}: overwritten unseen: {done:?}"
+            );
+            let now = backup::wanted_size(store.as_ref(), &cluster()).await.unwrap();
+            assert_eq!(now, Fact::Known(last.unwrap()), "{kind:?}, round {round}");
+            want(5).await;
+        }
+        store.delete(key).await.unwrap();
+        let late = store
+            .replace(key, Bytes::from_static(b"late"), &old)
+            .await
+            .unwrap();
+        assert_eq!(late, Replaced::Changed);
+        assert_eq!(
+            store.list("").await.unwrap(),
+            [],
+            "{kind:?}: what was tried out is gone"
+        );
     }
 }

@@ -1,0 +1,172 @@
+//! The wanted size: heard of from the store and from peers, and taken to the store where no configuration file holds it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::backup::{Layout, Written, want_size};
+use crate::model::{
+    Fact, MOST_VOTERS, NodeName, NodeStatus, SizeOrder, SizeSource, SizeView, Spec, SpecRecord, unwise_size,
+};
+use crate::plan;
+use crate::ports::{PortError, PortResult};
+
+use super::{Agent, direct};
+
+/// Two or three small requests; less than the command line waits for an answer.
+const WRITE: Duration = Duration::from_secs(20);
+
+/// A peer that begins to follow another spec than this node has perhaps seen the store later: it is asked again. Once for
+/// each thing heard, so that nodes that go on differing ask no more than others.
+pub(super) fn heard(agent: &Agent, peers: &BTreeMap<NodeName, Fact<NodeStatus>>, mine: &str) {
+    if !matches!(agent.spec.size_source, SizeSource::Store { .. }) {
+        return;
+    }
+    let told = peers
+        .iter()
+        .filter_map(|(node, seen)| Some((node, &seen.known()?.spec_digest)));
+    agent.shared.with(|inner| {
+        for (node, digest) in told {
+            let before = inner.spec_heard.insert(node.clone(), digest.clone());
+            inner.store_again |= before.as_ref() != Some(digest) && digest != mine;
+        }
+    });
+}
+
+/// Takes another size to the store, or says what would follow from it.
+///
+/// # Errors
+/// Permanent when the order is refused; what the store answered.
+pub(super) async fn set(agent: &Agent, order: &SizeOrder) -> PortResult<SizeView> {
+    let mut seen = direct::seen(agent)?;
+    let before = seen.spec.size;
+    if let Some(why) = objection(order, seen.spec.nodes.len()) {
+        return Err(PortError::Permanent(format!("refused: {why}")));
+    }
+    let place = place(agent);
+    if order.dry_run {
+        let size = order.size;
+        seen.spec.size = size;
+        seen.spec_record.stored = Some(size);
+        if let SizeSource::Store { said } = &mut seen.spec.size_source {
+            *said = Some(size);
+        }
+        return Ok(SizeView {
+            size,
+            before,
+            changed: false,
+            place: place.unwrap_or_else(|why| why),
+            decision: Some(plan::preview(&seen)),
+        });
+    }
+    let place = place.map_err(|why| PortError::Permanent(format!("refused: {why}")))?;
+    let Some(store) = &agent.ports.store else {
+        return Err(PortError::Permanent("no store is configured".to_owned()));
+    };
+    let write = want_size(store.as_ref(), &agent.spec.cluster, order.size);
+    let written = tokio::time::timeout(WRITE, write).await;
+    // Whatever came of it, this node looks at once.
+    agent.shared.with(|inner| inner.store_again = true);
+    agent.shared.wake.notify_one();
+    let written = written
+        .map_err(|_| PortError::OutcomeUnknown(format!("{place}: no answer within {} s", WRITE.as_secs())))?;
+    let changed = match written? {
+        Written::Done { before } => {
+            let before = before.map_or_else(|| "nothing".to_owned(), |before| before.to_string());
+            tracing::warn!(
+                "an operator wants {} members: {place} said {before} before",
+                order.size
+            );
+            true
+        }
+        Written::Same => false,
+        Written::Overtaken => {
+            return Err(PortError::Permanent(format!(
+                "not done: somebody else wrote {place} at the same moment; see `etcd-agent spec get`, then try again"
+            )));
+        }
+    };
+    Ok(SizeView {
+        size: order.size,
+        before,
+        changed,
+        place,
+        decision: None,
+    })
+}
+
+/// Why an order is refused.
+fn objection(order: &SizeOrder, nodes: usize) -> Option<String> {
+    let size = order.size;
+    if !(1..=MOST_VOTERS).contains(&size) {
+        return Some(format!("{size} members: expected 1 to {MOST_VOTERS}"));
+    }
+    if size > nodes {
+        return Some(format!(
+            "{size} members, and cluster.nodes has {nodes}: name at least {size} nodes on every node first"
+        ));
+    }
+    let why = unwise_size(size).filter(|_| !order.force)?;
+    Some(format!("{size} members: {why}; --force overrides"))
+}
+
+/// The object in the store that holds the size, else who does.
+fn place(agent: &Agent) -> Result<String, String> {
+    match (&agent.spec.size_source, &agent.ports.store) {
+        (SizeSource::Store { .. }, Some(store)) => {
+            let key = Layout::of(store.as_ref(), &agent.spec.cluster).spec();
+            Ok(format!("{key} in {}", store.describe()))
+        }
+        (SizeSource::Config { file, line }, _) => Err(format!(
+            "the configuration holds cluster.size ({}:{line}): change it there, on every node",
+            file.display()
+        )),
+        _ => Err(
+            "there is no store that all nodes share to keep the size in: set cluster.size in the configuration of every node"
+                .to_owned(),
+        ),
+    }
+}
+
+/// The spec in force with what this node remembers.
+pub(super) fn in_force(agent: &Agent) -> Spec {
+    let record = agent.ports.state.spec().unwrap_or_else(|error| {
+        tracing::warn!("what is remembered of the size cannot be read: {error}");
+        SpecRecord::default()
+    });
+    agent.spec.in_force(&record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_sizes_are_refused() {
+        let rows = [
+            (1, false, 5, None),
+            (5, false, 5, None),
+            (4, false, 5, Some("--force")),
+            (4, true, 5, None),
+            (7, false, 5, Some("cluster.nodes has 5")),
+            (7, true, 5, Some("cluster.nodes has 5")),
+            (9, false, 11, Some("--force")),
+            (9, true, 11, None),
+            (0, true, 5, Some("expected 1 to 9")),
+            (10, true, 11, Some("expected 1 to 9")),
+        ];
+        for (size, force, nodes, expected) in rows {
+            let order = SizeOrder {
+                size,
+                force,
+                dry_run: false,
+            };
+            let said = objection(&order, nodes);
+            let as_expected = match (&said, expected) {
+                (None, None) => true,
+                (Some(said), Some(part)) => said.contains(part),
+                _ => false,
+            };
+            assert!(as_expected, "{size} of {nodes}, force {force}: {said:?}");
+        }
+    }
+}
