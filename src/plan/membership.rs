@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::dead::{self, Failing};
-use super::safety::{Change, healthy_members, keeps_quorum};
+use super::safety::{Change, healthy_members, keeps_quorum, takes_another};
 use super::{identity, learner, resize, spares};
 use crate::model::{Action, Genesis, Join, Member, MemberId, MemberList, NodeName, Removal};
 
@@ -129,8 +129,9 @@ fn remove_ghost(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
     remove(cx, member, node, Removal::Unstarted, None, list)
 }
 
-/// In a full cluster a spare takes a failing voter's place: it is added first. `prune` removes the dead first, all
-/// of them, one at a time.
+/// A failing voter goes once a spare is ready to take its place; `prune` removes the dead without waiting for one, all
+/// of them, one at a time. The failing one goes first and the spare joins then: etcd would not take the spare before
+/// (ADR 10), and the cluster survives as many further failures without a dead voter as with it.
 fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Action> {
     let failing = dead::failing(cx, list)?;
     if !may_remove_voters(cx, &failing) || !may_lose(cx, list, &failing) {
@@ -141,7 +142,8 @@ fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Member
         cx.because("prune-dead", format!("{node} is removed: {why}"));
         return remove(cx, failing.member, node, why, None, list);
     }
-    if list.members.len() < cx.spec.size {
+    // What is missing anyway is filled first, where that can be.
+    if list.members.len() < cx.spec.size && takes_another(cx, list) {
         return None;
     }
     let Some(spare) = spares::next(cx, genesis, list) else {
@@ -153,9 +155,9 @@ fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Member
     };
     cx.because(
         "replace-dead",
-        format!("{spare} is to take the place of {node}: {why}"),
+        format!("{node} makes way for {spare}, which is ready to join: {why}"),
     );
-    add(cx, spare, list)
+    remove(cx, failing.member, node, why, None, list)
 }
 
 /// Decides the removal of a member, with a pause after tries that failed.
@@ -211,14 +213,20 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
         );
         return None;
     }
+    if !takes_another(cx, list) {
+        cx.because(
+            "too-few-healthy",
+            format!(
+                "{node} could join, but etcd takes nobody while so many of its {} voters are away",
+                list.voters().count()
+            ),
+        );
+        return None;
+    }
     if let resize::Before::Wait(action) = resize::before_growth(cx, list) {
         return action;
     }
     cx.because("add-learner", format!("{node} joins as a learner: {counts}"));
-    add(cx, node, list)
-}
-
-fn add(cx: &mut Context<'_>, node: &NodeName, list: &MemberList) -> Option<Action> {
     let peer_urls = cx.spec.peer_url(node).into_iter().collect();
     cx.may_try(
         "add-learner",

@@ -34,6 +34,27 @@ pub fn keeps_quorum(voters: &BTreeSet<MemberId>, healthy: &BTreeSet<MemberId>, c
     quorate(voters.len(), seen) && quorate(voters_after, healthy_after)
 }
 
+/// Whether etcd would take one more member, a learner too: its strict reconfiguration check (`mayAddMember` in etcd's
+/// `server.go`) wants as many voters connected as would be a quorum with one voter more. With one of three away that
+/// is never so. A voter whose agent is silent is taken for connected until its etcd is seen silent as well: etcd has
+/// the last word.
+pub(super) fn takes_another(cx: &Context<'_>, list: &MemberList) -> bool {
+    let voters = list.voters().count();
+    let connected = list
+        .voters()
+        .filter(|member| {
+            let Some(node) = cx.spec.node_of(member) else {
+                return true;
+            };
+            match cx.status_of(node) {
+                Some(status) => is_healthy(member, list.cluster_id, status),
+                None => !cx.obs.me.silent_etcds.contains(node),
+            }
+        })
+        .count();
+    voters == 1 || connected > voters.div_ceil(2)
+}
+
 /// Members (learners too) that their own agents report as up and serving this cluster.
 pub(super) fn healthy_members(cx: &Context<'_>, list: &MemberList) -> BTreeSet<MemberId> {
     list.members

@@ -70,21 +70,42 @@ fn said(codes: &[String], code: &str) -> bool {
     codes.iter().any(|c| c == code)
 }
 
+/// Member `i` is not in the list any more.
+fn without(obs: &mut Observation, i: usize) {
+    if let Fact::Known(list) = &mut obs.me.members {
+        list.members.retain(|m| m.name != name(i).to_string());
+    }
+}
+
 #[test]
-fn s25_a_dead_member_is_replaced_by_a_spare_which_is_added_first() {
+fn s25_a_dead_member_makes_way_for_a_spare_that_is_ready() {
     let mut obs = cluster(4, 3, 3);
     vanish(&mut obs, 2);
     let (early, codes) = over_time(&obs, &[4]);
     assert_eq!(early, None);
     assert!(said(&codes, "grace"));
-    let (late, _) = over_time(&obs, &[3, 5]);
+    let (late, codes) = over_time(&obs, &[3, 5]);
+    assert!(said(&codes, "replace-dead"), "{codes:?}");
     assert!(
-        matches!(&late, Some(Action::AddLearner { node, .. }) if *node == name(3)),
+        matches!(&late, Some(Action::RemoveMember { node, why: Removal::Dead, replaced_by: None, .. }) if *node == name(2)),
         "{late:?}"
     );
 
-    with_learner(&mut obs, 3, false);
-    assert!(matches!(over_time(&obs, &[1]), (None, codes) if said(&codes, "learner-unstarted")));
+    without(&mut obs, 2);
+    let (next, _) = over_time(&obs, &[]);
+    assert!(
+        matches!(&next, Some(Action::AddLearner { node, .. }) if *node == name(3)),
+        "{next:?}"
+    );
+    let mut unstarted = obs.clone();
+    with_learner(&mut unstarted, 3, false);
+    assert!(matches!(over_time(&unstarted, &[1]), (None, codes) if said(&codes, "learner-unstarted")));
+    let spare = with_learner(&mut obs, 3, true);
+    assert!(matches!(over_time(&obs, &[]).0, Some(Action::Promote { id, .. }) if id == spare));
+}
+
+#[test]
+fn a_learner_that_is_there_already_takes_the_place_of_a_dead_member_once_it_has_caught_up() {
     let mut obs = cluster(4, 3, 3);
     vanish(&mut obs, 2);
     let spare = with_learner(&mut obs, 3, true);
@@ -101,11 +122,58 @@ fn s25_a_dead_member_is_replaced_by_a_spare_which_is_added_first() {
         panic!("{action:?}")
     };
     assert_eq!((node, why, replaced_by), (name(2), Removal::Dead, Some(spare)));
-
-    if let Fact::Known(list) = &mut obs.me.members {
-        list.members.retain(|m| m.name != name(2).to_string());
-    }
+    without(&mut obs, 2);
     assert!(matches!(over_time(&obs, &[]).0, Some(Action::Promote { id, .. }) if id == spare));
+}
+
+/// etcd's strict reconfiguration check: a new member counts as one that is away.
+#[test]
+fn nobody_is_added_while_etcd_would_not_take_another() {
+    type Change = fn(&mut Observation);
+    let rows: [(&str, usize, Change, Option<&str>); 6] = [
+        ("all of three", 3, |_| {}, Some("add-learner")),
+        ("one of three is away", 3, |o| vanish(o, 2), None),
+        (
+            "one of three has a silent agent only",
+            3,
+            |o| {
+                o.peers.insert(name(2), Fact::Unreachable("no route".into()));
+            },
+            Some("add-learner"),
+        ),
+        (
+            "one of three says that its etcd is down",
+            3,
+            |o| {
+                let status = peer(o, 2);
+                status.unit = unit(ActiveState::Failed);
+                status.etcd = Fact::Absent;
+            },
+            None,
+        ),
+        ("one of four is away", 4, |o| vanish(o, 3), Some("add-learner")),
+        ("the only one", 1, |_| {}, Some("add-learner")),
+    ];
+    for (what, voters, change, expected) in rows {
+        let mut obs = cluster(6, voters, 5);
+        obs.spec_record.settled = None;
+        change(&mut obs);
+        let (action, codes) = over_time(&obs, &[1]);
+        assert_eq!(action.as_ref().map(Action::name), expected, "{what}: {codes:?}");
+        if expected.is_none() {
+            assert!(said(&codes, "too-few-healthy"), "{what}: {codes:?}");
+        }
+    }
+    // The dead goes when its time has come, though the cluster is below its size.
+    let mut obs = cluster(6, 3, 5);
+    vanish(&mut obs, 2);
+    assert!(matches!(
+        over_time(&obs, &[6]).0,
+        Some(Action::RemoveMember {
+            why: Removal::Dead,
+            ..
+        })
+    ));
 }
 
 #[test]
@@ -163,7 +231,13 @@ fn nobody_is_dead_on_less_than_all_evidence_without_a_gap() {
     assert_eq!(at(&well, 5), None);
     assert_eq!(at(&obs, 6), None);
     assert_eq!(at(&obs, 10), None);
-    assert!(matches!(at(&obs, 11), Some(Action::AddLearner { .. })));
+    assert!(matches!(
+        at(&obs, 11),
+        Some(Action::RemoveMember {
+            why: Removal::Dead,
+            ..
+        })
+    ));
 }
 
 #[test]
@@ -185,7 +259,7 @@ fn s22_each_join_strategy_with_a_dead_member_and_with_one_too_few() {
         ),
         (
             Join::Replace,
-            Some("add-learner"),
+            Some("remove-member"),
             "replace-dead",
             Some("add-learner"),
             "add-learner",
@@ -247,7 +321,7 @@ fn without_a_spare_a_dead_member_stays() {
 
 #[test]
 fn an_etcd_that_cannot_run_is_replaced_only_by_a_spare_that_is_ready() {
-    for (nodes, expected) in [(3, None), (4, Some("add-learner"))] {
+    for (nodes, expected) in [(3, None), (4, Some("remove-member"))] {
         let mut obs = cluster(nodes, 3, 3);
         let status = peer(&mut obs, 2);
         status.unit = unit(ActiveState::Failed);

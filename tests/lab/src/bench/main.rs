@@ -9,6 +9,7 @@ mod form;
 mod heal;
 mod idle;
 mod probe;
+mod replace;
 mod report;
 mod restart;
 
@@ -28,6 +29,7 @@ const BENCHES: &[Bench] = &[
     ("crash_seen", crash::run),
     ("idle", idle::run),
     ("restart_rolling", restart::run),
+    ("replace_dead", replace::run),
 ];
 
 fn main() -> ExitCode {

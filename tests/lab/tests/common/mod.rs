@@ -73,14 +73,27 @@ pub fn wait_status(host: &Host, code: i32) {
     .unwrap();
 }
 
+/// The text of this reason of the decision of a host's agent; an error that shows what it says instead.
+pub fn reason_now(host: &Host, code: &str) -> Result<Option<String>> {
+    let status = status(host)?;
+    let reasons = status["decision"]["reasons"].as_array().context("reasons")?;
+    let found = reasons.iter().find(|reason| reason["code"] == code);
+    let text = found.map(|reason| reason["text"].as_str().unwrap_or_default().to_owned());
+    text.map(Some).with_context(|| format!("it says {reasons:?}"))
+}
+
 /// Waits until the decision of a host's agent gives this reason; answers its text.
 pub fn wait_reason(host: &Host, code: &str) -> String {
     wait_for(&format!("{} to say {code}", host.name()), SOON, || {
-        let status = status(host)?;
-        let reasons = status["decision"]["reasons"].as_array().context("reasons")?;
-        let found = reasons.iter().find(|reason| reason["code"] == code);
-        let found = found.map(|reason| reason["text"].as_str().unwrap_or_default().to_owned());
-        found.map(Some).with_context(|| format!("it says {reasons:?}"))
+        reason_now(host, code)
+    })
+    .unwrap()
+}
+
+/// The same of whichever agent is beside the raft leader at that moment.
+pub fn wait_coordinator_says(lab: &Lab, code: &str) -> String {
+    wait_for(&format!("the coordinator to say {code}"), SOON, || {
+        reason_now(lab.raft_leader()?, code)
     })
     .unwrap()
 }
@@ -200,15 +213,19 @@ pub fn follower(lab: &Lab) -> &Host {
     others(lab, leader).into_iter().next().unwrap()
 }
 
-/// The environment of a host's etcd process: what really is in force.
+/// The environment of a host's etcd process: what really is in force. Waits for one that is being started again.
 pub fn etcd_environ(host: &Host) -> BTreeMap<String, String> {
-    let pid = etcd_pid(host);
-    let output = host
-        .sh(&format!("tr '\\0' '\\n' </proc/{pid}/environ"))
-        .unwrap()
-        .ok()
-        .unwrap();
-    let pairs = output.stdout.lines().filter_map(|line| line.split_once('='));
+    let text = wait_for(
+        &format!("the environment of {}'s etcd", host.name()),
+        SOON,
+        || {
+            let pid = etcd_pid(host);
+            let output = host.sh(&format!("tr '\\0' '\\n' </proc/{pid}/environ"))?.ok()?;
+            Ok(Some(output.stdout))
+        },
+    )
+    .unwrap();
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect()

@@ -1,0 +1,178 @@
+//! A member's host is dead and a spare is ready: from then on to three healthy voters, by the agents, counted from the
+//! end of `cluster.grace`, and by a scripted operator who knows at once whose place the spare is to take. And how long
+//! the agents take to find the dead one out of reach, which is when the grace begins.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use etcd_agent_lab::{Cmd, Host, Lab, PATIENCE, built_deb};
+
+use super::probe;
+use super::report::{Line, Samples};
+
+const ROUNDS: usize = 3;
+const GRACE: Duration = Duration::from_secs(10);
+const DATA: &str = "/var/lib/etcd/default";
+/// etcd refuses changes of membership until its peers have been connected for 5 s.
+const SETTLED: Duration = Duration::from_secs(7);
+
+/// A peer is out of reach once a long poll of 12 s has failed and its etcd was asked in vain, by this node and by another.
+const NOTICED: f64 = 20.0;
+
+pub(crate) fn run() -> Result<Vec<Line>> {
+    let (mut ours, mut by_hand) = (Samples::new("ours"), Samples::new("by hand"));
+    let mut noticed = Samples::new("noticed");
+    for _ in 0..ROUNDS {
+        let (after_grace, before) = by_agents()?;
+        ours.add_time(after_grace);
+        noticed.add_time(before);
+        by_hand.add_time(by_operator()?);
+    }
+    let by_hand = by_hand.median()?;
+    Ok(vec![
+        Line::new("replace_dead", "s", ours.median()?, Some(by_hand), by_hand + 0.5),
+        Line::new("replace_dead_noticed", "s", noticed.median()?, None, NOTICED),
+    ])
+}
+
+/// Whom it is about: the leader, who stays; the one that dies; who is there afterwards.
+struct Cast<'a> {
+    dead: &'a Host,
+    dead_id: u64,
+    after: Vec<&'a Host>,
+}
+
+fn cast<'a>(lab: &'a Lab, members: &[&'a Host], spare: &'a Host) -> Result<Cast<'a>> {
+    let list = probe::healthy_on(lab, members, None, PATIENCE)?;
+    std::thread::sleep(SETTLED);
+    let leader = lab.raft_leader()?.name();
+    let dead = *members
+        .iter()
+        .find(|host| host.name() != leader)
+        .context("a follower")?;
+    let dead_id = list
+        .iter()
+        .find(|(name, _)| name == dead.name())
+        .context("its member")?
+        .1;
+    let living = members.iter().filter(|host| host.name() != dead.name()).copied();
+    Ok(Cast {
+        dead,
+        dead_id,
+        after: living.chain([spare]).collect(),
+    })
+}
+
+/// From the end of the grace to three healthy voters, and from the host's death to the beginning of the grace.
+fn by_agents() -> Result<(Duration, Duration)> {
+    let lab = Lab::builder("bench-replace").hosts(4).boot()?;
+    lab.s3().start()?;
+    lab.install(&built_deb()?)?;
+    lab.configure(|_, config| {
+        config.size = 3;
+        config.membership = format!("grace = \"{}s\"\n", GRACE.as_secs());
+    })?;
+    lab.start_agents()?;
+    lab.wait_healthy(3, PATIENCE)?;
+    let (voters, _) = lab.members(lab.raft_leader()?)?;
+    let (members, spares): (Vec<&Host>, Vec<&Host>) = lab
+        .hosts()
+        .iter()
+        .partition(|host| voters.iter().any(|voter| voter == host.name()));
+    let cast = cast(&lab, &members, spares.first().context("a spare")?)?;
+    let died = SystemTime::now();
+    cast.dead.kill()?;
+    probe::healthy_on(&lab, &cast.after, Some(cast.dead_id), GRACE + PATIENCE)?;
+    let replaced = SystemTime::now();
+    let grace = grace_began(&lab, died)?;
+    lab.passed();
+    let after = replaced.duration_since(grace + GRACE).unwrap_or_default();
+    Ok((after, grace.duration_since(died)?))
+}
+
+/// When the coordinator first said that the member is out of reach for every observer, as its journal has it.
+fn grace_began(lab: &Lab, after: SystemTime) -> Result<SystemTime> {
+    let mut first: Option<SystemTime> = None;
+    for host in lab.hosts() {
+        let journal = host.journalctl(&["-u", "etcd-agent", "-o", "short-unix"])?;
+        for line in journal.lines().filter(|line| line.contains("counts as dead in")) {
+            let seconds = line.split(' ').next().unwrap_or_default();
+            let at = UNIX_EPOCH + Duration::from_secs_f64(seconds.parse().context("a time")?);
+            if at > after && first.is_none_or(|first| at < first) {
+                first = Some(at);
+            }
+        }
+    }
+    first.context("no agent found the member out of reach")
+}
+
+fn by_operator() -> Result<Duration> {
+    let lab = Lab::builder("bench-replace-by-hand").hosts(4).boot()?;
+    lab.prepare_by_hand("")?;
+    let members: Vec<&Host> = lab.hosts().iter().take(3).collect();
+    let spare = lab.host(4)?;
+    let three = "ETCD_INITIAL_CLUSTER=n1=https://n1:2380,n2=https://n2:2380,n3=https://n3:2380\n";
+    lab.each(|host| {
+        lab.write_env_by_hand(host, "new", three)?;
+        if host.name() == spare.name() {
+            return Ok(());
+        }
+        host.systemctl(&["start", "etcd.service"])?.ok().map(drop)
+    })?;
+    let cast = cast(&lab, &members, spare)?;
+    let script = operator(&lab, &cast, spare)?;
+    cast.dead.kill()?;
+    // The operator comes when the others have long noticed.
+    std::thread::sleep(GRACE);
+    let begun = Instant::now();
+    Cmd::new("sh").args(["-ec", &script]).deadline(PATIENCE).ok()?;
+    probe::healthy_on(&lab, &cast.after, Some(cast.dead_id), PATIENCE)?;
+    let took = begun.elapsed();
+    lab.passed();
+    Ok(took)
+}
+
+/// What the operator types: the dead one goes, then the spare joins, which etcd would not take before.
+fn operator(lab: &Lab, cast: &Cast<'_>, spare: &Host) -> Result<String> {
+    let living: Vec<&Host> = cast
+        .after
+        .iter()
+        .filter(|host| host.name() != spare.name())
+        .copied()
+        .collect();
+    let endpoints: Vec<_> = living.iter().map(|host| lab.client_url(host)).collect();
+    let (cert, key) = lab.client_files()?;
+    let etcdctl = format!(
+        "nsenter --net=/run/netns/{} {} --endpoints={} --cacert={} --cert={} --key={}",
+        lab.net().outside_namespace(),
+        lab.etcd_program("etcdctl")?.display(),
+        endpoints.join(","),
+        lab.ca()?.cert_path().display(),
+        cert.display(),
+        key.display()
+    );
+    let inside = format!("nsenter -t {} -a", spare.leader()?);
+    let name = spare.name();
+    let cluster: Vec<_> = living
+        .iter()
+        .chain([&spare])
+        .map(|host| format!("{0}=https://{0}:2380", host.name()))
+        .collect();
+    let cluster = format!("ETCD_INITIAL_CLUSTER={}\n", cluster.join(","));
+    let content = lab.env_by_hand(spare, "existing", &cluster);
+    let mut script = String::new();
+    let _ = write!(
+        script,
+        "{etcdctl} member remove {dead:x} >&2\n\
+         id=$({etcdctl} member add {name} --learner --peer-urls=https://{name}:2380 |\n\
+             sed -n 's/^Member *\\([0-9a-f]*\\) added.*/\\1/p')\n\
+         cat > {default} <<'END'\n{content}END\n\
+         {inside} rm -rf {DATA}\n\
+         {inside} systemctl start --no-block etcd\n\
+         until {etcdctl} member promote $id >&2; do sleep 0.02; done\n",
+        default = spare.disk().join("etc/default/etcd").display(),
+        dead = cast.dead_id,
+    );
+    Ok(script)
+}
