@@ -158,17 +158,21 @@ impl World {
     pub fn add_learner(&mut self, host: usize, url: &str) -> Result<MemberId, Refused> {
         let target = self.host_at(url).ok_or(Refused::Says("no such host"))?;
         let server = self.hosts[host].server.as_ref().ok_or(Refused::Down)?;
-        if server.leads && server.config.members.values().any(|info| info.learner) {
+        let learner = server.config.members.values().any(|info| info.learner);
+        let taken = server.config.members.values().any(|info| info.host == target);
+        if server.leads && learner {
             self.violate(3, "a second member is added while one is a learner");
-            return Err(Refused::Says("etcdserver: too many learner members in cluster"));
-        }
-        if server.config.members.values().any(|info| info.host == target) {
-            return Err(Refused::Says("etcdserver: Peer URLs already exists"));
         }
         let (active, voters) = self.connected_voters(host);
-        // etcd 3.5.35 says "local member has not been connected to majority peers": a quorum is enough.
-        if active < voters / 2 + 1 {
+        // The new member counts as one that is away; a single one may always get company.
+        if voters > 1 && active < voters.div_ceil(2) + 1 {
             return Err(Refused::Says("etcdserver: unhealthy cluster"));
+        }
+        if taken {
+            return Err(Refused::Says("etcdserver: Peer URLs already exists"));
+        }
+        if learner {
+            return Err(Refused::Says("etcdserver: too many learner members in cluster"));
         }
         let id = MemberId(self.rng.number());
         let info = Info {
@@ -202,7 +206,7 @@ impl World {
             }
             if info.host == host || server.connected[info.host].is_some() {
                 let (active, voters) = self.connected_voters(host);
-                if active.saturating_sub(1) < 1 + voters.saturating_sub(2) / 2 {
+                if active.saturating_sub(1) < 1 + voters.saturating_sub(1) / 2 {
                     return Err(Refused::Says("etcdserver: unhealthy cluster"));
                 }
             }
