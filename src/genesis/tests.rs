@@ -364,6 +364,7 @@ fn a_change_of_the_electorate_needs_both_majorities() {
             .map(|(i, node)| (node.clone(), incarnation(i)))
             .collect(),
         created: UnixMs(0),
+        former: Vec::new(),
     };
     let begin = |previous: Option<BTreeSet<NodeName>>| {
         let ballot = Ballot {

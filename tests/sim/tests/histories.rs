@@ -153,6 +153,7 @@ impl Model {
             // Histories do what no agent may do: the safety rules are not asked for here.
             tainted: true,
             lost: BTreeSet::new(),
+            set_back: BTreeSet::new(),
             removed: BTreeSet::new(),
         });
         self.world.hosts[host].written = Some(Assignment {
