@@ -131,7 +131,7 @@ fn remove_ghost(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
 
 /// A failing voter goes once a spare is ready to take its place; `prune` removes the dead without waiting for one, all
 /// of them, one at a time. The failing one goes first and the spare joins then: etcd would not take the spare before
-/// (ADR 10), and the cluster survives as many further failures without a dead voter as with it.
+/// (ADR 12), and the cluster survives as many further failures without a dead voter as with it.
 fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Action> {
     let failing = dead::failing(cx, list)?;
     if !may_remove_voters(cx, &failing) || !may_lose(cx, list, &failing) {
