@@ -1,5 +1,4 @@
-//! What the model of etcd answers to the histories of `histories.txt`: the answers in that file are the model's, and
-//! `tests/lab/tests/model.rs` holds the same steps against real etcd.
+//! What the model of etcd answers to the histories of `histories.txt`: the answers in that file are the model's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};

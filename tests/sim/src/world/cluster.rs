@@ -197,6 +197,9 @@ impl World {
             return Err(Refused::Says("etcdserver: member not found"));
         };
         if !info.learner {
+            // Before etcd's own word: what it refuses, the agent must not have asked for.
+            self.check_removal(host, id);
+            let server = self.hosts[host].server.as_ref().ok_or(Refused::Down)?;
             let rest: Vec<_> = server.config.voters().filter(|(other, _)| *other != id).collect();
             let started = rest.iter().filter(|(_, info)| info.named).count();
             if rest.is_empty() || started < rest.len() / 2 + 1 {
@@ -210,7 +213,6 @@ impl World {
                     return Err(Refused::Says("etcdserver: unhealthy cluster"));
                 }
             }
-            self.check_removal(host, id);
         }
         self.tell(|w| {
             format!(
