@@ -20,6 +20,9 @@ const SETTLED: Duration = Duration::from_secs(7);
 /// A peer is out of reach once a long poll of 12 s has failed and its etcd was asked in vain, by this node and by another.
 const NOTICED: f64 = 20.0;
 
+/// So much longer than by hand it may take the agents, in seconds: as long as their loop sleeps when nothing is heard.
+const SLEEP: f64 = 5.0;
+
 pub(crate) fn run() -> Result<Vec<Line>> {
     let (mut ours, mut by_hand) = (Samples::new("ours"), Samples::new("by hand"));
     let mut noticed = Samples::new("noticed");
@@ -31,7 +34,13 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     }
     let by_hand = by_hand.median()?;
     Ok(vec![
-        Line::new("replace_dead", "s", ours.median()?, Some(by_hand), by_hand + 0.5),
+        Line::new(
+            "replace_dead",
+            "s",
+            ours.median()?,
+            Some(by_hand),
+            by_hand + SLEEP,
+        ),
         Line::new("replace_dead_noticed", "s", noticed.median()?, None, NOTICED),
     ])
 }
