@@ -128,6 +128,17 @@ impl S3Store {
         }
     }
 
+    /// Why a write has no answer: retryable only where it surely never reached the store.
+    pub(super) fn unanswered<E>(&self, doing: &str, key: &str, error: &SdkError<E>) -> PortError
+    where
+        E: std::error::Error + aws_sdk_s3::error::ProvideErrorMetadata + 'static,
+    {
+        match self.failed(doing, key, error) {
+            PortError::Retryable(text) if !never_sent(error) => PortError::OutcomeUnknown(text),
+            other => other,
+        }
+    }
+
     /// `create` without the check that the store honours it.
     async fn create_unchecked(&self, key: &str, body: Bytes) -> PortResult<Created> {
         for attempt in 1..=CREATE_TRIES {
@@ -151,12 +162,7 @@ impl S3Store {
                     }
                 }
                 Some(_) => return Err(self.failed("create", key, &error)),
-                None => {
-                    return Err(match self.failed("create", key, &error) {
-                        PortError::Retryable(text) if !never_sent(&error) => PortError::OutcomeUnknown(text),
-                        other => other,
-                    });
-                }
+                None => return Err(self.unanswered("create", key, &error)),
             }
             pause(attempt).await;
         }
@@ -215,7 +221,7 @@ pub(super) async fn pause(attempt: u32) {
 }
 
 /// True when the request surely never reached the store: nothing can have happened there.
-pub(super) fn never_sent<E: std::error::Error + 'static>(error: &SdkError<E>) -> bool {
+fn never_sent<E: std::error::Error + 'static>(error: &SdkError<E>) -> bool {
     if matches!(error, SdkError::ConstructionFailure(_)) {
         return true;
     }

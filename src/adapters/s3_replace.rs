@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::ports::{ObjectStore, PortError, PortResult, Replaced, Tag};
 
-use super::s3::{CREATE_TRIES, S3Store, never_sent, pause, probe_key};
+use super::s3::{CREATE_TRIES, S3Store, pause, probe_key};
 use super::s3_client::Connected;
 use super::s3_error::status;
 use super::s3_sse::{encrypted, with_key};
@@ -56,12 +56,7 @@ impl S3Store {
                 // Another conditional write to the key is under way (S3's documentation of PutObject).
                 Some(409) => pause(attempt).await,
                 Some(_) => return Err(self.failed("replace", key, &error)),
-                None => {
-                    return Err(match self.failed("replace", key, &error) {
-                        PortError::Retryable(text) if !never_sent(&error) => PortError::OutcomeUnknown(text),
-                        other => other,
-                    });
-                }
+                None => return Err(self.unanswered("replace", key, &error)),
             }
         }
         Err(PortError::Retryable(format!(

@@ -1,6 +1,5 @@
 //! What the planner answers: at most one action, the reasons, and when to look again.
 
-use crate::model::SteadyMs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Assignment, BackupId, Directives, Epoch, Generation, Genesis, Grant, MemberId, NodeName, OperatorRequest,
-    RaftTerm, SpecRecord,
+    RaftTerm, SpecRecord, SteadyMs,
 };
 
 /// What must still hold when etcd is started.

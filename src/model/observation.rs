@@ -1,14 +1,13 @@
 //! Everything one agent saw at one instant. An observation saved from the field replays with
 //! `etcd-agent plan --observation FILE`.
 
-use crate::model::SteadyMs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     Assignment, BackupId, BackupSummary, BackupView, Epoch, Fact, Generation, Genesis, MemberId, NodeName,
-    NodeStatus, Spec, SpecRecord, UnixMs, VerifyView,
+    NodeStatus, Spec, SpecRecord, SteadyMs, UnixMs, VerifyView,
 };
 
 /// What a person asked this agent to do.

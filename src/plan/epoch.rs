@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::safety::newest_epoch;
-use crate::model::{Action, Fact};
+use crate::model::{Action, Epoch, Fact};
 
 /// Learns a newer genesis, and stops an etcd that serves an older epoch.
 pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
@@ -29,22 +29,9 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
         });
     }
 
-    if let Some(action) = stop_former(cx) {
-        return Some(action);
-    }
-
     let newest = newest_epoch(cx);
-    let assigned = cx.obs.assignment.as_ref()?;
-    if assigned.epoch >= newest {
-        return None;
-    }
-    cx.because(
-        "epoch-outdated",
-        format!(
-            "etcd here serves epoch {}, the newest is {newest}",
-            assigned.epoch
-        ),
-    );
+    let text = outdated(cx, newest)?;
+    cx.because("epoch-outdated", text);
     let up = cx.obs.me.unit.known().is_some_and(|unit| unit.active.is_up());
     if up && cx.may_try("stop-etcd", Duration::from_secs(1), Duration::from_secs(30)) {
         return Some(Action::StopEtcd { newest });
@@ -52,23 +39,24 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
     None
 }
 
-/// An etcd of an epoch that was replaced, beside an agent that has lost its memory: nothing was assigned to it, yet the
-/// newest genesis names whose it is.
-fn stop_former(cx: &mut Context<'_>) -> Option<Action> {
+/// How etcd here is of an older epoch, if it is: by its assignment; or, beside an agent that has lost its memory, by the
+/// newest genesis, which names whose it is.
+fn outdated(cx: &Context<'_>, newest: Epoch) -> Option<String> {
+    if let Some(assigned) = &cx.obs.assignment {
+        let older = assigned.epoch < newest;
+        return older.then(|| {
+            format!(
+                "etcd here serves epoch {}, the newest is {newest}",
+                assigned.epoch
+            )
+        });
+    }
     let genesis = cx.genesis()?;
     let etcd = cx.obs.me.etcd.known()?;
-    if cx.obs.assignment.is_some() || !genesis.replaces(etcd.cluster_id) {
-        return None;
-    }
-    cx.because(
-        "epoch-outdated",
+    genesis.replaces(etcd.cluster_id).then(|| {
         format!(
             "etcd here is member {} of cluster {}, which epoch {} has replaced",
             etcd.member_id, etcd.cluster_id, genesis.epoch
-        ),
-    );
-    cx.may_try("stop-etcd", Duration::from_secs(1), Duration::from_secs(30))
-        .then_some(Action::StopEtcd {
-            newest: genesis.epoch,
-        })
+        )
+    })
 }

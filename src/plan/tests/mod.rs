@@ -10,6 +10,7 @@ mod keeping;
 mod membership;
 mod properties;
 mod resizing;
+mod restarts;
 mod restore;
 mod sizing;
 mod steering;

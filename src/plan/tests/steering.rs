@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use proptest::prelude::*;
-
+use super::restarts::{settled, wish};
 use super::*;
 
 /// What makes a situation another one.
-type Spoil = fn(&mut Observation);
+pub(super) type Spoil = fn(&mut Observation);
 
 /// What it shows; what was asked; the situation; what is answered.
 type Asked<'a> = (
@@ -25,7 +24,7 @@ type Row<'a> = (
     Option<&'a str>,
 );
 
-fn pause(obs: &mut Observation) {
+pub(super) fn pause(obs: &mut Observation) {
     let directives = &mut obs.me.steering.directives;
     *directives = directives
         .after(&DirectiveChange::Pause, &name(1), obs.now)
@@ -158,221 +157,6 @@ fn a_peer_that_knows_nothing_of_orders_is_understood() {
     assert_eq!(read.steering, Steering::default());
 }
 
-fn wish(status: &mut NodeStatus, order: Option<u64>) {
-    status.steering.wants_restart = Some(RestartWish {
-        why: "why".into(),
-        order,
-    });
-}
-
-/// As coordinator for a long time already.
-fn settled() -> Memory {
-    Memory {
-        coordinates: Some((RaftTerm(2), SteadyMs(0))),
-        ..Memory::default()
-    }
-}
-
-/// n1 leads; the nodes with these numbers want a restart.
-fn wanting(nodes: &[usize]) -> Observation {
-    let mut obs = healthy(0);
-    for i in nodes {
-        match i {
-            0 => wish(&mut obs.me, None),
-            i => wish(peer(&mut obs, *i), None),
-        }
-    }
-    obs
-}
-
-fn granted(decision: &Decision) -> Option<&NodeName> {
-    decision.memory.grant.as_ref().map(|(grant, _)| &grant.node)
-}
-
-#[test]
-fn a_restart_is_granted_to_one_healthy_follower_after_the_other_and_the_leader_comes_last() {
-    let give = |obs: &Observation, memory: &Memory| plan(obs, memory, &obs.spec);
-    let obs = wanting(&[0, 1, 2]);
-    let first = give(&obs, &settled());
-    assert_eq!(granted(&first), Some(&name(1)), "followers by name");
-    assert_eq!(first.action, None);
-
-    let again = give(&obs, &first.memory);
-    assert_eq!(again.memory.grant, first.memory.grant, "one at a time");
-
-    let mut restarting = wanting(&[0, 2]);
-    peer(&mut restarting, 1).etcd = Fact::Absent;
-    let held = give(&restarting, &first.memory);
-    assert_eq!(
-        held.memory.grant, first.memory.grant,
-        "not over before it is healthy"
-    );
-
-    let second = give(&wanting(&[0, 2]), &first.memory);
-    assert_eq!(granted(&second), Some(&name(2)));
-    let last = give(&wanting(&[0]), &second.memory);
-    assert_eq!(granted(&last), None);
-    let Some(Action::MoveLeader { node, .. }) = &last.action else {
-        panic!("the leader does not move: {last:?}")
-    };
-    assert_ne!(*node, name(0));
-}
-
-#[test]
-fn no_restart_is_granted_while_anything_is_not_well() {
-    let table: [(&str, Spoil); 8] = [
-        ("a voter is down", |obs| lose_data(peer(obs, 2))),
-        ("a voter's agent is silent", |obs| {
-            obs.peers.insert(name(2), Fact::Unreachable("timed out".into()));
-        }),
-        ("a voter's etcd is silent", |obs| {
-            peer(obs, 2).etcd = Fact::Unreachable("timed out".into());
-        }),
-        ("a voter sees no leader", |obs| {
-            let Fact::Known(etcd) = &mut peer(obs, 2).etcd else {
-                return;
-            };
-            etcd.leader = None;
-        }),
-        ("a learner", |obs| {
-            let Fact::Known(list) = &mut obs.me.members else {
-                return;
-            };
-            list.members[2].is_learner = true;
-        }),
-        ("the list did not go through quorum", |obs| {
-            let Fact::Known(list) = &mut obs.me.members else {
-                return;
-            };
-            list.linearizable = false;
-        }),
-        ("another leads", |obs| {
-            let Fact::Known(etcd) = &mut obs.me.etcd else {
-                return;
-            };
-            etcd.leader = Some(MemberId(1));
-        }),
-        ("a pause", pause),
-    ];
-    for (what, spoil) in table {
-        let mut obs = wanting(&[1]);
-        spoil(&mut obs);
-        let decision = plan(&obs, &settled(), &obs.spec);
-        assert_eq!(granted(&decision), None, "{what}");
-        assert_ne!(
-            decision.action.as_ref().map(Action::name),
-            Some("move-leader"),
-            "{what}"
-        );
-    }
-    let decision = plan(&wanting(&[1]), &Memory::default(), &wanting(&[1]).spec);
-    assert_eq!(granted(&decision), None, "it has only just come to lead");
-}
-
-#[test]
-fn a_pause_lets_an_ordered_restart_through() {
-    let mut obs = healthy(0);
-    wish(peer(&mut obs, 2), Some(4));
-    wish(peer(&mut obs, 1), None);
-    pause(&mut obs);
-    assert_eq!(granted(&plan(&obs, &settled(), &obs.spec)), Some(&name(2)));
-}
-
-#[test]
-fn a_grant_that_nothing_comes_of_is_taken_back_and_another_node_has_its_turn() {
-    let obs = wanting(&[1, 2]);
-    let first = plan(&obs, &settled(), &obs.spec);
-    let later = |by: u64| {
-        let mut later = obs.clone();
-        later.now = obs.now.plus(Duration::from_secs(by));
-        later.steady = SteadyMs(later.now.0);
-        later
-    };
-    let back = plan(&later(31), &first.memory, &obs.spec);
-    assert_eq!(granted(&back), None, "a rest first: it may still be acted on");
-    let next = plan(&later(37), &back.memory, &obs.spec);
-    assert_eq!(granted(&next), Some(&name(2)));
-}
-
-#[test]
-fn a_cluster_of_one_restarts_by_order_alone() {
-    let alone = |order| {
-        let mut obs = fresh(0, 1, 1);
-        let spec = obs.spec.clone();
-        let g = genesis(&spec, 1, 1, Origin::Empty);
-        serving(&spec, &mut obs.me, &g, 0, 1);
-        obs.assignment = Some(assignment(&spec, &g, 0));
-        obs.newest_epoch = Epoch(1);
-        obs.in_force = in_force();
-        obs.gate.cleared = Some(Generation(2));
-        wish(&mut obs.me, order);
-        obs
-    };
-    let by_itself = plan(&alone(None), &settled(), &alone(None).spec);
-    assert_eq!(granted(&by_itself), None);
-    assert!(by_itself.reasons.iter().any(|r| r.code == "restart-yours"));
-    let ordered = plan(&alone(Some(3)), &settled(), &alone(None).spec);
-    assert_eq!(granted(&ordered), Some(&name(0)));
-    let next = plan(&alone(Some(3)), &ordered.memory, &alone(None).spec);
-    assert!(
-        matches!(next.action, Some(Action::RestartEtcd { .. })),
-        "{next:?}"
-    );
-}
-
-#[test]
-fn only_the_leave_of_who_leads_now_is_acted_on() {
-    let given = |term| {
-        let mut obs = healthy(1);
-        wish(&mut obs.me, None);
-        peer(&mut obs, 0).steering.grant = Some(Grant {
-            node: name(1),
-            id: 7,
-            term: RaftTerm(term),
-        });
-        obs
-    };
-    let Some(Action::RestartEtcd {
-        grant, coordinator, ..
-    }) = decide(&given(2)).action
-    else {
-        panic!("not restarted")
-    };
-    assert_eq!((grant.id, coordinator), (7, name(0)));
-    let table: [(&str, Spoil); 6] = [
-        ("nothing to restart for", |obs| {
-            obs.me.steering.wants_restart = None;
-        }),
-        ("for another node", |obs| {
-            peer(obs, 0).steering.grant.as_mut().unwrap().node = name(2);
-        }),
-        ("of an older term", |obs| {
-            peer(obs, 0).steering.grant.as_mut().unwrap().term = RaftTerm(1);
-        }),
-        ("of one that does not lead", |obs| {
-            let Fact::Known(etcd) = &mut obs.me.etcd else {
-                return;
-            };
-            etcd.leader = Some(MemberId(1));
-        }),
-        ("settings not written", |obs| {
-            let Fact::Known(f) = &mut obs.in_force else { return };
-            f.conflicts = vec!["x".into()];
-        }),
-        ("a start under way", |obs| {
-            let Fact::Known(unit) = &mut obs.me.unit else {
-                return;
-            };
-            unit.active = ActiveState::Activating;
-        }),
-    ];
-    for (what, spoil) in table {
-        let mut obs = given(2);
-        spoil(&mut obs);
-        assert_ne!(action(&obs), Some("restart-etcd"), "{what}");
-    }
-}
-
 fn ask(to: Option<usize>, from: Option<MemberId>, asked: SteadyMs) -> OperatorRequest {
     OperatorRequest::MoveLeader {
         to: to.map(name),
@@ -452,51 +236,6 @@ fn who_asked_for_another_leader_is_answered() {
             _ => None,
         };
         assert_eq!(answered, expected, "{what}");
-    }
-}
-
-fn seat() -> impl Strategy<Value = (bool, bool, bool, u64, bool)> {
-    (
-        any::<bool>(),
-        prop::bool::weighted(0.8),
-        any::<bool>(),
-        0u64..3,
-        prop::bool::weighted(0.9),
-    )
-}
-
-proptest! {
-    /// Rules 4 and 8: a grant comes from who leads, with every member healthy, and never beside another.
-    #[test]
-    fn rule_4_a_restart_is_granted_one_at_a_time_by_the_coordinator_of_a_whole_cluster(
-        me in 0usize..3,
-        seats in prop::collection::vec(seat(), 3),
-        held in prop::option::of(0usize..3),
-        paused in any::<bool>(),
-        seed in any::<u64>(),
-    ) {
-        let mut obs = healthy(me);
-        obs.seed = seed;
-        for (i, (wants, up, ordered, term, heard)) in seats.iter().enumerate() {
-            let status = if i == me { &mut obs.me } else { peer(&mut obs, i) };
-            if *wants { wish(status, ordered.then_some(3)); }
-            if !up { lose_data(status); }
-            if let Fact::Known(etcd) = &mut status.etcd { etcd.term = RaftTerm(*term); }
-            if !heard && i != me { obs.peers.insert(name(i), Fact::Unreachable("x".into())); }
-        }
-        if paused { pause(&mut obs); }
-        let mut memory = settled();
-        memory.grant = held.map(|i| (Grant { node: name(i), id: 1, term: RaftTerm(2) }, obs.steady));
-        let decision = plan(&obs, &memory, &obs.spec);
-        let new = decision.memory.grant.clone().filter(|grant| memory.grant.as_ref() != Some(grant));
-        if let Some((grant, _)) = new {
-            prop_assert_eq!(me, 0, "only n1 leads");
-            prop_assert!(seats.iter().enumerate().all(|(i, s)| s.1 && (s.4 || i == me)), "all are healthy");
-            let index = (0..3).find(|i| name(*i) == grant.node).unwrap();
-            prop_assert!(seats[index].0, "it wants it");
-            prop_assert!(!paused || seats[index].2, "a pause lets orders through only");
-            prop_assert_ne!(index, 0, "the leader is never restarted while it leads");
-        }
     }
 }
 

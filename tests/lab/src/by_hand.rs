@@ -22,6 +22,21 @@ impl Lab {
         })
     }
 
+    /// `etcdctl` against the etcd of these hosts, as it is typed on a machine that reaches them all.
+    pub fn etcdctl_line(&self, hosts: &[&Host]) -> Result<String> {
+        let endpoints: Vec<_> = hosts.iter().map(|host| self.client_url(host)).collect();
+        let (cert, key) = self.client_files()?;
+        Ok(format!(
+            "nsenter --net=/run/netns/{} {} --endpoints={} --cacert={} --cert={} --key={}",
+            self.net().outside_namespace(),
+            self.etcd_program("etcdctl")?.display(),
+            endpoints.join(","),
+            self.ca()?.cert_path().display(),
+            cert.display(),
+            key.display()
+        ))
+    }
+
     /// Writes `/etc/default/etcd` of one host, with this initial cluster state.
     pub fn write_env_by_hand(&self, host: &Host, state: &str, extra: &str) -> Result<()> {
         host.write_file(

@@ -149,12 +149,9 @@ impl Model {
         let cluster_id = cluster_id_of(&initial_cluster, token);
         self.world.truths.entry(cluster_id).or_insert_with(|| Truth {
             epoch: Epoch(1),
-            acked: Vec::new(),
             // Histories do what no agent may do: the safety rules are not asked for here.
             tainted: true,
-            lost: BTreeSet::new(),
-            set_back: BTreeSet::new(),
-            removed: BTreeSet::new(),
+            ..Truth::default()
         });
         self.world.hosts[host].written = Some(Assignment {
             generation: Generation(1),

@@ -98,22 +98,12 @@ fn lose(host: &Host) -> Result<()> {
 
 /// What the operator types, on a machine that reaches all hosts and with a shell on the one that lost its data.
 fn operator(lab: &Lab, host: &Host, id: u64, env: &str) -> Result<String> {
-    let survivors: Vec<_> = lab
+    let survivors: Vec<&Host> = lab
         .hosts()
         .iter()
         .filter(|other| other.name() != host.name())
-        .map(|other| lab.client_url(other))
         .collect();
-    let (cert, key) = lab.client_files()?;
-    let etcdctl = format!(
-        "nsenter --net=/run/netns/{} {} --endpoints={} --cacert={} --cert={} --key={}",
-        lab.net().outside_namespace(),
-        lab.etcd_program("etcdctl")?.display(),
-        survivors.join(","),
-        lab.ca()?.cert_path().display(),
-        cert.display(),
-        key.display()
-    );
+    let etcdctl = lab.etcdctl_line(&survivors)?;
     let inside = format!("nsenter -t {} -a", host.leader()?);
     let name = host.name();
     let content = lab.env_by_hand(host, "existing", env);

@@ -150,17 +150,7 @@ fn operator(lab: &Lab, cast: &Cast<'_>, spare: &Host) -> Result<String> {
         .filter(|host| host.name() != spare.name())
         .copied()
         .collect();
-    let endpoints: Vec<_> = living.iter().map(|host| lab.client_url(host)).collect();
-    let (cert, key) = lab.client_files()?;
-    let etcdctl = format!(
-        "nsenter --net=/run/netns/{} {} --endpoints={} --cacert={} --cert={} --key={}",
-        lab.net().outside_namespace(),
-        lab.etcd_program("etcdctl")?.display(),
-        endpoints.join(","),
-        lab.ca()?.cert_path().display(),
-        cert.display(),
-        key.display()
-    );
+    let etcdctl = lab.etcdctl_line(&living)?;
     let inside = format!("nsenter -t {} -a", spare.leader()?);
     let name = spare.name();
     let cluster: Vec<_> = living

@@ -236,11 +236,7 @@ impl World {
     /// True when no quorum of this epoch's voters has its disk any more, or, before its first start, the memory that
     /// lets it begin as a founder. Nothing but a person's restore helps then.
     pub fn is_beyond_repair(&self, genesis: &Genesis) -> bool {
-        let dirs = || self.hosts.iter().filter_map(|h| h.dir.as_ref());
-        let newest = dirs()
-            .filter(|dir| dir.cluster == genesis.cluster_id)
-            .max_by_key(|dir| (dir.commit, dir.last()));
-        let voters: Vec<(MemberId, usize)> = match newest {
+        let voters: Vec<(MemberId, usize)> = match self.newest_dir(genesis.cluster_id, None) {
             Some(dir) => Config::of(dir)
                 .voters()
                 .map(|(id, info)| (id, info.host))
@@ -273,16 +269,21 @@ impl World {
         able.count() < voters.len() / 2 + 1
     }
 
-    /// The members as the most advanced log has them.
-    fn newest_config(&self, cluster: ClusterId, also: &Dir) -> Config {
-        let newest = self
-            .hosts
+    /// Whose log is the most advanced of a cluster's.
+    fn newest_dir<'a>(&'a self, cluster: ClusterId, also: Option<&'a Dir>) -> Option<&'a Dir> {
+        self.hosts
             .iter()
             .filter_map(|h| h.dir.as_ref())
             .filter(|dir| dir.cluster == cluster)
-            .chain([also])
-            .max_by_key(|dir| (dir.commit, dir.last()));
-        newest.map(Config::of).unwrap_or_default()
+            .chain(also)
+            .max_by_key(|dir| (dir.commit, dir.last()))
+    }
+
+    /// The members as the most advanced log has them.
+    fn newest_config(&self, cluster: ClusterId, also: &Dir) -> Config {
+        self.newest_dir(cluster, Some(also))
+            .map(Config::of)
+            .unwrap_or_default()
     }
 
     /// What a backup of the etcd here holds.

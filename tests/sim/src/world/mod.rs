@@ -27,7 +27,7 @@ pub use unit::Phase;
 pub const BEGIN_MS: u64 = 1_767_225_600_000;
 
 /// What is known of one etcd cluster, whoever serves it.
-#[derive(Debug, Clone)]
+#[derive(Default, Debug, Clone)]
 pub struct Truth {
     /// The epoch that it is.
     pub epoch: Epoch,
@@ -176,10 +176,7 @@ impl World {
         self.truths.entry(genesis.cluster_id).or_insert_with(|| Truth {
             epoch: genesis.epoch,
             acked: base.to_vec(),
-            tainted: false,
-            lost: BTreeSet::new(),
-            set_back: BTreeSet::new(),
-            removed: BTreeSet::new(),
+            ..Truth::default()
         });
     }
 
