@@ -15,12 +15,9 @@ const START_QUEUED: Duration = Duration::from_millis(200);
 
 /// What is in the data directory has to be known before anything is decided about it.
 pub(super) fn look(cx: &mut Context<'_>) -> Option<Action> {
-    let down = cx
-        .obs
-        .me
-        .unit
-        .known()
-        .is_some_and(|unit| !unit.active.is_up() || unit.waits_to_start());
+    let down = cx.obs.me.unit.known().is_some_and(|unit| {
+        unit.waits_to_start() || !(unit.active.is_up() || unit.active == ActiveState::Deactivating)
+    });
     if down && start_queued(cx) {
         return None;
     }
@@ -68,6 +65,12 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
             return None;
         }
     };
+    if unit.active == ActiveState::Deactivating {
+        // Whether a person stops it is seen when it is down, and its data is in use until then.
+        cx.because("stopping", "etcd.service is being stopped");
+        cx.wake_in(Duration::from_secs(1));
+        return None;
+    }
     let up = unit.active.is_up();
     if !up && cx.obs.me.data.is_unreachable() {
         if start_queued(cx) {

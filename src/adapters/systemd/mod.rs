@@ -108,9 +108,9 @@ impl Systemd {
 
     async fn queue(&self, live: &Live, verb: Verb, unit: &str) -> PortResult<OwnedObjectPath> {
         let asked = match verb {
-            Verb::Start => live.manager.start_unit(unit, "replace").await,
+            Verb::Start => live.manager.start_unit(unit, GENTLY).await,
             Verb::Stop => live.manager.stop_unit(unit, "replace").await,
-            Verb::Restart => live.manager.restart_unit(unit, "replace").await,
+            Verb::Restart => live.manager.restart_unit(unit, GENTLY).await,
         };
         asked.map_err(|error| port_error(&format!("{} {unit}", verb.word()), Ask::Change, &error))
     }
@@ -131,6 +131,10 @@ impl Drop for Systemd {
         self.watcher.abort();
     }
 }
+
+/// The job mode (systemctl(1), `--job-mode=`) that fails rather than turn a stop that is under way into a start: whoever
+/// stops etcd has the last word.
+const GENTLY: &str = "fail";
 
 #[derive(Debug, Clone, Copy)]
 enum Verb {

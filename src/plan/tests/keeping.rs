@@ -58,6 +58,19 @@ fn a_crashed_member_is_started_again_and_a_held_one_is_not() {
     assert!(has(&obs, "held"));
 }
 
+/// Whose stop it is shows when it is over, and etcd has its data open until then.
+#[test]
+fn an_etcd_that_is_being_stopped_is_left_alone_until_it_is_down() {
+    let mut obs = healthy(1);
+    obs.me.unit = unit(ActiveState::Deactivating);
+    obs.me.etcd = Fact::Absent;
+    obs.me.data = Fact::Unreachable("etcd ran since it was last looked at".into());
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "stopping"));
+    obs.me.data = healthy(1).me.data;
+    assert_eq!(action(&obs), None);
+}
+
 #[test]
 fn a_member_seen_running_for_the_first_time_is_remembered_as_started() {
     let mut obs = healthy(1);

@@ -57,6 +57,33 @@ fn s12_follower_killed() {
     lab.passed();
 }
 
+/// A person stops all members at once, and etcd takes its time: no agent turns a stop that is under way into a start,
+/// and none starts what a person holds.
+#[test]
+fn a_persons_stop_is_neither_cancelled_nor_undone() {
+    let lab = formed("stopped", 3);
+    lab.each(|host| {
+        host.write_file(
+            "/etc/systemd/system/etcd.service.d/zz-slow.conf",
+            "[Service]\nExecStop=/bin/sleep 2\n",
+            "644",
+            "root:root",
+        )?;
+        host.systemctl(&["daemon-reload"])?.ok().map(drop)
+    })
+    .unwrap();
+    lab.each(|host| host.systemctl(&["stop", "etcd"])?.ok().map(drop))
+        .unwrap();
+    for host in lab.hosts() {
+        wait_reason(host, "held");
+        assert_eq!(host.main_pid("etcd").unwrap(), None, "{}", host.name());
+    }
+    lab.each(|host| host.systemctl(&["start", "etcd"])?.ok().map(drop))
+        .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    lab.passed();
+}
+
 /// All three are shut down in order and two come back: what was written is there, and can be written on.
 #[test]
 fn s06_all_stopped_two_started() {

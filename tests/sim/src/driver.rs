@@ -313,7 +313,7 @@ impl<'a> Driver<'a> {
             if let AgentState::Until(at) = &mut h.agent {
                 *at = now;
             }
-            if h.unit == Phase::Masked {
+            if matches!(h.unit, Phase::Masked | Phase::Stopping(_)) {
                 h.unit = Phase::Down;
             }
             let held = world.unit_state(host).held;

@@ -207,8 +207,8 @@ fn host_fault(sim: &Sim, fault: &Fault) {
                 world.hosts[*host].dir = Some(copy);
             }
         }
-        Fault::Stop(host) => world.stop_unit(*host, false),
-        Fault::Start(host) => world.start_unit(*host),
+        Fault::Stop(host) => world.stop_by_person(*host),
+        Fault::Start(host) => world.start_by_person(*host),
         Fault::Mask(host) => {
             world.stop_unit(*host, false);
             world.hosts[*host].unit = Phase::Masked;

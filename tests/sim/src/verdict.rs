@@ -75,7 +75,11 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
     if no_epoch && says("data-without-epoch") {
         return Some("there is data and no memory of its epoch");
     }
-    if forgetful && (says("new-memory") || says("memories-lost")) {
+    if forgetful
+        && ["new-memory", "memories-lost", "data-without-epoch"]
+            .into_iter()
+            .any(says)
+    {
         return Some("a majority of electors has lost its memory: a person has to say who is gone");
     }
     if set_back && says("start-backoff") {

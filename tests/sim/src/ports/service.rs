@@ -8,13 +8,23 @@ use etcd_agent::model::{Fact, InForce, UnitState, member_id_of};
 use etcd_agent::ports::{DataReport, DataRequest, PortError, PortResult, ServiceManager};
 
 use super::Seat;
-use crate::world::World;
 use crate::world::raft::Dir;
+use crate::world::{Phase, World};
 
 /// The archive keeps this many.
 const ARCHIVED: usize = 3;
 
 pub(super) struct Service(pub(super) Arc<Seat>);
+
+impl Service {
+    /// systemd refuses to turn a stop into a start (job mode `fail`).
+    fn stops(&self) -> PortResult<()> {
+        match self.0.sim.world().hosts[self.0.host].unit {
+            Phase::Stopping(_) => Err(PortError::Retryable("a stop is under way".to_owned())),
+            _ => Ok(()),
+        }
+    }
+}
 
 #[async_trait]
 impl ServiceManager for Service {
@@ -25,6 +35,7 @@ impl ServiceManager for Service {
 
     async fn start_etcd(&self) -> PortResult<()> {
         self.0.cross().await;
+        self.stops()?;
         self.0.sim.world().start_unit(self.0.host);
         self.0.sim.unit_bells[self.0.host].notify_one();
         self.0.cross().await;
@@ -33,6 +44,7 @@ impl ServiceManager for Service {
 
     async fn restart_etcd(&self) -> PortResult<()> {
         self.0.cross().await;
+        self.stops()?;
         self.0.sim.world().restart_unit(self.0.host);
         self.0.sim.unit_bells[self.0.host].notify_one();
         self.0.cross().await;

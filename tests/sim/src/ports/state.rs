@@ -57,6 +57,10 @@ impl NodeState for Disk {
         self.write(|host| host.assignment = Some(assignment.clone()))
     }
 
+    fn gate(&self) -> PortResult<Option<GateState>> {
+        Ok(self.read(|host| host.gate.clone()))
+    }
+
     fn save_gate(&self, gate: &GateState) -> PortResult<()> {
         self.write(|host| host.gate = Some(gate.clone()))
     }

@@ -88,7 +88,7 @@ pub struct Host {
     pub server: Option<Server>,
     /// Its process number.
     pub pid: u32,
-    /// When it was last restarted on purpose.
+    /// When it was restarted on purpose, until it is ready again.
     pub disturbed: Option<u64>,
     /// When one last ran.
     pub etcd_seen: u64,

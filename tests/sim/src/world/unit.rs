@@ -13,6 +13,9 @@ use super::{Plane, World};
 /// systemd's `RestartSec=`.
 const RESTART_MS: u64 = 100;
 
+/// How long etcd takes to leave when a person stops it.
+const STOPPING_MS: u64 = 250;
+
 /// A restart that takes longer is over for rule 4: the planner grants no other before that (`plan/grant.rs`).
 const RESTARTING_MS: u64 = 60_000;
 
@@ -29,6 +32,8 @@ pub enum Phase {
     Gate(u64),
     /// The process runs.
     Runs,
+    /// A person stops it: it is down at this time.
+    Stopping(u64),
     /// A person has masked it.
     Masked,
 }
@@ -43,6 +48,7 @@ impl World {
             Phase::Failed => (ActiveState::Failed, "failed", "exit-code"),
             Phase::Again(_) => (ActiveState::Activating, "auto-restart", "signal"),
             Phase::Gate(_) => (ActiveState::Activating, "start-pre", "success"),
+            Phase::Stopping(_) => (ActiveState::Deactivating, "stop-sigterm", "success"),
             Phase::Runs if ready => (ActiveState::Active, "running", "success"),
             Phase::Runs => (ActiveState::Activating, "start", "success"),
         };
@@ -52,9 +58,30 @@ impl World {
             active,
             sub: sub.to_owned(),
             result: result.to_owned(),
-            main_pid: if h.server.is_some() { h.pid } else { 0 },
+            main_pid: if h.server.is_some() || matches!(h.unit, Phase::Stopping(_)) {
+                h.pid
+            } else {
+                0
+            },
             load: if masked { "masked" } else { "loaded" }.to_owned(),
             held: masked || by_a_person,
+        }
+    }
+
+    /// A person types `systemctl start etcd`; a stop that is under way ends first.
+    pub fn start_by_person(&mut self, host: usize) {
+        if let Phase::Stopping(at) = self.hosts[host].unit {
+            self.hosts[host].unit = Phase::Again(at);
+        }
+        self.start_unit(host);
+    }
+
+    /// A person types `systemctl stop etcd`.
+    pub fn stop_by_person(&mut self, host: usize) {
+        let ran = self.hosts[host].server.is_some();
+        self.stop_unit(host, false);
+        if ran {
+            self.hosts[host].unit = Phase::Stopping(self.now + STOPPING_MS);
         }
     }
 
@@ -66,7 +93,11 @@ impl World {
             // The distribution's own etcd would start, on other data.
             h.activated = false;
         }
-        if !h.up || h.written.is_none() || matches!(h.unit, Phase::Runs | Phase::Gate(_) | Phase::Masked) {
+        let takes_it = !matches!(
+            h.unit,
+            Phase::Runs | Phase::Gate(_) | Phase::Masked | Phase::Stopping(_)
+        );
+        if !h.up || h.written.is_none() || !takes_it {
             return;
         }
         h.unit = Phase::Gate(now);
@@ -124,6 +155,14 @@ impl World {
     /// What time does to units. The gate asks its agent only in `driver`, which has the agents.
     pub(super) fn units(&mut self) {
         for host in 0..self.hosts.len() {
+            if let Phase::Stopping(at) = self.hosts[host].unit
+                && at <= self.now
+            {
+                self.hosts[host].unit = Phase::Down;
+            }
+            if self.hosts[host].server.as_ref().is_some_and(|s| s.ready) {
+                self.hosts[host].disturbed = None;
+            }
             if let Phase::Again(at) = self.hosts[host].unit
                 && at <= self.now
             {
