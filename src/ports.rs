@@ -315,6 +315,8 @@ pub trait NodeState: Send + Sync {
     fn spec(&self) -> PortResult<SpecRecord>;
     /// Stores what this node remembers of the wanted size.
     fn save_spec(&self, record: &SpecRecord) -> PortResult<()>;
+    /// What the gate may decide on alone, when it was ever told.
+    fn gate(&self) -> PortResult<Option<GateState>>;
     /// Stores what the gate may decide on alone (world-readable).
     fn save_gate(&self, gate: &GateState) -> PortResult<()>;
     /// Clears the gate for this boot and this generation (world-readable, below `/run`).

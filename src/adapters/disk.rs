@@ -142,6 +142,10 @@ impl NodeState for DiskState {
         write_json(&self.paths.spec(), record, 0o600)
     }
 
+    fn gate(&self) -> PortResult<Option<GateState>> {
+        read_json(&self.paths.gate())
+    }
+
     fn save_gate(&self, gate: &GateState) -> PortResult<()> {
         write_json(&self.paths.gate(), gate, 0o644)
     }

@@ -222,7 +222,7 @@ pub(super) async fn fence_start(agent: &Agent, fence: &StartFence) -> PortResult
     Ok(())
 }
 
-/// Takes over a chosen genesis, and tells the gate that a newer epoch is known before anything else.
+/// Takes over a chosen genesis.
 pub(super) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
     let news = agent.shared.vote(agent.ports.state.as_ref(), |record| {
         crate::genesis::on_learn(record, genesis)
@@ -237,7 +237,7 @@ pub(super) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
                 genesis.origin,
                 genesis.token
             );
-            save_gate(agent)
+            Ok(())
         }
         Ok(false) => Ok(()),
         Err(conflict) => Err(PortError::Permanent(conflict.to_string())),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 
 use crate::model::{ActiveState, Member, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, Removal};
 use crate::plan::{Change, is_gone, is_healthy, keeps_quorum, misses};
@@ -102,8 +102,13 @@ pub(super) async fn update(
 /// Removes a member if all that it was decided on still holds, and rule 3 with it.
 pub(super) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
     let before = fenced_list(agent, going.term).await?;
-    let fresh = statuses(agent, &before, going.node).await;
-    still_so(agent, going, &before, &fresh).await?;
+    // Both at once: from a dead node no answer comes before its deadline.
+    let (fresh, silent) = join(
+        statuses(agent, &before, going.node),
+        is_silent(agent, going.node, going.why),
+    )
+    .await;
+    still_so(agent, going, &before, &fresh, silent).await?;
     // Asking took its time: raft's word is the last one.
     let list = fenced_list(agent, going.term).await?;
     if list.members != before.members {
@@ -174,6 +179,7 @@ async fn still_so(
     going: &Going<'_>,
     list: &MemberList,
     fresh: &BTreeMap<NodeName, NodeStatus>,
+    silent: bool,
 ) -> PortResult<()> {
     let node = going.node;
     let status = fresh.get(node);
@@ -189,7 +195,7 @@ async fn still_so(
                 .is_some_and(|(s, genesis)| is_gone(&s.data, genesis));
             (down && gone) || mutant!(RemovesAnyway)
         }
-        Removal::Dead => status.is_none() && nobody_reaches(agent, node, list, fresh).await,
+        Removal::Dead => status.is_none() && silent && others_miss(agent, node, list, fresh),
         Removal::Broken => down && unit.is_some_and(|u| !u.held),
         Removal::Unstarted => member.is_some_and(|m| m.name.is_empty()),
         Removal::Stuck | Removal::Surplus => learner,
@@ -216,24 +222,28 @@ async fn still_so(
     )))
 }
 
-/// Neither this agent nor any other voter's agent that answers, one at least, reaches the node or its etcd.
-async fn nobody_reaches(
+/// Whether this agent does not reach the node's etcd, which is asked only where a removal depends on that.
+async fn is_silent(agent: &Agent, node: &NodeName, why: Removal) -> bool {
+    match agent.spec.client_url(node) {
+        Some(url) if why == Removal::Dead => {
+            matches!(agent.ports.etcd.probe(&url).await, Err(PortError::Retryable(_)))
+        }
+        _ => false,
+    }
+}
+
+/// No other voter's agent that answers, one at least, reaches the node or its etcd.
+fn others_miss(
     agent: &Agent,
     node: &NodeName,
     list: &MemberList,
     fresh: &BTreeMap<NodeName, NodeStatus>,
 ) -> bool {
-    let witnesses: Vec<&NodeStatus> = list
+    let mut witnesses = list
         .voters()
         .filter_map(|m| agent.spec.node_of(m))
         .filter(|other| *other != node && **other != agent.spec.node)
         .filter_map(|other| fresh.get(other))
-        .collect();
-    if witnesses.is_empty() || !witnesses.iter().all(|witness| misses(witness, node)) {
-        return false;
-    }
-    match agent.spec.client_url(node) {
-        Some(url) => matches!(agent.ports.etcd.probe(&url).await, Err(PortError::Retryable(_))),
-        None => false,
-    }
+        .peekable();
+    witnesses.peek().is_some() && witnesses.all(|witness| misses(witness, node))
 }

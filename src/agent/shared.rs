@@ -10,8 +10,8 @@ use super::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Directives, ElectorRecord, Epoch,
-    EtcdRun, Fact, Job, NodeName, NodeStatus, Observation, OperatorRequest, RequestState, RequestView,
-    SteadyMs, StoreView,
+    EtcdRun, Fact, GateState, Job, NodeName, NodeStatus, Observation, OperatorRequest, RequestState,
+    RequestView, SteadyMs, StoreView,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
@@ -103,7 +103,9 @@ impl Shared {
     }
 
     /// Changes the elector's memory; what `f` returns leaves only after the change is on disk. When it cannot be
-    /// stored the old memory stays and the error is returned, so nothing is promised that could be forgotten.
+    /// stored the old memory stays and the error is returned, so nothing is promised that could be forgotten. The gate
+    /// hears of a newer epoch first: an agent that dies between the two leaves a gate that holds a start back, never one
+    /// that lets an older epoch's etcd through.
     pub(super) fn vote<T>(
         &self,
         state: &dyn NodeState,
@@ -113,6 +115,9 @@ impl Shared {
         let mut changed = record.clone();
         let answer = f(&mut changed);
         if changed != *record {
+            if changed.newest_epoch > record.newest_epoch && !mutant!(GateUnaware) {
+                tell_gate(state, changed.newest_epoch)?;
+            }
             state.save_elector(&changed)?;
             *record = changed;
             drop(record);
@@ -244,5 +249,13 @@ impl Shared {
                 message.clone_into(&mut request.message);
             }
         });
+    }
+}
+
+fn tell_gate(state: &dyn NodeState, newest_epoch: Epoch) -> PortResult<()> {
+    match state.gate() {
+        Ok(Some(gate)) => state.save_gate(&GateState { newest_epoch, ..gate }),
+        // A gate that finds no state, or cannot read it, lets nothing through without its agent's word.
+        Ok(None) | Err(_) => Ok(()),
     }
 }

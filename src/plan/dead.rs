@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::context::Context;
 use crate::model::{
-    ActiveState, DataState, Fact, Genesis, Member, MemberId, MemberList, NodeName, NodeStatus, Removal,
-    SteadyMs,
+    ActiveState, AssignmentSummary, DataState, Fact, Genesis, Member, MemberId, MemberList, NodeName,
+    NodeStatus, Removal, SteadyMs, member_id_of,
 };
 
 /// A voter that another one may take the place of.
@@ -91,7 +91,7 @@ fn cannot_run(cx: &Context<'_>, genesis: &Genesis, member: &Member) -> bool {
     let its_own = status
         .assignment
         .as_ref()
-        .is_some_and(|a| a.member_id == member.id && a.started_once);
+        .is_some_and(|assigned| has_started(assigned, member, genesis));
     down && its_own
         && status.etcd.known().is_none()
         && status.newest_epoch == genesis.epoch
@@ -108,11 +108,19 @@ pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStat
     let gone = is_gone(&status.data, genesis);
     let same_epoch = status.newest_epoch == genesis.epoch;
     let about_this_member = match &status.assignment {
-        Some(assigned) => assigned.member_id == member.id && assigned.started_once,
+        Some(assigned) => has_started(assigned, member, genesis),
         // A reinstalled agent with no data: it will never start this member again.
         None => genesis.electorate.get(&status.node) != Some(&status.incarnation),
     };
     down && gone && same_epoch && about_this_member
+}
+
+/// True when the assignment is this member's, and it has run. A founder has its name in the list before it ever ran;
+/// whoever joined later publishes it when it does, and may have lost its agent before that took note.
+pub(super) fn has_started(assigned: &AssignmentSummary, member: &Member, genesis: &Genesis) -> bool {
+    let founder = |urls: &Vec<String>| member_id_of(urls, &genesis.token) == member.id;
+    let joined = || !member.name.is_empty() && !genesis.members.values().any(founder);
+    assigned.member_id == member.id && (assigned.started_once || joined())
 }
 
 /// True when a data directory, as its owner saw it, cannot be this epoch's any more.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::context::{Context, names};
 use super::safety::undisturbed;
-use super::{directive, leader};
-use crate::model::{Action, Grant, MemberList, NodeName, NodeStatus};
+use super::{directive, leader, spares};
+use crate::model::{Action, Grant, Join, MemberList, NodeName, NodeStatus};
 
 /// A node that has made nothing of its grant for this long has lost it.
 const UNUSED: Duration = Duration::from_secs(30);
@@ -66,6 +66,14 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
         cx.wake_in(Duration::from_secs(1));
         return None;
     }
+    if let Some(joiner) = replacement(cx, list) {
+        let text = format!(
+            "etcd on {} is to be restarted, and first {joiner} takes the place of a member that is lost",
+            names(wanting)
+        );
+        cx.because("restart-waits", text);
+        return None;
+    }
     let since = cx.memory.coordinates.map(|(_, since)| since);
     let rested = cx.obs.steady.since(since.unwrap_or(cx.obs.steady));
     if rested < REST && list.members.len() > 1 {
@@ -114,6 +122,19 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     cx.memory.grant = Some((grant, cx.obs.steady));
     cx.wake_in(Duration::from_secs(1));
     None
+}
+
+/// Who is about to join in place of a member that was lost: until then no other is taken away.
+fn replacement<'a>(cx: &mut Context<'a>, list: &MemberList) -> Option<&'a NodeName> {
+    let had = cx.obs.spec_record.settled.unwrap_or(cx.spec.size);
+    if list.voters().count() >= had.min(cx.spec.size)
+        || cx.spec.join == Join::Prepare
+        || directive::paused(cx).is_some()
+    {
+        return None;
+    }
+    let genesis = cx.genesis()?;
+    spares::next(cx, genesis, list)
 }
 
 /// What is known of each member's node, by its name.

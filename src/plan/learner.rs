@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::dead::{self, attests_gone};
+use super::dead::{self, attests_gone, has_started};
 use super::membership::remove;
 use super::safety::{Change, healthy_members, keeps_quorum};
 use super::spares;
@@ -22,10 +22,13 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
     // A learner of a node that is not configured was said by name before, and is not touched.
     let node = cx.spec.node_of(learner)?;
     let status = cx.status_of(node);
-    // A learner that nobody knows the name of yet is about to be started, unless its own agent has started it before.
+    // A learner that has not started yet is about to be, and has no data; a node whose agent was installed anew knows
+    // nothing of it.
     let had_started = |status: &NodeStatus| {
         let assigned = status.assignment.as_ref();
-        !learner.name.is_empty() || assigned.is_some_and(|a| a.member_id == learner.id && a.started_once)
+        assigned.map_or(!learner.name.is_empty(), |assigned| {
+            has_started(assigned, learner, genesis)
+        })
     };
     if status.is_some_and(|status| had_started(status) && attests_gone(learner, genesis, status)) {
         if !may_remove(cx) {

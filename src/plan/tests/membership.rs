@@ -54,6 +54,25 @@ fn a_learner_that_lost_its_data_is_removed_too() {
     assert_eq!(action(&obs), Some("remove-member"));
 }
 
+/// Its agent died before it took note that the member had started; etcd itself has published the name.
+#[test]
+fn a_member_that_joined_and_was_never_noted_as_started_is_removed_too() {
+    let mut obs = healthy(0);
+    let third = peer(&mut obs, 2);
+    lose_data(third);
+    let assigned = third.assignment.as_mut().unwrap();
+    assigned.started_once = false;
+    assigned.member_id = MemberId(77);
+    if let Fact::Known(list) = &mut obs.me.members {
+        list.members[2].id = MemberId(77);
+    }
+    assert_eq!(action(&obs), Some("remove-member"));
+    if let Fact::Known(list) = &mut obs.me.members {
+        list.members[2].name = String::new();
+    }
+    assert_eq!(action(&obs), None, "it has not started yet");
+}
+
 #[test]
 fn a_learner_that_lost_its_data_before_it_was_named_is_removed_too() {
     let mut obs = healthy(0);

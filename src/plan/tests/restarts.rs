@@ -126,6 +126,26 @@ fn a_pause_lets_an_ordered_restart_through() {
 }
 
 #[test]
+fn a_restart_waits_for_the_one_that_takes_a_lost_members_place() {
+    let give = |obs: &Observation| plan(obs, &settled(), &obs.spec);
+    let mut lost = cluster(3, 2, 3);
+    lost.spec_record.settled = Some(3);
+    wish(peer(&mut lost, 1), Some(4));
+    let waits = give(&lost);
+    assert_eq!(granted(&waits), None);
+    assert_eq!(waits.action.as_ref().map(Action::name), Some("add-learner"));
+
+    let mut nobody = lost.clone();
+    nobody.peers.insert(name(2), Fact::Unreachable("no route".into()));
+    assert_eq!(granted(&give(&nobody)), Some(&name(1)), "nobody is ready to join");
+    let mut paused = lost.clone();
+    pause(&mut paused);
+    assert_eq!(granted(&give(&paused)), Some(&name(1)), "nobody joins in a pause");
+    lost.spec_record.settled = Some(2);
+    assert_eq!(granted(&give(&lost)), Some(&name(1)), "it grows, nobody was lost");
+}
+
+#[test]
 fn a_grant_that_nothing_comes_of_is_taken_back_and_another_node_has_its_turn() {
     let obs = wanting(&[1, 2]);
     let first = plan(&obs, &settled(), &obs.spec);
