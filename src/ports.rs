@@ -12,7 +12,7 @@ use crate::model::{
     Accept, AcceptReply, Assignment, BackupId, ClusterId, DataState, Directives, ElectorRecord, Enquire,
     EnquireReply, Epoch, EtcdRun, EtcdStatus, Fact, Fingerprint, GateState, InForce, Learn, MemberId,
     MemberList, NodeName, NodeStatus, Prepare, PrepareReply, Revision, SpecRecord, SteadyMs, UnitState,
-    UnixMs,
+    UnixMs, Watched,
 };
 
 /// How a call across a port failed. The text is one line: what was tried, on what, what the operator can do.
@@ -34,6 +34,9 @@ pub type PortResult<T> = Result<T, PortError>;
 
 /// A stream of bytes that can fail.
 pub type ByteStream = Pin<Box<dyn Stream<Item = PortResult<Bytes>> + Send>>;
+
+/// What a watch of all keys tells, or how it failed.
+pub type WatchStream = Pin<Box<dyn Stream<Item = PortResult<Watched>> + Send>>;
 
 /// What the data directory's owner is asked to do (`etcd-agent-data.service`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -168,6 +171,17 @@ pub trait Etcd: Send + Sync {
     async fn move_leader(&self, to: MemberId) -> PortResult<()>;
     /// Streams a snapshot: the bbolt file and its 32-byte SHA-256 trailer.
     async fn snapshot(&self) -> PortResult<ByteStream>;
+    /// Watches all keys from this revision on, for ever. The stream ends after [`Watched::Compacted`]. An etcd that
+    /// cannot be watched answers that.
+    async fn watch(&self, _from: Revision) -> PortResult<WatchStream> {
+        Err(PortError::Permanent("this etcd cannot be watched".to_owned()))
+    }
+    /// What a lease was granted, in seconds; `None` when there is no such lease any more.
+    async fn lease_ttl(&self, _id: i64) -> PortResult<Option<i64>> {
+        Err(PortError::Permanent(
+            "this etcd tells nothing of leases".to_owned(),
+        ))
+    }
     /// Counts the keys at this revision and, where `hash` says so, hashes them (`HashKV`: reads the whole
     /// database). What etcd does not tell (a revision that was compacted, authentication) is left out; an error
     /// only where nothing could be found out. An etcd that cannot be asked answers that.
@@ -359,6 +373,12 @@ pub trait AgentHandle: Send + Sync {
     fn plan_view(&self) -> Option<crate::model::PlanView>;
     /// Backups in the store, oldest first.
     async fn backups(&self) -> PortResult<Vec<crate::model::StoredBackup>>;
+    /// The point that is to be restored, in this backup or in whichever serves best.
+    async fn point(
+        &self,
+        backup: Option<BackupId>,
+        wanted: crate::model::Wanted,
+    ) -> PortResult<crate::model::BackupSummary>;
     /// What retention says of each, oldest first.
     async fn retention(&self) -> PortResult<Vec<crate::model::Verdict>>;
     /// Queues what a person asks for.

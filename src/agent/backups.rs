@@ -1,6 +1,6 @@
 //! What is done in the store beside full backups, each as a job beside the loop.
 
-use crate::backup;
+use crate::backup::{self, Ended};
 use crate::model::{BackupId, OperatorRequest, RequestState, Verdict};
 use crate::plan;
 use crate::ports::PortResult;
@@ -18,6 +18,54 @@ pub(super) async fn verdicts(agent: &Agent) -> PortResult<Vec<Verdict>> {
     }
     let now = agent.ports.clock.now();
     Ok(plan::judge(&catalogue.backups, now, &agent.spec.backup.retention))
+}
+
+/// Begins to follow etcd's changes as increments of a full backup.
+pub(super) fn increments(agent: &Agent, id: &BackupId) {
+    let Some(interval) = agent.spec.backup.increment_interval else {
+        return;
+    };
+    let (worker, backup) = (agent.clone(), id.clone());
+    let newer = agent.shared.newest_full.subscribe();
+    let work = async move {
+        let store = worker.ports.store.clone().ok_or_else(no_store)?;
+        let chain = backup::resume(store.as_ref(), &worker.spec.cluster, &backup).await?;
+        tracing::info!(
+            "etcd's changes after revision {} are stored as increments of {backup}",
+            chain.covered
+        );
+        let following = backup::Following {
+            cluster: worker.spec.cluster.clone(),
+            node: worker.spec.node.clone(),
+            interval,
+        };
+        let (etcd, clock) = (worker.ports.etcd.as_ref(), worker.ports.clock.as_ref());
+        let told = |covered| {
+            let now = clock.now();
+            worker
+                .shared
+                .with(|inner| inner.backups.covered = Some((covered, now)));
+        };
+        tokio::select! {
+            ended = backup::follow(etcd, store.as_ref(), clock, &following, chain, newer, told) => ended,
+            () = worker.shared.stopped.cancelled() => Ok(Ended::NotCoordinator),
+        }
+    };
+    let id = id.clone();
+    begin(
+        agent,
+        |inner| &mut inner.backups.increments,
+        work,
+        move |agent, result| match result {
+            Ok(Ended::Gap(why)) => {
+                tracing::warn!("the increments of {id} cannot go on, a new full backup is taken: {why}");
+                agent.shared.with(|inner| inner.backups.gap = Some(id));
+            }
+            Ok(Ended::Superseded) => tracing::info!("a newer full backup takes over from {id}"),
+            Ok(Ended::NotCoordinator) => tracing::info!("another agent stores etcd's changes now"),
+            Err(error) => tracing::warn!("etcd's changes are not stored for the moment: {error}"),
+        },
+    );
 }
 
 /// Begins to remove what retention no longer wants.

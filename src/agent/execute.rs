@@ -136,6 +136,10 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             jobs::backup(agent);
             Ok(())
         }
+        Action::Increments { backup } => {
+            backups::increments(agent, backup);
+            Ok(())
+        }
         Action::Prune { after } => {
             backups::prune(agent, after.clone());
             Ok(())

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
-    Accept, AcceptReply, AdminStatus, Decision, DirectiveOrder, DirectiveView, Enquire, EnquireReply,
-    EventsView, Fact, Learn, NodeStatus, OperatorRequest, PlanView, Prepare, PrepareReply, Refusal,
-    RequestView, SizeOrder, SizeView, StoredBackup, Verdict,
+    Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, Decision, DirectiveOrder, DirectiveView,
+    Enquire, EnquireReply, EventsView, Fact, Learn, NodeStatus, OperatorRequest, PlanView, Prepare,
+    PrepareReply, Refusal, RequestView, SizeOrder, SizeView, StoredBackup, Verdict, Wanted,
 };
 use crate::ports::{AgentHandle, PortError, PortResult};
 
@@ -129,6 +129,7 @@ impl AgentHandle for Agent {
             coordinator,
             decision: decision.unwrap_or_else(no_decision),
             size: self.size(),
+            backups: self.shared.with(|inner| inner.backups.clone()),
             store: self.ports.store.as_ref().map(|s| s.describe()),
             store_error,
             copy: self.shared.with(|inner| inner.copy.clone()),
@@ -153,6 +154,13 @@ impl AgentHandle for Agent {
             store.ok_or_else(|| PortError::Permanent("no store is configured: set store.url".to_owned()))?;
         let catalogue = backup::list(store.as_ref(), &self.spec.cluster).await?;
         Ok(catalogue.backups)
+    }
+
+    async fn point(&self, backup: Option<BackupId>, wanted: Wanted) -> PortResult<BackupSummary> {
+        let store = self.ports.store.clone();
+        let store =
+            store.ok_or_else(|| PortError::Permanent("no store is configured: set store.url".to_owned()))?;
+        backup::find(store.as_ref(), &self.spec.cluster, backup.as_ref(), wanted).await
     }
 
     async fn retention(&self) -> PortResult<Vec<Verdict>> {

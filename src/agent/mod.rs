@@ -83,6 +83,7 @@ impl Agent {
 
     /// The loop. Runs until the future is dropped; everything that must outlive it is on disk.
     pub async fn run_loop(&self) {
+        let _stops = self.shared.stopped.clone().drop_guard();
         let mut memory = Memory::default();
         let mut last: Option<Decision> = None;
         let mut pace = Pace::default();

@@ -96,6 +96,11 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let votes = elector.votes.get(&next);
     let seen_round = votes.and_then(|v| v.promised.as_ref()).map_or(0, |b| b.round);
     let accepted = votes.and_then(|v| v.accepted.as_ref()).map(|(_, g)| g.clone());
+    if agent.spec.store_shared {
+        let told = peers.values().filter_map(Fact::known);
+        told.filter_map(|status| status.last_backup.as_ref())
+            .for_each(|full| agent.shared.note_full(full));
+    }
     let store = store_view(agent, steady, elector.chosen.is_none());
     let (backup, backups, restore, staged, fetched, last_backup, enquired, highest) =
         agent.shared.with(|inner| {
@@ -273,6 +278,9 @@ fn store_view(agent: &Agent, now: SteadyMs, no_epoch: bool) -> Fact<StoreView> {
             if let Err(error) = &view {
                 tracing::warn!("the store cannot be read: {error}");
             }
+            if let Ok(Some(full)) = view.as_ref().map(|view| view.newest_backup.as_ref()) {
+                agent.shared.note_full(full);
+            }
             let now = agent.ports.clock.steady();
             agent.shared.with(|inner| {
                 inner.store_asking = false;
@@ -282,7 +290,15 @@ fn store_view(agent: &Agent, now: SteadyMs, no_epoch: bool) -> Fact<StoreView> {
             agent.shared.wake.notify_one();
         });
     }
-    agent.shared.with(|inner| inner.store.clone()).unwrap_or_default()
+    let mut seen = agent.shared.with(|inner| inner.store.clone()).unwrap_or_default();
+    // A full that this agent heard of meanwhile counts at once, not at the next look.
+    if let Fact::Known(view) = &mut seen
+        && let Some(full) = agent.shared.newest_full.borrow().as_ref()
+        && view.newest_backup.as_ref().is_none_or(|seen| seen.id < full.id)
+    {
+        view.newest_backup = Some(full.clone());
+    }
+    seen
 }
 
 /// One line for a port error, with what kind it is.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::silence::Probe;
 use super::version::Version;
@@ -71,6 +72,10 @@ pub(super) struct Shared {
     pub(super) copy_wanted: Notify,
     /// Grows with each material change of the status.
     pub(super) version: Version,
+    /// Cancelled when the loop ends: what runs without an end of its own ends with it.
+    pub(super) stopped: CancellationToken,
+    /// The newest full backup that this agent knows of.
+    pub(super) newest_full: watch::Sender<Option<BackupSummary>>,
 }
 
 fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -90,6 +95,8 @@ impl Shared {
             wake: Notify::new(),
             copy_wanted: Notify::new(),
             version: Version::new((run >> 32) << 16),
+            stopped: CancellationToken::new(),
+            newest_full: watch::Sender::new(None),
         })
     }
 
@@ -169,6 +176,17 @@ impl Shared {
         self.with(|inner| {
             inner.data = Fact::Known(report.data.clone());
             inner.staged.clone_from(&report.staged);
+        });
+    }
+
+    /// Takes note of a full backup.
+    pub(super) fn note_full(&self, full: &BackupSummary) {
+        self.newest_full.send_if_modified(|known| {
+            let newer = known.as_ref().is_none_or(|known| known.id < full.id);
+            if newer {
+                *known = Some(full.clone());
+            }
+            newer
         });
     }
 

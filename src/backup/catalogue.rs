@@ -7,6 +7,7 @@ use crate::model::{
 };
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
+use super::chain;
 use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION};
 use super::manifest::{ForeignMeta, Manifest};
 use super::verification::Verification;
@@ -47,7 +48,11 @@ pub async fn list(store: &dyn ObjectStore, cluster: &ClusterName) -> PortResult<
     let mut catalogue = Catalogue::default();
     for entry in read.try_collect::<Vec<_>>().await? {
         match entry {
-            Ok(backup) => catalogue.backups.push(backup),
+            Ok(mut backup) => {
+                let ranges = chain::ranges(&layout, &backup.summary.id, &objects);
+                backup.covered = chain::covered(&ranges, backup.summary.revision);
+                catalogue.backups.push(backup);
+            }
             Err(unreadable) => catalogue.unreadable.push(unreadable),
         }
     }
@@ -184,29 +189,32 @@ async fn read(
     let Some(size) = size else {
         return Ok(Err((id, "its snapshot is not there".to_owned())));
     };
-    let summary = if found.native {
-        Manifest::parse(&id, &text).map(|manifest| manifest.summary())
-    } else {
-        ForeignMeta::parse(&text).map(|meta| BackupSummary {
-            id: id.clone(),
-            at: meta.at().unwrap_or_else(|| name.at()),
-            // etcd-manager does not record it.
-            revision: Revision(0),
-            size_bytes: size,
-        })
-    };
-    let writer = if found.native {
-        Writer::EtcdAgent
-    } else {
-        Writer::EtcdManager
-    };
-    Ok(summary
-        .map(|summary| StoredBackup {
-            summary,
-            writer,
+    let backup = if found.native {
+        Manifest::parse(&id, &text).map(|manifest| StoredBackup {
+            summary: manifest.summary(),
+            writer: Writer::EtcdAgent,
+            epoch: Some(manifest.epoch),
+            revision_at_most: manifest.revision_at_most,
+            covered: manifest.revision,
             verified: None,
         })
-        .map_err(|error| (id, format!("{marker}: {error}"))))
+    } else {
+        ForeignMeta::parse(&text).map(|meta| StoredBackup {
+            summary: BackupSummary {
+                id: id.clone(),
+                at: meta.at().unwrap_or_else(|| name.at()),
+                // etcd-manager does not record it.
+                revision: Revision(0),
+                size_bytes: size,
+            },
+            writer: Writer::EtcdManager,
+            epoch: None,
+            revision_at_most: None,
+            covered: Revision(0),
+            verified: None,
+        })
+    };
+    Ok(backup.map_err(|error| (id, format!("{marker}: {error}"))))
 }
 
 #[cfg(test)]

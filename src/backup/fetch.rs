@@ -14,6 +14,8 @@ use crate::ports::{ByteStream, ObjectStore, PortError, PortResult};
 
 use super::layout::{FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD};
 use super::manifest::{Compression, ForeignMeta, Manifest};
+use super::point::Point;
+use super::replay::replay;
 use super::unpack::Unpacker;
 
 const TEMPORARY: &str = ".fetch-";
@@ -42,7 +44,7 @@ pub struct FetchedSnapshot {
     pub manifest: Option<Manifest>,
 }
 
-/// Fetches a committed backup into `dir` as `<id>.db`: the file is there only when the stream was whole, its hash
+/// Fetches a committed backup, or a point that its increments lead to, into `dir` as `<id>.db`: the file is there only when the stream was whole, its hash
 /// matches its trailer, and both agree with `backup.json`.
 ///
 /// # Errors
@@ -98,8 +100,9 @@ pub(super) async fn fetch_checked(
     dir: &Path,
 ) -> Result<FetchedSnapshot, FetchError> {
     let layout = Layout::of(store, cluster);
-    let marker = marker(store, &layout, id).await?;
-    let key = layout.in_backup(id, marker.object());
+    let point = Point::parse(id);
+    let marker = marker(store, &layout, &point.backup).await?;
+    let key = layout.in_backup(&point.backup, marker.object());
     let stream = store.get(&key).await?;
     let stream = stream.ok_or_else(|| damaged(store, &key, "it is not there, though it was committed"))?;
 
@@ -128,6 +131,18 @@ pub(super) async fn fetch_checked(
             return Err(damaged(store, &key, &why));
         }
     }
+    let (file, size_bytes, sha256) = match (point.until, &marker) {
+        (None, _) => (file, size_bytes, sha256),
+        (Some(until), Marker::Native(manifest)) => {
+            let (cluster_id, from) = (manifest.cluster_id, manifest.revision);
+            let replayed = replay(store, &layout, &point.backup, cluster_id, from, until, file).await?;
+            (replayed.file, replayed.size_bytes, replayed.sha256)
+        }
+        (Some(_), Marker::Foreign(_)) => {
+            let text = format!("{} has no increments", point.backup);
+            return Err(PortError::Permanent(text).into());
+        }
+    };
     let file_name = format!("{id}.db");
     let path = dir.join(&file_name);
     settle(file, temporary, path.clone(), dir.to_owned()).await?;
@@ -137,7 +152,7 @@ pub(super) async fn fetch_checked(
         file_name,
         size_bytes,
         sha256,
-        revision: marker.revision(),
+        revision: point.until.unwrap_or_else(|| marker.revision()),
         etcd_version: marker.etcd_version().to_owned(),
         manifest: match marker {
             Marker::Native(manifest) => Some(*manifest),

@@ -14,6 +14,8 @@ pub(super) const MANIFEST: &str = "backup.json";
 pub(super) const SNAPSHOT_ZSTD: &str = "etcd.backup.zst";
 /// etcd-manager's snapshot: gzip of the same.
 pub(super) const SNAPSHOT_GZIP: &str = "etcd.backup.gz";
+/// Where the increments of a backup are.
+pub(super) const INCREMENTS: &str = "increments/";
 /// The commit marker of a backup of etcd-manager's.
 pub(super) const FOREIGN_META: &str = "_etcd_backup.meta";
 /// What the last verification came to.

@@ -41,6 +41,9 @@ pub struct Manifest {
     pub etcd_version: String,
     /// Read before the snapshot began, so the snapshot holds this revision at least.
     pub revision: Revision,
+    /// Read while the snapshot streamed, so the snapshot holds no later revision.
+    #[serde(default)]
+    pub revision_at_most: Option<Revision>,
     /// Size of what `etcdctl snapshot save` would have written: bbolt file and 32-byte trailer.
     pub raw_size_bytes: u64,
     /// Size of the stored object.
@@ -157,6 +160,7 @@ pub(super) fn example() -> Manifest {
         node: NodeName::new("n1").unwrap(),
         etcd_version: "3.6.16".to_owned(),
         revision: Revision(81237),
+        revision_at_most: Some(Revision(81240)),
         raw_size_bytes: 20512,
         stored_size_bytes: 4711,
         sha256: "00".repeat(32),
@@ -188,6 +192,7 @@ mod tests {
           "node": "n1",
           "etcd_version": "3.6.16",
           "revision": 81237,
+          "revision_at_most": 81240,
           "raw_size_bytes": 20512,
           "stored_size_bytes": 4711,
           "sha256": "0000000000000000000000000000000000000000000000000000000000000000",

@@ -2,16 +2,22 @@
 //!
 //! The layout is told in `docs/backup-format.md`. What is not committed by its last object is not a backup.
 
+mod bolt;
 mod catalogue;
+mod chain;
 mod compress;
 mod control;
 mod copy;
 mod fetch;
+mod follow;
+mod increment;
 mod layout;
 mod manifest;
 mod pieces;
 mod pipeline;
+mod point;
 mod prune;
+mod replay;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod testing;
@@ -26,9 +32,12 @@ pub use catalogue::{Catalogue, list, newest};
 pub use control::{Recorded, newest_epoch, record_epoch};
 pub use copy::{Copied, copy_missing};
 pub use fetch::{FetchedSnapshot, fetch};
+pub use follow::{Chain, Ended, Following, follow, resume};
+pub use increment::{Change, Entry, Head, Increment, IncrementError, Lease};
 pub use layout::{BackupName, Layout};
 pub use manifest::{Compression, Manifest, ManifestError};
 pub use pipeline::{BackupMeta, take_full};
+pub use point::{Point, find};
 pub use prune::{Pruned, remove};
 pub use verification::Verification;
 pub use verify::{VerifyMeta, verify};

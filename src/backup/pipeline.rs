@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 
-use crate::model::{BackupSummary, ClusterName, Epoch, EtcdStatus, Fingerprint, NodeName, UnixMs};
+use crate::model::{BackupSummary, ClusterName, Epoch, EtcdStatus, Fingerprint, NodeName, Revision, UnixMs};
 use crate::ports::{ByteStream, Etcd, ObjectStore, PortError, PortResult, Upload};
 
 use super::compress::Compressor;
@@ -65,7 +65,16 @@ pub async fn take_full(
     // Before the stream: what the snapshot holds is this revision or a later one (design §10).
     let status = etcd.status().await?;
     let began = std::time::Instant::now();
-    let stream = etcd.snapshot().await?;
+    let mut stream = etcd.snapshot().await?;
+    let first = tokio::time::timeout(IDLE, stream.next()).await.map_err(|_| {
+        PortError::Retryable(format!(
+            "etcd sent nothing of a snapshot for {} s",
+            IDLE.as_secs()
+        ))
+    })?;
+    // Once it sends, etcd has decided what the snapshot holds: nothing later than this.
+    let at_most = etcd.status().await?.revision;
+    let stream: ByteStream = Box::pin(futures::stream::iter(first).chain(stream));
     let mut upload = store.upload(&layout.in_backup(&id, SNAPSHOT_ZSTD)).await?;
     let pumped = tokio::try_join!(pump(stream, upload.as_mut(), &progress, IDLE), async {
         Ok(fingerprint(etcd, &status).await)
@@ -82,7 +91,14 @@ pub async fn take_full(
             return Err(error);
         }
     };
-    let mut manifest = manifest(meta, &status, id, stored, meta.started_at.plus(began.elapsed()));
+    let mut manifest = manifest(
+        meta,
+        &status,
+        at_most,
+        id,
+        stored,
+        meta.started_at.plus(began.elapsed()),
+    );
     manifest.fingerprint = fingerprint;
     let text = manifest
         .to_json()
@@ -96,6 +112,7 @@ pub async fn take_full(
 fn manifest(
     meta: &BackupMeta,
     status: &EtcdStatus,
+    at_most: Revision,
     id: crate::model::BackupId,
     stored: Stored,
     finished_at: UnixMs,
@@ -110,6 +127,7 @@ fn manifest(
         node: meta.node.clone(),
         etcd_version: status.version.clone(),
         revision: status.revision,
+        revision_at_most: Some(at_most),
         raw_size_bytes: stored.raw_bytes,
         stored_size_bytes: stored.bytes,
         sha256: stored.sha256,

@@ -7,7 +7,8 @@ use crate::model::{BackupId, ClusterName, UnixMs};
 use crate::ports::{ObjectStore, PortError, PortResult};
 
 use super::catalogue::leftovers;
-use super::layout::{Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION};
+use super::increment::parse_name;
+use super::layout::{INCREMENTS, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION};
 
 /// An upload that is not committed after this long never will be: the agent that began it is gone.
 const ABANDONED_AFTER: Duration = Duration::from_hours(24);
@@ -96,7 +97,8 @@ async fn remove_one(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> 
 
 /// The objects of a backup that an agent writes. Whatever else lies beside them is somebody else's.
 fn is_ours(file: &str) -> bool {
-    matches!(file, MANIFEST | SNAPSHOT_ZSTD | SNAPSHOT_GZIP | VERIFICATION)
+    let increment = file.strip_prefix(INCREMENTS).and_then(parse_name);
+    increment.is_some() || matches!(file, MANIFEST | SNAPSHOT_ZSTD | SNAPSHOT_GZIP | VERIFICATION)
 }
 
 #[cfg(test)]

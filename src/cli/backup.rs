@@ -123,12 +123,24 @@ pub(super) fn render(list: &[StoredBackup], now: UnixMs) -> String {
                 out::time(backup.at),
                 out::age(now.since(backup.at)),
                 backup.revision.to_string(),
+                // Nothing after the full is stored: nothing to show.
+                Some(stored.covered)
+                    .filter(|covered| *covered > backup.revision)
+                    .map_or_else(|| "-".to_owned(), |covered| covered.to_string()),
                 out::size(backup.size_bytes),
                 verified(stored.verified.as_ref(), now),
             ]
         })
         .collect();
-    let head = ["BACKUP", "COMMITTED", "AGE", "REVISION", "SIZE", "VERIFIED"];
+    let head = [
+        "BACKUP",
+        "COMMITTED",
+        "AGE",
+        "REVISION",
+        "COVERS TO",
+        "SIZE",
+        "VERIFIED",
+    ];
     let bad = list.iter().filter_map(|stored| {
         let verified = stored.verified.as_ref().filter(|verified| !verified.is_ok())?;
         let why = verified.problems.join("; ");

@@ -16,6 +16,12 @@ use crate::paths::Paths;
 pub(super) struct RestoreArgs {
     /// A backup's name, as `backup list` shows it, or `latest`
     backup: String,
+    /// The state at this revision, from the full backup before it and its increments
+    #[arg(long, value_name = "N", conflicts_with = "time")]
+    revision: Option<u64>,
+    /// The state at this time, e.g. 2026-03-01T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    time: Option<jiff::Timestamp>,
     /// Do not ask, even when the cluster is alive
     #[arg(long)]
     yes: bool,
@@ -45,8 +51,7 @@ pub(super) struct BootstrapArgs {
 pub(super) async fn restore(paths: &Paths, args: RestoreArgs) -> Outcome {
     let client = Client::new(paths);
     let seen: AdminStatus = client.get("/v1/status").await?;
-    let list: Vec<BackupSummary> = client.get("/v1/backups").await?;
-    let backup = pick(&list, &args.backup)?;
+    let backup = &chosen(&client, &args).await?;
     let without = known_nodes(&seen, &args.without)?;
     let request = OperatorRequest::Restore {
         backup: backup.id.clone(),
@@ -110,6 +115,29 @@ async fn open_epoch(
     drop(progress);
     out::print(&status::render(&after))?;
     Ok(Exit::Ok)
+}
+
+/// The backup that is meant, or the point that its increments lead to: for `latest` as much as there is, for a named
+/// one what it was when it was taken, unless a revision or a time is asked for.
+async fn chosen(client: &Client, args: &RestoreArgs) -> Result<BackupSummary, Failure> {
+    let list: Vec<BackupSummary> = client.get("/v1/backups").await?;
+    let backup = pick(&list, &args.backup)?;
+    let mut query = Vec::new();
+    if args.backup != "latest" {
+        query.push(format!("backup={}", backup.id));
+    }
+    if let Some(revision) = args.revision {
+        query.push(format!("revision={revision}"));
+    }
+    if let Some(time) = args.time {
+        query.push(format!("time_ms={}", time.as_millisecond()));
+    }
+    if args.backup != "latest" && query.len() == 1 {
+        return Ok(backup.clone());
+    }
+    Ok(client
+        .get(&format!("/v1/backups/point?{}", query.join("&")))
+        .await?)
 }
 
 /// The backup that is meant.

@@ -379,11 +379,14 @@ impl Builder<'_> {
             self.read(&format!("backup.retention.{name}"), forms::count)
                 .unwrap_or(default)
         };
+        let increments = self.read("backup.increments", forms::flag).unwrap_or(true);
+        let interval = self.read("backup.increment_interval", forms::duration);
         BackupSpec {
             // A backup that nobody ever restored is a hope; one a day costs one download.
             verify_interval: self
                 .read("backup.verify_interval", forms::interval)
                 .unwrap_or(Some(Duration::from_hours(24))),
+            increment_interval: increments.then(|| interval.unwrap_or(Duration::from_secs(1))),
             retention: Retention {
                 enabled: self
                     .read("backup.retention.enabled", forms::flag)

@@ -58,6 +58,8 @@ pub(super) const FIELDS: &[(&str, Form)] = &[
     ("store.copy.sse_key_file", Form::Path),
     ("store.copy.checksums", Form::Flag),
     ("backup.interval", Form::Duration),
+    ("backup.increments", Form::Flag),
+    ("backup.increment_interval", Form::Duration),
     ("backup.verify_interval", Form::Interval),
     ("backup.retention.enabled", Form::Flag),
     ("backup.retention.recent", Form::Duration),

@@ -109,6 +109,8 @@ fn default(field: &str, settings: &Settings) -> Vec<(String, serde_json::Value)>
             .map(|store| store.path_style.into()),
         "store.shared" => settings.store.as_ref().map(|store| store.shared.into()),
         "backup.interval" => spec.backup_interval.map(time),
+        "backup.increments" => Some(spec.backup.increment_interval.is_some().into()),
+        "backup.increment_interval" => spec.backup.increment_interval.map(time),
         "backup.verify_interval" => Some(spec.backup.verify_interval.map_or_else(|| "off".into(), time)),
         "backup.retention.enabled" => Some(spec.backup.retention.enabled.into()),
         "backup.retention.recent" => Some(time(spec.backup.retention.recent)),

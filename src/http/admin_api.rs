@@ -13,8 +13,9 @@ use serde::Deserialize;
 use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
-    AdminStatus, DirectiveOrder, DirectiveView, EventsView, Fact, MemberList, OperatorRequest, PlanView,
-    RequestView, SizeOrder, SizeView, Spec, StoredBackup, Verdict,
+    AdminStatus, BackupId, BackupSummary, DirectiveOrder, DirectiveView, EventsView, Fact, MemberList,
+    OperatorRequest, PlanView, RequestView, Revision, SizeOrder, SizeView, Spec, StoredBackup, UnixMs,
+    Verdict, Wanted,
 };
 use crate::ports::AgentHandle;
 use crate::telemetry::{Counters, exposition};
@@ -36,6 +37,7 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>) -> R
         .route("/v1/directives", post(direct))
         .route("/v1/events", get(events))
         .route("/v1/backups/retention", get(retention))
+        .route("/v1/backups/point", get(point))
         .route("/v1/preview", post(preview))
         .route("/v1/requests", post(submit))
         .route("/v1/requests/{id}", get(request))
@@ -82,6 +84,26 @@ async fn members(State(api): Shared) -> Reply<MemberList> {
         )),
         Fact::Unreachable(why) => Err(Refused::unavailable(why)),
     }
+}
+
+/// `GET /v1/backups/point`: at most one of `revision` and `time_ms`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PointQuery {
+    backup: Option<BackupId>,
+    revision: Option<Revision>,
+    time_ms: Option<UnixMs>,
+}
+
+async fn point(State(api): Shared, query: Result<Query<PointQuery>, QueryRejection>) -> Reply<BackupSummary> {
+    let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
+    let wanted = match (query.revision, query.time_ms) {
+        (None, None) => Wanted::Latest,
+        (Some(revision), None) => Wanted::Revision(revision),
+        (None, Some(time)) => Wanted::Time(time),
+        (Some(_), Some(_)) => return Err(Refused::bad("a revision or a time, not both")),
+    };
+    Ok(Json(api.handle.point(query.backup, wanted).await?))
 }
 
 async fn retention(State(api): Shared) -> Reply<Vec<Verdict>> {

@@ -137,6 +137,7 @@ impl AgentHandle for FakeAgent {
                 text: String::new(),
             },
             size: 3,
+            backups: BackupView::default(),
             store: None,
             store_error: None,
             copy: None,
@@ -149,6 +150,9 @@ impl AgentHandle for FakeAgent {
         None
     }
     async fn backups(&self) -> PortResult<Vec<StoredBackup>> {
+        Err(PortError::Permanent("no store is configured".to_owned()))
+    }
+    async fn point(&self, _: Option<BackupId>, _: Wanted) -> PortResult<BackupSummary> {
         Err(PortError::Permanent("no store is configured".to_owned()))
     }
     async fn retention(&self) -> PortResult<Vec<Verdict>> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BackupId, Decision, DirectiveChange, Directives, Fact, NodeName, NodeStatus, Observation,
+    BackupId, BackupView, Decision, DirectiveChange, Directives, Fact, NodeName, NodeStatus, Observation,
     OperatorRequest, UnixMs, Verified,
 };
 
@@ -22,6 +22,9 @@ pub struct AdminStatus {
     pub decision: Decision,
     /// Wanted number of voters.
     pub size: usize,
+    /// What this agent does in the store.
+    #[serde(default)]
+    pub backups: BackupView,
     /// The store's address, no secrets; `None` when none is configured.
     pub store: Option<String>,
     /// Why the store cannot be used, when it cannot.

@@ -4,16 +4,28 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupId, BackupSummary, Job, Verified};
+use super::{BackupId, BackupSummary, Epoch, Job, Revision, UnixMs, Verified};
 
 /// What is wanted of backups beyond their interval.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackupSpec {
     /// Which backups stay.
     pub retention: Retention,
     /// How often a backup is verified by restoring it; `None`: only when a person asks.
     pub verify_interval: Option<Duration>,
+    /// The longest that a change waits for being in the store; `None`: no increments.
+    pub increment_interval: Option<Duration>,
+}
+
+impl Default for BackupSpec {
+    fn default() -> Self {
+        Self {
+            retention: Retention::default(),
+            verify_interval: None,
+            increment_interval: Some(Duration::from_secs(1)),
+        }
+    }
 }
 
 /// Which backups stay. A backup stays when any of these wants it.
@@ -73,6 +85,27 @@ pub struct StoredBackup {
     /// What its last verification came to; `None` when there was none.
     #[serde(default)]
     pub verified: Option<Verified>,
+    /// In which epoch it was taken; `None` when that is not known.
+    #[serde(default)]
+    pub epoch: Option<Epoch>,
+    /// The full holds no later revision than this; `None` when that is not known.
+    #[serde(default)]
+    pub revision_at_most: Option<Revision>,
+    /// The newest revision that its increments lead to without a gap.
+    #[serde(default)]
+    pub covered: Revision,
+}
+
+/// What is to be restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wanted {
+    /// As much as there is.
+    Latest,
+    /// The state at this revision.
+    Revision(Revision),
+    /// The state at this time: all that was heard of until then.
+    Time(UnixMs),
 }
 
 /// Why a backup stays.
@@ -146,4 +179,10 @@ pub struct BackupView {
     pub pruned: Option<BackupId>,
     /// Own verification.
     pub verify: Job,
+    /// Own following of etcd's changes.
+    pub increments: Job,
+    /// The newest revision that this agent has stored, full or increment, and when.
+    pub covered: Option<(Revision, UnixMs)>,
+    /// The full backup whose increments cannot go on: a new one has to be taken.
+    pub gap: Option<BackupId>,
 }

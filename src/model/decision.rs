@@ -182,6 +182,11 @@ pub enum Action {
     },
     /// Begin a full backup in the background.
     Backup,
+    /// Begin to follow etcd's changes and to store them as increments of this full backup.
+    Increments {
+        /// The newest full backup.
+        backup: BackupId,
+    },
     /// Begin to remove the backups that retention no longer wants.
     Prune {
         /// The newest backup when this was decided: once for each.
@@ -231,6 +236,7 @@ impl Action {
             Self::MoveLeader { .. } => "move-leader",
             Self::RestartEtcd { .. } => "restart-etcd",
             Self::Backup => "backup",
+            Self::Increments { .. } => "increments",
             Self::Prune { .. } => "prune",
             Self::Verify { .. } => "verify",
             Self::Answer { .. } => "answer",

@@ -4,6 +4,7 @@
 mod admin;
 mod assignment;
 mod backup;
+mod change;
 mod decision;
 mod directives;
 mod event;
@@ -25,7 +26,8 @@ pub use admin::{
     AdminStatus, ApiError, CopyStatus, DirectiveOrder, DirectiveView, PlanView, RequestState, RequestView,
 };
 pub use assignment::{Assignment, GateState, InitialState, Role};
-pub use backup::{BackupSpec, BackupView, Keep, Retention, StoredBackup, Verdict, Writer};
+pub use backup::{BackupSpec, BackupView, Keep, Retention, StoredBackup, Verdict, Wanted, Writer};
+pub use change::{KeyChange, RevisionChanges, Watched};
 pub use decision::{Action, Decision, LearnerProgress, Memory, Reason, Removal, StartFence};
 pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};
 pub use event::{Event, EventOutcome, EventsView};

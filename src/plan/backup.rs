@@ -1,10 +1,10 @@
-//! When a full backup is due, and when old ones go.
+//! When a full backup is due, who stores what changes after it, and when old ones go.
 
 use std::time::Duration;
 
 use super::context::Context;
 use super::directive;
-use crate::model::{Action, Fact, OperatorRequest};
+use crate::model::{Action, Fact, OperatorRequest, Revision};
 
 /// A prune that failed is tried again after this; more often brings nothing.
 const PRUNE_AGAIN: Duration = Duration::from_mins(1);
@@ -63,6 +63,13 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     };
     if !may_try_again(cx, interval) {
         return None;
+    }
+    if cx.spec.backup.increment_interval.is_some() && gap(cx) {
+        cx.because(
+            "backup-gap",
+            "the increments of the newest full backup cannot go on: a new one begins a new chain",
+        );
+        return Some(Action::Backup);
     }
     let age = newest.map(|at| cx.obs.now.since(at));
     if age.is_some_and(|age| age < interval) {
@@ -135,4 +142,43 @@ pub(super) fn may_try_again(cx: &mut Context<'_>, longest: Duration) -> bool {
     cx.because("backup-failed", format!("the last backup failed: {error}"));
     cx.wake_in(pause.saturating_sub(since));
     false
+}
+
+/// The newest full backup is the one whose increments were found not to go on.
+fn gap(cx: &Context<'_>) -> bool {
+    let newest = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
+    newest.is_some_and(|b| cx.obs.backups.gap.as_ref() == Some(&b.id))
+}
+
+/// Begins, on the coordinator, to store what changes after the newest full backup.
+pub(super) fn increments(cx: &mut Context<'_>) -> Option<Action> {
+    cx.spec.backup.increment_interval?;
+    if !cx.is_coordinator() || directive::paused(cx).is_some() {
+        return None;
+    }
+    let job = &cx.obs.backups.increments;
+    if job.running || gap(cx) {
+        return None;
+    }
+    // etcd-manager's backups have no revision, and no increments.
+    let newest = cx.obs.store.known()?.newest_backup.as_ref()?;
+    let backup = Some(newest).filter(|b| b.revision > Revision(0))?.id.clone();
+    if let Some(failed) = job.failed_at {
+        let pause = Duration::from_secs(1) * (1 << job.failures.min(6));
+        let since = cx.obs.steady.since(failed);
+        if since < pause {
+            let error = job.error.clone().unwrap_or_default();
+            cx.because(
+                "increments-failed",
+                format!("etcd's changes are not stored: {error}"),
+            );
+            cx.wake_in(pause.saturating_sub(since));
+            return None;
+        }
+    }
+    cx.because(
+        "increments-due",
+        "the coordinator stores what changes after the newest full backup",
+    );
+    Some(Action::Increments { backup })
 }

@@ -81,6 +81,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| restart::granted(cx))
         .or_else(|| coordinate(cx))
         .or_else(|| backup::due(cx))
+        .or_else(|| backup::increments(cx))
         .or_else(|| backup::prune(cx))
         .or_else(|| verify::due(cx))
         .or_else(|| resize::remember(cx))

@@ -119,6 +119,7 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
             backup.size_bytes,
         );
     }
+    backups(&mut out, status);
     if let Some((_, last)) = &status.verified {
         out.head(
             "etcd_agent_last_verification_timestamp_seconds",
@@ -162,6 +163,55 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         );
     }
     out.0
+}
+
+fn backups(out: &mut Text, status: &AdminStatus) {
+    let view = &status.backups;
+    out.head(
+        "etcd_agent_backup_job_failures",
+        "gauge",
+        "Failures in a row of a job in the store.",
+    );
+    for (job, state) in [("increments", &view.increments), ("prune", &view.prune)] {
+        out.sample(
+            "etcd_agent_backup_job_failures",
+            &[("job", job)],
+            u64::from(state.failures),
+        );
+    }
+    out.one(
+        "etcd_agent_increments_following",
+        "This agent stores etcd's changes as increments.",
+        u64::from(view.increments.running),
+    );
+    // Who does not follow knows nothing of what is covered now.
+    let Some((covered, at)) = view.covered.filter(|_| view.increments.running) else {
+        return;
+    };
+    out.one(
+        "etcd_agent_increments_covered_revision",
+        "The newest revision in the store.",
+        covered.0,
+    );
+    if let Fact::Known(etcd) = &status.node.etcd {
+        let behind = etcd.revision.0.saturating_sub(covered.0);
+        out.one(
+            "etcd_agent_increments_lag_revisions",
+            "Revisions of the local etcd that are not in the store yet.",
+            behind,
+        );
+        let lag = if behind == 0 {
+            0
+        } else {
+            status.node.now.0.saturating_sub(at.0)
+        };
+        out.head(
+            "etcd_agent_increments_lag_seconds",
+            "gauge",
+            "Time since something was stored, while there is something to store.",
+        );
+        out.sample("etcd_agent_increments_lag_seconds", &[], seconds(lag));
+    }
 }
 
 fn unit(out: &mut Text, status: &AdminStatus) {

@@ -4,6 +4,7 @@ mod channel;
 mod errors;
 mod probe;
 mod proto;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -26,12 +27,14 @@ use crate::config::Settings;
 use crate::model::{
     ClusterId, EtcdStatus, Fingerprint, KvHash, Member, MemberId, MemberList, RaftTerm, Revision, TlsFiles,
 };
-use crate::ports::{ByteStream, Etcd, PortError, PortResult};
+use crate::ports::{ByteStream, Etcd, PortError, PortResult, WatchStream};
 
 use channel::{Address, Connector};
 use errors::{Kind, client_error, no_answer, status_error};
 
 const STATUS: Duration = Duration::from_secs(1);
+/// A watch is opened before anything is sent on it.
+const OPEN_WATCH: Duration = Duration::from_secs(10);
 const MEMBERS: Duration = Duration::from_secs(5);
 /// etcd sends snapshot chunks without pause; before the first one it may have to commit a large batch.
 const SNAPSHOT_IDLE: Duration = Duration::from_secs(30);
@@ -359,5 +362,20 @@ impl Etcd for LocalEtcd {
                 hash: hash.ok().flatten(),
             }),
         }
+    }
+
+    async fn watch(&self, from: Revision) -> PortResult<WatchStream> {
+        watch::open(&self.connector, self.what("watch all keys"), from).await
+    }
+
+    async fn lease_ttl(&self, id: i64) -> PortResult<Option<i64>> {
+        let answer = self
+            .call("ask for a lease", Kind::Read, MEMBERS, |client| async move {
+                client.lease_client().time_to_live(id, None).await
+            })
+            .await?;
+        // A lease that is not there answers with a TTL of -1.
+        let there = answer.ttl() >= 0 && answer.granted_ttl() > 0;
+        Ok(there.then(|| answer.granted_ttl()))
     }
 }

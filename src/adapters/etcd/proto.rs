@@ -47,3 +47,62 @@ pub(super) struct SnapshotResponse {
     #[prost(bytes = "bytes", tag = "3")]
     pub(super) blob: Bytes,
 }
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct WatchRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(super) create: Option<WatchCreate>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct WatchCreate {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) range_end: Vec<u8>,
+    #[prost(int64, tag = "3")]
+    pub(super) start_revision: i64,
+    #[prost(bool, tag = "8")]
+    pub(super) fragment: bool,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct WatchResponse {
+    #[prost(bool, tag = "4")]
+    pub(super) canceled: bool,
+    #[prost(int64, tag = "5")]
+    pub(super) compact_revision: i64,
+    #[prost(string, tag = "6")]
+    pub(super) cancel_reason: String,
+    #[prost(bool, tag = "7")]
+    pub(super) fragment: bool,
+    #[prost(message, repeated, tag = "11")]
+    pub(super) events: Vec<WatchEvent>,
+}
+
+/// `mvccpb.Event`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct WatchEvent {
+    #[prost(int32, tag = "1")]
+    pub(super) kind: i32,
+    #[prost(message, optional, tag = "2")]
+    pub(super) kv: Option<KeyValue>,
+}
+
+/// `mvccpb.KeyValue`: encoded again it is byte for byte what etcd stores, as both write fields in their order and
+/// leave out zeros.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct KeyValue {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) key: Vec<u8>,
+    #[prost(int64, tag = "2")]
+    pub(super) create_revision: i64,
+    #[prost(int64, tag = "3")]
+    pub(super) mod_revision: i64,
+    #[prost(int64, tag = "4")]
+    pub(super) version: i64,
+    #[prost(bytes = "vec", tag = "5")]
+    pub(super) value: Vec<u8>,
+    #[prost(int64, tag = "6")]
+    pub(super) lease: i64,
+}

@@ -135,6 +135,7 @@ pub(super) fn status() -> AdminStatus {
         coordinator: Some(name("n1")),
         decision: decision("n1 leader of prod, 3/3 healthy, last backup 4m ago (rev 81237), coordinator n1"),
         size: 3,
+        backups: BackupView::default(),
         store: Some("s3://backups/etcd".to_owned()),
         store_error: None,
         copy: None,

@@ -20,6 +20,8 @@ fn the_command_line_is_well_formed() {
         "backup prune --dry-run -o json",
         "backup prune --timeout 5m",
         "restore latest --yes --without n2 --without n3",
+        "restore latest --revision 81240",
+        "restore latest --time 2026-03-01T12:00:00Z",
         "bootstrap --without n3",
         "plan --observation -",
         "render -o dropin",

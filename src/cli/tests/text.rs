@@ -178,11 +178,15 @@ fn tables_and_plans() {
     let mut stored: Vec<StoredBackup> = backups()
         .into_iter()
         .map(|summary| StoredBackup {
+            covered: summary.revision,
             summary,
             writer: Writer::EtcdAgent,
+            epoch: None,
+            revision_at_most: None,
             verified: None,
         })
         .collect();
+    stored[0].covered = Revision(81_237);
     stored[0].verified = Some(Verified {
         at: UnixMs(NOW.0 - 60_000),
         problems: vec![],

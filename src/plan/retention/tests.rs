@@ -31,6 +31,9 @@ fn backup(at: u64, number: u64) -> StoredBackup {
         },
         writer: Writer::EtcdAgent,
         verified: None,
+        epoch: None,
+        revision_at_most: None,
+        covered: Revision(0),
     }
 }
 

@@ -29,6 +29,7 @@ fn s07_one_backup_before_each_change_of_the_size() {
     for (nodes, voters, size, first) in [(5, 3, 5, "add-learner"), (5, 5, 3, "remove-member")] {
         let mut obs = cluster(nodes, voters, size);
         obs.spec.backup.retention.enabled = false;
+        obs.backups.increments.running = true;
         obs.store = store(OLD);
         let Some(Action::RememberSpec { record }) = decide(&obs).action else {
             panic!("{:?}", decide(&obs).action)

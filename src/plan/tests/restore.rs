@@ -113,18 +113,17 @@ fn rule_5_the_old_data_makes_way_only_for_a_staged_restore() {
     assert_eq!(action(&obs), Some("replace-data"));
 }
 
-#[test]
-fn s30_old_backups_go_once_after_each_new_one() {
-    type Change = fn(&mut Observation);
-    let mut obs = healthy(0);
-    assert_ne!(action(&obs), Some("prune"), "nothing is known of the store");
+const NEWEST: &str = "2026-03-01T12:00:00Z-000003";
+
+/// A healthy cluster with a full backup of just now.
+fn backed_up(me: usize) -> Observation {
+    let mut obs = healthy(me);
     let newest = BackupSummary {
-        id: BackupId::new("2026-03-01T12:00:00Z-000003").unwrap(),
+        id: BackupId::new(NEWEST).unwrap(),
         at: obs.now,
         revision: Revision(1),
         size_bytes: 1,
     };
-    let after = Some(newest.id.clone());
     obs.store = Fact::Known(StoreView {
         genesis: obs.me.genesis.clone(),
         newest_backup: Some(newest),
@@ -132,16 +131,80 @@ fn s30_old_backups_go_once_after_each_new_one() {
         conditional_writes: true,
         verify: VerifyView::default(),
     });
+    obs
+}
+
+#[test]
+fn s28_the_coordinator_follows_the_newest_full() {
+    type Change = fn(&mut Observation);
+    let mut obs = backed_up(0);
+    let newest = BackupId::new(NEWEST).unwrap();
+    obs.backups.pruned = Some(newest.clone());
+    assert_eq!(decide(&obs).action, Some(Action::Increments { backup: newest }));
+    let rows: [(&str, Change, Option<&str>); 7] = [
+        ("following", |o| o.backups.increments.running = true, None),
+        (
+            "failed just now",
+            |o| o.backups.increments.failed_at = Some(o.steady),
+            None,
+        ),
+        ("switched off", |o| o.spec.backup.increment_interval = None, None),
+        ("paused", pause, None),
+        (
+            "the newest is etcd-manager's",
+            |o| {
+                if let Fact::Known(view) = &mut o.store
+                    && let Some(newest) = &mut view.newest_backup
+                {
+                    newest.revision = Revision(0);
+                }
+            },
+            None,
+        ),
+        (
+            "its chain cannot go on: a new full begins another",
+            |o| o.backups.gap = o.backups.pruned.clone(),
+            Some("backup"),
+        ),
+        (
+            "an older chain could not go on",
+            |o| o.backups.gap = Some(BackupId::new("2026-03-01T11:00:00Z-000003").unwrap()),
+            Some("increments"),
+        ),
+    ];
+    for (what, change, expected) in rows {
+        let mut other = obs.clone();
+        change(&mut other);
+        assert_eq!(action(&other), expected, "{what}");
+    }
+    let mut follower = backed_up(1);
+    follower.backups.pruned = obs.backups.pruned;
+    assert_eq!(action(&follower), None, "only the coordinator");
+}
+
+fn pause(obs: &mut Observation) {
+    obs.me.steering.directives.paused = Some(crate::model::Paused {
+        by: name(0),
+        since: obs.now,
+    });
+}
+
+#[test]
+fn s30_old_backups_go_once_after_each_new_one() {
+    type Change = fn(&mut Observation);
+    assert_ne!(
+        action(&healthy(0)),
+        Some("prune"),
+        "nothing is known of the store"
+    );
+    let mut obs = backed_up(0);
+    obs.backups.increments.running = true;
+    let after = Some(BackupId::new(NEWEST).unwrap());
     assert_eq!(decide(&obs).action, Some(Action::Prune { after: after.clone() }));
     let rows: [(&str, Change); 6] = [
-        ("paused", |o| {
-            o.me.steering.directives.paused = Some(crate::model::Paused {
-                by: name(0),
-                since: o.now,
-            });
-        }),
+        ("paused", pause),
         ("done for this one", |o| {
-            o.backups.pruned = Some(BackupId::new("2026-03-01T12:00:00Z-000003").unwrap());
+            o.backups.pruned = Some(BackupId::new(NEWEST).unwrap());
         }),
         ("running", |o| o.backups.prune.running = true),
         ("failed just now", |o| o.backups.prune.failed_at = Some(o.steady)),

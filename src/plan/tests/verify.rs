@@ -16,6 +16,7 @@ fn s44_one_follower_verifies_the_newest_backup_once_in_each_interval() {
         obs.steady = SteadyMs(obs.now.0);
         obs.spec.backup.verify_interval = Some(day);
         obs.spec.backup.retention.enabled = false;
+        obs.backups.increments.running = true;
         obs.spec.store_shared = true;
         obs.store = Fact::Known(StoreView {
             genesis: obs.me.genesis.clone(),

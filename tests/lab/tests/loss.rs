@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{
     DATA, SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, formed, holds_for,
-    kill_etcd, member_ids, others, put, status, wait_reason, wait_status,
+    kill_etcd, member_ids, others, put, status, wait_reason, wait_status, wait_stored,
 };
 use etcd_agent_lab::{Host, Lab, wait_until};
 
@@ -172,13 +172,15 @@ fn wipe_all(lab: &Lab) {
 }
 
 #[test]
-fn s17_all_wiped_refuses_alone_and_restores_on_command() {
+fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
     let lab = formed("s17", 3);
     let n1 = lab.host(1).unwrap();
     for number in 0..20 {
         put(&lab, &format!("key{number}"), &format!("value{number}"));
     }
     backup_now(n1);
+    put(&lab, "last", "before the loss");
+    wait_stored(&lab, n1);
     let (cluster, _) = member_ids(&lab, n1).unwrap();
     wipe_all(&lab);
 
@@ -205,6 +207,7 @@ fn s17_all_wiped_refuses_alone_and_restores_on_command() {
     for number in 0..20 {
         assert_value(&lab, n1, &format!("key{number}"), &format!("value{number}"));
     }
+    assert_value(&lab, n1, "last", "before the loss");
     let (other, _) = member_ids(&lab, n1).unwrap();
     assert_ne!(other, cluster, "another incarnation has another cluster ID");
     for host in lab.hosts() {
@@ -230,13 +233,15 @@ fn s17_restore_over_living_data_archives_it() {
     let n2 = lab.host(2).unwrap();
     put(&lab, "kept", "yes");
     backup_now(n2);
+    let newest = backups(&lab).pop().unwrap();
+    let id = newest.rsplit('/').next().unwrap();
     put(&lab, "later", "than the backup");
     // Nobody says yes: refused, nothing changed.
     let refused = agent(n2, &["restore", "latest"]);
     assert_eq!(refused.code, 4, "{}{}", refused.stdout, refused.stderr);
     assert_value(&lab, n2, "later", "than the backup");
 
-    agent(n2, &["restore", "latest", "--yes"]).ok().unwrap();
+    agent(n2, &["restore", id, "--yes"]).ok().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
     assert_value(&lab, n2, "kept", "yes");
     assert_value(&lab, n2, "later", "");

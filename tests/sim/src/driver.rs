@@ -346,7 +346,11 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
             settings: BTreeMap::new(),
         },
         backup_interval: schedule.store.then_some(Duration::from_secs(10)),
-        backup: etcd_agent::model::BackupSpec::default(),
+        backup: etcd_agent::model::BackupSpec {
+            // Following etcd's changes takes a watch and threads: see the README.
+            increment_interval: None,
+            ..etcd_agent::model::BackupSpec::default()
+        },
         store_shared: schedule.store,
         grace: Duration::from_secs(20),
         join: etcd_agent::model::Join::default(),

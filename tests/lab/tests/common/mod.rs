@@ -262,3 +262,19 @@ pub fn backups(lab: &Lab) -> Vec<String> {
         .filter_map(|key| key.strip_suffix("/backup.json").map(str::to_owned))
         .collect()
 }
+
+/// Waits until the store has every change, in a full backup or in increments.
+pub fn wait_stored(lab: &Lab, host: &Host) {
+    let args = ["get", "x", "-w", "json", "--command-timeout=3s"];
+    let answer = lab.etcdctl(&[host], &args).unwrap().ok().unwrap();
+    let answer: Value = serde_json::from_str(&answer.stdout).unwrap();
+    let revision = answer["header"]["revision"].as_u64().unwrap();
+    wait_until("all changes to be in the store", SOON, || {
+        let list = agent(host, &["backup", "list", "-o", "json"]).ok()?;
+        let list: Vec<Value> = serde_json::from_str(&list.stdout)?;
+        let covered = list.iter().filter_map(|backup| backup["covered"].as_u64()).max();
+        anyhow::ensure!(covered >= Some(revision), "{covered:?} of {revision}");
+        Ok(true)
+    })
+    .unwrap();
+}

@@ -49,6 +49,7 @@ impl Backups for Work {
             node: meta.node.clone(),
             etcd_version: status.version,
             revision: status.revision,
+            revision_at_most: Some(status.revision),
             fingerprint: None,
             raw_size_bytes: 1,
             stored_size_bytes: 1,

@@ -1,0 +1,142 @@
+//! A watch of all keys, in whole revisions.
+
+use futures::{StreamExt, stream};
+use hyper::http::uri::PathAndQuery;
+use prost::Message;
+use tokio::time::timeout;
+use tonic::client::Grpc;
+use tonic::{Request, Streaming};
+use tonic_prost::ProstCodec;
+
+use super::OPEN_WATCH;
+use super::channel::Connector;
+use super::errors::{Kind, no_answer, status_error};
+use super::proto::{WatchCreate, WatchEvent, WatchRequest, WatchResponse};
+use crate::model::{KeyChange, Revision, RevisionChanges, Watched};
+use crate::ports::{PortError, PortResult, WatchStream};
+
+/// `mvccpb.Event.EventType.DELETE`.
+const DELETE: i32 = 1;
+
+/// Opens it; answers only once etcd has said that the watch is there.
+pub(super) async fn open(connector: &Connector, what: String, from: Revision) -> PortResult<WatchStream> {
+    let channel = connector
+        .own_channel()
+        .map_err(|why| PortError::Retryable(format!("{what}: {why}")))?;
+    let start = i64::try_from(from.0).unwrap_or(i64::MAX);
+    let create = WatchRequest {
+        // From the first key to the last: a zero byte in both is etcd's way to say all.
+        create: Some(WatchCreate {
+            key: vec![0],
+            range_end: vec![0],
+            start_revision: start,
+            // Responses stay below the message limit, whatever a transaction wrote.
+            fragment: true,
+        }),
+    };
+    let opened = async {
+        let mut grpc = Grpc::new(channel);
+        grpc.ready()
+            .await
+            .map_err(|error| tonic::Status::from_error(Box::new(error)))?;
+        let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
+        let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
+        // The watch lasts as long as its requests do not end.
+        let requests = stream::once(async { create }).chain(stream::pending());
+        grpc.streaming(Request::new(requests), path, codec).await
+    };
+    let responses = match timeout(OPEN_WATCH, opened).await {
+        Ok(Ok(answer)) => answer.into_inner(),
+        Ok(Err(status)) => return Err(status_error(&what, Kind::Read, &status)),
+        Err(_) => return Err(no_answer(&what, Kind::Read, OPEN_WATCH)),
+    };
+    let watch = Watch {
+        responses,
+        pending: None,
+        over: false,
+        what,
+    };
+    Ok(Box::pin(stream::try_unfold(watch, |mut watch| async move {
+        Ok(watch.next().await?.map(|watched| (watched, watch)))
+    })))
+}
+
+struct Watch {
+    responses: Streaming<WatchResponse>,
+    /// The last revision heard of while a response comes in fragments: more of it may follow.
+    pending: Option<RevisionChanges>,
+    over: bool,
+    what: String,
+}
+
+impl Watch {
+    async fn next(&mut self) -> PortResult<Option<Watched>> {
+        if self.over {
+            return Ok(None);
+        }
+        loop {
+            let answer = self.responses.message().await;
+            let answer = answer.map_err(|status| status_error(&self.what, Kind::Read, &status))?;
+            let Some(response) = answer else {
+                return Err(PortError::Retryable(format!("{}: etcd ended it", self.what)));
+            };
+            if response.compact_revision > 0 {
+                self.over = true;
+                let revision = u64::try_from(response.compact_revision).unwrap_or(0);
+                return Ok(Some(Watched::Compacted(Revision(revision))));
+            }
+            if response.canceled {
+                let why = response.cancel_reason;
+                return Err(PortError::Permanent(format!(
+                    "{}: etcd refused it: {why}",
+                    self.what
+                )));
+            }
+            let whole = self.take(response);
+            if !whole.is_empty() {
+                return Ok(Some(Watched::Revisions(whole)));
+            }
+        }
+    }
+
+    /// The revisions that are whole now.
+    fn take(&mut self, response: WatchResponse) -> Vec<RevisionChanges> {
+        let mut whole: Vec<RevisionChanges> = self.pending.take().into_iter().collect();
+        for event in response.events {
+            let (revision, change) = changed(event);
+            match whole.last_mut() {
+                Some(last) if last.revision == revision => last.changes.push(change),
+                _ => whole.push(RevisionChanges {
+                    revision,
+                    changes: vec![change],
+                }),
+            }
+        }
+        if response.fragment {
+            self.pending = whole.pop();
+        }
+        whole
+    }
+}
+
+fn changed(event: WatchEvent) -> (Revision, KeyChange) {
+    let kv = event.kv.unwrap_or_default();
+    let revision = Revision(u64::try_from(kv.mod_revision).unwrap_or(0));
+    let deleted = event.kind == DELETE;
+    let lease = kv.lease;
+    // etcd keeps of a deleted key nothing but its name (`tombstone` in its `mvcc/kvstore_txn.go`).
+    let stored = if deleted {
+        super::proto::KeyValue {
+            key: kv.key,
+            ..Default::default()
+        }
+    } else {
+        kv
+    };
+    let change = KeyChange {
+        deleted,
+        stored: stored.encode_to_vec(),
+        lease: if deleted { 0 } else { lease },
+    };
+    (revision, change)
+}

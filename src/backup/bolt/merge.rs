@@ -1,0 +1,224 @@
+//! Puts revisions of increments behind those of a snapshot, under the same numbers.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use prost::Message;
+
+use super::page::{BUCKET, Child, IS_BUCKET, Item, Meta};
+use super::read::{Bucket, Reader, bucket};
+use super::write::{Leaves, Writer, tree_of};
+use super::{Bolt, BoltError, damaged};
+use crate::backup::increment::{Entry, Lease};
+use crate::model::Revision;
+
+const KEYS: &[u8] = b"key";
+const LEASES: &[u8] = b"lease";
+const META: &[u8] = b"meta";
+/// A lease whose key is in an increment and whose TTL was never learned: it had ended before it could be asked for.
+const UNKNOWN_TTL_S: i64 = 60;
+
+/// etcd's `leasepb.Lease`.
+#[derive(Clone, PartialEq, Message)]
+struct StoredLease {
+    #[prost(int64, tag = "1")]
+    id: i64,
+    #[prost(int64, tag = "2")]
+    ttl: i64,
+}
+
+/// What of etcd's `mvccpb.KeyValue` matters here.
+#[derive(Clone, PartialEq, Message)]
+struct KeyValue {
+    #[prost(int64, tag = "6")]
+    lease: i64,
+}
+
+/// A merge under way. Nothing of the file counts before [`Merge::finish`].
+pub(in crate::backup) struct Merge<'a> {
+    file: &'a File,
+    meta: Meta,
+    /// Top-level buckets by name.
+    buckets: BTreeMap<Vec<u8>, Item>,
+    writer: Writer<'a>,
+    key_sequence: u64,
+    /// Leaf pages of the key bucket as it was.
+    old: Vec<Child>,
+    new: Leaves,
+    leases: BTreeMap<Vec<u8>, Item>,
+    lease_sequence: u64,
+    needed: std::collections::BTreeSet<i64>,
+    /// The newest revision that it holds.
+    holds: Revision,
+}
+
+impl<'a> Merge<'a> {
+    /// Reads a snapshot without its trailer; it is cut to its last page, and new pages are appended to it.
+    pub(in crate::backup) fn open(file: &'a File) -> Bolt<Self> {
+        let reader = Reader::open(file)?;
+        let meta = reader.meta;
+        let buckets: BTreeMap<Vec<u8>, Item> = reader
+            .buckets()?
+            .into_iter()
+            .map(|item| (item.key.clone(), item))
+            .collect();
+        let find = |name: &[u8]| {
+            let item = buckets.get(name);
+            item.map_or_else(
+                || damaged(format!("it has no bucket {:?}", String::from_utf8_lossy(name))),
+                bucket,
+            )
+        };
+        let (keys, leases) = (find(KEYS)?, find(LEASES)?);
+        file.set_len(meta.high * u64::from(meta.page_size))?;
+        let writer = Writer::new(file, meta.page_size, meta.high);
+        let mut new = Leaves::new();
+        let mut writer = writer;
+        let (old, key_sequence, last) = match keys {
+            Bucket::Tree { root, sequence } => {
+                let old = reader.leaves(root)?;
+                let last = match old.last() {
+                    Some(leaf) => reader.leaf(leaf.page)?.pop(),
+                    None => None,
+                };
+                (old, sequence, last)
+            }
+            Bucket::Inline { items, sequence } => {
+                let last = items.last().cloned();
+                for item in items {
+                    new.push(&mut writer, item)?;
+                }
+                (Vec::new(), sequence, last)
+            }
+        };
+        let newest = last.map_or(Ok(0), |item| main_revision(&item.key))?;
+        let compacted = reader
+            .contents(&find(META)?)?
+            .into_iter()
+            .find(|item| item.key == b"finishedCompactRev")
+            .map_or(Ok(0), |item| main_revision(&item.value))?;
+        let lease_items = reader.contents(&leases)?;
+        let lease_sequence = match leases {
+            Bucket::Tree { sequence, .. } | Bucket::Inline { sequence, .. } => sequence,
+        };
+        Ok(Self {
+            file,
+            meta,
+            buckets,
+            writer,
+            key_sequence,
+            old,
+            new,
+            leases: lease_items
+                .into_iter()
+                .map(|item| (item.key.clone(), item))
+                .collect(),
+            lease_sequence,
+            needed: std::collections::BTreeSet::new(),
+            // A compaction may have taken the newest revision away, and the store counts on from there all the same.
+            holds: Revision(newest.max(compacted).max(1)),
+        })
+    }
+
+    /// Adds the changes of one revision; what the snapshot holds already is passed over.
+    pub(in crate::backup) fn push(&mut self, entry: &Entry) -> Bolt<()> {
+        if entry.revision <= self.holds.0 {
+            return Ok(());
+        }
+        for (sub, change) in entry.changes.iter().enumerate() {
+            let mut key = Vec::with_capacity(18);
+            key.extend_from_slice(&entry.revision.to_be_bytes());
+            key.push(b'_');
+            key.extend_from_slice(&(sub as u64).to_be_bytes());
+            if change.deleted {
+                key.push(b't');
+            } else {
+                let kv = KeyValue::decode(change.stored.as_slice())
+                    .map_err(|error| BoltError::Damaged(format!("revision {}: {error}", entry.revision)))?;
+                if kv.lease != 0 {
+                    self.needed.insert(kv.lease);
+                }
+            }
+            let item = Item {
+                flags: 0,
+                key,
+                value: change.stored.clone(),
+            };
+            self.new.push(&mut self.writer, item)?;
+        }
+        self.holds = Revision(entry.revision);
+        Ok(())
+    }
+
+    /// Adds leases that are not there yet.
+    pub(in crate::backup) fn grant(&mut self, leases: &[Lease]) {
+        for lease in leases {
+            let item = lease_item(lease.id, lease.ttl_s);
+            self.leases.entry(item.key.clone()).or_insert(item);
+        }
+    }
+
+    /// Makes all of it count.
+    pub(in crate::backup) fn finish(mut self) -> Bolt<()> {
+        let missing: Vec<Lease> = self
+            .needed
+            .iter()
+            .map(|id| Lease {
+                id: *id,
+                ttl_s: UNKNOWN_TTL_S,
+            })
+            .collect();
+        self.grant(&missing);
+        self.new.flush(&mut self.writer)?;
+        let mut pages = std::mem::take(&mut self.old);
+        pages.append(&mut self.new.written);
+        let keys = self.writer.tree(pages)?;
+        let leases = tree_of(&mut self.writer, std::mem::take(&mut self.leases).into_values())?;
+        for (name, root, sequence) in [
+            (KEYS, keys, self.key_sequence),
+            (LEASES, leases, self.lease_sequence),
+        ] {
+            let mut value = Vec::with_capacity(BUCKET);
+            value.extend_from_slice(&root.to_le_bytes());
+            value.extend_from_slice(&sequence.to_le_bytes());
+            let item = Item {
+                flags: IS_BUCKET,
+                key: name.to_vec(),
+                value,
+            };
+            self.buckets.insert(name.to_vec(), item);
+        }
+        let root = tree_of(&mut self.writer, std::mem::take(&mut self.buckets).into_values())?;
+        // All pages are on disk before a meta page names them.
+        self.file.sync_data()?;
+        for (id, txid) in [(1, self.meta.txid + 1), (0, self.meta.txid + 2)] {
+            let meta = Meta {
+                root,
+                high: self.writer.high,
+                txid,
+                ..self.meta
+            };
+            let at = id * u64::from(self.meta.page_size);
+            self.file.write_all_at(&meta.to_page(id)?, at)?;
+        }
+        Ok(())
+    }
+}
+
+/// The main part of a revision as etcd writes it: eight bytes, big-endian.
+fn main_revision(bytes: &[u8]) -> Bolt<u64> {
+    let found = bytes.first_chunk();
+    found.map_or_else(
+        || damaged("a revision is too short"),
+        |b| Ok(u64::from_be_bytes(*b)),
+    )
+}
+
+fn lease_item(id: i64, ttl: i64) -> Item {
+    Item {
+        flags: 0,
+        key: id.to_be_bytes().to_vec(),
+        value: StoredLease { id, ttl }.encode_to_vec(),
+    }
+}

@@ -1,0 +1,33 @@
+//! As much of bbolt's file format as it takes to append revisions to an etcd snapshot.
+//!
+//! The file is copy-on-write: what is there stays where it is, new pages come after it, and a new meta page makes
+//! them count. So a restore to a point in time writes what is new and nothing else, and etcd's own tools check and
+//! restore the result as any snapshot. Source: `go.etcd.io/bbolt` 1.3 and 1.4, `internal/common/{page,meta}.go`.
+
+mod merge;
+mod page;
+mod read;
+mod write;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
+pub(super) use merge::Merge;
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BoltError {
+    /// The disk.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// Not a bbolt file of etcd, or a damaged one.
+    #[error("the snapshot is not an etcd database: {0}")]
+    Damaged(String),
+}
+
+type Bolt<T> = Result<T, BoltError>;
+
+fn damaged<T>(why: impl Into<String>) -> Bolt<T> {
+    Err(BoltError::Damaged(why.into()))
+}

@@ -1,0 +1,163 @@
+//! Pages and what stands on them, little-endian as on every platform that etcd supports.
+
+use super::{Bolt, damaged};
+
+/// Bytes of a page's head.
+pub(super) const HEAD: usize = 16;
+/// Bytes of one element's head, on branch and leaf pages alike.
+pub(super) const ELEMENT: usize = 16;
+/// Bytes of a bucket's head, which is the value of its element.
+pub(super) const BUCKET: usize = 16;
+pub(super) const BRANCH: u16 = 0x01;
+pub(super) const LEAF: u16 = 0x02;
+pub(super) const META: u16 = 0x04;
+/// An element of a leaf that is a bucket.
+pub(super) const IS_BUCKET: u32 = 0x01;
+const MAGIC: u32 = 0xED0C_DAED;
+const VERSION: u32 = 2;
+/// The free pages are not written down: bbolt finds them by looking, as it does for etcd anyway.
+const NO_FREELIST: u64 = u64::MAX;
+
+/// One element of a leaf page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) flags: u32,
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+}
+
+/// One element of a branch page: a child and the first key below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Child {
+    pub(super) key: Vec<u8>,
+    pub(super) page: u64,
+}
+
+/// Where the tree begins, and how far the file goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Meta {
+    pub(super) page_size: u32,
+    pub(super) root: u64,
+    pub(super) sequence: u64,
+    /// The first page number that is not used yet.
+    pub(super) high: u64,
+    pub(super) txid: u64,
+}
+
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Bolt<u16> {
+    let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    found.map_or_else(|| damaged("a page is too short"), |b| Ok(u16::from_le_bytes(*b)))
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Bolt<u32> {
+    let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    found.map_or_else(|| damaged("a page is too short"), |b| Ok(u32::from_le_bytes(*b)))
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Bolt<u64> {
+    let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    found.map_or_else(|| damaged("a page is too short"), |b| Ok(u64::from_le_bytes(*b)))
+}
+
+fn slice(bytes: &[u8], at: usize, offset: u32, size: u32) -> Bolt<Vec<u8>> {
+    let found = (at.checked_add(offset as usize))
+        .and_then(|from| Some(from..from.checked_add(size as usize)?))
+        .and_then(|range| bytes.get(range));
+    found.map_or_else(
+        || damaged("an element points outside its page"),
+        |b| Ok(b.to_vec()),
+    )
+}
+
+fn kind(page: &[u8], wanted: u16, what: &str) -> Bolt<usize> {
+    if u16_at(page, 8)? != wanted {
+        return damaged(format!("page {} is no {what} page", u64_at(page, 0)?));
+    }
+    Ok(usize::from(u16_at(page, 10)?))
+}
+
+/// The elements of a leaf page.
+pub(super) fn items(page: &[u8]) -> Bolt<Vec<Item>> {
+    let count = kind(page, LEAF, "leaf")?;
+    (0..count)
+        .map(|n| {
+            let at = HEAD + n * ELEMENT;
+            let (flags, offset) = (u32_at(page, at)?, u32_at(page, at + 4)?);
+            let (key, value) = (u32_at(page, at + 8)?, u32_at(page, at + 12)?);
+            Ok(Item {
+                flags,
+                key: slice(page, at, offset, key)?,
+                value: slice(page, at, offset.saturating_add(key), value)?,
+            })
+        })
+        .collect()
+}
+
+/// The elements of a branch page.
+pub(super) fn children(page: &[u8]) -> Bolt<Vec<Child>> {
+    let count = kind(page, BRANCH, "branch")?;
+    (0..count)
+        .map(|n| {
+            let at = HEAD + n * ELEMENT;
+            Ok(Child {
+                key: slice(page, at, u32_at(page, at)?, u32_at(page, at + 4)?)?,
+                page: u64_at(page, at + 8)?,
+            })
+        })
+        .collect()
+}
+
+/// A page's head.
+pub(super) fn head(id: u64, flags: u16, count: usize, overflow: usize) -> Bolt<[u8; HEAD]> {
+    let (Ok(count), Ok(overflow)) = (u16::try_from(count), u32::try_from(overflow)) else {
+        return damaged("a value is too large for a page");
+    };
+    let mut head = [0; HEAD];
+    head[..8].copy_from_slice(&id.to_le_bytes());
+    head[8..10].copy_from_slice(&flags.to_le_bytes());
+    head[10..12].copy_from_slice(&count.to_le_bytes());
+    head[12..].copy_from_slice(&overflow.to_le_bytes());
+    Ok(head)
+}
+
+impl Meta {
+    /// Reads a meta page; `None` when it is not a valid one: bbolt then uses the other.
+    pub(super) fn parse(page: &[u8]) -> Bolt<Option<Self>> {
+        let valid = u16_at(page, 8)? == META
+            && u32_at(page, HEAD)? == MAGIC
+            && u32_at(page, HEAD + 4)? == VERSION
+            && page.get(HEAD..HEAD + 56).map(fnv) == Some(u64_at(page, HEAD + 56)?);
+        if !valid {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            page_size: u32_at(page, HEAD + 8)?,
+            root: u64_at(page, HEAD + 16)?,
+            sequence: u64_at(page, HEAD + 24)?,
+            high: u64_at(page, HEAD + 40)?,
+            txid: u64_at(page, HEAD + 48)?,
+        }))
+    }
+
+    /// As meta page `id` (0 or 1).
+    pub(super) fn to_page(self, id: u64) -> Bolt<Vec<u8>> {
+        let mut page = head(id, META, 0, 0)?.to_vec();
+        for word in [MAGIC, VERSION, self.page_size, 0] {
+            page.extend_from_slice(&word.to_le_bytes());
+        }
+        for word in [self.root, self.sequence, NO_FREELIST, self.high, self.txid] {
+            page.extend_from_slice(&word.to_le_bytes());
+        }
+        let sum = fnv(&page[HEAD..]);
+        page.extend_from_slice(&sum.to_le_bytes());
+        page.resize(self.page_size as usize, 0);
+        Ok(page)
+    }
+}
+
+/// FNV-1a, 64 bits.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -1,0 +1,321 @@
+//! Increments as they happen: a watch of all keys, written to the store in ranges of revisions.
+//!
+//! Nothing is asked of the store while nothing is written to etcd. What is read and not stored yet is bounded: while
+//! the store does not take it, the watch is not read on. Several agents may follow at once: an increment is named by
+//! the revisions that it covers, and of those raft has only one history, so they can only say the same.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::model::{
+    BackupId, BackupSummary, ClusterId, ClusterName, Epoch, NodeName, Revision, RevisionChanges, Watched,
+};
+use crate::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
+
+use super::chain;
+use super::increment::{Change, Entry, Head, Increment, Lease, file_name};
+use super::layout::{INCREMENTS, Layout, MANIFEST};
+use super::manifest::Manifest;
+
+/// An increment is cut at this, before compression.
+const CUT_BYTES: usize = 4 * 1024 * 1024;
+/// Tries to store one increment before the chain is looked at afresh.
+const TRIES: u32 = 5;
+/// After so long without a change etcd is asked whether there was none: a connection can die in silence.
+const QUIET: Duration = Duration::from_secs(30);
+/// What etcd has committed reaches a watch that lives within this.
+const LATE: Duration = Duration::from_secs(5);
+
+/// Where a chain of increments goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// The full backup that it hangs on.
+    pub backup: BackupId,
+    /// The etcd cluster that it is of.
+    pub cluster_id: ClusterId,
+    /// The epoch that it is of.
+    pub epoch: Epoch,
+    /// The newest revision in the store.
+    pub covered: Revision,
+    previous: Option<String>,
+}
+
+/// Why a chain is not followed any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// Another agent coordinates, and follows.
+    NotCoordinator,
+    /// A newer full backup has its own chain, and this one reaches it.
+    Superseded,
+    /// etcd has compacted what would come next, or the full is of another cluster: only a new full goes on.
+    Gap(String),
+}
+
+/// Who follows, for whom, how often.
+#[derive(Debug, Clone)]
+pub struct Following {
+    /// Of which cluster.
+    pub cluster: ClusterName,
+    /// Own node.
+    pub node: NodeName,
+    /// The longest that a change waits for being stored.
+    pub interval: Duration,
+}
+
+/// Finds out where the chain of a full backup goes on.
+///
+/// # Errors
+/// What the store answered; permanent when there is no such backup of ours.
+pub async fn resume(store: &dyn ObjectStore, cluster: &ClusterName, id: &BackupId) -> PortResult<Chain> {
+    let layout = Layout::of(store, cluster);
+    let key = layout.in_backup(id, MANIFEST);
+    let wrong = |why: &str| PortError::Permanent(format!("{}: {key}: {why}", store.describe()));
+    let text = store
+        .get_small(&key)
+        .await?
+        .ok_or_else(|| wrong("it is not there"))?;
+    let manifest = Manifest::parse(id, &text).map_err(|error| wrong(&error.to_string()))?;
+    let listed = store.list(&layout.in_backup(id, INCREMENTS)).await?;
+    let ranges = chain::ranges(&layout, id, &listed);
+    let path = chain::path(&ranges, manifest.revision, None);
+    let last = path.last();
+    Ok(Chain {
+        backup: id.clone(),
+        cluster_id: manifest.cluster_id,
+        epoch: manifest.epoch,
+        covered: last.map_or(manifest.revision, |range| range.last),
+        previous: last.map(|range| file_name(range.first, range.last)),
+    })
+}
+
+/// Follows a chain until it ends. `newer` tells of full backups committed meanwhile; `told` hears what is covered
+/// after each increment.
+///
+/// # Errors
+/// What etcd or the store answered, after some tries: [`resume`] finds out what was stored.
+pub async fn follow(
+    etcd: &dyn Etcd,
+    store: &dyn ObjectStore,
+    clock: &dyn Clock,
+    following: &Following,
+    mut chain: Chain,
+    mut newer: watch::Receiver<Option<BackupSummary>>,
+    told: impl Fn(Revision) + Send + Sync,
+) -> PortResult<Ended> {
+    if let Some(why) = not_ours(etcd, &chain).await? {
+        return Ok(why);
+    }
+    told(chain.covered);
+    let mut changes = etcd.watch(chain.covered.next()).await?;
+    let mut batch = Batch::default();
+    let mut flush_at: Option<Instant> = None;
+    // etcd was seen ahead of the watch: what it has may be on its way.
+    let mut behind = false;
+    loop {
+        if superseded(&newer, &chain) && batch.entries.is_empty() {
+            return Ok(Ended::Superseded);
+        }
+        let next = if batch.bytes >= CUT_BYTES {
+            None
+        } else {
+            let quiet = if behind { LATE } else { QUIET };
+            let until = flush_at.unwrap_or_else(|| Instant::now() + quiet);
+            tokio::select! {
+                heard = changes.next() => Some(heard),
+                () = sleep_until(until) => None,
+                () = changed(&mut newer) => continue,
+            }
+        };
+        match next {
+            Some(Some(Ok(heard))) => match heard {
+                Watched::Revisions(revisions) => {
+                    behind = false;
+                    let now = clock.now().0;
+                    for revision in revisions {
+                        batch.push(revision, now);
+                    }
+                    flush_at.get_or_insert_with(|| Instant::now() + following.interval);
+                }
+                Watched::Compacted(at) => {
+                    let why = format!(
+                        "etcd has compacted up to revision {at}, increments reach {}",
+                        chain.covered
+                    );
+                    return Ok(Ended::Gap(why));
+                }
+            },
+            Some(ended) => {
+                // What was heard is history, whoever coordinates now, and etcd may be gone for good.
+                let rest = std::mem::take(&mut batch);
+                flush(etcd, store, clock, following, &mut chain, rest).await?;
+                told(chain.covered);
+                return Err(match ended {
+                    Some(Err(error)) => error,
+                    _ => PortError::Retryable("the watch ended".to_owned()),
+                });
+            }
+            None if batch.entries.is_empty() => {
+                if let Some(why) = not_ours(etcd, &chain).await? {
+                    return Ok(why);
+                }
+                let now = etcd.status().await?.revision;
+                if now > chain.covered && behind {
+                    return Err(PortError::Retryable(format!(
+                        "etcd is at revision {now} and the watch has said nothing since {}",
+                        chain.covered
+                    )));
+                }
+                behind = now > chain.covered;
+            }
+            None => {
+                if let Some(why) = not_ours(etcd, &chain).await? {
+                    return Ok(why);
+                }
+                let written = std::mem::take(&mut batch);
+                flush(etcd, store, clock, following, &mut chain, written).await?;
+                flush_at = None;
+                told(chain.covered);
+            }
+        }
+    }
+}
+
+/// A newer full exists, and what is stored here reaches it: no revision lies between the two chains.
+fn superseded(newer: &watch::Receiver<Option<BackupSummary>>, chain: &Chain) -> bool {
+    // etcd-manager's backups have no revision, and no chain.
+    let ours = |full: &&BackupSummary| full.revision > Revision(0) && full.id > chain.backup;
+    let newer = newer.borrow();
+    newer
+        .as_ref()
+        .filter(ours)
+        .is_some_and(|full| full.revision <= chain.covered)
+}
+
+async fn not_ours(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
+    let status = etcd.status().await?;
+    if status.cluster_id != chain.cluster_id {
+        let why = format!("{} is of another epoch's cluster", chain.backup);
+        return Ok(Some(Ended::Gap(why)));
+    }
+    Ok((status.leader != Some(status.member_id)).then_some(Ended::NotCoordinator))
+}
+
+/// Returns when there is a newer full backup; never when there will be none.
+async fn changed(newer: &mut watch::Receiver<Option<BackupSummary>>) {
+    if newer.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// What was heard and is not stored yet.
+#[derive(Default)]
+struct Batch {
+    entries: Vec<Entry>,
+    bytes: usize,
+    leases: BTreeSet<i64>,
+}
+
+impl Batch {
+    fn push(&mut self, revision: RevisionChanges, at_ms: u64) {
+        let changes = revision.changes.into_iter().map(|change| {
+            self.bytes += change.stored.len() + 32;
+            if change.lease != 0 {
+                self.leases.insert(change.lease);
+            }
+            Change {
+                deleted: change.deleted,
+                stored: change.stored,
+            }
+        });
+        let changes = changes.collect();
+        self.entries.push(Entry {
+            revision: revision.revision.0,
+            at_ms,
+            changes,
+        });
+    }
+}
+
+async fn flush(
+    etcd: &dyn Etcd,
+    store: &dyn ObjectStore,
+    clock: &dyn Clock,
+    following: &Following,
+    chain: &mut Chain,
+    batch: Batch,
+) -> PortResult<()> {
+    let Some(last) = batch.entries.last().map(|entry| Revision(entry.revision)) else {
+        return Ok(());
+    };
+    let first = chain.covered.next();
+    let mut leases = Vec::new();
+    for id in batch.leases {
+        // A lease that has ended already needs no TTL: its keys' deletion follows. Nor must an etcd that has just
+        // stopped keep its last changes from the store.
+        match etcd.lease_ttl(id).await {
+            Ok(Some(ttl_s)) => leases.push(Lease { id, ttl_s }),
+            Ok(None) => {}
+            Err(error) => tracing::debug!("the TTL of lease {id:x} is not known: {error}"),
+        }
+    }
+    let increment = Increment {
+        head: Head {
+            format: 0,
+            first,
+            last,
+            cluster_id: chain.cluster_id,
+            epoch: chain.epoch,
+            node: following.node.clone(),
+            at: clock.now(),
+            previous: chain.previous.clone(),
+            leases,
+            sha256: String::new(),
+        },
+        entries: batch.entries,
+    };
+    let encoded = tokio::task::spawn_blocking(move || increment.encode()).await;
+    let body = encoded
+        .map_err(|error| PortError::Retryable(format!("the increment's worker ended early: {error}")))?
+        .map_err(|error| PortError::Permanent(error.to_string()))?;
+    let name = file_name(first, last);
+    let layout = Layout::of(store, &following.cluster);
+    let key = format!("{}{name}", layout.in_backup(&chain.backup, INCREMENTS));
+    write(store, clock, &key, body.into()).await?;
+    chain.covered = last;
+    chain.previous = Some(name);
+    Ok(())
+}
+
+/// Stores an object that may be there already, with content that says the same.
+async fn write(store: &dyn ObjectStore, clock: &dyn Clock, key: &str, body: bytes::Bytes) -> PortResult<()> {
+    let mut tries = 1;
+    loop {
+        let conditional = timeout(QUIET, store.conditional_writes()).await;
+        let written = match conditional {
+            Ok(Ok(true)) => store.create(key, body.clone()).await.map(|_| ()),
+            // Without conditions the same range is written over, with the same changes.
+            Ok(Ok(false)) => store.put(key, body.clone()).await,
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(PortError::Retryable(format!(
+                "{} does not answer",
+                store.describe()
+            ))),
+        };
+        match written {
+            Err(PortError::Retryable(_) | PortError::OutcomeUnknown(_)) if tries < TRIES => {
+                let pause = Duration::from_millis((50 << tries) + clock.random() % 100);
+                tokio::time::sleep(pause).await;
+                tries += 1;
+            }
+            other => return other,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,213 @@
+//! The follower against an etcd that says what it is told to; the real one is in `tests/store`.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+
+use super::super::testing::{cluster, meta, store};
+use super::super::trailer::snapshot;
+use super::super::{list, take_full};
+use super::*;
+use crate::adapters::clock::SystemClock;
+use crate::model::{EtcdStatus, KeyChange, MemberId, MemberList};
+use crate::ports::{ByteStream, WatchStream};
+
+/// Leads, is at a revision, and tells one script for each watch.
+struct Told {
+    inner: super::super::testing::FakeEtcd,
+    scripts: Mutex<Vec<Vec<PortResult<Watched>>>>,
+    from: AtomicU64,
+}
+
+#[async_trait]
+impl Etcd for Told {
+    async fn status(&self) -> PortResult<EtcdStatus> {
+        self.inner.status().await
+    }
+    async fn members(&self, linearizable: bool) -> PortResult<MemberList> {
+        self.inner.members(linearizable).await
+    }
+    async fn add_learner(&self, urls: &[String]) -> PortResult<MemberId> {
+        self.inner.add_learner(urls).await
+    }
+    async fn remove_member(&self, id: MemberId) -> PortResult<()> {
+        self.inner.remove_member(id).await
+    }
+    async fn promote(&self, id: MemberId) -> PortResult<()> {
+        self.inner.promote(id).await
+    }
+    async fn update_member(&self, id: MemberId, peer_urls: &[String]) -> PortResult<()> {
+        self.inner.update_member(id, peer_urls).await
+    }
+    async fn probe(&self, client_url: &str) -> PortResult<()> {
+        self.inner.probe(client_url).await
+    }
+    async fn move_leader(&self, to: MemberId) -> PortResult<()> {
+        self.inner.move_leader(to).await
+    }
+    async fn snapshot(&self) -> PortResult<ByteStream> {
+        self.inner.snapshot().await
+    }
+    async fn watch(&self, from: Revision) -> PortResult<WatchStream> {
+        self.from.store(from.0, Ordering::Relaxed);
+        let script = self.scripts.lock().unwrap().remove(0);
+        Ok(Box::pin(futures::stream::iter(script)))
+    }
+    async fn lease_ttl(&self, id: i64) -> PortResult<Option<i64>> {
+        Ok((id == 9).then_some(120))
+    }
+}
+
+fn revision(number: u64, lease: i64) -> RevisionChanges {
+    RevisionChanges {
+        revision: Revision(number),
+        changes: vec![KeyChange {
+            deleted: false,
+            stored: number.to_be_bytes().to_vec(),
+            lease,
+        }],
+    }
+}
+
+fn told(scripts: Vec<Vec<PortResult<Watched>>>) -> Told {
+    Told {
+        inner: super::super::testing::etcd(snapshot(2)),
+        scripts: Mutex::new(scripts),
+        from: AtomicU64::new(0),
+    }
+}
+
+fn following() -> Following {
+    Following {
+        cluster: cluster(),
+        node: NodeName::new("n1").unwrap(),
+        interval: Duration::from_secs(1),
+    }
+}
+
+async fn run(etcd: &Told, store: &dyn ObjectStore, id: &BackupId) -> PortResult<Ended> {
+    let chain = resume(store, &cluster(), id).await?;
+    let (_sender, newer) = watch::channel(None);
+    follow(etcd, store, &SystemClock, &following(), chain, newer, |_| {}).await
+}
+
+async fn names(store: &dyn ObjectStore) -> Vec<String> {
+    let listed = store.list("").await.unwrap();
+    let mut names: Vec<String> = listed
+        .into_iter()
+        .filter_map(|object| Some(object.key.split_once("increments/")?.1.to_owned()))
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn s33_what_was_heard_before_etcd_went_away_is_stored_and_the_chain_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let gone = || Err(PortError::Retryable("gone".to_owned()));
+    let etcd = told(vec![
+        vec![
+            Ok(Watched::Revisions(vec![revision(78, 0), revision(79, 9)])),
+            gone(),
+        ],
+        vec![gone()],
+        vec![Ok(Watched::Revisions(vec![revision(80, 5)])), gone()],
+    ]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    for _ in 0..3 {
+        assert!(run(&etcd, &store, &full.id).await.is_err());
+    }
+    assert_eq!(
+        etcd.from.load(Ordering::Relaxed),
+        80,
+        "it goes on after what is stored"
+    );
+    assert_eq!(names(&store).await, ["78-79.zst", "80-80.zst"]);
+    assert_eq!(
+        list(&store, &cluster()).await.unwrap().backups[0].covered,
+        Revision(80)
+    );
+    let layout = Layout::of(&store, &cluster());
+    let read = |first, last| {
+        let range = chain::Range {
+            first: Revision(first),
+            last: Revision(last),
+        };
+        super::super::point::read(&store, &layout, &full.id, range)
+    };
+    let (one, two) = (read(78, 79).await.unwrap(), read(80, 80).await.unwrap());
+    assert_eq!(one.head.leases, [Lease { id: 9, ttl_s: 120 }]);
+    assert_eq!(one.head.previous, None);
+    assert_eq!(two.head.previous.as_deref(), Some("78-79.zst"));
+    assert_eq!(two.head.leases, [], "a lease that ended needs no TTL");
+}
+
+#[tokio::test]
+async fn s33_a_compacted_watch_asks_for_a_new_full() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let etcd = told(vec![vec![Ok(Watched::Compacted(Revision(90)))]]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let ended = run(&etcd, &store, &full.id).await.unwrap();
+    assert!(matches!(ended, Ended::Gap(_)), "{ended:?}");
+}
+
+#[tokio::test]
+async fn another_epochs_backup_asks_for_a_new_full() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let etcd = told(vec![]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let mut chain = resume(&store, &cluster(), &full.id).await.unwrap();
+    chain.cluster_id = ClusterId(99);
+    let (_sender, newer) = watch::channel(None);
+    let ended = follow(&etcd, &store, &SystemClock, &following(), chain, newer, |_| {}).await;
+    assert!(matches!(ended, Ok(Ended::Gap(_))), "{ended:?}");
+    assert!(
+        resume(
+            &store,
+            &cluster(),
+            &super::super::testing::id("1999-12-31T23:59:59Z-000042")
+        )
+        .await
+        .is_err()
+    );
+}
+
+#[test]
+fn a_newer_full_takes_over_once_it_is_reached() {
+    let full = |id: &str, revision| BackupSummary {
+        id: BackupId::new(id).unwrap(),
+        at: crate::model::UnixMs(0),
+        revision: Revision(revision),
+        size_bytes: 1,
+    };
+    let chain = Chain {
+        backup: BackupId::new("2026-03-01T12:00:00Z-000003").unwrap(),
+        cluster_id: ClusterId(1),
+        epoch: Epoch(1),
+        covered: Revision(50),
+        previous: None,
+    };
+    for (what, newer, over) in [
+        ("none", None, false),
+        ("the same", Some(full("2026-03-01T12:00:00Z-000003", 40)), false),
+        ("older", Some(full("2026-03-01T11:00:00Z-000003", 40)), false),
+        (
+            "not reached yet",
+            Some(full("2026-03-01T13:00:00Z-000003", 51)),
+            false,
+        ),
+        ("reached", Some(full("2026-03-01T13:00:00Z-000003", 50)), true),
+        (
+            "etcd-manager's",
+            Some(full("2026-03-01T13:00:00Z-000003", 0)),
+            false,
+        ),
+    ] {
+        let (_sender, receiver) = watch::channel(newer);
+        assert_eq!(superseded(&receiver, &chain), over, "{what}");
+    }
+}

@@ -1,0 +1,308 @@
+//! One increment: every change of a range of revisions, in a form that etcd's own store has it in.
+//!
+//! An object is zstd of a line of JSON (the head) and of length-delimited protobuf records, one a revision. What a
+//! record holds of a key is byte for byte the value that etcd keeps in its `key` bucket, so that a restore can put
+//! it back under the same revision.
+
+use std::io::Read;
+
+use prost::Message;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::model::{ClusterId, Epoch, NodeName, Revision, UnixMs};
+
+/// The format that this agent writes, and the only one that it reads.
+const FORMAT: u32 = 1;
+/// An increment is cut long before; more than this comes only from somebody else.
+const MOST_BYTES: u64 = 256 * 1024 * 1024;
+const LEVEL: i32 = 1;
+/// The largest window that is read.
+const WINDOW_LOG: u32 = 23;
+
+/// All changes of one revision.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Entry {
+    /// The revision.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// When the agent heard of it, Unix milliseconds.
+    #[prost(uint64, tag = "2")]
+    pub at_ms: u64,
+    /// In the order of the transaction: the n-th has the sub-revision n.
+    #[prost(message, repeated, tag = "3")]
+    pub changes: Vec<Change>,
+}
+
+/// One key changed.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Change {
+    /// True for a deletion.
+    #[prost(bool, tag = "1")]
+    pub deleted: bool,
+    /// etcd's `mvccpb.KeyValue`, encoded; of a deletion only the key is set.
+    #[prost(bytes = "vec", tag = "2")]
+    pub stored: Vec<u8>,
+}
+
+/// A lease that a key of the increment hangs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Its ID.
+    pub id: i64,
+    /// What it was granted, in seconds.
+    pub ttl_s: i64,
+}
+
+/// What an increment says of itself: its first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// 1.
+    pub format: u32,
+    /// The increment covers this revision…
+    pub first: Revision,
+    /// …to this one, with every one between.
+    pub last: Revision,
+    /// Of which etcd cluster.
+    pub cluster_id: ClusterId,
+    /// In which epoch.
+    pub epoch: Epoch,
+    /// Who wrote it.
+    pub node: NodeName,
+    /// When it was closed.
+    pub at: UnixMs,
+    /// The increment before it, as its writer knew it; `None` for the first after a full backup.
+    pub previous: Option<String>,
+    /// Leases of its keys.
+    #[serde(default)]
+    pub leases: Vec<Lease>,
+    /// SHA-256 of the records, in hexadecimal.
+    pub sha256: String,
+}
+
+/// A whole increment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Increment {
+    /// What it says of itself.
+    pub head: Head,
+    /// Ascending by revision.
+    pub entries: Vec<Entry>,
+}
+
+/// Why bytes are no increment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IncrementError {
+    /// Written by an agent of another time.
+    #[error("it has format {0}, and this agent reads format {FORMAT}; use a newer agent")]
+    Format(u64),
+    /// Cut off, altered, or never one.
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn damaged(why: impl ToString) -> IncrementError {
+    IncrementError::Damaged(why.to_string())
+}
+
+/// The name of an increment's object below `increments/`.
+pub(super) fn file_name(first: Revision, last: Revision) -> String {
+    format!("{first}-{last}.zst")
+}
+
+/// What a name covers; `None` for what is no increment's.
+pub(super) fn parse_name(name: &str) -> Option<(Revision, Revision)> {
+    let (first, last) = name.strip_suffix(".zst")?.split_once('-')?;
+    let range = (Revision(first.parse().ok()?), Revision(last.parse().ok()?));
+    let plain = file_name(range.0, range.1) == name;
+    (plain && range.0 <= range.1 && range.0.0 > 0).then_some(range)
+}
+
+impl Increment {
+    /// As it is stored. Fills in the head's format and hash.
+    ///
+    /// # Errors
+    /// When memory runs out.
+    pub fn encode(mut self) -> Result<Vec<u8>, IncrementError> {
+        let mut records = Vec::new();
+        for entry in &self.entries {
+            entry.encode_length_delimited(&mut records).map_err(damaged)?;
+        }
+        self.head.format = FORMAT;
+        self.head.sha256 = hash(&records);
+        let mut text = serde_json::to_vec(&self.head).map_err(damaged)?;
+        text.push(b'\n');
+        text.extend_from_slice(&records);
+        zstd::stream::encode_all(text.as_slice(), LEVEL).map_err(damaged)
+    }
+
+    /// Reads what may be hostile: bounded, checked, and everything that it says agrees.
+    ///
+    /// # Errors
+    /// [`IncrementError`].
+    pub fn decode(stored: &[u8]) -> Result<Self, IncrementError> {
+        #[derive(Deserialize)]
+        struct Version {
+            format: u64,
+        }
+        let mut decoder = zstd::stream::read::Decoder::new(stored).map_err(damaged)?;
+        decoder.window_log_max(WINDOW_LOG).map_err(damaged)?;
+        let mut text = Vec::new();
+        decoder
+            .take(MOST_BYTES + 1)
+            .read_to_end(&mut text)
+            .map_err(damaged)?;
+        if text.len() as u64 > MOST_BYTES {
+            return Err(damaged(format!("more than {MOST_BYTES} bytes come out of it")));
+        }
+        let end = text.iter().position(|byte| *byte == b'\n');
+        let (line, records) = text.split_at(end.ok_or_else(|| damaged("it has no head"))?);
+        let version: Version = serde_json::from_slice(line).map_err(damaged)?;
+        if version.format != u64::from(FORMAT) {
+            return Err(IncrementError::Format(version.format));
+        }
+        let head: Head = serde_json::from_slice(line).map_err(damaged)?;
+        let mut records = records.get(1..).unwrap_or_default();
+        if hash(records) != head.sha256 {
+            return Err(damaged("its hash does not match its content"));
+        }
+        let mut entries = Vec::new();
+        while !records.is_empty() {
+            entries.push(Entry::decode_length_delimited(&mut records).map_err(damaged)?);
+        }
+        let increment = Self { head, entries };
+        increment.check()?;
+        Ok(increment)
+    }
+
+    fn check(&self) -> Result<(), IncrementError> {
+        let head = &self.head;
+        let ascending = self.entries.is_sorted_by(|a, b| a.revision < b.revision);
+        let inside = |entry: &Entry| (head.first.0..=head.last.0).contains(&entry.revision);
+        if head.first > head.last || !ascending || !self.entries.iter().all(inside) {
+            return Err(damaged("its revisions are not those that its head names"));
+        }
+        Ok(())
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    super::trailer::hex(&Sha256::digest(bytes))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(in super::super) fn head(first: u64, last: u64) -> Head {
+        Head {
+            format: FORMAT,
+            first: Revision(first),
+            last: Revision(last),
+            cluster_id: ClusterId(1),
+            epoch: Epoch(1),
+            node: NodeName::new("n1").unwrap(),
+            at: UnixMs(last * 1000),
+            previous: None,
+            leases: vec![Lease { id: -7, ttl_s: 60 }],
+            sha256: String::new(),
+        }
+    }
+
+    pub(in super::super) fn entry(revision: u64, changes: &[(&str, &str)]) -> Entry {
+        Entry {
+            revision,
+            at_ms: revision * 1000,
+            changes: changes
+                .iter()
+                .map(|(key, value)| Change {
+                    deleted: value.is_empty(),
+                    stored: format!("{key}={value}").into_bytes(),
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn names_tell_the_range() {
+        assert_eq!(parse_name("5-70.zst"), Some((Revision(5), Revision(70))));
+        for name in [
+            "",
+            "5-4.zst",
+            "0-4.zst",
+            "05-70.zst",
+            "5-70",
+            "5.zst",
+            "-5.zst",
+            "+5-6.zst",
+            "a/5-6.zst",
+        ] {
+            assert_eq!(parse_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_altered_is_refused() {
+        let increment = Increment {
+            head: head(5, 9),
+            entries: vec![entry(5, &[("a", "1")]), entry(9, &[("a", "")])],
+        };
+        let good = increment.clone().encode().unwrap();
+        assert_eq!(Increment::decode(&good).unwrap().entries, increment.entries);
+        for cut in 0..good.len() {
+            assert!(Increment::decode(&good[..cut]).is_err(), "cut at {cut}");
+        }
+        let raw = zstd::stream::decode_all(good.as_slice()).unwrap();
+        for at in 0..raw.len() {
+            let mut bad = raw.clone();
+            bad[at] ^= 1;
+            let bad = zstd::stream::encode_all(bad.as_slice(), 1).unwrap();
+            if let Ok(read) = Increment::decode(&bad) {
+                // A changed time or name of a node is still a head; the records never change.
+                assert_eq!(read.entries, increment.entries, "{at}");
+            }
+        }
+    }
+
+    #[test]
+    fn revisions_that_the_head_does_not_name_are_refused() {
+        for entries in [
+            vec![entry(4, &[])],
+            vec![entry(10, &[])],
+            vec![entry(6, &[]), entry(6, &[])],
+            vec![entry(7, &[]), entry(6, &[])],
+        ] {
+            let bytes = Increment {
+                head: head(5, 9),
+                entries,
+            }
+            .encode()
+            .unwrap();
+            assert!(Increment::decode(&bytes).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_of_it_comes_back(revisions in proptest::collection::btree_map(5_u64..5000, proptest::collection::vec((any::<bool>(), proptest::collection::vec(any::<u8>(), 0..80)), 0..4), 0..40)) {
+            let entries: Vec<Entry> = revisions.into_iter().map(|(revision, changes)| Entry {
+                revision,
+                at_ms: revision + 99,
+                changes: changes.into_iter().map(|(deleted, stored)| Change { deleted, stored }).collect(),
+            }).collect();
+            let increment = Increment { head: head(5, 5000), entries };
+            let read = Increment::decode(&increment.clone().encode().unwrap()).unwrap();
+            prop_assert_eq!(read.entries, increment.entries);
+            prop_assert_eq!(read.head.leases, increment.head.leases);
+        }
+
+        #[test]
+        fn garbage_is_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let squeezed = zstd::stream::encode_all(bytes.as_slice(), 1).unwrap();
+            prop_assert!(Increment::decode(&bytes).is_err());
+            prop_assert!(Increment::decode(&squeezed).is_err());
+        }
+    }
+}

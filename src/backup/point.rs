@@ -1,0 +1,251 @@
+//! Points that can be restored: a full backup, or one of the revisions that its increments lead to.
+//!
+//! A point is named `<backup>.r<revision>`. A name is all that agents tell each other of it, and each of them builds
+//! the very same database from it.
+
+use crate::model::{BackupId, BackupSummary, ClusterName, IdError, Revision, StoredBackup, UnixMs, Wanted};
+use crate::ports::{ObjectStore, PortError, PortResult};
+
+use super::chain::{self, Range};
+use super::increment::{Increment, file_name};
+use super::layout::{INCREMENTS, Layout};
+use super::list;
+
+/// More than an increment ever has, compressed.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
+
+/// A full backup, and up to which revision its increments are added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    /// The full backup.
+    pub backup: BackupId,
+    /// The revision; the full alone without.
+    pub until: Option<Revision>,
+}
+
+impl Point {
+    /// Takes a name apart; a name without a revision is the full's own.
+    pub fn parse(id: &BackupId) -> Self {
+        let split = id.as_str().rsplit_once(".r").and_then(|(backup, revision)| {
+            let number: u64 = revision.parse().ok()?;
+            let plain = number.to_string() == revision;
+            Some((BackupId::new(backup).ok().filter(|_| plain)?, Revision(number)))
+        });
+        match split {
+            Some((backup, until)) => Self {
+                backup,
+                until: Some(until),
+            },
+            None => Self {
+                backup: id.clone(),
+                until: None,
+            },
+        }
+    }
+
+    /// Its name.
+    ///
+    /// # Errors
+    /// Never for the name of a backup.
+    pub fn id(&self) -> Result<BackupId, IdError> {
+        match self.until {
+            Some(until) => BackupId::new(format!("{}.r{until}", self.backup)),
+            None => Ok(self.backup.clone()),
+        }
+    }
+}
+
+/// Finds the point that is wanted, in this backup or in whichever serves best.
+///
+/// # Errors
+/// What the store answered; permanent when nothing in the store leads to it, with what does.
+pub async fn find(
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    backup: Option<&BackupId>,
+    wanted: Wanted,
+) -> PortResult<BackupSummary> {
+    let layout = Layout::of(store, cluster);
+    let mut candidates = list(store, cluster).await?.backups;
+    candidates.retain(|b| backup.is_none_or(|id| b.summary.id == *id));
+    let fits = |b: &StoredBackup| match wanted {
+        Wanted::Latest => true,
+        Wanted::Revision(until) => b.revision_at_most.is_some_and(|most| most <= until) && until <= b.covered,
+        Wanted::Time(time) => b.summary.at <= time,
+    };
+    let nothing = |why: String| PortError::Permanent(format!("{}: {why}", store.describe()));
+    candidates.retain(fits);
+    let Some(newest) = candidates.last().cloned() else {
+        return Err(nothing(match wanted {
+            Wanted::Latest => "there is no such backup".to_owned(),
+            Wanted::Revision(revision) => format!(
+                "no backup with its increments leads to revision {revision}; `etcd-agent backup list` shows what each covers"
+            ),
+            Wanted::Time(_) => "there was no such backup yet at that time; `etcd-agent backup list` shows when each was taken".to_owned(),
+        }));
+    };
+    // The newest full serves, unless an older one of its epoch leads further: its chain goes on until the newer
+    // one has its own.
+    let mut best = reach(store, &layout, newest.clone(), wanted).await?;
+    for older in candidates.into_iter().rev().skip(1) {
+        let further = older.epoch.is_some() && older.epoch == newest.epoch && older.covered > best.holds;
+        if further && !matches!(wanted, Wanted::Revision(_)) {
+            let other = reach(store, &layout, older, wanted).await?;
+            if other.holds > best.holds {
+                best = other;
+            }
+        }
+    }
+    Ok(best.summary)
+}
+
+/// A full backup with as many increments as are wanted.
+struct Reach {
+    summary: BackupSummary,
+    /// The newest revision that it holds, surely no older.
+    holds: Revision,
+}
+
+async fn reach(
+    store: &dyn ObjectStore,
+    layout: &Layout,
+    full: StoredBackup,
+    wanted: Wanted,
+) -> PortResult<Reach> {
+    let mut summary = full.summary;
+    let holds = full.revision_at_most.unwrap_or(summary.revision);
+    let listed = store.list(&layout.in_backup(&summary.id, INCREMENTS)).await?;
+    let ranges = chain::ranges(layout, &summary.id, &listed);
+    let path = chain::path(&ranges, summary.revision, None);
+    let until = match wanted {
+        Wanted::Latest => path.last().map_or(summary.revision, |range| range.last),
+        Wanted::Revision(until) => until,
+        Wanted::Time(time) => until_time(store, layout, &summary, &path, time).await?,
+    };
+    if let Some(range) = path
+        .iter()
+        .find(|range| range.last >= until && until > summary.revision)
+    {
+        summary.at = when(&read(store, layout, &summary.id, *range).await?, until);
+        let point = Point {
+            backup: summary.id,
+            until: Some(until),
+        };
+        summary.id = point
+            .id()
+            .map_err(|error| PortError::Permanent(error.to_string()))?;
+        summary.revision = until;
+    }
+    Ok(Reach {
+        summary,
+        holds: holds.max(until),
+    })
+}
+
+/// When a revision was heard of.
+fn when(increment: &Increment, revision: Revision) -> UnixMs {
+    let entry = increment
+        .entries
+        .iter()
+        .rfind(|entry| entry.revision <= revision.0);
+    entry.map_or(increment.head.at, |entry| UnixMs(entry.at_ms))
+}
+
+/// The newest revision that was heard of until `time`. Increments are halved, not all read.
+async fn until_time(
+    store: &dyn ObjectStore,
+    layout: &Layout,
+    full: &BackupSummary,
+    path: &[Range],
+    time: UnixMs,
+) -> PortResult<Revision> {
+    let (mut low, mut high) = (0, path.len());
+    let mut until = full.revision;
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        let Some(range) = path.get(middle) else {
+            break;
+        };
+        let increment = read(store, layout, &full.id, *range).await?;
+        let heard = increment.entries.iter().rfind(|entry| entry.at_ms <= time.0);
+        match heard {
+            Some(entry) => {
+                until = until.max(Revision(entry.revision));
+                low = middle + 1;
+            }
+            None => high = middle,
+        }
+    }
+    Ok(until)
+}
+
+/// Reads and checks one increment.
+pub(super) async fn read(
+    store: &dyn ObjectStore,
+    layout: &Layout,
+    id: &BackupId,
+    range: Range,
+) -> PortResult<Increment> {
+    use futures::TryStreamExt;
+    let key = format!(
+        "{}{}",
+        layout.in_backup(id, INCREMENTS),
+        file_name(range.first, range.last)
+    );
+    let damaged = |why: String| {
+        PortError::Permanent(format!(
+            "{}: {key} is damaged: {why}; what is before revision {} can be restored",
+            store.describe(),
+            range.first
+        ))
+    };
+    let mut stream = store
+        .get(&key)
+        .await?
+        .ok_or_else(|| damaged("it is listed and is not there".to_owned()))?;
+    let mut body = Vec::new();
+    while let Some(chunk) = stream.try_next().await? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MOST_BYTES {
+            return Err(damaged(format!("it has more than {MOST_BYTES} bytes")));
+        }
+    }
+    let decoded = tokio::task::spawn_blocking(move || Increment::decode(&body)).await;
+    let increment = decoded
+        .map_err(|error| PortError::Retryable(format!("the reader's worker ended early: {error}")))?
+        .map_err(|error| damaged(error.to_string()))?;
+    if (increment.head.first, increment.head.last) != (range.first, range.last) {
+        return Err(damaged("it covers other revisions than its name says".to_owned()));
+    }
+    Ok(increment)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_its_name() {
+        let full = BackupId::new("2026-03-01T04:05:06Z-000042").unwrap();
+        let point = Point {
+            backup: full.clone(),
+            until: Some(Revision(81_240)),
+        };
+        let id = point.id().unwrap();
+        assert_eq!(id.as_str(), "2026-03-01T04:05:06Z-000042.r81240");
+        assert_eq!(Point::parse(&id), point);
+        assert_eq!(Point::parse(&full).until, None);
+        for other in ["x.r", "x.r01", "x.r-1", "x.rx"] {
+            let id = BackupId::new(other).unwrap();
+            assert_eq!(
+                Point::parse(&id),
+                Point {
+                    backup: id.clone(),
+                    until: None
+                },
+                "{other}"
+            );
+        }
+    }
+}

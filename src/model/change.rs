@@ -1,0 +1,32 @@
+//! What a watch of all keys tells.
+
+use super::Revision;
+
+/// One key changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyChange {
+    /// True for a deletion.
+    pub deleted: bool,
+    /// etcd's `mvccpb.KeyValue`, encoded as etcd stores it; of a deletion only the key is set.
+    pub stored: Vec<u8>,
+    /// The lease that the key hangs on, 0 for none.
+    pub lease: i64,
+}
+
+/// All changes of one revision, in the order of the transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RevisionChanges {
+    /// The revision.
+    pub revision: Revision,
+    /// Its changes.
+    pub changes: Vec<KeyChange>,
+}
+
+/// What a watch of all keys has to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Watched {
+    /// Whole revisions, ascending.
+    Revisions(Vec<RevisionChanges>),
+    /// What was asked for was compacted away: nothing before this revision can be told any more.
+    Compacted(Revision),
+}

@@ -1,0 +1,342 @@
+//! Increments of a real etcd in a real S3 server, and what is restored from them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_agent::adapters::clock::SystemClock;
+use etcd_agent::adapters::etcd::LocalEtcd;
+use etcd_agent::backup::{self, BackupMeta, Ended, Following};
+use etcd_agent::model::{BackupId, BackupSummary, ClusterName, Epoch, NodeName, Revision, UnixMs, Wanted};
+use etcd_agent::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
+use etcd_agent_lab::ETCD_VERSIONS;
+use etcd_agent_store_tests::{RealEtcd, S3, noise};
+use etcd_client::{LeaseGrantOptions, PutOptions, Txn, TxnOp};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+fn cluster() -> ClusterName {
+    ClusterName::new("prod").unwrap()
+}
+
+/// The agent's own client.
+fn local(etcd: &RealEtcd) -> LocalEtcd {
+    LocalEtcd::on_loopback(etcd.host(), etcd.port())
+}
+
+/// Waits for something that must come, however slow the machine is.
+const LONG: Duration = Duration::from_mins(2);
+
+struct Follower {
+    task: JoinHandle<PortResult<Ended>>,
+    covered: watch::Receiver<Revision>,
+    newer: watch::Sender<Option<BackupSummary>>,
+}
+
+impl Follower {
+    fn start(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, full: &BackupId, node: &str) -> Self {
+        let (told, covered) = watch::channel(Revision(0));
+        let (newer, newest) = watch::channel(None);
+        let (etcd, store, full): (LocalEtcd, _, _) = (local(etcd), store.clone(), full.clone());
+        let following = Following {
+            cluster: cluster(),
+            node: NodeName::new(node).unwrap(),
+            interval: Duration::from_millis(200),
+        };
+        let task = tokio::spawn(async move {
+            let tell = |revision| {
+                told.send_replace(revision);
+            };
+            // As the agent does it: what failed for the moment goes on from what is in the store.
+            loop {
+                let chain = backup::resume(store.as_ref(), &cluster(), &full).await?;
+                let newest = newest.clone();
+                let (etcd, store) = (&etcd, store.as_ref());
+                match backup::follow(etcd, store, &SystemClock, &following, chain, newest, tell).await {
+                    Err(PortError::Retryable(why)) => eprintln!("{}: {why}", following.node),
+                    ended => return ended,
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+        Self { task, covered, newer }
+    }
+
+    async fn reaches(&mut self, revision: Revision) {
+        let reached = self.covered.wait_for(|covered| *covered >= revision);
+        tokio::time::timeout(LONG, reached)
+            .await
+            .expect("in time")
+            .unwrap();
+    }
+}
+
+async fn full(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, seq: u64) -> BackupSummary {
+    let meta = BackupMeta {
+        cluster: cluster(),
+        epoch: Epoch(1),
+        node: NodeName::new("n1").unwrap(),
+        started_at: SystemClock.now(),
+        seq,
+    };
+    backup::take_full(&local(etcd), store.as_ref(), &meta, |_| {})
+        .await
+        .unwrap()
+}
+
+async fn revision(etcd: &RealEtcd) -> Revision {
+    local(etcd).status().await.unwrap().revision
+}
+
+/// Everything that can be changed: puts, overwrites, deletions, transactions of many keys, leases, large values.
+async fn change(client: &mut etcd_client::Client, round: i64) {
+    for n in 0..50 {
+        let key = format!("k/{}", n % 17);
+        client.put(key, format!("{round}-{n}"), None).await.unwrap();
+    }
+    client.delete("k/3", None).await.unwrap();
+    let many = (0..30).map(|n| TxnOp::put(format!("t/{round}/{n}"), "x", None));
+    client
+        .txn(Txn::new().and_then(many.collect::<Vec<_>>()))
+        .await
+        .unwrap();
+    let all = etcd_client::DeleteOptions::new().with_prefix();
+    client
+        .delete(format!("t/{}/1", round - 1), Some(all))
+        .await
+        .unwrap();
+    let granted = LeaseGrantOptions::new().with_id(7000 + round);
+    client.lease_grant(3600 + round, Some(granted)).await.unwrap();
+    let leased = PutOptions::new().with_lease(7000 + round);
+    client
+        .put(format!("leased/{round}"), "x", Some(leased))
+        .await
+        .unwrap();
+    client.put("large", noise(1 << 20).to_vec(), None).await.unwrap();
+}
+
+/// All keys with their revisions, versions and leases, and the hash of the whole history.
+async fn state(etcd: &RealEtcd, at: Option<Revision>) -> Vec<(Vec<u8>, Vec<u8>, i64, i64, i64, i64)> {
+    let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
+    let mut options = etcd_client::GetOptions::new().with_all_keys();
+    if let Some(at) = at {
+        options = options.with_revision(i64::try_from(at.0).unwrap());
+    }
+    let answer = client.get("", Some(options)).await.unwrap();
+    let kvs = answer.kvs().iter().map(|kv| {
+        (
+            kv.key().to_vec(),
+            kv.value().to_vec(),
+            kv.create_revision(),
+            kv.mod_revision(),
+            kv.version(),
+            kv.lease(),
+        )
+    });
+    kvs.collect()
+}
+
+fn hash(etcd: &RealEtcd, at: Revision) -> String {
+    let text = etcd.ctl(&["endpoint", "hashkv", "--rev", &at.to_string(), "-w", "json"]);
+    let (_, hash) = text.split_once("\"hash\":").unwrap();
+    hash.chars().take_while(char::is_ascii_digit).collect()
+}
+
+/// Fetches a point and serves it, restored by etcd's own tool alone.
+async fn restored(etcd: &RealEtcd, store: &dyn ObjectStore, point: &BackupSummary) -> RealEtcd {
+    let dir = etcd.dir.path().join(point.id.as_str());
+    fs::create_dir_all(&dir).unwrap();
+    let fetched = backup::fetch(store, &cluster(), &point.id, &dir).await.unwrap();
+    let (from, to) = (fetched.path, dir.join("data"));
+    let status = etcd.utl(&["snapshot", "status", from.to_str().unwrap(), "-w", "json"]);
+    assert!(
+        status.contains(&format!("\"revision\":{}", point.revision)),
+        "{status}"
+    );
+    etcd.utl(&[
+        "snapshot",
+        "restore",
+        from.to_str().unwrap(),
+        "--data-dir",
+        to.to_str().unwrap(),
+    ]);
+    etcd.serve(&to)
+}
+
+#[tokio::test]
+async fn s28_s43_increments_bring_back_every_revision_on_each_etcd() {
+    let s3 = S3::start();
+    let store = s3.store();
+    for (n, version) in ETCD_VERSIONS.iter().enumerate() {
+        let etcd = RealEtcd::start(version);
+        let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
+        change(&mut client, 1).await;
+        let taken = full(&etcd, &store, n as u64).await;
+        let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
+        change(&mut client, 2).await;
+        let middle = revision(&etcd).await;
+        follower.reaches(middle).await;
+        let noon = SystemClock.now();
+        // The clock has gone on before anything else is written.
+        while SystemClock.now() <= noon {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        change(&mut client, 3).await;
+        let end = revision(&etcd).await;
+        follower.reaches(end).await;
+
+        let prod = cluster();
+        let find = |wanted| backup::find(store.as_ref(), &prod, Some(&taken.id), wanted);
+        let latest = find(Wanted::Latest).await.unwrap();
+        assert_eq!(latest.revision, end, "{version}");
+        let by_time = find(Wanted::Time(noon)).await.unwrap();
+        assert_eq!(by_time.revision, middle, "{version}");
+        let in_txn = Revision(middle.0 - 20);
+        for (point, at) in [
+            (latest, end),
+            (by_time, middle),
+            (find(Wanted::Revision(in_txn)).await.unwrap(), in_txn),
+        ] {
+            let back = restored(&etcd, store.as_ref(), &point).await;
+            assert_eq!(revision(&back).await, at, "{version}");
+            assert_eq!(
+                state(&back, None).await,
+                state(&etcd, Some(at)).await,
+                "{version} at {at}"
+            );
+            assert_eq!(hash(&back, at), hash(&etcd, at), "{version} at {at}");
+            for (id, granted) in [(7001, "3601"), (7002, "3602")] {
+                let lease = back.ctl(&["lease", "timetolive", &format!("{id:x}")]);
+                let there = lease.contains(&format!("granted with TTL({granted}s)"));
+                assert!(there || at == in_txn && id == 7002, "{version}: {lease}");
+            }
+        }
+        for wanted in [
+            Wanted::Revision(end.next()),
+            Wanted::Revision(Revision(1)),
+            Wanted::Time(UnixMs(1)),
+        ] {
+            assert!(find(wanted).await.is_err(), "{wanted:?}");
+        }
+        follower.task.abort();
+    }
+}
+
+#[tokio::test]
+async fn s33_two_coordinators_and_a_change_of_them_leave_a_chain_that_restores() {
+    let s3 = S3::start();
+    let store = s3.store();
+    let etcd = RealEtcd::start(ETCD_VERSIONS[1]);
+    let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
+    let taken = full(&etcd, &store, 1).await;
+    let one = Follower::start(&etcd, &store, &taken.id, "n1");
+    change(&mut client, 1).await;
+    let mut two = Follower::start(&etcd, &store, &taken.id, "n2");
+    change(&mut client, 2).await;
+    two.reaches(revision(&etcd).await).await;
+    // Killed in the midst of writing.
+    change(&mut client, 3).await;
+    one.task.abort();
+    change(&mut client, 4).await;
+    let now = revision(&etcd).await;
+    two.reaches(now).await;
+    // A new full takes over without a gap between the chains.
+    let next = full(&etcd, &store, 2).await;
+    two.newer.send_replace(Some(next.clone()));
+    let ended = tokio::time::timeout(LONG, &mut two.task).await.expect("in time");
+    assert_eq!(ended.unwrap().unwrap(), Ended::Superseded);
+    let mut three = Follower::start(&etcd, &store, &next.id, "n3");
+    change(&mut client, 5).await;
+    let end = revision(&etcd).await;
+    three.reaches(end).await;
+
+    for (wanted, at) in [
+        (
+            Wanted::Revision(Revision(taken.revision.0 + 40)),
+            taken.revision.0 + 40,
+        ),
+        (Wanted::Revision(now), now.0),
+        (Wanted::Latest, end.0),
+    ] {
+        let point = backup::find(store.as_ref(), &cluster(), None, wanted)
+            .await
+            .unwrap();
+        let back = restored(&etcd, store.as_ref(), &point).await;
+        assert_eq!(
+            state(&back, None).await,
+            state(&etcd, Some(Revision(at))).await,
+            "{wanted:?}"
+        );
+    }
+
+    // What is compacted before it was stored cannot be told any more.
+    three.task.abort();
+    change(&mut client, 6).await;
+    let now = revision(&etcd).await;
+    client.compact(i64::try_from(now.0).unwrap(), None).await.unwrap();
+    let late = Follower::start(&etcd, &store, &next.id, "n1");
+    let ended = tokio::time::timeout(LONG, late.task).await.expect("in time");
+    assert!(matches!(ended.unwrap().unwrap(), Ended::Gap(_)));
+    let after = full(&etcd, &store, 3).await;
+    let mut last = Follower::start(&etcd, &store, &after.id, "n1");
+    change(&mut client, 7).await;
+    let end = revision(&etcd).await;
+    last.reaches(end).await;
+    let point = backup::find(store.as_ref(), &cluster(), None, Wanted::Latest)
+        .await
+        .unwrap();
+    let back = restored(&etcd, store.as_ref(), &point).await;
+    assert_eq!(
+        state(&back, None).await,
+        state(&etcd, None).await,
+        "after a compaction"
+    );
+}
+
+#[tokio::test]
+async fn s31_an_altered_increment_is_named_and_what_is_before_it_restores() {
+    let s3 = S3::start();
+    let store = s3.store();
+    let etcd = RealEtcd::start(ETCD_VERSIONS[2]);
+    let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
+    let taken = full(&etcd, &store, 1).await;
+    let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
+    change(&mut client, 1).await;
+    let good = revision(&etcd).await;
+    follower.reaches(good).await;
+    change(&mut client, 2).await;
+    follower.reaches(revision(&etcd).await).await;
+    let dir = s3
+        .bucket()
+        .join("etcd/prod")
+        .join(taken.id.as_str())
+        .join("increments");
+    let first = |path: &std::path::Path| -> u64 {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        name.split('-').next().unwrap().parse().unwrap()
+    };
+    let bad = fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| first(path) > good.0)
+        .min_by_key(|path| first(path))
+        .unwrap();
+    let bytes = fs::read(&bad).unwrap();
+    fs::write(&bad, &bytes[..bytes.len() / 2]).unwrap();
+    let prod = cluster();
+    let find = |wanted| backup::find(store.as_ref(), &prod, None, wanted);
+    let name = format!("{}.r{}", taken.id, revision(&etcd).await);
+    let whole = BackupId::new(name).unwrap();
+    let into = etcd.dir.path().join("cut");
+    fs::create_dir(&into).unwrap();
+    let error = backup::fetch(store.as_ref(), &cluster(), &whole, &into)
+        .await
+        .unwrap_err();
+    let name = bad.file_name().unwrap().to_str().unwrap();
+    assert!(error.to_string().contains(name), "{error}");
+    assert_eq!(fs::read_dir(&into).unwrap().count(), 0, "nothing is left");
+    let point = find(Wanted::Revision(good)).await.unwrap();
+    let back = restored(&etcd, store.as_ref(), &point).await;
+    assert_eq!(state(&back, None).await, state(&etcd, Some(good)).await);
+}
