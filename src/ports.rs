@@ -182,6 +182,13 @@ pub trait Etcd: Send + Sync {
             "this etcd tells nothing of leases".to_owned(),
         ))
     }
+    /// The revision of users, roles and whether authentication is on: it grows with each change of them, which no
+    /// watch tells.
+    async fn auth_revision(&self) -> PortResult<u64> {
+        Err(PortError::Permanent(
+            "this etcd tells nothing of users".to_owned(),
+        ))
+    }
     /// Counts the keys at this revision and, where `hash` says so, hashes them (`HashKV`: reads the whole
     /// database). What etcd does not tell (a revision that was compacted, authentication) is left out; an error
     /// only where nothing could be found out. An etcd that cannot be asked answers that.

@@ -1,7 +1,9 @@
 //! What is done in the store beside full backups, each as a job beside the loop.
 
-use crate::backup::{self, Ended};
-use crate::model::{BackupId, OperatorRequest, RequestState, Verdict};
+use std::time::Duration;
+
+use crate::backup::{self, Ended, Progress};
+use crate::model::{BackupId, ChainView, OperatorRequest, RequestState, Verdict};
 use crate::plan;
 use crate::ports::PortResult;
 use crate::telemetry::message_ids;
@@ -38,18 +40,29 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
             cluster: worker.spec.cluster.clone(),
             node: worker.spec.node.clone(),
             interval,
+            stop: worker.shared.stopped.clone(),
         };
         let (etcd, clock) = (worker.ports.etcd.as_ref(), worker.ports.clock.as_ref());
-        let told = |covered| {
+        let told = |progress: Progress| {
             let now = clock.now();
-            worker
-                .shared
-                .with(|inner| inner.backups.covered = Some((covered, now)));
+            let chain = ChainView {
+                backup: backup.clone(),
+                increments: progress.increments,
+                auth_changed: progress.auth_changed,
+            };
+            let news = worker.shared.with(|inner| {
+                inner.backups.covered = Some((progress.covered, now));
+                let told = inner.backups.chain.replace(chain);
+                told.is_none_or(|told| told.auth_changed != progress.auth_changed)
+                    || progress.increments == worker.spec.backup.max_increments
+            });
+            if news {
+                worker.shared.wake.notify_one();
+            }
         };
-        tokio::select! {
-            ended = backup::follow(etcd, store.as_ref(), clock, &following, chain, newer, told) => ended,
-            () = worker.shared.stopped.cancelled() => Ok(Ended::NotCoordinator),
-        }
+        let ended = backup::follow(etcd, store.as_ref(), clock, &following, chain, newer, told).await;
+        worker.shared.with(|inner| inner.backups.chain = None);
+        ended
     };
     let id = id.clone();
     begin(
@@ -62,10 +75,26 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
                 agent.shared.with(|inner| inner.backups.gap = Some(id));
             }
             Ok(Ended::Superseded) => tracing::info!("a newer full backup takes over from {id}"),
+            Ok(Ended::Stopped) => {}
             Ok(Ended::NotCoordinator) => tracing::info!("another agent stores etcd's changes now"),
             Err(error) => tracing::warn!("etcd's changes are not stored for the moment: {error}"),
         },
     );
+}
+
+/// How long the end of an agent waits for the changes that it has heard of to be stored.
+const LAST: Duration = Duration::from_secs(5);
+
+/// Returns when an agent whose loop has ended has stored the last changes that it heard of, or cannot in time.
+pub(super) async fn settled(agent: &Agent) {
+    let settled = async {
+        while agent.shared.with(|inner| inner.backups.increments.running) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if tokio::time::timeout(LAST, settled).await.is_err() {
+        tracing::warn!("the last changes of etcd could not be stored before the end");
+    }
 }
 
 /// Begins to remove what retention no longer wants.

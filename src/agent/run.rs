@@ -14,7 +14,7 @@ use crate::paths::Paths;
 use crate::ports::AgentHandle;
 use crate::telemetry::Counters;
 
-use super::{Agent, build, copy, watchdog};
+use super::{Agent, backups, build, copy, watchdog};
 
 /// How long servers get to end what they are answering.
 const GRACE: Duration = Duration::from_secs(2);
@@ -127,6 +127,7 @@ async fn configured(
         () = agent.run_loop() => End::Stop,
     };
     shutdown.cancel();
+    backups::settled(&agent).await;
     if let Some(copying) = copying {
         copying.abort();
     }

@@ -36,7 +36,8 @@ pub(super) fn verify(agent: &Agent, id: &BackupId) {
             say(&format!("restoring {} into a throw-away etcd", meta.id));
             worker.ports.service.prove(&request, WITHIN).await
         };
-        backup::verify(store.as_ref(), &meta, &worker.verify_dir, prove).await
+        let live = worker.ports.etcd.as_ref();
+        backup::verify(store.as_ref(), &meta, &worker.verify_dir, live, prove).await
     };
     let id = id.clone();
     begin(

@@ -8,7 +8,10 @@ use crate::model::{
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
 use super::chain;
-use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION};
+use super::increment::parse_name;
+use super::layout::{
+    BackupName, FOREIGN_META, INCREMENTS, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION,
+};
 use super::manifest::{ForeignMeta, Manifest};
 use super::verification::Verification;
 
@@ -32,6 +35,7 @@ struct Found {
     zstd_bytes: Option<u64>,
     gzip_bytes: Option<u64>,
     verified: bool,
+    increments: usize,
 }
 
 /// All committed backups.
@@ -91,12 +95,13 @@ fn committed(layout: &Layout, objects: &[ObjectMeta]) -> Vec<(BackupName, Found)
     found.into_iter().collect()
 }
 
-/// Snapshots of ours that were never committed, oldest first: under way, or abandoned.
+/// Snapshots of ours that were never committed, oldest first: under way, or abandoned; and increments whose full is
+/// gone, stored by an agent that did not know yet.
 pub(super) fn leftovers(layout: &Layout, objects: &[ObjectMeta]) -> Vec<BackupName> {
     let found = found(layout, objects);
     let left = found
         .into_iter()
-        .filter(|(_, f)| !f.native && !f.foreign && f.zstd_bytes.is_some());
+        .filter(|(_, f)| !f.native && !f.foreign && (f.zstd_bytes.is_some() || f.increments > 0));
     left.map(|(name, _)| name).collect()
 }
 
@@ -113,7 +118,10 @@ fn found(layout: &Layout, objects: &[ObjectMeta]) -> BTreeMap<BackupName, Found>
             SNAPSHOT_ZSTD => entry.zstd_bytes = Some(object.size_bytes),
             SNAPSHOT_GZIP => entry.gzip_bytes = Some(object.size_bytes),
             VERIFICATION => entry.verified = true,
-            _ => {}
+            other => {
+                let increment = other.strip_prefix(INCREMENTS).and_then(parse_name);
+                entry.increments += usize::from(increment.is_some());
+            }
         }
     }
     found

@@ -63,6 +63,8 @@ pub async fn fetch(
 pub(super) enum FetchError {
     /// It is no good, whoever tries again.
     Damaged(String),
+    /// One of its increments is no good: what is before it can be restored.
+    Increment(String),
     /// Nothing is said about it.
     Port(PortError),
 }
@@ -77,6 +79,7 @@ impl From<FetchError> for PortError {
     fn from(error: FetchError) -> Self {
         match error {
             FetchError::Damaged(why) => Self::Permanent(format!("{why}; restore another backup")),
+            FetchError::Increment(why) => Self::Permanent(why),
             FetchError::Port(error) => error,
         }
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::model::{
     BackupId, BackupSummary, ClusterId, ClusterName, Epoch, NodeName, Revision, RevisionChanges, Watched,
@@ -41,7 +42,22 @@ pub struct Chain {
     pub epoch: Epoch,
     /// The newest revision in the store.
     pub covered: Revision,
+    /// How many increments lead there.
+    pub increments: usize,
     previous: Option<String>,
+    /// Of the full, where it is known.
+    auth_revision: Option<u64>,
+}
+
+/// How far a chain has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// The newest revision in the store.
+    pub covered: Revision,
+    /// How many increments lead there.
+    pub increments: usize,
+    /// Users or roles have changed since the full: no increment tells of that, only another full.
+    pub auth_changed: bool,
 }
 
 /// Why a chain is not followed any more.
@@ -51,6 +67,8 @@ pub enum Ended {
     NotCoordinator,
     /// A newer full backup has its own chain, and this one reaches it.
     Superseded,
+    /// The agent ends; what it had heard of is stored.
+    Stopped,
     /// etcd has compacted what would come next, or the full is of another cluster: only a new full goes on.
     Gap(String),
 }
@@ -64,6 +82,8 @@ pub struct Following {
     pub node: NodeName,
     /// The longest that a change waits for being stored.
     pub interval: Duration,
+    /// Cancelled when the agent ends.
+    pub stop: CancellationToken,
 }
 
 /// Finds out where the chain of a full backup goes on.
@@ -88,12 +108,14 @@ pub async fn resume(store: &dyn ObjectStore, cluster: &ClusterName, id: &BackupI
         cluster_id: manifest.cluster_id,
         epoch: manifest.epoch,
         covered: last.map_or(manifest.revision, |range| range.last),
+        increments: path.len(),
+        auth_revision: manifest.auth_revision,
         previous: last.map(|range| file_name(range.first, range.last)),
     })
 }
 
-/// Follows a chain until it ends. `newer` tells of full backups committed meanwhile; `told` hears what is covered
-/// after each increment.
+/// Follows a chain until it ends. `newer` tells of full backups committed meanwhile; `told` hears how far the chain
+/// has come, after each increment and when users or roles have changed.
 ///
 /// # Errors
 /// What etcd or the store answered, after some tries: [`resume`] finds out what was stored.
@@ -104,13 +126,19 @@ pub async fn follow(
     following: &Following,
     mut chain: Chain,
     mut newer: watch::Receiver<Option<BackupSummary>>,
-    told: impl Fn(Revision) + Send + Sync,
+    told: impl Fn(Progress) + Send + Sync,
 ) -> PortResult<Ended> {
     if let Some(why) = not_ours(etcd, &chain).await? {
         return Ok(why);
     }
-    told(chain.covered);
+    let mut auth = Auth::default();
+    auth.look(etcd, &chain).await;
+    told(chain.progress(&auth));
     let mut changes = etcd.watch(chain.covered.next()).await?;
+    // Whose watch it is: etcd may have been replaced since the first look. Later than this the watch ends with it.
+    if let Some(why) = not_ours(etcd, &chain).await? {
+        return Ok(why);
+    }
     let mut batch = Batch::default();
     let mut flush_at: Option<Instant> = None;
     // etcd was seen ahead of the watch: what it has may be on its way.
@@ -128,6 +156,11 @@ pub async fn follow(
                 heard = changes.next() => Some(heard),
                 () = sleep_until(until) => None,
                 () = changed(&mut newer) => continue,
+                () = following.stop.cancelled() => {
+                    // What was heard is history, whoever coordinates next.
+                    flush(etcd, store, clock, following, &mut chain, batch).await?;
+                    return Ok(Ended::Stopped);
+                }
             }
         };
         match next {
@@ -141,6 +174,7 @@ pub async fn follow(
                     flush_at.get_or_insert_with(|| Instant::now() + following.interval);
                 }
                 Watched::Compacted(at) => {
+                    flush(etcd, store, clock, following, &mut chain, batch).await?;
                     let why = format!(
                         "etcd has compacted up to revision {at}, increments reach {}",
                         chain.covered
@@ -152,7 +186,7 @@ pub async fn follow(
                 // What was heard is history, whoever coordinates now, and etcd may be gone for good.
                 let rest = std::mem::take(&mut batch);
                 flush(etcd, store, clock, following, &mut chain, rest).await?;
-                told(chain.covered);
+                told(chain.progress(&auth));
                 return Err(match ended {
                     Some(Err(error)) => error,
                     _ => PortError::Retryable("the watch ended".to_owned()),
@@ -170,17 +204,58 @@ pub async fn follow(
                     )));
                 }
                 behind = now > chain.covered;
+                if auth.look(etcd, &chain).await {
+                    told(chain.progress(&auth));
+                }
             }
             None => {
-                if let Some(why) = not_ours(etcd, &chain).await? {
-                    return Ok(why);
-                }
+                // First of all, and whoever coordinates by now: who comes next may never get to ask this etcd.
                 let written = std::mem::take(&mut batch);
                 flush(etcd, store, clock, following, &mut chain, written).await?;
                 flush_at = None;
-                told(chain.covered);
+                auth.look(etcd, &chain).await;
+                told(chain.progress(&auth));
+                if let Some(why) = not_ours(etcd, &chain).await? {
+                    return Ok(why);
+                }
             }
         }
+    }
+}
+
+impl Chain {
+    fn progress(&self, auth: &Auth) -> Progress {
+        Progress {
+            covered: self.covered,
+            increments: self.increments,
+            auth_changed: auth.changed,
+        }
+    }
+}
+
+/// What is known of users and roles.
+#[derive(Default)]
+struct Auth {
+    changed: bool,
+    looked: Option<Instant>,
+}
+
+impl Auth {
+    /// Looks whether they have changed since the full, once in a while: etcd answers through raft. Says whether
+    /// that was found out now. What cannot be found out is no change.
+    async fn look(&mut self, etcd: &dyn Etcd, chain: &Chain) -> bool {
+        let Some(then) = chain.auth_revision.filter(|_| !self.changed) else {
+            return false;
+        };
+        if self.looked.is_some_and(|at| at.elapsed() < QUIET) {
+            return false;
+        }
+        self.looked = Some(Instant::now());
+        match etcd.auth_revision().await {
+            Ok(now) => self.changed = now != then,
+            Err(error) => tracing::debug!("whether users have changed is not known: {error}"),
+        }
+        self.changed
     }
 }
 
@@ -286,6 +361,7 @@ async fn flush(
     let key = format!("{}{name}", layout.in_backup(&chain.backup, INCREMENTS));
     write(store, clock, &key, body.into()).await?;
     chain.covered = last;
+    chain.increments += 1;
     chain.previous = Some(name);
     Ok(())
 }

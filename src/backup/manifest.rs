@@ -44,6 +44,9 @@ pub struct Manifest {
     /// Read while the snapshot streamed, so the snapshot holds no later revision.
     #[serde(default)]
     pub revision_at_most: Option<Revision>,
+    /// The revision of users and roles before the snapshot began; `None` when etcd did not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_revision: Option<u64>,
     /// Size of what `etcdctl snapshot save` would have written: bbolt file and 32-byte trailer.
     pub raw_size_bytes: u64,
     /// Size of the stored object.
@@ -161,6 +164,7 @@ pub(super) fn example() -> Manifest {
         etcd_version: "3.6.16".to_owned(),
         revision: Revision(81237),
         revision_at_most: Some(Revision(81240)),
+        auth_revision: None,
         raw_size_bytes: 20512,
         stored_size_bytes: 4711,
         sha256: "00".repeat(32),

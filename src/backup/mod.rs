@@ -32,7 +32,7 @@ pub use catalogue::{Catalogue, list, newest};
 pub use control::{Recorded, newest_epoch, record_epoch};
 pub use copy::{Copied, copy_missing};
 pub use fetch::{FetchedSnapshot, fetch};
-pub use follow::{Chain, Ended, Following, follow, resume};
+pub use follow::{Chain, Ended, Following, Progress, follow, resume};
 pub use increment::{Change, Entry, Head, Increment, IncrementError, Lease};
 pub use layout::{BackupName, Layout};
 pub use manifest::{Compression, Manifest, ManifestError};

@@ -64,6 +64,8 @@ pub async fn take_full(
     }
     // Before the stream: what the snapshot holds is this revision or a later one (design §10).
     let status = etcd.status().await?;
+    // Before it as well: a change meanwhile makes the full look older than it is, and another one is taken.
+    let auth_revision = etcd.auth_revision().await.ok();
     let began = std::time::Instant::now();
     let mut stream = etcd.snapshot().await?;
     let first = tokio::time::timeout(IDLE, stream.next()).await.map_err(|_| {
@@ -77,7 +79,7 @@ pub async fn take_full(
     let stream: ByteStream = Box::pin(futures::stream::iter(first).chain(stream));
     let mut upload = store.upload(&layout.in_backup(&id, SNAPSHOT_ZSTD)).await?;
     let pumped = tokio::try_join!(pump(stream, upload.as_mut(), &progress, IDLE), async {
-        Ok(fingerprint(etcd, &status).await)
+        Ok(fingerprint(etcd, &status, status.revision).await)
     });
     let (stored, fingerprint) = match pumped {
         Ok(both) => {
@@ -100,6 +102,7 @@ pub async fn take_full(
         meta.started_at.plus(began.elapsed()),
     );
     manifest.fingerprint = fingerprint;
+    manifest.auth_revision = auth_revision;
     let text = manifest
         .to_json()
         .map_err(|error| PortError::Permanent(error.to_string()))?;
@@ -128,6 +131,7 @@ fn manifest(
         etcd_version: status.version.clone(),
         revision: status.revision,
         revision_at_most: Some(at_most),
+        auth_revision: None,
         raw_size_bytes: stored.raw_bytes,
         stored_size_bytes: stored.bytes,
         sha256: stored.sha256,
@@ -139,14 +143,14 @@ fn manifest(
     }
 }
 
-/// What the snapshot holds at the revision that was read before it began. A backup is one without it as well.
-async fn fingerprint(etcd: &dyn Etcd, status: &EtcdStatus) -> Option<Fingerprint> {
+/// What a member holds at a revision, as far as it can be asked. A backup is one without it as well.
+pub(super) async fn fingerprint(etcd: &dyn Etcd, status: &EtcdStatus, at: Revision) -> Option<Fingerprint> {
     let hash = status.db_size_bytes <= HASH_UP_TO_BYTES;
-    let asked = tokio::time::timeout(FINGERPRINT_WITHIN, etcd.fingerprint(status.revision, hash)).await;
+    let asked = tokio::time::timeout(FINGERPRINT_WITHIN, etcd.fingerprint(at, hash)).await;
     match asked {
         Ok(Ok(fingerprint)) => Some(fingerprint),
         Ok(Err(error)) => {
-            tracing::debug!("the backup goes without a count of its keys: {error}");
+            tracing::debug!("the keys at revision {at} are not counted: {error}");
             None
         }
         Err(_) => None,

@@ -7,6 +7,7 @@ use crate::model::{BackupId, BackupSummary, ClusterName, IdError, Revision, Stor
 use crate::ports::{ObjectStore, PortError, PortResult};
 
 use super::chain::{self, Range};
+use super::fetch::FetchError;
 use super::increment::{Increment, file_name};
 use super::layout::{INCREMENTS, Layout};
 use super::list;
@@ -185,7 +186,7 @@ pub(super) async fn read(
     layout: &Layout,
     id: &BackupId,
     range: Range,
-) -> PortResult<Increment> {
+) -> Result<Increment, FetchError> {
     use futures::TryStreamExt;
     let key = format!(
         "{}{}",
@@ -193,7 +194,7 @@ pub(super) async fn read(
         file_name(range.first, range.last)
     );
     let damaged = |why: String| {
-        PortError::Permanent(format!(
+        FetchError::Increment(format!(
             "{}: {key} is damaged: {why}; what is before revision {} can be restored",
             store.describe(),
             range.first

@@ -8,10 +8,11 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use crate::model::{BackupId, ClusterId, Revision};
-use crate::ports::{ObjectStore, PortError, PortResult};
+use crate::ports::{ObjectStore, PortError};
 
 use super::bolt::{BoltError, Merge};
 use super::chain;
+use super::fetch::FetchError;
 use super::increment::Increment;
 use super::layout::{INCREMENTS, Layout};
 use super::point::read;
@@ -35,7 +36,7 @@ pub(super) struct Replayed {
 /// a backup that does not ([`super::find`]).
 ///
 /// # Errors
-/// Permanent when the increments do not reach `until`, are damaged or of another cluster.
+/// When the increments do not reach `until`, are damaged or of another cluster.
 pub(super) async fn replay(
     store: &dyn ObjectStore,
     layout: &Layout,
@@ -44,15 +45,16 @@ pub(super) async fn replay(
     from: Revision,
     until: Revision,
     file: File,
-) -> PortResult<Replayed> {
+) -> Result<Replayed, FetchError> {
     let listed = store.list(&layout.in_backup(id, INCREMENTS)).await?;
     let path = chain::path(&chain::ranges(layout, id, &listed), from, Some(until));
     let reached = path.last().map_or(from, |range| range.last);
     if reached < until {
-        return Err(PortError::Permanent(format!(
+        let text = format!(
             "{}: the increments of {id} reach revision {reached} and not {until}",
             store.describe()
-        )));
+        );
+        return Err(PortError::Permanent(text).into());
     }
     let (sender, receiver) = mpsc::channel(2);
     let merging = tokio::task::spawn_blocking(move || merge(file, until, receiver));
@@ -61,7 +63,7 @@ pub(super) async fn replay(
         .buffered(AT_ONCE);
     while let Some(increment) = increments.try_next().await? {
         if increment.head.cluster_id != cluster_id {
-            return Err(PortError::Permanent(format!(
+            return Err(FetchError::Increment(format!(
                 "{}: increment {} of {id} is of another cluster",
                 store.describe(),
                 increment.head.first
@@ -78,9 +80,9 @@ pub(super) async fn replay(
         .map_err(|error| PortError::Retryable(format!("the restore's worker ended early: {error}")))?;
     merged.map_err(|error| match error {
         BoltError::Io(error) => {
-            PortError::Permanent(format!("cannot write the restored snapshot: {error}; make room"))
+            PortError::Permanent(format!("cannot write the restored snapshot: {error}; make room")).into()
         }
-        BoltError::Damaged(why) => PortError::Permanent(format!("{}: {id}: {why}", store.describe())),
+        BoltError::Damaged(why) => FetchError::Increment(format!("{}: {id}: {why}", store.describe())),
     })
 }
 

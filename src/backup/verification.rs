@@ -18,7 +18,8 @@ pub struct Verification {
     pub ok: bool,
     /// What is wrong with it, a line each.
     pub problems: Vec<String>,
-    /// What was compared with what was recorded: `sha256`, `revision`, `keys`, `hash`.
+    /// What was compared with what was recorded: `sha256`, `revision`, `keys`, `hash`; with its increments on top
+    /// `increments`, `increment-keys`, `increment-hash`.
     pub compared: Vec<String>,
     /// When it was found out.
     pub verified_at: UnixMs,
@@ -32,6 +33,9 @@ pub struct Verification {
     pub revision: Option<Revision>,
     /// What it holds.
     pub fingerprint: Option<Fingerprint>,
+    /// The revision that its increments led to, when it had any.
+    #[serde(default)]
+    pub increments_to: Option<Revision>,
     /// The version of the agent that verified it.
     pub agent_version: String,
 }
@@ -68,10 +72,12 @@ impl Verification {
             return format!("{} is no good: {}", self.id, self.problems.join("; "));
         }
         let revision = self.revision.unwrap_or_default();
+        let to = self.increments_to;
+        let to = to.map_or_else(String::new, |to| format!(", its increments lead to {to}"));
         let keys = self.fingerprint.and_then(|print| print.keys);
         let keys = keys.map_or_else(String::new, |keys| format!(", {keys} keys"));
         format!(
-            "{} is good: etcd {} serves it at revision {revision}{keys}; compared: {}",
+            "{} is good: etcd {} serves it at revision {revision}{keys}{to}; compared: {}",
             self.id,
             self.etcd_version.as_deref().unwrap_or("?"),
             self.compared.join(", ")

@@ -1,11 +1,13 @@
 //! Verifies a backup by restoring it: fetched, checked, restored into a throw-away etcd, and what that etcd holds
 //! compared with what the member held when the backup was taken.
 
+mod increments;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::model::{BackupId, ClusterName, Fingerprint, NodeName, UnixMs};
-use crate::ports::{ObjectStore, PortError, PortResult, Proof, ProveRequest};
+use crate::ports::{Etcd, ObjectStore, PortError, PortResult, Proof, ProveRequest};
 
 use super::fetch::{FetchError, FetchedSnapshot, fetch_checked, free_bytes, no_room, raw_size};
 use super::layout::{Layout, VERIFICATION};
@@ -29,8 +31,9 @@ pub struct VerifyMeta {
     pub now: UnixMs,
 }
 
-/// Verifies one backup in `dir` and writes down beside the backup what came of it. `prove` restores the fetched
-/// file for a look. Nothing but the fetched file is written to `dir`, and it is removed again.
+/// Verifies one backup, and then with all its increments, in `dir`, and writes down beside the backup what came of
+/// it. `prove` restores the fetched file for a look; what the increments lead to is compared with what `live`, a
+/// member of the cluster, or else the next full backup knows of it. Nothing but the fetched file is written to `dir`, and it is removed again.
 ///
 /// # Errors
 /// Only where nothing was found out: the store or the disk failed, or nothing could be restored here at all. A
@@ -39,7 +42,8 @@ pub async fn verify<F>(
     store: &dyn ObjectStore,
     meta: &VerifyMeta,
     dir: &Path,
-    prove: impl FnOnce(ProveRequest) -> F + Send,
+    live: &dyn Etcd,
+    prove: impl Fn(ProveRequest) -> F + Send + Sync,
 ) -> PortResult<Verification>
 where
     F: Future<Output = PortResult<Proof>> + Send,
@@ -54,9 +58,26 @@ where
                 snapshot_file: fetched.file_name.clone(),
                 revision,
             };
-            judge(manifest, &fetched.etcd_version, prove(request).await?)
+            let mut found = judge(manifest, &fetched.etcd_version, prove(request).await?);
+            if let Some(manifest) = manifest.filter(|_| found.problems.is_empty()) {
+                let replayed = increments::replayed(store, &meta.cluster, manifest, &fetched).await;
+                match replayed {
+                    Ok(Some(covered)) => {
+                        let held = increments::held(store, &meta.cluster, manifest, covered, live).await?;
+                        let request = ProveRequest {
+                            snapshot_file: fetched.file_name.clone(),
+                            revision: Some(held.fingerprint.map_or(covered, |print| print.revision)),
+                        };
+                        increments::judge(&mut found, covered, &held, prove(request).await?);
+                    }
+                    Ok(None) => {}
+                    Err(FetchError::Port(error)) => return Err(error),
+                    Err(FetchError::Damaged(why) | FetchError::Increment(why)) => found.problems.push(why),
+                }
+            }
+            found
         }
-        Err(FetchError::Damaged(why)) => Found::bad(why),
+        Err(FetchError::Damaged(why) | FetchError::Increment(why)) => Found::bad(why),
         Err(FetchError::Port(error)) => return Err(error),
     };
     let verification = found.into_verification(meta, began.elapsed());
@@ -118,6 +139,7 @@ struct Found {
     etcd_version: Option<String>,
     revision: Option<crate::model::Revision>,
     fingerprint: Option<Fingerprint>,
+    increments_to: Option<crate::model::Revision>,
 }
 
 impl Found {
@@ -141,6 +163,7 @@ impl Found {
             etcd_version: self.etcd_version,
             revision: self.revision,
             fingerprint: self.fingerprint,
+            increments_to: self.increments_to,
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

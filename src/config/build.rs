@@ -387,6 +387,9 @@ impl Builder<'_> {
                 .read("backup.verify_interval", forms::interval)
                 .unwrap_or(Some(Duration::from_hours(24))),
             increment_interval: increments.then(|| interval.unwrap_or(Duration::from_secs(1))),
+            max_increments: self
+                .read("backup.max_increments", forms::increments)
+                .unwrap_or(BackupSpec::default().max_increments),
             retention: Retention {
                 enabled: self
                     .read("backup.retention.enabled", forms::flag)

@@ -26,6 +26,7 @@ pub(super) enum Form {
     Sse,
     Word,
     Keep,
+    Increments,
     Count,
     /// A time, or `off`.
     Interval,
@@ -55,6 +56,7 @@ impl Form {
             Self::Sse => sse(value).map(drop),
             Self::Word => word(value).map(drop),
             Self::Keep => keep(value).map(drop),
+            Self::Increments => increments(value).map(drop),
             Self::Join => join(value).map(drop),
             Self::Count => count(value).map(drop),
             Self::Interval => interval(value).map(drop),
@@ -114,6 +116,13 @@ pub(super) fn keep(value: &Value) -> Read<usize> {
             value,
             "a number from 1 to 1000: the newest replaced data directory always stays",
         ),
+    }
+}
+
+pub(super) fn increments(value: &Value) -> Read<usize> {
+    match value.kind {
+        Kind::Int(number @ 100..=100_000) => Ok(usize::try_from(number).unwrap_or(100)),
+        _ => bad(value, "a number from 100 to 100000, without quotes"),
     }
 }
 

@@ -60,6 +60,7 @@ pub(super) const FIELDS: &[(&str, Form)] = &[
     ("backup.interval", Form::Duration),
     ("backup.increments", Form::Flag),
     ("backup.increment_interval", Form::Duration),
+    ("backup.max_increments", Form::Increments),
     ("backup.verify_interval", Form::Interval),
     ("backup.retention.enabled", Form::Flag),
     ("backup.retention.recent", Form::Duration),

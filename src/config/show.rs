@@ -111,6 +111,7 @@ fn default(field: &str, settings: &Settings) -> Vec<(String, serde_json::Value)>
         "backup.interval" => spec.backup_interval.map(time),
         "backup.increments" => Some(spec.backup.increment_interval.is_some().into()),
         "backup.increment_interval" => spec.backup.increment_interval.map(time),
+        "backup.max_increments" => Some(spec.backup.max_increments.into()),
         "backup.verify_interval" => Some(spec.backup.verify_interval.map_or_else(|| "off".into(), time)),
         "backup.retention.enabled" => Some(spec.backup.retention.enabled.into()),
         "backup.retention.recent" => Some(time(spec.backup.retention.recent)),

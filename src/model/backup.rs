@@ -16,6 +16,8 @@ pub struct BackupSpec {
     pub verify_interval: Option<Duration>,
     /// The longest that a change waits for being in the store; `None`: no increments.
     pub increment_interval: Option<Duration>,
+    /// After so many increments a new full backup is taken, however young the last one is.
+    pub max_increments: usize,
 }
 
 impl Default for BackupSpec {
@@ -24,6 +26,7 @@ impl Default for BackupSpec {
             retention: Retention::default(),
             verify_interval: None,
             increment_interval: Some(Duration::from_secs(1)),
+            max_increments: 10_000,
         }
     }
 }
@@ -114,6 +117,8 @@ pub enum Wanted {
 pub enum Keep {
     /// It is the newest full backup: whatever is configured, that one stays (design rule 7).
     Newest,
+    /// Its increments lead further than any newer backup: it is what `restore latest` restores (design rule 7).
+    Increments,
     /// It is the newest one that was verified and found good: that one stays as well (design rule 7).
     Verified,
     /// Younger than `recent`.
@@ -139,6 +144,7 @@ impl Keep {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Newest => "newest",
+            Self::Increments => "increments",
             Self::Verified => "verified",
             Self::Recent => "recent",
             Self::Hourly => "hourly",
@@ -169,6 +175,17 @@ impl Verdict {
     }
 }
 
+/// A chain of increments under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainView {
+    /// The full backup that it hangs on.
+    pub backup: BackupId,
+    /// How many increments it has.
+    pub increments: usize,
+    /// Users or roles have changed since the full, which no increment tells.
+    pub auth_changed: bool,
+}
+
 /// What this agent does in the store beside full backups, as the planner sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -183,6 +200,8 @@ pub struct BackupView {
     pub increments: Job,
     /// The newest revision that this agent has stored, full or increment, and when.
     pub covered: Option<(Revision, UnixMs)>,
+    /// The chain of increments that this agent makes longer.
+    pub chain: Option<ChainView>,
     /// The full backup whose increments cannot go on: a new one has to be taken.
     pub gap: Option<BackupId>,
 }

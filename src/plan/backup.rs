@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::directive;
-use crate::model::{Action, Fact, OperatorRequest, Revision};
+use crate::model::{Action, BackupSummary, ChainView, Fact, OperatorRequest, Revision};
 
 /// A prune that failed is tried again after this; more often brings nothing.
 const PRUNE_AGAIN: Duration = Duration::from_mins(1);
@@ -71,6 +71,23 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         );
         return Some(Action::Backup);
     }
+    if let Some(chain) = following_newest(cx) {
+        if chain.auth_changed {
+            cx.because(
+                "backup-auth",
+                "users or roles have changed since the newest full backup, which no increment tells",
+            );
+            return Some(Action::Backup);
+        }
+        if chain.increments >= cx.spec.backup.max_increments {
+            let count = chain.increments;
+            cx.because(
+                "backup-increments",
+                format!("the newest full backup has {count} increments (backup.max_increments)"),
+            );
+            return Some(Action::Backup);
+        }
+    }
     let age = newest.map(|at| cx.obs.now.since(at));
     if age.is_some_and(|age| age < interval) {
         return None;
@@ -106,7 +123,7 @@ pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
     if !cx.spec.backup.retention.enabled || !cx.is_coordinator() || directive::paused(cx).is_some() {
         return None;
     }
-    if after.is_none() || cx.obs.backups.pruned == after {
+    if after.is_none() || cx.obs.backups.pruned == after || takes_over(cx) {
         return None;
     }
     if let Some(failed) = job.failed_at {
@@ -148,6 +165,27 @@ pub(super) fn may_try_again(cx: &mut Context<'_>, longest: Duration) -> bool {
 fn gap(cx: &Context<'_>) -> bool {
     let newest = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
     newest.is_some_and(|b| cx.obs.backups.gap.as_ref() == Some(&b.id))
+}
+
+/// The chain that this agent makes longer, where it hangs on the newest full backup.
+fn following_newest<'a>(cx: &Context<'a>) -> Option<&'a ChainView> {
+    let newest = cx.obs.store.known()?.newest_backup.as_ref()?;
+    let chain = cx.obs.backups.chain.as_ref();
+    chain.filter(|chain| chain.backup == newest.id)
+}
+
+/// The newest full backup has no increments yet, and is about to: until then older ones lead further.
+fn takes_over(cx: &Context<'_>) -> bool {
+    let ours = |newest: &BackupSummary| newest.revision > Revision(0);
+    cx.spec.backup.increment_interval.is_some()
+        && cx.obs.backups.increments.failed_at.is_none()
+        && cx
+            .obs
+            .store
+            .known()
+            .and_then(|s| s.newest_backup.as_ref())
+            .is_some_and(ours)
+        && following_newest(cx).is_none()
 }
 
 /// Begins, on the coordinator, to store what changes after the newest full backup.

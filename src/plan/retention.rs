@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::model::{Keep, Retention, StoredBackup, UnixMs, Verdict, Verified, Writer};
+use crate::model::{Epoch, Keep, Retention, Revision, StoredBackup, UnixMs, Verdict, Verified, Writer};
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
@@ -27,6 +27,7 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
     verdicts.sort_by(|a, b| key(&b.backup).cmp(&key(&a.backup)));
     let mut seen = 0;
     let mut verified = false;
+    let mut reach = Reach::default();
     let (mut hours, mut days, mut weeks, mut years) = <(Slots, Slots, Slots, Slots)>::default();
     for verdict in &mut verdicts {
         if mutant!(PrunesAll) {
@@ -42,8 +43,10 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
             continue;
         }
         let good = backup_is_good(&verdict.backup);
+        let leads = reach.is_longer_with(&verdict.backup);
         let slots = [
             (seen == 0, Keep::Newest),
+            (leads && seen > 0, Keep::Increments),
             (good && !verified, Keep::Verified),
             (now.since(at) < wanted.recent, Keep::Recent),
             (hours.first_of(at.0 / HOUR_MS, wanted.hourly), Keep::Hourly),
@@ -63,6 +66,30 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
 
 fn backup_is_good(backup: &StoredBackup) -> bool {
     backup.verified.as_ref().is_some_and(Verified::is_ok)
+}
+
+/// How far the newest epoch's backups lead, newest first.
+#[derive(Default)]
+struct Reach {
+    epoch: Option<Epoch>,
+    holds: Revision,
+}
+
+impl Reach {
+    /// True when the increments of this backup lead further than any newer one does: without them that state is lost,
+    /// e.g. when etcd was lost before the newest backup had increments of its own.
+    fn is_longer_with(&mut self, backup: &StoredBackup) -> bool {
+        if self.epoch.is_none() {
+            self.epoch = backup.epoch;
+        }
+        let holds = backup
+            .covered
+            .max(backup.summary.revision)
+            .max(backup.revision_at_most.unwrap_or_default());
+        let longer = self.epoch.is_some() && self.epoch == backup.epoch && holds > self.holds;
+        self.holds = if longer { holds } else { self.holds };
+        longer
+    }
 }
 
 fn key(backup: &StoredBackup) -> (UnixMs, &str) {

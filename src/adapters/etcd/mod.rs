@@ -126,8 +126,13 @@ impl LocalEtcd {
         }
     }
 
-    async fn list(&self, linearizable: bool) -> PortResult<proto::MemberListResponse> {
-        let what = self.what("list members");
+    /// One read that `etcd-client` does not give as it is needed.
+    async fn unary<M, T>(&self, doing: &str, path: &'static str, message: M) -> PortResult<T>
+    where
+        M: prost::Message + 'static,
+        T: prost::Message + Default + 'static,
+    {
+        let what = self.what(doing);
         let channel = self
             .connector
             .channel()
@@ -137,9 +142,9 @@ impl LocalEtcd {
             grpc.ready()
                 .await
                 .map_err(|error| tonic::Status::from_error(Box::new(error)))?;
-            let path = PathAndQuery::from_static("/etcdserverpb.Cluster/MemberList");
-            let request = Request::new(proto::MemberListRequest { linearizable });
-            grpc.unary(request, path, ProstCodec::default()).await
+            let path = PathAndQuery::from_static(path);
+            let codec = ProstCodec::<M, T>::default();
+            grpc.unary(Request::new(message), path, codec).await
         };
         match timeout(MEMBERS, asked).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
@@ -149,6 +154,12 @@ impl LocalEtcd {
                 Err(no_answer(&what, Kind::Read, MEMBERS))
             }
         }
+    }
+
+    async fn list(&self, linearizable: bool) -> PortResult<proto::MemberListResponse> {
+        let message = proto::MemberListRequest { linearizable };
+        self.unary("list members", "/etcdserverpb.Cluster/MemberList", message)
+            .await
     }
 
     fn is_3_4(&self) -> bool {
@@ -366,6 +377,15 @@ impl Etcd for LocalEtcd {
 
     async fn watch(&self, from: Revision) -> PortResult<WatchStream> {
         watch::open(&self.connector, self.what("watch all keys"), from).await
+    }
+
+    async fn auth_revision(&self) -> PortResult<u64> {
+        let message = proto::AuthStatusRequest {};
+        let path = "/etcdserverpb.Auth/AuthStatus";
+        let answer: proto::AuthStatusResponse = self
+            .unary("read the state of authentication", path, message)
+            .await?;
+        Ok(answer.auth_revision)
     }
 
     async fn lease_ttl(&self, id: i64) -> PortResult<Option<i64>> {

@@ -49,6 +49,15 @@ pub(super) struct SnapshotResponse {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AuthStatusRequest {}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AuthStatusResponse {
+    #[prost(uint64, tag = "3")]
+    pub(super) auth_revision: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct WatchRequest {
     #[prost(message, optional, tag = "1")]
     pub(super) create: Option<WatchCreate>,

@@ -18,12 +18,20 @@ struct Told {
     inner: super::super::testing::FakeEtcd,
     scripts: Mutex<Vec<Vec<PortResult<Watched>>>>,
     from: AtomicU64,
+    /// The revision of users and roles.
+    auth: AtomicU64,
+    /// Cancelled once a script is at its end, and then nothing more is heard, and another member leads.
+    stop: Option<CancellationToken>,
 }
 
 #[async_trait]
 impl Etcd for Told {
     async fn status(&self) -> PortResult<EtcdStatus> {
-        self.inner.status().await
+        let mut status = self.inner.status().await?;
+        if self.stop.as_ref().is_some_and(CancellationToken::is_cancelled) {
+            status.leader = Some(MemberId(99));
+        }
+        Ok(status)
     }
     async fn members(&self, linearizable: bool) -> PortResult<MemberList> {
         self.inner.members(linearizable).await
@@ -52,7 +60,18 @@ impl Etcd for Told {
     async fn watch(&self, from: Revision) -> PortResult<WatchStream> {
         self.from.store(from.0, Ordering::Relaxed);
         let script = self.scripts.lock().unwrap().remove(0);
-        Ok(Box::pin(futures::stream::iter(script)))
+        let script = futures::stream::iter(script);
+        let Some(stop) = self.stop.clone() else {
+            return Ok(Box::pin(script));
+        };
+        let silence = futures::stream::once(async move {
+            stop.cancel();
+            std::future::pending().await
+        });
+        Ok(Box::pin(script.chain(silence)))
+    }
+    async fn auth_revision(&self) -> PortResult<u64> {
+        Ok(self.auth.load(Ordering::Relaxed))
     }
     async fn lease_ttl(&self, id: i64) -> PortResult<Option<i64>> {
         Ok((id == 9).then_some(120))
@@ -75,6 +94,8 @@ fn told(scripts: Vec<Vec<PortResult<Watched>>>) -> Told {
         inner: super::super::testing::etcd(snapshot(2)),
         scripts: Mutex::new(scripts),
         from: AtomicU64::new(0),
+        auth: AtomicU64::new(3),
+        stop: None,
     }
 }
 
@@ -83,6 +104,7 @@ fn following() -> Following {
         cluster: cluster(),
         node: NodeName::new("n1").unwrap(),
         interval: Duration::from_secs(1),
+        stop: CancellationToken::new(),
     }
 }
 
@@ -155,6 +177,65 @@ async fn s33_a_compacted_watch_asks_for_a_new_full() {
 }
 
 #[tokio::test]
+async fn what_was_heard_before_the_agent_ends_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let mut etcd = told(vec![vec![Ok(Watched::Revisions(vec![
+        revision(78, 0),
+        revision(79, 0),
+    ]))]]);
+    let following = Following {
+        interval: Duration::from_hours(1),
+        ..following()
+    };
+    etcd.stop = Some(following.stop.clone());
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let chain = resume(&store, &cluster(), &full.id).await.unwrap();
+    let (_sender, newer) = watch::channel(None);
+    let ended = follow(&etcd, &store, &SystemClock, &following, chain, newer, |_| {}).await;
+    assert_eq!(ended, Ok(Ended::Stopped));
+    assert_eq!(names(&store).await, ["78-79.zst"]);
+}
+
+/// As when all are stopped one after the other: nobody may come after this one.
+#[tokio::test]
+async fn s18_what_was_heard_before_another_led_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let mut etcd = told(vec![vec![Ok(Watched::Revisions(vec![revision(78, 0)]))]]);
+    etcd.stop = Some(CancellationToken::new());
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let ended = run(&etcd, &store, &full.id).await;
+    assert_eq!(ended, Ok(Ended::NotCoordinator));
+    assert_eq!(names(&store).await, ["78-78.zst"]);
+}
+
+#[tokio::test]
+async fn a_change_of_users_since_the_full_is_told_and_the_chain_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let gone = || Err(PortError::Retryable("gone".to_owned()));
+    let script = || vec![Ok(Watched::Revisions(vec![revision(78, 0)])), gone()];
+    let etcd = told(vec![script(), script()]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    for changed in [false, true] {
+        let heard = Mutex::new(Vec::new());
+        let chain = resume(&store, &cluster(), &full.id).await.unwrap();
+        let (_sender, newer) = watch::channel(None);
+        let tell = |progress| heard.lock().unwrap().push(progress);
+        let ended = follow(&etcd, &store, &SystemClock, &following(), chain, newer, tell).await;
+        assert!(ended.is_err(), "{ended:?}");
+        let heard = heard.into_inner().unwrap();
+        assert!(
+            heard.iter().all(|progress| progress.auth_changed == changed),
+            "{heard:?}"
+        );
+        assert_eq!(heard.last().unwrap().covered, Revision(78));
+        etcd.auth.store(4, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
 async fn another_epochs_backup_asks_for_a_new_full() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
@@ -189,7 +270,9 @@ fn a_newer_full_takes_over_once_it_is_reached() {
         cluster_id: ClusterId(1),
         epoch: Epoch(1),
         covered: Revision(50),
+        increments: 1,
         previous: None,
+        auth_revision: None,
     };
     for (what, newer, over) in [
         ("none", None, false),

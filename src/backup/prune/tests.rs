@@ -44,6 +44,43 @@ async fn s30_only_our_own_keys_go() {
 }
 
 #[tokio::test]
+async fn a_full_takes_its_increments_along_and_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let day = 86_400;
+    let (old, kept) = (full(&store, day).await, full(&store, 2 * day).await);
+    let put = async |id: &BackupId, name: &str| {
+        let key = format!("prod/{id}/increments/{name}");
+        store.put(&key, Bytes::from_static(b"x")).await.unwrap();
+        key
+    };
+    put(&old, "78-80.zst").await;
+    put(&old, "81-99.zst").await;
+    let own = put(&kept, "78-90.zst").await;
+    let removed = remove(&store, &cluster(), std::slice::from_ref(&old), UnixMs(0))
+        .await
+        .unwrap();
+    assert_eq!(removed.removed, std::slice::from_ref(&old));
+    let left = async || -> Vec<String> {
+        let listed = store.list("prod/").await.unwrap();
+        let keys = listed.into_iter().map(|object| object.key);
+        keys.filter(|key| key.contains("/increments/")).collect()
+    };
+    assert_eq!(left().await, std::slice::from_ref(&own));
+    // Stored by an agent that had not heard of the removal yet.
+    let late = put(&old, "100-110.zst").await;
+    let soon = UnixMs((day + 3600) * 1000);
+    assert_eq!(remove(&store, &cluster(), &[], soon).await.unwrap().abandoned, []);
+    assert_eq!(left().await, [late, own.clone()]);
+    let later = UnixMs((3 * day) * 1000);
+    assert_eq!(
+        remove(&store, &cluster(), &[], later).await.unwrap().abandoned,
+        [old]
+    );
+    assert_eq!(left().await, [own]);
+}
+
+#[tokio::test]
 async fn an_upload_under_way_stays_and_an_abandoned_one_goes() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());

@@ -136,11 +136,13 @@ async fn what_came_of_it_is_beside_the_backup_and_nothing_is_left_here() {
     let beside = dir.path().join("prod").join(ID).join("verify.json");
     let read = || Verification::parse(&id(ID), &std::fs::read(&beside).unwrap()).unwrap();
 
+    let live = etcd(snapshot(1));
     let seen = work.path().join(format!("{ID}.db"));
     let good = verify(
         &store,
         &verify_meta(),
         work.path(),
+        &live,
         async |request: ProveRequest| {
             assert_eq!(request.snapshot_file, format!("{ID}.db"));
             assert_eq!(std::fs::read(&seen).unwrap(), snapshot(100));
@@ -153,7 +155,7 @@ async fn what_came_of_it_is_beside_the_backup_and_nothing_is_left_here() {
     assert_eq!(read(), good);
 
     let silent = || async { Err(PortError::Retryable("no etcd here".to_owned())) };
-    let error = verify(&store, &verify_meta(), work.path(), |_| silent())
+    let error = verify(&store, &verify_meta(), work.path(), &live, |_| silent())
         .await
         .unwrap_err();
     assert_eq!(error.to_string(), "no etcd here");
@@ -164,7 +166,7 @@ async fn what_came_of_it_is_beside_the_backup_and_nothing_is_left_here() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&object, bytes).unwrap();
-    let bad = verify(&store, &verify_meta(), work.path(), |_| silent())
+    let bad = verify(&store, &verify_meta(), work.path(), &live, |_| silent())
         .await
         .unwrap();
     assert!(

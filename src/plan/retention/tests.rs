@@ -166,12 +166,18 @@ fn wanted() -> impl Strategy<Value = Retention> {
 /// Backups at random times of three years, several a day and several an hour among them.
 fn history() -> impl Strategy<Value = Vec<StoredBackup>> {
     let at = prop_oneof![0_u64..1_600_000, 0_u64..3000, 0_u64..200];
-    proptest::collection::btree_set(at, 1..60).prop_map(|minutes| {
-        minutes
-            .into_iter()
-            .rev()
-            .map(|m| backup(NOON - m * 60_000, 0))
-            .collect()
+    let chain = (0_u64..30, 0_u64..200);
+    proptest::collection::btree_map(at, chain, 1..60).prop_map(|minutes| {
+        let oldest_first = minutes.into_iter().rev().enumerate();
+        let all = oldest_first.map(|(number, (minute, (more, restored)))| {
+            let number = number as u64;
+            let mut full = backup(NOON - minute * 60_000, number * 10);
+            // Epochs only grow, and chains overlap.
+            full.epoch = Some(Epoch(1 + u64::from(number > restored)));
+            full.covered = Revision(number * 10 + more);
+            full
+        });
+        all.collect()
     })
 }
 
@@ -225,11 +231,64 @@ proptest! {
         prop_assert_eq!(names(&step_by_step), names(&prune(&backups, UnixMs(NOON), &wanted)));
     }
 
+    /// Rule 7: what can be restored of the newest epoch does not get less.
+    #[test]
+    fn rule_7_what_increments_lead_to_stays(backups in history(), wanted in wanted()) {
+        let furthest = |backups: &[StoredBackup]| {
+            let newest = backups.iter().max_by_key(|b| b.summary.at)?.epoch;
+            backups.iter().filter(|b| b.epoch == newest).map(|b| b.covered).max()
+        };
+        let left = prune(&backups, UnixMs(NOON), &wanted);
+        prop_assert_eq!(furthest(&left), furthest(&backups));
+    }
+
     #[test]
     fn a_wider_retention_keeps_no_less(backups in history(), wanted in wanted()) {
         let wider = Retention { hourly: wanted.hourly + 1, count: wanted.count + 1, ..wanted.clone() };
         let (less, more) = (prune(&backups, UnixMs(NOON), &wanted), prune(&backups, UnixMs(NOON), &wider));
         prop_assert!(names(&less).is_subset(&names(&more)));
+    }
+}
+
+/// Without it `restore latest` would bring back less than before the prune.
+#[test]
+fn rule_7_the_increments_that_lead_furthest_stay_with_their_full() {
+    let chain = |n: u64, epoch: u64, revision: u64, covered: u64| {
+        let mut full = backup(NOON - (10 - n) * 60_000, n);
+        full.epoch = Some(Epoch(epoch));
+        full.summary.revision = Revision(revision);
+        full.revision_at_most = Some(Revision(revision + 2));
+        full.covered = Revision(covered);
+        full
+    };
+    let keeps = |backups: &[StoredBackup]| -> Vec<Vec<Keep>> {
+        let verdicts = judge(backups, UnixMs(NOON), &NOTHING);
+        verdicts.into_iter().map(|v| v.keep).collect()
+    };
+    let rows = [
+        (
+            "the newest took over",
+            vec![chain(1, 1, 10, 20), chain(2, 1, 19, 30)],
+            vec![vec![], vec![Keep::Newest]],
+        ),
+        (
+            "the newest has none yet, and the older chain went on",
+            vec![chain(1, 1, 10, 19), chain(2, 1, 19, 25), chain(3, 1, 20, 20)],
+            vec![vec![], vec![Keep::Increments], vec![Keep::Newest]],
+        ),
+        (
+            "the newest full holds what the older chain leads to",
+            vec![chain(1, 1, 10, 22), chain(2, 1, 20, 20)],
+            vec![vec![], vec![Keep::Newest]],
+        ),
+        (
+            "an older epoch is no part of it",
+            vec![chain(1, 1, 10, 90), chain(2, 2, 20, 20)],
+            vec![vec![], vec![Keep::Newest]],
+        ),
+    ];
+    for (what, backups, expected) in rows {
+        assert_eq!(keeps(&backups), expected, "{what}");
     }
 }
 

@@ -141,8 +141,23 @@ fn s28_the_coordinator_follows_the_newest_full() {
     let newest = BackupId::new(NEWEST).unwrap();
     obs.backups.pruned = Some(newest.clone());
     assert_eq!(decide(&obs).action, Some(Action::Increments { backup: newest }));
-    let rows: [(&str, Change, Option<&str>); 7] = [
+    let rows: [(&str, Change, Option<&str>); 10] = [
         ("following", |o| o.backups.increments.running = true, None),
+        (
+            "its chain is long enough",
+            |o| follow(o, NEWEST, 10_000, false),
+            Some("backup"),
+        ),
+        (
+            "users have changed",
+            |o| follow(o, NEWEST, 1, true),
+            Some("backup"),
+        ),
+        (
+            "the older chain is long, and users had changed",
+            |o| follow(o, "2026-03-01T11:00:00Z-000003", 10_000, true),
+            None,
+        ),
         (
             "failed just now",
             |o| o.backups.increments.failed_at = Some(o.steady),
@@ -182,6 +197,16 @@ fn s28_the_coordinator_follows_the_newest_full() {
     assert_eq!(action(&follower), None, "only the coordinator");
 }
 
+/// This agent makes the chain of a full backup longer.
+fn follow(obs: &mut Observation, backup: &str, increments: usize, auth_changed: bool) {
+    obs.backups.increments.running = true;
+    obs.backups.chain = Some(ChainView {
+        backup: BackupId::new(backup).unwrap(),
+        increments,
+        auth_changed,
+    });
+}
+
 fn pause(obs: &mut Observation) {
     obs.me.steering.directives.paused = Some(crate::model::Paused {
         by: name(0),
@@ -198,11 +223,15 @@ fn s30_old_backups_go_once_after_each_new_one() {
         "nothing is known of the store"
     );
     let mut obs = backed_up(0);
-    obs.backups.increments.running = true;
+    follow(&mut obs, NEWEST, 0, false);
     let after = Some(BackupId::new(NEWEST).unwrap());
     assert_eq!(decide(&obs).action, Some(Action::Prune { after: after.clone() }));
-    let rows: [(&str, Change); 6] = [
+    let rows: [(&str, Change); 8] = [
         ("paused", pause),
+        ("the newest has no increments yet", |o| o.backups.chain = None),
+        ("an older one is followed still", |o| {
+            follow(o, "2026-03-01T11:00:00Z-000003", 5, false);
+        }),
         ("done for this one", |o| {
             o.backups.pruned = Some(BackupId::new(NEWEST).unwrap());
         }),

@@ -1,4 +1,4 @@
-//! Data is lost, and comes back from the others or from a backup: S15, S17, S31.
+//! Data is lost, and comes back from the others or from a backup: S08, S15, S17, S18, S31.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -223,6 +223,43 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
     );
     put(&lab, "after", "the restore");
     assert_value(&lab, lab.host(3).unwrap(), "after", "the restore");
+    lab.passed();
+}
+
+/// Every write that etcd took before it was stopped is in the store: nothing is lost with the data.
+#[test]
+fn s18_stopped_cleanly_and_wiped_nothing_acknowledged_is_lost() {
+    let lab = formed("s18", 3);
+    let n1 = lab.host(1).unwrap();
+    backup_now(n1);
+    put(&lab, "first", "x");
+    // Somebody stores changes.
+    wait_stored(&lab, n1);
+    let full = backups(&lab);
+    let load = lab.start_load("k").unwrap();
+    load.wait_for(500, SOON).unwrap();
+    let written = load.stop().unwrap();
+    lab.each(|host| host.systemctl(&["stop", "etcd"])?.ok().map(drop))
+        .unwrap();
+    for host in lab.hosts() {
+        wait_until("what was heard to be stored", SOON, || {
+            Ok(status(host)?["backups"]["increments"]["running"] == false)
+        })
+        .unwrap();
+    }
+    wipe_all(&lab);
+    for host in lab.hosts() {
+        wait_reason(host, "all-data-lost");
+    }
+    assert_eq!(
+        backups(&lab),
+        full,
+        "what is restored is the full and its increments"
+    );
+    agent(n1, &["restore", "latest", "--yes"]).ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    written.verify_all(&lab).unwrap();
+    assert_value(&lab, lab.host(2).unwrap(), "first", "x");
     lab.passed();
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use etcd_agent::adapters::clock::SystemClock;
 use etcd_agent::adapters::etcd::LocalEtcd;
-use etcd_agent::backup::{self, BackupMeta, Ended, Following};
+use etcd_agent::backup::{self, BackupMeta, Ended, Following, Progress};
 use etcd_agent::model::{BackupId, BackupSummary, ClusterName, Epoch, NodeName, Revision, UnixMs, Wanted};
 use etcd_agent::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
 use etcd_agent_lab::ETCD_VERSIONS;
@@ -15,6 +15,7 @@ use etcd_agent_store_tests::{RealEtcd, S3, noise};
 use etcd_client::{LeaseGrantOptions, PutOptions, Txn, TxnOp};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 fn cluster() -> ClusterName {
     ClusterName::new("prod").unwrap()
@@ -30,23 +31,26 @@ const LONG: Duration = Duration::from_mins(2);
 
 struct Follower {
     task: JoinHandle<PortResult<Ended>>,
-    covered: watch::Receiver<Revision>,
+    covered: watch::Receiver<Option<Progress>>,
     newer: watch::Sender<Option<BackupSummary>>,
+    stop: CancellationToken,
 }
 
 impl Follower {
     fn start(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, full: &BackupId, node: &str) -> Self {
-        let (told, covered) = watch::channel(Revision(0));
+        let (told, covered) = watch::channel(None);
+        let stop = CancellationToken::new();
         let (newer, newest) = watch::channel(None);
         let (etcd, store, full): (LocalEtcd, _, _) = (local(etcd), store.clone(), full.clone());
         let following = Following {
             cluster: cluster(),
             node: NodeName::new(node).unwrap(),
             interval: Duration::from_millis(200),
+            stop: stop.clone(),
         };
         let task = tokio::spawn(async move {
-            let tell = |revision| {
-                told.send_replace(revision);
+            let tell = |progress: Progress| {
+                told.send_replace(Some(progress));
             };
             // As the agent does it: what failed for the moment goes on from what is in the store.
             loop {
@@ -60,15 +64,23 @@ impl Follower {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
-        Self { task, covered, newer }
+        Self {
+            task,
+            covered,
+            newer,
+            stop,
+        }
     }
 
     async fn reaches(&mut self, revision: Revision) {
-        let reached = self.covered.wait_for(|covered| *covered >= revision);
-        tokio::time::timeout(LONG, reached)
-            .await
-            .expect("in time")
-            .unwrap();
+        self.tells(|progress| progress.covered >= revision).await;
+    }
+
+    async fn tells(&mut self, what: impl Fn(&Progress) -> bool) {
+        let told = self
+            .covered
+            .wait_for(|progress| progress.as_ref().is_some_and(&what));
+        tokio::time::timeout(LONG, told).await.expect("in time").unwrap();
     }
 }
 
@@ -220,6 +232,30 @@ async fn s28_s43_increments_bring_back_every_revision_on_each_etcd() {
             assert!(find(wanted).await.is_err(), "{wanted:?}");
         }
         follower.task.abort();
+    }
+}
+
+/// No watch tells of users and roles: the follower does, so that a new full is taken.
+#[tokio::test]
+async fn s28_a_change_of_users_since_the_full_is_told_on_each_etcd() {
+    let s3 = S3::start();
+    let store = s3.store();
+    for (n, version) in (0..).zip(ETCD_VERSIONS) {
+        let etcd = RealEtcd::start(version);
+        etcd.ctl(&["put", "some", "key"]);
+        let tells = async |taken: &BackupSummary, changed: bool| {
+            let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
+            follower.tells(|progress| progress.auth_changed == changed).await;
+            follower.stop.cancel();
+            let ended = tokio::time::timeout(LONG, follower.task).await.expect("in time");
+            assert_eq!(ended.unwrap().unwrap(), Ended::Stopped, "{version}");
+        };
+        let before = full(&etcd, &store, 10 * n).await;
+        tells(&before, false).await;
+        etcd.ctl(&["role", "add", "reader"]);
+        tells(&before, true).await;
+        let after = full(&etcd, &store, 10 * n + 1).await;
+        tells(&after, false).await;
     }
 }
 

@@ -3,15 +3,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use etcd_agent::adapters::clock::SystemClock;
 use etcd_agent::adapters::dir::DirStore;
 use etcd_agent::adapters::etcd::LocalEtcd;
-use etcd_agent::backup::{self, BackupMeta, Verification, VerifyMeta};
-use etcd_agent::model::{BackupId, ClusterName, Epoch, NodeName, UnixMs};
-use etcd_agent::ports::{ObjectStore, PortError, PortResult, Proof, ProveRequest};
+use etcd_agent::backup::{self, BackupMeta, Ended, Following, Progress, Verification, VerifyMeta};
+use etcd_agent::model::{BackupId, ClusterName, Epoch, NodeName, Revision, UnixMs};
+use etcd_agent::ports::{Etcd, ObjectStore, PortError, PortResult, Proof, ProveRequest};
 use etcd_agent::unit::verify::Prover;
 use etcd_agent_lab::ETCD_VERSIONS;
 use etcd_agent_store_tests::{RealEtcd, S3};
+use tokio_util::sync::CancellationToken;
 
 fn cluster() -> ClusterName {
     ClusterName::new("prod").unwrap()
@@ -34,7 +37,17 @@ async fn back_up(etcd: &RealEtcd, store: &dyn ObjectStore, seq: u64) -> BackupId
 }
 
 /// As the agent does it, but for the unit that keeps the throw-away etcd apart.
-async fn verify(store: &dyn ObjectStore, id: &BackupId, bin: &Path) -> PortResult<Verification> {
+async fn verify(store: &dyn ObjectStore, id: &BackupId, etcd: &RealEtcd) -> PortResult<Verification> {
+    let live = LocalEtcd::on_loopback(etcd.host(), etcd.port());
+    verify_with(store, id, &etcd.bin, &live).await
+}
+
+async fn verify_with(
+    store: &dyn ObjectStore,
+    id: &BackupId,
+    bin: &Path,
+    live: &dyn Etcd,
+) -> PortResult<Verification> {
     let work = tempfile::tempdir().unwrap();
     let prover = Prover {
         dir: work.path().to_owned(),
@@ -49,7 +62,7 @@ async fn verify(store: &dyn ObjectStore, id: &BackupId, bin: &Path) -> PortResul
     let prove = async |request: ProveRequest| -> PortResult<Proof> {
         prover.prove(&request).await.map_err(PortError::Retryable)
     };
-    let found = backup::verify(store, &meta, work.path(), prove).await;
+    let found = backup::verify(store, &meta, work.path(), live, prove).await;
     let left: Vec<_> = fs::read_dir(work.path()).unwrap().collect();
     assert!(left.is_empty(), "left behind: {left:?}");
     found
@@ -70,7 +83,7 @@ async fn s44_each_backup_is_verified_by_a_real_restore() {
         let etcd = RealEtcd::start(version);
         fill(&etcd, 30);
         let id = back_up(&etcd, store.as_ref(), n).await;
-        let found = verify(store.as_ref(), &id, &etcd.bin).await.unwrap();
+        let found = verify(store.as_ref(), &id, &etcd).await.unwrap();
         assert_eq!(found.problems, Vec::<String>::new(), "etcd {version}");
         assert_eq!(
             found.compared,
@@ -82,6 +95,97 @@ async fn s44_each_backup_is_verified_by_a_real_restore() {
         let beside = s3.bucket().join(format!("etcd/prod/{id}/verify.json"));
         let beside = Verification::parse(&id, &fs::read(beside).unwrap());
         assert_eq!(beside.as_ref(), Some(&found), "etcd {version}");
+    }
+}
+
+/// Follows until all that etcd has is in increments of this backup.
+async fn cover(etcd: &RealEtcd, store: &dyn ObjectStore, id: &BackupId) -> Revision {
+    let member = LocalEtcd::on_loopback(etcd.host(), etcd.port());
+    let until = member.status().await.unwrap().revision;
+    let chain = backup::resume(store, &cluster(), id).await.unwrap();
+    let following = Following {
+        cluster: cluster(),
+        node: node(),
+        interval: Duration::from_millis(50),
+        stop: CancellationToken::new(),
+    };
+    let (_sender, newer) = tokio::sync::watch::channel(None);
+    let told = |progress: Progress| {
+        if progress.covered >= until {
+            following.stop.cancel();
+        }
+    };
+    let ended = backup::follow(&member, store, &SystemClock, &following, chain, newer, told).await;
+    assert_eq!(ended.unwrap(), Ended::Stopped);
+    until
+}
+
+#[tokio::test]
+async fn s44_increments_are_verified_on_top_of_their_full() {
+    let all = [
+        "sha256",
+        "revision",
+        "keys",
+        "hash",
+        "increments",
+        "increment-keys",
+        "increment-hash",
+    ];
+    let s3 = S3::start();
+    let store = s3.store();
+    for (n, version) in (0..).zip(ETCD_VERSIONS) {
+        let etcd = RealEtcd::start(version);
+        fill(&etcd, 10);
+        let id = back_up(&etcd, store.as_ref(), 10 * n).await;
+        etcd.ctl(&["put", "later", "than the full"]);
+        etcd.ctl(&["del", "key-002"]);
+        cover(&etcd, store.as_ref(), &id).await;
+        etcd.ctl(&["put", "latest", "x"]);
+        let covered = cover(&etcd, store.as_ref(), &id).await;
+        etcd.ctl(&["put", "not", "covered"]);
+        let found = verify(store.as_ref(), &id, &etcd).await.unwrap();
+        assert_eq!(found.problems, Vec::<String>::new(), "etcd {version}");
+        assert_eq!(found.compared, all, "etcd {version}");
+        assert_eq!(found.increments_to, Some(covered), "etcd {version}");
+        assert!(
+            found.text().contains(&format!("lead to {covered}")),
+            "{}",
+            found.text()
+        );
+        // Keys of its own, and not those that the increments have.
+        assert_eq!(found.fingerprint.unwrap().keys, Some(9));
+
+        // The cluster is gone: what the next full says of a revision on the way is compared.
+        let next = back_up(&etcd, store.as_ref(), 10 * n + 1).await;
+        cover(&etcd, store.as_ref(), &id).await;
+        let bin = etcd.bin.clone();
+        let silent = LocalEtcd::on_loopback(etcd.host(), 1);
+        drop(etcd);
+        let found = verify_with(store.as_ref(), &id, &bin, &silent).await.unwrap();
+        assert!(found.ok, "{:?}", found.problems);
+        assert_eq!(found.compared, all, "etcd {version}");
+        let marker = s3.bucket().join(format!("etcd/prod/{next}/backup.json"));
+        let text = fs::read_to_string(&marker).unwrap();
+        fs::write(&marker, text.replacen("\"keys\": 11", "\"keys\": 12", 1)).unwrap();
+        let found = verify_with(store.as_ref(), &id, &bin, &silent).await.unwrap();
+        assert!(
+            !found.ok && found.problems[0].contains("holds 11 keys"),
+            "{:?}",
+            found.problems
+        );
+
+        // One of them is damaged: the backup with its increments is not what it claims to be.
+        let increments = s3.bucket().join(format!("etcd/prod/{id}/increments"));
+        let one = fs::read_dir(increments).unwrap().next().unwrap().unwrap().path();
+        let bytes = fs::read(&one).unwrap();
+        fs::write(&one, &bytes[..bytes.len() - 5]).unwrap();
+        let found = verify_with(store.as_ref(), &id, &bin, &silent).await.unwrap();
+        let name = one.file_name().unwrap().to_str().unwrap();
+        assert!(
+            !found.ok && found.problems[0].contains(name),
+            "{:?}",
+            found.problems
+        );
     }
 }
 
@@ -98,7 +202,7 @@ async fn s44_compaction_and_leases_do_not_make_a_good_backup_look_bad() {
     let id = back_up(&etcd, &store, 1).await;
     // The lease is over, for the member and for whoever restores.
     tokio::time::sleep(std::time::Duration::from_secs(4)).await;
-    let found = verify(&store, &id, &etcd.bin).await.unwrap();
+    let found = verify(&store, &id, &etcd).await.unwrap();
     assert!(found.ok, "{:?}", found.problems);
     assert_eq!(found.fingerprint.unwrap().keys, Some(20));
 }
@@ -111,7 +215,6 @@ async fn s44_what_is_wrong_with_a_backup_is_named() {
     let etcd = RealEtcd::start(ETCD_VERSIONS[1]);
     fill(&etcd, 20);
     let good = back_up(&etcd, &store, 1).await;
-    let bin = etcd.bin.clone();
     let at = |id: &BackupId, file: &str| -> PathBuf { dir.path().join(format!("prod/{id}/{file}")) };
     let marker = fs::read_to_string(at(&good, "backup.json")).unwrap();
     let manifest: backup::Manifest = serde_json::from_str(&marker).unwrap();
@@ -124,7 +227,7 @@ async fn s44_what_is_wrong_with_a_backup_is_named() {
         fs::write(at(&good, "backup.json"), text).unwrap();
     };
     bad("\"keys\": 19".to_owned(), "\"keys\": 23".to_owned());
-    let found = verify(&store, &good, &bin).await.unwrap();
+    let found = verify(&store, &good, &etcd).await.unwrap();
     assert!(
         !found.ok && found.problems[0].contains("19 keys"),
         "{:?}",
@@ -135,7 +238,7 @@ async fn s44_what_is_wrong_with_a_backup_is_named() {
         format!("\"hash\": {}", print.hash.unwrap().hash),
         "\"hash\": 1".to_owned(),
     );
-    let found = verify(&store, &good, &bin).await.unwrap();
+    let found = verify(&store, &good, &etcd).await.unwrap();
     assert!(
         !found.ok && found.problems[0].contains("hash to"),
         "{:?}",
@@ -146,7 +249,7 @@ async fn s44_what_is_wrong_with_a_backup_is_named() {
     let whole = fs::read(&object).unwrap();
     fs::write(at(&good, "backup.json"), &marker).unwrap();
     fs::write(&object, &whole[..whole.len() - 9]).unwrap();
-    let found = verify(&store, &good, &bin).await.unwrap();
+    let found = verify(&store, &good, &etcd).await.unwrap();
     assert!(
         !found.ok && found.problems[0].contains("damaged"),
         "{:?}",
@@ -154,7 +257,7 @@ async fn s44_what_is_wrong_with_a_backup_is_named() {
     );
 
     // A database that is whole by its hash, and that no etcd can open.
-    let found = verify(&store, &broken(dir.path()), &bin).await.unwrap();
+    let found = verify(&store, &broken(dir.path()), &etcd).await.unwrap();
     assert!(
         !found.ok && found.problems[0].contains("cannot be restored"),
         "{:?}",
@@ -162,8 +265,10 @@ async fn s44_what_is_wrong_with_a_backup_is_named() {
     );
 
     fs::write(&object, &whole).unwrap();
-    assert!(verify(&store, &good, &bin).await.unwrap().ok);
-    let nowhere = verify(&store, &good, Path::new("/nowhere")).await.unwrap_err();
+    assert!(verify(&store, &good, &etcd).await.unwrap().ok);
+    let live = LocalEtcd::on_loopback(etcd.host(), etcd.port());
+    let nowhere = verify_with(&store, &good, Path::new("/nowhere"), &live);
+    let nowhere = nowhere.await.unwrap_err();
     assert!(nowhere.to_string().contains("etcdutl"), "{nowhere}");
 }
 

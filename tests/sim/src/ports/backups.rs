@@ -50,6 +50,7 @@ impl Backups for Work {
             etcd_version: status.version,
             revision: status.revision,
             revision_at_most: Some(status.revision),
+            auth_revision: None,
             fingerprint: None,
             raw_size_bytes: 1,
             stored_size_bytes: 1,
