@@ -91,6 +91,15 @@ struct Driver<'a> {
     units: Vec<(Discriminant<Phase>, bool)>,
 }
 
+/// Agents hold the simulation that they run in, and it holds them: parted here, or a million of them would stay.
+impl Drop for Driver<'_> {
+    fn drop(&mut self) {
+        for host in 0..self.schedule.nodes {
+            self.sim.set_agent(host, None);
+        }
+    }
+}
+
 /// The name of a host.
 pub fn name(host: usize) -> Option<NodeName> {
     NodeName::new(format!("n{}", host + 1)).ok()
