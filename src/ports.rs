@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -165,6 +166,10 @@ pub trait Etcd: Send + Sync {
     /// refusal too; retryable when nothing came back within a short deadline; permanent when it could not be asked
     /// (no certificates, no URL), which says nothing of that etcd.
     async fn probe(&self, client_url: &str) -> PortResult<()>;
+    /// The etcd of another node, for reading; `None` where that cannot be asked from here.
+    fn of(&self, _node: &NodeName) -> Option<Arc<dyn Etcd>> {
+        None
+    }
     /// Promotes a learner; retryable while it is behind.
     async fn promote(&self, id: MemberId) -> PortResult<()>;
     /// Makes another voter the raft leader. Only the leader's own endpoint can do it; answers once it has happened.

@@ -127,12 +127,12 @@ mod tests {
         assert_eq!(seen, [(3, 3), (4, 1)]);
         assert_eq!(events.after(3).events.len(), 1);
         for n in 0..KEPT as u64 {
-            let other = decision(Some(Action::Backup), &n.to_string(), false);
+            let other = decision(Some(Action::InspectData), &n.to_string(), false);
             events.note(UnixMs(n), &other, EventOutcome::Done, 0);
         }
         let view = events.after(0);
         assert_eq!(view.events.len(), KEPT);
-        assert!(view.events.iter().all(|event| event.decision == "backup"));
+        assert!(view.events.iter().all(|event| event.decision == "inspect-data"));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! What takes long and runs beside the loop: backups, fetching and staging a restore, looking at the store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backup::BackupMeta;
-use crate::model::{Assignment, BackupId, Epoch, Job, OperatorRequest, RequestState};
-use crate::ports::{DataRequest, PortError, PortResult};
+use crate::model::{Assignment, BackupId, Epoch, Job, NodeName, OperatorRequest, RequestState};
+use crate::ports::{DataRequest, Etcd, PortError, PortResult};
 
 use super::Agent;
+use super::members::NEAR;
 use super::shared::Inner;
 
 /// A restore of a large database rewrites it once; an hour is a hang.
@@ -48,9 +50,26 @@ pub(super) fn no_store() -> PortError {
     PortError::Permanent("no store is configured: set store.url".to_owned())
 }
 
-/// Begins a full backup of the local member.
-pub(super) fn backup(agent: &Agent) {
-    let worker = agent.clone();
+/// The etcd of a node, if it has caught up: a follower that lags would make a backup that is older than it says.
+async fn caught_up(agent: &Agent, from: &NodeName) -> PortResult<Arc<dyn Etcd>> {
+    let own = agent.ports.etcd.clone();
+    let Some(other) = own.of(from) else {
+        return Ok(own);
+    };
+    let (here, there) = (own.status().await?, other.status().await?);
+    let same = there.cluster_id == here.cluster_id && there.leader.is_some() && there.leader == here.leader;
+    if same && there.applied.saturating_add(NEAR) >= here.applied {
+        return Ok(other);
+    }
+    Err(PortError::Retryable(format!(
+        "etcd on {from} has not caught up: it has applied {} of raft's entries, {} has applied {}",
+        there.applied, agent.spec.node, here.applied
+    )))
+}
+
+/// Begins a full backup of the member of a node.
+pub(super) fn backup(agent: &Agent, from: &NodeName) {
+    let (worker, from) = (agent.clone(), from.clone());
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
         let meta = BackupMeta {
@@ -66,8 +85,11 @@ pub(super) fn backup(agent: &Agent) {
                 .shared
                 .tell(|r| *r == OperatorRequest::Backup, RequestState::Pending, &text);
         };
-        let (backups, etcd) = (&worker.ports.backups, worker.ports.etcd.as_ref());
-        backups.take_full(etcd, store.as_ref(), &meta, &progress).await
+        let etcd = caught_up(&worker, &from).await?;
+        let backups = &worker.ports.backups;
+        backups
+            .take_full(etcd.as_ref(), store.as_ref(), &meta, &progress)
+            .await
     };
     begin(
         agent,

@@ -181,7 +181,10 @@ pub enum Action {
         coordinator: NodeName,
     },
     /// Begin a full backup in the background.
-    Backup,
+    Backup {
+        /// The node whose member is read.
+        from: NodeName,
+    },
     /// Begin to follow etcd's changes and to store them as increments of this full backup.
     Increments {
         /// The newest full backup.
@@ -235,7 +238,7 @@ impl Action {
             Self::Promote { .. } => "promote",
             Self::MoveLeader { .. } => "move-leader",
             Self::RestartEtcd { .. } => "restart-etcd",
-            Self::Backup => "backup",
+            Self::Backup { .. } => "backup",
             Self::Increments { .. } => "increments",
             Self::Prune { .. } => "prune",
             Self::Verify { .. } => "verify",

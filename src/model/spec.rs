@@ -148,8 +148,12 @@ impl Spec {
 
     /// The host name or IP where this node's own etcd serves clients.
     pub fn own_client_host(&self) -> &str {
-        self.reached_at(&self.node, self.etcd.client_tls.is_some())
-            .unwrap_or(LOOPBACK)
+        self.client_host(&self.node).unwrap_or(LOOPBACK)
+    }
+
+    /// The host name or IP where a node's etcd serves clients.
+    pub fn client_host(&self, node: &NodeName) -> Option<&str> {
+        self.reached_at(node, self.etcd.client_tls.is_some())
     }
 
     fn listened(&self, tls: bool, port: u16) -> String {

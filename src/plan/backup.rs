@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::directive;
-use crate::model::{Action, BackupSummary, ChainView, Fact, OperatorRequest, Revision};
+use crate::model::{Action, BackupSummary, ChainView, Fact, NodeName, NodeStatus, OperatorRequest, Revision};
 
 /// A prune that failed is tried again after this; more often brings nothing.
 const PRUNE_AGAIN: Duration = Duration::from_mins(1);
@@ -47,7 +47,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     }
     if cx.obs.requests.contains(&OperatorRequest::Backup) {
         cx.because("backup-asked", "a person asked for a full backup");
-        return Some(Action::Backup);
+        return Some(begin(cx));
     }
     if !cx.is_coordinator() || directive::paused(cx).is_some() {
         return None;
@@ -69,7 +69,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
             "backup-gap",
             "the increments of the newest full backup cannot go on: a new one begins a new chain",
         );
-        return Some(Action::Backup);
+        return Some(begin(cx));
     }
     if let Some(chain) = following_newest(cx) {
         if chain.auth_changed {
@@ -77,7 +77,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
                 "backup-auth",
                 "users or roles have changed since the newest full backup, which no increment tells",
             );
-            return Some(Action::Backup);
+            return Some(begin(cx));
         }
         if chain.increments >= cx.spec.backup.max_increments {
             let count = chain.increments;
@@ -85,7 +85,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
                 "backup-increments",
                 format!("the newest full backup has {count} increments (backup.max_increments)"),
             );
-            return Some(Action::Backup);
+            return Some(begin(cx));
         }
     }
     let age = newest.map(|at| cx.obs.now.since(at));
@@ -96,7 +96,41 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         "backup-due",
         "the newest full backup is older than backup.interval",
     );
-    Some(Action::Backup)
+    Some(begin(cx))
+}
+
+/// A full backup of a follower where one is healthy, this node's own first: the raft leader has enough to do. After a try
+/// that failed it is this node's own member.
+pub(super) fn begin(cx: &Context<'_>) -> Action {
+    let me = &cx.spec.node;
+    let voters = healthy_voters(cx);
+    let follows = voters.iter().any(|(leads, node)| !leads && *node == me);
+    let first = voters.first().filter(|_| !follows && cx.obs.backup.failures == 0);
+    Action::Backup {
+        from: first.map_or(me, |(_, node)| node).clone(),
+    }
+}
+
+/// The nodes whose members are healthy voters of the newest epoch, each with whether it leads: followers first, by name.
+pub(super) fn healthy_voters<'a>(cx: &Context<'a>) -> Vec<(bool, &'a NodeName)> {
+    let Some(genesis) = cx.genesis() else {
+        return Vec::new();
+    };
+    let leads = |status: &NodeStatus| {
+        let etcd = status.etcd.known()?;
+        let healthy = etcd.cluster_id == genesis.cluster_id
+            && etcd.leader.is_some()
+            && !etcd.is_learner
+            && etcd.errors.is_empty();
+        healthy.then_some(etcd.leader == Some(etcd.member_id))
+    };
+    let mut healthy: Vec<(bool, &NodeName)> = cx
+        .known_nodes()
+        .into_iter()
+        .filter_map(|(name, status)| Some((leads(status)?, name)))
+        .collect();
+    healthy.sort();
+    healthy
 }
 
 /// Begins to remove old backups when a person asks for it, or on the coordinator once after each new full backup:

@@ -119,7 +119,7 @@ fn after_backup(cx: &mut Context<'_>, from: usize) -> Before {
     if cx.obs.backup.running || !backup::may_try_again(cx, Duration::from_mins(5)) {
         return Before::Wait(None);
     }
-    Before::Wait(Some(Action::Backup))
+    Before::Wait(Some(backup::begin(cx)))
 }
 
 /// The newest backup that this node or a peer that answers knows of.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::backup::healthy_voters;
 use super::context::Context;
 use super::directive;
-use crate::model::{Action, BackupId, NodeName, NodeStatus, OperatorRequest, VerifyView};
+use crate::model::{Action, BackupId, OperatorRequest, VerifyView};
 
 /// What could not be verified is tried again after this, then ever later.
 const AGAIN: Duration = Duration::from_mins(10);
@@ -88,24 +89,8 @@ fn begin(view: &VerifyView, newest: crate::model::UnixMs) -> crate::model::UnixM
 /// The first healthy follower by name; the leader where there is no other. A store that only this node sees is its
 /// own business.
 fn is_mine(cx: &Context<'_>) -> bool {
-    let Some(genesis) = cx.genesis() else {
-        return false;
-    };
-    let mut healthy: Vec<(bool, &NodeName)> = cx
-        .known_nodes()
-        .into_iter()
-        .filter_map(|(name, status)| Some((leads(status, genesis.cluster_id)?, name)))
-        .collect();
-    healthy.sort();
-    let me = healthy.iter().any(|(_, name)| **name == cx.spec.node);
-    let first = healthy.first().is_some_and(|(_, name)| **name == cx.spec.node);
+    let voters = healthy_voters(cx);
+    let me = voters.iter().any(|(_, name)| **name == cx.spec.node);
+    let first = voters.first().is_some_and(|(_, name)| **name == cx.spec.node);
     me && (first || !cx.spec.store_shared)
-}
-
-/// Whether a node's member leads; `None` where it is no healthy voter of this cluster.
-fn leads(status: &NodeStatus, cluster: crate::model::ClusterId) -> Option<bool> {
-    let etcd = status.etcd.known()?;
-    let healthy =
-        etcd.cluster_id == cluster && etcd.leader.is_some() && !etcd.is_learner && etcd.errors.is_empty();
-    healthy.then_some(etcd.leader == Some(etcd.member_id))
 }

@@ -9,9 +9,10 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -25,7 +26,8 @@ use tonic_prost::ProstCodec;
 
 use crate::config::Settings;
 use crate::model::{
-    ClusterId, EtcdStatus, Fingerprint, KvHash, Member, MemberId, MemberList, RaftTerm, Revision, TlsFiles,
+    ClusterId, EtcdStatus, Fingerprint, KvHash, Member, MemberId, MemberList, NodeName, RaftTerm, Revision,
+    TlsFiles,
 };
 use crate::ports::{ByteStream, Etcd, PortError, PortResult, WatchStream};
 
@@ -44,6 +46,9 @@ const FINGERPRINT: Duration = Duration::from_mins(10);
 /// The local etcd.
 pub struct LocalEtcd {
     connector: Connector,
+    /// Those of the other nodes.
+    others: BTreeMap<NodeName, Address>,
+    files: Option<TlsFiles>,
     /// etcd's version as last seen: 3.4 does not know linearizable member lists.
     version: Mutex<String>,
 }
@@ -53,7 +58,15 @@ impl LocalEtcd {
     /// own one where the API is insecure), and etcd's is checked against `etcd.client_tls.ca_file`.
     pub fn new(settings: &Settings) -> Self {
         let spec = &settings.spec;
-        let host = spec.own_client_host().to_owned();
+        let address = |node: &NodeName| {
+            let host = spec.client_host(node).unwrap_or_default().to_owned();
+            Address {
+                url: spec.client_url(node).unwrap_or_else(|| host.clone()),
+                host,
+                port: spec.etcd.client_port,
+                node: node.as_str().to_owned(),
+            }
+        };
         let files = spec.etcd.client_tls.as_ref().map(|etcd| {
             let own = settings.api.tls.as_ref().unwrap_or(etcd);
             TlsFiles {
@@ -62,16 +75,15 @@ impl LocalEtcd {
                 ca_file: etcd.ca_file.clone(),
             }
         });
-        let url = spec.client_url(&spec.node).unwrap_or_else(|| host.clone());
-        Self::at(
-            Address {
-                host,
-                port: spec.etcd.client_port,
-                node: spec.node.as_str().to_owned(),
-                url,
-            },
-            files,
-        )
+        let own = Address {
+            host: spec.own_client_host().to_owned(),
+            ..address(&spec.node)
+        };
+        let others = spec.nodes.keys().filter(|node| **node != spec.node);
+        Self {
+            others: others.map(|node| (node.clone(), address(node))).collect(),
+            ..Self::at(own, files)
+        }
     }
 
     /// An etcd without TLS on this port of an address of the loopback interface.
@@ -91,7 +103,9 @@ impl LocalEtcd {
 
     fn at(address: Address, files: Option<TlsFiles>) -> Self {
         Self {
-            connector: Connector::new(address, files),
+            connector: Connector::new(address, files.clone()),
+            others: BTreeMap::new(),
+            files,
             version: Mutex::default(),
         }
     }
@@ -280,6 +294,11 @@ impl Etcd for LocalEtcd {
     async fn probe(&self, client_url: &str) -> PortResult<()> {
         let tls = self.connector.tls().map_err(PortError::Permanent)?;
         probe::probe(client_url, tls).await
+    }
+
+    fn of(&self, node: &NodeName) -> Option<Arc<dyn Etcd>> {
+        let address = self.others.get(node)?.clone();
+        Some(Arc::new(Self::at(address, self.files.clone())))
     }
 
     async fn promote(&self, id: MemberId) -> PortResult<()> {

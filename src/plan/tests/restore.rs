@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::steering::pause;
 use super::*;
 
 #[test]
@@ -197,6 +198,54 @@ fn s28_the_coordinator_follows_the_newest_full() {
     assert_eq!(action(&follower), None, "only the coordinator");
 }
 
+#[test]
+fn s28_a_full_is_read_from_a_follower_where_one_is_healthy() {
+    type Change = fn(&mut Observation);
+    let rows: [(&str, usize, Change, usize); 6] = [
+        ("the leader reads the first follower", 0, |_| {}, 1),
+        ("a follower reads its own member", 2, |_| {}, 2),
+        (
+            "whose agent is silent is not asked",
+            0,
+            |o| drop(o.peers.insert(name(1), Fact::Unreachable("no route".into()))),
+            2,
+        ),
+        (
+            "nor one with an alarm",
+            0,
+            |o| {
+                if let Fact::Known(etcd) = &mut peer(o, 1).etcd {
+                    etcd.errors.push("NOSPACE".into());
+                }
+            },
+            2,
+        ),
+        (
+            "after a try that failed: its own",
+            0,
+            |o| o.backup.failures = 1,
+            0,
+        ),
+        (
+            "there is no other",
+            0,
+            |o| {
+                for i in [1, 2] {
+                    lose_data(peer(o, i));
+                }
+            },
+            0,
+        ),
+    ];
+    for (what, me, change, from) in rows {
+        let mut obs = healthy(me);
+        obs.requests.push(OperatorRequest::Backup);
+        change(&mut obs);
+        let expected = Action::Backup { from: name(from) };
+        assert_eq!(decide(&obs).action, Some(expected), "{what}");
+    }
+}
+
 /// This agent makes the chain of a full backup longer.
 fn follow(obs: &mut Observation, backup: &str, increments: usize, auth_changed: bool) {
     obs.backups.increments.running = true;
@@ -204,13 +253,6 @@ fn follow(obs: &mut Observation, backup: &str, increments: usize, auth_changed: 
         backup: BackupId::new(backup).unwrap(),
         increments,
         auth_changed,
-    });
-}
-
-fn pause(obs: &mut Observation) {
-    obs.me.steering.directives.paused = Some(crate::model::Paused {
-        by: name(0),
-        since: obs.now,
     });
 }
 
