@@ -76,6 +76,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ),
     ("cli/run.rs", &["agent::run"], "the daemon"),
     (
+        "cli/restore_to.rs",
+        &["adapters::store", "backup", "ports"],
+        "fetches from the store itself: no agent has to run for that",
+    ),
+    (
         "cli/store.rs",
         &["adapters::store_check"],
         "tries the store itself: no agent has to run for that",

@@ -18,6 +18,7 @@ mod progress;
 mod render;
 mod restart;
 mod restore;
+mod restore_to;
 mod run;
 mod spec;
 mod status;

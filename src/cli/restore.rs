@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
+use std::path::PathBuf;
 
 use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
 use super::wait::{self, Deadline, Timeout};
-use super::{direct, health, out, status};
-use crate::model::{AdminStatus, BackupId, BackupSummary, DirectiveView, NodeName, OperatorRequest};
+use super::{direct, health, out, restore_to, status};
+use crate::model::{
+    AdminStatus, BackupId, BackupSummary, DirectiveView, NodeName, OperatorRequest, Revision, UnixMs, Wanted,
+};
 use crate::paths::Paths;
 
 /// Restore a backup as a new epoch on all nodes; replaced data goes into the archive
@@ -22,6 +25,12 @@ pub(super) struct RestoreArgs {
     /// The state at this time, e.g. 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME")]
     time: Option<jiff::Timestamp>,
+    /// Only build a data directory here, which must not be there yet; no agent has to run, no cluster is touched
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["yes", "without", "dry_run", "timeout"])]
+    to: Option<PathBuf>,
+    /// With --to: what `etcdutl snapshot restore` is told besides, e.g. `-- --name n1 --bump-revision 1000000000 --mark-compacted`
+    #[arg(last = true, requires = "to", value_name = "ETCDUTL ARGS")]
+    more: Vec<String>,
     /// Do not ask, even when the cluster is alive
     #[arg(long)]
     yes: bool,
@@ -48,7 +57,28 @@ pub(super) struct BootstrapArgs {
     timeout: Timeout,
 }
 
+impl RestoreArgs {
+    /// The revision or the time, if one is asked for.
+    fn wanted(&self) -> Result<Option<Wanted>, Failure> {
+        let Some(time) = self.time else {
+            return Ok(self.revision.map(|revision| Wanted::Revision(Revision(revision))));
+        };
+        let ms = u64::try_from(time.as_millisecond());
+        let ms = ms.map_err(|_| Failure::new(Exit::Usage, format!("--time {time}: it is before 1970")))?;
+        Ok(Some(Wanted::Time(UnixMs(ms))))
+    }
+}
+
 pub(super) async fn restore(paths: &Paths, args: RestoreArgs) -> Outcome {
+    if let Some(dir) = &args.to {
+        let target = restore_to::Target {
+            backup: &args.backup,
+            wanted: args.wanted()?,
+            dir,
+            more: &args.more,
+        };
+        return restore_to::run(paths, &target).await;
+    }
     let client = Client::new(paths);
     let seen: AdminStatus = client.get("/v1/status").await?;
     let backup = &chosen(&client, &args).await?;

@@ -2,6 +2,7 @@
 //! archives and swaps the one configured data directory, and reports.
 
 mod archive;
+pub mod beside;
 mod inspect;
 mod mounts;
 mod replace;

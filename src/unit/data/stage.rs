@@ -14,7 +14,7 @@ use crate::unit::{files, wal};
 
 /// Revisions of the restored cluster start this much higher, so that no watcher sees one go backwards.
 const BUMP: &str = "1000000000";
-const RESTORE_WITHIN: Duration = Duration::from_hours(2);
+pub(super) const RESTORE_WITHIN: Duration = Duration::from_hours(2);
 
 /// Written last, beside the staged directory: what it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Data is lost, and comes back from the others or from a backup: S08, S15, S17, S18, S31.
+//! Data is lost, and comes back from the others or from a backup: S08, S15, S17, S18, S28, S31, S43.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -226,6 +226,26 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
     lab.passed();
 }
 
+/// The raft leader has enough to do: whoever coordinates reads the snapshot from a follower.
+#[test]
+fn s28_a_full_is_read_from_a_follower() {
+    let lab = formed("follower", 3);
+    let leader = lab.raft_leader().unwrap();
+    let follower = follower(&lab);
+    put(&lab, "k", "v");
+    let (_, ids) = member_ids(&lab, leader).unwrap();
+    let read_of = |newest: &str| {
+        let manifest = fs::read(lab.s3().dir().join(newest).join("backup.json")).unwrap();
+        let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+        u64::from_str_radix(manifest["member_id"].as_str().unwrap(), 16).unwrap()
+    };
+    backup_now(leader);
+    assert_ne!(read_of(&backups(&lab).pop().unwrap()), ids[leader.name()]);
+    backup_now(follower);
+    assert_eq!(read_of(&backups(&lab).pop().unwrap()), ids[follower.name()]);
+    lab.passed();
+}
+
 /// Every write that etcd took before it was stopped is in the store: nothing is lost with the data.
 #[test]
 fn s18_stopped_cleanly_and_wiped_nothing_acknowledged_is_lost() {
@@ -261,6 +281,79 @@ fn s18_stopped_cleanly_and_wiped_nothing_acknowledged_is_lost() {
     written.verify_all(&lab).unwrap();
     assert_value(&lab, lab.host(2).unwrap(), "first", "x");
     lab.passed();
+}
+
+/// A data directory of a point in time for whoever wants to look at it: no agent runs, and the cluster is not touched.
+#[test]
+fn s43_a_data_directory_is_built_beside_a_living_cluster() {
+    let lab = formed("to", 1);
+    let n1 = lab.host(1).unwrap();
+    put(&lab, "first", "1");
+    backup_now(n1);
+    put(&lab, "second", "2");
+    let revision = wait_stored(&lab, n1);
+    let before = etcd_pid(n1);
+    n1.systemctl(&["stop", "etcd-agent"]).unwrap().ok().unwrap();
+
+    agent(n1, &["restore", "latest", "--to", "/var/tmp/newest"])
+        .ok()
+        .unwrap();
+    assert_eq!(look(n1, "newest", "second"), "2");
+    let earlier = (revision - 1).to_string();
+    let args = [
+        "restore",
+        "latest",
+        "--revision",
+        &earlier,
+        "--to",
+        "/var/tmp/earlier",
+    ];
+    agent(n1, &args).ok().unwrap();
+    assert_eq!(look(n1, "earlier", "first"), "1");
+    assert_eq!(look(n1, "earlier", "second"), "");
+
+    let again = agent(n1, &["restore", "latest", "--to", "/var/tmp/newest"]);
+    assert_eq!(again.code, 2, "{}{}", again.stdout, again.stderr);
+    assert!(again.stderr.contains("not empty"), "{}", again.stderr);
+    let later = (revision + 9).to_string();
+    let args = [
+        "restore",
+        "latest",
+        "--revision",
+        &later,
+        "--to",
+        "/var/tmp/later",
+    ];
+    assert_eq!(agent(n1, &args).code, 1);
+    let wrong = [
+        "restore",
+        "latest",
+        "--to",
+        "/var/tmp/wrong",
+        "--",
+        "--no-such-flag",
+    ];
+    assert_eq!(agent(n1, &wrong).code, 1);
+    let left = n1.sh("ls -A /var/tmp | grep -v systemd-private || true").unwrap();
+    let left = left.ok().unwrap().stdout;
+    assert_eq!(left, "earlier\nnewest\n", "a failed restore leaves nothing");
+    assert_eq!(etcd_pid(n1), before, "etcd was left alone");
+    lab.passed();
+}
+
+/// Starts an etcd on a directory below `/var/tmp`, and asks it for a key.
+fn look(host: &Host, dir: &str, key: &str) -> String {
+    let script = format!(
+        "systemd-run --quiet --collect --unit=look etcd --data-dir=/var/tmp/{dir} \
+           --listen-client-urls=http://127.0.0.1:12379 --advertise-client-urls=http://127.0.0.1:12379 \
+           --listen-peer-urls=http://127.0.0.1:12380\n\
+         for try in $(seq 100); do\n\
+           etcdctl --endpoints=http://127.0.0.1:12379 endpoint health >/dev/null 2>&1 && break; sleep 0.1\n\
+         done\n\
+         etcdctl --endpoints=http://127.0.0.1:12379 get --print-value-only {key}\n\
+         systemctl stop look"
+    );
+    host.sh(&script).unwrap().ok().unwrap().stdout.trim().to_owned()
 }
 
 /// A restore of a living cluster: what was there goes into the archive.

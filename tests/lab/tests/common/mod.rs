@@ -263,8 +263,8 @@ pub fn backups(lab: &Lab) -> Vec<String> {
         .collect()
 }
 
-/// Waits until the store has every change, in a full backup or in increments.
-pub fn wait_stored(lab: &Lab, host: &Host) {
+/// Waits until the store has every change, in a full backup or in increments; answers the newest revision.
+pub fn wait_stored(lab: &Lab, host: &Host) -> u64 {
     let args = ["get", "x", "-w", "json", "--command-timeout=3s"];
     let answer = lab.etcdctl(&[host], &args).unwrap().ok().unwrap();
     let answer: Value = serde_json::from_str(&answer.stdout).unwrap();
@@ -277,4 +277,5 @@ pub fn wait_stored(lab: &Lab, host: &Host) {
         Ok(true)
     })
     .unwrap();
+    revision
 }

@@ -1,0 +1,142 @@
+//! `etcd-agent restore --to DIR`: a data directory from a backup, for whoever wants to look at it or to start an etcd on
+//! it. No agent has to run, and no cluster is touched.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::config::load;
+use super::exit::{Exit, Failure, Outcome};
+use super::out;
+use super::progress::Progress;
+use crate::adapters::store::open_store;
+use crate::backup;
+use crate::config::Settings;
+use crate::model::{BackupId, BackupSummary, Wanted};
+use crate::paths::Paths;
+use crate::ports::ObjectStore;
+use crate::unit::data::beside;
+
+/// What is restored, and where to.
+pub(super) struct Target<'a> {
+    /// A backup's name, or `latest`.
+    pub(super) backup: &'a str,
+    /// A point in time, or a revision; without one what the named backup was, or as much as there is.
+    pub(super) wanted: Option<Wanted>,
+    /// The directory that is made.
+    pub(super) dir: &'a Path,
+    /// Handed to `etcdutl snapshot restore`.
+    pub(super) more: &'a [String],
+}
+
+pub(super) async fn run(paths: &Paths, target: &Target<'_>) -> Outcome {
+    let parent = free_place(target.dir)?;
+    let settings = load(paths)?.settings;
+    let store = settings
+        .store
+        .as_ref()
+        .ok_or_else(|| Failure::new(Exit::Usage, "no store is configured: set store.url"))?;
+    let store = open_store(store);
+    let mut progress = Progress::new();
+    progress.say(&format!("looking for it in {}", store.describe()));
+    let point = chosen(store.as_ref(), &settings, target).await?;
+
+    // In the same file system, so that what is complete takes its place by a rename.
+    let scratch = tempfile::Builder::new()
+        .prefix(".etcd-agent-restore-")
+        .tempdir_in(&parent)
+        .map_err(|error| cannot_write(&parent, &error))?;
+    progress.say(&format!("fetching {}", point.id));
+    let cluster = &settings.spec.cluster;
+    let fetched = backup::fetch(store.as_ref(), cluster, &point.id, scratch.path()).await;
+    let fetched = fetched.map_err(|error| Failure::failed(error.to_string()))?;
+    progress.say(&format!("building {}", target.dir.display()));
+    let built = scratch.path().join("data");
+    let (etcd, to, more) = (
+        settings.spec.etcd.binary.clone(),
+        built.clone(),
+        target.more.to_vec(),
+    );
+    let building =
+        tokio::task::spawn_blocking(move || beside::build(etcd.as_deref(), &fetched.path, &to, &more));
+    let (cluster_id, member_id) = building
+        .await
+        .map_err(|error| Failure::failed(format!("the restore's worker ended early: {error}")))?
+        .map_err(Failure::failed)?;
+    settle(&built, target.dir, &parent).map_err(|error| cannot_write(target.dir, &error))?;
+    drop(progress);
+    out::print(&format!(
+        "{} holds {} at revision {}: member {member_id} of cluster {cluster_id}, taken by etcd {}\n",
+        target.dir.display(),
+        point.id,
+        point.revision,
+        fetched.etcd_version,
+    ))?;
+    Ok(Exit::Ok)
+}
+
+/// The directory above a place where nothing is yet.
+fn free_place(dir: &Path) -> Result<PathBuf, Failure> {
+    let refuse = |why: String| {
+        Err(Failure::new(
+            Exit::Usage,
+            format!("--to {}: {why}", dir.display()),
+        ))
+    };
+    match fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
+        Ok(true) => return refuse("it is there and not empty: name one that is not there yet".to_owned()),
+        Ok(false) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return refuse(error.to_string()),
+    }
+    let parent = match dir.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => return refuse("it is the root directory".to_owned()),
+    };
+    if !parent.is_dir() {
+        return refuse(format!("{} is not there: make it first", parent.display()));
+    }
+    Ok(parent.to_owned())
+}
+
+/// The backup or the point that is meant; `latest` is as much as there is.
+async fn chosen(
+    store: &dyn ObjectStore,
+    settings: &Settings,
+    target: &Target<'_>,
+) -> Result<BackupSummary, Failure> {
+    let cluster = &settings.spec.cluster;
+    let failed = |error: crate::ports::PortError| Failure::failed(error.to_string());
+    if target.backup == "latest" {
+        let wanted = target.wanted.unwrap_or(Wanted::Latest);
+        return backup::find(store, cluster, None, wanted).await.map_err(failed);
+    }
+    let id = BackupId::new(target.backup).map_err(|error| Failure::new(Exit::Usage, error))?;
+    if let Some(wanted) = target.wanted {
+        return backup::find(store, cluster, Some(&id), wanted)
+            .await
+            .map_err(failed);
+    }
+    let known = backup::list(store, cluster).await.map_err(failed)?.backups;
+    known
+        .into_iter()
+        .map(|stored| stored.summary)
+        .find(|summary| summary.id == id)
+        .ok_or_else(|| {
+            Failure::failed(format!(
+                "{}: there is no backup {id}: see `etcd-agent backup list`",
+                store.describe()
+            ))
+        })
+}
+
+/// Puts the complete directory in its place: there whole, or not at all.
+fn settle(built: &Path, dir: &Path, parent: &Path) -> io::Result<()> {
+    fs::rename(built, dir)?;
+    fs::File::open(parent)?.sync_all()
+}
+
+fn cannot_write(at: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("cannot write {}: {error}", at.display()))
+}

@@ -1,0 +1,35 @@
+//! A snapshot restored into a directory that a person named: no agent, no cluster, nothing replaced.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{stage, tool};
+use crate::model::{ClusterId, MemberId};
+use crate::unit::wal;
+
+/// Restores a snapshot into `dir`, which must not be there yet, by `etcdutl` or `etcdctl` (beside `etcd`, when it is
+/// pinned, else where packages put them). `more` is handed to the tool. Answers whose data it is.
+///
+/// # Errors
+/// No tool, or what it said.
+pub fn build(
+    etcd: Option<&Path>,
+    snapshot: &Path,
+    dir: &Path,
+    more: &[String],
+) -> Result<(ClusterId, MemberId), String> {
+    let tools: Vec<PathBuf> = tool::dirs(etcd);
+    let tool = tool::find(&tools)?;
+    let mut args = vec![
+        "snapshot".to_owned(),
+        "restore".to_owned(),
+        snapshot.display().to_string(),
+    ];
+    args.extend_from_slice(more);
+    // Last, so that it is this one whatever was handed over.
+    args.push(format!("--data-dir={}", dir.display()));
+    tool::run(&tool, &args, stage::RESTORE_WITHIN)?;
+    let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
+    rustix::fs::syncfs(fs::File::open(dir).map_err(failed)?).map_err(|error| failed(error.into()))?;
+    wal::identify(&dir.join("member/wal")).map_err(|error| error.to_string())
+}
