@@ -40,6 +40,8 @@ mod chosen {
         RemovesAnyway,
         /// Rule 3: a second member is added while one is still a learner.
         TwoLearners,
+        /// Rule 4: a member restarts without the coordinator's leave.
+        RestartsTogether,
         /// Rule 5: data that has no leader is taken for useless.
         ReplacesOwnData,
         /// Rule 6: what is restored is not fetched first.

@@ -90,7 +90,7 @@ fn granted(
         let leads = etcd.leader == Some(etcd.member_id) && own.leader == Some(etcd.member_id);
         (status.steering.grant.clone(), leads && etcd.term == grant.term)
     };
-    if told.as_ref() == Some(grant) && leads && own.term == grant.term {
+    if (told.as_ref() == Some(grant) && leads && own.term == grant.term) || mutant!(RestartsTogether) {
         Ok(())
     } else {
         Err(void())
@@ -110,7 +110,7 @@ async fn fresh_others(
         .collect();
     let mut seen = fresh_serving(agent, own).await;
     seen.retain(|(_, etcd)| voters.contains(&etcd.member_id));
-    if seen.len() == voters.len() {
+    if seen.len() == voters.len() || mutant!(RestartsTogether) {
         return Ok(seen);
     }
     Err(stale(format_args!(

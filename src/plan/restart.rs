@@ -106,12 +106,15 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
 /// The leave that holds for this node now, and whose it is.
 fn leave(cx: &Context<'_>) -> Option<(NodeName, Grant)> {
     let etcd = cx.obs.me.etcd.known()?;
+    let me = || cx.spec.node.clone();
+    if mutant!(RestartsTogether) {
+        let (node, term) = (me(), etcd.term);
+        return Some((me(), Grant { node, id: 0, term }));
+    }
     let mine = |grant: &&Grant| grant.node == cx.spec.node && grant.term == etcd.term;
     if cx.is_coordinator() {
         let (grant, _) = cx.memory.grant.as_ref()?;
-        return Some(grant)
-            .filter(mine)
-            .map(|grant| (cx.spec.node.clone(), grant.clone()));
+        return Some(grant).filter(mine).map(|grant| (me(), grant.clone()));
     }
     cx.known_peers().find_map(|(node, status)| {
         let theirs = status.etcd.known()?;

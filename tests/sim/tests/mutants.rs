@@ -55,6 +55,11 @@ fn rule_3_a_second_member_is_added_while_one_is_a_learner() {
 }
 
 #[test]
+fn rule_4_a_member_restarts_without_leave() {
+    breaks(Mutant::RestartsTogether, &[4], 20_000);
+}
+
+#[test]
 fn rule_5_data_without_a_leader_is_taken_for_useless() {
     breaks(Mutant::ReplacesOwnData, &[5], 2000);
 }
