@@ -282,6 +282,10 @@ pub trait ObjectStore: Send + Sync {
     fn path(&self) -> String {
         String::new()
     }
+    /// How what holds data is encrypted before it leaves the host; `None` when it is not.
+    fn encryption(&self) -> Option<&'static str> {
+        None
+    }
     /// Whether `create` is what it says: false when the store was seen to overwrite in spite of
     /// `If-None-Match: *`. Tried once and remembered.
     async fn conditional_writes(&self) -> PortResult<bool> {

@@ -13,6 +13,7 @@ mod s3_get;
 mod s3_replace;
 mod s3_sse;
 mod s3_upload;
+pub mod seal;
 pub mod store;
 pub mod store_check;
 pub mod systemd;

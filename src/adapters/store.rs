@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::config::{StoreSettings, StoreUrl};
+use crate::config::{Encryption, StoreSettings, StoreUrl};
 use crate::ports::{Created, ObjectStore, PortError, PortResult};
 
 use super::dir::DirStore;
 use super::s3::S3Store;
+use super::seal::Sealed;
 
 /// The store that the settings name. Opens no connection and reads no file yet: the first call does.
 pub fn open_store(settings: &StoreSettings) -> Arc<dyn ObjectStore> {
@@ -16,6 +17,15 @@ pub fn open_store(settings: &StoreSettings) -> Arc<dyn ObjectStore> {
         StoreUrl::Directory(path) => Arc::new(DirStore::new(path)),
         StoreUrl::S3 { bucket, prefix } => Arc::new(S3Store::new(settings, bucket, prefix)),
     }
+}
+
+/// The store that the settings name, for backups: what holds data is encrypted when there are recipients, and what
+/// was encrypted is read.
+///
+/// # Errors
+/// A recipient that cannot be read.
+pub fn open_backups(settings: &StoreSettings, encryption: &Encryption) -> PortResult<Arc<dyn ObjectStore>> {
+    Ok(Arc::new(Sealed::new(open_store(settings), encryption)?))
 }
 
 /// Makes sure that `create` never overwrites: the error names the store that ignores `If-None-Match: *`.

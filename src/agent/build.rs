@@ -8,7 +8,7 @@ use crate::adapters::clock::SystemClock;
 use crate::adapters::disk::DiskState;
 use crate::adapters::etcd::LocalEtcd;
 use crate::adapters::peers::{HttpPeers, PeersConfig};
-use crate::adapters::store::open_store;
+use crate::adapters::store::{open_backups, open_store};
 use crate::adapters::systemd::Systemd;
 use crate::adapters::tls::Tls;
 use crate::config::Settings;
@@ -45,7 +45,11 @@ pub(super) fn agent(paths: &Paths, settings: &Settings, counters: Arc<Counters>)
         service: Arc::new(Systemd::new(paths.clone())),
         etcd: Arc::new(LocalEtcd::new(settings)),
         peers: Arc::new(peers),
-        store: settings.store.as_ref().map(open_store),
+        store: settings
+            .store
+            .as_ref()
+            .map(|store| open_backups(store, &settings.encryption))
+            .transpose()?,
         backups: Arc::new(LocalBackups {
             restore_dir: paths.restore(),
         }),

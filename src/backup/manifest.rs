@@ -55,6 +55,9 @@ pub struct Manifest {
     pub sha256: String,
     /// How the snapshot is compressed.
     pub compression: Compression,
+    /// How the object is encrypted on top: `age`, and its name then ends in `.age`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<String>,
     /// When it was begun.
     pub started_at: UnixMs,
     /// When the snapshot was complete in the store.
@@ -169,6 +172,7 @@ pub(super) fn example() -> Manifest {
         stored_size_bytes: 4711,
         sha256: "00".repeat(32),
         compression: Compression::Zstd,
+        encryption: None,
         started_at: UnixMs(1_772_337_906_000),
         finished_at: UnixMs(1_772_337_907_000),
         agent_version: "0.1.0".to_owned(),

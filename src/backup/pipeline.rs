@@ -103,6 +103,7 @@ pub async fn take_full(
     );
     manifest.fingerprint = fingerprint;
     manifest.auth_revision = auth_revision;
+    manifest.encryption = store.encryption().map(str::to_owned);
     let text = manifest
         .to_json()
         .map_err(|error| PortError::Permanent(error.to_string()))?;
@@ -136,6 +137,7 @@ fn manifest(
         stored_size_bytes: stored.bytes,
         sha256: stored.sha256,
         compression: Compression::Zstd,
+        encryption: None,
         started_at: meta.started_at,
         finished_at,
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -9,7 +9,7 @@ use super::config::load;
 use super::exit::{Exit, Failure, Outcome};
 use super::out;
 use super::progress::Progress;
-use crate::adapters::store::open_store;
+use crate::adapters::store::open_backups;
 use crate::backup;
 use crate::config::Settings;
 use crate::model::{BackupId, BackupSummary, Wanted};
@@ -36,7 +36,8 @@ pub(super) async fn run(paths: &Paths, target: &Target<'_>) -> Outcome {
         .store
         .as_ref()
         .ok_or_else(|| Failure::new(Exit::Usage, "no store is configured: set store.url"))?;
-    let store = open_store(store);
+    let store =
+        open_backups(store, &settings.encryption).map_err(|error| Failure::failed(error.to_string()))?;
     let mut progress = Progress::new();
     progress.say(&format!("looking for it in {}", store.describe()));
     let point = chosen(store.as_ref(), &settings, target).await?;

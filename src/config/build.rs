@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::forms;
 use super::problem::Problem;
 use super::schema::Checked;
-use super::settings::{ApiSettings, ArchiveSettings, S3Options, Settings, Sse, StoreSettings, StoreUrl};
+use super::settings::{
+    ApiSettings, ArchiveSettings, Encryption, S3Options, Settings, Sse, StoreSettings, StoreUrl,
+};
 use super::tree::{At, Kind, Value};
 use crate::model::{
     BackupSpec, ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec, TlsFiles, unwise_size,
@@ -82,6 +84,7 @@ impl Builder<'_> {
             api,
             store,
             store_copy,
+            encryption: self.encryption(),
             archive: ArchiveSettings {
                 keep: self.read("archive.keep", forms::keep).unwrap_or(3),
                 max_age: self
@@ -341,6 +344,22 @@ impl Builder<'_> {
             );
         }
         Some(copy)
+    }
+
+    fn encryption(&mut self) -> Encryption {
+        let encryption = Encryption {
+            recipients: self
+                .read("backup.encrypt_to", forms::recipients)
+                .unwrap_or_default(),
+            identity_file: self.read("restore.identity_file", forms::path),
+        };
+        let verifies = self.read("backup.verify_interval", forms::interval).flatten();
+        let blind = encryption.identity_file.is_none() && !self.doubtful("restore.identity_file");
+        if !encryption.recipients.is_empty() && blind && verifies.is_some() {
+            let text = "needs restore.identity_file, as backup.encrypt_to is set: what cannot be opened cannot be verified";
+            self.wrong("backup.verify_interval", text.to_owned());
+        }
+        encryption
     }
 
     fn sse(&mut self, prefix: &str) -> Sse {

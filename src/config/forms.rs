@@ -24,6 +24,7 @@ pub(super) enum Form {
     Endpoint,
     Proxy,
     Sse,
+    Recipients,
     Word,
     Keep,
     Increments,
@@ -54,6 +55,7 @@ impl Form {
             Self::Endpoint => endpoint(value).map(drop),
             Self::Proxy => proxy(value).map(drop),
             Self::Sse => sse(value).map(drop),
+            Self::Recipients => recipients(value).map(drop),
             Self::Word => word(value).map(drop),
             Self::Keep => keep(value).map(drop),
             Self::Increments => increments(value).map(drop),
@@ -262,6 +264,28 @@ pub(super) fn proxy(value: &Value) -> Read<Proxy> {
         return Ok(Proxy::Off);
     }
     endpoint(value).map(Proxy::Url).or_else(|_| bad(value, expected))
+}
+
+/// Public keys that backups are encrypted for. An empty list would be a backup that nobody asked to be in the clear.
+pub(super) fn recipients(value: &Value) -> Read<Vec<String>> {
+    let expected = "a list of age recipients, e.g. [\"age1...\"] (`age-keygen` prints one); leave it out for no encryption";
+    let Kind::List(list) = &value.kind else {
+        return bad(value, expected);
+    };
+    if list.is_empty() {
+        return Err(format!("found an empty list, expected {expected}"));
+    }
+    for text in list {
+        if text.starts_with("AGE-SECRET-KEY") {
+            return Err(format!(
+                "found a secret key, which does not belong here, expected {expected}"
+            ));
+        }
+        if let Err(why) = text.parse::<age::x25519::Recipient>() {
+            return Err(format!("{text:?} is no recipient ({why}), expected {expected}"));
+        }
+    }
+    Ok(list.clone())
 }
 
 /// The word of `store.sse`; what belongs to it is checked with the fields beside it.

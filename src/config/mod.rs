@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 pub use build::DEFAULT_DATA_DIR;
 pub use flags::{is_etcd_flag, is_etcd_variable};
 pub use problem::{Problem, Problems};
-pub use settings::{ApiSettings, ArchiveSettings, Proxy, S3Options, Settings, Sse, StoreSettings, StoreUrl};
+pub use settings::{
+    ApiSettings, ArchiveSettings, Encryption, Proxy, S3Options, Settings, Sse, StoreSettings, StoreUrl,
+};
 pub use show::{Entry, redact};
 
 use crate::paths::Paths;

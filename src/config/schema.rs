@@ -69,6 +69,8 @@ pub(super) const FIELDS: &[(&str, Form)] = &[
     ("backup.retention.weekly", Form::Count),
     ("backup.retention.yearly", Form::Count),
     ("backup.retention.count", Form::Count),
+    ("backup.encrypt_to", Form::Recipients),
+    ("restore.identity_file", Form::Path),
     ("archive.keep", Form::Keep),
     ("archive.max_age", Form::Duration),
 ];

@@ -106,6 +106,15 @@ pub struct ArchiveSettings {
     pub max_age: Duration,
 }
 
+/// Encryption of what holds data before it leaves the host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Encryption {
+    /// `backup.encrypt_to`: age recipients, checked; none when backups are not encrypted.
+    pub recipients: Vec<String>,
+    /// `restore.identity_file`: a file with age identities, for reading what was encrypted.
+    pub identity_file: Option<PathBuf>,
+}
+
 /// The validated configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -117,6 +126,8 @@ pub struct Settings {
     pub store: Option<StoreSettings>,
     /// `[store.copy]`: the second store, when there is one.
     pub store_copy: Option<StoreSettings>,
+    /// Encryption of backups.
+    pub encryption: Encryption,
     /// Archive of replaced data directories.
     pub archive: ArchiveSettings,
 }

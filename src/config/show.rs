@@ -61,6 +61,7 @@ fn leaves(field: &str, value: &Value, out: &mut Vec<Entry>) {
             return;
         }
         Kind::Text(text) => redact(text).into(),
+        Kind::List(texts) => texts.iter().map(|text| redact(text)).collect(),
         Kind::Int(number) => (*number).into(),
         Kind::Bool(flag) => (*flag).into(),
         Kind::Other(what) => (*what).into(),

@@ -427,6 +427,39 @@ fn a_second_store() {
 }
 
 #[test]
+fn encryption_of_backups() {
+    let key = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+    let load = |rest: &str| load_one(&format!("[store]\nurl = \"s3://backups\"\n{rest}")).map(|l| l.settings);
+    let both = format!("[backup]\nencrypt_to = [\"{key}\"]\n[restore]\nidentity_file = \"/i\"\n");
+    let settings = load(&both).unwrap();
+    assert_eq!(settings.encryption.recipients, [key]);
+    assert_eq!(settings.encryption.identity_file, Some("/i".into()));
+    assert_eq!(load("").unwrap().encryption, Encryption::default());
+    let unverified = format!("[backup]\nencrypt_to = [\"{key}\"]\nverify_interval = \"1d\"\n");
+    for (rest, why) in [
+        ("[backup]\nencrypt_to = []\n", "found an empty list"),
+        (
+            "[backup]\nencrypt_to = \"age1x\"\n",
+            "expected a list of age recipients",
+        ),
+        ("[backup]\nencrypt_to = [\"age1x\"]\n", "is no recipient"),
+        (
+            "[backup]\nencrypt_to = [\"AGE-SECRET-KEY-1VERYSECRET\"]\n",
+            "found a secret key",
+        ),
+        (
+            "[backup]\nencrypt_to = [3]\n",
+            "expected a list of age recipients",
+        ),
+        (&unverified, "needs restore.identity_file"),
+    ] {
+        let error = load(rest).expect_err(rest);
+        assert!(error.contains(why), "{rest}: {error}");
+        assert!(!error.contains("VERYSECRET"), "{error}");
+    }
+}
+
+#[test]
 fn who_holds_the_size() {
     let nodes: Vec<String> = (1..=9).map(|n| format!("n{n} = \"10.0.0.{n}\"")).collect();
     let nodes = format!("nodes = {{ {} }}\n[api]\ninsecure = true\n", nodes.join(", "));

@@ -30,6 +30,8 @@ pub(super) enum Kind {
     Int(i64),
     Bool(bool),
     Table(BTreeMap<String, Value>),
+    /// An array of texts.
+    List(Vec<String>),
     /// What no field takes: a float, a date, an array, an integer out of range.
     Other(&'static str),
 }
@@ -51,6 +53,7 @@ impl Value {
             Kind::Int(number) => number.to_string(),
             Kind::Bool(flag) => flag.to_string(),
             Kind::Table(_) => "a table".to_owned(),
+            Kind::List(_) => "an array".to_owned(),
             Kind::Other(what) => (*what).to_owned(),
         }
     }
@@ -126,7 +129,15 @@ fn kind_of(value: &DeValue<'_>, at: &impl Fn(usize) -> At) -> Kind {
         DeValue::Table(table) => table_of(table, at),
         DeValue::Float(_) => Kind::Other("a number with a fraction"),
         DeValue::Datetime(_) => Kind::Other("a date"),
-        DeValue::Array(_) => Kind::Other("an array"),
+        DeValue::Array(array) => {
+            let texts = array.iter().map(|value| match value.get_ref() {
+                DeValue::String(text) => Some(text.to_string()),
+                _ => None,
+            });
+            texts
+                .collect::<Option<Vec<_>>>()
+                .map_or(Kind::Other("an array"), Kind::List)
+        }
     }
 }
 

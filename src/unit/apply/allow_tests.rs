@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::config::{ApiSettings, ArchiveSettings};
+use crate::config::{ApiSettings, ArchiveSettings, Encryption};
 use crate::model::{ClusterId, InitialState, MemberId, NodeName, Role, testing};
 
 fn settings() -> Settings {
@@ -17,6 +17,7 @@ fn settings() -> Settings {
         },
         store: None,
         store_copy: None,
+        encryption: Encryption::default(),
         archive: ArchiveSettings {
             keep: 3,
             max_age: Duration::from_hours(24),

@@ -16,6 +16,7 @@ pub const ETCD_VERSIONS: &[&str] = &["3.5.35", "3.6.16", "3.7.3"];
 pub const ETCD_DEFAULT: &str = "3.5.35";
 
 const VERSITYGW: &str = "v1.8.0";
+const AGE: &str = "v1.3.2";
 /// A commit: the project tags no module versions.
 const MINIO: &str = "v0.0.0-20260212201848-7aac2a2c5b7c";
 
@@ -57,13 +58,29 @@ pub fn minio() -> Result<PathBuf> {
     program("minio", "github.com/minio/minio", MINIO, "")
 }
 
-/// The one program of a module's `package` at this version.
+/// The `age` binary, with `age-keygen` beside it: what a person opens an encrypted backup with.
+pub fn age() -> Result<PathBuf> {
+    programs("age", "filippo.io/age", AGE, &["/cmd/age", "/cmd/age-keygen"])
+}
+
 fn program(name: &str, module_path: &str, version: &str, package: &str) -> Result<PathBuf> {
+    programs(name, module_path, version, &[package])
+}
+
+/// Programs of a module at this version in one directory; the path of the one called `name`.
+fn programs(name: &str, module_path: &str, version: &str, packages: &[&str]) -> Result<PathBuf> {
     let dir = cache::entry(&format!("{name}-{version}"), &format!("1 {version}"), |dir| {
         let build = module(dir)?;
         go(&build, &["get"], &[&format!("{module_path}@{version}")])?;
-        compile(&build, &[&format!("{module_path}{package}")])?;
-        fs::rename(build.join("out").join(name), dir.join(name))?;
+        let paths: Vec<String> = packages
+            .iter()
+            .map(|package| format!("{module_path}{package}"))
+            .collect();
+        compile(&build, &paths.iter().map(String::as_str).collect::<Vec<_>>())?;
+        for entry in fs::read_dir(build.join("out"))? {
+            let entry = entry?;
+            fs::rename(entry.path(), dir.join(entry.file_name()))?;
+        }
         cache::remove_tree(&build)
     })?;
     Ok(dir.join(name))

@@ -367,6 +367,7 @@ pub fn prepare() -> Result<()> {
     }
     golang::versitygw()?;
     golang::minio()?;
+    golang::age()?;
     tree::ensure(Suite::Bookworm)?;
     sweep::sweep()?;
     Ok(())

@@ -39,7 +39,7 @@ pub use certs::{Authority, Pair};
 pub use cmd::{Cmd, Output};
 pub use config::{AgentConfig, Store, built_deb};
 pub use golang::{
-    ETCD_DEFAULT, ETCD_VERSIONS, etcd as etcd_programs, minio as minio_program,
+    ETCD_DEFAULT, ETCD_VERSIONS, age as age_program, etcd as etcd_programs, minio as minio_program,
     versitygw as versitygw_program,
 };
 pub use host::Host;

@@ -89,7 +89,12 @@ impl S3 {
     }
 
     pub fn store(&self) -> Arc<dyn ObjectStore> {
-        open_store(&self.settings(self.address, "labsecret-not-a-secret"))
+        open_store(&self.right_settings())
+    }
+
+    /// With the secret that it knows.
+    pub fn right_settings(&self) -> StoreSettings {
+        self.settings(self.address, "labsecret-not-a-secret")
     }
 
     pub fn settings(&self, address: SocketAddr, secret: &str) -> StoreSettings {

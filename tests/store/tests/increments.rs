@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use etcd_agent::adapters::clock::SystemClock;
 use etcd_agent::adapters::etcd::LocalEtcd;
+use etcd_agent::adapters::store::open_backups;
 use etcd_agent::backup::{self, BackupMeta, Ended, Following, Progress};
+use etcd_agent::config::Encryption;
 use etcd_agent::model::{BackupId, BackupSummary, ClusterName, Epoch, NodeName, Revision, UnixMs, Wanted};
 use etcd_agent::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
-use etcd_agent_lab::ETCD_VERSIONS;
+use etcd_agent_lab::{Cmd, ETCD_VERSIONS, age_program};
 use etcd_agent_store_tests::{RealEtcd, S3, noise};
 use etcd_client::{LeaseGrantOptions, PutOptions, Txn, TxnOp};
 use tokio::sync::watch;
@@ -375,4 +377,52 @@ async fn s31_an_altered_increment_is_named_and_what_is_before_it_restores() {
     let point = find(Wanted::Revision(good)).await.unwrap();
     let back = restored(&etcd, store.as_ref(), &point).await;
     assert_eq!(state(&back, None).await, state(&etcd, Some(good)).await);
+}
+
+/// To store changes takes no secret, for two coordinators either; to restore them does.
+#[tokio::test]
+async fn s28_encrypted_increments_are_restored_with_the_identity_and_not_without() {
+    let s3 = S3::start();
+    let keygen = age_program().unwrap().with_file_name("age-keygen");
+    let place = tempfile::TempDir::new().unwrap();
+    let identity = place.path().join("identity");
+    Cmd::new(&keygen).arg("-o").arg(&identity).ok().unwrap();
+    let recipient = Cmd::new(&keygen).arg("-y").arg(&identity).ok().unwrap();
+    let writes = Encryption {
+        recipients: vec![recipient.text().trim().to_owned()],
+        identity_file: None,
+    };
+    let reads = Encryption {
+        recipients: Vec::new(),
+        identity_file: Some(identity),
+    };
+    let store = open_backups(&s3.right_settings(), &writes).unwrap();
+    let etcd = RealEtcd::start(ETCD_VERSIONS[0]);
+    let taken = full(&etcd, &store, 1).await;
+    let mut first = Follower::start(&etcd, &store, &taken.id, "n1");
+    let mut second = Follower::start(&etcd, &store, &taken.id, "n2");
+    for n in 0..20 {
+        etcd.ctl(&["put", &format!("k{n}"), "v"]);
+    }
+    let newest = revision(&etcd).await;
+    first.reaches(newest).await;
+    second.reaches(newest).await;
+
+    let dir = place.path().join("fetched");
+    fs::create_dir(&dir).unwrap();
+    let point = backup::find(store.as_ref(), &cluster(), None, Wanted::Latest).await;
+    let blind = point.expect_err("without an identity").to_string();
+    assert!(blind.contains("set restore.identity_file"), "{blind}");
+    let reader = open_backups(&s3.right_settings(), &reads).unwrap();
+    let point = backup::find(reader.as_ref(), &cluster(), None, Wanted::Latest)
+        .await
+        .unwrap();
+    assert_eq!(point.revision, newest);
+    let fetched = backup::fetch(reader.as_ref(), &cluster(), &point.id, &dir)
+        .await
+        .unwrap();
+    let (from, to) = (fetched.path.to_str().unwrap(), dir.join("restored"));
+    etcd.utl(&["snapshot", "restore", from, "--data-dir", to.to_str().unwrap()]);
+    let restored = etcd.serve(&to);
+    assert!(restored.ctl(&["get", "k19"]).contains('v'));
 }
