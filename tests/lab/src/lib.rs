@@ -20,6 +20,7 @@ mod client;
 mod cmd;
 mod config;
 mod daemon;
+mod etcd;
 mod golang;
 mod host;
 mod lab;
@@ -38,6 +39,7 @@ mod wait;
 pub use certs::{Authority, Pair};
 pub use cmd::{Cmd, Output};
 pub use config::{AgentConfig, Store, built_deb};
+pub use etcd::{EtcdProcess, EtcdState, ask_etcd};
 pub use golang::{
     ETCD_DEFAULT, ETCD_VERSIONS, age as age_program, etcd as etcd_programs, minio as minio_program,
     versitygw as versitygw_program,
