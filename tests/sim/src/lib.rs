@@ -11,6 +11,10 @@ pub mod sim;
 pub mod verdict;
 pub mod world;
 
+/// A third of a simulation is asking for memory and giving it back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub use driver::{Load, Outcome, load, run};
 pub use fault::Fault;
 pub use many::run_many;

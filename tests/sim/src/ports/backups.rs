@@ -56,6 +56,7 @@ impl Backups for Work {
             stored_size_bytes: 1,
             sha256: String::new(),
             compression: Compression::Zstd,
+            encryption: None,
             started_at: meta.started_at,
             finished_at: UnixMs(self.0.sim.clock(self.0.host)),
             agent_version: String::new(),
