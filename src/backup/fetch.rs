@@ -118,10 +118,12 @@ pub(super) async fn fetch_checked(
     let temporary = temporary(dir)?;
     let file = temporary.reopen().map_err(|error| failed(dir, &error))?;
     let unpacker = Unpacker::new(marker.compression(), file, limit).map_err(|error| failed(dir, &error))?;
-    let (stored, unpacker) = pour(store, &key, stream, unpacker).await?;
+    let (stored, unpacker) = pour(stream, unpacker)
+        .await?
+        .map_err(|error| unpack_failed(store, &key, &marker, dir, &error))?;
     let checked = unpacker
         .finish()
-        .map_err(|error| unpack_failed(store, &key, &error))?;
+        .map_err(|error| unpack_failed(store, &key, &marker, dir, &error))?;
     let (file, size_bytes, sha256) = checked.map_err(|error| damaged(store, &key, &error.to_string()))?;
     if let Marker::Native(manifest) = &marker {
         let said = (
@@ -225,13 +227,9 @@ async fn marker(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> Resu
     Err(PortError::Permanent(text).into())
 }
 
-/// Downloads and unpacks at the same time, a batch each. Returns how many stored bytes there were.
-async fn pour(
-    store: &dyn ObjectStore,
-    key: &str,
-    mut stream: ByteStream,
-    mut unpacker: Unpacker,
-) -> Result<(u64, Unpacker), FetchError> {
+/// Downloads and unpacks at the same time, a batch each. Returns how many stored bytes there were, or why they cannot be
+/// unpacked.
+async fn pour(mut stream: ByteStream, mut unpacker: Unpacker) -> PortResult<io::Result<(u64, Unpacker)>> {
     let mut stored = 0;
     let mut batch = next_batch(&mut stream).await?;
     while !batch.is_empty() {
@@ -245,10 +243,13 @@ async fn pour(
         let (worked, next) = tokio::join!(working, next_batch(&mut stream));
         let worked = worked
             .map_err(|error| PortError::Retryable(format!("the fetch's worker ended early: {error}")))?;
-        unpacker = worked.map_err(|error| unpack_failed(store, key, &error))?;
+        match worked {
+            Ok(again) => unpacker = again,
+            Err(error) => return Ok(Err(error)),
+        }
         batch = next?;
     }
-    Ok((stored, unpacker))
+    Ok(Ok((stored, unpacker)))
 }
 
 async fn next_batch(stream: &mut ByteStream) -> PortResult<Vec<Bytes>> {
@@ -313,8 +314,21 @@ fn damaged(store: &dyn ObjectStore, key: &str, why: &str) -> FetchError {
     FetchError::Damaged(format!("{}: {key} is damaged: {why}", store.describe()))
 }
 
-fn unpack_failed(store: &dyn ObjectStore, key: &str, error: &io::Error) -> FetchError {
+fn unpack_failed(
+    store: &dyn ObjectStore,
+    key: &str,
+    marker: &Marker,
+    dir: &Path,
+    error: &io::Error,
+) -> FetchError {
     match error.kind() {
+        // Nobody recorded how large it is, so this disk may be too small for it: that says nothing about the backup.
+        io::ErrorKind::FileTooLarge if marker.raw_size().is_none() => PortError::Permanent(format!(
+            "{}: {key} does not fit into {}: {error}; make room there",
+            store.describe(),
+            dir.display()
+        ))
+        .into(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             PortError::Permanent(format!("cannot write the fetched snapshot: {error}; make room")).into()
         }

@@ -75,6 +75,9 @@ pub enum ManifestError {
     /// Written by an agent of another time.
     #[error("it has format {0}, and this agent reads format {FORMAT}; use a newer agent")]
     Format(u64),
+    /// Of the first generation of etcd.
+    #[error("it is of etcd {0}, expected 3 or later: restore it with the etcd-manager that wrote it")]
+    Etcd2(String),
     /// Not what it has to be.
     #[error("it is not a commit marker of a backup: {0}")]
     Malformed(String),
@@ -133,6 +136,10 @@ impl ForeignMeta {
         let meta: Self = serde_json::from_slice(text).map_err(malformed)?;
         if meta.at().is_none() {
             return Err(malformed("it has no time"));
+        }
+        // A tar of a data directory, which no etcd of today reads.
+        if meta.etcd_version.starts_with("2.") {
+            return Err(ManifestError::Etcd2(meta.etcd_version));
         }
         Ok(meta)
     }
@@ -245,6 +252,8 @@ mod tests {
                 ("3.5.7", Some(UnixMs(1_700_000_000_000)))
             );
         }
+        let old = ForeignMeta::parse(br#"{"etcdVersion":"2.2.1","timestamp":"1500000000"}"#);
+        assert_eq!(old, Err(ManifestError::Etcd2("2.2.1".to_owned())));
         for text in [
             "{}",
             r#"{"timestamp":"x"}"#,

@@ -214,3 +214,21 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn a_backup_of_unknown_size_that_does_not_fit_is_not_called_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let meta = ForeignMeta::parse(br#"{"etcdVersion":"3.5.7","timestamp":"1700000000"}"#).unwrap();
+    let native = Marker::Native(Box::new(super::super::manifest::example()));
+    let failed = |marker: &Marker| {
+        let error = io::Error::new(io::ErrorKind::FileTooLarge, "more than 7 bytes come out of it");
+        unpack_failed(&store, "prod/x/etcd.backup.gz", marker, dir.path(), &error)
+    };
+    let told = failed(&Marker::Foreign(meta));
+    assert!(
+        matches!(&told, FetchError::Port(PortError::Permanent(why)) if why.contains("make room")),
+        "{told:?}"
+    );
+    assert!(matches!(failed(&native), FetchError::Damaged(_)));
+}
