@@ -395,6 +395,10 @@ pub trait AgentHandle: Send + Sync {
         backup: Option<BackupId>,
         wanted: crate::model::Wanted,
     ) -> PortResult<crate::model::BackupSummary>;
+    /// The commands in etcd-manager's queue in the store, oldest first.
+    async fn commands(&self) -> PortResult<Vec<crate::model::StoreCommand>>;
+    /// Takes a command out of the queue; false when there is none of that name.
+    async fn delete_command(&self, name: &str) -> PortResult<bool>;
     /// What retention says of each, oldest first.
     async fn retention(&self) -> PortResult<Vec<crate::model::Verdict>>;
     /// Queues what a person asks for.

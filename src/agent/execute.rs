@@ -132,8 +132,8 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             grant,
             coordinator,
         } => steer::restart(agent, fence, grant, coordinator).await,
-        Action::Backup { from } => {
-            jobs::backup(agent, from);
+        Action::Backup { from, format } => {
+            jobs::backup(agent, from, *format);
             Ok(())
         }
         Action::Increments { backup } => {

@@ -9,7 +9,7 @@ use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
     Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, Decision, DirectiveOrder, DirectiveView,
     Enquire, EnquireReply, EventsView, Fact, Learn, NodeStatus, OperatorRequest, PlanView, Prepare,
-    PrepareReply, Refusal, RequestView, SizeOrder, SizeView, StoredBackup, Verdict, Wanted,
+    PrepareReply, Refusal, RequestView, SizeOrder, SizeView, StoreCommand, StoredBackup, Verdict, Wanted,
 };
 use crate::ports::{AgentHandle, PortError, PortResult};
 
@@ -165,6 +165,28 @@ impl AgentHandle for Agent {
 
     async fn retention(&self) -> PortResult<Vec<Verdict>> {
         super::backups::verdicts(self).await
+    }
+
+    async fn commands(&self) -> PortResult<Vec<StoreCommand>> {
+        let store = self.ports.store.clone().ok_or_else(super::jobs::no_store)?;
+        backup::commands(store.as_ref(), &self.spec.cluster).await
+    }
+
+    async fn delete_command(&self, name: &str) -> PortResult<bool> {
+        let store = self.ports.store.clone().ok_or_else(super::jobs::no_store)?;
+        let deleted = backup::delete_command(store.as_ref(), &self.spec.cluster, name).await?;
+        if deleted {
+            tracing::warn!(
+                "an operator has deleted the command {} from the store",
+                name.escape_debug()
+            );
+        }
+        self.shared.with(|inner| {
+            if let Some(Fact::Known(view)) = &mut inner.store {
+                view.commands.retain(|other| other != name);
+            }
+        });
+        Ok(deleted)
     }
 
     fn submit(&self, mut request: OperatorRequest) -> PortResult<RequestView> {

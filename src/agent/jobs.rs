@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backup::BackupMeta;
-use crate::model::{Assignment, BackupId, Epoch, Job, NodeName, OperatorRequest, RequestState};
+use crate::backup::{self, BackupMeta};
+use crate::model::{Assignment, BackupFormat, BackupId, Epoch, Job, NodeName, OperatorRequest, RequestState};
 use crate::ports::{DataRequest, Etcd, PortError, PortResult};
 
 use super::Agent;
@@ -67,9 +67,19 @@ async fn caught_up(agent: &Agent, from: &NodeName) -> PortResult<Arc<dyn Etcd>> 
     )))
 }
 
-/// Begins a full backup of the member of a node.
-pub(super) fn backup(agent: &Agent, from: &NodeName) {
+/// Which requests a backup in this form answers, where `usual` is that of the configuration.
+fn is_backup(usual: BackupFormat, format: BackupFormat) -> impl Fn(&OperatorRequest) -> bool + Copy {
+    move |request| match request {
+        OperatorRequest::Backup => format == usual,
+        OperatorRequest::BackupAs { format: asked } => *asked == format,
+        _ => false,
+    }
+}
+
+/// Begins a full backup of the member of a node, in this form.
+pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
     let (worker, from) = (agent.clone(), from.clone());
+    let is_backup = is_backup(agent.spec.backup.format, format);
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
         let meta = BackupMeta {
@@ -81,54 +91,50 @@ pub(super) fn backup(agent: &Agent, from: &NodeName) {
         };
         let progress = |read: u64| {
             let text = format!("{} MiB read", read >> 20);
-            worker
-                .shared
-                .tell(|r| *r == OperatorRequest::Backup, RequestState::Pending, &text);
+            worker.shared.tell(is_backup, RequestState::Pending, &text);
         };
+        let format = backup::Format::of(format, worker.spec.size);
         let etcd = caught_up(&worker, &from).await?;
         let backups = &worker.ports.backups;
         backups
-            .take_full(etcd.as_ref(), store.as_ref(), &meta, &progress)
+            .take_full(etcd.as_ref(), store.as_ref(), &meta, format, &progress)
             .await
     };
     begin(
         agent,
         |inner| &mut inner.backup,
         work,
-        |agent, result| {
-            let is_backup = |r: &OperatorRequest| *r == OperatorRequest::Backup;
-            match result {
-                Ok(summary) => {
-                    tracing::info!(
-                        message_id = crate::telemetry::message_ids::BACKUP_COMMITTED,
-                        "backup {} committed: revision {}, {} bytes stored",
-                        summary.id,
-                        summary.revision,
-                        summary.size_bytes
-                    );
-                    agent.shared.tell(
-                        is_backup,
-                        RequestState::Done,
-                        &format!("{} (revision {})", summary.id, summary.revision),
-                    );
-                    agent.shared.copy_wanted.notify_one();
-                    agent.shared.note_full(&summary);
-                    agent.shared.with(|inner| {
-                        if let Some(crate::model::Fact::Known(view)) = &mut inner.store {
-                            view.newest_backup = Some(summary.clone());
-                        }
-                        inner.last_backup = Some(summary);
-                    });
-                }
-                Err(error) => {
-                    tracing::error!(
-                        message_id = crate::telemetry::message_ids::BACKUP_FAILED,
-                        "the backup failed, nothing was committed: {error}"
-                    );
-                    agent
-                        .shared
-                        .tell(is_backup, RequestState::Failed, &error.to_string());
-                }
+        move |agent, result| match result {
+            Ok(summary) => {
+                tracing::info!(
+                    message_id = crate::telemetry::message_ids::BACKUP_COMMITTED,
+                    "backup {} committed: revision {}, {} bytes stored",
+                    summary.id,
+                    summary.revision,
+                    summary.size_bytes
+                );
+                agent.shared.tell(
+                    is_backup,
+                    RequestState::Done,
+                    &format!("{} (revision {})", summary.id, summary.revision),
+                );
+                agent.shared.copy_wanted.notify_one();
+                agent.shared.note_full(&summary);
+                agent.shared.with(|inner| {
+                    if let Some(crate::model::Fact::Known(view)) = &mut inner.store {
+                        view.newest_backup = Some(summary.clone());
+                    }
+                    inner.last_backup = Some(summary);
+                });
+            }
+            Err(error) => {
+                tracing::error!(
+                    message_id = crate::telemetry::message_ids::BACKUP_FAILED,
+                    "the backup failed, nothing was committed: {error}"
+                );
+                agent
+                    .shared
+                    .tell(is_backup, RequestState::Failed, &error.to_string());
             }
         },
     );

@@ -5,19 +5,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::backup::{self, BackupMeta};
+use crate::backup::{self, BackupMeta, Format};
 use crate::model::{BackupId, BackupSummary, ClusterName};
 use crate::ports::{Clock, Etcd, NodeState, ObjectStore, Peers, PortResult, ServiceManager};
 
 /// The part of backups that takes threads and the local disk, which a simulator has neither of.
 #[async_trait]
 pub trait Backups: Send + Sync {
-    /// Takes a full backup of the local member and commits it; `progress` hears the bytes read so far.
+    /// Takes a full backup of the local member in this form and commits it; `progress` hears the bytes read so far.
     async fn take_full(
         &self,
         etcd: &dyn Etcd,
         store: &dyn ObjectStore,
         meta: &BackupMeta,
+        format: Format,
         progress: &(dyn Fn(u64) + Send + Sync),
     ) -> PortResult<BackupSummary>;
     /// Fetches a backup and checks it; gives the snapshot's file name in the restore directory.
@@ -42,9 +43,10 @@ impl Backups for LocalBackups {
         etcd: &dyn Etcd,
         store: &dyn ObjectStore,
         meta: &BackupMeta,
+        format: Format,
         progress: &(dyn Fn(u64) + Send + Sync),
     ) -> PortResult<BackupSummary> {
-        backup::take_full(etcd, store, meta, progress).await
+        backup::take_full_as(etcd, store, meta, format, progress).await
     }
 
     async fn fetch(

@@ -3,25 +3,18 @@
 use std::io;
 
 use bytes::Bytes;
-use memmap2::MmapMut;
 use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, get_error_name};
 
-use super::pieces::Pieces;
+use super::cutter::Cutter;
 
 /// Fast enough that etcd and the network set the pace; values in etcd that compress at all do so at this level.
 const LEVEL: i32 = 1;
-/// As large as a part of an upload, so that a full piece goes out without a copy.
-const PIECE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Compresses; full pieces are handed out as they come.
 pub(super) struct Compressor {
     context: CCtx<'static>,
-    pieces: Pieces,
-    piece: Option<MmapMut>,
-    filled: usize,
-    full: Vec<Bytes>,
-    total: u64,
+    cutter: Cutter,
 }
 
 impl Compressor {
@@ -36,11 +29,7 @@ impl Compressor {
         }
         Ok(Self {
             context,
-            pieces: Pieces::new(PIECE_BYTES),
-            piece: None,
-            filled: 0,
-            full: Vec::new(),
-            total: 0,
+            cutter: Cutter::new(),
         })
     }
 
@@ -57,44 +46,29 @@ impl Compressor {
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let mut nothing = InBuffer::around(&[]);
         while self.step(&mut nothing, ZSTD_EndDirective::ZSTD_e_end)? > 0 {}
-        self.cut();
+        self.cutter.cut();
         Ok(())
     }
 
     /// The pieces that are complete.
     pub(super) fn take_full(&mut self) -> Vec<Bytes> {
-        std::mem::take(&mut self.full)
+        self.cutter.take_full()
     }
 
     /// Bytes that came out so far, in pieces that are complete.
     pub(super) fn total(&self) -> u64 {
-        self.total
+        self.cutter.total()
     }
 
     fn step(&mut self, input: &mut InBuffer<'_>, end: ZSTD_EndDirective) -> io::Result<usize> {
-        let piece = match &mut self.piece {
-            Some(piece) => piece,
-            none => none.insert(self.pieces.take()?),
-        };
-        let mut output = OutBuffer::around_pos(&mut piece[..], self.filled);
-        let left = self
-            .context
-            .compress_stream2(&mut output, input, end)
-            .map_err(failed)?;
-        self.filled = output.pos();
-        if self.filled == PIECE_BYTES {
-            self.cut();
-        }
-        Ok(left)
-    }
-
-    fn cut(&mut self) {
-        let filled = std::mem::take(&mut self.filled);
-        let Some(piece) = self.piece.take().filter(|_| filled > 0) else {
-            return;
-        };
-        self.total += filled as u64;
-        self.full.push(self.pieces.lend(piece, filled));
+        let context = &mut self.context;
+        self.cutter.fill(|piece, filled| {
+            let mut output = OutBuffer::around_pos(piece, filled);
+            let left = context
+                .compress_stream2(&mut output, input, end)
+                .map_err(failed)?;
+            Ok((output.pos(), left))
+        })
     }
 }
 
@@ -105,6 +79,7 @@ fn failed(code: usize) -> io::Error {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::cutter::PIECE_BYTES;
     use super::*;
 
     fn squeeze(input: &[u8], cut: usize) -> Vec<Bytes> {

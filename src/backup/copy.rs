@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use crate::model::{BackupId, ClusterName};
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
-use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST};
+use super::layout::{BackupName, FOREIGN_META, Layout, is_marker};
 
 /// What a round of copying did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,8 +45,9 @@ pub async fn copy_missing(
             .id()
             .map_err(|error| PortError::Permanent(error.to_string()))?;
         files.retain(|(file, size)| have.get(&there.in_backup(&id, file)) != Some(size));
-        // The marker commits: it comes when all it speaks of is there.
-        files.sort_by_key(|(file, _)| is_marker(file));
+        // The marker commits: it comes when all it speaks of is there. etcd-manager's comes after ours: alone it would
+        // make a backup of ours pass for one of etcd-manager's.
+        files.sort_by_key(|(file, _)| (is_marker(file), file == FOREIGN_META));
         let lacked = !files.is_empty();
         let mut whole = true;
         for (file, _) in files {
@@ -66,10 +67,6 @@ pub async fn copy_missing(
         }
     }
     Ok(copied)
-}
-
-fn is_marker(file: &str) -> bool {
-    matches!(file, MANIFEST | FOREIGN_META)
 }
 
 /// The files of each committed backup, with their sizes.

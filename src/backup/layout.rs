@@ -21,6 +21,11 @@ pub(super) const FOREIGN_META: &str = "_etcd_backup.meta";
 /// What the last verification came to.
 pub(super) const VERIFICATION: &str = "verify.json";
 
+/// True for what commits a backup, ours or etcd-manager's.
+pub(super) fn is_marker(file: &str) -> bool {
+    matches!(file, MANIFEST | FOREIGN_META)
+}
+
 /// Key names for one cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
@@ -55,6 +60,14 @@ impl Layout {
     /// The prefix of all files of a backup.
     pub fn backup(&self, id: &BackupId) -> String {
         format!("{}{id}/", self.base)
+    }
+    /// The prefix of the control records, ours and etcd-manager's.
+    pub fn control(&self) -> String {
+        format!("{}control/", self.base)
+    }
+    /// The key of etcd-manager's mark that its cluster was created.
+    pub fn created(&self) -> String {
+        format!("{}control/etcd-cluster-created", self.base)
     }
     /// The key of the cluster's spec, which etcd-manager has too.
     pub fn spec(&self) -> String {

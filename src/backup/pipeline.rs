@@ -9,11 +9,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 
-use crate::model::{BackupSummary, ClusterName, Epoch, EtcdStatus, Fingerprint, NodeName, Revision, UnixMs};
+use crate::model::{
+    BackupFormat, BackupSummary, ClusterName, Epoch, EtcdStatus, Fingerprint, NodeName, Revision, UnixMs,
+};
 use crate::ports::{ByteStream, Etcd, ObjectStore, PortError, PortResult, Upload};
 
 use super::compress::Compressor;
-use super::layout::{BackupName, Layout, MANIFEST, SNAPSHOT_ZSTD};
+use super::gzip::GzipCompressor;
+use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD};
+use super::manager;
 use super::manifest::{Compression, FORMAT, Manifest};
 use super::trailer::TrailerCheck;
 
@@ -25,6 +29,35 @@ const BATCH_BYTES: usize = 1024 * 1024;
 const HASH_UP_TO_BYTES: u64 = 256 * 1024 * 1024;
 /// A backup does not wait longer than this for what can be left out.
 const FINGERPRINT_WITHIN: Duration = Duration::from_secs(30);
+
+/// In which form a backup is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// zstd and `backup.json`.
+    Native,
+    /// gzip, `backup.json`, and what etcd-manager reads.
+    EtcdManager {
+        /// How many members the cluster is to have, which its marker says.
+        members: usize,
+    },
+}
+
+impl Format {
+    /// This form, of a cluster that is to have so many members.
+    pub fn of(format: BackupFormat, members: usize) -> Self {
+        match format {
+            BackupFormat::Native => Self::Native,
+            BackupFormat::EtcdManager => Self::EtcdManager { members },
+        }
+    }
+
+    fn compression(self) -> Compression {
+        match self {
+            Self::Native => Compression::Zstd,
+            Self::EtcdManager { .. } => Compression::Gzip,
+        }
+    }
+}
 
 /// What a backup is to be called and what it says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +85,26 @@ pub async fn take_full(
     meta: &BackupMeta,
     progress: impl Fn(u64) + Send + Sync,
 ) -> PortResult<BackupSummary> {
+    take_full_as(etcd, store, meta, Format::Native, progress).await
+}
+
+/// [`take_full`] in this form.
+///
+/// # Errors
+/// As [`take_full`].
+pub async fn take_full_as(
+    etcd: &dyn Etcd,
+    store: &dyn ObjectStore,
+    meta: &BackupMeta,
+    format: Format,
+    progress: impl Fn(u64) + Send + Sync,
+) -> PortResult<BackupSummary> {
+    if let (Format::EtcdManager { .. }, Some(how)) = (format, store.encryption()) {
+        return Err(PortError::Permanent(format!(
+            "etcd-manager reads no backup that is encrypted with {how}: leave backup.encrypt_to out, or take the \
+             backup in the native form"
+        )));
+    }
     let layout = Layout::of(store, &meta.cluster);
     let name = BackupName::new(meta.started_at, meta.seq);
     let id = name
@@ -77,8 +130,13 @@ pub async fn take_full(
     // Once it sends, etcd has decided what the snapshot holds: nothing later than this.
     let at_most = etcd.status().await?.revision;
     let stream: ByteStream = Box::pin(futures::stream::iter(first).chain(stream));
-    let mut upload = store.upload(&layout.in_backup(&id, SNAPSHOT_ZSTD)).await?;
-    let pumped = tokio::try_join!(pump(stream, upload.as_mut(), &progress, IDLE), async {
+    let packer = Packer::new(format.compression()).map_err(|error| pack_failed(&error))?;
+    let object = match format {
+        Format::Native => SNAPSHOT_ZSTD,
+        Format::EtcdManager { .. } => SNAPSHOT_GZIP,
+    };
+    let mut upload = store.upload(&layout.in_backup(&id, object)).await?;
+    let pumped = tokio::try_join!(pump(stream, packer, upload.as_mut(), &progress, IDLE), async {
         Ok(fingerprint(etcd, &status, status.revision).await)
     });
     let (stored, fingerprint) = match pumped {
@@ -104,12 +162,28 @@ pub async fn take_full(
     manifest.fingerprint = fingerprint;
     manifest.auth_revision = auth_revision;
     manifest.encryption = store.encryption().map(str::to_owned);
+    manifest.compression = format.compression();
     let text = manifest
         .to_json()
         .map_err(|error| PortError::Permanent(error.to_string()))?;
     store
         .put(&layout.in_backup(&manifest.id, MANIFEST), text.into())
         .await?;
+    if let Format::EtcdManager { members } = format {
+        let meta = manager::meta(&manifest.etcd_version, manifest.started_at, members)?;
+        store
+            .put(&layout.in_backup(&manifest.id, FOREIGN_META), meta.into())
+            .await
+            .map_err(|error| {
+                let id = &manifest.id;
+                PortError::Retryable(format!(
+                    "{id} is stored without {FOREIGN_META}, so etcd-manager does not see it: {error}"
+                ))
+            })?;
+        if let Err(error) = manager::mark_created(store, &layout, manifest.finished_at).await {
+            tracing::warn!("etcd-manager's marker that the cluster exists is not written: {error}");
+        }
+    }
     Ok(manifest.summary())
 }
 
@@ -168,18 +242,54 @@ struct Stored {
 /// What a worker thread does to each batch, kept between batches.
 struct Work {
     check: TrailerCheck,
-    compressor: Compressor,
+    packer: Packer,
+}
+
+enum Packer {
+    Zstd(Compressor),
+    Gzip(GzipCompressor),
+}
+
+impl Packer {
+    fn new(compression: Compression) -> std::io::Result<Self> {
+        Ok(match compression {
+            Compression::Zstd => Self::Zstd(Compressor::new()?),
+            Compression::Gzip => Self::Gzip(GzipCompressor::new()),
+        })
+    }
+    fn push(&mut self, chunk: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::Zstd(packer) => packer.push(chunk),
+            Self::Gzip(packer) => packer.push(chunk),
+        }
+    }
+    fn finish(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Zstd(packer) => packer.finish(),
+            Self::Gzip(packer) => packer.finish(),
+        }
+    }
+    fn take_full(&mut self) -> Vec<Bytes> {
+        match self {
+            Self::Zstd(packer) => packer.take_full(),
+            Self::Gzip(packer) => packer.take_full(),
+        }
+    }
+    fn total(&self) -> u64 {
+        match self {
+            Self::Zstd(packer) => packer.total(),
+            Self::Gzip(packer) => packer.total(),
+        }
+    }
 }
 
 impl Work {
     fn push(mut self, batch: Vec<Bytes>) -> PortResult<(Self, Vec<Bytes>)> {
         for chunk in batch {
             self.check.push(&chunk);
-            self.compressor
-                .push(&chunk)
-                .map_err(|error| zstd_failed(&error))?;
+            self.packer.push(&chunk).map_err(|error| pack_failed(&error))?;
         }
-        let full = self.compressor.take_full();
+        let full = self.packer.take_full();
         Ok((self, full))
     }
 
@@ -190,11 +300,11 @@ impl Work {
                 "the snapshot from etcd is not whole: {error}; nothing was kept of it"
             ))
         })?;
-        self.compressor.finish().map_err(|error| zstd_failed(&error))?;
-        let full = self.compressor.take_full();
+        self.packer.finish().map_err(|error| pack_failed(&error))?;
+        let full = self.packer.take_full();
         let stored = Stored {
             raw_bytes,
-            bytes: self.compressor.total(),
+            bytes: self.packer.total(),
             sha256,
         };
         Ok((full, stored))
@@ -205,13 +315,14 @@ impl Work {
 /// their way. Returns only when the stream was whole.
 async fn pump(
     mut stream: ByteStream,
+    packer: Packer,
     upload: &mut dyn Upload,
     progress: &(impl Fn(u64) + Sync),
     idle: Duration,
 ) -> PortResult<Stored> {
     let mut work = Work {
         check: TrailerCheck::default(),
-        compressor: Compressor::new().map_err(|error| zstd_failed(&error))?,
+        packer,
     };
     let mut read = 0;
     let mut batch = next_batch(&mut stream, idle).await?;
@@ -255,7 +366,7 @@ async fn next_batch(stream: &mut ByteStream, idle: Duration) -> PortResult<Vec<B
     Ok(batch)
 }
 
-fn zstd_failed(error: &std::io::Error) -> PortError {
+fn pack_failed(error: &std::io::Error) -> PortError {
     PortError::Permanent(format!("cannot compress the snapshot: {error}"))
 }
 

@@ -8,7 +8,7 @@ use crate::ports::{ObjectStore, PortError, PortResult};
 
 use super::catalogue::leftovers;
 use super::increment::parse_name;
-use super::layout::{INCREMENTS, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION};
+use super::layout::{FOREIGN_META, INCREMENTS, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION};
 
 /// An upload that is not committed after this long never will be: the agent that began it is gone.
 const ABANDONED_AFTER: Duration = Duration::from_hours(24);
@@ -83,8 +83,14 @@ async fn remove_one(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> 
         .map(|object| object.key)
         .filter(|key| key.strip_prefix(&prefix).is_some_and(is_ours))
         .collect();
-    let marker = layout.in_backup(id, MANIFEST);
-    keys.sort_by_key(|key| *key != marker);
+    // etcd-manager's marker first: with ours gone before it, a backup of ours would pass for one of etcd-manager's.
+    let markers = [FOREIGN_META, MANIFEST].map(|file| layout.in_backup(id, file));
+    keys.sort_by_key(|key| {
+        markers
+            .iter()
+            .position(|marker| marker == key)
+            .unwrap_or(markers.len())
+    });
     for key in keys {
         match store.delete(&key).await {
             Ok(()) => {}
@@ -98,7 +104,11 @@ async fn remove_one(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> 
 /// The objects of a backup that an agent writes. Whatever else lies beside them is somebody else's.
 fn is_ours(file: &str) -> bool {
     let increment = file.strip_prefix(INCREMENTS).and_then(parse_name);
-    increment.is_some() || matches!(file, MANIFEST | SNAPSHOT_ZSTD | SNAPSHOT_GZIP | VERIFICATION)
+    let named = matches!(
+        file,
+        MANIFEST | FOREIGN_META | SNAPSHOT_ZSTD | SNAPSHOT_GZIP | VERIFICATION
+    );
+    named || increment.is_some()
 }
 
 #[cfg(test)]

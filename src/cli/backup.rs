@@ -6,21 +6,55 @@ use super::out::{self, Output};
 use super::progress::Progress;
 use super::verify;
 use super::wait::{self, Deadline, Timeout};
-use crate::model::{Keep, OperatorRequest, StoredBackup, UnixMs, Verdict, Verified};
+use crate::model::{BackupFormat, Keep, OperatorRequest, StoredBackup, UnixMs, Verdict, Verified};
 use crate::paths::Paths;
 
+/// `--format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Form {
+    /// zstd
+    Native,
+    /// gzip, and what etcd-manager reads
+    EtcdManager,
+}
+
+impl From<Form> for BackupFormat {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Native => Self::Native,
+            Form::EtcdManager => Self::EtcdManager,
+        }
+    }
+}
+
 /// Backups
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(super) struct BackupArgs {
+    #[command(subcommand)]
+    verb: Option<BackupVerb>,
+    #[command(flatten)]
+    now: NowArgs,
+}
+
+/// A full backup; with an option and no verb it is meant as well.
+#[derive(Debug, clap::Args)]
+pub(super) struct NowArgs {
+    /// In which form; default: backup.format
+    #[arg(long = "format", value_name = "FORMAT", value_enum)]
+    form: Option<Form>,
+    /// Deadline.
+    #[command(flatten)]
+    timeout: Timeout,
+    /// Format.
+    #[command(flatten)]
+    output: Output,
+}
+
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum BackupVerb {
     /// Take a full backup now and wait for it
-    Now {
-        /// Deadline.
-        #[command(flatten)]
-        timeout: Timeout,
-        /// Format.
-        #[command(flatten)]
-        output: Output,
-    },
+    Now(NowArgs),
     /// List the backups in the store, oldest first
     List(Output),
     /// Restore backups into a throw-away etcd and compare them with what was recorded when they were taken
@@ -39,15 +73,22 @@ pub(super) enum BackupVerb {
     },
 }
 
-pub(super) async fn run(paths: &Paths, verb: BackupVerb) -> Outcome {
+pub(super) async fn run(paths: &Paths, args: BackupArgs) -> Outcome {
     let client = Client::new(paths);
-    match verb {
+    match args.verb.unwrap_or(BackupVerb::Now(args.now)) {
         BackupVerb::List(output) => {
             let list: Vec<StoredBackup> = client.get("/v1/backups").await?;
             output.print(&list, |list| render(list, out::now()))?;
         }
-        BackupVerb::Now { timeout, output } => {
-            ask(&client, &OperatorRequest::Backup, timeout, output).await?;
+        BackupVerb::Now(NowArgs {
+            form,
+            timeout,
+            output,
+        }) => {
+            let request = form.map_or(OperatorRequest::Backup, |form| OperatorRequest::BackupAs {
+                format: form.into(),
+            });
+            ask(&client, &request, timeout, output).await?;
         }
         BackupVerb::Verify(args) => return verify::run(&client, args).await,
         BackupVerb::Prune {

@@ -2,6 +2,7 @@
 
 mod backup;
 mod client;
+mod commands;
 mod config;
 mod direct;
 mod events;
@@ -70,8 +71,9 @@ enum Verb {
     Restart(restart::RestartArgs),
     #[command(subcommand)]
     Member(member::MemberVerb),
+    Backup(backup::BackupArgs),
     #[command(subcommand)]
-    Backup(backup::BackupVerb),
+    Commands(commands::CommandsVerb),
     Restore(restore::RestoreArgs),
     Bootstrap(restore::BootstrapArgs),
     #[command(subcommand)]
@@ -130,7 +132,8 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::MoveLeader(args) => leader::run(paths, args).await,
         Verb::Restart(args) => restart::run(paths, args).await,
         Verb::Member(verb) => member::run(paths, verb).await,
-        Verb::Backup(verb) => backup::run(paths, verb).await,
+        Verb::Backup(args) => backup::run(paths, args).await,
+        Verb::Commands(verb) => commands::run(paths, verb).await,
         Verb::Restore(args) => restore::restore(paths, args).await,
         Verb::Bootstrap(args) => restore::bootstrap(paths, args).await,
         Verb::Spec(verb) => spec::run(paths, verb).await,

@@ -50,6 +50,9 @@ pub(super) struct BootstrapArgs {
     /// I vouch that this node is gone for good and will not come back with its old memory; may be given again
     #[arg(long, value_name = "NODE")]
     without: Vec<NodeName>,
+    /// An empty cluster is wanted, even beside a store that holds backups
+    #[arg(long)]
+    empty: bool,
     /// Change nothing; show what would follow
     #[arg(long)]
     dry_run: bool,
@@ -109,7 +112,10 @@ pub(super) async fn bootstrap(paths: &Paths, args: BootstrapArgs) -> Outcome {
         )));
     }
     let without = known_nodes(&seen, &args.without)?;
-    let request = OperatorRequest::Bootstrap { without };
+    let request = OperatorRequest::Bootstrap {
+        without,
+        empty: args.empty,
+    };
     if args.dry_run {
         return preview(&client, &request).await;
     }
@@ -133,10 +139,13 @@ async fn open_epoch(
     let mut progress = Progress::new();
     let before = health::newest_epoch(seen);
     let gone = match request {
-        OperatorRequest::Restore { without, .. } | OperatorRequest::Bootstrap { without } => without.len(),
+        OperatorRequest::Restore { without, .. } | OperatorRequest::Bootstrap { without, .. } => {
+            without.len()
+        }
         OperatorRequest::Backup
         | OperatorRequest::Prune
         | OperatorRequest::MoveLeader { .. }
+        | OperatorRequest::BackupAs { .. }
         | OperatorRequest::Verify { .. } => 0,
     };
     let members = seen.size.min((seen.peers.len() + 1).saturating_sub(gone)).max(1);

@@ -12,7 +12,7 @@ use super::settings::{
 };
 use super::tree::{At, Kind, Value};
 use crate::model::{
-    BackupSpec, ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec, TlsFiles, unwise_size,
+    BackupFormat, BackupSpec, ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec, TlsFiles, unwise_size,
 };
 
 /// Where etcd's data is, as Debian's unit has it.
@@ -359,6 +359,11 @@ impl Builder<'_> {
             let text = "needs restore.identity_file, as backup.encrypt_to is set: what cannot be opened cannot be verified";
             self.wrong("backup.verify_interval", text.to_owned());
         }
+        let format = self.read("backup.format", forms::backup_format);
+        if !encryption.recipients.is_empty() && format == Some(BackupFormat::EtcdManager) {
+            let text = "cannot be etcd-manager's while backup.encrypt_to is set: etcd-manager reads no encrypted backup";
+            self.wrong("backup.format", text.to_owned());
+        }
         encryption
     }
 
@@ -409,6 +414,9 @@ impl Builder<'_> {
             max_increments: self
                 .read("backup.max_increments", forms::increments)
                 .unwrap_or(BackupSpec::default().max_increments),
+            format: self
+                .read("backup.format", forms::backup_format)
+                .unwrap_or_default(),
             retention: Retention {
                 enabled: self
                     .read("backup.retention.enabled", forms::flag)

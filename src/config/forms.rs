@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::settings::{Proxy, StoreUrl};
 use super::tree::{Kind, Value};
-use crate::model::{ClusterName, Join, NodeName};
+use crate::model::{BackupFormat, ClusterName, Join, NodeName};
 
 /// What a field takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,7 @@ pub(super) enum Form {
     /// A time, or `off`.
     Interval,
     Join,
+    BackupFormat,
     /// A table of node name → address.
     Nodes,
     /// A table of etcd flag name → value.
@@ -62,6 +63,7 @@ impl Form {
             Self::Join => join(value).map(drop),
             Self::Count => count(value).map(drop),
             Self::Interval => interval(value).map(drop),
+            Self::BackupFormat => backup_format(value).map(drop),
             Self::Nodes | Self::Settings => Ok(()),
         }
     }
@@ -149,6 +151,12 @@ pub(super) fn duration(value: &Value) -> Read<Duration> {
         .and_then(|text| humantime::parse_duration(text).ok())
         .filter(|time| *time >= Duration::from_secs(1))
         .map_or_else(|| bad(value, expected), Ok)
+}
+
+pub(super) fn backup_format(value: &Value) -> Read<BackupFormat> {
+    let known = [BackupFormat::Native, BackupFormat::EtcdManager];
+    let found = text(value).and_then(|text| known.into_iter().find(|format| format.as_str() == text));
+    found.map_or_else(|| bad(value, "\"native\" or \"etcd-manager\""), Ok)
 }
 
 /// How often something happens; `None` for never.

@@ -62,6 +62,7 @@ pub(super) const FIELDS: &[(&str, Form)] = &[
     ("backup.increment_interval", Form::Duration),
     ("backup.max_increments", Form::Increments),
     ("backup.verify_interval", Form::Interval),
+    ("backup.format", Form::BackupFormat),
     ("backup.retention.enabled", Form::Flag),
     ("backup.retention.recent", Form::Duration),
     ("backup.retention.hourly", Form::Count),

@@ -114,6 +114,7 @@ fn default(field: &str, settings: &Settings) -> Vec<(String, serde_json::Value)>
         "backup.increment_interval" => spec.backup.increment_interval.map(time),
         "backup.max_increments" => Some(spec.backup.max_increments.into()),
         "backup.verify_interval" => Some(spec.backup.verify_interval.map_or_else(|| "off".into(), time)),
+        "backup.format" => Some(spec.backup.format.as_str().into()),
         "backup.retention.enabled" => Some(spec.backup.retention.enabled.into()),
         "backup.retention.recent" => Some(time(spec.backup.retention.recent)),
         "backup.retention.hourly" => Some(spec.backup.retention.hourly.into()),

@@ -13,9 +13,9 @@ use serde::Deserialize;
 use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
-    AdminStatus, BackupId, BackupSummary, DirectiveOrder, DirectiveView, EventsView, Fact, MemberList,
-    OperatorRequest, PlanView, RequestView, Revision, SizeOrder, SizeView, Spec, StoredBackup, UnixMs,
-    Verdict, Wanted,
+    AdminStatus, BackupId, BackupSummary, CommandName, DirectiveOrder, DirectiveView, EventsView, Fact,
+    MemberList, OperatorRequest, PlanView, RequestView, Revision, SizeOrder, SizeView, Spec, StoreCommand,
+    StoredBackup, UnixMs, Verdict, Wanted,
 };
 use crate::ports::AgentHandle;
 use crate::telemetry::{Counters, exposition};
@@ -38,6 +38,8 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>) -> R
         .route("/v1/events", get(events))
         .route("/v1/backups/retention", get(retention))
         .route("/v1/backups/point", get(point))
+        .route("/v1/commands", get(commands))
+        .route("/v1/commands/delete", post(delete_command))
         .route("/v1/preview", post(preview))
         .route("/v1/requests", post(submit))
         .route("/v1/requests/{id}", get(request))
@@ -104,6 +106,20 @@ async fn point(State(api): Shared, query: Result<Query<PointQuery>, QueryRejecti
         (Some(_), Some(_)) => return Err(Refused::bad("a revision or a time, not both")),
     };
     Ok(Json(api.handle.point(query.backup, wanted).await?))
+}
+
+async fn commands(State(api): Shared) -> Reply<Vec<StoreCommand>> {
+    Ok(Json(api.handle.commands().await?))
+}
+
+async fn delete_command(State(api): Shared, Strict(wanted): Strict<CommandName>) -> Reply<CommandName> {
+    if api.handle.delete_command(&wanted.name).await? {
+        return Ok(Json(wanted));
+    }
+    Err(Refused::new(
+        StatusCode::NOT_FOUND,
+        format!("there is no command {} in the store", wanted.name),
+    ))
 }
 
 async fn retention(State(api): Shared) -> Reply<Vec<Verdict>> {

@@ -155,6 +155,12 @@ impl AgentHandle for FakeAgent {
     async fn point(&self, _: Option<BackupId>, _: Wanted) -> PortResult<BackupSummary> {
         Err(PortError::Permanent("no store is configured".to_owned()))
     }
+    async fn commands(&self) -> PortResult<Vec<StoreCommand>> {
+        Err(PortError::Permanent("no store is configured".to_owned()))
+    }
+    async fn delete_command(&self, _: &str) -> PortResult<bool> {
+        Err(PortError::Permanent("no store is configured".to_owned()))
+    }
     async fn retention(&self) -> PortResult<Vec<Verdict>> {
         Err(PortError::Permanent("no store is configured".to_owned()))
     }

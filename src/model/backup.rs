@@ -6,6 +6,49 @@ use serde::{Deserialize, Serialize};
 
 use super::{BackupId, BackupSummary, Epoch, Job, Revision, UnixMs, Verified};
 
+/// In which form full backups are written; all forms are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackupFormat {
+    /// zstd, and `backup.json`.
+    #[default]
+    Native,
+    /// gzip, and both markers: etcd-manager lists and restores it too.
+    EtcdManager,
+}
+
+impl BackupFormat {
+    /// As the configuration has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::EtcdManager => "etcd-manager",
+        }
+    }
+}
+
+/// A command in etcd-manager's queue in the store. Whoever may write into the store can leave one there, so it is
+/// shown and never carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreCommand {
+    /// The name of its directory.
+    pub name: String,
+    /// When it was left there, by its own word.
+    pub at: Option<UnixMs>,
+    /// The backup that it asks to restore.
+    pub restore: Option<BackupId>,
+    /// Why it cannot be understood.
+    pub problem: Option<String>,
+}
+
+/// Names a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandName {
+    /// The name of its directory.
+    pub name: String,
+}
+
 /// What is wanted of backups beyond their interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -18,6 +61,8 @@ pub struct BackupSpec {
     pub increment_interval: Option<Duration>,
     /// After so many increments a new full backup is taken, however young the last one is.
     pub max_increments: usize,
+    /// In which form they are written.
+    pub format: BackupFormat,
 }
 
 impl Default for BackupSpec {
@@ -27,6 +72,7 @@ impl Default for BackupSpec {
             verify_interval: None,
             increment_interval: Some(Duration::from_secs(1)),
             max_increments: 10_000,
+            format: BackupFormat::default(),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignment, BackupId, Directives, Epoch, Generation, Genesis, Grant, MemberId, NodeName, OperatorRequest,
-    RaftTerm, SpecRecord, SteadyMs,
+    Assignment, BackupFormat, BackupId, Directives, Epoch, Generation, Genesis, Grant, MemberId, NodeName,
+    OperatorRequest, RaftTerm, SpecRecord, SteadyMs,
 };
 
 /// What must still hold when etcd is started.
@@ -184,6 +184,8 @@ pub enum Action {
     Backup {
         /// The node whose member is read.
         from: NodeName,
+        /// In which form it is written.
+        format: BackupFormat,
     },
     /// Begin to follow etcd's changes and to store them as increments of this full backup.
     Increments {

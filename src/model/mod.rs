@@ -26,7 +26,10 @@ pub use admin::{
     AdminStatus, ApiError, CopyStatus, DirectiveOrder, DirectiveView, PlanView, RequestState, RequestView,
 };
 pub use assignment::{Assignment, GateState, InitialState, Role};
-pub use backup::{BackupSpec, BackupView, ChainView, Keep, Retention, StoredBackup, Verdict, Wanted, Writer};
+pub use backup::{
+    BackupFormat, BackupSpec, BackupView, ChainView, CommandName, Keep, Retention, StoreCommand,
+    StoredBackup, Verdict, Wanted, Writer,
+};
 pub use change::{KeyChange, RevisionChanges, Watched};
 pub use decision::{Action, Decision, LearnerProgress, Memory, Reason, Removal, StartFence};
 pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};

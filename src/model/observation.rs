@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignment, BackupId, BackupSummary, BackupView, Epoch, Fact, Generation, Genesis, MemberId, NodeName,
-    NodeStatus, Spec, SpecRecord, SteadyMs, UnixMs, VerifyView,
+    Assignment, BackupFormat, BackupId, BackupSummary, BackupView, Epoch, Fact, Generation, Genesis,
+    MemberId, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnixMs, VerifyView,
 };
 
 /// What a person asked this agent to do.
@@ -28,6 +28,9 @@ pub enum OperatorRequest {
     Bootstrap {
         /// Electors that the operator vouches are gone for good.
         without: BTreeSet<NodeName>,
+        /// An empty one is wanted, even beside a store that holds backups.
+        #[serde(default)]
+        empty: bool,
     },
     /// Take a full backup now.
     Backup,
@@ -48,6 +51,11 @@ pub enum OperatorRequest {
         #[serde(default)]
         asked: SteadyMs,
     },
+    /// Take a full backup in this form now.
+    BackupAs {
+        /// In which form.
+        format: BackupFormat,
+    },
     /// Restore this backup for a look, and say whether it is good.
     Verify {
         /// Which backup.
@@ -59,8 +67,12 @@ impl OperatorRequest {
     /// The electors of which it vouches that they are gone for good.
     pub fn without(&self) -> impl Iterator<Item = &NodeName> {
         let without = match self {
-            Self::Restore { without, .. } | Self::Bootstrap { without } => Some(without),
-            Self::Backup | Self::Prune | Self::MoveLeader { .. } | Self::Verify { .. } => None,
+            Self::Restore { without, .. } | Self::Bootstrap { without, .. } => Some(without),
+            Self::Backup
+            | Self::BackupAs { .. }
+            | Self::Prune
+            | Self::MoveLeader { .. }
+            | Self::Verify { .. } => None,
         };
         without.into_iter().flatten()
     }
@@ -78,6 +90,12 @@ pub struct StoreView {
     /// How many voters `control/etcd-cluster-spec` wants; absent when there is no such object or no number in it.
     #[serde(default)]
     pub size: Fact<usize>,
+    /// A key that shows that there was a cluster before: the marker of a backup, or etcd-manager's of its cluster.
+    #[serde(default)]
+    pub trace: Option<String>,
+    /// Names of the commands in etcd-manager's queue.
+    #[serde(default)]
+    pub commands: Vec<String>,
     /// What is known of verifications.
     #[serde(default)]
     pub verify: VerifyView,

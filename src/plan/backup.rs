@@ -4,14 +4,49 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::directive;
-use crate::model::{Action, BackupSummary, ChainView, Fact, NodeName, NodeStatus, OperatorRequest, Revision};
+use crate::model::{
+    Action, BackupFormat, BackupSummary, ChainView, Fact, NodeName, NodeStatus, OperatorRequest, Revision,
+};
 
+/// So many commands are named; all of them are in `etcd-agent commands list`.
+const NAMED: usize = 3;
 /// A prune that failed is tried again after this; more often brings nothing.
 const PRUNE_AGAIN: Duration = Duration::from_mins(1);
 
+fn is_backup(request: &OperatorRequest) -> bool {
+    matches!(
+        request,
+        OperatorRequest::Backup | OperatorRequest::BackupAs { .. }
+    )
+}
+
+/// Says that etcd-manager's queue has commands: they are for a person to judge.
+pub(super) fn say_commands(cx: &mut Context<'_>) {
+    let commands = match &cx.obs.store {
+        Fact::Known(store) if cx.is_coordinator() && !store.commands.is_empty() => &store.commands,
+        _ => return,
+    };
+    // Whoever may write into the store has named them.
+    let named: Vec<String> = commands
+        .iter()
+        .take(NAMED)
+        .map(|name| name.escape_debug().to_string())
+        .collect();
+    let more = match commands.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let text = format!(
+        "commands of etcd-manager lie in the store and are not carried out: {}{more}; `etcd-agent commands list` shows what \
+         they ask for",
+        named.join(", ")
+    );
+    cx.because("command-waiting", text);
+}
+
 /// A backup that a person asked for and that cannot be taken here is answered, not kept waiting.
 fn refuse(cx: &Context<'_>) -> Option<Action> {
-    let request = cx.obs.requests.iter().find(|r| **r == OperatorRequest::Backup)?;
+    let request = cx.obs.requests.iter().find(|r| is_backup(r))?;
     let message = if cx.spec.backup_interval.is_none() {
         "no store is configured: set store.url".to_owned()
     } else if cx
@@ -44,6 +79,14 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     let etcd = cx.obs.me.etcd.known()?;
     if etcd.leader.is_none() || etcd.is_learner || cx.obs.backup.running {
         return None;
+    }
+    let asked = cx.obs.requests.iter().find_map(|request| match request {
+        OperatorRequest::BackupAs { format } => Some(*format),
+        _ => None,
+    });
+    if let Some(format) = asked {
+        cx.because("backup-asked", "a person asked for a full backup");
+        return Some(begin_as(cx, format));
     }
     if cx.obs.requests.contains(&OperatorRequest::Backup) {
         cx.because("backup-asked", "a person asked for a full backup");
@@ -102,12 +145,17 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
 /// A full backup of a follower where one is healthy, this node's own first: the raft leader has enough to do. After a try
 /// that failed it is this node's own member.
 pub(super) fn begin(cx: &Context<'_>) -> Action {
+    begin_as(cx, cx.spec.backup.format)
+}
+
+fn begin_as(cx: &Context<'_>, format: BackupFormat) -> Action {
     let me = &cx.spec.node;
     let voters = healthy_voters(cx);
     let follows = voters.iter().any(|(leads, node)| !leads && *node == me);
     let first = voters.first().filter(|_| !follows && cx.obs.backup.failures == 0);
     Action::Backup {
         from: first.map_or(me, |(_, node)| node).clone(),
+        format,
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::context::{Context, names};
 use crate::model::{
-    Action, DataState, Epoch, Fact, Genesis, NodeName, NodeStatus, OperatorRequest, Origin, cluster_id_of,
+    Action, DataState, Epoch, Fact, Genesis, NodeName, NodeStatus, OperatorRequest, Origin, SteadyMs,
+    cluster_id_of,
 };
 
 /// How long a missing elector is waited for when the store or the operator allows to go on without it.
@@ -33,7 +34,7 @@ pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(action) = take_over(cx) {
         return Some(action);
     }
-    if !data_allows(cx) {
+    if !data_allows(cx) || !nothing_stored(cx, since) {
         return None;
     }
     let ready: Vec<&NodeName> = cx
@@ -275,6 +276,35 @@ fn data_allows(cx: &mut Context<'_>) -> bool {
             held.join("; ")
         ),
     );
+    false
+}
+
+/// No empty cluster is formed beside a store that a cluster has written to, be it etcd-manager's or one whose agents have
+/// forgotten their epoch, unless a person asks for it. A store of this node alone is waited for only a while.
+fn nothing_stored(cx: &mut Context<'_>, since: SteadyMs) -> bool {
+    let waited = cx.obs.steady.since(since);
+    let wanted =
+        |request: &OperatorRequest| matches!(request, OperatorRequest::Bootstrap { empty: true, .. });
+    let trace = match &cx.obs.store {
+        _ if cx.obs.requests.iter().any(wanted) => return true,
+        Fact::Known(store) => store.trace.as_ref(),
+        Fact::Unreachable(why) if waited < PATIENCE => {
+            let text = format!("the store may hold backups and does not answer: {why}");
+            cx.because("store-unreachable", text);
+            cx.wake_in(Duration::from_millis(200));
+            return false;
+        }
+        Fact::Unreachable(_) | Fact::Absent => None,
+    };
+    let Some(key) = trace else {
+        return true;
+    };
+    let text = format!(
+        "the store holds {key}, but no epoch is known: no empty cluster is formed beside what another has left there; \
+         `etcd-agent restore latest` brings its newest backup back, `etcd-agent bootstrap --empty` begins with an empty cluster all \
+         the same, another store.url or cluster.name leaves it alone"
+    );
+    cx.halt("store-without-epoch", text);
     false
 }
 

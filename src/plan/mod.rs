@@ -63,6 +63,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     directive::say_paused(cx);
+    backup::say_commands(cx);
     epoch::follow(cx)
         .or_else(|| directive::take(cx))
         .or_else(|| resize::follow(cx))

@@ -55,6 +55,10 @@ pub fn request_steps(request: &OperatorRequest) -> Vec<String> {
         OperatorRequest::Prune => {
             vec!["backups that retention no longer wants are removed from the store".to_owned()]
         }
+        OperatorRequest::BackupAs { format } => vec![format!(
+            "this node takes a full backup in the {} format",
+            format.as_str()
+        )],
         OperatorRequest::Backup => vec!["this node takes a full backup".to_owned()],
         OperatorRequest::Restore { backup, .. } => vec![
             format!("{backup} is fetched, checked, and restored beside the old data"),

@@ -86,6 +86,41 @@ impl LocalEtcd {
         }
     }
 
+    /// The member at this client URL; `files` are shown and checked against over `https`.
+    ///
+    /// # Errors
+    /// What is wrong with the URL.
+    pub fn at_url(url: &str, files: Option<TlsFiles>) -> Result<Self, String> {
+        // A password would end up in the journal.
+        if url.contains('@') {
+            return Err(
+                "a client URL has no user and no password in it: expected e.g. https://10.0.0.1:2379"
+                    .to_owned(),
+            );
+        }
+        let wrong = |why: &str| format!("{url:?} is not a client URL: {why}, e.g. https://10.0.0.1:2379");
+        let parsed: hyper::Uri = url.parse().map_err(|_| wrong("it cannot be read"))?;
+        let host = parsed.host().ok_or_else(|| wrong("it names no host"))?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let files = match parsed.scheme_str() {
+            Some("http") => None,
+            Some("https") if files.is_none() => {
+                return Err(format!("{url} needs certificates: --cacert, --cert and --key"));
+            }
+            Some("https") => files,
+            _ => return Err(wrong("it begins with neither http nor https")),
+        };
+        Ok(Self::at(
+            Address {
+                node: host.clone(),
+                host,
+                port: parsed.port_u16().unwrap_or(2379),
+                url: url.to_owned(),
+            },
+            files,
+        ))
+    }
+
     /// An etcd without TLS on this port of an address of the loopback interface.
     pub fn on_loopback(host: Ipv4Addr, port: u16) -> Self {
         let host = host.to_string();

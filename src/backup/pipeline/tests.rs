@@ -86,7 +86,10 @@ async fn a_stream_that_stands_still_fails() {
     let dir = tempfile::tempdir().unwrap();
     let mut upload = store(dir.path()).upload("x").await.unwrap();
     let idle = Duration::from_millis(20);
-    let error = pump(stream, upload.as_mut(), &|_| {}, idle).await.err().unwrap();
+    let error = pump(stream, packer(), upload.as_mut(), &|_| {}, idle)
+        .await
+        .err()
+        .unwrap();
     assert!(error.to_string().contains("stood still"), "{error}");
 }
 
@@ -111,10 +114,14 @@ async fn a_dropped_backup_leaves_nothing() {
     let mut upload = store.upload("prod/x").await.unwrap();
     let short = std::time::Duration::from_millis(100);
     assert!(
-        tokio::time::timeout(short, pump(endless, upload.as_mut(), &|_| {}, IDLE))
+        tokio::time::timeout(short, pump(endless, packer(), upload.as_mut(), &|_| {}, IDLE))
             .await
             .is_err()
     );
     drop(upload);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+fn packer() -> Packer {
+    Packer::new(Compression::Zstd).unwrap()
 }

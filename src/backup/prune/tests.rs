@@ -1,6 +1,6 @@
 use super::super::testing::{Locking, cluster, etcd, meta, store};
 use super::super::trailer::snapshot;
-use super::super::{list, take_full};
+use super::super::{Format, list, take_full, take_full_as};
 use super::*;
 use bytes::Bytes;
 
@@ -40,6 +40,34 @@ async fn s30_only_our_own_keys_go() {
             format!("prod/{new}/etcd.backup.zst"),
             "prod/control/etcd-cluster-spec".to_owned(),
         ]
+    );
+}
+
+#[tokio::test]
+async fn what_is_left_of_one_in_etcd_managers_form_is_never_taken_for_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let inner = store(dir.path());
+    let format = Format::EtcdManager { members: 3 };
+    let (etcd, meta) = (etcd(snapshot(2)), meta(1000));
+    let id = take_full_as(&etcd, &inner, &meta, format, |_| {})
+        .await
+        .unwrap()
+        .id;
+    // The removal ends between the two markers.
+    let store = Locking {
+        inner,
+        locked: "backup.json",
+    };
+    let pruned = remove(&store, &cluster(), std::slice::from_ref(&id), UnixMs(0))
+        .await
+        .unwrap();
+    assert_eq!(pruned.refused.len(), 1);
+    let left = list(&store, &cluster()).await.unwrap().backups;
+    assert_eq!(left[0].writer, crate::model::Writer::EtcdAgent);
+    let keys = store.list("").await.unwrap();
+    assert!(
+        !keys.iter().any(|object| object.key.ends_with(FOREIGN_META)),
+        "{keys:?}"
     );
 }
 

@@ -16,6 +16,12 @@ fn the_command_line_is_well_formed() {
     for line in [
         "status -o json",
         "backup now --timeout 90s",
+        "backup now --format native -o json",
+        "backup --format etcd-manager",
+        "backup --format etcd-manager --timeout 90s",
+        "commands list -o json",
+        "commands delete 2023-11-14T23:00:00Z-000000",
+        "bootstrap --empty",
         "backup list -o json",
         "backup prune --dry-run -o json",
         "backup prune --timeout 5m",

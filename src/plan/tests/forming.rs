@@ -107,10 +107,71 @@ fn a_store_that_ignores_conditions_is_named() {
         newest_backup: None,
         size: Fact::Absent,
         conditional_writes: false,
+        trace: None,
+        commands: vec![],
         verify: VerifyView::default(),
     });
     assert_eq!(action(&obs), None);
     assert!(has(&obs, "store-ignores-conditions"));
+}
+
+#[test]
+fn s39_no_empty_cluster_beside_a_store_that_another_has_written_to() {
+    let holding = |trace: &str| {
+        let mut obs = fresh(0, 3, 3);
+        obs.spec.store_shared = true;
+        obs.store = Fact::Known(StoreView {
+            genesis: None,
+            newest_backup: None,
+            size: Fact::Known(3),
+            conditional_writes: true,
+            trace: Some(trace.to_owned()),
+            commands: vec![],
+            verify: VerifyView::default(),
+        });
+        obs
+    };
+    for trace in [
+        "main/control/etcd-cluster-created",
+        "main/2023-11-14T22:13:20Z-000001/_etcd_backup.meta",
+    ] {
+        for shared in [true, false] {
+            let mut obs = holding(trace);
+            obs.spec.store_shared = shared;
+            assert_eq!(action(&obs), None, "{trace}");
+            let told = decide(&obs).reasons;
+            let held = told.iter().find(|reason| reason.code == "store-without-epoch");
+            assert!(held.is_some_and(|reason| reason.text.contains(trace)), "{told:?}");
+        }
+    }
+    // A person who wants an empty one all the same says that, and a restore goes on.
+    let mut obs = holding("x");
+    for empty in [false, true] {
+        obs.requests = vec![OperatorRequest::Bootstrap {
+            without: BTreeSet::new(),
+            empty,
+        }];
+        assert_eq!(action(&obs), empty.then_some("propose"));
+    }
+    obs.requests = vec![OperatorRequest::Restore {
+        backup: BackupId::new("2023-11-14T22:13:20Z-000001").unwrap(),
+        without: BTreeSet::new(),
+        above: Epoch(0),
+    }];
+    assert_eq!(action(&obs), Some("fetch-backup"));
+}
+
+#[test]
+fn s39_a_store_of_this_node_alone_is_waited_for_only_a_while() {
+    let mut obs = fresh(0, 1, 1);
+    obs.store = Fact::Unreachable("not looked at yet".into());
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "store-unreachable"));
+    let mut memory = decide(&obs).memory;
+    memory.waiting_since = Some(SteadyMs(0));
+    obs.steady = SteadyMs(60_000);
+    let decision = plan(&obs, &memory, &obs.spec);
+    assert!(matches!(decision.action, Some(Action::Propose { .. })));
 }
 
 #[test]

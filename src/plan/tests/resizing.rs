@@ -17,6 +17,8 @@ fn store(newest: &str) -> Fact<StoreView> {
         newest_backup: Some(backup(newest)),
         size: Fact::Absent,
         conditional_writes: true,
+        trace: None,
+        commands: vec![],
         verify: VerifyView::default(),
     })
 }

@@ -12,6 +12,8 @@ fn a_healthy_cluster_is_backed_up_by_its_coordinator_only() {
         newest_backup: None,
         size: Fact::Absent,
         conditional_writes: true,
+        trace: None,
+        commands: vec![],
         verify: VerifyView::default(),
     };
     let mut obs = healthy(0);
@@ -20,6 +22,43 @@ fn a_healthy_cluster_is_backed_up_by_its_coordinator_only() {
     let mut follower = healthy(1);
     follower.store = Fact::Known(view);
     assert_eq!(action(&follower), None);
+}
+
+#[test]
+fn commands_in_the_store_are_named_by_the_coordinator_and_never_carried_out() {
+    let says = |me: usize, commands: &[&str]| {
+        let mut obs = backed_up(me);
+        if let Fact::Known(store) = &mut obs.store {
+            store.commands = commands.iter().map(|name| (*name).to_owned()).collect();
+        }
+        let decision = decide(&obs);
+        let carried = decision
+            .action
+            .filter(|action| !matches!(action, Action::Increments { .. }));
+        assert_eq!(carried, None);
+        let mut reasons = decision.reasons.into_iter();
+        reasons
+            .find(|reason| reason.code == "command-waiting")
+            .map(|reason| reason.text)
+    };
+    assert_eq!(says(0, &[]), None);
+    assert_eq!(says(1, &["a"]), None);
+    let text = says(0, &["a\nHALT", "b", "c", "d", "e"]).unwrap();
+    assert!(text.contains(r"a\nHALT, b, c and 2 more;"), "{text}");
+}
+
+#[test]
+fn a_backup_in_another_form_is_taken_or_answered() {
+    let format = BackupFormat::EtcdManager;
+    let mut obs = backed_up(1);
+    obs.requests = vec![OperatorRequest::BackupAs { format }];
+    let from = name(1);
+    assert_eq!(decide(&obs).action, Some(Action::Backup { from, format }));
+    lose_data(&mut obs.me);
+    assert!(matches!(
+        decide(&obs).action,
+        Some(Action::Answer { done: false, .. })
+    ));
 }
 
 #[test]
@@ -130,6 +169,8 @@ fn backed_up(me: usize) -> Observation {
         newest_backup: Some(newest),
         size: Fact::Absent,
         conditional_writes: true,
+        trace: None,
+        commands: vec![],
         verify: VerifyView::default(),
     });
     obs
@@ -241,7 +282,8 @@ fn s28_a_full_is_read_from_a_follower_where_one_is_healthy() {
         let mut obs = healthy(me);
         obs.requests.push(OperatorRequest::Backup);
         change(&mut obs);
-        let expected = Action::Backup { from: name(from) };
+        let (from, format) = (name(from), BackupFormat::Native);
+        let expected = Action::Backup { from, format };
         assert_eq!(decide(&obs).action, Some(expected), "{what}");
     }
 }

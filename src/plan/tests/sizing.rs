@@ -13,6 +13,8 @@ fn stored(voters: usize, remembered: SpecRecord, says: Fact<usize>) -> Observati
         newest_backup: None,
         size: says,
         conditional_writes: true,
+        trace: None,
+        commands: vec![],
         verify: VerifyView::default(),
     });
     obs.spec_record = remembered;
@@ -146,6 +148,8 @@ fn the_size_in_the_store_counts_before_the_first_cluster_is_formed() {
         newest_backup: None,
         size: Fact::Known(5),
         conditional_writes: true,
+        trace: None,
+        commands: vec![],
         verify: VerifyView::default(),
     });
     assert_eq!(written(&obs), Some(5));

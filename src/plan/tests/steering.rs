@@ -45,6 +45,8 @@ fn a_pause_holds_back_what_is_autonomous_and_nothing_else() {
             newest_backup: None,
             size: Fact::Absent,
             conditional_writes: true,
+            trace: None,
+            commands: vec![],
             verify: VerifyView::default(),
         });
         obs
@@ -78,6 +80,7 @@ fn a_pause_holds_back_what_is_autonomous_and_nothing_else() {
         let mut obs = fresh(0, 3, 3);
         obs.requests = vec![OperatorRequest::Bootstrap {
             without: BTreeSet::new(),
+            empty: false,
         }];
         obs
     };

@@ -28,6 +28,8 @@ fn s44_one_follower_verifies_the_newest_backup_once_in_each_interval() {
             }),
             size: Fact::Absent,
             conditional_writes: true,
+            trace: None,
+            commands: vec![],
             verify: VerifyView {
                 last: None,
                 oldest_backup: Some(UnixMs(0)),

@@ -263,6 +263,7 @@ fn without(sim: &Sim, host: usize, gone: usize) {
     sim.set_agent(gone, None);
     let request = OperatorRequest::Bootstrap {
         without: [name].into(),
+        empty: false,
     };
     submit(sim, host, request);
 }

@@ -75,6 +75,9 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
     if no_epoch && says("data-without-epoch") {
         return Some("there is data and no memory of its epoch");
     }
+    if no_epoch && says("store-without-epoch") {
+        return Some("there are backups and no memory of their epoch");
+    }
     if forgetful
         && ["new-memory", "memories-lost", "data-without-epoch"]
             .into_iter()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_agent::agent::Backups;
-use etcd_agent::backup::{BackupMeta, BackupName, Compression, Layout, Manifest};
+use etcd_agent::backup::{BackupMeta, BackupName, Compression, Format, Layout, Manifest};
 use etcd_agent::model::{BackupId, BackupSummary, ClusterName, UnixMs};
 use etcd_agent::ports::{Etcd, ObjectStore, PortError, PortResult};
 
@@ -20,6 +20,7 @@ impl Backups for Work {
         etcd: &dyn Etcd,
         store: &dyn ObjectStore,
         meta: &BackupMeta,
+        _format: Format,
         _progress: &(dyn Fn(u64) + Send + Sync),
     ) -> PortResult<BackupSummary> {
         let name = BackupName::new(meta.started_at, meta.seq);

@@ -1,0 +1,97 @@
+//! A running gzip stream that comes out in pieces of the store's part size: etcd-manager's form of a snapshot.
+
+use std::io::{self, Write};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::cutter::Cutter;
+
+/// Compresses; full pieces are handed out as they come.
+pub(super) struct GzipCompressor {
+    encoder: GzEncoder<Cutter>,
+}
+
+impl GzipCompressor {
+    pub(super) fn new() -> Self {
+        Self {
+            encoder: GzEncoder::new(Cutter::new(), Compression::fast()),
+        }
+    }
+
+    /// Takes the next bytes.
+    pub(super) fn push(&mut self, chunk: &[u8]) -> io::Result<()> {
+        self.encoder.write_all(chunk)
+    }
+
+    /// Ends the stream; what is left comes out by [`Self::take_full`].
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.encoder.try_finish()?;
+        self.encoder.get_mut().cut();
+        Ok(())
+    }
+
+    /// The pieces that are complete.
+    pub(super) fn take_full(&mut self) -> Vec<Bytes> {
+        self.encoder.get_mut().take_full()
+    }
+
+    /// Bytes that came out so far, in pieces that are complete.
+    pub(super) fn total(&self) -> u64 {
+        self.encoder.get_ref().total()
+    }
+}
+
+impl Write for Cutter {
+    fn write(&mut self, chunk: &[u8]) -> io::Result<usize> {
+        self.fill(|piece, filled| {
+            let room = &mut piece[filled..];
+            let taken = chunk.len().min(room.len());
+            room[..taken].copy_from_slice(&chunk[..taken]);
+            Ok((filled + taken, taken))
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Read;
+
+    use super::super::cutter::PIECE_BYTES;
+    use super::*;
+
+    #[test]
+    fn all_of_it_comes_back() {
+        for size in [0_usize, 1, 100_000, 9 << 20] {
+            let mut state = 1_u32;
+            let input: Vec<u8> = (0..size)
+                .map(|_| {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    state.to_be_bytes()[0]
+                })
+                .collect();
+            let mut compressor = GzipCompressor::new();
+            for chunk in input.chunks(40_000) {
+                compressor.push(chunk).unwrap();
+            }
+            compressor.finish().unwrap();
+            let pieces = compressor.take_full();
+            for piece in pieces.iter().rev().skip(1) {
+                assert_eq!(piece.len(), PIECE_BYTES);
+            }
+            let whole = pieces.concat();
+            assert_eq!(compressor.total(), whole.len() as u64);
+            let mut back = Vec::new();
+            flate2::read::GzDecoder::new(whole.as_slice())
+                .read_to_end(&mut back)
+                .unwrap();
+            assert!(back == input, "{size}");
+        }
+    }
+}
