@@ -87,6 +87,16 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         "tries the store itself: no agent has to run for that",
     ),
     (
+        "cli/backup_run.rs",
+        &["agent::Beside", "agent::run_beside"],
+        "the co-process, which has no socket to be asked over",
+    ),
+    (
+        "agent/beside.rs",
+        &["adapters", "config"],
+        "the wiring of the co-process",
+    ),
+    (
         "cli/systemd.rs",
         &["adapters::systemd"],
         "init asks systemd two things before there is an agent",

@@ -1,6 +1,7 @@
 //! The loop: observe → plan → execute.
 
 mod backups;
+mod beside;
 mod build;
 mod copy;
 mod direct;
@@ -35,6 +36,7 @@ use crate::plan::plan;
 use crate::ports::PortResult;
 use crate::telemetry::{Counters, message_ids};
 
+pub use beside::{Beside, run_beside};
 pub use ports::{Backups, Ports};
 pub use run::run;
 use shared::Shared;

@@ -1,5 +1,6 @@
-//! `etcd-agent backup now|list|verify|prune`.
+//! `etcd-agent backup now|list|run|verify|prune`.
 
+use super::backup_run;
 use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Output};
@@ -57,6 +58,8 @@ pub(super) enum BackupVerb {
     Now(NowArgs),
     /// List the backups in the store, oldest first
     List(Output),
+    /// Take backups on schedule beside an etcd that somebody else manages, without an agent
+    Run(backup_run::RunArgs),
     /// Restore backups into a throw-away etcd and compare them with what was recorded when they were taken
     Verify(verify::VerifyArgs),
     /// Remove the backups that [backup.retention] no longer wants
@@ -90,6 +93,7 @@ pub(super) async fn run(paths: &Paths, args: BackupArgs) -> Outcome {
             });
             ask(&client, &request, timeout, output).await?;
         }
+        BackupVerb::Run(args) => return backup_run::run(args).await,
         BackupVerb::Verify(args) => return verify::run(&client, args).await,
         BackupVerb::Prune {
             dry_run: true,

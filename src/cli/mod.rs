@@ -1,6 +1,7 @@
 //! The command line: one file a verb.
 
 mod backup;
+mod backup_run;
 mod client;
 mod commands;
 mod config;

@@ -48,6 +48,14 @@ pub fn load(paths: &Paths) -> Result<Option<Loaded>, Problems> {
     assemble(&found, &short_host_name()).map(Some)
 }
 
+/// Reads one file, and no other: what runs beside an agent, or where there is none.
+///
+/// # Errors
+/// [`Problems`], as [`load`]; also when the file is not there.
+pub fn load_file(path: &Path) -> Result<Loaded, Problems> {
+    assemble(&sources::only(path)?, &short_host_name())
+}
+
 /// Checks the configuration as it would be with `candidate` in place: `candidate` itself when it is one of the
 /// sources, else as the new content of `place` (a temporary copy, as Puppet and Ansible hand it to a validator).
 ///

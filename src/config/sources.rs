@@ -21,6 +21,11 @@ pub(super) fn find(paths: &Paths) -> Result<Vec<Source>, Problems> {
     read_all(&list(paths)?)
 }
 
+/// This file alone.
+pub(super) fn only(path: &Path) -> Result<Vec<Source>, Problems> {
+    read_all(&[path.to_owned()])
+}
+
 /// All source files, with `candidate` as the content of `place`; a candidate that is a source stands for itself.
 pub(super) fn find_with(paths: &Paths, candidate: &Path, place: &Path) -> Result<Vec<Source>, Problems> {
     let mut files = list(paths)?;

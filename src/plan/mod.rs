@@ -6,6 +6,7 @@
 
 mod assign;
 mod backup;
+mod beside;
 mod bootstrap;
 mod clocks;
 mod context;
@@ -34,6 +35,7 @@ mod tests;
 mod text;
 mod verify;
 
+pub use beside::{backup_in, backup_of};
 pub use out::objection;
 pub use preview::preview;
 pub use steps::{request_steps, steps};

@@ -19,6 +19,7 @@ fn the_command_line_is_well_formed() {
         "backup now --format native -o json",
         "backup --format etcd-manager",
         "backup --format etcd-manager --timeout 90s",
+        "backup run --once --endpoints https://10.0.0.1:2379,https://10.0.0.2:2379 --cacert ca --cert c --key k",
         "commands list -o json",
         "commands delete 2023-11-14T23:00:00Z-000000",
         "bootstrap --empty",

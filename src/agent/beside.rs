@@ -1,0 +1,279 @@
+//! Backups beside an etcd that somebody else manages: no loop, no planner, no unit of ours; the same pipeline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::adapters::clock::SystemClock;
+use crate::adapters::etcd::LocalEtcd;
+use crate::adapters::store::open_store;
+use crate::backup::{self, BackupMeta, Format};
+use crate::config::Settings;
+use crate::model::{BackupFormat, BackupSummary, Epoch, EtcdStatus, TlsFiles, UnixMs, Verdict};
+use crate::plan;
+use crate::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
+
+use super::watchdog;
+
+/// After a failure, doubled with each further one up to the interval.
+const AGAIN: Duration = Duration::from_secs(5);
+/// The watchdog is fed this often while nothing is to be done.
+const BEAT: Duration = Duration::from_secs(10);
+/// Removing and copying are not done by then only when something hangs; the next round goes on with what is left.
+const ROUND: Duration = Duration::from_hours(6);
+
+/// What is backed up, and where to.
+#[derive(Debug)]
+pub struct Beside {
+    /// `[store]`, `[backup]`, and the cluster's and this node's names.
+    pub settings: Settings,
+    /// Client URLs of the members.
+    pub endpoints: Vec<String>,
+    /// For `https://`.
+    pub tls: Option<TlsFiles>,
+    /// One backup, and no more.
+    pub once: bool,
+}
+
+struct Runner {
+    settings: Settings,
+    interval: Duration,
+    members: Vec<(String, LocalEtcd)>,
+    store: Arc<dyn ObjectStore>,
+    /// `[store.copy]`.
+    copy: Option<Arc<dyn ObjectStore>>,
+    clock: SystemClock,
+}
+
+/// Takes a full backup whenever the newest in the store is older than `backup.interval`, removes old ones and copies to the
+/// second store, until SIGTERM.
+///
+/// # Errors
+/// No store, no member or wrong URLs; with `once` also what the backup failed with.
+pub async fn run_beside(beside: Beside) -> anyhow::Result<()> {
+    let once = beside.once;
+    let runner = Runner::new(beside)?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
+    let work = async {
+        if once {
+            runner.back_up().await?;
+            return Ok(runner.look_after().await?);
+        }
+        watchdog::ready();
+        runner.forever().await
+    };
+    tokio::select! {
+        ended = work => return ended,
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    // What is not committed leaves nothing that counts as a backup.
+    watchdog::stopping();
+    if once {
+        bail!("ended by a signal before all was done");
+    }
+    Ok(())
+}
+
+impl Runner {
+    fn new(beside: Beside) -> anyhow::Result<Self> {
+        let store = beside.settings.store.as_ref().map(open_store);
+        let store = store.context("no store is configured: set store.url")?;
+        let interval = beside
+            .settings
+            .spec
+            .backup_interval
+            .unwrap_or(Duration::from_mins(15));
+        let mut members = Vec::new();
+        for url in &beside.endpoints {
+            let etcd = LocalEtcd::at_url(url, beside.tls.clone()).map_err(anyhow::Error::msg)?;
+            members.push((url.clone(), etcd));
+        }
+        if members.is_empty() {
+            bail!("no member to back up: say --endpoints");
+        }
+        let copy = beside.settings.store_copy.as_ref().map(open_store);
+        Ok(Self {
+            copy,
+            settings: beside.settings,
+            interval,
+            members,
+            store,
+            clock: SystemClock,
+        })
+    }
+
+    async fn forever(&self) -> anyhow::Result<()> {
+        let (mut failures, mut taken) = (0_u32, None);
+        loop {
+            let pause = match self.step(&mut taken).await {
+                Ok(pause) => {
+                    failures = 0;
+                    pause
+                }
+                Err(error) => self.failed(&mut failures, &error),
+            };
+            self.rest(pause).await;
+        }
+    }
+
+    /// Takes a backup if one is due; says when to look again.
+    async fn step(&self, taken: &mut Option<UnixMs>) -> PortResult<Duration> {
+        let newest = backup::newest(self.store.as_ref(), &self.settings.spec.cluster).await?;
+        let now = self.clock.now();
+        if let Some(backup) = &newest {
+            let text = format!("newest backup {} (revision {})", backup.id, backup.revision);
+            watchdog::say(&text);
+            if backup.at > now {
+                tracing::warn!("{text} is dated after now: a clock is wrong");
+            }
+        }
+        if let Some(wait) = plan::backup_in(newest.as_ref(), *taken, now, self.interval) {
+            return Ok(wait + self.jitter(Duration::from_secs(1)));
+        }
+        *taken = Some(self.back_up().await?.at);
+        if let Err(error) = self.look_after().await {
+            tracing::warn!("{error}");
+        }
+        Ok(Duration::ZERO)
+    }
+
+    async fn back_up(&self) -> PortResult<BackupSummary> {
+        let (url, etcd) = self.pick().await?;
+        watchdog::say(&format!("backing up {url}"));
+        let spec = &self.settings.spec;
+        let meta = BackupMeta {
+            cluster: spec.cluster.clone(),
+            // Nobody numbers the epochs of this cluster.
+            epoch: Epoch(0),
+            node: spec.node.clone(),
+            started_at: self.clock.now(),
+            seq: self.clock.random(),
+        };
+        let format = match spec.backup.format {
+            BackupFormat::Native => Format::Native,
+            BackupFormat::EtcdManager => {
+                let list = etcd.members(false).await?;
+                let voters = list.members.iter().filter(|member| !member.is_learner).count();
+                Format::EtcdManager { members: voters }
+            }
+        };
+        // Fed by progress: a stream that stands still is given up by the pipeline.
+        let progress = |_| watchdog::feed();
+        let taken = backup::take_full_as(etcd, self.store.as_ref(), &meta, format, progress).await?;
+        tracing::info!(
+            message_id = crate::telemetry::message_ids::BACKUP_COMMITTED,
+            "backup {} of {url} committed: revision {}, {} bytes stored",
+            taken.id,
+            taken.revision,
+            taken.size_bytes
+        );
+        Ok(taken)
+    }
+
+    async fn pick(&self) -> PortResult<(&str, &LocalEtcd)> {
+        let asked = self.members.iter().map(|(_, etcd)| etcd.status());
+        let answers: Vec<PortResult<EtcdStatus>> = futures::future::join_all(asked).await;
+        let known: Vec<Option<EtcdStatus>> = answers
+            .iter()
+            .map(|answer| answer.as_ref().ok().cloned())
+            .collect();
+        let picked = plan::backup_of(&known).map_err(PortError::Permanent)?;
+        if let Some((url, etcd)) = picked.and_then(|place| self.members.get(place)) {
+            return Ok((url, etcd));
+        }
+        let why = answers.into_iter().find_map(Result::err);
+        Err(why.unwrap_or_else(|| {
+            PortError::Retryable("no member serves with quorum: nothing can be backed up".to_owned())
+        }))
+    }
+
+    /// What follows a backup: old ones go, and the second store gets what it lacks.
+    async fn look_after(&self) -> PortResult<()> {
+        let pruned = alive("old backups are not removed", self.prune()).await;
+        alive("backups are not copied", self.copy()).await?;
+        pruned
+    }
+
+    async fn copy(&self) -> PortResult<()> {
+        let Some(to) = &self.copy else {
+            return Ok(());
+        };
+        let copied =
+            backup::copy_missing(self.store.as_ref(), to.as_ref(), &self.settings.spec.cluster).await?;
+        for id in &copied.backups {
+            tracing::info!("backup {id} is copied to {}", to.describe());
+        }
+        Ok(())
+    }
+
+    async fn prune(&self) -> PortResult<()> {
+        let (store, spec) = (self.store.as_ref(), &self.settings.spec);
+        if !spec.backup.retention.enabled {
+            return Ok(());
+        }
+        let catalogue = backup::list(store, &spec.cluster).await?;
+        let verdicts = plan::judge(&catalogue.backups, self.clock.now(), &spec.backup.retention);
+        let goes: Vec<_> = verdicts
+            .into_iter()
+            .filter(Verdict::goes)
+            .map(|verdict| verdict.backup.summary.id)
+            .collect();
+        let pruned = backup::remove(store, &spec.cluster, &goes, self.clock.now()).await?;
+        if pruned != backup::Pruned::default() {
+            tracing::info!("{}", pruned.text());
+        }
+        Ok(())
+    }
+
+    fn failed(&self, failures: &mut u32, error: &PortError) -> Duration {
+        tracing::error!(
+            message_id = crate::telemetry::message_ids::BACKUP_FAILED,
+            "the backup failed, nothing was committed: {error}"
+        );
+        watchdog::say(&format!("the backup failed: {error}"));
+        let pause = AGAIN * (1 << (*failures).min(10));
+        *failures = failures.saturating_add(1);
+        let pause = pause.min(self.interval.max(AGAIN));
+        pause + self.jitter(pause / 4)
+    }
+
+    /// A random part of `most`.
+    fn jitter(&self, most: Duration) -> Duration {
+        most * u32::try_from(self.clock.random() % 256).unwrap_or(0) / 256
+    }
+
+    async fn rest(&self, pause: Duration) {
+        let until: UnixMs = self.clock.now().plus(pause);
+        loop {
+            watchdog::feed();
+            let left = until.since(self.clock.now());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(BEAT)).await;
+        }
+    }
+}
+
+/// Waits for work that tells of no progress, and feeds the watchdog meanwhile, up to a bound.
+async fn alive(failed: &str, work: impl Future<Output = PortResult<()>>) -> PortResult<()> {
+    let beats = async {
+        let mut beat = tokio::time::interval(BEAT);
+        loop {
+            beat.tick().await;
+            watchdog::feed();
+        }
+    };
+    let told = |why: &dyn std::fmt::Display| PortError::Retryable(format!("{failed}: {why}"));
+    tokio::select! {
+        done = tokio::time::timeout(ROUND, work) => match done {
+            Ok(done) => done.map_err(|error| told(&error)),
+            Err(_) => Err(told(&format!("not done within {} h", ROUND.as_secs() / 3600))),
+        },
+        never = beats => never,
+    }
+}
