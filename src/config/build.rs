@@ -12,7 +12,8 @@ use super::settings::{
 };
 use super::tree::{At, Kind, Value};
 use crate::model::{
-    BackupFormat, BackupSpec, ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec, TlsFiles, unwise_size,
+    BackupFormat, BackupSpec, ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec, TlsFiles,
+    unwise_size,
 };
 
 /// Where etcd's data is, as Debian's unit has it.
