@@ -123,7 +123,7 @@ impl Shared {
         let answer = f(&mut changed);
         if changed != *record {
             if changed.newest_epoch > record.newest_epoch && !mutant!(GateUnaware) {
-                tell_gate(state, changed.newest_epoch)?;
+                tell_gate(state, &changed)?;
             }
             state.save_elector(&changed)?;
             *record = changed;
@@ -270,10 +270,17 @@ impl Shared {
     }
 }
 
-fn tell_gate(state: &dyn NodeState, newest_epoch: Epoch) -> PortResult<()> {
+/// A node whose agent was installed anew, beside an etcd that may be of an epoch that was replaced, gets a gate that lets
+/// nothing through before something is assigned to it.
+fn tell_gate(state: &dyn NodeState, changed: &ElectorRecord) -> PortResult<()> {
+    let newest_epoch = changed.newest_epoch;
     match state.gate() {
         Ok(Some(gate)) => state.save_gate(&GateState { newest_epoch, ..gate }),
-        // A gate that finds no state, or cannot read it, lets nothing through without its agent's word.
+        Ok(None) if newest_epoch > Epoch(1) && state.assignment()?.is_none() => {
+            state.save_gate(&GateState::of_nobody(newest_epoch))
+        }
+        // A gate that finds no state beside an assignment, or cannot read it, lets nothing through without its agent's
+        // word.
         Ok(None) | Err(_) => Ok(()),
     }
 }

@@ -92,3 +92,20 @@ pub struct GateState {
     /// False until the member has started once: then an absent data directory is expected by the agent alone.
     pub started_once: bool,
 }
+
+impl GateState {
+    /// Of a node to which nothing is assigned, whose agent has heard of this epoch: nothing passes.
+    pub fn of_nobody(newest_epoch: Epoch) -> Self {
+        Self {
+            generation: Generation::default(),
+            epoch: Epoch::default(),
+            newest_epoch,
+            cluster_id: ClusterId(0),
+            member_id: MemberId(0),
+            data_dir: PathBuf::new(),
+            voters: 0,
+            electors: 0,
+            started_once: false,
+        }
+    }
+}

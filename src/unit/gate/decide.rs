@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::model::{ClusterId, GateState, Generation, MemberId};
+use crate::model::{ClusterId, Epoch, GateState, Generation, MemberId};
 
 /// After this long without an answer the gate decides on what is persisted.
 pub const ALONE_AFTER: Duration = Duration::from_mins(1);
@@ -99,6 +99,12 @@ fn still_its_own(
     gate: &GateState,
     data: &impl Fn(&Path) -> Result<(ClusterId, MemberId), String>,
 ) -> Result<(), String> {
+    if gate.epoch == Epoch::default() {
+        return Err(format!(
+            "nothing is assigned to this node yet, and epoch {} is known",
+            gate.newest_epoch
+        ));
+    }
     if gate.newest_epoch != gate.epoch {
         return Err(format!(
             "this node's data is of epoch {}, epoch {} is known",

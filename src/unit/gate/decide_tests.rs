@@ -50,6 +50,16 @@ fn who_passes_and_who_waits() {
             "not managed",
         ),
         (
+            "installed anew, and a later epoch than the first is known",
+            known(|k| {
+                k.gate = Ok(Some(GateState::of_nobody(Epoch(2))));
+                k.assigned = false;
+                k.agent = Answer::Clear;
+            }),
+            false,
+            "nothing is assigned to this node yet, and epoch 2 is known",
+        ),
+        (
             "assigned without gate.json",
             known(|k| k.gate = Ok(None)),
             false,
