@@ -102,14 +102,14 @@ pub struct BackupName {
 }
 
 impl BackupName {
-    /// The name of a backup begun at `at`; `seq` tells apart what two agents begin in one second, so take it at
-    /// random. Only its last six digits count.
+    /// The name of a backup begun at `at`: the number is the milliseconds and the last three digits of `seq`, which tells
+    /// apart what two agents begin at once, so take it at random. Of two begun in one second the later has the later name.
     pub fn new(at: UnixMs, seq: u64) -> Self {
         let seconds = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
         Self {
             // 9999-12-30T22:00:00Z less a second: the last that `Timestamp` has.
             seconds: seconds.min(253_402_207_199),
-            seq: u32::try_from(seq % 1_000_000).unwrap_or(0),
+            seq: u32::try_from(at.0 % 1000 * 1000 + seq % 1000).unwrap_or(0),
         }
     }
 

@@ -89,10 +89,11 @@ pub async fn find(
     // one has its own.
     let mut best = reach(store, &layout, newest.clone(), wanted).await?;
     for older in candidates.into_iter().rev().skip(1) {
-        let further = older.epoch.is_some() && older.epoch == newest.epoch && older.covered > best.holds;
+        let further =
+            older.epoch.is_some() && older.epoch == newest.epoch && best.is_less_than(older.covered);
         if further && !matches!(wanted, Wanted::Revision(_)) {
             let other = reach(store, &layout, older, wanted).await?;
-            if other.holds > best.holds {
+            if best.is_less_than(other.holds) {
                 best = other;
             }
         }
@@ -103,8 +104,17 @@ pub async fn find(
 /// A full backup with as many increments as are wanted.
 struct Reach {
     summary: BackupSummary,
-    /// The newest revision that it holds, surely no older.
+    /// It holds this revision for sure.
     holds: Revision,
+    /// And may hold as much as this one: what a full holds is known only so far.
+    at_most: Revision,
+}
+
+impl Reach {
+    /// What surely holds `revision` is surely no less, and may be more.
+    fn is_less_than(&self, revision: Revision) -> bool {
+        revision > self.holds && revision >= self.at_most
+    }
 }
 
 async fn reach(
@@ -114,7 +124,8 @@ async fn reach(
     wanted: Wanted,
 ) -> PortResult<Reach> {
     let mut summary = full.summary;
-    let holds = full.revision_at_most.unwrap_or(summary.revision);
+    let holds = summary.revision;
+    let at_most = full.revision_at_most.unwrap_or(holds);
     let listed = store.list(&layout.in_backup(&summary.id, INCREMENTS)).await?;
     let ranges = chain::ranges(layout, &summary.id, &listed);
     let path = chain::path(&ranges, summary.revision, None);
@@ -140,6 +151,7 @@ async fn reach(
     Ok(Reach {
         summary,
         holds: holds.max(until),
+        at_most: at_most.max(until),
     })
 }
 
@@ -224,7 +236,46 @@ pub(super) async fn read(
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::layout::{MANIFEST, SNAPSHOT_ZSTD};
+    use super::super::manifest::{Manifest, example};
+    use super::super::testing;
     use super::*;
+
+    /// Two that were begun at nearly the same time: what the one with the later name holds is not known exactly.
+    #[tokio::test]
+    async fn the_latest_is_what_surely_holds_the_most() {
+        let rows = [
+            ("surely no less", (1, 2), 2, "2026-03-01T04:05:06Z-000001"),
+            ("exactly as much", (2, 2), 2, "2026-03-01T04:05:06Z-000002"),
+            ("perhaps more", (1, 3), 2, "2026-03-01T04:05:06Z-000002"),
+            ("less", (3, 3), 2, "2026-03-01T04:05:06Z-000002"),
+        ];
+        for (what, (revision, at_most), other, expected) in rows {
+            let dir = tempfile::tempdir().unwrap();
+            let store = testing::store(dir.path());
+            for (id, revision, at_most) in [
+                ("2026-03-01T04:05:06Z-000001", other, other),
+                ("2026-03-01T04:05:06Z-000002", revision, at_most),
+            ] {
+                let manifest = Manifest {
+                    id: BackupId::new(id).unwrap(),
+                    revision: Revision(revision),
+                    revision_at_most: Some(Revision(at_most)),
+                    ..example()
+                };
+                let put = async |file: &str, body: Vec<u8>| {
+                    let key = Layout::of(&store, &testing::cluster()).in_backup(&manifest.id, file);
+                    store.put(&key, body.into()).await.unwrap();
+                };
+                put(SNAPSHOT_ZSTD, b"x".to_vec()).await;
+                put(MANIFEST, manifest.to_json().unwrap()).await;
+            }
+            let found = find(&store, &testing::cluster(), None, Wanted::Latest)
+                .await
+                .unwrap();
+            assert_eq!(found.id.as_str(), expected, "{what}");
+        }
+    }
 
     #[test]
     fn a_point_is_its_name() {

@@ -82,10 +82,8 @@ impl Reach {
         if self.epoch.is_none() {
             self.epoch = backup.epoch;
         }
-        let holds = backup
-            .covered
-            .max(backup.summary.revision)
-            .max(backup.revision_at_most.unwrap_or_default());
+        // What it leads to for sure: a full may hold less than `revision_at_most`.
+        let holds = backup.covered.max(backup.summary.revision);
         let longer = self.epoch.is_some() && self.epoch == backup.epoch && holds > self.holds;
         self.holds = if longer { holds } else { self.holds };
         longer
