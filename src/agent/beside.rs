@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::adapters::clock::SystemClock;
 use crate::adapters::etcd::LocalEtcd;
-use crate::adapters::store::open_store;
+use crate::adapters::store::{open_backups, open_store};
 use crate::backup::{self, BackupMeta, Format};
 use crate::config::Settings;
 use crate::model::{BackupFormat, BackupSummary, Epoch, EtcdStatus, TlsFiles, UnixMs, Verdict};
@@ -42,8 +42,8 @@ struct Runner {
     interval: Duration,
     members: Vec<(String, LocalEtcd)>,
     store: Arc<dyn ObjectStore>,
-    /// `[store.copy]`.
-    copy: Option<Arc<dyn ObjectStore>>,
+    /// The store as it is and `[store.copy]`: what is encrypted is copied as it is.
+    copy: Option<(Arc<dyn ObjectStore>, Arc<dyn ObjectStore>)>,
     clock: SystemClock,
 }
 
@@ -80,8 +80,11 @@ pub async fn run_beside(beside: Beside) -> anyhow::Result<()> {
 
 impl Runner {
     fn new(beside: Beside) -> anyhow::Result<Self> {
-        let store = beside.settings.store.as_ref().map(open_store);
+        let store = beside.settings.store.as_ref();
         let store = store.context("no store is configured: set store.url")?;
+        let second = beside.settings.store_copy.as_ref();
+        let copy = second.map(|second| (open_store(store), open_store(second)));
+        let store = open_backups(store, &beside.settings.encryption)?;
         let interval = beside
             .settings
             .spec
@@ -95,7 +98,6 @@ impl Runner {
         if members.is_empty() {
             bail!("no member to back up: say --endpoints");
         }
-        let copy = beside.settings.store_copy.as_ref().map(open_store);
         Ok(Self {
             copy,
             settings: beside.settings,
@@ -199,11 +201,10 @@ impl Runner {
     }
 
     async fn copy(&self) -> PortResult<()> {
-        let Some(to) = &self.copy else {
+        let Some((from, to)) = &self.copy else {
             return Ok(());
         };
-        let copied =
-            backup::copy_missing(self.store.as_ref(), to.as_ref(), &self.settings.spec.cluster).await?;
+        let copied = backup::copy_missing(from.as_ref(), to.as_ref(), &self.settings.spec.cluster).await?;
         for id in &copied.backups {
             tracing::info!("backup {id} is copied to {}", to.describe());
         }
