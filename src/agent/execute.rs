@@ -195,8 +195,10 @@ async fn fence_stop(agent: &Agent, newest: Epoch) -> PortResult<()> {
     Ok(())
 }
 
+/// The assignment's generation; generation 0 is that of nothing assigned.
 fn fence_generation(agent: &Agent, generation: Generation) -> PortResult<()> {
-    let now = assignment(agent)?.generation;
+    let assigned = agent.ports.state.assignment()?;
+    let now = assigned.map(|assigned| assigned.generation).unwrap_or_default();
     if now == generation {
         return Ok(());
     }

@@ -7,7 +7,8 @@ use super::data::{self, Data};
 use super::restart;
 use super::retired::{self, removed_by};
 use crate::model::{
-    Action, ActiveState, Assignment, EtcdStatus, Fact, Genesis, NodeStatus, StartFence, UnitState,
+    Action, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, Genesis, NodeStatus, StartFence,
+    UnitState,
 };
 
 /// From asking for a start to the unit showing it.
@@ -84,7 +85,9 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
             )
             .then_some(Action::InspectData);
     }
-    let assignment = cx.obs.assignment.as_ref()?;
+    let Some(assignment) = &cx.obs.assignment else {
+        return if waits_at_gate(unit) { call_off(cx) } else { None };
+    };
     let genesis = cx.genesis().filter(|g| g.epoch == assignment.epoch)?;
     if let Some((by, _)) = removed_by(assignment, &cx.obs.peers)
         && unit.load != "masked"
@@ -135,6 +138,24 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         Data::First(action) => return Some(action),
     }
     clear_gate(cx, genesis, assignment).or_else(|| restart::start(cx, assignment))
+}
+
+/// A start that the gate holds back on a node to which nothing is assigned, nor can be now: nobody else would end it,
+/// and until it ends others take etcd here for one that is about to come up.
+fn call_off(cx: &mut Context<'_>) -> Option<Action> {
+    cx.obs.me.data.known()?;
+    cx.genesis().filter(|genesis| genesis.epoch > Epoch(1))?;
+    cx.because(
+        "start-unassigned",
+        "the gate holds back a start, and nothing is assigned to this node",
+    );
+    let generation = Generation::default();
+    cx.may_try(
+        "cancel-start",
+        Duration::from_millis(500),
+        Duration::from_secs(10),
+    )
+    .then_some(Action::CancelStart { generation })
 }
 
 fn write_settings(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Action> {

@@ -74,11 +74,7 @@ fn is_ready(
         }
         Fact::Absent | Fact::Unreachable(_) => false,
     };
-    // A start that the gate holds back is called off once there is an assignment that says so.
-    let down = status
-        .unit
-        .known()
-        .is_some_and(|u| (!u.active.is_up() || u.waits_to_start()) && !u.held);
+    let down = status.unit.known().is_some_and(|u| !u.active.is_up() && !u.held);
     let is_member = list.members.iter().any(|m| cx.spec.node_of(m) == Some(node));
     fresh
         && down

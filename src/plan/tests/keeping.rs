@@ -97,6 +97,24 @@ fn a_start_that_the_gate_holds_back_for_want_of_data_is_cancelled() {
 }
 
 #[test]
+fn a_start_on_a_node_to_which_nothing_is_assigned_is_called_off_once_epochs_were_replaced() {
+    let mut obs = fresh(2, 3, 3);
+    lose_data(&mut obs.me);
+    let newest = genesis(&obs.spec.clone(), 2, 2, Origin::Empty);
+    obs.newest_epoch = newest.epoch;
+    obs.me.newest_epoch = newest.epoch;
+    obs.me.genesis = Some(newest);
+    for sub in ["start-pre", "auto-restart"] {
+        if let Fact::Known(unit) = &mut obs.me.unit {
+            unit.active = ActiveState::Activating;
+            unit.sub = sub.into();
+        }
+        let expected = (sub == "start-pre").then_some("cancel-start");
+        assert_eq!(action(&obs), expected, "{sub}");
+    }
+}
+
+#[test]
 fn a_reinstalled_agent_takes_its_joined_member_up_again() {
     let mut obs = healthy(2);
     obs.assignment = None;
