@@ -178,6 +178,8 @@ fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
     let out = follower(&lab);
     let asked = others(&lab, out)[0];
     let before = member_ids(&lab, asked).unwrap().1;
+    // Nobody goes before the agent that is asked has seen that the others are well.
+    wait_status(asked, 0);
 
     let refused = agent(asked, &["member", "remove", out.name()]);
     assert_eq!(refused.code, 4, "{}", refused.stderr);
