@@ -11,7 +11,7 @@ use etcd_agent::adapters::store::open_backups;
 use etcd_agent::backup::{self, BackupMeta, Ended, Following, Progress};
 use etcd_agent::config::Encryption;
 use etcd_agent::model::{BackupId, BackupSummary, ClusterName, Epoch, NodeName, Revision, UnixMs, Wanted};
-use etcd_agent::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
+use etcd_agent::ports::{Clock, Etcd, ObjectStore, PortResult};
 use etcd_agent_lab::{Cmd, ETCD_VERSIONS, age_program};
 use etcd_agent_store_tests::{RealEtcd, S3, noise};
 use etcd_client::{LeaseGrantOptions, PutOptions, Txn, TxnOp};
@@ -54,13 +54,14 @@ impl Follower {
             let tell = |progress: Progress| {
                 told.send_replace(Some(progress));
             };
-            // As the agent does it: what failed for the moment goes on from what is in the store.
+            // As the agent does it: what failed for the moment, or saw no leader for one, goes on from what is in the store.
             loop {
                 let chain = backup::resume(store.as_ref(), &cluster(), &full).await?;
                 let newest = newest.clone();
                 let (etcd, store) = (&etcd, store.as_ref());
                 match backup::follow(etcd, store, &SystemClock, &following, chain, newest, tell).await {
-                    Err(PortError::Retryable(why)) => eprintln!("{}: {why}", following.node),
+                    Ok(Ended::NotCoordinator) => eprintln!("{}: another coordinates", following.node),
+                    Err(why) => eprintln!("{}: {why}", following.node),
                     ended => return ended,
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
