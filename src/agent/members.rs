@@ -7,10 +7,11 @@ use futures::future::{join, join_all};
 
 use crate::model::{ActiveState, Member, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, Removal};
 use crate::plan::{Change, is_gone, is_healthy, keeps_quorum, misses};
-use crate::ports::{PortError, PortResult};
+use crate::ports::PortResult;
 
 use super::Agent;
 use super::execute::stale;
+use super::silence;
 
 /// A member that is at most this many raft entries behind has caught up. Statuses are read one after the other, and a
 /// busy cluster writes on meanwhile.
@@ -105,7 +106,7 @@ pub(super) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
     // Both at once: from a dead node no answer comes before its deadline.
     let (fresh, silent) = join(
         statuses(agent, &before, going.node),
-        is_silent(agent, going.node, going.why),
+        unreached(agent, going.node, going.why),
     )
     .await;
     still_so(agent, going, &before, &fresh, silent).await?;
@@ -223,11 +224,9 @@ async fn still_so(
 }
 
 /// Whether this agent does not reach the node's etcd, which is asked only where a removal depends on that.
-async fn is_silent(agent: &Agent, node: &NodeName, why: Removal) -> bool {
+async fn unreached(agent: &Agent, node: &NodeName, why: Removal) -> bool {
     match agent.spec.client_url(node) {
-        Some(url) if why == Removal::Dead => {
-            matches!(agent.ports.etcd.probe(&url).await, Err(PortError::Retryable(_)))
-        }
+        Some(url) if why == Removal::Dead => silence::is_silent(agent, &url).await,
         _ => false,
     }
 }

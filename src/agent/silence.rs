@@ -80,7 +80,7 @@ fn ask(agent: &Agent, node: NodeName) {
     };
     let agent = agent.clone();
     tokio::spawn(async move {
-        let silent = matches!(agent.ports.etcd.probe(&url).await, Err(PortError::Retryable(_)));
+        let silent = is_silent(&agent, &url).await;
         let now = agent.ports.clock.steady();
         let news = agent.shared.with(|inner| {
             // Without an entry the agent there has answered meanwhile.
@@ -98,4 +98,12 @@ fn ask(agent: &Agent, node: NodeName) {
             agent.shared.wake.notify_one();
         }
     });
+}
+
+/// Whether nothing comes back from the etcd at this client URL. One that could not be asked is not silent.
+pub(super) async fn is_silent(agent: &Agent, client_url: &str) -> bool {
+    matches!(
+        agent.ports.etcd.probe(client_url).await,
+        Err(PortError::Retryable(_))
+    )
 }

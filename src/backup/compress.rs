@@ -80,6 +80,7 @@ fn failed(code: usize) -> io::Error {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::cutter::PIECE_BYTES;
+    use super::super::testing::noise;
     use super::*;
 
     fn squeeze(input: &[u8], cut: usize) -> Vec<Bytes> {
@@ -105,13 +106,7 @@ mod tests {
             (9 << 20, 1 << 20),
             (17 << 20, 32 << 10),
         ] {
-            let mut state = 1_u32;
-            let input: Vec<u8> = (0..size)
-                .map(|_| {
-                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    state.to_be_bytes()[0]
-                })
-                .collect();
+            let input = noise(size);
             let pieces = squeeze(&input, cut);
             for piece in pieces.iter().rev().skip(1) {
                 assert_eq!(piece.len(), PIECE_BYTES);

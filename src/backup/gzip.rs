@@ -64,18 +64,13 @@ mod tests {
     use std::io::Read;
 
     use super::super::cutter::PIECE_BYTES;
+    use super::super::testing::noise;
     use super::*;
 
     #[test]
     fn all_of_it_comes_back() {
         for size in [0_usize, 1, 100_000, 9 << 20] {
-            let mut state = 1_u32;
-            let input: Vec<u8> = (0..size)
-                .map(|_| {
-                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    state.to_be_bytes()[0]
-                })
-                .collect();
+            let input = noise(size);
             let mut compressor = GzipCompressor::new();
             for chunk in input.chunks(40_000) {
                 compressor.push(chunk).unwrap();

@@ -74,7 +74,7 @@ pub struct BackupMeta {
     pub seq: u64,
 }
 
-/// Takes a full backup of the local member and commits it. `progress` hears how many bytes of the snapshot have
+/// Takes a full backup of this member and commits it. `progress` hears how many bytes of the snapshot have
 /// been read so far. Dropping the future leaves nothing that counts as a backup.
 ///
 /// # Errors

@@ -153,3 +153,14 @@ impl ObjectStore for Locking {
         self.inner.delete(key).await
     }
 }
+
+/// Bytes that do not compress, the same each time.
+pub(super) fn noise(size: usize) -> Vec<u8> {
+    let mut state = 1_u32;
+    (0..size)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        })
+        .collect()
+}

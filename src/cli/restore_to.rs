@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::config::load;
 use super::exit::{Exit, Failure, Outcome};
-use super::out;
 use super::progress::Progress;
+use super::{out, restore};
 use crate::adapters::store::open_backups;
 use crate::backup;
 use crate::config::Settings;
@@ -113,23 +113,15 @@ async fn chosen(
         let wanted = target.wanted.unwrap_or(Wanted::Latest);
         return backup::find(store, cluster, None, wanted).await.map_err(failed);
     }
-    let id = BackupId::new(target.backup).map_err(|error| Failure::new(Exit::Usage, error))?;
     if let Some(wanted) = target.wanted {
+        let id = BackupId::new(target.backup).map_err(|error| Failure::new(Exit::Usage, error))?;
         return backup::find(store, cluster, Some(&id), wanted)
             .await
             .map_err(failed);
     }
     let known = backup::list(store, cluster).await.map_err(failed)?.backups;
-    known
-        .into_iter()
-        .map(|stored| stored.summary)
-        .find(|summary| summary.id == id)
-        .ok_or_else(|| {
-            Failure::failed(format!(
-                "{}: there is no backup {id}: see `etcd-agent backup list`",
-                store.describe()
-            ))
-        })
+    let known: Vec<BackupSummary> = known.into_iter().map(|stored| stored.summary).collect();
+    restore::pick(&known, target.backup).cloned()
 }
 
 /// Puts the complete directory in its place: there whole, or not at all.

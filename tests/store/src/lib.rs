@@ -1,10 +1,12 @@
 //! Real servers for the tests of the store and of backups.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc)]
 
+mod age;
 mod faults;
 mod kinds;
 mod servers;
 
+pub use age::AgeKeys;
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_agent::model::{ClusterId, EtcdStatus, MemberId, MemberList, RaftTerm, Revision};

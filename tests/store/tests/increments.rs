@@ -9,11 +9,10 @@ use etcd_agent::adapters::clock::SystemClock;
 use etcd_agent::adapters::etcd::LocalEtcd;
 use etcd_agent::adapters::store::open_backups;
 use etcd_agent::backup::{self, BackupMeta, Ended, Following, Progress};
-use etcd_agent::config::Encryption;
 use etcd_agent::model::{BackupId, BackupSummary, ClusterName, Epoch, NodeName, Revision, UnixMs, Wanted};
 use etcd_agent::ports::{Clock, Etcd, ObjectStore, PortResult};
-use etcd_agent_lab::{Cmd, ETCD_VERSIONS, age_program};
-use etcd_agent_store_tests::{RealEtcd, S3, noise};
+use etcd_agent_lab::ETCD_VERSIONS;
+use etcd_agent_store_tests::{AgeKeys, RealEtcd, S3, noise};
 use etcd_client::{LeaseGrantOptions, PutOptions, Txn, TxnOp};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -384,20 +383,9 @@ async fn s31_an_altered_increment_is_named_and_what_is_before_it_restores() {
 #[tokio::test]
 async fn s28_encrypted_increments_are_restored_with_the_identity_and_not_without() {
     let s3 = S3::start();
-    let keygen = age_program().unwrap().with_file_name("age-keygen");
     let place = tempfile::TempDir::new().unwrap();
-    let identity = place.path().join("identity");
-    Cmd::new(&keygen).arg("-o").arg(&identity).ok().unwrap();
-    let recipient = Cmd::new(&keygen).arg("-y").arg(&identity).ok().unwrap();
-    let writes = Encryption {
-        recipients: vec![recipient.text().trim().to_owned()],
-        identity_file: None,
-    };
-    let reads = Encryption {
-        recipients: Vec::new(),
-        identity_file: Some(identity),
-    };
-    let store = open_backups(&s3.right_settings(), &writes).unwrap();
+    let keys = AgeKeys::make(place.path());
+    let store = open_backups(&s3.right_settings(), &keys.only_write).unwrap();
     let etcd = RealEtcd::start(ETCD_VERSIONS[0]);
     let taken = full(&etcd, &store, 1).await;
     let mut first = Follower::start(&etcd, &store, &taken.id, "n1");
@@ -414,7 +402,7 @@ async fn s28_encrypted_increments_are_restored_with_the_identity_and_not_without
     let point = backup::find(store.as_ref(), &cluster(), None, Wanted::Latest).await;
     let blind = point.expect_err("without an identity").to_string();
     assert!(blind.contains("set restore.identity_file"), "{blind}");
-    let reader = open_backups(&s3.right_settings(), &reads).unwrap();
+    let reader = open_backups(&s3.right_settings(), &keys.only_read).unwrap();
     let point = backup::find(reader.as_ref(), &cluster(), None, Wanted::Latest)
         .await
         .unwrap();

@@ -6,21 +6,16 @@ use std::fs;
 use etcd_agent::adapters::etcd::LocalEtcd;
 use etcd_agent::adapters::store::{open_backups, open_store};
 use etcd_agent::backup::{self, BackupMeta, copy_missing};
-use etcd_agent::config::Encryption;
 use etcd_agent::model::{ClusterName, Epoch, NodeName, UnixMs};
 use etcd_agent::ports::PortError;
 use etcd_agent_lab::{Cmd, ETCD_VERSIONS, age_program};
-use etcd_agent_store_tests::{AnyS3, Kind, RealEtcd};
+use etcd_agent_store_tests::{AgeKeys, AnyS3, Kind, RealEtcd};
 
 #[tokio::test]
 async fn an_encrypted_backup_is_opened_with_its_identity_and_not_without() {
     let s3 = AnyS3::start(Kind::Versitygw).await;
     let place = s3.dir();
-    let keygen = age_program().unwrap().with_file_name("age-keygen");
-    let identity_file = place.join("identity");
-    Cmd::new(&keygen).arg("-o").arg(&identity_file).ok().unwrap();
-    let recipient = Cmd::new(&keygen).arg("-y").arg(&identity_file).ok().unwrap();
-    let recipients = vec![recipient.text().trim().to_owned()];
+    let keys = AgeKeys::make(&place);
 
     let cluster = ClusterName::new("prod").unwrap();
     let etcd = RealEtcd::start(ETCD_VERSIONS[1]);
@@ -32,11 +27,7 @@ async fn an_encrypted_backup_is_opened_with_its_identity_and_not_without() {
         started_at: UnixMs(1_772_337_906_000),
         seq: 1,
     };
-    let only_write = Encryption {
-        recipients,
-        identity_file: None,
-    };
-    let writer = open_backups(&s3.settings(), &only_write).unwrap();
+    let writer = open_backups(&s3.settings(), &keys.only_write).unwrap();
     let member = LocalEtcd::on_loopback(etcd.host(), etcd.port());
     let taken = backup::take_full(&member, writer.as_ref(), &meta, |_| {})
         .await
@@ -81,13 +72,9 @@ async fn an_encrypted_backup_is_opened_with_its_identity_and_not_without() {
     )
     .await
     .unwrap();
-    let only_read = Encryption {
-        recipients: Vec::new(),
-        identity_file: Some(identity_file.clone()),
-    };
     let mut snapshots = Vec::new();
     for settings in [s3.settings(), settings] {
-        let reader = open_backups(&settings, &only_read).unwrap();
+        let reader = open_backups(&settings, &keys.only_read).unwrap();
         let fetched = backup::fetch(reader.as_ref(), &cluster, &taken.id, &restore)
             .await
             .unwrap();
@@ -103,7 +90,7 @@ async fn an_encrypted_backup_is_opened_with_its_identity_and_not_without() {
     let age = Cmd::new(age_program().unwrap())
         .arg("-d")
         .arg("-i")
-        .arg(&identity_file);
+        .arg(&keys.identity_file);
     let age = age.arg("-o").arg(&zst).arg(data.join("etcd.backup.zst.age"));
     age.ok().unwrap();
     Cmd::new("zstd")
