@@ -4,6 +4,7 @@ pub mod clock;
 pub mod dir;
 pub mod disk;
 pub mod etcd;
+mod pace;
 pub mod peers;
 pub mod s3;
 mod s3_check;

@@ -86,6 +86,11 @@ impl S3Store {
         &self.inner.bucket
     }
 
+    /// How many bytes of large uploads may leave in a second.
+    pub(super) fn bandwidth(&self) -> Option<u64> {
+        self.inner.settings.options.bandwidth
+    }
+
     pub(super) fn key(&self, key: &str) -> String {
         if self.inner.prefix.is_empty() {
             return key.to_owned();

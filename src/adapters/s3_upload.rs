@@ -1,6 +1,6 @@
 //! Multipart upload in bounded memory: one part being filled, two on their way.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use aws_sdk_s3::primitives::ByteStream as Body;
@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::ports::{ObjectStore, PortError, PortResult, Upload};
 
+use super::pace::Pace;
 use super::s3::S3Store;
 use super::s3_client::Connected;
 use super::s3_error::status;
@@ -41,6 +42,7 @@ pub(super) struct S3Upload {
     buffer: BytesMut,
     next_part: i32,
     length: u64,
+    pace: Pace,
     sending: JoinSet<PortResult<CompletedPart>>,
     sent: Vec<CompletedPart>,
 }
@@ -48,6 +50,7 @@ pub(super) struct S3Upload {
 impl S3Upload {
     pub(super) fn new(store: S3Store, key: &str) -> Self {
         Self {
+            pace: Pace::new(store.bandwidth()),
             store,
             key: key.to_owned(),
             upload_id: None,
@@ -93,6 +96,7 @@ impl S3Upload {
         while self.sending.len() >= IN_FLIGHT {
             self.one_sent().await?;
         }
+        tokio::time::sleep(self.pace.turn(Instant::now(), part.len())).await;
         let number = self.next_part;
         if number > MOST_PARTS {
             let text = format!(

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::backup::{self, Ended, Progress};
+use crate::backup::{self, Blame, Cause, Ended, Progress};
 use crate::model::{BackupId, ChainView, OperatorRequest, RequestState, Verdict};
 use crate::plan;
 use crate::ports::PortResult;
-use crate::telemetry::message_ids;
+use crate::telemetry::{Success, message_ids};
 
 use super::Agent;
 use super::jobs::{begin, no_store};
@@ -31,7 +31,10 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
     let newer = agent.shared.newest_full.subscribe();
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
-        let chain = backup::resume(store.as_ref(), &worker.spec.cluster, &backup).await?;
+        let chain = backup::resume(store.as_ref(), &worker.spec.cluster, &backup).await;
+        let chain = chain
+            .blame(Cause::Store)
+            .map_err(|failed| worker.count_failed("increment", failed))?;
         tracing::info!(
             "etcd's changes after revision {} are stored as increments of {backup}",
             chain.covered
@@ -45,6 +48,17 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
         let (etcd, clock) = (worker.ports.etcd.as_ref(), worker.ports.clock.as_ref());
         let told = |progress: Progress| {
             let now = clock.now();
+            if let Some(last) = progress.last {
+                worker.counters.stored(
+                    "increment",
+                    Success {
+                        at: now,
+                        revision: progress.covered,
+                        size_bytes: last.size_bytes,
+                        took: last.took,
+                    },
+                );
+            }
             let chain = ChainView {
                 backup: backup.clone(),
                 increments: progress.increments,
@@ -62,7 +76,7 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
         };
         let ended = backup::follow(etcd, store.as_ref(), clock, &following, chain, newer, told).await;
         worker.shared.with(|inner| inner.backups.chain = None);
-        ended
+        ended.map_err(|failed| worker.count_failed("increment", failed))
     };
     let id = id.clone();
     begin(

@@ -47,7 +47,7 @@ struct Runner {
     clock: SystemClock,
 }
 
-/// Takes a full backup whenever the newest in the store is older than `backup.interval`, removes old ones and copies to the
+/// Takes a full backup whenever one is due by `backup.interval` or `backup.on_calendar`, removes old ones and copies to the
 /// second store, until SIGTERM.
 ///
 /// # Errors
@@ -133,8 +133,9 @@ impl Runner {
                 tracing::warn!("{text} is dated after now: a clock is wrong");
             }
         }
-        if let Some(wait) = plan::backup_in(newest.as_ref(), *taken, now, self.interval) {
-            return Ok(wait + self.jitter(Duration::from_secs(1)));
+        let calendar = self.settings.spec.backup.on_calendar.as_ref();
+        if let Some(wait) = plan::backup_in(newest.as_ref(), *taken, now, self.interval, calendar) {
+            return Ok(wait.saturating_add(self.jitter(Duration::from_secs(1))));
         }
         *taken = Some(self.back_up().await?.at);
         if let Err(error) = self.look_after().await {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backup::{self, BackupMeta};
+use crate::backup::{self, BackupMeta, Blame, Cause, Failed};
 use crate::model::{Assignment, BackupFormat, BackupId, Epoch, Job, NodeName, OperatorRequest, RequestState};
 use crate::ports::{DataRequest, Etcd, PortError, PortResult};
+use crate::telemetry::Success;
 
 use super::Agent;
 use super::members::NEAR;
@@ -44,6 +45,14 @@ pub(super) fn begin<T: Send + 'static>(
         }
         agent.shared.wake.notify_one();
     });
+}
+
+impl Agent {
+    /// Counts what failed for `/metrics`.
+    pub(super) fn count_failed(&self, kind: &'static str, failed: Failed) -> PortError {
+        self.counters.failed(kind, failed.cause.as_str());
+        failed.error
+    }
 }
 
 pub(super) fn no_store() -> PortError {
@@ -94,11 +103,27 @@ pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
             worker.shared.tell(is_backup, RequestState::Pending, &text);
         };
         let format = backup::Format::of(format, worker.spec.size);
-        let etcd = caught_up(&worker, &from).await?;
-        let backups = &worker.ports.backups;
-        backups
-            .take_full(etcd.as_ref(), store.as_ref(), &meta, format, &progress)
+        let began = worker.ports.clock.steady();
+        let taken = async {
+            let etcd = caught_up(&worker, &from).await.blame(Cause::Etcd)?;
+            let backups = &worker.ports.backups;
+            backups
+                .take_full(etcd.as_ref(), store.as_ref(), &meta, format, &progress)
+                .await
+        };
+        let taken = taken
             .await
+            .map_err(|failed| worker.count_failed("full", failed))?;
+        worker.counters.stored(
+            "full",
+            Success {
+                at: taken.at,
+                revision: taken.revision,
+                size_bytes: taken.size_bytes,
+                took: worker.ports.clock.steady().since(began),
+            },
+        );
+        Ok(taken)
     };
     begin(
         agent,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::backup::{self, BackupMeta, Format};
+use crate::backup::{self, BackupMeta, Failed, Format};
 use crate::model::{BackupId, BackupSummary, ClusterName};
 use crate::ports::{Clock, Etcd, NodeState, ObjectStore, Peers, PortResult, ServiceManager};
 
@@ -20,7 +20,7 @@ pub trait Backups: Send + Sync {
         meta: &BackupMeta,
         format: Format,
         progress: &(dyn Fn(u64) + Send + Sync),
-    ) -> PortResult<BackupSummary>;
+    ) -> Result<BackupSummary, Failed>;
     /// Fetches a backup and checks it; gives the snapshot's file name in the restore directory.
     async fn fetch(
         &self,
@@ -45,7 +45,7 @@ impl Backups for LocalBackups {
         meta: &BackupMeta,
         format: Format,
         progress: &(dyn Fn(u64) + Send + Sync),
-    ) -> PortResult<BackupSummary> {
+    ) -> Result<BackupSummary, Failed> {
         backup::take_full_as(etcd, store, meta, format, progress).await
     }
 

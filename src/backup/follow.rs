@@ -18,6 +18,7 @@ use crate::model::{
 use crate::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
 
 use super::chain;
+use super::failed::{Blame, Cause, Failed};
 use super::increment::{Change, Entry, Head, Increment, Lease, file_name};
 use super::layout::{INCREMENTS, Layout, MANIFEST};
 use super::manifest::Manifest;
@@ -45,6 +46,7 @@ pub struct Chain {
     /// How many increments lead there.
     pub increments: usize,
     previous: Option<String>,
+    last: Option<StoredIncrement>,
     /// Of the full, where it is known.
     auth_revision: Option<u64>,
 }
@@ -58,6 +60,17 @@ pub struct Progress {
     pub increments: usize,
     /// Users or roles have changed since the full: no increment tells of that, only another full.
     pub auth_changed: bool,
+    /// The last increment that was stored here; `None` when none was.
+    pub last: Option<StoredIncrement>,
+}
+
+/// An increment that has just been stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredIncrement {
+    /// Compressed, before encryption.
+    pub size_bytes: u64,
+    /// How long it took to pack and to store.
+    pub took: Duration,
 }
 
 /// Why a chain is not followed any more.
@@ -109,6 +122,7 @@ pub async fn resume(store: &dyn ObjectStore, cluster: &ClusterName, id: &BackupI
         epoch: manifest.epoch,
         covered: last.map_or(manifest.revision, |range| range.last),
         increments: path.len(),
+        last: None,
         auth_revision: manifest.auth_revision,
         previous: last.map(|range| file_name(range.first, range.last)),
     })
@@ -118,7 +132,7 @@ pub async fn resume(store: &dyn ObjectStore, cluster: &ClusterName, id: &BackupI
 /// has come, after each increment and when users or roles have changed.
 ///
 /// # Errors
-/// What etcd or the store answered, after some tries: [`resume`] finds out what was stored.
+/// What etcd or the store answered, after some tries, and which of them: [`resume`] finds out what was stored.
 pub async fn follow(
     etcd: &dyn Etcd,
     store: &dyn ObjectStore,
@@ -127,16 +141,16 @@ pub async fn follow(
     mut chain: Chain,
     mut newer: watch::Receiver<Option<BackupSummary>>,
     told: impl Fn(Progress) + Send + Sync,
-) -> PortResult<Ended> {
-    if let Some(why) = not_ours(etcd, &chain).await? {
+) -> Result<Ended, Failed> {
+    if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
         return Ok(why);
     }
     let mut auth = Auth::default();
     auth.look(etcd, &chain).await;
     told(chain.progress(&auth));
-    let mut changes = etcd.watch(chain.covered.next()).await?;
+    let mut changes = etcd.watch(chain.covered.next()).await.blame(Cause::Etcd)?;
     // Whose watch it is: etcd may have been replaced since the first look. Later than this the watch ends with it.
-    if let Some(why) = not_ours(etcd, &chain).await? {
+    if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
         return Ok(why);
     }
     let mut batch = Batch::default();
@@ -158,7 +172,7 @@ pub async fn follow(
                 () = changed(&mut newer) => continue,
                 () = following.stop.cancelled() => {
                     // What was heard is history, whoever coordinates next.
-                    flush(etcd, store, clock, following, &mut chain, batch).await?;
+                    flush(etcd, store, clock, following, &mut chain, batch).await.blame(Cause::Store)?;
                     return Ok(Ended::Stopped);
                 }
             }
@@ -174,7 +188,9 @@ pub async fn follow(
                     flush_at.get_or_insert_with(|| Instant::now() + following.interval);
                 }
                 Watched::Compacted(at) => {
-                    flush(etcd, store, clock, following, &mut chain, batch).await?;
+                    flush(etcd, store, clock, following, &mut chain, batch)
+                        .await
+                        .blame(Cause::Store)?;
                     let why = format!(
                         "etcd has compacted up to revision {at}, increments reach {}",
                         chain.covered
@@ -185,23 +201,27 @@ pub async fn follow(
             Some(ended) => {
                 // What was heard is history, whoever coordinates now, and etcd may be gone for good.
                 let rest = std::mem::take(&mut batch);
-                flush(etcd, store, clock, following, &mut chain, rest).await?;
+                flush(etcd, store, clock, following, &mut chain, rest)
+                    .await
+                    .blame(Cause::Store)?;
                 told(chain.progress(&auth));
-                return Err(match ended {
+                let error = match ended {
                     Some(Err(error)) => error,
                     _ => PortError::Retryable("the watch ended".to_owned()),
-                });
+                };
+                return Err(error).blame(Cause::Etcd);
             }
             None if batch.entries.is_empty() => {
-                if let Some(why) = not_ours(etcd, &chain).await? {
+                if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
                     return Ok(why);
                 }
-                let now = etcd.status().await?.revision;
+                let now = etcd.status().await.blame(Cause::Etcd)?.revision;
                 if now > chain.covered && behind {
                     return Err(PortError::Retryable(format!(
                         "etcd is at revision {now} and the watch has said nothing since {}",
                         chain.covered
-                    )));
+                    )))
+                    .blame(Cause::Etcd);
                 }
                 behind = now > chain.covered;
                 if auth.look(etcd, &chain).await {
@@ -211,11 +231,13 @@ pub async fn follow(
             None => {
                 // First of all, and whoever coordinates by now: who comes next may never get to ask this etcd.
                 let written = std::mem::take(&mut batch);
-                flush(etcd, store, clock, following, &mut chain, written).await?;
+                flush(etcd, store, clock, following, &mut chain, written)
+                    .await
+                    .blame(Cause::Store)?;
                 flush_at = None;
                 auth.look(etcd, &chain).await;
                 told(chain.progress(&auth));
-                if let Some(why) = not_ours(etcd, &chain).await? {
+                if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
                     return Ok(why);
                 }
             }
@@ -229,6 +251,7 @@ impl Chain {
             covered: self.covered,
             increments: self.increments,
             auth_changed: auth.changed,
+            last: self.last,
         }
     }
 }
@@ -326,6 +349,7 @@ async fn flush(
     let Some(last) = batch.entries.last().map(|entry| Revision(entry.revision)) else {
         return Ok(());
     };
+    let began = Instant::now();
     let first = chain.covered.next();
     let mut leases = Vec::new();
     for id in batch.leases {
@@ -359,7 +383,12 @@ async fn flush(
     let name = file_name(first, last);
     let layout = Layout::of(store, &following.cluster);
     let key = format!("{}{name}", layout.in_backup(&chain.backup, INCREMENTS));
+    let size_bytes = body.len() as u64;
     write(store, clock, &key, body.into()).await?;
+    chain.last = Some(StoredIncrement {
+        size_bytes,
+        took: began.elapsed(),
+    });
     chain.covered = last;
     chain.increments += 1;
     chain.previous = Some(name);

@@ -14,12 +14,11 @@ use crate::model::{
 };
 use crate::ports::{ByteStream, Etcd, ObjectStore, PortError, PortResult, Upload};
 
-use super::compress::Compressor;
-use super::gzip::GzipCompressor;
+use super::failed::{Blame, Cause, Failed};
 use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD};
 use super::manager;
 use super::manifest::{Compression, FORMAT, Manifest};
-use super::trailer::TrailerCheck;
+use super::worker::{Packer, Stored, Worker, pack_failed};
 
 /// etcd sends without a pause; a stream that stands still this long is dead.
 const IDLE: Duration = Duration::from_mins(1);
@@ -85,63 +84,75 @@ pub async fn take_full(
     meta: &BackupMeta,
     progress: impl Fn(u64) + Send + Sync,
 ) -> PortResult<BackupSummary> {
-    take_full_as(etcd, store, meta, Format::Native, progress).await
+    let taken = take_full_as(etcd, store, meta, Format::Native, progress).await;
+    taken.map_err(PortError::from)
 }
 
 /// [`take_full`] in this form.
 ///
 /// # Errors
-/// As [`take_full`].
+/// As [`take_full`], and where it failed.
 pub async fn take_full_as(
     etcd: &dyn Etcd,
     store: &dyn ObjectStore,
     meta: &BackupMeta,
     format: Format,
     progress: impl Fn(u64) + Send + Sync,
-) -> PortResult<BackupSummary> {
+) -> Result<BackupSummary, Failed> {
     if let (Format::EtcdManager { .. }, Some(how)) = (format, store.encryption()) {
         return Err(PortError::Permanent(format!(
             "etcd-manager reads no backup that is encrypted with {how}: leave backup.encrypt_to out, or take the \
              backup in the native form"
-        )));
+        )))
+        .blame(Cause::Host);
     }
     let layout = Layout::of(store, &meta.cluster);
     let name = BackupName::new(meta.started_at, meta.seq);
     let id = name
         .id()
-        .map_err(|error| PortError::Permanent(error.to_string()))?;
-    if !store.list(&layout.backup(&id)).await?.is_empty() {
+        .map_err(|error| PortError::Permanent(error.to_string()))
+        .blame(Cause::Host)?;
+    if !store
+        .list(&layout.backup(&id))
+        .await
+        .blame(Cause::Store)?
+        .is_empty()
+    {
         return Err(PortError::Retryable(format!(
             "another agent began the backup {id} in the same second"
-        )));
+        )))
+        .blame(Cause::Store);
     }
     // Before the stream: what the snapshot holds is this revision or a later one (design §10).
-    let status = etcd.status().await?;
+    let status = etcd.status().await.blame(Cause::Etcd)?;
     // Before it as well: a change meanwhile makes the full look older than it is, and another one is taken.
     let auth_revision = etcd.auth_revision().await.ok();
     let began = std::time::Instant::now();
-    let mut stream = etcd.snapshot().await?;
+    let mut stream = etcd.snapshot().await.blame(Cause::Etcd)?;
     let first = tokio::time::timeout(IDLE, stream.next()).await.map_err(|_| {
         PortError::Retryable(format!(
             "etcd sent nothing of a snapshot for {} s",
             IDLE.as_secs()
         ))
-    })?;
+    });
+    let first = first.blame(Cause::Etcd)?;
     // Once it sends, etcd has decided what the snapshot holds: nothing later than this.
-    let at_most = etcd.status().await?.revision;
+    let at_most = etcd.status().await.blame(Cause::Etcd)?.revision;
     let stream: ByteStream = Box::pin(futures::stream::iter(first).chain(stream));
-    let packer = Packer::new(format.compression()).map_err(|error| pack_failed(&error))?;
+    let packer = Packer::new(format.compression());
+    let packer = packer.map_err(|error| pack_failed(&error)).blame(Cause::Host)?;
     let object = match format {
         Format::Native => SNAPSHOT_ZSTD,
         Format::EtcdManager { .. } => SNAPSHOT_GZIP,
     };
-    let mut upload = store.upload(&layout.in_backup(&id, object)).await?;
+    let upload = store.upload(&layout.in_backup(&id, object)).await;
+    let mut upload = upload.blame(Cause::Store)?;
     let pumped = tokio::try_join!(pump(stream, packer, upload.as_mut(), &progress, IDLE), async {
         Ok(fingerprint(etcd, &status, status.revision).await)
     });
     let (stored, fingerprint) = match pumped {
         Ok(both) => {
-            upload.complete().await?;
+            upload.complete().await.blame(Cause::Store)?;
             both
         }
         Err(error) => {
@@ -165,12 +176,14 @@ pub async fn take_full_as(
     manifest.compression = format.compression();
     let text = manifest
         .to_json()
-        .map_err(|error| PortError::Permanent(error.to_string()))?;
+        .map_err(|error| PortError::Permanent(error.to_string()))
+        .blame(Cause::Host)?;
     store
         .put(&layout.in_backup(&manifest.id, MANIFEST), text.into())
-        .await?;
+        .await
+        .blame(Cause::Store)?;
     if let Format::EtcdManager { members } = format {
-        let meta = manager::meta(&manifest.etcd_version, manifest.started_at, members)?;
+        let meta = manager::meta(&manifest.etcd_version, manifest.started_at, members).blame(Cause::Host)?;
         store
             .put(&layout.in_backup(&manifest.id, FOREIGN_META), meta.into())
             .await
@@ -179,7 +192,8 @@ pub async fn take_full_as(
                 PortError::Retryable(format!(
                     "{id} is stored without {FOREIGN_META}, so etcd-manager does not see it: {error}"
                 ))
-            })?;
+            })
+            .blame(Cause::Store)?;
         if let Err(error) = manager::mark_created(store, &layout, manifest.finished_at).await {
             tracing::warn!("etcd-manager's marker that the cluster exists is not written: {error}");
         }
@@ -233,84 +247,6 @@ pub(super) async fn fingerprint(etcd: &dyn Etcd, status: &EtcdStatus, at: Revisi
     }
 }
 
-struct Stored {
-    raw_bytes: u64,
-    bytes: u64,
-    sha256: String,
-}
-
-/// What a worker thread does to each batch, kept between batches.
-struct Work {
-    check: TrailerCheck,
-    packer: Packer,
-}
-
-enum Packer {
-    Zstd(Compressor),
-    Gzip(GzipCompressor),
-}
-
-impl Packer {
-    fn new(compression: Compression) -> std::io::Result<Self> {
-        Ok(match compression {
-            Compression::Zstd => Self::Zstd(Compressor::new()?),
-            Compression::Gzip => Self::Gzip(GzipCompressor::new()),
-        })
-    }
-    fn push(&mut self, chunk: &[u8]) -> std::io::Result<()> {
-        match self {
-            Self::Zstd(packer) => packer.push(chunk),
-            Self::Gzip(packer) => packer.push(chunk),
-        }
-    }
-    fn finish(&mut self) -> std::io::Result<()> {
-        match self {
-            Self::Zstd(packer) => packer.finish(),
-            Self::Gzip(packer) => packer.finish(),
-        }
-    }
-    fn take_full(&mut self) -> Vec<Bytes> {
-        match self {
-            Self::Zstd(packer) => packer.take_full(),
-            Self::Gzip(packer) => packer.take_full(),
-        }
-    }
-    fn total(&self) -> u64 {
-        match self {
-            Self::Zstd(packer) => packer.total(),
-            Self::Gzip(packer) => packer.total(),
-        }
-    }
-}
-
-impl Work {
-    fn push(mut self, batch: Vec<Bytes>) -> PortResult<(Self, Vec<Bytes>)> {
-        for chunk in batch {
-            self.check.push(&chunk);
-            self.packer.push(&chunk).map_err(|error| pack_failed(&error))?;
-        }
-        let full = self.packer.take_full();
-        Ok((self, full))
-    }
-
-    fn finish(mut self) -> PortResult<(Vec<Bytes>, Stored)> {
-        let raw_bytes = self.check.total();
-        let sha256 = self.check.finish().map_err(|error| {
-            PortError::Retryable(format!(
-                "the snapshot from etcd is not whole: {error}; nothing was kept of it"
-            ))
-        })?;
-        self.packer.finish().map_err(|error| pack_failed(&error))?;
-        let full = self.packer.take_full();
-        let stored = Stored {
-            raw_bytes,
-            bytes: self.packer.total(),
-            sha256,
-        };
-        Ok((full, stored))
-    }
-}
-
 /// Reads, works and sends at the same time: while a worker has one batch, the next is read, and parts are on
 /// their way. Returns only when the stream was whole.
 async fn pump(
@@ -319,28 +255,23 @@ async fn pump(
     upload: &mut dyn Upload,
     progress: &(impl Fn(u64) + Sync),
     idle: Duration,
-) -> PortResult<Stored> {
-    let mut work = Work {
-        check: TrailerCheck::default(),
-        packer,
-    };
+) -> Result<Stored, Failed> {
+    let mut worker = Worker::start(packer).blame(Cause::Host)?;
     let mut read = 0;
-    let mut batch = next_batch(&mut stream, idle).await?;
+    let mut batch = next_batch(&mut stream, idle).await.blame(Cause::Etcd)?;
     while !batch.is_empty() {
         read += batch.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
-        let working = tokio::task::spawn_blocking(move || work.push(batch));
-        let (worked, next) = tokio::join!(working, next_batch(&mut stream, idle));
-        let (again, full) = worked.map_err(|error| worker_failed(&error))??;
-        for piece in full {
-            upload.write(piece).await?;
+        let (packed, next) = tokio::join!(worker.push(batch), next_batch(&mut stream, idle));
+        for piece in packed.blame(Cause::Host)? {
+            upload.write(piece).await.blame(Cause::Store)?;
         }
         progress(read);
-        (work, batch) = (again, next?);
+        batch = next.blame(Cause::Etcd)?;
     }
-    let finishing = tokio::task::spawn_blocking(move || work.finish());
-    let (full, stored) = finishing.await.map_err(|error| worker_failed(&error))??;
-    for piece in full {
-        upload.write(piece).await?;
+    // What fails at the end is a snapshot that was not whole.
+    let (rest, stored) = worker.finish().await.blame(Cause::Etcd)?;
+    for piece in rest {
+        upload.write(piece).await.blame(Cause::Store)?;
     }
     Ok(stored)
 }
@@ -364,14 +295,6 @@ async fn next_batch(stream: &mut ByteStream, idle: Duration) -> PortResult<Vec<B
         }
     }
     Ok(batch)
-}
-
-fn pack_failed(error: &std::io::Error) -> PortError {
-    PortError::Permanent(format!("cannot compress the snapshot: {error}"))
-}
-
-fn worker_failed(error: &tokio::task::JoinError) -> PortError {
-    PortError::Retryable(format!("the backup's worker ended early: {error}"))
 }
 
 #[cfg(test)]

@@ -175,10 +175,11 @@ pub(super) fn render(spec: &Spec) -> String {
         })
         .collect();
     let tls = |on: bool| if on { "mutual TLS" } else { "no TLS" };
-    let interval = spec.backup_interval.map_or_else(
-        || "none".to_owned(),
-        |time| format!("every {}", humantime::format_duration(time)),
-    );
+    let interval = match (spec.backup_interval, &spec.backup.on_calendar) {
+        (None, _) => "none".to_owned(),
+        (Some(_), Some(calendar)) => format!("on {calendar} (UTC)"),
+        (Some(time), None) => format!("every {}", humantime::format_duration(time)),
+    };
     let shared = if spec.store_shared { ", shared store" } else { "" };
     let mut text = String::new();
     let binary = spec.etcd.binary.as_ref().map(|path| path.display().to_string());

@@ -12,8 +12,8 @@ use super::settings::{
 };
 use super::tree::{At, Kind, Value};
 use crate::model::{
-    BackupFormat, BackupSpec, ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec, TlsFiles,
-    unwise_size,
+    BackupFormat, BackupSpec, Calendar, ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec,
+    TlsFiles, unwise_size,
 };
 
 /// Where etcd's data is, as Debian's unit has it.
@@ -306,6 +306,7 @@ impl Builder<'_> {
             "sse_kms_key",
             "sse_key_file",
             "checksums",
+            "bandwidth",
         ];
         for field in s3_only {
             let field = part(field);
@@ -332,6 +333,7 @@ impl Builder<'_> {
                 proxy: self.read(&part("proxy"), forms::proxy).unwrap_or_default(),
                 sse: self.sse(prefix),
                 checksums: self.read(&part("checksums"), forms::flag).unwrap_or(false),
+                bandwidth: self.read(&part("bandwidth"), forms::bytes),
             },
         })
     }
@@ -398,19 +400,33 @@ impl Builder<'_> {
         }
     }
 
-    fn backup(&self) -> BackupSpec {
+    fn calendar(&mut self) -> Option<Calendar> {
+        let calendar = self.read("backup.on_calendar", forms::calendar)?;
+        if self.value("backup.interval").is_some() {
+            let text = "cannot be set beside backup.interval: keep one of them";
+            self.wrong("backup.on_calendar", text.to_owned());
+        }
+        Some(calendar)
+    }
+
+    fn backup(&mut self) -> BackupSpec {
         let default = Retention::default();
+        let on_calendar = self.calendar();
         let count = |name: &str, default| {
             self.read(&format!("backup.retention.{name}"), forms::count)
                 .unwrap_or(default)
         };
+        // A backup that nobody ever restored is a hope; one verification a day costs one download. Where this node
+        // can only seal, each would fail, and say nothing of the backups.
+        let sealed =
+            self.value("backup.encrypt_to").is_some() && self.value("restore.identity_file").is_none();
         let increments = self.read("backup.increments", forms::flag).unwrap_or(true);
         let interval = self.read("backup.increment_interval", forms::duration);
         BackupSpec {
-            // A backup that nobody ever restored is a hope; one a day costs one download.
+            on_calendar,
             verify_interval: self
                 .read("backup.verify_interval", forms::interval)
-                .unwrap_or(Some(Duration::from_hours(24))),
+                .unwrap_or((!sealed).then(|| Duration::from_hours(24))),
             increment_interval: increments.then(|| interval.unwrap_or(Duration::from_secs(1))),
             max_increments: self
                 .read("backup.max_increments", forms::increments)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::settings::{Proxy, StoreUrl};
 use super::tree::{Kind, Value};
-use crate::model::{BackupFormat, ClusterName, Join, NodeName};
+use crate::model::{BackupFormat, Calendar, ClusterName, Join, NodeName};
 
 /// What a field takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,9 @@ pub(super) enum Form {
     Count,
     /// A time, or `off`.
     Interval,
+    Calendar,
+    /// A number of bytes, with its unit.
+    Bytes,
     Join,
     BackupFormat,
     /// A table of node name → address.
@@ -63,6 +66,8 @@ impl Form {
             Self::Join => join(value).map(drop),
             Self::Count => count(value).map(drop),
             Self::Interval => interval(value).map(drop),
+            Self::Calendar => calendar(value).map(drop),
+            Self::Bytes => bytes(value).map(drop),
             Self::BackupFormat => backup_format(value).map(drop),
             Self::Nodes | Self::Settings => Ok(()),
         }
@@ -167,6 +172,31 @@ pub(super) fn interval(value: &Value) -> Read<Option<Duration>> {
     duration(value)
         .map(Some)
         .map_err(|error| format!("{error}, or \"off\""))
+}
+
+pub(super) fn calendar(value: &Value) -> Read<Calendar> {
+    let expected =
+        "a calendar event of systemd in UTC, e.g. \"daily\" or \"Mon..Fri *-*-* 02:00\" (systemd.time(7))";
+    let Some(text) = text(value) else {
+        return bad(value, expected);
+    };
+    text.parse()
+        .map_err(|why| format!("found {}, expected {expected}: {why}", value.describe()))
+}
+
+/// So many bytes; the least is what still moves a part of an upload within a minute or so.
+pub(super) fn bytes(value: &Value) -> Read<u64> {
+    let expected =
+        "a number of bytes with its unit, at least \"128KiB\", e.g. \"512KiB\", \"20MiB\" or \"1GiB\"";
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    text(value)
+        .and_then(|text| {
+            let (unit, shift) = units.iter().find(|(unit, _)| text.ends_with(unit))?;
+            let number: u64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
+            number.checked_mul(1 << shift)
+        })
+        .filter(|bytes| *bytes >= 128 << 10)
+        .map_or_else(|| bad(value, expected), Ok)
 }
 
 pub(super) fn listen(value: &Value) -> Read<SocketAddr> {

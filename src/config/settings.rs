@@ -50,6 +50,8 @@ pub struct S3Options {
     pub sse: Sse,
     /// `checksums`: send and check a checksum with everything that S3 has one for.
     pub checksums: bool,
+    /// `bandwidth`: bytes per second that large uploads may send; `None`: as fast as it goes.
+    pub bandwidth: Option<u64>,
 }
 
 /// Which HTTP proxy the store is reached over.

@@ -109,6 +109,8 @@ fn default(field: &str, settings: &Settings) -> Vec<(String, serde_json::Value)>
             .filter(|store| matches!(store.url, StoreUrl::S3 { .. }))
             .map(|store| store.path_style.into()),
         "store.shared" => settings.store.as_ref().map(|store| store.shared.into()),
+        // The calendar stands in its place.
+        "backup.interval" if spec.backup.on_calendar.is_some() => None,
         "backup.interval" => spec.backup_interval.map(time),
         "backup.increments" => Some(spec.backup.increment_interval.is_some().into()),
         "backup.increment_interval" => spec.backup.increment_interval.map(time),

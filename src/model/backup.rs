@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupId, BackupSummary, Epoch, Job, Revision, UnixMs, Verified};
+use super::{BackupId, BackupSummary, Calendar, Epoch, Job, Revision, UnixMs, Verified};
 
 /// In which form full backups are written; all forms are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +53,8 @@ pub struct CommandName {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackupSpec {
+    /// When full backups are due, in place of an interval.
+    pub on_calendar: Option<Calendar>,
     /// Which backups stay.
     pub retention: Retention,
     /// How often a backup is verified by restoring it; `None`: only when a person asks.
@@ -68,6 +70,7 @@ pub struct BackupSpec {
 impl Default for BackupSpec {
     fn default() -> Self {
         Self {
+            on_calendar: None,
             retention: Retention::default(),
             verify_interval: None,
             increment_interval: Some(Duration::from_secs(1)),

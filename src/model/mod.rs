@@ -4,6 +4,7 @@
 mod admin;
 mod assignment;
 mod backup;
+mod calendar;
 mod change;
 mod decision;
 mod directives;
@@ -30,6 +31,7 @@ pub use backup::{
     BackupFormat, BackupSpec, BackupView, ChainView, CommandName, Keep, Retention, StoreCommand,
     StoredBackup, Verdict, Wanted, Writer,
 };
+pub use calendar::{Calendar, CalendarError};
 pub use change::{KeyChange, RevisionChanges, Watched};
 pub use decision::{Action, Decision, LearnerProgress, Memory, Reason, Removal, StartFence};
 pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};

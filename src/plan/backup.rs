@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::context::Context;
 use super::directive;
 use crate::model::{
-    Action, BackupFormat, BackupSummary, ChainView, Fact, NodeName, NodeStatus, OperatorRequest, Revision,
+    Action, BackupFormat, BackupSummary, Calendar, ChainView, Fact, NodeName, NodeStatus, OperatorRequest,
+    Revision, UnixMs,
 };
 
 /// So many commands are named; all of them are in `etcd-agent commands list`.
@@ -70,7 +71,7 @@ fn refuse(cx: &Context<'_>) -> Option<Action> {
     })
 }
 
-/// Begins a full backup when a person asks for one, or on the coordinator when the last is older than the interval.
+/// Begins a full backup when a person asks for one, or on the coordinator when the interval or the calendar says so.
 pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(refusal) = refuse(cx) {
         return Some(refusal);
@@ -131,15 +132,27 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
             return Some(begin(cx));
         }
     }
-    let age = newest.map(|at| cx.obs.now.since(at));
-    if age.is_some_and(|age| age < interval) {
+    let calendar = cx.spec.backup.on_calendar.as_ref();
+    let early = newest.is_some_and(|at| !due_in(at, cx.obs.now, interval, calendar).is_zero());
+    if early {
         return None;
     }
-    cx.because(
-        "backup-due",
-        "the newest full backup is older than backup.interval",
-    );
+    let text = match calendar {
+        Some(_) => "a time of backup.on_calendar has come since the newest full backup",
+        None => "the newest full backup is older than backup.interval",
+    };
+    cx.because("backup-due", text);
     Some(begin(cx))
+}
+
+/// How long until the next full backup after one at `last`: zero when it is due.
+pub(super) fn due_in(last: UnixMs, now: UnixMs, interval: Duration, calendar: Option<&Calendar>) -> Duration {
+    match calendar {
+        None => interval.saturating_sub(now.since(last)),
+        Some(calendar) => calendar
+            .next_after(last)
+            .map_or(Duration::MAX, |next| next.since(now)),
+    }
 }
 
 /// A full backup of a follower where one is healthy, this node's own first: the raft leader has enough to do. After a try

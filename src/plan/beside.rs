@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::model::{BackupSummary, EtcdStatus, UnixMs};
+use super::backup::due_in;
+use crate::model::{BackupSummary, Calendar, EtcdStatus, UnixMs};
 
 /// A member this many entries behind the furthest one is not backed up.
 const MOST_BEHIND: u64 = 1000;
@@ -15,11 +16,11 @@ pub fn backup_in(
     taken: Option<UnixMs>,
     now: UnixMs,
     interval: Duration,
+    calendar: Option<&Calendar>,
 ) -> Option<Duration> {
     let dated = newest.map(|backup| backup.at).filter(|at| *at <= now);
     let last = dated.max(taken.filter(|at| *at <= now))?;
-    let age = now.since(last);
-    (age < interval).then(|| interval.saturating_sub(age))
+    Some(due_in(last, now, interval, calendar)).filter(|wait| !wait.is_zero())
 }
 
 /// Which of the members that were asked is backed up: a caught-up follower where there is one, as the raft leader has enough
@@ -93,8 +94,26 @@ mod tests {
             ("the clock was set back", None, Some(9_000_000), None),
         ] {
             let newest = newest.map(at);
-            let found = backup_in(newest.as_ref(), taken.map(UnixMs), UnixMs(100_000), interval);
+            let found = backup_in(
+                newest.as_ref(),
+                taken.map(UnixMs),
+                UnixMs(100_000),
+                interval,
+                None,
+            );
             assert_eq!(found, expected, "{what}");
+        }
+        // By the calendar the interval says nothing.
+        let calendar: Calendar = "*:*:30".parse().unwrap();
+        for (newest, expected) in [(89_000, None), (90_000, in_s(50)), (95_000, in_s(50))] {
+            let found = backup_in(
+                Some(&at(newest)),
+                None,
+                UnixMs(100_000),
+                interval,
+                Some(&calendar),
+            );
+            assert_eq!(found, expected, "{newest}");
         }
     }
 

@@ -2,29 +2,51 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::model::{ActiveState, AdminStatus, Fact};
+use crate::model::{ActiveState, AdminStatus, Fact, Revision, UnixMs};
 
 /// What is counted while the agent runs.
 #[derive(Debug, Default)]
 pub struct Counters {
     actions: Mutex<BTreeMap<(&'static str, bool), u64>>,
+    stored: Mutex<BTreeMap<&'static str, Success>>,
+    failed: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
+}
+
+/// A backup that this agent has stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Success {
+    /// When it was committed.
+    pub at: UnixMs,
+    /// The newest revision that it surely holds.
+    pub revision: Revision,
+    /// Its stored size.
+    pub size_bytes: u64,
+    /// How long it took.
+    pub took: Duration,
 }
 
 impl Counters {
     /// Counts one executed action by its name (`Action::name`) and whether it succeeded.
     pub fn action(&self, name: &'static str, ok: bool) {
-        let mut actions = self.actions.lock().unwrap_or_else(PoisonError::into_inner);
-        *actions.entry((name, ok)).or_insert(0) += 1;
+        *locked(&self.actions).entry((name, ok)).or_insert(0) += 1;
     }
 
-    fn actions(&self) -> BTreeMap<(&'static str, bool), u64> {
-        self.actions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    /// Notes the last backup of a kind (`full`, `increment`).
+    pub fn stored(&self, kind: &'static str, success: Success) {
+        locked(&self.stored).insert(kind, success);
     }
+
+    /// Counts a backup of a kind that failed, by where it failed (`backup::Cause`).
+    pub fn failed(&self, kind: &'static str, cause: &'static str) {
+        *locked(&self.failed).entry((kind, cause)).or_insert(0) += 1;
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Everything that `GET /metrics` says. What is not known is left out, never shown as zero.
@@ -120,6 +142,7 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         );
     }
     backups(&mut out, status);
+    stored(&mut out, counters);
     if let Some((_, last)) = &status.verified {
         out.head(
             "etcd_agent_last_verification_timestamp_seconds",
@@ -154,8 +177,8 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         "counter",
         "Actions executed, by name and result.",
     );
-    for ((action, ok), count) in counters.actions() {
-        let result = if ok { "ok" } else { "failed" };
+    for ((action, ok), count) in locked(&counters.actions).iter() {
+        let result = if *ok { "ok" } else { "failed" };
         out.sample(
             "etcd_agent_actions_total",
             &[("action", action), ("result", result)],
@@ -172,7 +195,12 @@ fn backups(out: &mut Text, status: &AdminStatus) {
         "gauge",
         "Failures in a row of a job in the store.",
     );
-    for (job, state) in [("increments", &view.increments), ("prune", &view.prune)] {
+    let jobs = [
+        ("increments", &view.increments),
+        ("prune", &view.prune),
+        ("verify", &view.verify),
+    ];
+    for (job, state) in jobs {
         out.sample(
             "etcd_agent_backup_job_failures",
             &[("job", job)],
@@ -211,6 +239,52 @@ fn backups(out: &mut Text, status: &AdminStatus) {
             "Time since something was stored, while there is something to store.",
         );
         out.sample("etcd_agent_increments_lag_seconds", &[], seconds(lag));
+    }
+}
+
+/// What this agent has stored itself since it started, and what failed.
+fn stored(out: &mut Text, counters: &Counters) {
+    type Field = (&'static str, &'static str, fn(&Success) -> String);
+    let fields: [Field; 4] = [
+        (
+            "etcd_agent_backup_success_timestamp_seconds",
+            "When this agent last stored a backup of the kind.",
+            |last| seconds(last.at.0),
+        ),
+        (
+            "etcd_agent_backup_success_revision",
+            "The revision that it holds at least.",
+            |last| last.revision.0.to_string(),
+        ),
+        (
+            "etcd_agent_backup_success_size_bytes",
+            "Its stored size.",
+            |last| last.size_bytes.to_string(),
+        ),
+        (
+            "etcd_agent_backup_success_duration_seconds",
+            "How long it took.",
+            |last| seconds(u64::try_from(last.took.as_millis()).unwrap_or(u64::MAX)),
+        ),
+    ];
+    let kinds = locked(&counters.stored);
+    for (name, help, value) in fields {
+        if kinds.is_empty() {
+            break;
+        }
+        out.head(name, "gauge", help);
+        for (kind, last) in kinds.iter() {
+            out.sample(name, &[("kind", kind)], value(last));
+        }
+    }
+    let name = "etcd_agent_backup_failures_total";
+    out.head(
+        name,
+        "counter",
+        "Backups of this agent that failed, by kind and by where.",
+    );
+    for ((kind, cause), count) in locked(&counters.failed).iter() {
+        out.sample(name, &[("kind", kind), ("cause", cause)], count);
     }
 }
 
@@ -342,6 +416,36 @@ fn escape(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn backups_are_told_by_kind_and_cause() {
+        let counters = Counters::default();
+        let success = |revision| Success {
+            at: UnixMs(1_700_000_000_042),
+            revision: Revision(revision),
+            size_bytes: 9,
+            took: Duration::from_millis(1500),
+        };
+        counters.stored("full", success(7));
+        counters.stored("increment", success(8));
+        counters.stored("increment", success(9));
+        counters.failed("full", "etcd");
+        counters.failed("full", "store");
+        counters.failed("full", "store");
+        let mut out = Text(String::new());
+        stored(&mut out, &counters);
+        for line in [
+            "etcd_agent_backup_success_timestamp_seconds{kind=\"full\"} 1700000000.042",
+            "etcd_agent_backup_success_revision{kind=\"full\"} 7",
+            "etcd_agent_backup_success_revision{kind=\"increment\"} 9",
+            "etcd_agent_backup_success_size_bytes{kind=\"full\"} 9",
+            "etcd_agent_backup_success_duration_seconds{kind=\"full\"} 1.500",
+            "etcd_agent_backup_failures_total{kind=\"full\",cause=\"etcd\"} 1",
+            "etcd_agent_backup_failures_total{kind=\"full\",cause=\"store\"} 2",
+        ] {
+            assert!(out.0.lines().any(|has| has == line), "{line} in {}", out.0);
+        }
+    }
 
     #[test]
     fn labels_are_escaped() {

@@ -5,5 +5,5 @@ pub mod message_ids;
 mod metrics;
 mod setup;
 
-pub use metrics::{Counters, exposition};
+pub use metrics::{Counters, Success, exposition};
 pub use setup::{Output, init};

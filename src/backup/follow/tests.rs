@@ -111,7 +111,8 @@ fn following() -> Following {
 async fn run(etcd: &Told, store: &dyn ObjectStore, id: &BackupId) -> PortResult<Ended> {
     let chain = resume(store, &cluster(), id).await?;
     let (_sender, newer) = watch::channel(None);
-    follow(etcd, store, &SystemClock, &following(), chain, newer, |_| {}).await
+    let ended = follow(etcd, store, &SystemClock, &following(), chain, newer, |_| {}).await;
+    ended.map_err(PortError::from)
 }
 
 async fn names(store: &dyn ObjectStore) -> Vec<String> {
@@ -272,6 +273,7 @@ fn a_newer_full_takes_over_once_it_is_reached() {
         covered: Revision(50),
         increments: 1,
         previous: None,
+        last: None,
         auth_revision: None,
     };
     for (what, newer, over) in [

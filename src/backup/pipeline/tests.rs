@@ -91,6 +91,7 @@ async fn a_stream_that_stands_still_fails() {
         .err()
         .unwrap();
     assert!(error.to_string().contains("stood still"), "{error}");
+    assert_eq!(error.cause, Cause::Etcd);
 }
 
 #[tokio::test]

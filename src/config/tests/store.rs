@@ -82,6 +82,12 @@ fn encryption_of_backups() {
     assert_eq!(settings.encryption.recipients, [key]);
     assert_eq!(settings.encryption.identity_file, Some("/i".into()));
     assert_eq!(load("").unwrap().encryption, Encryption::default());
+    // What a node cannot open it does not verify by itself.
+    let sealed = format!("[backup]\nencrypt_to = [\"{key}\"]\n");
+    let interval = |rest: &str| load(rest).unwrap().spec.backup.verify_interval;
+    assert_eq!(interval(&sealed), None);
+    assert_eq!(interval(&both), Some(Duration::from_hours(24)));
+    assert_eq!(interval(""), Some(Duration::from_hours(24)));
     let unverified = format!("[backup]\nencrypt_to = [\"{key}\"]\nverify_interval = \"1d\"\n");
     for (rest, why) in [
         ("[backup]\nencrypt_to = []\n", "found an empty list"),
@@ -104,4 +110,51 @@ fn encryption_of_backups() {
         assert!(error.contains(why), "{rest}: {error}");
         assert!(!error.contains("VERYSECRET"), "{error}");
     }
+}
+
+#[test]
+fn a_calendar_in_place_of_an_interval() {
+    let load = |rest: &str| load_one(&format!("[store]\nurl = \"s3://backups\"\n{rest}")).map(|l| l.settings);
+    let calendar = |rest: &str| load(rest).unwrap().spec.backup.on_calendar;
+    assert_eq!(calendar(""), None);
+    let daily = "[backup]\non_calendar = \"Mon..Fri 02:00\"\n";
+    assert_eq!(calendar(daily), Some("Mon..Fri 02:00".parse().unwrap()));
+    let both = format!("{daily}interval = \"1h\"\n");
+    for (rest, why) in [
+        (
+            both.as_str(),
+            "backup.on_calendar: cannot be set beside backup.interval",
+        ),
+        (
+            "[backup]\non_calendar = 3\n",
+            "expected a calendar event of systemd",
+        ),
+        (
+            "[backup]\non_calendar = \"02:61\"\n",
+            "\"61\" is no minute: expected *, or 0 to 59",
+        ),
+        ("[backup]\non_calendar = \"02:00 Europe/Berlin\"\n", "all are UTC"),
+    ] {
+        let error = load(rest).expect_err(rest);
+        assert!(error.contains(why), "{rest}: {error}");
+    }
+}
+
+#[test]
+fn how_fast_a_store_may_be_written_to() {
+    let load = |rest: &str| load_one(&format!("[store]\nurl = \"s3://backups\"\n{rest}"));
+    let bandwidth = |rest: &str| load(rest).unwrap().settings.store.unwrap().options.bandwidth;
+    assert_eq!(bandwidth(""), None);
+    assert_eq!(bandwidth("bandwidth = \"20MiB\"\n"), Some(20 << 20));
+    assert_eq!(bandwidth("bandwidth = \"512 KiB\"\n"), Some(512 << 10));
+    for value in ["\"20\"", "\"20MB\"", "\"1KiB\"", "20", "\"99999999999999GiB\""] {
+        let rest = format!("bandwidth = {value}\n");
+        let error = load(&rest).map(drop).expect_err(value);
+        assert!(
+            error.contains("expected a number of bytes with its unit"),
+            "{value}: {error}"
+        );
+    }
+    let local = load_one("[store]\nurl = \"file:///b\"\nbandwidth = \"1MiB\"\n");
+    assert!(local.map(drop).unwrap_err().contains("is for s3:// only"));
 }

@@ -48,6 +48,33 @@ fn commands_in_the_store_are_named_by_the_coordinator_and_never_carried_out() {
 }
 
 #[test]
+fn a_calendar_says_when_a_full_backup_is_due_and_the_interval_does_not() {
+    let due = |calendar: Option<&str>, age: Duration| {
+        let mut obs = backed_up(0);
+        follow(&mut obs, NEWEST, 0, false);
+        obs.backups.pruned = Some(BackupId::new(NEWEST).unwrap());
+        obs.now = UnixMs(1_800_000_030_000);
+        let Fact::Known(store) = &mut obs.store else {
+            unreachable!()
+        };
+        let at = UnixMs(obs.now.0 - u64::try_from(age.as_millis()).unwrap());
+        store.newest_backup.as_mut().unwrap().at = at;
+        obs.spec.backup.on_calendar = calendar.map(|text| text.parse().unwrap());
+        decide(&obs).action.is_some()
+    };
+    let (second, day) = (Duration::from_secs(1), Duration::from_hours(24));
+    for (calendar, age, expected) in [
+        (None, day, true),
+        (None, second, false),
+        (Some("2020-01-01"), day, false),
+        (Some("minutely"), second, false),
+        (Some("minutely"), 31 * second, true),
+    ] {
+        assert_eq!(due(calendar, age), expected, "{calendar:?} after {age:?}");
+    }
+}
+
+#[test]
 fn a_backup_in_another_form_is_taken_or_answered() {
     let format = BackupFormat::EtcdManager;
     let mut obs = backed_up(1);

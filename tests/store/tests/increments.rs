@@ -61,7 +61,7 @@ impl Follower {
                 match backup::follow(etcd, store, &SystemClock, &following, chain, newest, tell).await {
                     Ok(Ended::NotCoordinator) => eprintln!("{}: another coordinates", following.node),
                     Err(why) => eprintln!("{}: {why}", following.node),
-                    ended => return ended,
+                    Ok(ended) => return Ok(ended),
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_agent::agent::Backups;
-use etcd_agent::backup::{BackupMeta, BackupName, Compression, Format, Layout, Manifest};
+use etcd_agent::backup::{
+    BackupMeta, BackupName, Blame, Cause, Compression, Failed, Format, Layout, Manifest,
+};
 use etcd_agent::model::{BackupId, BackupSummary, ClusterName, UnixMs};
 use etcd_agent::ports::{Etcd, ObjectStore, PortError, PortResult};
 
@@ -22,53 +24,56 @@ impl Backups for Work {
         meta: &BackupMeta,
         _format: Format,
         _progress: &(dyn Fn(u64) + Send + Sync),
-    ) -> PortResult<BackupSummary> {
-        let name = BackupName::new(meta.started_at, meta.seq);
-        let id = name
-            .id()
-            .map_err(|error| PortError::Permanent(error.to_string()))?;
-        let writes = self.0.sim.world().snapshot(self.0.host);
-        let writes = writes.ok_or_else(|| PortError::Retryable("etcd does not run".to_owned()))?;
-        let layout = Layout::of(store, &meta.cluster);
-        let status = etcd.status().await?;
-        store
-            .put(
-                &layout.in_backup(&id, "etcd.backup.zst"),
-                Bytes::from_static(b"x"),
-            )
-            .await?;
-        if let Some(store) = &mut self.0.sim.world().store {
-            store.contents.insert(id.clone(), writes);
-        }
-        let manifest = Manifest {
-            format: 1,
-            id: id.clone(),
-            cluster: meta.cluster.clone(),
-            epoch: meta.epoch,
-            cluster_id: status.cluster_id,
-            member_id: status.member_id,
-            node: meta.node.clone(),
-            etcd_version: status.version,
-            revision: status.revision,
-            revision_at_most: Some(status.revision),
-            auth_revision: None,
-            fingerprint: None,
-            raw_size_bytes: 1,
-            stored_size_bytes: 1,
-            sha256: String::new(),
-            compression: Compression::Zstd,
-            encryption: None,
-            started_at: meta.started_at,
-            finished_at: UnixMs(self.0.sim.clock(self.0.host)),
-            agent_version: String::new(),
+    ) -> Result<BackupSummary, Failed> {
+        let taken = async {
+            let name = BackupName::new(meta.started_at, meta.seq);
+            let id = name
+                .id()
+                .map_err(|error| PortError::Permanent(error.to_string()))?;
+            let writes = self.0.sim.world().snapshot(self.0.host);
+            let writes = writes.ok_or_else(|| PortError::Retryable("etcd does not run".to_owned()))?;
+            let layout = Layout::of(store, &meta.cluster);
+            let status = etcd.status().await?;
+            store
+                .put(
+                    &layout.in_backup(&id, "etcd.backup.zst"),
+                    Bytes::from_static(b"x"),
+                )
+                .await?;
+            if let Some(store) = &mut self.0.sim.world().store {
+                store.contents.insert(id.clone(), writes);
+            }
+            let manifest = Manifest {
+                format: 1,
+                id: id.clone(),
+                cluster: meta.cluster.clone(),
+                epoch: meta.epoch,
+                cluster_id: status.cluster_id,
+                member_id: status.member_id,
+                node: meta.node.clone(),
+                etcd_version: status.version,
+                revision: status.revision,
+                revision_at_most: Some(status.revision),
+                auth_revision: None,
+                fingerprint: None,
+                raw_size_bytes: 1,
+                stored_size_bytes: 1,
+                sha256: String::new(),
+                compression: Compression::Zstd,
+                encryption: None,
+                started_at: meta.started_at,
+                finished_at: UnixMs(self.0.sim.clock(self.0.host)),
+                agent_version: String::new(),
+            };
+            let text = manifest
+                .to_json()
+                .map_err(|error| PortError::Permanent(error.to_string()))?;
+            store
+                .put(&layout.in_backup(&id, "backup.json"), text.into())
+                .await?;
+            Ok(manifest.summary())
         };
-        let text = manifest
-            .to_json()
-            .map_err(|error| PortError::Permanent(error.to_string()))?;
-        store
-            .put(&layout.in_backup(&id, "backup.json"), text.into())
-            .await?;
-        Ok(manifest.summary())
+        taken.await.blame(Cause::Store)
     }
 
     async fn fetch(

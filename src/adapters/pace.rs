@@ -1,0 +1,54 @@
+//! How fast the parts of an upload may leave (`store.bandwidth`).
+
+use std::time::{Duration, Instant};
+
+/// Lets bytes go at a rate, averaged over the parts: a part leaves in one go, and the next waits for its turn.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// Bytes per second; `None`: as fast as it goes.
+    rate: Option<u64>,
+    next: Option<Instant>,
+}
+
+impl Pace {
+    pub(super) fn new(rate: Option<u64>) -> Self {
+        Self { rate, next: None }
+    }
+
+    /// How long so many bytes wait from `now` on before they may leave.
+    pub(super) fn turn(&mut self, now: Instant, bytes: usize) -> Duration {
+        let Some(rate) = self.rate else {
+            return Duration::ZERO;
+        };
+        let leaves = self.next.map_or(now, |next| next.max(now));
+        let takes = Duration::from_millis((bytes as u64).saturating_mul(1000) / rate.max(1));
+        self.next = leaves.checked_add(takes);
+        leaves.saturating_duration_since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn parts_leave_at_the_rate() {
+        let now = Instant::now();
+        let mut pace = Pace::new(Some(4 << 20));
+        let waits: Vec<u64> = (0..4).map(|_| pace.turn(now, 8 * MIB).as_secs()).collect();
+        assert_eq!(waits, [0, 2, 4, 6]);
+        assert_eq!(Pace::new(None).turn(now, usize::MAX), Duration::ZERO);
+    }
+
+    #[test]
+    fn time_that_passed_is_not_made_up_for() {
+        let now = Instant::now();
+        let mut pace = Pace::new(Some(1 << 20));
+        assert_eq!(pace.turn(now, MIB), Duration::ZERO);
+        let later = now + Duration::from_secs(100);
+        assert_eq!(pace.turn(later, MIB), Duration::ZERO);
+        assert_eq!(pace.turn(later, MIB), Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,58 @@
+//! Whose answer it was that something about backups failed for.
+
+use thiserror::Error;
+
+use crate::ports::{PortError, PortResult};
+
+/// Where it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// etcd did not answer, or not with a whole snapshot.
+    Etcd,
+    /// The store.
+    Store,
+    /// This host: no room, no thread, no throw-away etcd.
+    Host,
+}
+
+impl Cause {
+    /// As a label of a metric.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Store => "store",
+            Self::Host => "host",
+        }
+    }
+}
+
+/// What went wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{error}")]
+pub struct Failed {
+    /// Where.
+    pub cause: Cause,
+    /// What.
+    pub error: PortError,
+}
+
+impl From<Failed> for PortError {
+    fn from(failed: Failed) -> Self {
+        failed.error
+    }
+}
+
+/// Says where a failure came from.
+pub trait Blame<T> {
+    /// This result, with a failure laid at this door.
+    ///
+    /// # Errors
+    /// Its own.
+    fn blame(self, cause: Cause) -> Result<T, Failed>;
+}
+
+impl<T> Blame<T> for PortResult<T> {
+    fn blame(self, cause: Cause) -> Result<T, Failed> {
+        self.map_err(|error| Failed { cause, error })
+    }
+}
