@@ -14,7 +14,7 @@ use etcd_agent::ports::{ByteStream, Etcd, PortError, PortResult};
 pub use faults::{Fault, Faults, Seen};
 use futures::StreamExt;
 pub use kinds::{AnyS3, Kind};
-pub use servers::{RealEtcd, S3, cutting_proxy};
+pub use servers::{RealEtcd, S3, Server, cutting_proxy, start};
 
 /// Bytes that do not compress.
 pub fn noise(size: usize) -> Bytes {

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// A process that ends with the test.
-pub(crate) struct Server(Child);
+pub struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -25,7 +25,8 @@ impl Drop for Server {
     }
 }
 
-pub(crate) fn start(command: &mut Command, log: &Path, address: SocketAddr) -> Server {
+/// Starts a server, whose output goes into `log`, and waits until it listens at `address`.
+pub fn start(command: &mut Command, log: &Path, address: SocketAddr) -> Server {
     let log = fs::File::create(log).unwrap();
     let server = command
         .stdin(Stdio::null())
