@@ -3,10 +3,11 @@
 N ?= 3
 SEEDS ?= 20000
 START ?= 0
+RUNS ?= 1000000
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
 
-.PHONY: machine check test genesis sim demo deb lab lab-down bench
+.PHONY: machine check test genesis sim fuzz demo deb lab lab-down bench
 
 machine: ## what it takes to build at all; the rest is installed by `lab prepare`
 	@command -v cargo >/dev/null || { echo "cargo is missing: see https://rustup.rs" >&2; exit 1; }
@@ -27,6 +28,9 @@ genesis: machine ## the genesis protocol exhaustively within larger bounds: hour
 sim: machine ## SEEDS=1000000 random schedules from START=0 on all cores; REPLAY=seed prints the history of one
 	@cargo run --quiet --locked --profile sim --package etcd-agent-sim --bin sim -- \
 	  $(if $(REPLAY),replay $(REPLAY),$(SEEDS) $(START))
+
+fuzz: machine ## RUNS=1000000 inputs to each parser of what comes from a store (FUZZ="manifest names" for some)
+	@tests/fuzz/run.sh $(RUNS) $(FUZZ)
 
 demo: machine ## three hosts: a cluster with mutual TLS, a backup in S3, a lost member healed
 	@$(LAB) prepare

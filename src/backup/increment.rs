@@ -162,14 +162,11 @@ impl Increment {
             return Err(IncrementError::Format(version.format));
         }
         let head: Head = serde_json::from_slice(line).map_err(damaged)?;
-        let mut records = records.get(1..).unwrap_or_default();
+        let records = records.get(1..).unwrap_or_default();
         if hash(records) != head.sha256 {
             return Err(damaged("its hash does not match its content"));
         }
-        let mut entries = Vec::new();
-        while !records.is_empty() {
-            entries.push(Entry::decode_length_delimited(&mut records).map_err(damaged)?);
-        }
+        let entries = entries(records)?;
         let increment = Self { head, entries };
         increment.check()?;
         Ok(increment)
@@ -184,6 +181,15 @@ impl Increment {
         }
         Ok(())
     }
+}
+
+/// The records behind the head.
+pub(super) fn entries(mut records: &[u8]) -> Result<Vec<Entry>, IncrementError> {
+    let mut entries = Vec::new();
+    while !records.is_empty() {
+        entries.push(Entry::decode_length_delimited(&mut records).map_err(damaged)?);
+    }
+    Ok(entries)
 }
 
 fn hash(bytes: &[u8]) -> String {

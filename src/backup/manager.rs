@@ -145,7 +145,7 @@ fn unread(name: String, problem: String) -> StoreCommand {
     }
 }
 
-fn parse(name: String, text: &[u8]) -> StoreCommand {
+pub(super) fn parse(name: String, text: &[u8]) -> StoreCommand {
     let read: Command = match serde_json::from_slice(text) {
         Ok(read) => read,
         Err(error) => {

@@ -12,6 +12,8 @@ mod cutter;
 mod failed;
 mod fetch;
 mod follow;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod gzip;
 mod increment;
 mod layout;

@@ -79,12 +79,12 @@ fn not_a_spec(store: &dyn ObjectStore, key: &str, why: &str) -> String {
     )
 }
 
-fn parse(text: &[u8]) -> Result<Map<String, Value>, String> {
+pub(super) fn parse(text: &[u8]) -> Result<Map<String, Value>, String> {
     serde_json::from_slice(text).map_err(|error| error.to_string())
 }
 
 /// The number; jsonpb leaves zeros out and takes numbers in quotes too.
-fn count(fields: &Map<String, Value>) -> Result<Option<usize>, String> {
+pub(super) fn count(fields: &Map<String, Value>) -> Result<Option<usize>, String> {
     let mut found = COUNT.iter().filter_map(|name| fields.get(*name));
     let Some(value) = found.next() else {
         return Ok(None);

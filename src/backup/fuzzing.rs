@@ -1,0 +1,109 @@
+//! The parsers of what comes from a store, as `tests/fuzz` feeds them: an error is well, a panic or a hang is not.
+
+use std::fs::File;
+use std::io::Write;
+
+use super::bolt::Merge;
+use super::increment::{Increment, entries, parse_name};
+use super::layout::BackupName;
+use super::manager;
+use super::manifest::{Compression, ForeignMeta, Manifest};
+use super::point::Point;
+use super::unpack::Unpacker;
+use super::verification::Verification;
+use super::wanted;
+use crate::model::{BackupId, Genesis};
+
+/// More than any input of the fuzzer is decompressed to.
+const LIMIT: u64 = 16 << 20;
+
+fn id() -> Option<BackupId> {
+    BackupId::new("2026-03-01T04:05:06Z-000042").ok()
+}
+
+/// `backup.json`: what was read is written and read again as the same.
+pub fn manifest(text: &[u8]) {
+    let Some(id) = id() else { return };
+    if let Ok(manifest) = Manifest::parse(&id, text) {
+        let again = manifest.to_json().ok().map(|text| Manifest::parse(&id, &text));
+        assert_eq!(again, Some(Ok(manifest)));
+    }
+}
+
+/// etcd-manager's `_etcd_backup.meta`.
+pub fn foreign_meta(text: &[u8]) {
+    let _ = ForeignMeta::parse(text);
+}
+
+/// `verify.json`.
+pub fn verification(text: &[u8]) {
+    if let Some(id) = id() {
+        let _ = Verification::parse(&id, text);
+    }
+}
+
+/// A command of etcd-manager's queue.
+pub fn command(text: &[u8]) {
+    let _ = manager::parse(String::new(), text);
+}
+
+/// The wanted size.
+pub fn wanted(text: &[u8]) {
+    let _ = wanted::parse(text).map(|fields| wanted::count(&fields));
+}
+
+/// The genesis of an epoch.
+pub fn genesis(text: &[u8]) {
+    if let Ok(genesis) = serde_json::from_slice::<Genesis>(text) {
+        let _ = genesis.defect();
+    }
+}
+
+/// Names of backups, points and increments.
+pub fn names(text: &[u8]) {
+    let Ok(text) = std::str::from_utf8(text) else {
+        return;
+    };
+    let _ = parse_name(text);
+    if let Ok(name) = text.parse::<BackupName>() {
+        assert_eq!(name.to_string().parse().ok(), Some(name));
+    }
+    if let Ok(id) = BackupId::new(text) {
+        let point = Point::parse(&id);
+        assert_eq!(point.id().ok(), Some(id));
+    }
+}
+
+/// An increment as it is stored, compressed.
+pub fn increment(stored: &[u8]) {
+    let _ = Increment::decode(stored);
+}
+
+/// The records of an increment, behind a head and a hash that are right.
+pub fn records(records: &[u8]) {
+    let _ = entries(records);
+}
+
+/// A compressed snapshot.
+pub fn snapshot(stored: &[u8]) {
+    for compression in [Compression::Zstd, Compression::Gzip] {
+        let Ok(file) = tempfile::tempfile() else { return };
+        let Ok(mut unpacker) = Unpacker::new(compression, file, LIMIT) else {
+            return;
+        };
+        if unpacker.push(stored).is_ok() {
+            let _ = unpacker.finish();
+        }
+    }
+}
+
+/// A database that increments are added to.
+pub fn database(bytes: &[u8], scratch: &mut File) {
+    let written = scratch.set_len(0).and_then(|()| std::io::Seek::rewind(scratch));
+    if written.and_then(|()| scratch.write_all(bytes)).is_err() {
+        return;
+    }
+    if let Ok(merge) = Merge::open(scratch) {
+        let _ = merge.finish();
+    }
+}
