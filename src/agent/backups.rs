@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::backup::{self, Blame, Cause, Ended, Progress};
-use crate::model::{BackupId, ChainView, OperatorRequest, RequestState, Verdict};
+use crate::model::{BackupId, ChainView, OperatorRequest, RequestState, Revision, Verdict};
 use crate::plan;
 use crate::ports::PortResult;
 use crate::telemetry::{Success, message_ids};
@@ -44,6 +44,7 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
             node: worker.spec.node.clone(),
             interval,
             stop: worker.shared.stopped.clone(),
+            flush_to: worker.shared.flush_to.subscribe(),
         };
         let (etcd, clock) = (worker.ports.etcd.as_ref(), worker.ports.clock.as_ref());
         let told = |progress: Progress| {
@@ -73,9 +74,13 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
             if news {
                 worker.shared.wake.notify_one();
             }
+            tell_flushed(&worker, progress.covered);
         };
         let ended = backup::follow(etcd, store.as_ref(), clock, &following, chain, newer, told).await;
-        worker.shared.with(|inner| inner.backups.chain = None);
+        worker.shared.with(|inner| {
+            inner.backups.chain = None;
+            inner.backups.flushing = false;
+        });
         ended.map_err(|failed| worker.count_failed("increment", failed))
     };
     let id = id.clone();
@@ -94,6 +99,35 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
             Err(error) => tracing::warn!("etcd's changes are not stored for the moment: {error}"),
         },
     );
+}
+
+/// Has what etcd has committed until now stored at once. Who asked is answered when it is.
+pub(super) async fn flush(agent: &Agent) -> PortResult<()> {
+    // Answered through raft: after this the local revision is not older than any write that was acknowledged before.
+    agent.ports.etcd.members(true).await?;
+    let revision = agent.ports.etcd.status().await?.revision;
+    agent.shared.with(|inner| inner.backups.flushing = true);
+    agent.shared.flush_to.send_if_modified(|wanted| {
+        let more = *wanted < revision;
+        *wanted = revision.max(*wanted);
+        more
+    });
+    let covered = agent.shared.with(|inner| inner.backups.covered);
+    if let Some((covered, _)) = covered {
+        tell_flushed(agent, covered);
+    }
+    Ok(())
+}
+
+/// Answers who asked for an increment, once all is stored that was committed then.
+fn tell_flushed(agent: &Agent, covered: Revision) {
+    let wanted = *agent.shared.flush_to.borrow();
+    if wanted > Revision(0) && covered >= wanted {
+        let asked = |request: &OperatorRequest| *request == OperatorRequest::Increment;
+        agent.shared.with(|inner| inner.backups.flushing = false);
+        let text = format!("everything up to revision {covered} is stored");
+        agent.shared.tell(asked, RequestState::Done, &text);
+    }
 }
 
 /// How long the end of an agent waits for the changes that it has heard of to be stored.

@@ -140,6 +140,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             backups::increments(agent, backup);
             Ok(())
         }
+        Action::Flush => backups::flush(agent).await,
         Action::Prune { after } => {
             backups::prune(agent, after.clone());
             Ok(())

@@ -12,7 +12,7 @@ use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Directives, ElectorRecord, Epoch,
     EtcdRun, Fact, GateState, Job, NodeName, NodeStatus, Observation, OperatorRequest, RequestState,
-    RequestView, SteadyMs, StoreView,
+    RequestView, Revision, SteadyMs, StoreView,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
@@ -76,6 +76,8 @@ pub(super) struct Shared {
     pub(super) stopped: CancellationToken,
     /// The newest full backup that this agent knows of.
     pub(super) newest_full: watch::Sender<Option<BackupSummary>>,
+    /// Up to this revision etcd's changes are to be stored at once: a person asked for it.
+    pub(super) flush_to: watch::Sender<Revision>,
 }
 
 fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -97,6 +99,7 @@ impl Shared {
             version: Version::new((run >> 32) << 16),
             stopped: CancellationToken::new(),
             newest_full: watch::Sender::new(None),
+            flush_to: watch::Sender::new(Revision(0)),
         })
     }
 

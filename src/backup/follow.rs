@@ -97,6 +97,8 @@ pub struct Following {
     pub interval: Duration,
     /// Cancelled when the agent ends.
     pub stop: CancellationToken,
+    /// Up to this revision nothing waits for the interval.
+    pub flush_to: watch::Receiver<Revision>,
 }
 
 /// Finds out where the chain of a full backup goes on.
@@ -154,6 +156,7 @@ pub async fn follow(
         return Ok(why);
     }
     let mut batch = Batch::default();
+    let mut flush_to = following.flush_to.clone();
     let mut flush_at: Option<Instant> = None;
     // etcd was seen ahead of the watch: what it has may be on its way.
     let mut behind = false;
@@ -165,11 +168,16 @@ pub async fn follow(
             None
         } else {
             let quiet = if behind { LATE } else { QUIET };
-            let until = flush_at.unwrap_or_else(|| Instant::now() + quiet);
+            let mut until = flush_at.unwrap_or_else(|| Instant::now() + quiet);
+            let wanted = *flush_to.borrow_and_update();
+            if chain.covered < wanted && batch.last().is_some_and(|last| last >= wanted) {
+                until = Instant::now();
+            }
             tokio::select! {
                 heard = changes.next() => Some(heard),
                 () = sleep_until(until) => None,
                 () = changed(&mut newer) => continue,
+                () = changed(&mut flush_to) => continue,
                 () = following.stop.cancelled() => {
                     // What was heard is history, whoever coordinates next.
                     flush(etcd, store, clock, following, &mut chain, batch).await.blame(Cause::Store)?;
@@ -302,9 +310,9 @@ async fn not_ours(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
     Ok((status.leader != Some(status.member_id)).then_some(Ended::NotCoordinator))
 }
 
-/// Returns when there is a newer full backup; never when there will be none.
-async fn changed(newer: &mut watch::Receiver<Option<BackupSummary>>) {
-    if newer.changed().await.is_err() {
+/// Returns when there is something new, e.g. a newer full backup; never when there will be nothing.
+async fn changed<T>(news: &mut watch::Receiver<T>) {
+    if news.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
@@ -318,6 +326,10 @@ struct Batch {
 }
 
 impl Batch {
+    fn last(&self) -> Option<Revision> {
+        self.entries.last().map(|entry| Revision(entry.revision))
+    }
+
     fn push(&mut self, revision: RevisionChanges, at_ms: u64) {
         let changes = revision.changes.into_iter().map(|change| {
             self.bytes += change.stored.len() + 32;
@@ -346,7 +358,7 @@ async fn flush(
     chain: &mut Chain,
     batch: Batch,
 ) -> PortResult<()> {
-    let Some(last) = batch.entries.last().map(|entry| Revision(entry.revision)) else {
+    let Some(last) = batch.last() else {
         return Ok(());
     };
     let began = Instant::now();

@@ -38,12 +38,15 @@ pub(super) struct BackupArgs {
     now: NowArgs,
 }
 
-/// A full backup; with an option and no verb it is meant as well.
+/// A backup; with an option and no verb it is meant as well.
 #[derive(Debug, clap::Args)]
 pub(super) struct NowArgs {
     /// In which form; default: backup.format
     #[arg(long = "format", value_name = "FORMAT", value_enum)]
     form: Option<Form>,
+    /// No full: store as an increment what was written until now, without waiting for the interval
+    #[arg(long, conflicts_with = "form")]
+    increment: bool,
     /// Deadline.
     #[command(flatten)]
     timeout: Timeout,
@@ -54,7 +57,7 @@ pub(super) struct NowArgs {
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum BackupVerb {
-    /// Take a full backup now and wait for it
+    /// Take a full backup, or an increment, now and wait for it
     Now(NowArgs),
     /// List the backups in the store, oldest first
     List(Output),
@@ -85,12 +88,15 @@ pub(super) async fn run(paths: &Paths, args: BackupArgs) -> Outcome {
         }
         BackupVerb::Now(NowArgs {
             form,
+            increment,
             timeout,
             output,
         }) => {
-            let request = form.map_or(OperatorRequest::Backup, |form| OperatorRequest::BackupAs {
-                format: form.into(),
-            });
+            let request = match form {
+                _ if increment => OperatorRequest::Increment,
+                Some(form) => OperatorRequest::BackupAs { format: form.into() },
+                None => OperatorRequest::Backup,
+            };
             ask(&client, &request, timeout, output).await?;
         }
         BackupVerb::Run(args) => return backup_run::run(args).await,

@@ -143,6 +143,7 @@ async fn open_epoch(
             without.len()
         }
         OperatorRequest::Backup
+        | OperatorRequest::Increment
         | OperatorRequest::Prune
         | OperatorRequest::MoveLeader { .. }
         | OperatorRequest::BackupAs { .. }

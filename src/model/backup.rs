@@ -251,6 +251,8 @@ pub struct BackupView {
     pub covered: Option<(Revision, UnixMs)>,
     /// The chain of increments that this agent makes longer.
     pub chain: Option<ChainView>,
+    /// What was written until now is being stored, as a person asked.
+    pub flushing: bool,
     /// The full backup whose increments cannot go on: a new one has to be taken.
     pub gap: Option<BackupId>,
 }

@@ -192,6 +192,8 @@ pub enum Action {
         /// The newest full backup.
         backup: BackupId,
     },
+    /// Store now what was heard of etcd's changes, and answer who asked for it.
+    Flush,
     /// Begin to remove the backups that retention no longer wants.
     Prune {
         /// The newest backup when this was decided: once for each.
@@ -242,6 +244,7 @@ impl Action {
             Self::RestartEtcd { .. } => "restart-etcd",
             Self::Backup { .. } => "backup",
             Self::Increments { .. } => "increments",
+            Self::Flush => "flush",
             Self::Prune { .. } => "prune",
             Self::Verify { .. } => "verify",
             Self::Answer { .. } => "answer",

@@ -34,6 +34,8 @@ pub enum OperatorRequest {
     },
     /// Take a full backup now.
     Backup,
+    /// Store what was written until now as an increment, without waiting for the interval.
+    Increment,
     /// Remove the backups that retention no longer wants.
     Prune,
     /// Move the raft leader.
@@ -70,6 +72,7 @@ impl OperatorRequest {
             Self::Restore { without, .. } | Self::Bootstrap { without, .. } => Some(without),
             Self::Backup
             | Self::BackupAs { .. }
+            | Self::Increment
             | Self::Prune
             | Self::MoveLeader { .. }
             | Self::Verify { .. } => None,

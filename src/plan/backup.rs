@@ -71,6 +71,48 @@ fn refuse(cx: &Context<'_>) -> Option<Action> {
     })
 }
 
+/// An increment that a person asked for: of who follows etcd's changes. `None` while this agent is about to.
+pub(super) fn flush(cx: &mut Context<'_>) -> Option<Action> {
+    if !cx.obs.requests.contains(&OperatorRequest::Increment) {
+        return None;
+    }
+    let refuse = |message: String| {
+        Some(Action::Answer {
+            request: OperatorRequest::Increment,
+            done: false,
+            message,
+        })
+    };
+    if cx.spec.backup_interval.is_none() {
+        return refuse("no store is configured: set store.url".to_owned());
+    }
+    if cx.spec.backup.increment_interval.is_none() {
+        return refuse("increments are switched off: set backup.increments = true".to_owned());
+    }
+    if !cx.is_coordinator() {
+        return refuse(format!(
+            "{} does not store etcd's changes, the coordinator does: ask {}",
+            cx.spec.node,
+            coordinator(cx).map_or("it", NodeName::as_str)
+        ));
+    }
+    let follows = cx.obs.backups.increments.running;
+    if !follows && directive::paused(cx).is_some() {
+        return refuse(
+            "the cluster is paused, and etcd's changes are not stored here: `etcd-agent resume`".to_owned(),
+        );
+    }
+    (follows && !cx.obs.backups.flushing).then_some(Action::Flush)
+}
+
+/// The node beside the raft leader.
+fn coordinator<'a>(cx: &Context<'a>) -> Option<&'a NodeName> {
+    let leader = cx.obs.me.etcd.known()?.leader?;
+    let leads = |status: &NodeStatus| status.etcd.known().is_some_and(|etcd| etcd.member_id == leader);
+    let mut nodes = cx.known_nodes().into_iter();
+    nodes.find(|(_, status)| leads(status)).map(|(node, _)| node)
+}
+
 /// Begins a full backup when a person asks for one, or on the coordinator when the interval or the calendar says so.
 pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(refusal) = refuse(cx) {

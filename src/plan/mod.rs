@@ -83,6 +83,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| leader::answer(cx))
         .or_else(|| restart::granted(cx))
         .or_else(|| coordinate(cx))
+        .or_else(|| backup::flush(cx))
         .or_else(|| backup::due(cx))
         .or_else(|| backup::increments(cx))
         .or_else(|| backup::prune(cx))

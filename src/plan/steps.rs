@@ -52,6 +52,9 @@ pub fn request_steps(request: &OperatorRequest) -> Vec<String> {
         OperatorRequest::Verify { backup } => vec![format!(
             "{backup} is fetched, checked, restored into a throw-away etcd and compared"
         )],
+        OperatorRequest::Increment => {
+            vec!["what was written until now is stored as an increment".to_owned()]
+        }
         OperatorRequest::Prune => {
             vec!["backups that retention no longer wants are removed from the store".to_owned()]
         }

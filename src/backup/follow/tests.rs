@@ -105,6 +105,7 @@ fn following() -> Following {
         node: NodeName::new("n1").unwrap(),
         interval: Duration::from_secs(1),
         stop: CancellationToken::new(),
+        flush_to: watch::channel(Revision(0)).1,
     }
 }
 
@@ -195,6 +196,30 @@ async fn what_was_heard_before_the_agent_ends_is_stored() {
     let (_sender, newer) = watch::channel(None);
     let ended = follow(&etcd, &store, &SystemClock, &following, chain, newer, |_| {}).await;
     assert_eq!(ended, Ok(Ended::Stopped));
+    assert_eq!(names(&store).await, ["78-79.zst"]);
+}
+
+#[tokio::test]
+async fn s29_what_a_person_asks_for_does_not_wait_for_the_interval() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let mut etcd = told(vec![vec![Ok(Watched::Revisions(vec![
+        revision(78, 0),
+        revision(79, 0),
+    ]))]]);
+    etcd.stop = Some(CancellationToken::new());
+    let flush_to = watch::Sender::new(Revision(79));
+    let following = Following {
+        interval: Duration::from_hours(1),
+        flush_to: flush_to.subscribe(),
+        ..following()
+    };
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let chain = resume(&store, &cluster(), &full.id).await.unwrap();
+    let (_sender, newer) = watch::channel(None);
+    // Stored, and then it looks whose cluster it is: an hour of waiting would be seen.
+    let ended = follow(&etcd, &store, &SystemClock, &following, chain, newer, |_| {}).await;
+    assert_eq!(ended, Ok(Ended::NotCoordinator));
     assert_eq!(names(&store).await, ["78-79.zst"]);
 }
 

@@ -75,6 +75,54 @@ fn a_calendar_says_when_a_full_backup_is_due_and_the_interval_does_not() {
 }
 
 #[test]
+fn s29_an_increment_on_demand_is_stored_by_who_follows_or_answered() {
+    type Change = fn(&mut Observation);
+    let asked = |me: usize| {
+        let mut obs = backed_up(me);
+        follow(&mut obs, NEWEST, 0, false);
+        obs.requests = vec![OperatorRequest::Increment];
+        obs
+    };
+    assert_eq!(decide(&asked(0)).action, Some(Action::Flush));
+    let mut under_way = asked(0);
+    under_way.backups.flushing = true;
+    assert_ne!(decide(&under_way).action, Some(Action::Flush));
+    let mut soon = asked(0);
+    soon.backups.increments.running = false;
+    assert_eq!(action(&soon), Some("increments"), "it begins to follow first");
+    let refused = |mut obs: Observation, change: Change| {
+        change(&mut obs);
+        match decide(&obs).action {
+            Some(Action::Answer {
+                done: false, message, ..
+            }) => message,
+            other => unreachable!("{other:?}"),
+        }
+    };
+    let rows: [(usize, Change, &str); 4] = [
+        (1, |_| {}, "the coordinator does: ask n1"),
+        (0, |o| o.spec.backup_interval = None, "set store.url"),
+        (
+            0,
+            |o| o.spec.backup.increment_interval = None,
+            "set backup.increments = true",
+        ),
+        (
+            0,
+            |o| {
+                pause(o);
+                o.backups.increments.running = false;
+            },
+            "etcd-agent resume",
+        ),
+    ];
+    for (me, change, expected) in rows {
+        let message = refused(asked(me), change);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
 fn a_backup_in_another_form_is_taken_or_answered() {
     let format = BackupFormat::EtcdManager;
     let mut obs = backed_up(1);

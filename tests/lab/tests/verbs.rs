@@ -1,5 +1,5 @@
 //! What an operator orders, on real hosts: pause and resume, a rolling restart under load, moving the leader, a member
-//! out and in again, events, and a spec that the configuration holds.
+//! out and in again, events, backups on demand, and a spec that the configuration holds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::{
-    DATA, SOON, agent, etcd_pid, etcd_pids, follower, formed, holds_for, member_ids, others, status,
-    wait_status,
+    DATA, SOON, agent, assert_value, backup_now, deb, etcd_pid, etcd_pids, follower, formed, holds_for,
+    member_ids, others, put, status, wait_status,
 };
-use etcd_agent_lab::{Host, Lab, wait_until};
+use etcd_agent_lab::{Host, Lab, wait_for, wait_until};
 
 /// How the data of one member goes.
 fn lose_data(host: &Host) {
@@ -212,5 +212,69 @@ fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
     let refused = agent(n1, &["spec", "set", "size=5"]);
     assert_eq!(refused.code, 4, "{}", refused.stderr);
     assert!(refused.stderr.contains("/etc/etcd-agent/"), "{}", refused.stderr);
+    lab.passed();
+}
+
+/// What was written is in the store as soon as a person wants it there, whatever the interval is; whoever is asked says who
+/// can do it.
+#[test]
+fn s29_a_full_and_an_increment_on_demand() {
+    let lab = Lab::builder("s29").hosts(3).boot().unwrap();
+    lab.s3().start().unwrap();
+    lab.install(&deb()).unwrap();
+    lab.configure(|_, _| ()).unwrap();
+    lab.each(|host| {
+        let fragment = "[backup]\nincrement_interval = \"1h\"\n";
+        host.write_file(
+            "/etc/etcd-agent/config.d/60-increments.toml",
+            fragment,
+            "0644",
+            "root:root",
+        )
+    })
+    .unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    let leader = lab.raft_leader().unwrap();
+    put(&lab, "before", "the full");
+    backup_now(leader);
+    put(&lab, "after", "the full");
+    let stored = wait_for("an increment on demand", SOON, || {
+        let stored = agent(leader, &["backup", "now", "--increment"]);
+        // It begins to follow a new full a moment later.
+        anyhow::ensure!(stored.success(), "{}", stored.stderr);
+        Ok(Some(stored))
+    })
+    .unwrap();
+    assert!(
+        stored.stdout.contains("everything up to revision"),
+        "{}",
+        stored.stdout
+    );
+    let keys = lab.s3().keys().unwrap();
+    assert!(keys.iter().any(|key| key.contains("/increments/")), "{keys:?}");
+    agent(leader, &["backup", "now", "--increment"]).ok().unwrap();
+
+    let elsewhere = agent(follower(&lab), &["backup", "now", "--increment"]);
+    assert_ne!(elsewhere.code, 0);
+    assert!(
+        elsewhere.stderr.contains(&format!("ask {}", leader.name())),
+        "{}",
+        elsewhere.stderr
+    );
+
+    lab.each(Host::kill).unwrap();
+    for host in lab.hosts() {
+        host.wipe(DATA).unwrap();
+    }
+    lab.each(|host| host.boot().map(drop)).unwrap();
+    wait_until("a restore", SOON, || {
+        agent(lab.host(1)?, &["restore", "latest", "--yes"]).ok()?;
+        Ok(true)
+    })
+    .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    assert_value(&lab, leader, "before", "the full");
+    assert_value(&lab, leader, "after", "the full");
     lab.passed();
 }

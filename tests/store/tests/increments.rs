@@ -48,6 +48,7 @@ impl Follower {
             node: NodeName::new(node).unwrap(),
             interval: Duration::from_millis(200),
             stop: stop.clone(),
+            flush_to: watch::channel(Revision(0)).1,
         };
         let task = tokio::spawn(async move {
             let tell = |progress: Progress| {

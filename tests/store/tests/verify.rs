@@ -108,6 +108,7 @@ async fn cover(etcd: &RealEtcd, store: &dyn ObjectStore, id: &BackupId) -> Revis
         node: node(),
         interval: Duration::from_millis(50),
         stop: CancellationToken::new(),
+        flush_to: tokio::sync::watch::channel(Revision(0)).1,
     };
     let (_sender, newer) = tokio::sync::watch::channel(None);
     let told = |progress: Progress| {
