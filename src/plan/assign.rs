@@ -271,7 +271,7 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         .is_some_and(|e| e.member_id == assignment.member_id && e.cluster_id == assignment.cluster_id);
     let digest = cx.spec.settings_digest();
     let mut wanted = assignment.clone();
-    if runs && !assignment.started {
+    if !assignment.started && (runs || has_published(cx, assignment)) {
         cx.because(
             "started-once",
             "from now on its environment says initial-cluster-state=existing",
@@ -294,6 +294,16 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
     }
     wanted.generation = next_generation(cx);
     Some(wanted)
+}
+
+/// Some member's list has client URLs of this one: it publishes them when it starts for the first time, perhaps while no
+/// agent was there to see it.
+fn has_published(cx: &Context<'_>, assignment: &Assignment) -> bool {
+    let lists = cx.known_peers().filter_map(|(_, status)| status.members.known());
+    lists
+        .filter(|list| list.cluster_id == assignment.cluster_id)
+        .filter_map(|list| list.get(assignment.member_id))
+        .any(|member| !member.client_urls.is_empty())
 }
 
 /// The address that etcd is told is its own follows the node's, once the member has started: before that its ID comes

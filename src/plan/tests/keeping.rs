@@ -33,6 +33,40 @@ fn s48_a_reinstalled_founder_does_not_come_back_with_no_memory() {
     assert!(has(&obs, "lost-membership"));
 }
 
+/// Its agent died right after the first start and took no note of it: the others have heard of it.
+#[test]
+fn s48_a_founder_that_has_started_unseen_is_not_started_as_new_again() {
+    let unseen = |published: bool| {
+        let mut obs = healthy(0);
+        lose_data(&mut obs.me);
+        let assignment = obs.assignment.as_mut().unwrap();
+        assignment.started = false;
+        assignment.initial_state = InitialState::New;
+        let id = assignment.member_id;
+        let Fact::Known(list) = &mut peer(&mut obs, 1).members else {
+            unreachable!()
+        };
+        if published {
+            let own = list.members.iter_mut().find(|member| member.id == id).unwrap();
+            own.client_urls = vec!["https://n1:2379".to_owned()];
+        }
+        obs
+    };
+    assert_eq!(action(&unseen(false)), Some("start-etcd"));
+    let decision = decide(&unseen(true));
+    let Some(Action::Assign { assignment, .. }) = decision.action else {
+        unreachable!("{:?}", decision.action);
+    };
+    assert!(assignment.started);
+    assert_eq!(assignment.initial_state, InitialState::Existing);
+    assert!(
+        decision
+            .reasons
+            .iter()
+            .any(|reason| reason.code == "started-once")
+    );
+}
+
 #[test]
 fn a_conflicting_setting_keeps_etcd_from_being_started() {
     let mut obs = healthy(1);

@@ -128,7 +128,12 @@ impl World {
                     String::new()
                 },
                 peer_urls: vec![Self::peer_url(info.host)],
-                client_urls: Vec::new(),
+                // Published with the name, when it first starts.
+                client_urls: info
+                    .named
+                    .then(|| Self::client_url(info.host))
+                    .into_iter()
+                    .collect(),
                 is_learner: info.learner,
             })
             .collect();

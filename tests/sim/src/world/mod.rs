@@ -141,6 +141,11 @@ impl World {
         format!("http://{}:2380", address(host))
     }
 
+    /// Where its etcd serves clients.
+    pub fn client_url(host: usize) -> String {
+        format!("http://{}:2379", address(host))
+    }
+
     /// The epoch that a cluster is.
     pub fn epoch_of(&self, cluster: ClusterId) -> Option<Epoch> {
         self.truths.get(&cluster).map(|truth| truth.epoch)
