@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::certs::Authority;
 use crate::cgroup::Cgroup;
+use crate::cmd::Cmd;
 use crate::daemon;
 use crate::golang;
 use crate::lab::s3_group;
@@ -82,6 +83,18 @@ impl S3 {
             Self::ACCESS_KEY,
             Self::SECRET_KEY
         )
+    }
+
+    /// From its start on it keeps at most so many GiB of objects, in memory: where the server of a real host has a disk of
+    /// its own, here it would take its share of the one that etcd writes to.
+    pub fn in_memory(&self, gib: u32) -> Result<()> {
+        let data = self.dir.join("data");
+        fs::create_dir_all(&data)?;
+        Cmd::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={gib}g"), "lab-s3"])
+            .arg(&data)
+            .ok()?;
+        Ok(())
     }
 
     /// Starts it and waits until it accepts connections; does nothing when it runs.

@@ -8,10 +8,12 @@ mod crash;
 mod form;
 mod heal;
 mod idle;
+mod increments;
 mod probe;
 mod replace;
 mod report;
 mod restart;
+mod restore;
 
 use std::process::ExitCode;
 
@@ -26,10 +28,15 @@ const BENCHES: &[Bench] = &[
     ("heal_empty", heal::empty),
     ("heal_500mb", heal::filled),
     ("backup_1gib", backup::run),
+    ("backup_4gib", backup::large),
+    ("restore_1gib_1m", restore::run),
     ("crash_seen", crash::run),
     ("idle", idle::run),
     ("restart_rolling", restart::run),
     ("replace_dead", replace::run),
+    ("loss_window", increments::loss_window),
+    ("increments_cost", increments::cost),
+    ("s3_requests", increments::requests),
 ];
 
 fn main() -> ExitCode {

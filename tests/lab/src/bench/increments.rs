@@ -1,0 +1,214 @@
+//! What increments are worth and what they cost: how much is lost when everything dies at a random moment, what
+//! following etcd takes of its writes, and how often the store is asked.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, anyhow};
+use etcd_agent_lab::{Host, Lab, PATIENCE, S3, wait_until};
+use etcd_client::PutOptions;
+
+use super::form::form;
+use super::probe;
+use super::report::{Line, Samples};
+
+const DEATHS: usize = 20;
+/// Each waits 2 ms between two writes: together they make some 1,000 in a second.
+const WRITERS: usize = 8;
+/// A death comes this long after the writers began, and up to as much later.
+const AT_LEAST: Duration = Duration::from_secs(3);
+
+/// The time from the first acknowledged write that is in no backup to the death of all hosts.
+pub(crate) fn loss_window() -> Result<Vec<Line>> {
+    let lab = Lab::builder("bench-loss").hosts(3).boot()?;
+    form(&lab, "")?;
+    let mut window = Samples::new("lost");
+    let mut rate = Samples::new("writes per second");
+    for round in 0..DEATHS {
+        probe::healthy(&lab, None, PATIENCE)?;
+        let before = revision(&lab)?;
+        // Somebody follows, and the store has all that was written before.
+        wait_until("what was written to be stored", PATIENCE, || {
+            Ok(stored(&lab)? >= before)
+        })?;
+        let loads = (0..WRITERS)
+            .map(|writer| lab.start_load(&format!("loss/{round}/{writer}/")))
+            .collect::<Result<Vec<_>>>()?;
+        let begun = Instant::now();
+        std::thread::sleep(AT_LEAST + at_random(AT_LEAST)?);
+        lab.each(Host::kill)?;
+        let died = begun.elapsed();
+        let mut acknowledged = Vec::new();
+        for load in loads {
+            acknowledged.extend(load.stop()?.times);
+        }
+        acknowledged.retain(|time| *time <= died);
+        acknowledged.sort();
+        rate.add(count(acknowledged.len())? / died.as_secs_f64());
+        // Each write is one revision.
+        let kept = usize::try_from(stored(&lab)?.saturating_sub(before))?;
+        let first_lost = acknowledged.get(kept).copied().unwrap_or(died);
+        window.add_time(died.saturating_sub(first_lost));
+        lab.each(|host| host.boot().map(drop))?;
+    }
+    lab.passed();
+    eprintln!(
+        "bench: loss_window under {:.0} writes in a second",
+        rate.median()?
+    );
+    Ok(vec![
+        Line::new("loss_window", "s", window.median()?, None, 1.0),
+        Line::new("loss_window_longest", "s", window.max()?, None, 2.0),
+    ])
+}
+
+const TURNS: usize = 5;
+const TURN: Duration = Duration::from_secs(8);
+const AT_ONCE: u64 = 32;
+/// So much slower may etcd's writes become.
+const COST: f64 = 1.03;
+
+/// How many writes a cluster takes in a second, with increments and without, in turns.
+pub(crate) fn cost() -> Result<Vec<Line>> {
+    let lab = Lab::builder("bench-increments").hosts(3).boot()?;
+    form(&lab, "")?;
+    let (mut with, mut without) = (Samples::new("with"), Samples::new("without"));
+    for turn in 0..TURNS {
+        for (increments, samples) in [(true, &mut with), (false, &mut without)] {
+            lab.each(|host| {
+                let fragment = format!("[backup]\nincrements = {increments}\n");
+                host.write_file(
+                    "/etc/etcd-agent/config.d/60-bench.toml",
+                    fragment,
+                    "0644",
+                    "root:root",
+                )?;
+                host.systemctl(&["reload", "etcd-agent"])?.ok().map(drop)
+            })?;
+            let before = revision(&lab)?;
+            if increments {
+                wait_until("somebody to follow", PATIENCE, || Ok(stored(&lab)? >= before))?;
+            }
+            std::thread::sleep(Duration::from_secs(2));
+            let taken = writes(&lab, &format!("cost/{turn}/{increments}"))?;
+            // Milliseconds for a thousand writes: more is worse, as in every line.
+            samples.add(TURN.as_secs_f64() * 1e6 / count(taken)?);
+        }
+    }
+    lab.passed();
+    let by_hand = without.median()?;
+    Ok(vec![Line::new(
+        "increments_cost",
+        "ms per 1000 writes",
+        with.median()?,
+        Some(by_hand),
+        COST * by_hand,
+    )])
+}
+
+/// How many writes are acknowledged in a turn, by clients that each wait for their last one.
+fn writes(lab: &Lab, prefix: &str) -> Result<usize> {
+    let leader = lab.raft_leader()?;
+    probe::outside(lab, || async {
+        let until = Instant::now() + TURN;
+        let mut writers = Vec::new();
+        for writer in 0..AT_ONCE {
+            let mut client = probe::client(lab, leader).await?;
+            let prefix = format!("{prefix}/{writer}");
+            writers.push(tokio::spawn(async move {
+                let mut taken = 0_usize;
+                while Instant::now() < until {
+                    let key = format!("{prefix}/{taken}");
+                    client.put(key, [b'x'; 256], None::<PutOptions>).await?;
+                    taken += 1;
+                }
+                anyhow::Ok(taken)
+            }));
+        }
+        let mut taken = 0;
+        for writer in writers {
+            taken += writer.await??;
+        }
+        Ok(taken)
+    })
+}
+
+/// Each agent looks at the store once in five minutes, whatever is written.
+const QUIET: Duration = Duration::from_mins(5);
+const BUSY: Duration = Duration::from_mins(1);
+
+/// Requests to the store in an hour, while nothing is written and while writes never stop: those for increments, and all.
+pub(crate) fn requests() -> Result<Vec<Line>> {
+    let lab = Lab::builder("bench-requests").hosts(3).boot()?;
+    form(&lab, "")?;
+    let before = revision(&lab)?;
+    wait_until("somebody to follow", PATIENCE, || Ok(stored(&lab)? >= before))?;
+    // What a new cluster has to ask first is asked.
+    std::thread::sleep(Duration::from_secs(20));
+    let (idle, idle_all) = in_hour(&lab, QUIET)?;
+    let load = lab.start_load("requests")?;
+    let (busy, busy_all) = in_hour(&lab, BUSY)?;
+    load.stop()?;
+    lab.passed();
+    let line = |name, value, limit| Line::new(name, "per hour", value, None, limit);
+    Ok(vec![
+        line("s3_requests_idle", idle, 0.0),
+        line("s3_requests_idle_all", idle_all, 120.0),
+        // One for each interval of a second.
+        line("s3_requests_busy", busy, 3700.0),
+        line("s3_requests_busy_all", busy_all, 4000.0),
+    ])
+}
+
+/// The requests that the S3 server tells of in this time, for increments and all, as so many in an hour.
+fn in_hour(lab: &Lab, time: Duration) -> Result<(f64, f64)> {
+    let so_far = || -> Result<(usize, usize)> {
+        let log = std::fs::read_to_string(lab.s3().log())?;
+        let requests = || log.lines().filter(|line| line.contains(S3::BUCKET));
+        let increments = requests().filter(|line| line.contains("/increments/"));
+        Ok((increments.count(), requests().count()))
+    };
+    let (increments, all) = so_far()?;
+    let begun = Instant::now();
+    std::thread::sleep(time);
+    let hours = begun.elapsed().as_secs_f64() / 3600.0;
+    let (increments_now, all_now) = so_far()?;
+    Ok((
+        count(increments_now - increments)? / hours,
+        count(all_now - all)? / hours,
+    ))
+}
+
+/// The newest revision that a full backup or an increment in the store has.
+pub(crate) fn stored(lab: &Lab) -> Result<u64> {
+    let mut newest = 0;
+    for key in lab.s3().keys()? {
+        let name = key.rsplit('/').next().unwrap_or_default();
+        let last = name.strip_suffix(".zst").and_then(|name| name.split_once('-'));
+        if let Some((_, last)) = last {
+            newest = newest.max(last.parse().unwrap_or(0));
+        } else if name == "backup.json" {
+            let manifest = std::fs::read(lab.s3().dir().join(&key))?;
+            let manifest: serde_json::Value = serde_json::from_slice(&manifest)?;
+            newest = newest.max(manifest["revision"].as_u64().context("a revision")?);
+        }
+    }
+    Ok(newest)
+}
+
+pub(crate) fn revision(lab: &Lab) -> Result<u64> {
+    let hosts: Vec<_> = lab.hosts().iter().collect();
+    let args = ["get", "x", "-w", "json", "--command-timeout=3s"];
+    let answer = lab.etcdctl(&hosts, &args)?.ok()?;
+    let answer: serde_json::Value = serde_json::from_str(&answer.stdout)?;
+    answer["header"]["revision"].as_u64().context("a revision")
+}
+
+fn at_random(most: Duration) -> Result<Duration> {
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos();
+    Ok(most.mul_f64(f64::from(nanos % 1000) / 1000.0))
+}
+
+fn count(number: usize) -> Result<f64> {
+    let number = u32::try_from(number).map_err(|_| anyhow!("{number} is too much"))?;
+    Ok(f64::from(number))
+}
