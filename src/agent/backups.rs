@@ -53,7 +53,7 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
                 worker.counters.stored(
                     "increment",
                     Success {
-                        at: now,
+                        at: last.at,
                         revision: progress.covered,
                         size_bytes: last.size_bytes,
                         took: last.took,

@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::model::{
-    BackupId, BackupSummary, ClusterId, ClusterName, Epoch, NodeName, Revision, RevisionChanges, Watched,
+    BackupId, BackupSummary, ClusterId, ClusterName, Epoch, NodeName, Revision, RevisionChanges, UnixMs,
+    Watched,
 };
 use crate::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
 
@@ -67,6 +68,8 @@ pub struct Progress {
 /// An increment that has just been stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredIncrement {
+    /// When it was.
+    pub at: UnixMs,
     /// Compressed, before encryption.
     pub size_bytes: u64,
     /// How long it took to pack and to store.
@@ -398,6 +401,7 @@ async fn flush(
     let size_bytes = body.len() as u64;
     write(store, clock, &key, body.into()).await?;
     chain.last = Some(StoredIncrement {
+        at: clock.now(),
         size_bytes,
         took: began.elapsed(),
     });
