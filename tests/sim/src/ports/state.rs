@@ -43,8 +43,8 @@ impl NodeState for Disk {
         self.0.cross_now()?;
         let host = self.0.host;
         let mut world = self.0.sim.world();
-        world.hosts[host].elector = Some(record.clone());
         world.check_elector(host, record);
+        world.hosts[host].elector = Some(record.clone());
         drop(world);
         self.0.cross_now()
     }

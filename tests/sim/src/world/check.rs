@@ -25,14 +25,18 @@ impl World {
         }
         let Some(genesis) = &record.chosen else { return };
         if let Some(known) = self.chosen.get(&genesis.epoch) {
-            if !known.genesis.same_value(genesis) {
+            if known.genesis.same_value(genesis) {
+                return;
+            }
+            if !self.is_extinct(&known.genesis) {
                 let text = format!(
                     "epoch {} is {} and {}",
                     genesis.epoch, known.genesis.token, genesis.token
                 );
                 self.violate(1, text);
+                return;
             }
-            return;
+            self.tell(|_| format!("nothing is left anywhere of what epoch {} was", genesis.epoch));
         }
         self.check_chosen(genesis);
         let at = self.now;
@@ -58,6 +62,32 @@ impl World {
             _ => None,
         };
         self.note_cluster(genesis, base.as_deref().unwrap_or(&[]));
+    }
+
+    /// True when no disk and no store has a trace of this genesis any more, neither as chosen nor as accepted, nor of its data.
+    /// Nobody can know then that it ever was, and no second cluster is beside it.
+    fn is_extinct(&self, genesis: &Genesis) -> bool {
+        let remembers = |record: &ElectorRecord| {
+            let accepted = record
+                .votes
+                .get(&genesis.epoch)
+                .and_then(|votes| votes.accepted.as_ref());
+            let told = accepted.map(|(_, value)| value).into_iter().chain(&record.chosen);
+            told.into_iter().any(|value| value.same_value(genesis))
+        };
+        let recorded = (genesis.epoch, genesis.token.clone());
+        let stored = self
+            .store
+            .as_ref()
+            .is_some_and(|store| store.recorded.contains(&recorded));
+        let kept = self.hosts.iter().any(|host| {
+            host.elector.as_ref().is_some_and(remembers)
+                || host
+                    .dir
+                    .as_ref()
+                    .is_some_and(|dir| dir.cluster == genesis.cluster_id)
+        });
+        !stored && !kept
     }
 
     fn check_chosen(&mut self, genesis: &Genesis) {
