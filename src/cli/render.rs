@@ -10,7 +10,7 @@ use super::out;
 use super::progress::note;
 use crate::config;
 use crate::model::{
-    Assignment, Epoch, Generation, InitialState, NodeName, Role, Spec, cluster_id_of, member_id_of,
+    Assignment, Epoch, Generation, InitialState, NodeName, RaftTerm, Role, Spec, cluster_id_of, member_id_of,
 };
 use crate::paths::Paths;
 use crate::render;
@@ -101,6 +101,7 @@ pub(super) fn would_be(spec: &Spec) -> Assignment {
         initial_cluster: members,
         data_dir: spec.etcd.data_dir.clone(),
         started: false,
+        listed: RaftTerm::default(),
         restore: None,
         settings_digest: spec.settings_digest(),
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupId, ClusterId, Epoch, Generation, MemberId, NodeName};
+use super::{BackupId, ClusterId, Epoch, Generation, MemberId, NodeName, RaftTerm};
 
 /// How this member came into the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +61,10 @@ pub struct Assignment {
     pub initial_cluster: BTreeMap<NodeName, Vec<String>>,
     /// The data directory.
     pub data_dir: PathBuf,
+    /// The raft term of the member list that named this member first: what an older list leaves out was not removed, it
+    /// was not there yet. Zero for a founder, whom every list names until it is removed.
+    #[serde(default)]
+    pub listed: RaftTerm,
     /// True once this member was seen running: from then on it never starts without its data.
     pub started: bool,
     /// The backup this member's data directory has to be restored from before its first start.

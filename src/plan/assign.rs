@@ -6,7 +6,7 @@ use super::context::Context;
 use super::data::describe;
 use crate::model::{
     Action, ActiveState, Assignment, DataState, Fact, Generation, Genesis, InitialState, Join, Member,
-    MemberId, MemberList, NodeName, Origin, Role,
+    MemberId, MemberList, NodeName, Origin, RaftTerm, Role,
 };
 
 /// Gives this node its assignment when the newest epoch wants something of it that it has not.
@@ -79,6 +79,7 @@ fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         initial_state: InitialState::New,
         initial_cluster: genesis.members.clone(),
         data_dir: cx.spec.etcd.data_dir.clone(),
+        listed: RaftTerm::default(),
         started: false,
         restore: None,
         settings_digest: cx.spec.settings_digest(),
@@ -162,16 +163,16 @@ fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         return None;
     }
     let lists = linearizable_lists(cx, genesis);
-    let initial_cluster = if lists.is_empty() {
+    let (initial_cluster, listed) = if lists.is_empty() {
         // No quorum to ask, perhaps for want of this very member. Its own disk is what raft relies on: should the
         // member have been removed meanwhile, the others do not let it in, and it is put away once they say so.
         let url = cx.spec.peer_url(&cx.spec.node)?;
         let mut known = genesis.members.clone();
         known.insert(cx.spec.node.clone(), vec![url]);
-        known
+        (known, RaftTerm::default())
     } else {
         let list = lists.iter().find(|list| list.get(member_id).is_some())?;
-        named(cx, list)?
+        (named(cx, list)?, list.term)
     };
     cx.because(
         "own-data",
@@ -179,7 +180,7 @@ fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
     );
     Some(Assignment {
         started: true,
-        ..joined(cx, genesis, member_id, initial_cluster)
+        ..joined(cx, genesis, (member_id, listed), initial_cluster)
     })
 }
 
@@ -191,7 +192,7 @@ fn joiner(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         "joiner",
         format!("the coordinator has added this node as learner {}", me.id),
     );
-    Some(joined(cx, genesis, me.id, initial_cluster))
+    Some(joined(cx, genesis, (me.id, list.term), initial_cluster))
 }
 
 /// Every member of the list by its node's name, which an unstarted one does not have yet.
@@ -205,7 +206,7 @@ fn named(cx: &Context<'_>, list: &MemberList) -> Option<BTreeMap<NodeName, Vec<S
 fn joined(
     cx: &Context<'_>,
     genesis: &Genesis,
-    member_id: MemberId,
+    (member_id, listed): (MemberId, RaftTerm),
     initial_cluster: BTreeMap<NodeName, Vec<String>>,
 ) -> Assignment {
     Assignment {
@@ -219,6 +220,7 @@ fn joined(
         initial_state: InitialState::Existing,
         initial_cluster,
         data_dir: cx.spec.etcd.data_dir.clone(),
+        listed,
         started: false,
         restore: None,
         settings_digest: cx.spec.settings_digest(),

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{ClusterId, Epoch, Generation, InitialState, MemberId, Role, testing};
+use crate::model::{ClusterId, Epoch, Generation, InitialState, MemberId, RaftTerm, Role, testing};
 
 fn tls(dir: &str) -> TlsFiles {
     TlsFiles {
@@ -37,6 +37,7 @@ fn assignment(spec: &Spec) -> Assignment {
             .collect(),
         data_dir: spec.etcd.data_dir.clone(),
         started: false,
+        listed: RaftTerm(0),
         restore: None,
         settings_digest: spec.settings_digest(),
     }

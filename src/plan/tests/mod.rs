@@ -211,6 +211,7 @@ fn assignment(spec: &Spec, g: &Genesis, i: usize) -> Assignment {
         initial_cluster: g.members.clone(),
         data_dir: spec.etcd.data_dir.clone(),
         started: true,
+        listed: RaftTerm(0),
         restore: None,
         settings_digest: spec.settings_digest(),
     }

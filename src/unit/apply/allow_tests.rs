@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::{ApiSettings, ArchiveSettings, Encryption};
-use crate::model::{ClusterId, InitialState, MemberId, NodeName, Role, testing};
+use crate::model::{ClusterId, InitialState, MemberId, NodeName, RaftTerm, Role, testing};
 
 fn settings() -> Settings {
     Settings {
@@ -39,6 +39,7 @@ fn assignment() -> Assignment {
         initial_cluster: [(node, vec!["http://n1:2380".to_owned()])].into(),
         data_dir: "/var/lib/etcd/default".into(),
         started: false,
+        listed: RaftTerm(0),
         restore: None,
         settings_digest: settings().spec.settings_digest(),
     }

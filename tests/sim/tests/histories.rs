@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use etcd_agent::model::{
-    ActiveState, Assignment, Epoch, Generation, InitialState, MemberId, NodeName, Role, cluster_id_of,
-    member_id_of,
+    ActiveState, Assignment, Epoch, Generation, InitialState, MemberId, NodeName, RaftTerm, Role,
+    cluster_id_of, member_id_of,
 };
 use etcd_agent_sim::world::{Refused, Truth, World};
 
@@ -166,6 +166,7 @@ impl Model {
             initial_cluster,
             data_dir: "/var/lib/etcd/default".into(),
             started: false,
+            listed: RaftTerm(0),
             restore: None,
             settings_digest: String::new(),
         });
