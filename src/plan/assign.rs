@@ -273,7 +273,8 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         .is_some_and(|e| e.member_id == assignment.member_id && e.cluster_id == assignment.cluster_id);
     let digest = cx.spec.settings_digest();
     let mut wanted = assignment.clone();
-    if !assignment.started && (runs || has_published(cx, assignment)) {
+    let heard = !mutant!(FounderForgets) && has_published(cx, assignment);
+    if !assignment.started && (runs || heard) {
         cx.because(
             "started-once",
             "from now on its environment says initial-cluster-state=existing",
