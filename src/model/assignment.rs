@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupId, ClusterId, Epoch, Generation, MemberId, NodeName, RaftTerm};
+use super::{BackupId, ClusterId, Epoch, Generation, MemberId, MemberList, NodeName, RaftTerm};
 
 /// How this member came into the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +71,15 @@ pub struct Assignment {
     pub restore: Option<BackupId>,
     /// The digest of the settings (`Spec::settings_digest`) that it was made with: a change makes a new generation.
     pub settings_digest: String,
+}
+
+impl Assignment {
+    /// True when this member list can tell what became of members of this node: of this cluster, read through quorum, and
+    /// not of an older raft term than the list that named this member first. Whoever has been cut off since still shows
+    /// what was before.
+    pub fn is_told_by(&self, list: &MemberList) -> bool {
+        list.linearizable && list.cluster_id == self.cluster_id && list.term >= self.listed
+    }
 }
 
 /// What the gate reads when no agent answers: small, world-readable, no secrets.

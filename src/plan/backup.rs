@@ -93,7 +93,7 @@ pub(super) fn flush(cx: &mut Context<'_>) -> Option<Action> {
         return refuse(format!(
             "{} does not store etcd's changes, the coordinator does: ask {}",
             cx.spec.node,
-            coordinator(cx).map_or("it", NodeName::as_str)
+            cx.leading().map_or("it", NodeName::as_str)
         ));
     }
     let follows = cx.obs.backups.increments.running;
@@ -103,14 +103,6 @@ pub(super) fn flush(cx: &mut Context<'_>) -> Option<Action> {
         );
     }
     (follows && !cx.obs.backups.flushing).then_some(Action::Flush)
-}
-
-/// The node beside the raft leader.
-fn coordinator<'a>(cx: &Context<'a>) -> Option<&'a NodeName> {
-    let leader = cx.obs.me.etcd.known()?.leader?;
-    let leads = |status: &NodeStatus| status.etcd.known().is_some_and(|etcd| etcd.member_id == leader);
-    let mut nodes = cx.known_nodes().into_iter();
-    nodes.find(|(_, status)| leads(status)).map(|(node, _)| node)
 }
 
 /// Begins a full backup when a person asks for one, or on the coordinator when the interval or the calendar says so.

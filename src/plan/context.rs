@@ -110,6 +110,14 @@ impl<'a> Context<'a> {
         nodes
     }
 
+    /// The node beside the raft leader, as this node's etcd names it: the coordinator.
+    pub(super) fn leading(&self) -> Option<&'a NodeName> {
+        let leader = self.obs.me.etcd.known()?.leader?;
+        let leads = |status: &NodeStatus| status.etcd.known().is_some_and(|etcd| etcd.member_id == leader);
+        let mut nodes = self.known_nodes().into_iter();
+        nodes.find(|(_, status)| leads(status)).map(|(node, _)| node)
+    }
+
     /// What a node says of itself: this one, or a peer that answers.
     pub(super) fn status_of(&self, node: &NodeName) -> Option<&'a NodeStatus> {
         if *node == self.spec.node {

@@ -102,7 +102,7 @@ fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, d
         } if *cluster_id == genesis.cluster_id => {
             let confirmed = linearizable_lists(cx, genesis)
                 .iter()
-                .any(|list| list.term >= assignment.listed && list.get(*member_id).is_none());
+                .any(|list| assignment.is_told_by(list) && list.get(*member_id).is_none());
             if !confirmed {
                 cx.because(
                     "removal-unconfirmed",

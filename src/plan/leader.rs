@@ -44,12 +44,7 @@ fn judge(
         return Some((false, text));
     };
     let leader = etcd.leader;
-    let leads = |status: &NodeStatus| leader.is_some() && member_of(status) == leader;
-    let leading = cx
-        .known_nodes()
-        .into_iter()
-        .find(|(_, s)| leads(s))
-        .map(|(node, _)| node);
+    let leading = cx.leading();
     if let (Some(to), Some(leading)) = (to, leading)
         && to == leading
     {

@@ -9,9 +9,8 @@ use super::context::Context;
 use crate::model::{Action, Assignment, DataState, Fact, MemberList, NodeName, NodeStatus};
 
 /// Who says that the member of this assignment is not in the cluster any more: the newest list that was read
-/// through quorum, by raft term, among those of the peers that answer. A list of an older term than the one that named this
-/// member first tells nothing: whoever has been cut off since still shows what was before. etcd never uses a member ID
-/// twice, so any other list without it is newer than that one.
+/// through quorum, by raft term, among those of the peers that answer and can tell (`Assignment::is_told_by`). etcd never
+/// uses a member ID twice, so such a list without it is newer than the one that named it.
 pub fn removed_by<'a>(
     assignment: &Assignment,
     peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,
@@ -19,10 +18,7 @@ pub fn removed_by<'a>(
     let lists = || {
         peers.iter().filter_map(|(node, fact)| {
             let list = fact.known()?.members.known()?;
-            let tells = list.linearizable
-                && list.cluster_id == assignment.cluster_id
-                && (list.term >= assignment.listed);
-            tells.then_some((node, list))
+            assignment.is_told_by(list).then_some((node, list))
         })
     };
     let newest = lists().map(|(_, list)| list.term).max()?;

@@ -59,12 +59,7 @@ fn line(cx: &Context<'_>, action: Option<&Action>) -> String {
         line.push_str(&backup.revision.to_string());
         line.push(')');
     }
-    if let Some(leader) = etcd.leader
-        && let Some((name, _)) = cx
-            .known_nodes()
-            .iter()
-            .find(|(_, s)| s.etcd.known().is_some_and(|e| e.member_id == leader))
-    {
+    if let Some(name) = cx.leading() {
         line.push_str(", coordinator ");
         line.push_str(name.as_str());
     }

@@ -67,6 +67,31 @@ fn s48_a_founder_that_has_started_unseen_is_not_started_as_new_again() {
     );
 }
 
+/// A peer that was cut off before this member was added still shows its old list, which was read through quorum.
+#[test]
+fn rule_5_a_list_from_before_the_member_was_added_removes_nothing() {
+    let stopped = |listed: u64, terms: [u64; 2]| {
+        let mut obs = healthy(0);
+        obs.me.unit = unit(ActiveState::Inactive);
+        obs.me.etcd = Fact::Absent;
+        obs.me.members = Fact::Unreachable("down".into());
+        let assignment = obs.assignment.as_mut().unwrap();
+        assignment.listed = RaftTerm(listed);
+        let id = assignment.member_id;
+        for (i, term) in [1, 2].into_iter().zip(terms) {
+            let Fact::Known(list) = &mut peer(&mut obs, i).members else {
+                unreachable!()
+            };
+            list.term = RaftTerm(term);
+            list.members.retain(|member| member.id != id);
+        }
+        action(&obs)
+    };
+    assert_eq!(stopped(0, [2, 2]), Some("replace-data"));
+    assert_eq!(stopped(3, [2, 3]), Some("replace-data"));
+    assert_ne!(stopped(3, [2, 2]), Some("replace-data"));
+}
+
 #[test]
 fn a_conflicting_setting_keeps_etcd_from_being_started() {
     let mut obs = healthy(1);
