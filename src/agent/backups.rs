@@ -106,13 +106,16 @@ pub(super) async fn flush(agent: &Agent) -> PortResult<()> {
     // Answered through raft: after this the local revision is not older than any write that was acknowledged before.
     agent.ports.etcd.members(true).await?;
     let revision = agent.ports.etcd.status().await?.revision;
-    agent.shared.with(|inner| inner.backups.flushing = true);
     agent.shared.flush_to.send_if_modified(|wanted| {
         let more = *wanted < revision;
         *wanted = revision.max(*wanted);
         more
     });
-    let covered = agent.shared.with(|inner| inner.backups.covered);
+    // After the revision: what is stored meanwhile is held against this one, not against that of an earlier wish.
+    let covered = agent.shared.with(|inner| {
+        inner.backups.flushing = true;
+        inner.backups.covered
+    });
     if let Some((covered, _)) = covered {
         tell_flushed(agent, covered);
     }
@@ -122,9 +125,11 @@ pub(super) async fn flush(agent: &Agent) -> PortResult<()> {
 /// Answers who asked for an increment, once all is stored that was committed then.
 fn tell_flushed(agent: &Agent, covered: Revision) {
     let wanted = *agent.shared.flush_to.borrow();
-    if wanted > Revision(0) && covered >= wanted {
+    let done = agent
+        .shared
+        .with(|inner| covered >= wanted && std::mem::take(&mut inner.backups.flushing));
+    if done {
         let asked = |request: &OperatorRequest| *request == OperatorRequest::Increment;
-        agent.shared.with(|inner| inner.backups.flushing = false);
         let text = format!("everything up to revision {covered} is stored");
         agent.shared.tell(asked, RequestState::Done, &text);
     }

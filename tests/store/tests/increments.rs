@@ -10,7 +10,7 @@ use etcd_agent::adapters::etcd::LocalEtcd;
 use etcd_agent::adapters::store::open_backups;
 use etcd_agent::backup::{self, BackupMeta, Ended, Following, Progress};
 use etcd_agent::model::{BackupId, BackupSummary, ClusterName, Epoch, NodeName, Revision, UnixMs, Wanted};
-use etcd_agent::ports::{Clock, Etcd, ObjectStore, PortResult};
+use etcd_agent::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
 use etcd_agent_lab::ETCD_VERSIONS;
 use etcd_agent_store_tests::{AgeKeys, RealEtcd, S3, noise};
 use etcd_client::{LeaseGrantOptions, PutOptions, Txn, TxnOp};
@@ -61,6 +61,9 @@ impl Follower {
                 let (etcd, store) = (&etcd, store.as_ref());
                 match backup::follow(etcd, store, &SystemClock, &following, chain, newest, tell).await {
                     Ok(Ended::NotCoordinator) => eprintln!("{}: another coordinates", following.node),
+                    Err(failed) if matches!(failed.error, PortError::Permanent(_)) => {
+                        return Err(failed.error);
+                    }
                     Err(why) => eprintln!("{}: {why}", following.node),
                     Ok(ended) => return Ok(ended),
                 }
