@@ -1,25 +1,18 @@
 //! One look at everything: local facts fresh, peers and store as last heard.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::genesis::Electorate;
 use crate::model::{
     AssignmentSummary, BackupSummary, DataState, ElectorView, Fact, GateView, InForce, LeaderAsk, MemberList,
-    NodeName, NodeStatus, Observation, OperatorRequest, RequestView, SteadyMs, Steering, StoreView,
-    UnitState,
+    NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Spec, Steering, UnitState,
 };
 use crate::plan::removed_by;
 use crate::ports::{PortError, PortResult};
 
-use super::{Agent, silence, size};
+use super::{Agent, look, silence, size};
 
-/// How old the store's view may be before it is asked again: often while there is no epoch or it did not answer,
-/// rarely else.
-const STORE_SOON: Duration = Duration::from_secs(2);
-const STORE_LATER: Duration = Duration::from_mins(5);
-
-fn fact<T>(result: PortResult<T>) -> Fact<T> {
+pub(super) fn fact<T>(result: PortResult<T>) -> Fact<T> {
     match result {
         Ok(value) => Fact::Known(value),
         Err(error) => Fact::Unreachable(error.to_string()),
@@ -101,7 +94,11 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         told.filter_map(|status| status.last_backup.as_ref())
             .for_each(|full| agent.shared.note_full(full));
     }
-    let store = store_view(agent, steady, elector.chosen.is_none());
+    let still = etcd
+        .known()
+        .filter(|e| e.leader.is_some() && whole(&spec, &spec_digest, &peers))
+        .map(|e| (e.cluster_id, e.revision));
+    let store = look::store(agent, steady, elector.chosen.is_none(), still);
     let (backup, backups, restore, staged, fetched, last_backup, enquired, highest) =
         agent.shared.with(|inner| {
             (
@@ -243,6 +240,13 @@ fn newest_of(
         .max_by(|a, b| a.id.cmp(&b.id))
 }
 
+/// Every node answers, and follows this one's spec.
+fn whole(spec: &Spec, digest: &str, peers: &BTreeMap<NodeName, Fact<NodeStatus>>) -> bool {
+    let follows = |status: &NodeStatus| status.spec_digest == digest;
+    let mut others = spec.nodes.keys().filter(|node| **node != spec.node);
+    others.all(|node| peers.get(node).and_then(Fact::known).is_some_and(follows))
+}
+
 /// The electorate as configured.
 pub(super) fn electorate(spec: &crate::model::Spec) -> Electorate {
     Electorate {
@@ -250,55 +254,6 @@ pub(super) fn electorate(spec: &crate::model::Spec) -> Electorate {
         names: spec.nodes.keys().cloned().collect(),
         digest: spec.electorate_digest(),
     }
-}
-
-/// The store as last heard of; asks it again beside the loop when that is old. A store that does not answer makes
-/// its facts unknown, never absent.
-fn store_view(agent: &Agent, now: SteadyMs, no_epoch: bool) -> Fact<StoreView> {
-    let Some(store) = &agent.ports.store else {
-        return Fact::Absent;
-    };
-    let ask = agent.shared.with(|inner| {
-        let known = matches!(inner.store, Some(Fact::Known(_)));
-        let limit = if known && !no_epoch {
-            STORE_LATER
-        } else {
-            STORE_SOON
-        };
-        let old = inner.store_seen.is_none_or(|seen| now.since(seen) >= limit);
-        let ask = (old || inner.store_again) && !inner.store_asking;
-        inner.store_asking |= ask;
-        inner.store_again &= !ask;
-        ask
-    });
-    if ask {
-        let (agent, store) = (agent.clone(), store.clone());
-        tokio::spawn(async move {
-            let view = crate::backup::store_view(store.as_ref(), &agent.spec.cluster).await;
-            if let Err(error) = &view {
-                tracing::warn!("the store cannot be read: {error}");
-            }
-            if let Ok(Some(full)) = view.as_ref().map(|view| view.newest_backup.as_ref()) {
-                agent.shared.note_full(full);
-            }
-            let now = agent.ports.clock.steady();
-            agent.shared.with(|inner| {
-                inner.store_asking = false;
-                inner.store_seen = Some(now);
-                inner.store = Some(fact(view));
-            });
-            agent.shared.wake.notify_one();
-        });
-    }
-    let mut seen = agent.shared.with(|inner| inner.store.clone()).unwrap_or_default();
-    // A full that this agent heard of meanwhile counts at once, not at the next look.
-    if let Fact::Known(view) = &mut seen
-        && let Some(full) = agent.shared.newest_full.borrow().as_ref()
-        && view.newest_backup.as_ref().is_none_or(|seen| seen.id < full.id)
-    {
-        view.newest_backup = Some(full.clone());
-    }
-    seen
 }
 
 /// One line for a port error, with what kind it is.

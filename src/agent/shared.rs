@@ -17,6 +17,7 @@ use crate::model::{
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
 use super::events::Events;
+use super::look::Still;
 
 /// A person's requests are few; more than this at once is a mistake.
 const REQUESTS_LIMIT: usize = 16;
@@ -36,6 +37,8 @@ pub(super) struct Inner {
     pub(super) store: Option<Fact<StoreView>>,
     pub(super) copy: Option<CopyStatus>,
     pub(super) store_seen: Option<SteadyMs>,
+    /// What the data were when the store was asked last.
+    pub(super) store_still: Option<Still>,
     pub(super) store_asking: bool,
     /// The store is asked again as soon as it can be: it may say something else by now.
     pub(super) store_again: bool,

@@ -11,6 +11,8 @@ use crate::model::{
 
 /// So many commands are named; all of them are in `etcd-agent commands list`.
 const NAMED: usize = 3;
+/// A full backup of what has not changed is taken this rarely.
+const UNCHANGED: Duration = Duration::from_hours(24);
 /// A prune that failed is tried again after this; more often brings nothing.
 const PRUNE_AGAIN: Duration = Duration::from_mins(1);
 
@@ -171,12 +173,30 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     if early {
         return None;
     }
+    if let Some(wait) = unchanged(cx) {
+        cx.because(
+            "backup-unchanged",
+            "nothing has been written since the newest full backup: the next is taken when something is, or after a day",
+        );
+        cx.wake_in(wait);
+        return None;
+    }
     let text = match calendar {
         Some(_) => "a time of backup.on_calendar has come since the newest full backup",
         None => "the newest full backup is older than backup.interval",
     };
     cx.because("backup-due", text);
     Some(begin(cx))
+}
+
+/// The store has all that there is to have: so long may a full backup, which would be the same again, wait. Where nobody
+/// follows etcd's changes nobody can say so, as users and roles have no revision. etcd-backup-restore leaves it out, too.
+fn unchanged(cx: &Context<'_>) -> Option<Duration> {
+    let chain = following_newest(cx)?;
+    let newest = cx.obs.store.known()?.newest_backup.as_ref()?;
+    let same = cx.obs.me.etcd.known()?.revision == newest.revision;
+    let waits = UNCHANGED.saturating_sub(cx.obs.now.since(newest.at));
+    (same && chain.increments == 0 && !chain.auth_changed && !waits.is_zero()).then_some(waits)
 }
 
 /// How long until the next full backup after one at `last`: zero when it is due.

@@ -374,6 +374,50 @@ fn follow(obs: &mut Observation, backup: &str, increments: usize, auth_changed: 
 }
 
 #[test]
+fn s28_a_full_of_what_has_not_changed_waits_for_a_day() {
+    type Change = fn(&mut Observation);
+    let minutes = |minutes: u64| {
+        let mut obs = backed_up(0);
+        follow(&mut obs, NEWEST, 0, false);
+        obs.backups.pruned = Some(BackupId::new(NEWEST).unwrap());
+        let newest = stored(&mut obs).clone();
+        if let Fact::Known(etcd) = &mut obs.me.etcd {
+            etcd.revision = newest.revision;
+        }
+        obs.now = UnixMs(newest.at.0 + minutes * 60_000);
+        obs
+    };
+    assert_eq!(action(&minutes(14)), None, "not due");
+    let due = decide(&minutes(16));
+    assert_eq!(due.action, None);
+    assert!(due.reasons.iter().any(|r| r.code == "backup-unchanged"));
+    assert_eq!(action(&minutes(24 * 60)), Some("backup"));
+    let rows: [(&str, Change); 5] = [
+        ("something was written", |o| {
+            if let Fact::Known(etcd) = &mut o.me.etcd {
+                etcd.revision.0 += 1;
+            }
+        }),
+        ("an increment was stored", |o| follow(o, NEWEST, 1, false)),
+        ("users have changed", |o| follow(o, NEWEST, 0, true)),
+        ("nobody follows", |o| o.backups.chain = None),
+        ("a person asks", |o| o.requests.push(OperatorRequest::Backup)),
+    ];
+    for (what, change) in rows {
+        let mut obs = minutes(16);
+        change(&mut obs);
+        assert_eq!(action(&obs), Some("backup"), "{what}");
+    }
+}
+
+fn stored(obs: &mut Observation) -> &mut BackupSummary {
+    let Fact::Known(view) = &mut obs.store else {
+        unreachable!()
+    };
+    view.newest_backup.as_mut().unwrap()
+}
+
+#[test]
 fn s30_old_backups_go_once_after_each_new_one() {
     type Change = fn(&mut Observation);
     assert_ne!(

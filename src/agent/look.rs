@@ -1,0 +1,98 @@
+//! When the store is looked at: as rarely as what it could say allows, since each request has its price.
+
+use std::time::Duration;
+
+use crate::model::{ClusterId, Fact, Revision, SteadyMs, StoreView};
+
+use super::Agent;
+use super::observe::fact;
+
+/// How old the view may be: while there is no epoch, or the store did not answer.
+const SOON: Duration = Duration::from_secs(2);
+/// While something is written.
+const LATER: Duration = Duration::from_mins(5);
+/// While nothing is.
+const STILL: Duration = Duration::from_hours(12);
+
+/// Data of this cluster at this revision, with all nodes there and of one mind: while it stays the same only somebody else
+/// can have written into the store.
+pub(super) type Still = (ClusterId, Revision);
+
+/// How old the view may become.
+fn limit(good: bool, still: Option<Still>, before: Option<Still>) -> Duration {
+    match good {
+        false => SOON,
+        true if still.is_some() && still == before => STILL,
+        true => LATER,
+    }
+}
+
+/// The store as last heard of; asks it again beside the loop when that is old. A store that does not answer makes
+/// its facts unknown, never absent.
+pub(super) fn store(agent: &Agent, now: SteadyMs, no_epoch: bool, still: Option<Still>) -> Fact<StoreView> {
+    let Some(store) = &agent.ports.store else {
+        return Fact::Absent;
+    };
+    let ask = agent.shared.with(|inner| {
+        let known = matches!(inner.store, Some(Fact::Known(_)));
+        let limit = limit(known && !no_epoch, still, inner.store_still);
+        let old = inner.store_seen.is_none_or(|seen| now.since(seen) >= limit);
+        let ask = (old || inner.store_again) && !inner.store_asking;
+        inner.store_asking |= ask;
+        inner.store_again &= !ask;
+        if ask {
+            inner.store_still = still;
+        }
+        ask
+    });
+    if ask {
+        let (agent, store) = (agent.clone(), store.clone());
+        tokio::spawn(async move {
+            let view = crate::backup::store_view(store.as_ref(), &agent.spec.cluster).await;
+            if let Err(error) = &view {
+                tracing::warn!("the store cannot be read: {error}");
+            }
+            if let Ok(Some(full)) = view.as_ref().map(|view| view.newest_backup.as_ref()) {
+                agent.shared.note_full(full);
+            }
+            let now = agent.ports.clock.steady();
+            agent.shared.with(|inner| {
+                inner.store_asking = false;
+                inner.store_seen = Some(now);
+                inner.store = Some(fact(view));
+            });
+            agent.shared.wake.notify_one();
+        });
+    }
+    let mut seen = agent.shared.with(|inner| inner.store.clone()).unwrap_or_default();
+    // A full that this agent heard of meanwhile counts at once, not at the next look.
+    if let Fact::Known(view) = &mut seen
+        && let Some(full) = agent.shared.newest_full.borrow().as_ref()
+        && view.newest_backup.as_ref().is_none_or(|seen| seen.id < full.id)
+    {
+        view.newest_backup = Some(full.clone());
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_cluster_asks_nothing() {
+        let at = |revision| Some((ClusterId(1), Revision(revision)));
+        let restored = Some((ClusterId(2), Revision(7)));
+        let rows = [
+            ("nothing written since", true, at(7), at(7), STILL),
+            ("something written", true, at(8), at(7), LATER),
+            ("another cluster at this revision", true, at(7), restored, LATER),
+            ("a node is silent", true, None, at(7), LATER),
+            ("as long as one is", true, None, None, LATER),
+            ("the store did not answer", false, at(7), at(7), SOON),
+        ];
+        for (what, good, still, before, expected) in rows {
+            assert_eq!(limit(good, still, before), expected, "{what}");
+        }
+    }
+}
