@@ -16,9 +16,6 @@ use tempfile::TempDir;
 
 use crate::servers::{Server, free_port, start};
 
-const ACCESS: &str = "labaccess";
-const SECRET: &str = "labsecret-not-a-secret";
-
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -42,6 +39,10 @@ pub struct AnyS3 {
 }
 
 impl AnyS3 {
+    /// The administrator's keys.
+    pub const ACCESS: &str = "labaccess";
+    pub const SECRET: &str = "labsecret-not-a-secret";
+
     /// Without TLS.
     pub async fn start(kind: Kind) -> Self {
         Self::start_with(kind, false).await
@@ -126,13 +127,39 @@ impl AnyS3 {
             .behavior_version(BehaviorVersion::v2026_01_12())
             .http_client(http)
             .region(Region::new("us-east-1"))
-            .credentials_provider(Credentials::new(ACCESS, SECRET, None, None, "test"))
+            .credentials_provider(Credentials::new(Self::ACCESS, Self::SECRET, None, None, "test"))
             .endpoint_url(self.endpoint(self.address))
             .force_path_style(true);
         if let Some(now) = now {
             config = config.time_source(StaticTimeSource::new(now));
         }
         aws_sdk_s3::Client::from_conf(config.build())
+    }
+
+    /// Keys of `MinIO`'s own token service, for an hour.
+    pub async fn temporary(&self) -> Credentials {
+        let config = aws_sdk_sts::Config::builder()
+            .behavior_version(aws_sdk_sts::config::BehaviorVersion::v2026_01_12())
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .region(Region::new("us-east-1"))
+            .credentials_provider(Credentials::new(Self::ACCESS, Self::SECRET, None, None, "test"))
+            .endpoint_url(self.endpoint(self.address));
+        let client = aws_sdk_sts::Client::from_conf(config.build());
+        // The token service is ready later than the rest.
+        let mut last = String::new();
+        for _ in 0..120 {
+            let request = client.assume_role().role_arn("arn:aws:iam::1:role/any");
+            match request.role_session_name("test").send().await {
+                Ok(answer) => {
+                    let keys = answer.credentials.unwrap();
+                    let (access, secret) = (keys.access_key_id, keys.secret_access_key);
+                    return Credentials::new(access, secret, Some(keys.session_token), None, "test");
+                }
+                Err(error) => last = format!("{error:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        panic!("no keys: {last}");
     }
 
     fn endpoint(&self, address: SocketAddr) -> String {
@@ -142,7 +169,7 @@ impl AnyS3 {
 
     /// The store of the agent, reached at `address`.
     pub fn settings_at(&self, address: SocketAddr) -> StoreSettings {
-        self.settings_of(address, ACCESS, SECRET)
+        self.settings_of(address, Self::ACCESS, Self::SECRET)
     }
 
     /// The store of the agent.
@@ -180,7 +207,14 @@ impl AnyS3 {
     /// An account of versitygw without any right, and the settings to use it.
     pub fn nobody(&self) -> StoreSettings {
         Cmd::new(versitygw_program().unwrap())
-            .args(["admin", "--access", ACCESS, "--secret", SECRET, "--endpoint-url"])
+            .args([
+                "admin",
+                "--access",
+                Self::ACCESS,
+                "--secret",
+                Self::SECRET,
+                "--endpoint-url",
+            ])
             .arg(self.endpoint(self.address))
             .args([
                 "create-user",
@@ -236,8 +270,8 @@ fn versitygw(dir: &TempDir, address: SocketAddr, tls: bool) -> Command {
     let mut command = Command::new(versitygw_program().unwrap());
     command
         .env_clear()
-        .env("ROOT_ACCESS_KEY", ACCESS)
-        .env("ROOT_SECRET_KEY", SECRET)
+        .env("ROOT_ACCESS_KEY", AnyS3::ACCESS)
+        .env("ROOT_SECRET_KEY", AnyS3::SECRET)
         .args(["--port", &address.to_string(), "--iam-cache-disable", "--iam-dir"])
         .arg(&iam);
     if tls {
@@ -254,8 +288,8 @@ fn minio(certs: &std::path::Path, data: &std::path::Path, address: SocketAddr) -
     let mut command = Command::new(minio_program().unwrap());
     command
         .env_clear()
-        .env("MINIO_ROOT_USER", ACCESS)
-        .env("MINIO_ROOT_PASSWORD", SECRET)
+        .env("MINIO_ROOT_USER", AnyS3::ACCESS)
+        .env("MINIO_ROOT_PASSWORD", AnyS3::SECRET)
         .env("MINIO_BROWSER", "off")
         .env("MINIO_UPDATE", "off")
         // Else it refuses a directory on the root file system.

@@ -6,6 +6,8 @@ mod faults;
 mod kinds;
 mod servers;
 
+use std::path::PathBuf;
+
 pub use age::AgeKeys;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -15,6 +17,14 @@ pub use faults::{Fault, Faults, Seen};
 use futures::StreamExt;
 pub use kinds::{AnyS3, Kind};
 pub use servers::{RealEtcd, S3, Server, cutting_proxy, start};
+
+/// The agent's binary of this very build.
+pub fn agent() -> PathBuf {
+    let mut path = std::env::current_exe().unwrap();
+    path.pop();
+    path.pop();
+    path.join("etcd-agent")
+}
 
 /// Bytes that do not compress.
 pub fn noise(size: usize) -> Bytes {

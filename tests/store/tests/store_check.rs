@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use etcd_agent::adapters::store_check::{Found, Right, StoreReport, check_store};
-use etcd_agent_store_tests::{AnyS3, Kind};
+use etcd_agent_store_tests::{AnyS3, Kind, agent};
 
 fn failed(report: &StoreReport) -> Vec<Right> {
     let failed = |found: &Found| matches!(found, Found::Failed { .. });
@@ -149,12 +149,4 @@ async fn the_command_says_it_in_words_and_in_json() {
     let (code, _, err) = run(&[]);
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains("set store.url"), "{err}");
-}
-
-/// The agent's binary of this very build.
-fn agent() -> std::path::PathBuf {
-    let mut path = std::env::current_exe().unwrap();
-    path.pop();
-    path.pop();
-    path.join("etcd-agent")
 }
