@@ -1,7 +1,6 @@
 //! What only a check of the store asks S3 for: a range, and an upload in parts of one small part.
 
-use aws_sdk_s3::primitives::ByteStream as Body;
-use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+use aws_sdk_s3::types::CompletedMultipartUpload;
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
 
@@ -11,6 +10,7 @@ use super::s3::S3Store;
 use super::s3_client::Connected;
 use super::s3_get::resuming;
 use super::s3_sse::{encrypted, with_key};
+use super::s3_upload::send_part;
 
 impl S3Store {
     /// A small object from byte `from` on.
@@ -37,13 +37,14 @@ impl S3Store {
             client,
             encryption,
             checksum,
+            ..
         } = self.connected().await?;
         let begun = encrypted!(client.create_multipart_upload(), encryption).bucket(self.bucket());
         let begun = begun.set_checksum_algorithm(checksum);
         let begun = begun.key(self.key(key)).send().await;
         let begun = begun.map_err(|error| self.failed("begin the upload of", key, &error))?;
         let id = begun.upload_id().unwrap_or_default().to_owned();
-        let sent = self.send_part(key, &id, body, complete).await;
+        let sent = self.send_and_complete(key, &id, body, complete).await;
         if complete && sent.is_ok() {
             return Ok(());
         }
@@ -53,26 +54,15 @@ impl S3Store {
         sent.and(abort.map(drop))
     }
 
-    async fn send_part(&self, key: &str, id: &str, body: Bytes, complete: bool) -> PortResult<()> {
-        let Connected {
-            client,
-            encryption,
-            checksum,
-        } = self.connected().await?;
-        let part = with_key!(client.upload_part(), encryption)
-            .bucket(self.bucket())
-            .key(self.key(key));
-        let part = part.upload_id(id).part_number(1).body(Body::from(body));
-        let part = part.set_checksum_algorithm(checksum).send().await;
-        let part = part.map_err(|error| self.failed("upload a part of", key, &error))?;
+    async fn send_and_complete(&self, key: &str, id: &str, body: Bytes, complete: bool) -> PortResult<()> {
+        let part = send_part(self, key, id, 1, body).await?;
         if !complete {
             return Ok(());
         }
-        let part = CompletedPart::builder()
-            .part_number(1)
-            .set_checksum_crc32(part.checksum_crc32)
-            .set_e_tag(part.e_tag);
-        let parts = CompletedMultipartUpload::builder().parts(part.build()).build();
+        let Connected {
+            client, encryption, ..
+        } = self.connected().await?;
+        let parts = CompletedMultipartUpload::builder().parts(part).build();
         let whole = with_key!(client.complete_multipart_upload(), encryption).bucket(self.bucket());
         let whole = whole.key(self.key(key)).upload_id(id).multipart_upload(parts);
         let whole = whole.send().await;

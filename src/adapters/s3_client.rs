@@ -47,6 +47,9 @@ pub(super) struct Connected {
     pub(super) encryption: Encryption,
     /// What an upload in parts is begun with; its parts and its end have to say the same.
     pub(super) checksum: Option<ChecksumAlgorithm>,
+    /// A part's bytes are covered by TLS and by its checksum, which is signed: their SHA-256 would only take time. AWS's own
+    /// command line leaves it out under the same conditions.
+    pub(super) covered: bool,
 }
 
 impl Cached {
@@ -70,6 +73,7 @@ impl Cached {
             client: make(settings).await?,
             encryption: Encryption::of(settings)?,
             checksum: settings.options.checksums.then_some(ChecksumAlgorithm::Crc32),
+            covered: settings.options.checksums && !is_plain(settings),
         };
         *self.lock() = Some((stamp, connected.clone()));
         Ok(connected)
@@ -164,11 +168,14 @@ fn from_file(path: &Path, http: SharedHttpClient) -> Result<ProfileFileCredentia
         .build())
 }
 
+/// No TLS is spoken with this store.
+fn is_plain(settings: &StoreSettings) -> bool {
+    let endpoint = settings.endpoint.as_ref();
+    endpoint.is_some_and(|url| url.starts_with("http://"))
+}
+
 fn http_client(settings: &StoreSettings) -> Result<SharedHttpClient, String> {
-    let plain = settings
-        .endpoint
-        .as_ref()
-        .is_some_and(|url| url.starts_with("http://"));
+    let plain = is_plain(settings);
     let trust = match &settings.ca_file {
         Some(path) => TrustStore::empty().with_pem_certificate(pem(path)?),
         // No roots in memory where no TLS is spoken: the file's credentials need none either.

@@ -71,6 +71,7 @@ impl S3Upload {
             client,
             encryption,
             checksum,
+            ..
         } = self.store.connected().await?;
         let request = encrypted!(client.create_multipart_upload(), encryption);
         let request = request.set_checksum_algorithm(checksum);
@@ -109,23 +110,8 @@ impl S3Upload {
         self.next_part += 1;
         self.length += part.len() as u64;
         let (store, key) = (self.store.clone(), self.key.clone());
-        let Connected {
-            client,
-            encryption,
-            checksum,
-        } = store.connected().await?;
-        self.sending.spawn(async move {
-            let request = client.upload_part().bucket(store.bucket()).key(store.key(&key));
-            let request = request.upload_id(id).part_number(number).body(Body::from(part));
-            let request = request.set_checksum_algorithm(checksum);
-            let answer = with_key!(request, encryption).send().await;
-            let answer = answer.map_err(|error| store.failed("upload a part of", &key, &error))?;
-            let part = CompletedPart::builder()
-                .part_number(number)
-                .set_checksum_crc32(answer.checksum_crc32)
-                .set_e_tag(answer.e_tag);
-            Ok(part.build())
-        });
+        self.sending
+            .spawn(async move { send_part(&store, &key, &id, number, part).await });
         Ok(())
     }
 
@@ -192,6 +178,39 @@ impl S3Upload {
             .and_then(|answer| answer.content_length());
         length.and_then(|n| u64::try_from(n).ok()) == Some(self.length)
     }
+}
+
+/// Sends one part of an upload that was begun.
+pub(super) async fn send_part(
+    store: &S3Store,
+    key: &str,
+    upload_id: &str,
+    number: i32,
+    part: Bytes,
+) -> PortResult<CompletedPart> {
+    let Connected {
+        client,
+        encryption,
+        checksum,
+        covered,
+    } = store.connected().await?;
+    let request = client.upload_part().bucket(store.bucket()).key(store.key(key));
+    let request = request
+        .upload_id(upload_id)
+        .part_number(number)
+        .body(Body::from(part));
+    let request = request.set_checksum_algorithm(checksum);
+    let mut request = with_key!(request, encryption).customize();
+    if covered {
+        request = request.disable_payload_signing();
+    }
+    let answer = request.send().await;
+    let answer = answer.map_err(|error| store.failed("upload a part of", key, &error))?;
+    let part = CompletedPart::builder()
+        .part_number(number)
+        .set_checksum_crc32(answer.checksum_crc32)
+        .set_e_tag(answer.e_tag);
+    Ok(part.build())
 }
 
 async fn abandon(
