@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use etcd_agent_lab::{Cmd, Host, Lab, PATIENCE};
 
 use super::form::{form, form_by_hand};
-use super::probe;
+use super::probe::{self, Values};
 use super::report::{Line, Samples};
 
 const ROUNDS: usize = 5;
@@ -39,8 +39,8 @@ fn run(name: &'static str, bytes: u64) -> Result<Vec<Line>> {
     // As people leave it behind, so that a member without data never comes back with no memory.
     alone.each(|host| alone.write_env_by_hand(host, "existing", env))?;
     if bytes > 0 {
-        probe::fill(&with_agents, bytes)?;
-        probe::fill(&alone, bytes)?;
+        probe::fill(&with_agents, bytes, Values::Noise)?;
+        probe::fill(&alone, bytes, Values::Noise)?;
     }
     let (mut ours, mut by_hand) = (Samples::new("ours"), Samples::new("by hand"));
     for _ in 0..ROUNDS {

@@ -107,9 +107,100 @@ pub(crate) fn healthy_on(
     })
 }
 
-/// Writes until the database of the first host is this big. The values do not compress.
-pub(crate) fn fill(lab: &Lab, bytes: u64) -> Result<()> {
-    const VALUE: usize = 64 * 1024;
+/// What a database is filled with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Values {
+    /// What does not compress, in values of 64 KiB.
+    Noise,
+    /// What Kubernetes would write, in values of 8 KiB: the same fields over and over, with names, IDs, hashes and times of
+    /// their own among them.
+    Objects,
+}
+
+impl Values {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Noise => 64 * 1024,
+            Self::Objects => 8 * 1024,
+        }
+    }
+
+    fn make(self, random: &mut Random) -> Vec<u8> {
+        let mut value = Vec::with_capacity(self.bytes() + 4096);
+        while value.len() < self.bytes() {
+            match self {
+                Self::Noise => value.extend_from_slice(&random.next().to_le_bytes()),
+                Self::Objects => value.extend_from_slice(pod(random).as_bytes()),
+            }
+        }
+        value.truncate(self.bytes());
+        value
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// 64 hexadecimal digits.
+    fn hash(&mut self) -> String {
+        [(); 4].map(|()| format!("{:016x}", self.next())).concat()
+    }
+
+    fn uid(&mut self) -> String {
+        let hash = self.hash();
+        format!(
+            "{}-{}-4{}-a{}-{}",
+            &hash[..8],
+            &hash[8..12],
+            &hash[12..15],
+            &hash[15..18],
+            &hash[18..30]
+        )
+    }
+}
+
+fn pod(random: &mut Random) -> String {
+    let (hash, number) = (random.hash(), random.next() % 1000);
+    let (app, suffix) = (&hash[..9], &hash[9..14]);
+    let [uid, owner] = [(); 2].map(|()| random.uid());
+    let [image, container] = [(); 2].map(|()| random.hash());
+    let time = format!(
+        "2026-03-{:02}T{:02}:{:02}:{:02}Z",
+        1 + number % 28,
+        number % 24,
+        number % 60,
+        number % 59
+    );
+    let address = format!("10.{}.{}.{}", number % 7, number % 251, number % 241);
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"service-{number}-{app}-{suffix}","generateName":
+"service-{number}-{app}-","namespace":"team-{}","uid":"{uid}","creationTimestamp":"{time}","labels":{{"app":"service-{number}",
+"pod-template-hash":"{app}"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"service-{number}-{app}","uid":
+"{owner}","controller":true,"blockOwnerDeletion":true}}],"managedFields":[{{"manager":"kube-controller-manager","operation":"Update",
+"apiVersion":"v1","time":"{time}","fieldsType":"FieldsV1","fieldsV1":{{"f:metadata":{{"f:generateName":{{}},"f:labels":{{".":{{}},"f:app":{{}},
+"f:pod-template-hash":{{}}}},"f:ownerReferences":{{".":{{}},"k:{{\"uid\":\"{owner}\"}}":{{}}}}}},"f:spec":{{"f:containers":{{
+"k:{{\"name\":\"main\"}}":{{".":{{}},"f:image":{{}},"f:imagePullPolicy":{{}},"f:name":{{}},"f:resources":{{}}}}}},"f:dnsPolicy":{{}},
+"f:restartPolicy":{{}},"f:schedulerName":{{}},"f:securityContext":{{}}}}}}}}]}},"spec":{{"containers":[{{"name":"main","image":
+"registry.example.com/team/service-{number}@sha256:{image}","resources":{{"requests":{{"cpu":"100m","memory":"128Mi"}}}},
+"terminationMessagePath":"/dev/termination-log","imagePullPolicy":"IfNotPresent"}}],"restartPolicy":"Always","dnsPolicy":"ClusterFirst",
+"serviceAccountName":"default","nodeName":"node-{}","schedulerName":"default-scheduler"}},"status":{{"phase":"Running","conditions":[
+{{"type":"Initialized","status":"True","lastTransitionTime":"{time}"}},{{"type":"Ready","status":"True","lastTransitionTime":"{time}"}},
+{{"type":"PodScheduled","status":"True","lastTransitionTime":"{time}"}}],"podIP":"{address}","containerStatuses":[{{"name":"main","ready":
+true,"restartCount":0,"containerID":"containerd://{container}","started":true}}]}}}}"#,
+        number % 40,
+        number % 90
+    )
+}
+
+/// Writes until the database of the first host is this big.
+pub(crate) fn fill(lab: &Lab, bytes: u64, values: Values) -> Result<()> {
     const WRITERS: u64 = 16;
     let host = lab.host(1)?;
     outside(lab, || async {
@@ -121,23 +212,17 @@ pub(crate) fn fill(lab: &Lab, bytes: u64) -> Result<()> {
             if missing == 0 {
                 return Ok(());
             }
-            let each = (missing / u64::try_from(VALUE)? / WRITERS).max(1);
+            let each = (missing / u64::try_from(values.bytes())? / WRITERS).max(1);
             let mut writers = Vec::new();
             for _ in 0..WRITERS {
                 let mut client = client(lab, host).await?;
                 let first = from;
                 from += each;
                 seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
-                let mut state = seed | 1;
+                let mut random = Random(seed | 1);
                 writers.push(tokio::spawn(async move {
                     for number in first..first + each {
-                        let mut value = Vec::with_capacity(VALUE);
-                        while value.len() < VALUE {
-                            state ^= state << 13;
-                            state ^= state >> 7;
-                            state ^= state << 17;
-                            value.extend_from_slice(&state.to_le_bytes());
-                        }
+                        let value = values.make(&mut random);
                         client
                             .put(format!("bench/{number:08}"), value, None::<PutOptions>)
                             .await?;

@@ -9,7 +9,7 @@ use etcd_client::PutOptions;
 use super::backup::{BYTES, LONG, save};
 use super::form::form;
 use super::increments::{revision, stored};
-use super::probe;
+use super::probe::{self, Values};
 use super::report::{Line, Samples};
 
 const ROUNDS: usize = 3;
@@ -22,7 +22,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     let lab = Lab::builder("bench-restore").boot()?;
     form(&lab, "")?;
     let host = lab.host(1)?;
-    probe::fill(&lab, BYTES)?;
+    probe::fill(&lab, BYTES, Values::Noise)?;
     host.exec_for(LONG, &["etcd-agent", "backup", "now"])?.ok()?;
     save(host)?;
     let begun = Instant::now();
