@@ -109,17 +109,18 @@ impl DirStore {
         )))
     }
 
-    fn small(&self, key: &str) -> PortResult<Option<Bytes>> {
+    /// A file of at most so many bytes.
+    fn small(&self, key: &str, most: u64) -> PortResult<Option<Bytes>> {
         let Some(file) = self.opened(key)? else {
             return Ok(None);
         };
         let mut body = Vec::new();
         let path = self.root.join(key);
-        file.take(SMALL_BYTES + 1)
+        file.take(most + 1)
             .read_to_end(&mut body)
             .map_err(|error| failed("read", &path, &error))?;
-        if body.len() as u64 > SMALL_BYTES {
-            let text = format!("{} is larger than 1 MiB: not one of ours", path.display());
+        if body.len() as u64 > most {
+            let text = format!("{} is larger than {most} bytes: not one of ours", path.display());
             return Err(PortError::Permanent(text));
         }
         Ok(Some(body.into()))
@@ -208,7 +209,7 @@ impl ObjectStore for DirStore {
 
     async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
         let (store, key) = (self.clone(), key.to_owned());
-        blocking(move || store.small(&key)).await
+        blocking(move || store.small(&key, SMALL_BYTES)).await
     }
 
     async fn get_tagged(&self, key: &str) -> PortResult<Option<(Bytes, Tag)>> {
@@ -223,7 +224,10 @@ impl ObjectStore for DirStore {
         let (store, path, key, read) = (self.clone(), self.file(key)?, key.to_owned(), read.clone());
         blocking(move || {
             let _lock = store.lock()?;
-            if store.small(&key)?.is_none_or(|there| tag(&there) != read) {
+            if store
+                .small(&key, SMALL_BYTES)?
+                .is_none_or(|there| tag(&there) != read)
+            {
                 return Ok(Replaced::Changed);
             }
             store.settle(store.written(&body)?, &path, true)?;
@@ -259,10 +263,13 @@ impl ObjectStore for DirStore {
 
     async fn create(&self, key: &str, body: Bytes) -> PortResult<Created> {
         let (store, path) = (self.clone(), self.file(key)?);
+        // What another has put there is about as large: an increment is larger than what is small else.
+        let most = SMALL_BYTES.max(2 * body.len() as u64);
         if blocking(move || store.settle(store.written(&body)?, &path, false)).await? {
             return Ok(Created::Created);
         }
-        let there = self.get_small(key).await?;
+        let (store, name) = (self.clone(), key.to_owned());
+        let there = blocking(move || store.small(&name, most)).await?;
         there.map(Created::Exists).ok_or_else(|| {
             PortError::Retryable(format!(
                 "{key} was there and is gone again: somebody else deletes it"

@@ -162,8 +162,10 @@ impl S3Store {
             match status(&error) {
                 // 409: another conditional write to the key is under way (S3's documentation of PutObject).
                 Some(409 | 412) => {
-                    if let Some(there) = self.get_small(key).await? {
-                        return Ok(Created::Exists(there));
+                    // What another has put there is about as large: an increment is larger than what is small else.
+                    if let Some(there) = self.fetch(key, None, None).await? {
+                        let most = SMALL_BYTES.max(2 * body.len());
+                        return Ok(Created::Exists(self.small(key, there, most).await?));
                     }
                 }
                 Some(_) => return Err(self.failed("create", key, &error)),
@@ -182,14 +184,14 @@ impl S3Store {
         try_twice(|body| self.create_unchecked(key, body)).await
     }
 
-    /// What an answer carries, as far as a small object goes.
-    async fn small(&self, key: &str, output: GetObjectOutput) -> PortResult<Bytes> {
+    /// What an answer carries, as far as an object of at most so many bytes goes.
+    async fn small(&self, key: &str, output: GetObjectOutput, most: usize) -> PortResult<Bytes> {
         let mut stream = resuming(self, key, output);
         let mut body = BytesMut::new();
         while let Some(chunk) = futures::TryStreamExt::try_next(&mut stream).await? {
-            if body.len() + chunk.len() > SMALL_BYTES {
+            if body.len() + chunk.len() > most {
                 let text = format!(
-                    "{}: {key} is larger than 1 MiB: not one of ours",
+                    "{}: {key} is larger than {most} bytes: not one of ours",
                     self.inner.describe
                 );
                 return Err(PortError::Permanent(text));
@@ -261,7 +263,7 @@ impl ObjectStore for S3Store {
 
     async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
         match self.fetch(key, None, None).await? {
-            Some(output) => self.small(key, output).await.map(Some),
+            Some(output) => self.small(key, output, SMALL_BYTES).await.map(Some),
             None => Ok(None),
         }
     }
@@ -271,7 +273,7 @@ impl ObjectStore for S3Store {
             return Ok(None);
         };
         let tag = self.tag_of(key, &output)?;
-        Ok(Some((self.small(key, output).await?, tag)))
+        Ok(Some((self.small(key, output, SMALL_BYTES).await?, tag)))
     }
 
     async fn replace(&self, key: &str, body: Bytes, read: &Tag) -> PortResult<Replaced> {

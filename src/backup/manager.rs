@@ -274,7 +274,7 @@ mod tests {
                 br#"{"restoreBackup":{}}"#,
                 "expected YYYY-MM-DDTHH:MM:SSZ-NNNNNN",
             ),
-            ("e", &large, "larger than 1 MiB"),
+            ("e", &large, "larger than 1048576 bytes"),
         ];
         let put = async |name: &str, text: &[u8]| {
             let key = format!("prod/control/{name}/_command.json");

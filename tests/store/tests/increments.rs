@@ -86,7 +86,8 @@ impl Follower {
         let told = self
             .covered
             .wait_for(|progress| progress.as_ref().is_some_and(&what));
-        tokio::time::timeout(LONG, told).await.expect("in time").unwrap();
+        let told = tokio::time::timeout(LONG, told).await.expect("in time").map(drop);
+        assert!(told.is_ok(), "it has ended: {:?}", (&mut self.task).await);
     }
 }
 

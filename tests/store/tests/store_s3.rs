@@ -3,10 +3,12 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use etcd_agent::adapters::dir::DirStore;
 use etcd_agent::adapters::store::{open_store, probe_conditional_writes};
 use etcd_agent::backup::{self, BackupMeta, Recorded, Written};
 use etcd_agent::model::{ClusterId, ClusterName, Epoch, Fact, Genesis, NodeName, Origin, Revision, UnixMs};
@@ -53,6 +55,21 @@ async fn of_many_creators_one_wins() {
         for (n, created) in &results {
             assert!(*n == won[0].0 || *created == Created::Exists(Bytes::from(vec![won[0].0; 500])));
         }
+    }
+}
+
+/// An increment is larger than what is small else, and is told like anything that was there before.
+#[tokio::test]
+async fn s33_what_another_has_written_first_may_be_large() {
+    let (s3, dir) = (S3::start(), tempfile::tempdir().unwrap());
+    let stores: [Arc<dyn ObjectStore>; 2] = [s3.store(), Arc::new(DirStore::new(dir.path()))];
+    for store in stores {
+        let (first, second) = (noise(5 << 20), noise((5 << 20) - 99));
+        assert_eq!(store.create("x", first.clone()).await.unwrap(), Created::Created);
+        let there = store.create("x", second).await.unwrap();
+        assert!(there == Created::Exists(first), "it is what was written first");
+        let error = store.create("x", Bytes::from_static(b"small")).await.unwrap_err();
+        assert!(error.to_string().contains("larger than 1048576 bytes"), "{error}");
     }
 }
 
