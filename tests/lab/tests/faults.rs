@@ -91,12 +91,15 @@ fn s06_all_stopped_two_started() {
     let (n1, n2, n3) = (lab.host(1).unwrap(), lab.host(2).unwrap(), lab.host(3).unwrap());
     put(&lab, "before", "the stop");
     let before = member_ids(&lab, n1).unwrap();
+    let load = lab.start_load("k").unwrap();
+    load.wait_for(200, SOON).unwrap();
     lab.each(|host| host.power_off().map(drop)).unwrap();
     n1.boot().unwrap();
     n2.boot().unwrap();
     assert_value(&lab, n1, "before", "the stop");
     assert_value(&lab, n2, "before", "the stop");
     put(&lab, "during", "n3 is off");
+    load.wait_for(200, SOON).unwrap();
     // Degraded, and it says who is missing.
     wait_status(n1, 6);
     assert!(agent(n1, &["status"]).stdout.contains("n3"));
@@ -104,6 +107,8 @@ fn s06_all_stopped_two_started() {
     n3.boot().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
     assert_value(&lab, n3, "during", "n3 is off");
+    let written = load.stop().unwrap();
+    written.verify_all(&lab).unwrap();
     assert_eq!(member_ids(&lab, n1).unwrap(), before, "the same three members");
     lab.passed();
 }

@@ -121,6 +121,8 @@ fn s26_a_fresh_node_beside_a_dead_cluster_forms_nothing() {
     lab.wait_healthy(3, SOON).unwrap();
     put(&lab, "written", "before the end");
     let before = member_ids(&lab, n1).unwrap();
+    let load = lab.start_load("k").unwrap();
+    load.wait_for(200, SOON).unwrap();
     for host in &old {
         host.kill().unwrap();
     }
@@ -153,6 +155,9 @@ fn s26_a_fresh_node_beside_a_dead_cluster_forms_nothing() {
     }
     lab.wait_healthy(3, SOON).unwrap();
     assert_value(&lab, n1, "written", "before the end");
+    load.wait_for(200, SOON).unwrap();
+    let written = load.stop().unwrap();
+    written.verify_all(&lab).unwrap();
     assert_eq!(member_ids(&lab, n1).unwrap(), before);
     assert_eq!(clusters_ever(&lab).len(), 1);
     lab.passed();
