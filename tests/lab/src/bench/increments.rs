@@ -74,16 +74,7 @@ pub(crate) fn cost() -> Result<Vec<Line>> {
     let (mut with, mut without) = (Samples::new("with"), Samples::new("without"));
     for turn in 0..TURNS {
         for (increments, samples) in [(true, &mut with), (false, &mut without)] {
-            lab.each(|host| {
-                let fragment = format!("[backup]\nincrements = {increments}\n");
-                host.write_file(
-                    "/etc/etcd-agent/config.d/60-bench.toml",
-                    fragment,
-                    "0644",
-                    "root:root",
-                )?;
-                host.systemctl(&["reload", "etcd-agent"])?.ok().map(drop)
-            })?;
+            configure(&lab, &format!("[backup]\nincrements = {increments}\n"))?;
             let before = revision(&lab)?;
             if increments {
                 wait_until("somebody to follow", PATIENCE, || Ok(stored(&lab)? >= before))?;
@@ -103,6 +94,15 @@ pub(crate) fn cost() -> Result<Vec<Line>> {
         Some(by_hand),
         COST * by_hand,
     )])
+}
+
+/// Has all agents follow this fragment of their configuration.
+fn configure(lab: &Lab, fragment: &str) -> Result<()> {
+    lab.each(|host| {
+        let path = "/etc/etcd-agent/config.d/60-bench.toml";
+        host.write_file(path, fragment, "0644", "root:root")?;
+        host.systemctl(&["reload", "etcd-agent"])?.ok().map(drop)
+    })
 }
 
 /// How many writes are acknowledged in a turn, by clients that each wait for their last one.
@@ -144,15 +144,7 @@ const EVERY: &str = "[backup]\ninterval = \"1m\"\n";
 pub(crate) fn requests() -> Result<Vec<Line>> {
     let lab = Lab::builder("bench-requests").hosts(3).boot()?;
     form(&lab, "")?;
-    lab.each(|host| {
-        host.write_file(
-            "/etc/etcd-agent/config.d/60-bench.toml",
-            EVERY,
-            "0644",
-            "root:root",
-        )?;
-        host.systemctl(&["reload", "etcd-agent"])?.ok().map(drop)
-    })?;
+    configure(&lab, EVERY)?;
     let before = revision(&lab)?;
     wait_until("somebody to follow", PATIENCE, || Ok(stored(&lab)? >= before))?;
     std::thread::sleep(SETTLED);
