@@ -11,7 +11,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -119,21 +118,6 @@ impl LocalEtcd {
             },
             files,
         ))
-    }
-
-    /// An etcd without TLS on this port of an address of the loopback interface.
-    pub fn on_loopback(host: Ipv4Addr, port: u16) -> Self {
-        let host = host.to_string();
-        let url = format!("http://{host}:{port}");
-        Self::at(
-            Address {
-                node: host.clone(),
-                host,
-                port,
-                url,
-            },
-            None,
-        )
     }
 
     fn at(address: Address, files: Option<TlsFiles>) -> Self {

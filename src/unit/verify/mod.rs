@@ -1,6 +1,7 @@
 //! `etcd-agent prove`, run by `etcd-agent-verify.service`: restores a fetched snapshot into a throw-away etcd on
 //! a loopback interface of its own, and reports what that etcd holds.
 
+mod certs;
 mod throwaway;
 
 use std::fs;

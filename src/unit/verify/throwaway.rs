@@ -14,6 +14,8 @@ use crate::adapters::etcd::LocalEtcd;
 use crate::model::Revision;
 use crate::ports::{Etcd, Proof};
 
+use super::certs;
+
 const RESTORE_WITHIN: Duration = Duration::from_hours(2);
 /// etcd reads its whole key index before it serves.
 const SERVES_WITHIN: Duration = Duration::from_mins(30);
@@ -150,12 +152,18 @@ impl Running {
     fn start(etcd: &Path, scratch: &Path, data: &Path) -> Result<Self, String> {
         let (client, peer) = (free_port()?, free_port()?);
         let log = scratch.join("etcd.log");
+        let files = certs::make(scratch)?;
+        let url = format!("https://127.0.0.1:{client}");
         let mut command = program(etcd, &log)?;
         command.args([
             "--name=verify".to_owned(),
             format!("--data-dir={}", data.display()),
-            format!("--listen-client-urls=http://127.0.0.1:{client}"),
-            format!("--advertise-client-urls=http://127.0.0.1:{client}"),
+            format!("--listen-client-urls={url}"),
+            format!("--advertise-client-urls={url}"),
+            "--client-cert-auth".to_owned(),
+            format!("--trusted-ca-file={}", files.ca_file.display()),
+            format!("--cert-file={}", files.cert_file.display()),
+            format!("--key-file={}", files.key_file.display()),
             format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
             // Must be what the restore was told; nobody ever connects to it.
             "--initial-advertise-peer-urls=http://127.0.0.1:2380".to_owned(),
@@ -168,7 +176,7 @@ impl Running {
             child: spawn(&mut command, etcd)?,
             program: etcd.to_owned(),
             log,
-            client: LocalEtcd::on_loopback(std::net::Ipv4Addr::LOCALHOST, client),
+            client: LocalEtcd::at_url(&url, Some(files))?,
         })
     }
 

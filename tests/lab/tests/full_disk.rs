@@ -1,4 +1,4 @@
-//! The disk of a host is full: S34.
+//! The disk of a host is full, with each etcd: S34.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -9,11 +9,11 @@ use common::{
     SOON, agent, assert_value, backup_now, backups, deb, etcd_pid, etcd_pids, follower, holds_for,
     member_ids, others, put, status, wait_stored,
 };
-use etcd_agent_lab::{Host, Lab, PATIENCE, wait_until};
+use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, PATIENCE, wait_until};
 
 /// A cluster whose hosts have a disk of their own, and a small one, for this directory.
-fn formed_on_small_disks(name: &str, dir: &str) -> Lab {
-    let lab = Lab::builder(name).hosts(3).boot().unwrap();
+fn formed_on_small_disks(name: &str, dir: &str, etcd: &str) -> Lab {
+    let lab = Lab::builder(name).hosts(3).etcd(etcd).boot().unwrap();
     lab.s3().start().unwrap();
     lab.install(&deb()).unwrap();
     lab.configure(|_, _| ()).unwrap();
@@ -39,7 +39,13 @@ fn fill(host: &Host, dir: &str) {
 /// where it is, and with room it goes on as who it was.
 #[test]
 fn s34_an_etcd_without_room_is_left_as_it_is_and_comes_back() {
-    let lab = formed_on_small_disks("s34-etcd", "/var/lib/etcd");
+    for version in ETCD_VERSIONS {
+        etcd_without_room(version);
+    }
+}
+
+fn etcd_without_room(version: &str) {
+    let lab = formed_on_small_disks("s34-etcd", "/var/lib/etcd", version);
     let victim = follower(&lab);
     let before = member_ids(&lab, victim).unwrap();
     let others = others(&lab, victim);
@@ -91,7 +97,13 @@ fn s34_an_etcd_without_room_is_left_as_it_is_and_comes_back() {
 /// anything is replaced.
 #[test]
 fn s34_an_agent_without_room_backs_up_and_refuses_to_restore() {
-    let lab = formed_on_small_disks("s34-agent", "/var/lib/etcd-agent");
+    for version in ETCD_VERSIONS {
+        agent_without_room(version);
+    }
+}
+
+fn agent_without_room(version: &str) {
+    let lab = formed_on_small_disks("s34-agent", "/var/lib/etcd-agent", version);
     let leader = lab.raft_leader().unwrap();
     put(&lab, "kept", "by the backup");
     backup_now(leader);

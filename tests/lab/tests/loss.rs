@@ -7,10 +7,10 @@ use std::fs;
 use std::time::Duration;
 
 use common::{
-    DATA, SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, formed, holds_for,
-    kill_etcd, member_ids, others, put, status, wait_reason, wait_status, wait_stored,
+    DATA, SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, formed, formed_of,
+    holds_for, kill_etcd, member_ids, others, put, status, wait_reason, wait_status, wait_stored, wipe_all,
 };
-use etcd_agent_lab::{Host, Lab, wait_until};
+use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, wait_until};
 
 #[test]
 fn s15_wiped_follower_heals() {
@@ -163,14 +163,6 @@ fn s15_data_lost_between_the_agents_look_and_the_gates() {
     lab.passed();
 }
 
-/// All hosts lose power, and etcd's data with it; the agents' memories are kept. With the power on, the first one
-/// without data would be replaced by the others.
-fn wipe_all(lab: &Lab) {
-    lab.each(Host::kill).unwrap();
-    lab.each(|host| host.wipe(DATA)).unwrap();
-    lab.each(|host| host.boot().map(drop)).unwrap();
-}
-
 #[test]
 fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
     let lab = formed("s17", 3);
@@ -286,7 +278,13 @@ fn s18_stopped_cleanly_and_wiped_nothing_acknowledged_is_lost() {
 /// A data directory of a point in time for whoever wants to look at it: no agent runs, and the cluster is not touched.
 #[test]
 fn s43_a_data_directory_is_built_beside_a_living_cluster() {
-    let lab = formed("to", 1);
+    for version in ETCD_VERSIONS {
+        built_beside(version);
+    }
+}
+
+fn built_beside(version: &str) {
+    let lab = formed_of("to", 1, version);
     let n1 = lab.host(1).unwrap();
     put(&lab, "first", "1");
     backup_now(n1);

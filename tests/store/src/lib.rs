@@ -3,8 +3,10 @@
 
 mod age;
 mod faults;
+mod follower;
 mod kinds;
 mod servers;
+mod verify;
 
 use std::path::PathBuf;
 
@@ -14,9 +16,11 @@ use bytes::Bytes;
 use etcd_agent::model::{ClusterId, EtcdStatus, MemberId, MemberList, RaftTerm, Revision};
 use etcd_agent::ports::{ByteStream, Etcd, PortError, PortResult};
 pub use faults::{Fault, Faults, Seen};
+pub use follower::{Follower, LONG, change, cluster, full, hash, meta, restored, revision, state};
 use futures::StreamExt;
 pub use kinds::{AnyS3, Kind};
 pub use servers::{RealEtcd, S3, Server, cutting_proxy, start};
+pub use verify::{verify, verify_with};
 
 /// The agent's binary of this very build.
 pub fn agent() -> PathBuf {

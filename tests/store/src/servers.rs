@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
+use etcd_agent::adapters::etcd::LocalEtcd;
 use etcd_agent::adapters::store::open_store;
 use etcd_agent::config::{Proxy, S3Options, StoreSettings, StoreUrl};
 use etcd_agent::ports::ObjectStore;
@@ -191,14 +192,9 @@ impl RealEtcd {
         }
     }
 
-    /// Where it serves clients, on the loopback interface.
-    pub fn host(&self) -> std::net::Ipv4Addr {
-        let host = self.url.rsplit('/').next().unwrap().split(':').next();
-        host.unwrap().parse().unwrap()
-    }
-
-    pub fn port(&self) -> u16 {
-        self.url.rsplit(':').next().unwrap().parse().unwrap()
+    /// The agent's own client.
+    pub fn member(&self) -> LocalEtcd {
+        LocalEtcd::at_url(&self.url, None).unwrap()
     }
 
     fn ctl_at(bin: &Path, url: &str, args: &[&str]) -> Cmd {

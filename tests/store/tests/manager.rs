@@ -7,19 +7,17 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use etcd_agent::adapters::etcd::LocalEtcd;
 use etcd_agent::adapters::store::open_store;
-use etcd_agent::backup::{self, BackupMeta, Format, VerifyMeta, Written};
+use etcd_agent::backup::{self, BackupMeta, Format, Written};
 use etcd_agent::config::StoreUrl;
 use etcd_agent::model::{
     BackupFormat, BackupId, ClusterName, Epoch, Fact, NodeName, UnixMs, Verified, Writer,
 };
 use etcd_agent::model::{Keep, Retention};
 use etcd_agent::plan;
-use etcd_agent::ports::{ObjectStore, PortError, PortResult, Proof, ProveRequest};
-use etcd_agent::unit::verify::Prover;
+use etcd_agent::ports::ObjectStore;
 use etcd_agent_lab::ETCD_VERSIONS;
-use etcd_agent_store_tests::{AnyS3, Kind, RealEtcd};
+use etcd_agent_store_tests::{AnyS3, Kind, RealEtcd, verify_with};
 use serde_json::{Value, json};
 
 const NOW: UnixMs = UnixMs(1_772_337_906_000);
@@ -34,22 +32,7 @@ fn node() -> NodeName {
 
 /// Restores it for a look; answers how many keys it holds.
 async fn keys(store: &dyn ObjectStore, cluster: &ClusterName, id: &BackupId, etcd: &RealEtcd) -> Option<u64> {
-    let work = tempfile::tempdir().unwrap();
-    let prover = Prover {
-        dir: work.path().to_owned(),
-        tools: vec![etcd.bin.clone()],
-    };
-    let meta = VerifyMeta {
-        cluster: cluster.clone(),
-        id: id.clone(),
-        node: node(),
-        now: NOW,
-    };
-    let prove = async |request: ProveRequest| -> PortResult<Proof> {
-        prover.prove(&request).await.map_err(PortError::Retryable)
-    };
-    let live = LocalEtcd::on_loopback(etcd.host(), etcd.port());
-    let found = backup::verify(store, &meta, work.path(), &live, prove)
+    let found = verify_with(store, cluster, id, &etcd.bin, &etcd.member())
         .await
         .unwrap();
     assert!(found.ok, "{:?}", found.problems);
@@ -94,7 +77,7 @@ async fn what_is_written_in_its_form_is_what_etcd_manager_reads() {
                 started_at: NOW,
                 seq,
             };
-            let member = LocalEtcd::at_url(&etcd.url, None).unwrap();
+            let member = etcd.member();
             let format = Format::of(BackupFormat::EtcdManager, 3);
             let taken = backup::take_full_as(&member, store.as_ref(), &meta, format, |_| {})
                 .await

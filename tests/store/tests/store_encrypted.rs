@@ -3,7 +3,6 @@
 
 use std::fs;
 
-use etcd_agent::adapters::etcd::LocalEtcd;
 use etcd_agent::adapters::store::{open_backups, open_store};
 use etcd_agent::backup::{self, BackupMeta, copy_missing};
 use etcd_agent::model::{ClusterName, Epoch, NodeName, UnixMs};
@@ -28,7 +27,7 @@ async fn an_encrypted_backup_is_opened_with_its_identity_and_not_without() {
         seq: 1,
     };
     let writer = open_backups(&s3.settings(), &keys.only_write).unwrap();
-    let member = LocalEtcd::on_loopback(etcd.host(), etcd.port());
+    let member = etcd.member();
     let taken = backup::take_full(&member, writer.as_ref(), &meta, |_| {})
         .await
         .unwrap();

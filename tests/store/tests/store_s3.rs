@@ -11,15 +11,11 @@ use bytes::Bytes;
 use etcd_agent::adapters::dir::DirStore;
 use etcd_agent::adapters::store::{open_store, probe_conditional_writes};
 use etcd_agent::backup::{self, BackupMeta, Recorded, Written};
-use etcd_agent::model::{ClusterId, ClusterName, Epoch, Fact, Genesis, NodeName, Origin, Revision, UnixMs};
+use etcd_agent::model::{ClusterId, Epoch, Fact, Genesis, NodeName, Origin, Revision, UnixMs};
 use etcd_agent::ports::{Created, ObjectStore, PortError, Replaced};
 use etcd_agent_lab::{Cmd, ETCD_VERSIONS};
-use etcd_agent_store_tests::{AnyS3, Client, Kind, RealEtcd, S3, cutting_proxy, noise};
+use etcd_agent_store_tests::{AnyS3, Client, Kind, RealEtcd, S3, cluster, cutting_proxy, noise};
 use futures::TryStreamExt;
-
-fn cluster() -> ClusterName {
-    ClusterName::new("prod").unwrap()
-}
 
 fn meta(seq: u64) -> BackupMeta {
     BackupMeta {

@@ -8,17 +8,12 @@ use std::time::Duration;
 use etcd_agent::adapters::clock::SystemClock;
 use etcd_agent::adapters::dir::DirStore;
 use etcd_agent::adapters::etcd::LocalEtcd;
-use etcd_agent::backup::{self, BackupMeta, Ended, Following, Progress, Verification, VerifyMeta};
-use etcd_agent::model::{BackupId, ClusterName, Epoch, NodeName, Revision, UnixMs};
-use etcd_agent::ports::{Etcd, ObjectStore, PortError, PortResult, Proof, ProveRequest};
-use etcd_agent::unit::verify::Prover;
+use etcd_agent::backup::{self, BackupMeta, Ended, Following, Progress, Verification};
+use etcd_agent::model::{BackupId, Epoch, NodeName, Revision, UnixMs};
+use etcd_agent::ports::{Etcd, ObjectStore};
 use etcd_agent_lab::ETCD_VERSIONS;
-use etcd_agent_store_tests::{RealEtcd, S3};
+use etcd_agent_store_tests::{RealEtcd, S3, cluster, verify, verify_with};
 use tokio_util::sync::CancellationToken;
-
-fn cluster() -> ClusterName {
-    ClusterName::new("prod").unwrap()
-}
 
 fn node() -> NodeName {
     NodeName::new("n1").unwrap()
@@ -32,40 +27,8 @@ async fn back_up(etcd: &RealEtcd, store: &dyn ObjectStore, seq: u64) -> BackupId
         started_at: UnixMs(1_772_337_906_000),
         seq,
     };
-    let member = LocalEtcd::on_loopback(etcd.host(), etcd.port());
+    let member = etcd.member();
     backup::take_full(&member, store, &meta, |_| {}).await.unwrap().id
-}
-
-/// As the agent does it, but for the unit that keeps the throw-away etcd apart.
-async fn verify(store: &dyn ObjectStore, id: &BackupId, etcd: &RealEtcd) -> PortResult<Verification> {
-    let live = LocalEtcd::on_loopback(etcd.host(), etcd.port());
-    verify_with(store, id, &etcd.bin, &live).await
-}
-
-async fn verify_with(
-    store: &dyn ObjectStore,
-    id: &BackupId,
-    bin: &Path,
-    live: &dyn Etcd,
-) -> PortResult<Verification> {
-    let work = tempfile::tempdir().unwrap();
-    let prover = Prover {
-        dir: work.path().to_owned(),
-        tools: vec![bin.to_owned()],
-    };
-    let meta = VerifyMeta {
-        cluster: cluster(),
-        id: id.clone(),
-        node: node(),
-        now: UnixMs(1_772_337_906_000),
-    };
-    let prove = async |request: ProveRequest| -> PortResult<Proof> {
-        prover.prove(&request).await.map_err(PortError::Retryable)
-    };
-    let found = backup::verify(store, &meta, work.path(), live, prove).await;
-    let left: Vec<_> = fs::read_dir(work.path()).unwrap().collect();
-    assert!(left.is_empty(), "left behind: {left:?}");
-    found
 }
 
 fn fill(etcd: &RealEtcd, keys: usize) {
@@ -100,7 +63,7 @@ async fn s44_each_backup_is_verified_by_a_real_restore() {
 
 /// Follows until all that etcd has is in increments of this backup.
 async fn cover(etcd: &RealEtcd, store: &dyn ObjectStore, id: &BackupId) -> Revision {
-    let member = LocalEtcd::on_loopback(etcd.host(), etcd.port());
+    let member = etcd.member();
     let until = member.status().await.unwrap().revision;
     let chain = backup::resume(store, &cluster(), id).await.unwrap();
     let following = Following {
@@ -160,15 +123,19 @@ async fn s44_increments_are_verified_on_top_of_their_full() {
         let next = back_up(&etcd, store.as_ref(), 10 * n + 1).await;
         cover(&etcd, store.as_ref(), &id).await;
         let bin = etcd.bin.clone();
-        let silent = LocalEtcd::on_loopback(etcd.host(), 1);
+        let silent = LocalEtcd::at_url("http://127.0.0.1:1", None).unwrap();
         drop(etcd);
-        let found = verify_with(store.as_ref(), &id, &bin, &silent).await.unwrap();
+        let found = verify_with(store.as_ref(), &cluster(), &id, &bin, &silent)
+            .await
+            .unwrap();
         assert!(found.ok, "{:?}", found.problems);
         assert_eq!(found.compared, all, "etcd {version}");
         let marker = s3.bucket().join(format!("etcd/prod/{next}/backup.json"));
         let text = fs::read_to_string(&marker).unwrap();
         fs::write(&marker, text.replacen("\"keys\": 11", "\"keys\": 12", 1)).unwrap();
-        let found = verify_with(store.as_ref(), &id, &bin, &silent).await.unwrap();
+        let found = verify_with(store.as_ref(), &cluster(), &id, &bin, &silent)
+            .await
+            .unwrap();
         assert!(
             !found.ok && found.problems[0].contains("holds 11 keys"),
             "{:?}",
@@ -180,7 +147,9 @@ async fn s44_increments_are_verified_on_top_of_their_full() {
         let one = fs::read_dir(increments).unwrap().next().unwrap().unwrap().path();
         let bytes = fs::read(&one).unwrap();
         fs::write(&one, &bytes[..bytes.len() - 5]).unwrap();
-        let found = verify_with(store.as_ref(), &id, &bin, &silent).await.unwrap();
+        let found = verify_with(store.as_ref(), &cluster(), &id, &bin, &silent)
+            .await
+            .unwrap();
         let name = one.file_name().unwrap().to_str().unwrap();
         assert!(
             !found.ok && found.problems[0].contains(name),
@@ -267,9 +236,10 @@ async fn s44_what_is_wrong_with_a_backup_is_named() {
 
     fs::write(&object, &whole).unwrap();
     assert!(verify(&store, &good, &etcd).await.unwrap().ok);
-    let live = LocalEtcd::on_loopback(etcd.host(), etcd.port());
-    let nowhere = verify_with(&store, &good, Path::new("/nowhere"), &live);
-    let nowhere = nowhere.await.unwrap_err();
+    let live = etcd.member();
+    let nowhere = verify_with(&store, &cluster(), &good, Path::new("/nowhere"), &live)
+        .await
+        .unwrap_err();
     assert!(nowhere.to_string().contains("etcdutl"), "{nowhere}");
 }
 

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use etcd_agent_lab::{Host, Lab, Output, built_deb, wait_for, wait_until};
+use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, Output, built_deb, wait_for, wait_until};
 use serde_json::Value;
 
 /// How long the lab waits for something that takes a few seconds on an idle machine.
@@ -31,7 +31,12 @@ pub fn deb() -> PathBuf {
 
 /// A lab with a cluster on all its hosts.
 pub fn formed(name: &str, hosts: u8) -> Lab {
-    let lab = Lab::builder(name).hosts(hosts).boot().unwrap();
+    formed_of(name, hosts, ETCD_DEFAULT)
+}
+
+/// The same with this version of etcd.
+pub fn formed_of(name: &str, hosts: u8, etcd: &str) -> Lab {
+    let lab = Lab::builder(name).hosts(hosts).etcd(etcd).boot().unwrap();
     lab.form(&deb()).unwrap();
     lab
 }
@@ -197,6 +202,14 @@ pub fn archived(host: &Host) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// All hosts lose power, and etcd's data with it; the agents' memories are kept. With the power on, the first one
+/// without data would be replaced by the others.
+pub fn wipe_all(lab: &Lab) {
+    lab.each(Host::kill).unwrap();
+    lab.each(|host| host.wipe(DATA)).unwrap();
+    lab.each(|host| host.boot().map(drop)).unwrap();
 }
 
 /// All hosts but one.

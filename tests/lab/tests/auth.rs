@@ -1,0 +1,162 @@
+//! Authentication is on, and every node loses its data, on each etcd: S08, S18, S44.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::fs;
+
+use common::{
+    SOON, agent, assert_value, backup_now, backups, formed_of, put, status, wait_reason, wait_status,
+    wait_stored, wipe_all,
+};
+use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Output, wait_until};
+use serde_json::Value;
+
+/// `root`, one user for each certificate that is to do everything, and `alice`, who may read below `k/` with a password.
+fn turn_on(lab: &Lab) {
+    let mut users = vec!["root", "outside"];
+    users.extend(lab.hosts().iter().map(Host::name));
+    for user in users {
+        etcdctl(lab, &["user", "add", user, "--no-password"])
+            .ok()
+            .unwrap();
+        etcdctl(lab, &["user", "grant-role", user, "root"]).ok().unwrap();
+    }
+    for args in [
+        ["role", "add", "reader"].as_slice(),
+        &[
+            "role",
+            "grant-permission",
+            "reader",
+            "read",
+            "--prefix=true",
+            "k/",
+        ],
+        &["user", "add", "alice:wonder"],
+        &["user", "grant-role", "alice", "reader"],
+        &["auth", "enable"],
+    ] {
+        etcdctl(lab, args).ok().unwrap();
+    }
+}
+
+fn etcdctl(lab: &Lab, args: &[&str]) -> Output {
+    lab.etcdctl(&[lab.host(1).unwrap()], args).unwrap()
+}
+
+/// Who may do what is as it was, and so is the lease.
+fn users_and_lease_are_there(lab: &Lab, lease: &str) {
+    wait_until("authentication to be on", SOON, || {
+        let said = etcdctl(lab, &["auth", "status"]).ok()?;
+        anyhow::ensure!(
+            said.stdout.contains("Authentication Status: true"),
+            "{}",
+            said.stdout
+        );
+        Ok(true)
+    })
+    .unwrap();
+    let alice = "--user=alice:wonder";
+    let read = etcdctl(lab, &["get", "k/a", "--print-value-only", alice])
+        .ok()
+        .unwrap();
+    assert_eq!(read.text(), "b");
+    let denied = etcdctl(lab, &["put", "k/a", "c", alice]);
+    assert!(denied.stderr.contains("permission denied"), "{}", denied.stderr);
+    let wrong = etcdctl(lab, &["get", "k/a", "--user=alice:wrong"]);
+    assert!(wrong.stderr.contains("authentication failed"), "{}", wrong.stderr);
+    let lease = etcdctl(lab, &["lease", "timetolive", lease, "--keys"])
+        .ok()
+        .unwrap();
+    assert!(
+        lease.stdout.contains("granted with TTL(7200s)") && lease.stdout.contains("leased"),
+        "{}",
+        lease.stdout
+    );
+}
+
+/// What a verification of the newest backup held against each other.
+fn compared(lab: &Lab, host: &Host) -> Vec<String> {
+    agent(host, &["backup", "verify"]).ok().unwrap();
+    let newest = backups(lab).pop().unwrap();
+    let record = fs::read(lab.s3().dir().join(newest).join("verify.json")).unwrap();
+    let record: Value = serde_json::from_slice(&record).unwrap();
+    assert_eq!(record["problems"], serde_json::json!([]), "{record}");
+    serde_json::from_value(record["compared"].clone()).unwrap()
+}
+
+fn all_comes_back(name: &str, etcd: &str) {
+    let lab = formed_of(name, 3, etcd);
+    let n1 = lab.host(1).unwrap();
+    put(&lab, "k/a", "b");
+    turn_on(&lab);
+    let granted = etcdctl(&lab, &["lease", "grant", "7200"]).ok().unwrap();
+    let lease = granted.stdout.split_whitespace().nth(1).unwrap();
+    let leased = ["put", "leased", "x", &format!("--lease={lease}")];
+    etcdctl(&lab, &leased).ok().unwrap();
+    users_and_lease_are_there(&lab, lease);
+    for host in lab.hosts() {
+        wait_status(host, 0);
+    }
+    backup_now(n1);
+    let load = lab.start_load("load").unwrap();
+    load.wait_for(500, SOON).unwrap();
+    let written = load.stop().unwrap();
+    let before = wait_stored(&lab, n1);
+    let all = [
+        "sha256",
+        "revision",
+        "keys",
+        "hash",
+        "increments",
+        "increment-keys",
+        "increment-hash",
+    ];
+    assert_eq!(compared(&lab, n1), all);
+
+    // Acknowledged until the last moment.
+    let load = lab.start_load("more").unwrap();
+    load.wait_for(100, SOON).unwrap();
+    let more = load.stop().unwrap();
+    lab.each(|host| host.systemctl(&["stop", "etcd"])?.ok().map(drop))
+        .unwrap();
+    for host in lab.hosts() {
+        wait_until("what was heard to be stored", SOON, || {
+            Ok(status(host)?["backups"]["increments"]["running"] == false)
+        })
+        .unwrap();
+    }
+    wipe_all(&lab);
+    for host in lab.hosts() {
+        wait_reason(host, "all-data-lost");
+    }
+    agent(n1, &["restore", "latest", "--yes"]).ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    written.verify_all(&lab).unwrap();
+    more.verify_all(&lab).unwrap();
+    users_and_lease_are_there(&lab, lease);
+    for host in lab.hosts() {
+        wait_status(host, 0);
+    }
+    put(&lab, "after", "the restore");
+    assert_value(&lab, n1, "after", "the restore");
+    assert!(wait_stored(&lab, n1) > before, "revisions go on");
+    backup_now(n1);
+    assert_eq!(compared(&lab, n1)[..4], all[..4]);
+    lab.passed();
+}
+
+#[test]
+fn s08_s18_s44_users_leases_and_writes_come_back_with_the_oldest_etcd() {
+    all_comes_back("auth-oldest", ETCD_VERSIONS[0]);
+}
+
+#[test]
+fn s08_s18_s44_users_leases_and_writes_come_back_with_the_middle_etcd() {
+    all_comes_back("auth-middle", ETCD_VERSIONS[1]);
+}
+
+#[test]
+fn s08_s18_s44_users_leases_and_writes_come_back_with_the_newest_etcd() {
+    all_comes_back("auth-newest", ETCD_VERSIONS[2]);
+}

@@ -1,0 +1,44 @@
+//! Verification of a backup, without the sandbox.
+
+use std::fs;
+use std::path::Path;
+
+use etcd_agent::backup::{self, Verification, VerifyMeta};
+use etcd_agent::model::{BackupId, ClusterName, NodeName, UnixMs};
+use etcd_agent::ports::{Etcd, ObjectStore, PortError, PortResult, Proof, ProveRequest};
+use etcd_agent::unit::verify::Prover;
+
+use crate::{RealEtcd, cluster};
+
+/// As the agent does it, but for the unit that keeps the throw-away etcd apart.
+pub async fn verify(store: &dyn ObjectStore, id: &BackupId, etcd: &RealEtcd) -> PortResult<Verification> {
+    verify_with(store, &cluster(), id, &etcd.bin, &etcd.member()).await
+}
+
+/// [`verify`] of a backup of this cluster with the programs in `bin`, and `live` to compare with.
+pub async fn verify_with(
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    id: &BackupId,
+    bin: &Path,
+    live: &dyn Etcd,
+) -> PortResult<Verification> {
+    let work = tempfile::tempdir().unwrap();
+    let prover = Prover {
+        dir: work.path().to_owned(),
+        tools: vec![bin.to_owned()],
+    };
+    let meta = VerifyMeta {
+        cluster: cluster.clone(),
+        id: id.clone(),
+        node: NodeName::new("n1").unwrap(),
+        now: UnixMs(1_772_337_906_000),
+    };
+    let prove = async |request: ProveRequest| -> PortResult<Proof> {
+        prover.prove(&request).await.map_err(PortError::Retryable)
+    };
+    let found = backup::verify(store, &meta, work.path(), live, prove).await;
+    let left: Vec<_> = fs::read_dir(work.path()).unwrap().collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    found
+}
