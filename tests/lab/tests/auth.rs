@@ -6,8 +6,8 @@ mod common;
 use std::fs;
 
 use common::{
-    SOON, agent, assert_value, backup_now, backups, formed_of, put, status, wait_reason, wait_status,
-    wait_stored, wipe_all,
+    SOON, agent, assert_value, backup_now, backups, formed_of, put, stop_and_wipe_all, wait_status,
+    wait_stored,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Output, wait_until};
 use serde_json::Value;
@@ -118,18 +118,7 @@ fn all_comes_back(name: &str, etcd: &str) {
     let load = lab.start_load("more").unwrap();
     load.wait_for(100, SOON).unwrap();
     let more = load.stop().unwrap();
-    lab.each(|host| host.systemctl(&["stop", "etcd"])?.ok().map(drop))
-        .unwrap();
-    for host in lab.hosts() {
-        wait_until("what was heard to be stored", SOON, || {
-            Ok(status(host)?["backups"]["increments"]["running"] == false)
-        })
-        .unwrap();
-    }
-    wipe_all(&lab);
-    for host in lab.hosts() {
-        wait_reason(host, "all-data-lost");
-    }
+    stop_and_wipe_all(&lab);
     agent(n1, &["restore", "latest", "--yes"]).ok().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
     written.verify_all(&lab).unwrap();

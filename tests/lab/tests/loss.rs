@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use common::{
     DATA, SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, formed, formed_of,
-    holds_for, kill_etcd, member_ids, others, put, status, wait_reason, wait_status, wait_stored, wipe_all,
+    holds_for, kill_etcd, member_ids, others, put, status, stop_and_wipe_all, wait_reason, wait_status,
+    wait_stored, wipe_all,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, wait_until};
 
@@ -251,18 +252,7 @@ fn s18_stopped_cleanly_and_wiped_nothing_acknowledged_is_lost() {
     let load = lab.start_load("k").unwrap();
     load.wait_for(500, SOON).unwrap();
     let written = load.stop().unwrap();
-    lab.each(|host| host.systemctl(&["stop", "etcd"])?.ok().map(drop))
-        .unwrap();
-    for host in lab.hosts() {
-        wait_until("what was heard to be stored", SOON, || {
-            Ok(status(host)?["backups"]["increments"]["running"] == false)
-        })
-        .unwrap();
-    }
-    wipe_all(&lab);
-    for host in lab.hosts() {
-        wait_reason(host, "all-data-lost");
-    }
+    stop_and_wipe_all(&lab);
     assert_eq!(
         backups(&lab),
         full,

@@ -212,6 +212,22 @@ pub fn wipe_all(lab: &Lab) {
     lab.each(|host| host.boot().map(drop)).unwrap();
 }
 
+/// etcd is stopped everywhere and what was heard of it is stored; then all data is lost, and each agent says so.
+pub fn stop_and_wipe_all(lab: &Lab) {
+    lab.each(|host| host.systemctl(&["stop", "etcd"])?.ok().map(drop))
+        .unwrap();
+    for host in lab.hosts() {
+        wait_until("what was heard to be stored", SOON, || {
+            Ok(status(host)?["backups"]["increments"]["running"] == false)
+        })
+        .unwrap();
+    }
+    wipe_all(lab);
+    for host in lab.hosts() {
+        wait_reason(host, "all-data-lost");
+    }
+}
+
 /// All hosts but one.
 pub fn others<'a>(lab: &'a Lab, host: &Host) -> Vec<&'a Host> {
     lab.hosts()
