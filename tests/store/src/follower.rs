@@ -26,7 +26,7 @@ pub struct Follower {
     pub task: JoinHandle<PortResult<Ended>>,
     covered: watch::Receiver<Option<Progress>>,
     pub newer: watch::Sender<Option<BackupSummary>>,
-    pub stop: CancellationToken,
+    stop: CancellationToken,
 }
 
 impl Follower {
@@ -84,6 +84,13 @@ impl Follower {
         let told = tokio::time::timeout(LONG, told).await.unwrap().map(drop);
         assert!(told.is_ok(), "it has ended: {:?}", (&mut self.task).await);
     }
+
+    /// Has it store what it has heard, and end.
+    pub async fn ends(self) {
+        self.stop.cancel();
+        let ended = tokio::time::timeout(LONG, self.task).await.unwrap();
+        assert_eq!(ended.unwrap().unwrap(), Ended::Stopped);
+    }
 }
 
 /// What a full backup that begins now is to say of itself.
@@ -97,8 +104,8 @@ pub fn meta(seq: u64) -> BackupMeta {
     }
 }
 
-pub async fn full(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, seq: u64) -> BackupSummary {
-    backup::take_full(&etcd.member(), store.as_ref(), &meta(seq), |_| {})
+pub async fn full(etcd: &RealEtcd, store: &dyn ObjectStore, seq: u64) -> BackupSummary {
+    backup::take_full(&etcd.member(), store, &meta(seq), |_| {})
         .await
         .unwrap()
 }

@@ -104,8 +104,7 @@ async fn through(s3: &AnyS3, version: &str) {
     change(&mut client, 4).await;
     let end = revision(&etcd).await;
     two.reaches(end).await;
-    two.stop.cancel();
-    two.task.await.unwrap().unwrap();
+    two.ends().await;
     same(&etcd, &store, Wanted::Latest, end).await;
     same(&etcd, &store, Wanted::Time(noon), middle).await;
     let within = Revision(middle.0 + 55);
@@ -124,8 +123,7 @@ async fn through(s3: &AnyS3, version: &str) {
     let mut three = Follower::start(&etcd, &store, &second.id, "n3");
     let end = revision(&etcd).await;
     three.reaches(end).await;
-    three.stop.cancel();
-    three.task.await.unwrap().unwrap();
+    three.ends().await;
     let wanted = Retention {
         enabled: true,
         recent: Duration::ZERO,

@@ -22,7 +22,7 @@ async fn s28_s43_increments_bring_back_every_revision_on_each_etcd() {
         let etcd = RealEtcd::start(version);
         let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
         change(&mut client, 1).await;
-        let taken = full(&etcd, &store, n as u64).await;
+        let taken = full(&etcd, store.as_ref(), n as u64).await;
         let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
         change(&mut client, 2).await;
         let middle = revision(&etcd).await;
@@ -84,15 +84,13 @@ async fn s28_a_change_of_users_since_the_full_is_told_on_each_etcd() {
         let tells = async |taken: &BackupSummary, changed: bool| {
             let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
             follower.tells(|progress| progress.auth_changed == changed).await;
-            follower.stop.cancel();
-            let ended = tokio::time::timeout(LONG, follower.task).await.expect("in time");
-            assert_eq!(ended.unwrap().unwrap(), Ended::Stopped, "{version}");
+            follower.ends().await;
         };
-        let before = full(&etcd, &store, 10 * n).await;
+        let before = full(&etcd, store.as_ref(), 10 * n).await;
         tells(&before, false).await;
         etcd.ctl(&["role", "add", "reader"]);
         tells(&before, true).await;
-        let after = full(&etcd, &store, 10 * n + 1).await;
+        let after = full(&etcd, store.as_ref(), 10 * n + 1).await;
         tells(&after, false).await;
     }
 }
@@ -103,7 +101,7 @@ async fn s33_two_coordinators_and_a_change_of_them_leave_a_chain_that_restores()
     let store = s3.store();
     let etcd = RealEtcd::start(ETCD_VERSIONS[1]);
     let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
-    let taken = full(&etcd, &store, 1).await;
+    let taken = full(&etcd, store.as_ref(), 1).await;
     let one = Follower::start(&etcd, &store, &taken.id, "n1");
     change(&mut client, 1).await;
     let mut two = Follower::start(&etcd, &store, &taken.id, "n2");
@@ -116,7 +114,7 @@ async fn s33_two_coordinators_and_a_change_of_them_leave_a_chain_that_restores()
     let now = revision(&etcd).await;
     two.reaches(now).await;
     // A new full takes over without a gap between the chains.
-    let next = full(&etcd, &store, 2).await;
+    let next = full(&etcd, store.as_ref(), 2).await;
     two.newer.send_replace(Some(next.clone()));
     let ended = tokio::time::timeout(LONG, &mut two.task).await.expect("in time");
     assert_eq!(ended.unwrap().unwrap(), Ended::Superseded);
@@ -152,7 +150,7 @@ async fn s33_two_coordinators_and_a_change_of_them_leave_a_chain_that_restores()
     let late = Follower::start(&etcd, &store, &next.id, "n1");
     let ended = tokio::time::timeout(LONG, late.task).await.expect("in time");
     assert!(matches!(ended.unwrap().unwrap(), Ended::Gap(_)));
-    let after = full(&etcd, &store, 3).await;
+    let after = full(&etcd, store.as_ref(), 3).await;
     let mut last = Follower::start(&etcd, &store, &after.id, "n1");
     change(&mut client, 7).await;
     let end = revision(&etcd).await;
@@ -174,7 +172,7 @@ async fn s31_an_altered_increment_is_named_and_what_is_before_it_restores() {
     let store = s3.store();
     let etcd = RealEtcd::start(ETCD_VERSIONS[2]);
     let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
-    let taken = full(&etcd, &store, 1).await;
+    let taken = full(&etcd, store.as_ref(), 1).await;
     let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
     change(&mut client, 1).await;
     let good = revision(&etcd).await;
@@ -223,7 +221,7 @@ async fn s28_encrypted_increments_are_restored_with_the_identity_and_not_without
     let keys = AgeKeys::make(place.path());
     let store = open_backups(&s3.right_settings(), &keys.only_write).unwrap();
     let etcd = RealEtcd::start(ETCD_VERSIONS[0]);
-    let taken = full(&etcd, &store, 1).await;
+    let taken = full(&etcd, store.as_ref(), 1).await;
     let mut first = Follower::start(&etcd, &store, &taken.id, "n1");
     let mut second = Follower::start(&etcd, &store, &taken.id, "n2");
     for n in 0..20 {

@@ -3,32 +3,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
-use etcd_agent::adapters::clock::SystemClock;
 use etcd_agent::adapters::dir::DirStore;
 use etcd_agent::adapters::etcd::LocalEtcd;
-use etcd_agent::backup::{self, BackupMeta, Ended, Following, Progress, Verification};
-use etcd_agent::model::{BackupId, Epoch, NodeName, Revision, UnixMs};
-use etcd_agent::ports::{Etcd, ObjectStore};
+use etcd_agent::backup::{self, Verification};
+use etcd_agent::model::{BackupId, Revision};
+use etcd_agent::ports::ObjectStore;
 use etcd_agent_lab::ETCD_VERSIONS;
-use etcd_agent_store_tests::{RealEtcd, S3, cluster, verify, verify_with};
-use tokio_util::sync::CancellationToken;
-
-fn node() -> NodeName {
-    NodeName::new("n1").unwrap()
-}
+use etcd_agent_store_tests::{Follower, RealEtcd, S3, cluster, full, revision, verify, verify_with};
 
 async fn back_up(etcd: &RealEtcd, store: &dyn ObjectStore, seq: u64) -> BackupId {
-    let meta = BackupMeta {
-        cluster: cluster(),
-        epoch: Epoch(1),
-        node: node(),
-        started_at: UnixMs(1_772_337_906_000),
-        seq,
-    };
-    let member = etcd.member();
-    backup::take_full(&member, store, &meta, |_| {}).await.unwrap().id
+    full(etcd, store, seq).await.id
 }
 
 fn fill(etcd: &RealEtcd, keys: usize) {
@@ -62,25 +48,11 @@ async fn s44_each_backup_is_verified_by_a_real_restore() {
 }
 
 /// Follows until all that etcd has is in increments of this backup.
-async fn cover(etcd: &RealEtcd, store: &dyn ObjectStore, id: &BackupId) -> Revision {
-    let member = etcd.member();
-    let until = member.status().await.unwrap().revision;
-    let chain = backup::resume(store, &cluster(), id).await.unwrap();
-    let following = Following {
-        cluster: cluster(),
-        node: node(),
-        interval: Duration::from_millis(50),
-        stop: CancellationToken::new(),
-        flush_to: tokio::sync::watch::channel(Revision(0)).1,
-    };
-    let (_sender, newer) = tokio::sync::watch::channel(None);
-    let told = |progress: Progress| {
-        if progress.covered >= until {
-            following.stop.cancel();
-        }
-    };
-    let ended = backup::follow(&member, store, &SystemClock, &following, chain, newer, told).await;
-    assert_eq!(ended.unwrap(), Ended::Stopped);
+async fn cover(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, id: &BackupId) -> Revision {
+    let until = revision(etcd).await;
+    let mut follower = Follower::start(etcd, store, id, "n1");
+    follower.reaches(until).await;
+    follower.ends().await;
     until
 }
 
@@ -103,9 +75,9 @@ async fn s44_increments_are_verified_on_top_of_their_full() {
         let id = back_up(&etcd, store.as_ref(), 10 * n).await;
         etcd.ctl(&["put", "later", "than the full"]);
         etcd.ctl(&["del", "key-002"]);
-        cover(&etcd, store.as_ref(), &id).await;
+        cover(&etcd, &store, &id).await;
         etcd.ctl(&["put", "latest", "x"]);
-        let covered = cover(&etcd, store.as_ref(), &id).await;
+        let covered = cover(&etcd, &store, &id).await;
         etcd.ctl(&["put", "not", "covered"]);
         let found = verify(store.as_ref(), &id, &etcd).await.unwrap();
         assert_eq!(found.problems, Vec::<String>::new(), "etcd {version}");
@@ -121,7 +93,7 @@ async fn s44_increments_are_verified_on_top_of_their_full() {
 
         // The cluster is gone: what the next full says of a revision on the way is compared.
         let next = back_up(&etcd, store.as_ref(), 10 * n + 1).await;
-        cover(&etcd, store.as_ref(), &id).await;
+        cover(&etcd, &store, &id).await;
         let bin = etcd.bin.clone();
         let silent = LocalEtcd::at_url("http://127.0.0.1:1", None).unwrap();
         drop(etcd);
