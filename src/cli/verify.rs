@@ -25,11 +25,11 @@ pub(super) struct VerifyArgs {
 /// Verifies, and shows those backups as the catalogue has them afterwards. The exit code is 1 when one is no good or
 /// could not be verified.
 pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
-    let summaries: Vec<BackupSummary> = client.get("/v1/backups").await?;
+    let stored: Vec<StoredBackup> = client.get("/v1/backups").await?;
     let chosen: Vec<BackupId> = if args.all {
-        summaries.into_iter().map(|backup| backup.id).collect()
+        stored.into_iter().map(|backup| backup.summary.id).collect()
     } else {
-        vec![restore::pick(&summaries, &args.backup)?.id.clone()]
+        vec![meant(&stored, &args.backup)?]
     };
     let mut failures = Vec::new();
     for id in &chosen {
@@ -46,6 +46,21 @@ pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
         return Ok(Exit::Ok);
     }
     Err(Failure::failed(failures.join("\n")))
+}
+
+/// The backup that is meant: as `latest` the one whose increments lead furthest, which `restore latest` starts from.
+pub(super) fn meant(stored: &[StoredBackup], wanted: &str) -> Result<BackupId, Failure> {
+    let summaries: Vec<BackupSummary> = stored.iter().map(|backup| backup.summary.clone()).collect();
+    let picked = restore::pick(&summaries, wanted)?;
+    let epoch = |id: &BackupId| stored.iter().find(|one| one.summary.id == *id)?.epoch;
+    let furthest = stored
+        .iter()
+        .filter(|backup| backup.epoch.is_some() && backup.epoch == epoch(&picked.id))
+        .max_by_key(|backup| (backup.covered, backup.summary.at));
+    Ok(match furthest {
+        Some(furthest) if wanted == "latest" => furthest.summary.id.clone(),
+        _ => picked.id.clone(),
+    })
 }
 
 async fn verify(client: &Client, id: &BackupId, timeout: Timeout) -> Result<(), Failure> {

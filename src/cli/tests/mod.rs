@@ -7,7 +7,9 @@ mod text;
 use clap::CommandFactory;
 
 use super::*;
-use crate::model::{BackupId, Fact, NodeName, SizeView, TlsFiles, testing};
+use crate::model::{
+    BackupId, Epoch, Fact, NodeName, Revision, SizeView, StoredBackup, TlsFiles, Writer, testing,
+};
 use fixture::{name, settings_tree, status};
 
 #[test]
@@ -104,6 +106,38 @@ fn init_refuses_data_that_is_not_the_agents() {
         Ok(()),
         "what is assigned is the agent's"
     );
+}
+
+/// Two were taken at nearly the same moment, and the changes are stored beside the one that is older by a little.
+#[test]
+fn what_is_verified_as_the_latest_is_what_would_be_restored_as_such() {
+    let stored = |covered: [u64; 2], epochs: [u64; 2]| -> Vec<StoredBackup> {
+        let more = covered.into_iter().zip(epochs);
+        let both = fixture::backups().into_iter().zip(more);
+        both.map(|(summary, (covered, epoch))| StoredBackup {
+            summary,
+            writer: Writer::default(),
+            verified: None,
+            epoch: Some(Epoch(epoch)),
+            revision_at_most: None,
+            covered: Revision(covered),
+        })
+        .collect()
+    };
+    let (older, newer) = ("2026-03-01T11:00:00Z-000002", "2026-03-01T12:00:00Z-000003");
+    for (covered, epochs, latest) in [
+        ([81_000, 81_300], [1, 1], newer),
+        ([81_300, 81_237], [1, 1], older),
+        ([81_300, 81_300], [1, 1], newer),
+        // Another epoch's revisions are of another history.
+        ([99_999, 81_237], [1, 2], newer),
+    ] {
+        let stored = stored(covered, epochs);
+        let meant = |wanted| verify::meant(&stored, wanted).unwrap();
+        assert_eq!(meant("latest").as_str(), latest, "{covered:?} {epochs:?}");
+        assert_eq!(meant(older).as_str(), older);
+    }
+    assert_eq!(verify::meant(&[], "latest").unwrap_err().exit, Exit::Failed);
 }
 
 #[test]
