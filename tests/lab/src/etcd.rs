@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::cmd::PATH;
@@ -97,6 +97,18 @@ pub fn ask_etcd(address: SocketAddr, what: &str, body: &Value, timeout: Duration
     } else {
         Err(value["message"].as_str().unwrap_or(body).to_owned())
     }
+}
+
+/// The sum of etcd's metrics that begin so, e.g. of one name and some of its labels.
+pub fn etcd_metric(address: SocketAddr, begins: &str) -> Result<f64> {
+    let answer = request(address, "GET /metrics", "", Duration::from_secs(5))?;
+    let lines: Vec<&str> = answer.lines().filter(|line| line.starts_with(begins)).collect();
+    ensure!(!lines.is_empty(), "etcd has no metric {begins}");
+    let values = lines.iter().map(|line| {
+        let value = line.rsplit(' ').next().unwrap_or_default();
+        value.parse::<f64>().with_context(|| format!("no number: {line}"))
+    });
+    values.sum()
 }
 
 fn request(address: SocketAddr, what: &str, body: &str, timeout: Duration) -> Result<String> {

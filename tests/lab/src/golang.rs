@@ -53,6 +53,13 @@ pub fn versitygw() -> Result<PathBuf> {
     )
 }
 
+/// What `minio` is to leave alone; without the last it refuses a directory on the root file system.
+pub const MINIO_ENV: [(&str, &str); 3] = [
+    ("MINIO_BROWSER", "off"),
+    ("MINIO_UPDATE", "off"),
+    ("MINIO_CI_CD", "1"),
+];
+
 /// The `minio` binary, for tests only.
 pub fn minio() -> Result<PathBuf> {
     program("minio", "github.com/minio/minio", MINIO, "")

@@ -9,11 +9,12 @@ use anyhow::{Context, Result, bail};
 
 use crate::certs::Authority;
 use crate::cgroup::Cgroup;
+use crate::faults::{Outside, bad_weather};
 use crate::golang::{self, ETCD_DEFAULT, ETCD_VERSIONS};
 use crate::host::Host;
 use crate::net::Net;
 use crate::place::{self, Owner, Record};
-use crate::s3::S3;
+use crate::s3::{S3, S3Server, Wanted};
 use crate::tree::{self, Suite};
 use crate::{machine, outside, sweep};
 
@@ -25,7 +26,7 @@ pub struct Builder {
     suite: Suite,
     etcd: String,
     keep: bool,
-    s3_tls: bool,
+    s3: Wanted,
     tls: bool,
 }
 
@@ -54,7 +55,21 @@ impl Builder {
     /// Serve S3 over HTTPS, with a certificate of the lab's authority.
     #[must_use]
     pub fn s3_tls(mut self) -> Self {
-        self.s3_tls = true;
+        self.s3.tls = true;
+        self
+    }
+
+    /// Another S3 server than versitygw.
+    #[must_use]
+    pub fn s3_server(mut self, server: S3Server) -> Self {
+        self.s3.server = server;
+        self
+    }
+
+    /// Clients reach the S3 server through [`bad_weather`].
+    #[must_use]
+    pub fn bad_store(mut self) -> Self {
+        self.s3.proxied = true;
         self
     }
 
@@ -90,7 +105,7 @@ impl Builder {
             hosts: self.hosts,
             owner: if self.keep { None } else { Some(Owner::current()?) },
             layers,
-            s3_tls: self.s3_tls,
+            s3: self.s3,
             tls: self.tls,
         }
         .claim()?;
@@ -101,6 +116,9 @@ impl Builder {
         let mut lab = Lab::new(record);
         lab.ends_on_drop = true;
         lab.create()?;
+        if self.s3.proxied {
+            lab.proxy = Some(lab.s3.proxy(bad_weather)?);
+        }
         lab.ends_on_drop = !self.keep;
         Ok(lab)
     }
@@ -113,6 +131,8 @@ pub struct Lab {
     net: Net,
     hosts: Vec<Host>,
     s3: S3,
+    /// Before the S3 server, while this lives.
+    proxy: Option<Outside>,
     ends_on_drop: bool,
     passed: bool,
 }
@@ -126,7 +146,11 @@ impl Lab {
             suite: Suite::Trixie,
             etcd: ETCD_DEFAULT.to_owned(),
             keep: false,
-            s3_tls: false,
+            s3: Wanted {
+                server: S3Server::Versitygw,
+                tls: false,
+                proxied: false,
+            },
             tls: true,
         }
     }
@@ -156,6 +180,7 @@ impl Lab {
             net,
             hosts,
             s3,
+            proxy: None,
             ends_on_drop: false,
             passed: false,
         }

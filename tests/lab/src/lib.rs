@@ -21,6 +21,7 @@ mod cmd;
 mod config;
 mod daemon;
 mod etcd;
+mod faults;
 mod golang;
 mod host;
 mod lab;
@@ -39,16 +40,17 @@ mod wait;
 pub use certs::{Authority, Pair};
 pub use cmd::{Cmd, Output};
 pub use config::{AgentConfig, Store, built_deb};
-pub use etcd::{EtcdProcess, EtcdState, ask_etcd};
+pub use etcd::{EtcdProcess, EtcdState, ask_etcd, etcd_metric};
+pub use faults::{Fault, Faults, Seen, bad_weather};
 pub use golang::{
-    ETCD_DEFAULT, ETCD_VERSIONS, age as age_program, etcd as etcd_programs, minio as minio_program,
-    versitygw as versitygw_program,
+    ETCD_DEFAULT, ETCD_VERSIONS, MINIO_ENV, age as age_program, etcd as etcd_programs,
+    minio as minio_program, versitygw as versitygw_program,
 };
 pub use host::Host;
 pub use lab::{Builder, Lab, PATIENCE, prepare};
 pub use load::{Load, Written};
 pub use net::{Net, OUTSIDE, Shape};
-pub use s3::S3;
+pub use s3::{S3, S3Server};
 pub use slow::Slow;
 pub use sweep::sweep;
 pub use tree::Suite;

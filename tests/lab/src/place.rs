@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::cache;
+use crate::s3::Wanted;
 
 /// All labs of the machine, each in a directory by its id; on a real disk, for overlayfs.
 const BASE: &str = "/var/tmp/etcd-agent-lab";
@@ -26,7 +27,7 @@ pub(crate) struct Record {
     pub(crate) owner: Option<Owner>,
     /// Lower layers of the hosts' file systems, topmost first.
     pub(crate) layers: Vec<PathBuf>,
-    pub(crate) s3_tls: bool,
+    pub(crate) s3: Wanted,
     /// Whether etcd and the agents speak mutual TLS.
     pub(crate) tls: bool,
 }

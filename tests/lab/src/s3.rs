@@ -1,16 +1,18 @@
-//! The S3 server of a lab: versitygw on a plain directory, in the outside network namespace.
+//! The S3 server of a lab, in the outside network namespace: versitygw on a plain directory, or `MinIO`.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
 
 use crate::certs::Authority;
 use crate::cgroup::Cgroup;
 use crate::cmd::Cmd;
 use crate::daemon;
+use crate::faults::{Fault, Outside, Seen};
 use crate::golang;
 use crate::lab::s3_group;
 use crate::net::Net;
@@ -19,6 +21,26 @@ use crate::place::Record;
 use crate::wait::wait_until;
 
 const PORT: u16 = 7070;
+/// Where the server itself is when a proxy is before it.
+const BEHIND: u16 = 7071;
+
+/// Which server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum S3Server {
+    /// versitygw: an object is a file by its key.
+    Versitygw,
+    /// `MinIO`: an object is a directory by its key.
+    Minio,
+}
+
+/// What is asked for of the S3 server.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Wanted {
+    pub(crate) server: S3Server,
+    pub(crate) tls: bool,
+    /// Clients reach it through a proxy, once that is started.
+    pub(crate) proxied: bool,
+}
 
 /// The S3 server. It keeps its objects when it is stopped and started again.
 #[derive(Debug, Clone)]
@@ -26,7 +48,7 @@ pub struct S3 {
     dir: PathBuf,
     group: Cgroup,
     net: Net,
-    tls: bool,
+    wanted: Wanted,
 }
 
 impl S3 {
@@ -44,28 +66,42 @@ impl S3 {
             dir: record.dir().join("s3"),
             group: s3_group(record),
             net: net.clone(),
-            tls: record.s3_tls,
+            wanted: record.s3,
         }
     }
 
     /// Where clients find it; the name `s3` in the hosts' `/etc/hosts` works as well as the address.
     pub fn endpoint(&self) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
-        format!("{scheme}://{}", self.address())
+        let scheme = if self.wanted.tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.address(PORT))
     }
 
-    fn address(&self) -> SocketAddr {
-        SocketAddr::from((self.net.outside_address(), PORT))
+    fn address(&self, port: u16) -> SocketAddr {
+        SocketAddr::from((self.net.outside_address(), port))
     }
 
-    /// The bucket's directory: each object is a file in it, by its key.
+    /// Where the server itself listens.
+    fn server(&self) -> SocketAddr {
+        self.address(if self.wanted.proxied { BEHIND } else { PORT })
+    }
+
+    /// The proxy that clients reach it through.
+    pub(crate) fn proxy(
+        &self,
+        decide: impl Fn(usize, &Seen) -> Fault + Send + Sync + 'static,
+    ) -> Result<Outside> {
+        let namespace = self.net.outside_namespace();
+        Outside::start(&namespace, self.address(PORT), self.address(BEHIND), decide)
+    }
+
+    /// The bucket's directory: of versitygw each object is a file in it, by its key.
     pub fn dir(&self) -> PathBuf {
         self.dir.join("data").join(Self::BUCKET)
     }
 
     /// What the server printed.
     pub fn log(&self) -> PathBuf {
-        self.dir.join("versitygw.log")
+        self.dir.join("server.log")
     }
 
     /// The keys of all objects, sorted, read from the disk and not through S3.
@@ -74,6 +110,26 @@ impl S3 {
         walk(&self.dir(), &self.dir(), &mut keys)?;
         keys.sort();
         Ok(keys)
+    }
+
+    /// An object, past the proxy.
+    pub fn read(&self, key: &str) -> Result<String> {
+        if self.wanted.server == S3Server::Versitygw {
+            let path = self.dir().join(key);
+            return fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()));
+        }
+        let namespace = self.net.outside_namespace();
+        // As it is signed.
+        let path = key.replace(':', "%3A");
+        let url = format!("http://{}/{}/{path}", self.server(), Self::BUCKET);
+        let sign = format!("aws:amz:{}:s3", Self::REGION);
+        let user = format!("{}:{}", Self::ACCESS_KEY, Self::SECRET_KEY);
+        let answer = Cmd::new("nsenter")
+            .arg(format!("--net=/run/netns/{namespace}"))
+            .args(["curl", "--silent", "--show-error", "--fail", "--max-time", "20"])
+            .args(["--aws-sigv4", &sign, "--user", &user, &url])
+            .ok()?;
+        Ok(answer.stdout)
     }
 
     /// The AWS shared credentials file for it.
@@ -102,18 +158,49 @@ impl S3 {
         if self.is_on() {
             return Ok(());
         }
-        let program = golang::versitygw()?;
-        fs::create_dir_all(self.dir())?;
+        let argv = match self.wanted.server {
+            S3Server::Versitygw => self.versitygw()?,
+            S3Server::Minio => self.minio()?,
+        };
         self.group.remove()?;
         let namespace = self.net.outside_namespace();
-        let mut argv = vec![
-            "nsenter".to_owned(),
-            format!("--net=/run/netns/{namespace}"),
-            program.display().to_string(),
-            "--port".to_owned(),
-            self.address().to_string(),
+        let mut inside = vec!["nsenter".to_owned(), format!("--net=/run/netns/{namespace}")];
+        inside.extend(argv);
+        let env = [
+            ("ROOT_ACCESS_KEY", Self::ACCESS_KEY),
+            ("ROOT_SECRET_KEY", Self::SECRET_KEY),
+            ("MINIO_ROOT_USER", Self::ACCESS_KEY),
+            ("MINIO_ROOT_PASSWORD", Self::SECRET_KEY),
+            ("HOME", "/root"),
         ];
-        if self.tls {
+        let env = [&env[..], &golang::MINIO_ENV].concat();
+        daemon::start(&self.group, &inside, &env, &self.log())?;
+        let address = self.server();
+        outside::run(&namespace, || {
+            wait_until("the S3 server to listen", Duration::from_secs(30), || {
+                Ok(TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok())
+            })
+        })
+        .with_context(|| fs::read_to_string(self.log()).unwrap_or_default())?;
+        // MinIO takes a directory for a bucket as well, but not before it has made this place its own.
+        wait_until("the S3 server's own files", Duration::from_secs(30), || {
+            Ok(
+                self.wanted.server != S3Server::Minio
+                    || self.dir.join("data/.minio.sys/format.json").exists(),
+            )
+        })?;
+        fs::create_dir_all(self.dir())?;
+        Ok(())
+    }
+
+    fn versitygw(&self) -> Result<Vec<String>> {
+        fs::create_dir_all(self.dir())?;
+        let mut argv = vec![
+            golang::versitygw()?.display().to_string(),
+            "--port".to_owned(),
+            self.server().to_string(),
+        ];
+        if self.wanted.tls {
             let parent = self.dir.parent().context("the lab's directory")?;
             let names = ["s3".to_owned(), self.net.outside_address().to_string()];
             let pair = Authority::open(&parent.join("ca"), "lab CA")?.issue("s3", &names)?;
@@ -122,20 +209,18 @@ impl S3 {
             argv.extend(["--key".to_owned(), key.display().to_string()]);
         }
         argv.extend(["posix".to_owned(), self.dir.join("data").display().to_string()]);
-        let env = [
-            ("ROOT_ACCESS_KEY", Self::ACCESS_KEY),
-            ("ROOT_SECRET_KEY", Self::SECRET_KEY),
-            ("HOME", "/root"),
-        ];
-        daemon::start(&self.group, &argv, &env, &self.log())?;
-        let address = self.address();
-        outside::run(&namespace, || {
-            wait_until("the S3 server to listen", Duration::from_secs(30), || {
-                Ok(TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok())
-            })
-        })
-        .with_context(|| fs::read_to_string(self.log()).unwrap_or_default())?;
-        Ok(())
+        Ok(argv)
+    }
+
+    fn minio(&self) -> Result<Vec<String>> {
+        ensure!(!self.wanted.tls, "the lab's MinIO has no certificate");
+        let data = self.dir.join("data");
+        fs::create_dir_all(&data)?;
+        let program = golang::minio()?;
+        let words = [&program.display().to_string(), "server", "--quiet", "--address"];
+        let mut argv: Vec<String> = words.map(str::to_owned).to_vec();
+        argv.extend([self.server().to_string(), data.display().to_string()]);
+        Ok(argv)
     }
 
     /// Whether it runs.
@@ -149,6 +234,9 @@ impl S3 {
     }
 }
 
+/// What makes a directory an object of `MinIO`.
+const MINIO_OBJECT: &str = "xl.meta";
+
 fn walk(base: &Path, dir: &Path, keys: &mut Vec<String>) -> Result<()> {
     for entry in fs::read_dir(dir)
         .with_context(|| format!("reading {}", dir.display()))?
@@ -159,7 +247,7 @@ fn walk(base: &Path, dir: &Path, keys: &mut Vec<String>) -> Result<()> {
         if entry.file_name() == ".sgwtmp" {
             continue;
         }
-        if path.is_dir() {
+        if path.is_dir() && !path.join(MINIO_OBJECT).exists() {
             walk(base, &path, keys)?;
         } else if let Ok(key) = path.strip_prefix(base) {
             keys.push(key.to_string_lossy().into_owned());

@@ -1,15 +1,14 @@
-//! Authentication is on, and every node loses its data, on each etcd: S08, S18, S44.
+//! Authentication is on, the store is behind a bad network, and every node loses its data, on each etcd and each S3 server: S08,
+//! S18, S29, S44.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
 
-use std::fs;
-
 use common::{
-    SOON, agent, assert_value, backup_now, backups, formed_of, put, stop_and_wipe_all, wait_status,
+    SOON, agent, assert_value, backup_now, backups, deb, increment_now, put, stop_and_wipe_all, wait_status,
     wait_stored,
 };
-use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Output, wait_until};
+use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Output, S3Server, wait_until};
 use serde_json::Value;
 
 /// `root`, one user for each certificate that is to do everything, and `alice`, who may read below `k/` with a password.
@@ -75,18 +74,28 @@ fn users_and_lease_are_there(lab: &Lab, lease: &str) {
     );
 }
 
-/// What a verification of the newest backup held against each other.
+/// What a verification held against each other.
 fn compared(lab: &Lab, host: &Host) -> Vec<String> {
-    agent(host, &["backup", "verify"]).ok().unwrap();
-    let newest = backups(lab).pop().unwrap();
-    let record = fs::read(lab.s3().dir().join(newest).join("verify.json")).unwrap();
-    let record: Value = serde_json::from_slice(&record).unwrap();
+    let said = agent(host, &["backup", "verify"]).ok().unwrap();
+    // There may be a newer one by now.
+    let verified = backups(lab)
+        .into_iter()
+        .rfind(|backup| said.stdout.contains(backup.rsplit('/').next().unwrap()))
+        .unwrap();
+    let record = lab.s3().read(&format!("{verified}/verify.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
     assert_eq!(record["problems"], serde_json::json!([]), "{record}");
     serde_json::from_value(record["compared"].clone()).unwrap()
 }
 
-fn all_comes_back(name: &str, etcd: &str) {
-    let lab = formed_of(name, 3, etcd);
+fn all_comes_back(name: &str, server: S3Server, etcd: &str) {
+    let lab = Lab::builder(name)
+        .hosts(3)
+        .etcd(etcd)
+        .s3_server(server)
+        .bad_store();
+    let lab = lab.boot().unwrap();
+    lab.form(&deb()).unwrap();
     let n1 = lab.host(1).unwrap();
     put(&lab, "k/a", "b");
     turn_on(&lab);
@@ -102,6 +111,7 @@ fn all_comes_back(name: &str, etcd: &str) {
     let load = lab.start_load("load").unwrap();
     load.wait_for(500, SOON).unwrap();
     let written = load.stop().unwrap();
+    increment_now(lab.raft_leader().unwrap());
     let before = wait_stored(&lab, n1);
     let all = [
         "sha256",
@@ -136,16 +146,31 @@ fn all_comes_back(name: &str, etcd: &str) {
 }
 
 #[test]
-fn s08_s18_s44_users_leases_and_writes_come_back_with_the_oldest_etcd() {
-    all_comes_back("auth-oldest", ETCD_VERSIONS[0]);
+fn s08_s18_s29_s44_users_leases_and_writes_come_back_from_versitygw_with_the_oldest_etcd() {
+    all_comes_back("auth-versitygw-oldest", S3Server::Versitygw, ETCD_VERSIONS[0]);
 }
 
 #[test]
-fn s08_s18_s44_users_leases_and_writes_come_back_with_the_middle_etcd() {
-    all_comes_back("auth-middle", ETCD_VERSIONS[1]);
+fn s08_s18_s29_s44_users_leases_and_writes_come_back_from_versitygw_with_the_middle_etcd() {
+    all_comes_back("auth-versitygw-middle", S3Server::Versitygw, ETCD_VERSIONS[1]);
 }
 
 #[test]
-fn s08_s18_s44_users_leases_and_writes_come_back_with_the_newest_etcd() {
-    all_comes_back("auth-newest", ETCD_VERSIONS[2]);
+fn s08_s18_s29_s44_users_leases_and_writes_come_back_from_versitygw_with_the_newest_etcd() {
+    all_comes_back("auth-versitygw-newest", S3Server::Versitygw, ETCD_VERSIONS[2]);
+}
+
+#[test]
+fn s08_s18_s29_s44_users_leases_and_writes_come_back_from_minio_with_the_oldest_etcd() {
+    all_comes_back("auth-minio-oldest", S3Server::Minio, ETCD_VERSIONS[0]);
+}
+
+#[test]
+fn s08_s18_s29_s44_users_leases_and_writes_come_back_from_minio_with_the_middle_etcd() {
+    all_comes_back("auth-minio-middle", S3Server::Minio, ETCD_VERSIONS[1]);
+}
+
+#[test]
+fn s08_s18_s29_s44_users_leases_and_writes_come_back_from_minio_with_the_newest_etcd() {
+    all_comes_back("auth-minio-newest", S3Server::Minio, ETCD_VERSIONS[2]);
 }

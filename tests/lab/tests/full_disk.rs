@@ -1,4 +1,4 @@
-//! The disk of a host is full, with each etcd: S34.
+//! The disk of a host is full, with each etcd, one of them beside `MinIO`: S34.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -9,11 +9,17 @@ use common::{
     SOON, agent, assert_value, backup_now, backups, deb, etcd_pid, etcd_pids, follower, holds_for,
     member_ids, others, put, status, wait_stored,
 };
-use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, PATIENCE, wait_until};
+use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, PATIENCE, S3Server, wait_until};
 
 /// A cluster whose hosts have a disk of their own, and a small one, for this directory.
 fn formed_on_small_disks(name: &str, dir: &str, etcd: &str) -> Lab {
-    let lab = Lab::builder(name).hosts(3).etcd(etcd).boot().unwrap();
+    let server = if etcd == ETCD_VERSIONS[1] {
+        S3Server::Minio
+    } else {
+        S3Server::Versitygw
+    };
+    let lab = Lab::builder(name).hosts(3).etcd(etcd).s3_server(server);
+    let lab = lab.boot().unwrap();
     lab.s3().start().unwrap();
     lab.install(&deb()).unwrap();
     lab.configure(|_, _| ()).unwrap();

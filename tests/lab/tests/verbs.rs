@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use common::{
     DATA, SOON, agent, assert_value, backup_now, deb, etcd_pid, etcd_pids, follower, formed, holds_for,
-    member_ids, others, put, status, wait_status,
+    increment_now, member_ids, others, put, status, wait_status,
 };
-use etcd_agent_lab::{Host, Lab, wait_for, wait_until};
+use etcd_agent_lab::{Host, Lab, wait_until};
 
 /// How the data of one member goes.
 fn lose_data(host: &Host) {
@@ -239,13 +239,7 @@ fn s29_a_full_and_an_increment_on_demand() {
     put(&lab, "before", "the full");
     backup_now(leader);
     put(&lab, "after", "the full");
-    let stored = wait_for("an increment on demand", SOON, || {
-        let stored = agent(leader, &["backup", "now", "--increment"]);
-        // It begins to follow a new full a moment later.
-        anyhow::ensure!(stored.success(), "{}", stored.stderr);
-        Ok(Some(stored))
-    })
-    .unwrap();
+    let stored = increment_now(leader);
     assert!(
         stored.stdout.contains("everything up to revision"),
         "{}",

@@ -11,7 +11,7 @@ use aws_smithy_async::time::StaticTimeSource;
 use etcd_agent::adapters::store::open_store;
 use etcd_agent::config::{Proxy, S3Options, StoreSettings, StoreUrl};
 use etcd_agent::ports::ObjectStore;
-use etcd_agent_lab::{Authority, Cmd, minio_program, versitygw_program};
+use etcd_agent_lab::{Authority, Cmd, MINIO_ENV, minio_program, versitygw_program};
 use tempfile::TempDir;
 
 use crate::servers::{Server, free_port, start};
@@ -290,10 +290,7 @@ fn minio(certs: &std::path::Path, data: &std::path::Path, address: SocketAddr) -
         .env_clear()
         .env("MINIO_ROOT_USER", AnyS3::ACCESS)
         .env("MINIO_ROOT_PASSWORD", AnyS3::SECRET)
-        .env("MINIO_BROWSER", "off")
-        .env("MINIO_UPDATE", "off")
-        // Else it refuses a directory on the root file system.
-        .env("MINIO_CI_CD", "1")
+        .envs(MINIO_ENV)
         // SSE-S3 and SSE-KMS need a key server, or this.
         .env(
             "MINIO_KMS_SECRET_KEY",

@@ -2,7 +2,6 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc)]
 
 mod age;
-mod faults;
 mod follower;
 mod kinds;
 mod servers;
@@ -15,7 +14,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_agent::model::{ClusterId, EtcdStatus, MemberId, MemberList, RaftTerm, Revision};
 use etcd_agent::ports::{ByteStream, Etcd, PortError, PortResult};
-pub use faults::{Fault, Faults, Seen};
 pub use follower::{Follower, LONG, change, cluster, full, hash, meta, restored, revision, state};
 use futures::StreamExt;
 pub use kinds::{AnyS3, Kind};

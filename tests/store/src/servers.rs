@@ -12,7 +12,7 @@ use etcd_agent::adapters::etcd::LocalEtcd;
 use etcd_agent::adapters::store::open_store;
 use etcd_agent::config::{Proxy, S3Options, StoreSettings, StoreUrl};
 use etcd_agent::ports::ObjectStore;
-use etcd_agent_lab::{Cmd, etcd_programs, versitygw_program, wait_until};
+use etcd_agent_lab::{Cmd, etcd_metric, etcd_programs, versitygw_program, wait_until};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -190,6 +190,12 @@ impl RealEtcd {
             bin: self.bin.clone(),
             url,
         }
+    }
+
+    /// The sum of its metrics that begin so.
+    pub fn metric(&self, begins: &str) -> f64 {
+        let address = self.url.trim_start_matches("http://").parse().unwrap();
+        etcd_metric(address, begins).unwrap()
     }
 
     /// The agent's own client.

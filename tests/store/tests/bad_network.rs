@@ -11,23 +11,11 @@ use etcd_agent::backup;
 use etcd_agent::model::{BackupSummary, Retention, Revision, Wanted};
 use etcd_agent::plan::judge;
 use etcd_agent::ports::{Clock, ObjectStore, PortError, PortResult};
-use etcd_agent_lab::ETCD_VERSIONS;
+use etcd_agent_lab::{ETCD_VERSIONS, Faults, bad_weather};
 use etcd_agent_store_tests::{
-    AnyS3, Client, Fault, Faults, Follower, Kind, RealEtcd, Seen, change, cluster, hash, meta, noise,
-    restored, revision, state, verify,
+    AnyS3, Client, Follower, Kind, RealEtcd, change, cluster, hash, meta, noise, restored, revision, state,
+    verify,
 };
-
-/// What becomes of each request: four of eleven fail, one more is slow.
-fn weather(number: usize, (method, _): &Seen) -> Fault {
-    match number % 11 {
-        1 => Fault::slow_down(),
-        3 => Fault::Lost,
-        5 if method == "GET" => Fault::Truncate(100_000),
-        7 => Fault::Hangup,
-        9 => Fault::Slow(8 << 20),
-        _ => Fault::Pass,
-    }
-}
 
 /// As the agent does it: what failed for the moment is tried again, as a whole.
 async fn again<T>(what: &str, work: impl AsyncFn() -> PortResult<T>) -> T {
@@ -70,7 +58,7 @@ async fn backups(store: &dyn ObjectStore) -> Vec<String> {
 
 async fn through(s3: &AnyS3, version: &str) {
     let calm = s3.store();
-    let bad = Faults::before(s3.address(), weather).await;
+    let bad = Faults::before(s3.address(), bad_weather).await.unwrap();
     let store = open_store(&s3.settings_at(bad.address()));
     let etcd = RealEtcd::start(version);
     let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();

@@ -4,8 +4,8 @@
 use etcd_agent::adapters::store::open_store;
 use etcd_agent::backup::{self, BackupMeta, copy_missing};
 use etcd_agent::model::{ClusterName, Epoch, NodeName, UnixMs};
-use etcd_agent_lab::ETCD_VERSIONS;
-use etcd_agent_store_tests::{AnyS3, Client, Fault, Faults, Kind, RealEtcd, noise};
+use etcd_agent_lab::{ETCD_VERSIONS, Fault, Faults};
+use etcd_agent_store_tests::{AnyS3, Client, Kind, RealEtcd, noise};
 
 #[tokio::test]
 async fn a_backup_is_copied_to_another_server_and_fetched_from_there() {
@@ -39,7 +39,8 @@ async fn a_backup_is_copied_to_another_server_and_fetched_from_there() {
             Fault::Pass
         }
     })
-    .await;
+    .await
+    .unwrap();
     let to = open_store(&second.settings_at(failing.address()));
     assert!(copy_missing(from.as_ref(), to.as_ref(), &cluster).await.is_err());
     assert_eq!(backup::newest(to.as_ref(), &cluster).await.unwrap(), None);

@@ -11,8 +11,8 @@ use etcd_agent::adapters::store::{open_store, probe_conditional_writes};
 use etcd_agent::adapters::store_check::check_store;
 use etcd_agent::config::{Proxy, Sse};
 use etcd_agent::ports::{Created, ObjectStore, PortError};
-use etcd_agent_lab::Authority;
-use etcd_agent_store_tests::{AnyS3, Fault, Faults, Kind, noise};
+use etcd_agent_lab::{Authority, Fault, Faults};
+use etcd_agent_store_tests::{AnyS3, Kind, noise};
 use futures::TryStreamExt;
 
 async fn read(store: &dyn ObjectStore, key: &str) -> Vec<u8> {
@@ -68,7 +68,9 @@ async fn s35_both_servers_do_all_that_is_needed() {
 async fn s35_a_slow_store_is_only_slow() {
     for kind in Kind::ALL {
         let s3 = AnyS3::start(kind).await;
-        let slow = Faults::before(s3.address(), |_, _| Fault::Slow(8 << 20)).await;
+        let slow = Faults::before(s3.address(), |_, _| Fault::Slow(8 << 20))
+            .await
+            .unwrap();
         use_it(open_store(&s3.settings_at(slow.address())).as_ref()).await;
     }
 }
@@ -84,7 +86,8 @@ async fn s35_answers_of_503_are_tried_again() {
                 Fault::Pass
             }
         })
-        .await;
+        .await
+        .unwrap();
         use_it(open_store(&s3.settings_at(busy.address())).as_ref()).await;
         assert!(busy.seen().len() > 15, "{:?}", busy.seen());
     }
@@ -93,7 +96,9 @@ async fn s35_answers_of_503_are_tried_again() {
 #[tokio::test]
 async fn s35_a_store_that_is_always_busy_is_asked_five_times_and_no_more() {
     let s3 = AnyS3::start(Kind::Versitygw).await;
-    let busy = Faults::before(s3.address(), |_, _| Fault::slow_down()).await;
+    let busy = Faults::before(s3.address(), |_, _| Fault::slow_down())
+        .await
+        .unwrap();
     let store = open_store(&s3.settings_at(busy.address()));
     let error = store.list("").await.unwrap_err();
     assert!(matches!(error, PortError::Retryable(_)), "{error}");
@@ -115,7 +120,8 @@ async fn s31_s35_lost_connections_and_lost_answers_do_no_harm() {
                 _ => Fault::Pass,
             }
         })
-        .await;
+        .await
+        .unwrap();
         use_it(open_store(&s3.settings_at(bad.address())).as_ref()).await;
     }
 }
@@ -126,13 +132,17 @@ async fn s31_bodies_that_are_cut_are_read_on_where_they_broke() {
         let s3 = AnyS3::start(kind).await;
         let body = noise(9 << 20);
         s3.store().put("big", body.clone()).await.unwrap();
-        let cut = Faults::before(s3.address(), |_, _| Fault::Truncate(2 << 20)).await;
+        let cut = Faults::before(s3.address(), |_, _| Fault::Truncate(2 << 20))
+            .await
+            .unwrap();
         let store = open_store(&s3.settings_at(cut.address()));
         assert!(read(store.as_ref(), "big").await == body.as_ref());
         assert!(cut.seen().len() >= 5, "{:?}", cut.seen());
 
         // One that always breaks at once is given up, and is never taken for a whole one.
-        let dead = Faults::before(s3.address(), |_, _| Fault::Truncate(1)).await;
+        let dead = Faults::before(s3.address(), |_, _| Fault::Truncate(1))
+            .await
+            .unwrap();
         let store = open_store(&s3.settings_at(dead.address()));
         let stream = store.get("big").await.unwrap().unwrap();
         let error = stream.try_collect::<Vec<Bytes>>().await.unwrap_err();
@@ -153,7 +163,8 @@ async fn s31_an_upload_that_the_store_refuses_halfway_leaves_nothing() {
                 Fault::Pass
             }
         })
-        .await;
+        .await
+        .unwrap();
         let store = open_store(&s3.settings_at(refusing.address()));
         let mut upload = store.upload("big").await.unwrap();
         let written = upload.write(noise(30 << 20)).await;
@@ -260,7 +271,8 @@ async fn s35_a_clock_that_is_wrong_is_made_up_for_or_named() {
         let skewed = Faults::before(s3.address(), move |_, _| {
             Fault::Answer(status, Bytes::from(body.clone()))
         })
-        .await;
+        .await
+        .unwrap();
         let store = open_store(&s3.settings_at(skewed.address()));
         let error = store.put("x", Bytes::new()).await.unwrap_err();
         assert!(matches!(error, PortError::Permanent(_)), "{error}");
@@ -370,7 +382,7 @@ async fn checksums_are_sent_where_they_are_asked_for() {
 #[tokio::test]
 async fn a_proxy_is_gone_through() {
     let s3 = AnyS3::start(Kind::Versitygw).await;
-    let proxy = Faults::before(s3.address(), |_, _| Fault::Pass).await;
+    let proxy = Faults::before(s3.address(), |_, _| Fault::Pass).await.unwrap();
     let mut settings = s3.settings();
     settings.endpoint = Some("http://s3.nowhere.invalid".to_owned());
     settings.options.proxy = Proxy::Url(format!("http://{}", proxy.address()));

@@ -284,6 +284,15 @@ pub fn backup_now(host: &Host) {
     agent(host, &["backup", "now"]).ok().unwrap();
 }
 
+/// Has what was written until now stored as an increment; the agent begins to follow a new full backup a moment later.
+pub fn increment_now(host: &Host) -> Output {
+    wait_for("an increment on demand", SOON, || {
+        let stored = agent(host, &["backup", "now", "--increment"]).ok()?;
+        Ok(Some(stored))
+    })
+    .unwrap()
+}
+
 /// The directory of each committed backup in the S3 server.
 pub fn backups(lab: &Lab) -> Vec<String> {
     let keys = lab.s3().keys().unwrap();

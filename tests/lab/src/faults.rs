@@ -1,9 +1,11 @@
 //! A proxy in front of an S3 server that does what networks and overloaded stores do.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -12,6 +14,9 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use crate::outside;
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
@@ -43,6 +48,18 @@ impl Fault {
 /// One request as it came: method, path with query.
 pub type Seen = (String, String);
 
+/// A bad network before an overloaded store: four of eleven requests fail, one more is slow.
+pub fn bad_weather(number: usize, (method, _): &Seen) -> Fault {
+    match number % 11 {
+        1 => Fault::slow_down(),
+        3 => Fault::Lost,
+        5 if method == "GET" => Fault::Truncate(100_000),
+        7 => Fault::Hangup,
+        9 => Fault::Slow(8 << 20),
+        _ => Fault::Pass,
+    }
+}
+
 /// A running proxy.
 pub struct Faults {
     address: SocketAddr,
@@ -50,39 +67,16 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Forwards to `to`; `decide` is asked for each request, counted from 0.
+    /// Forwards to `to`, from an address of its own; `decide` is asked for each request, counted from 0.
     pub async fn before(
         to: SocketAddr,
         decide: impl Fn(usize, &Seen) -> Fault + Send + Sync + 'static,
-    ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+    ) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
-        let (log, decide) = (seen.clone(), Arc::new(decide));
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let (log, decide) = (log.clone(), decide.clone());
-                let service = service_fn(move |request: Request<Incoming>| {
-                    let (log, decide) = (log.clone(), decide.clone());
-                    async move {
-                        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-                        let one = (request.method().to_string(), path.to_owned());
-                        let number = {
-                            let mut log = log.lock().unwrap();
-                            log.push(one.clone());
-                            log.len() - 1
-                        };
-                        serve(to, request, decide(number, &one)).await
-                    }
-                });
-                tokio::spawn(async move {
-                    let server = hyper::server::conn::http1::Builder::new();
-                    // An error is what was asked for here.
-                    let _ = server.serve_connection(TokioIo::new(client), service).await;
-                });
-            }
-        });
-        Self { address, seen }
+        tokio::spawn(accept(listener, to, seen.clone(), decide));
+        Ok(Self { address, seen })
     }
 
     /// Where it listens.
@@ -92,7 +86,95 @@ impl Faults {
 
     /// Every request so far.
     pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A proxy in a lab's outside network, on a thread of its own. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Outside {
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Outside {
+    /// Listens there once this returns.
+    pub(crate) fn start(
+        namespace: &str,
+        listen: SocketAddr,
+        to: SocketAddr,
+        decide: impl Fn(usize, &Seen) -> Fault + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let (end, ended) = oneshot::channel();
+        let (ready, listens) = std::sync::mpsc::channel();
+        let namespace = namespace.to_owned();
+        let thread = std::thread::spawn(move || {
+            let made = outside::enter(&namespace).and_then(|()| {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
+                let listener = runtime
+                    .block_on(TcpListener::bind(listen))
+                    .with_context(|| format!("listening on {listen}"))?;
+                Ok((runtime, listener))
+            });
+            match made {
+                Ok((runtime, listener)) => {
+                    let _ = ready.send(Ok(()));
+                    runtime.block_on(async {
+                        tokio::select! {
+                            () = accept(listener, to, Arc::default(), decide) => {}
+                            _ = ended => {}
+                        }
+                    });
+                }
+                Err(error) => drop(ready.send(Err(error))),
+            }
+        });
+        listens.recv().map_err(|_| anyhow!("the proxy panicked"))??;
+        Ok(Self {
+            end: Some(end),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    to: SocketAddr,
+    log: Arc<Mutex<Vec<Seen>>>,
+    decide: impl Fn(usize, &Seen) -> Fault + Send + Sync + 'static,
+) {
+    let decide = Arc::new(decide);
+    while let Ok((client, _)) = listener.accept().await {
+        let (log, decide) = (log.clone(), decide.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (log, decide) = (log.clone(), decide.clone());
+            async move {
+                let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+                let one = (request.method().to_string(), path.to_owned());
+                let number = {
+                    let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+                    log.push(one.clone());
+                    log.len() - 1
+                };
+                serve(to, request, decide(number, &one)).await
+            }
+        });
+        tokio::spawn(async move {
+            let server = hyper::server::conn::http1::Builder::new();
+            // An error is what was asked for here.
+            let _ = server.serve_connection(TokioIo::new(client), service).await;
+        });
     }
 }
 
@@ -104,9 +186,9 @@ async fn serve(to: SocketAddr, request: Request<Incoming>, fault: Fault) -> std:
             let answer = Response::builder()
                 .status(status)
                 .header("content-type", "application/xml");
-            Ok(answer
+            answer
                 .body(Full::new(body).map_err(|never| match never {}).boxed_unsync())
-                .unwrap())
+                .map_err(std::io::Error::other)
         }
         Fault::Hangup => Err(std::io::ErrorKind::ConnectionReset.into()),
         Fault::Lost => {
