@@ -117,7 +117,7 @@ impl Paths {
     pub fn admin_socket(&self) -> PathBuf {
         self.run().join("agent.sock")
     }
-    /// The gate's socket: 0666, answers one read-only question.
+    /// The gate's socket: 0666, answers what anybody on the host may ask.
     pub fn gate_socket(&self) -> PathBuf {
         self.run().join("gate.sock")
     }

@@ -415,6 +415,9 @@ pub trait AgentHandle: Send + Sync {
     fn events(&self, after: u64) -> crate::model::EventsView;
     /// The gate's question: is this generation cleared, and if not, what is waited for.
     fn gate(&self) -> (bool, String);
+    /// etcd.service is about to stop: answers once what etcd has committed is stored, or cannot be within seconds, and
+    /// says which.
+    async fn before_stop(&self) -> String;
     /// True when the loop has made progress lately.
     fn is_live(&self) -> bool;
     /// True when this node's etcd is a healthy member of the newest epoch.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep, timeout};
+
 use crate::backup::{self, Blame, Cause, Ended, Progress};
 use crate::model::{BackupId, ChainView, OperatorRequest, RequestState, Revision, Verdict};
 use crate::plan;
@@ -45,8 +47,19 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
             interval,
             stop: worker.shared.stopped.clone(),
             flush_to: worker.shared.flush_to.subscribe(),
+            awake: worker.shared.awake.subscribe(),
         };
         let (etcd, clock) = (worker.ports.etcd.as_ref(), worker.ports.clock.as_ref());
+        if let Ok(status) = etcd.status().await {
+            // What was wanted of a history that a restore has put an end to would be waited for in vain.
+            worker.shared.flush_to.send_if_modified(|wanted| {
+                let gone = *wanted > status.revision;
+                if gone {
+                    *wanted = Revision(0);
+                }
+                gone
+            });
+        }
         let told = |progress: Progress| {
             let now = clock.now();
             if let Some(last) = progress.last {
@@ -105,12 +118,7 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
 pub(super) async fn flush(agent: &Agent) -> PortResult<()> {
     // Answered through raft: after this the local revision is not older than any write that was acknowledged before.
     agent.ports.etcd.members(true).await?;
-    let revision = agent.ports.etcd.status().await?.revision;
-    agent.shared.flush_to.send_if_modified(|wanted| {
-        let more = *wanted < revision;
-        *wanted = revision.max(*wanted);
-        more
-    });
+    flush_to(agent, agent.ports.etcd.status().await?.revision);
     // After the revision: what is stored meanwhile is held against this one, not against that of an earlier wish.
     let covered = agent.shared.with(|inner| {
         inner.backups.flushing = true;
@@ -120,6 +128,55 @@ pub(super) async fn flush(agent: &Agent) -> PortResult<()> {
         tell_flushed(agent, covered);
     }
     Ok(())
+}
+
+/// Has everything up to this revision stored without waiting for the interval.
+fn flush_to(agent: &Agent, revision: Revision) {
+    agent.shared.flush_to.send_if_modified(|wanted| {
+        let more = *wanted < revision;
+        *wanted = revision.max(*wanted);
+        more
+    });
+}
+
+/// How long a stop of etcd waits for its changes to be stored.
+const BEFORE_STOP: Duration = Duration::from_secs(3);
+/// An etcd that is asked to stop has by then, or systemd kills it (`DefaultTimeoutStopSec=`).
+const STOPS: Duration = Duration::from_secs(90);
+/// Time between two looks at what is stored.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Has stored what etcd has committed, and what it commits from now on heard of at once: what a client was told before
+/// the stop is not lost, even if all data is.
+pub(super) async fn before_stop(agent: &Agent) -> String {
+    if agent.ports.store.is_none() || agent.spec.backup.increment_interval.is_none() {
+        return "this agent stores no changes of etcd".to_owned();
+    }
+    agent.shared.awake.send_replace(Instant::now() + STOPS);
+    let stored = async {
+        let status = agent.ports.etcd.status().await?;
+        let follows = || agent.shared.with(|inner| inner.backups.chain.is_some());
+        // An agent whose etcd was just elected is about to.
+        if status.leader != Some(status.member_id) && !follows() {
+            return PortResult::Ok(None);
+        }
+        let revision = status.revision;
+        flush_to(agent, revision);
+        let covered = || agent.shared.with(|inner| inner.backups.covered);
+        while !follows() || covered().is_none_or(|(covered, _)| covered < revision) {
+            sleep(LOOK).await;
+        }
+        Ok(Some(revision))
+    };
+    match timeout(BEFORE_STOP, stored).await {
+        Ok(Ok(Some(revision))) => format!("everything up to revision {revision} is stored"),
+        Ok(Ok(None)) => "another agent stores its changes".to_owned(),
+        Ok(Err(error)) => format!("whether all is stored is not known: {error}"),
+        Err(_) => format!(
+            "what was committed last could not be stored within {} s",
+            BEFORE_STOP.as_secs()
+        ),
+    }
 }
 
 /// Answers who asked for an increment, once all is stored that was committed then.
@@ -142,10 +199,10 @@ const LAST: Duration = Duration::from_secs(5);
 pub(super) async fn settled(agent: &Agent) {
     let settled = async {
         while agent.shared.with(|inner| inner.backups.increments.running) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            sleep(LOOK).await;
         }
     };
-    if tokio::time::timeout(LAST, settled).await.is_err() {
+    if timeout(LAST, settled).await.is_err() {
         tracing::warn!("the last changes of etcd could not be stored before the end");
     }
 }

@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::ports::{AgentHandle, PortError, PortResult};
 
-use super::{Agent, direct, execute, size};
+use super::{Agent, backups, direct, execute, size};
 
 /// A loop that has not come round for this long is stuck.
 const STUCK: Duration = Duration::from_mins(1);
@@ -212,6 +212,10 @@ impl AgentHandle for Agent {
 
     fn events(&self, after: u64) -> EventsView {
         self.shared.with(|inner| inner.events.after(after))
+    }
+
+    async fn before_stop(&self) -> String {
+        backups::before_stop(self).await
     }
 
     fn gate(&self) -> (bool, String) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::silence::Probe;
@@ -81,6 +82,8 @@ pub(super) struct Shared {
     pub(super) newest_full: watch::Sender<Option<BackupSummary>>,
     /// Up to this revision etcd's changes are to be stored at once: a person asked for it.
     pub(super) flush_to: watch::Sender<Revision>,
+    /// Until then etcd's changes are heard of at once: it is about to stop.
+    pub(super) awake: watch::Sender<Instant>,
 }
 
 fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -103,6 +106,7 @@ impl Shared {
             stopped: CancellationToken::new(),
             newest_full: watch::Sender::new(None),
             flush_to: watch::Sender::new(Revision(0)),
+            awake: watch::Sender::new(Instant::now()),
         })
     }
 

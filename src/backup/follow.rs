@@ -4,10 +4,11 @@
 //! the store does not take it, the watch is not read on. Several agents may follow at once: an increment is named by
 //! the revisions that it covers, and of those raft has only one history, so they can only say the same.
 
+mod gathered;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures::StreamExt;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +18,8 @@ use crate::model::{
     Watched,
 };
 use crate::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
+
+use gathered::Gathered;
 
 use super::chain;
 use super::failed::{Blame, Cause, Failed};
@@ -32,6 +35,8 @@ const TRIES: u32 = 5;
 const QUIET: Duration = Duration::from_secs(30);
 /// What etcd has committed reaches a watch that lives within this.
 const LATE: Duration = Duration::from_secs(5);
+/// At its own end the agent listens no longer than this for what etcd has committed already.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Where a chain of increments goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +107,8 @@ pub struct Following {
     pub stop: CancellationToken,
     /// Up to this revision nothing waits for the interval.
     pub flush_to: watch::Receiver<Revision>,
+    /// Until then each change is heard of at once, however busy etcd is: it is about to stop.
+    pub awake: watch::Receiver<Instant>,
 }
 
 /// Finds out where the chain of a full backup goes on.
@@ -153,11 +160,10 @@ pub async fn follow(
     let mut auth = Auth::default();
     auth.look(etcd, &chain).await;
     told(chain.progress(&auth));
-    let mut changes = etcd.watch(chain.covered.next()).await.blame(Cause::Etcd)?;
-    // Whose watch it is: etcd may have been replaced since the first look. Later than this the watch ends with it.
-    if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
-        return Ok(why);
-    }
+    let awake = following.awake.clone();
+    let mut changes = Gathered::open(etcd, chain.covered.next(), awake)
+        .await
+        .blame(Cause::Etcd)?;
     let mut batch = Batch::default();
     let mut flush_to = following.flush_to.clone();
     let mut flush_at: Option<Instant> = None;
@@ -182,6 +188,10 @@ pub async fn follow(
                 () = changed(&mut newer) => continue,
                 () = changed(&mut flush_to) => continue,
                 () = following.stop.cancelled() => {
+                    let rest = hear_the_rest(etcd, clock, &mut changes, &chain, &mut batch);
+                    if timeout(LAST_WORDS, rest).await.is_err() {
+                        tracing::debug!("not all that etcd has written could be heard before the end");
+                    }
                     // What was heard is history, whoever coordinates next.
                     flush(etcd, store, clock, following, &mut chain, batch).await.blame(Cause::Store)?;
                     return Ok(Ended::Stopped);
@@ -189,26 +199,27 @@ pub async fn follow(
             }
         };
         match next {
-            Some(Some(Ok(heard))) => match heard {
-                Watched::Revisions(revisions) => {
-                    behind = false;
-                    let now = clock.now().0;
-                    for revision in revisions {
-                        batch.push(revision, now);
+            Some(Some(Ok(heard))) => {
+                let compacted = match heard {
+                    Watched::Revisions { changes, of, .. } if of == chain.cluster_id => {
+                        behind = false;
+                        batch.extend(changes, clock.now());
+                        flush_at.get_or_insert_with(|| Instant::now() + following.interval);
+                        continue;
                     }
-                    flush_at.get_or_insert_with(|| Instant::now() + following.interval);
-                }
-                Watched::Compacted(at) => {
-                    flush(etcd, store, clock, following, &mut chain, batch)
-                        .await
-                        .blame(Cause::Store)?;
-                    let why = format!(
-                        "etcd has compacted up to revision {at}, increments reach {}",
-                        chain.covered
-                    );
-                    return Ok(Ended::Gap(why));
-                }
-            },
+                    // A watch that rested may have been opened again on the etcd of another epoch.
+                    Watched::Revisions { .. } => None,
+                    Watched::Compacted(at) => Some(at),
+                };
+                flush(etcd, store, clock, following, &mut chain, batch)
+                    .await
+                    .blame(Cause::Store)?;
+                let reach = chain.covered;
+                return Ok(Ended::Gap(compacted.map_or_else(
+                    || chain.of_another_epoch(),
+                    |at| format!("etcd has compacted up to revision {at}, increments reach {reach}"),
+                )));
+            }
             Some(ended) => {
                 // What was heard is history, whoever coordinates now, and etcd may be gone for good.
                 let rest = std::mem::take(&mut batch);
@@ -257,6 +268,10 @@ pub async fn follow(
 }
 
 impl Chain {
+    fn of_another_epoch(&self) -> String {
+        format!("{} is of another epoch's cluster", self.backup)
+    }
+
     fn progress(&self, auth: &Auth) -> Progress {
         Progress {
             covered: self.covered,
@@ -307,8 +322,7 @@ fn superseded(newer: &watch::Receiver<Option<BackupSummary>>, chain: &Chain) -> 
 async fn not_ours(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
     let status = etcd.status().await?;
     if status.cluster_id != chain.cluster_id {
-        let why = format!("{} is of another epoch's cluster", chain.backup);
-        return Ok(Some(Ended::Gap(why)));
+        return Ok(Some(Ended::Gap(chain.of_another_epoch())));
     }
     Ok((status.leader != Some(status.member_id)).then_some(Ended::NotCoordinator))
 }
@@ -317,6 +331,28 @@ async fn not_ours(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
 async fn changed<T>(news: &mut watch::Receiver<T>) {
     if news.changed().await.is_err() {
         std::future::pending::<()>().await;
+    }
+}
+
+/// Hears of what etcd has committed until now, as far as an increment holds it.
+async fn hear_the_rest(
+    etcd: &dyn Etcd,
+    clock: &dyn Clock,
+    changes: &mut Gathered<'_>,
+    chain: &Chain,
+    batch: &mut Batch,
+) {
+    let Ok(status) = etcd.status().await else {
+        return;
+    };
+    changes.wake();
+    while batch.last().unwrap_or(chain.covered) < status.revision && batch.bytes < CUT_BYTES {
+        match changes.next().await {
+            Some(Ok(Watched::Revisions { changes, of, .. })) if of == chain.cluster_id => {
+                batch.extend(changes, clock.now());
+            }
+            _ => return,
+        }
     }
 }
 
@@ -331,6 +367,12 @@ struct Batch {
 impl Batch {
     fn last(&self) -> Option<Revision> {
         self.entries.last().map(|entry| Revision(entry.revision))
+    }
+
+    fn extend(&mut self, revisions: Vec<RevisionChanges>, at: UnixMs) {
+        for revision in revisions {
+            self.push(revision, at.0);
+        }
     }
 
     fn push(&mut self, revision: RevisionChanges, at_ms: u64) {

@@ -94,9 +94,13 @@ enum Verb {
     /// Restore a fetched backup into a throw-away etcd (etcd-agent-verify.service does)
     #[command(hide = true)]
     Prove,
-    /// Hold a start of etcd.service back (its `ExecStartPre=` does)
+    /// Hold a start of etcd.service back (its `ExecStartPre=` does), or a stop (its `ExecStop=` does)
     #[command(hide = true)]
-    Gate,
+    Gate {
+        /// Until the store has what etcd has committed, for a few seconds at most
+        #[arg(long)]
+        stop: bool,
+    },
 }
 
 /// Runs what was asked and gives the exit code.
@@ -107,7 +111,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Verb::Apply => crate::unit::apply::run(&paths),
         Verb::Data => crate::unit::data::run(&paths),
         Verb::Prove => crate::unit::verify::run(&paths),
-        Verb::Gate => crate::unit::gate::run(&paths),
+        Verb::Gate { stop: false } => crate::unit::gate::run(&paths),
+        Verb::Gate { stop: true } => crate::unit::gate::before_stop(&paths),
         verb => outcome(with_runtime(&paths, verb)),
     }
 }
@@ -142,7 +147,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Render(args) => render::run(paths, &args),
         Verb::CheckConfig(args) => config::check(paths, args),
         Verb::Config(verb) => config::show(paths, &verb),
-        Verb::Apply | Verb::Data | Verb::Prove | Verb::Gate => Ok(Exit::Usage),
+        Verb::Apply | Verb::Data | Verb::Prove | Verb::Gate { .. } => Ok(Exit::Usage),
     }
 }
 

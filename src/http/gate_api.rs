@@ -1,9 +1,9 @@
-//! The gate's socket: one read-only question that anybody on the host may ask.
+//! The gate's socket: what anybody on the host may ask. Nothing here changes what becomes of etcd.
 
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Serialize;
 
@@ -19,11 +19,26 @@ struct Gate {
     text: String,
 }
 
+/// `POST /v1/gate/stop`.
+#[derive(Debug, Serialize)]
+struct Stop {
+    /// What was stored, or why it was not.
+    text: String,
+}
+
 pub(super) fn router(handle: Arc<dyn AgentHandle>) -> Router {
-    with_fallbacks(Router::new().route("/v1/gate", get(gate)).with_state(handle))
+    let routes = Router::new()
+        .route("/v1/gate", get(gate))
+        .route("/v1/gate/stop", post(stop));
+    with_fallbacks(routes.with_state(handle))
 }
 
 async fn gate(State(handle): State<Arc<dyn AgentHandle>>) -> Json<Gate> {
     let (clear, text) = handle.gate();
     Json(Gate { clear, text })
+}
+
+async fn stop(State(handle): State<Arc<dyn AgentHandle>>) -> Json<Stop> {
+    let text = handle.before_stop().await;
+    Json(Stop { text })
 }

@@ -141,7 +141,7 @@ pub fn serve_unconfigured(
     serve::unix(listener, admin_api::unconfigured(), Limits::admin(), shutdown)
 }
 
-/// Serves the gate's one question until `shutdown`.
+/// Serves the gate's questions until `shutdown`.
 pub fn serve_gate(
     listener: UnixListener,
     handle: Arc<dyn AgentHandle>,

@@ -215,6 +215,9 @@ impl AgentHandle for FakeAgent {
     fn gate(&self) -> (bool, String) {
         (false, "waiting for the electorate".to_owned())
     }
+    async fn before_stop(&self) -> String {
+        "all is stored".to_owned()
+    }
     fn is_live(&self) -> bool {
         self.live.load(Ordering::Relaxed)
     }

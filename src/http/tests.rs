@@ -327,6 +327,9 @@ async fn the_admin_socket_and_the_gate() {
         "{answer}"
     );
     let gate = UnixStream::connect(paths.gate_socket()).await.unwrap();
+    let answer = exchange(gate, &request("POST", "/v1/gate/stop", "")).await;
+    assert!(answer.ends_with(r#"{"text":"all is stored"}"#), "{answer}");
+    let gate = UnixStream::connect(paths.gate_socket()).await.unwrap();
     assert!(
         exchange(gate, &request("GET", "/v1/status", ""))
             .await

@@ -1,6 +1,6 @@
 //! What a watch of all keys tells.
 
-use super::Revision;
+use super::{ClusterId, Revision};
 
 /// One key changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,14 @@ pub struct RevisionChanges {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Watched {
     /// Whole revisions, ascending.
-    Revisions(Vec<RevisionChanges>),
+    Revisions {
+        /// What was written.
+        changes: Vec<RevisionChanges>,
+        /// The revision that etcd was at when it said so: it has more to tell where this is a later one.
+        at: Revision,
+        /// The cluster that says so.
+        of: ClusterId,
+    },
     /// What was asked for was compacted away: nothing before this revision can be told any more.
     Compacted(Revision),
 }

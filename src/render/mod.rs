@@ -82,6 +82,8 @@ pub fn drop_in(assignment: &Assignment, spec: &Spec, env_file: &Path) -> Result<
     text.push_str(
         "# Holds a start back until the epoch is confirmed; a missing or crashing binary never does (the `-`).\n\
          ExecStartPre=-/usr/bin/etcd-agent gate\n\
+         # Holds a stop back, for seconds at most, until the store has what etcd has committed.\n\
+         ExecStop=-/usr/bin/etcd-agent gate --stop\n\
          # etcd is activating until there is quorum: systemd must not kill it for that.\n\
          TimeoutStartSec=infinity\n",
     );

@@ -32,6 +32,8 @@ pub struct LoadedUnit {
     pub exec_start: Vec<Vec<String>>,
     /// `ExecStartPre=`, likewise.
     pub exec_start_pre: Vec<Vec<String>>,
+    /// `ExecStop=`, likewise.
+    pub exec_stop: Vec<Vec<String>>,
 }
 
 impl LoadedUnit {

@@ -35,7 +35,18 @@ pub(super) struct Connector {
     address: Address,
     files: Option<TlsFiles>,
     tls: Mutex<Option<Arc<Tls>>>,
-    current: Mutex<Option<(u64, Channel)>>,
+    current: Kept,
+    watching: Kept,
+}
+
+/// A channel that is used again as long as the certificates are the same.
+#[derive(Default)]
+struct Kept(Mutex<Option<(u64, Channel)>>);
+
+impl Kept {
+    fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -47,7 +58,8 @@ impl Connector {
             address,
             files,
             tls: Mutex::new(None),
-            current: Mutex::new(None),
+            current: Kept::default(),
+            watching: Kept::default(),
         }
     }
 
@@ -58,17 +70,12 @@ impl Connector {
     /// The shared channel. It connects at the first request, and again at the next one after a failure: an etcd
     /// that is down costs one refused connection for each question, and nothing in between.
     pub(super) fn channel(&self) -> Result<Channel, String> {
-        let tls = self.tls()?;
-        let generation = tls.as_ref().map_or(0, |tls| tls.generation());
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, channel)) = &*current
-            && *of == generation
-        {
-            return Ok(channel.clone());
-        }
-        let channel = self.fresh(tls)?;
-        *current = Some((generation, channel.clone()));
-        Ok(channel)
+        self.kept(&self.current)
+    }
+
+    /// The channel of the watch: what waits there to be read holds up nothing else.
+    pub(super) fn watch_channel(&self) -> Result<Channel, String> {
+        self.kept(&self.watching)
     }
 
     /// A channel of its own, for a long stream.
@@ -78,7 +85,12 @@ impl Connector {
 
     /// Forgets the shared channel: its connection does not answer.
     pub(super) fn reset(&self) {
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.current.forget();
+    }
+
+    /// Likewise, of the watch.
+    pub(super) fn reset_watch(&self) {
+        self.watching.forget();
     }
 
     /// The certificates, once they could be read: they may be put in place after the agent has started.
@@ -91,6 +103,20 @@ impl Connector {
             *tls = Some(Tls::load(files.clone()).map_err(|error| error.to_string())?);
         }
         Ok(tls.clone())
+    }
+
+    fn kept(&self, kept: &Kept) -> Result<Channel, String> {
+        let tls = self.tls()?;
+        let generation = tls.as_ref().map_or(0, |tls| tls.generation());
+        let mut kept = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, channel)) = &*kept
+            && *of == generation
+        {
+            return Ok(channel.clone());
+        }
+        let channel = self.fresh(tls)?;
+        *kept = Some((generation, channel.clone()));
+        Ok(channel)
     }
 
     fn fresh(&self, tls: Option<Arc<Tls>>) -> Result<Channel, String> {

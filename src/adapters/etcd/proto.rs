@@ -7,6 +7,8 @@ use bytes::Bytes;
 pub(super) struct ResponseHeader {
     #[prost(uint64, tag = "1")]
     pub(super) cluster_id: u64,
+    #[prost(int64, tag = "3")]
+    pub(super) revision: i64,
     #[prost(uint64, tag = "4")]
     pub(super) raft_term: u64,
 }
@@ -77,6 +79,8 @@ pub(super) struct WatchCreate {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct WatchResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(super) header: Option<ResponseHeader>,
     #[prost(bool, tag = "4")]
     pub(super) canceled: bool,
     #[prost(int64, tag = "5")]

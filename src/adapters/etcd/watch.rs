@@ -4,6 +4,7 @@ use futures::{StreamExt, stream};
 use hyper::http::uri::PathAndQuery;
 use prost::Message;
 use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::client::Grpc;
 use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
@@ -12,7 +13,7 @@ use super::OPEN_WATCH;
 use super::channel::Connector;
 use super::errors::{Kind, no_answer, status_error};
 use super::proto::{WatchCreate, WatchEvent, WatchRequest, WatchResponse};
-use crate::model::{KeyChange, Revision, RevisionChanges, Watched};
+use crate::model::{ClusterId, KeyChange, Revision, RevisionChanges, Watched};
 use crate::ports::{PortError, PortResult, WatchStream};
 
 /// `mvccpb.Event.EventType.DELETE`.
@@ -21,7 +22,7 @@ const DELETE: i32 = 1;
 /// Opens it; answers only once etcd has said that the watch is there.
 pub(super) async fn open(connector: &Connector, what: String, from: Revision) -> PortResult<WatchStream> {
     let channel = connector
-        .own_channel()
+        .watch_channel()
         .map_err(|why| PortError::Retryable(format!("{what}: {why}")))?;
     let start = i64::try_from(from.0).unwrap_or(i64::MAX);
     let create = WatchRequest {
@@ -34,6 +35,10 @@ pub(super) async fn open(connector: &Connector, what: String, from: Revision) ->
             fragment: true,
         }),
     };
+    let end = CancellationToken::new();
+    let ends = end.clone().cancelled_owned();
+    // From here on: whoever asked may give up before etcd has answered.
+    let end = end.drop_guard();
     let opened = async {
         let mut grpc = Grpc::new(channel);
         grpc.ready()
@@ -41,20 +46,26 @@ pub(super) async fn open(connector: &Connector, what: String, from: Revision) ->
             .map_err(|error| tonic::Status::from_error(Box::new(error)))?;
         let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
         let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
-        // The watch lasts as long as its requests do not end.
-        let requests = stream::once(async { create }).chain(stream::pending());
+        // The watch lasts as long as its requests do not end: as long as they could go on, nobody resets the stream.
+        let requests = stream::once(async { create })
+            .chain(stream::pending())
+            .take_until(ends);
         grpc.streaming(Request::new(requests), path, codec).await
     };
     let responses = match timeout(OPEN_WATCH, opened).await {
         Ok(Ok(answer)) => answer.into_inner(),
         Ok(Err(status)) => return Err(status_error(&what, Kind::Read, &status)),
-        Err(_) => return Err(no_answer(&what, Kind::Read, OPEN_WATCH)),
+        Err(_) => {
+            connector.reset_watch();
+            return Err(no_answer(&what, Kind::Read, OPEN_WATCH));
+        }
     };
     let watch = Watch {
         responses,
         pending: None,
         over: false,
         what,
+        _end: end,
     };
     Ok(Box::pin(stream::try_unfold(watch, |mut watch| async move {
         Ok(watch.next().await?.map(|watched| (watched, watch)))
@@ -67,6 +78,8 @@ struct Watch {
     pending: Option<RevisionChanges>,
     over: bool,
     what: String,
+    /// etcd hears that nobody listens any more when this is dropped.
+    _end: DropGuard,
 }
 
 impl Watch {
@@ -77,7 +90,7 @@ impl Watch {
         loop {
             let answer = self.responses.message().await;
             let answer = answer.map_err(|status| status_error(&self.what, Kind::Read, &status))?;
-            let Some(response) = answer else {
+            let Some(mut response) = answer else {
                 return Err(PortError::Retryable(format!("{}: etcd ended it", self.what)));
             };
             if response.compact_revision > 0 {
@@ -92,9 +105,14 @@ impl Watch {
                     self.what
                 )));
             }
-            let whole = self.take(response);
-            if !whole.is_empty() {
-                return Ok(Some(Watched::Revisions(whole)));
+            let header = response.header.take().unwrap_or_default();
+            let changes = self.take(response);
+            if !changes.is_empty() {
+                return Ok(Some(Watched::Revisions {
+                    changes,
+                    at: Revision(u64::try_from(header.revision).unwrap_or(0)),
+                    of: ClusterId(header.cluster_id),
+                }));
             }
         }
     }

@@ -141,13 +141,16 @@ impl Live {
             self.unit.fragment_path(),
             self.unit.drop_in_paths(),
         )?;
-        let (user, environment, environment_files, unset_environment, exec_start, exec_start_pre) = tokio::try_join!(
+        let (user, environment, environment_files, unset_environment) = tokio::try_join!(
             self.service.user(),
             self.service.environment(),
             self.service.environment_files(),
             self.service.unset_environment(),
+        )?;
+        let (exec_start, exec_start_pre, exec_stop) = tokio::try_join!(
             self.service.exec_start(),
             self.service.exec_start_pre(),
+            self.service.exec_stop(),
         )?;
         Ok(LoadedUnit {
             load_state,
@@ -161,6 +164,7 @@ impl Live {
             unset_environment,
             exec_start: argv(exec_start),
             exec_start_pre: argv(exec_start_pre),
+            exec_stop: argv(exec_stop),
         })
     }
 

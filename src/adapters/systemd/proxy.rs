@@ -82,4 +82,6 @@ pub trait Service {
     fn exec_start(&self) -> zbus::Result<Vec<ExecCommand>>;
     #[zbus(property)]
     fn exec_start_pre(&self) -> zbus::Result<Vec<ExecCommand>>;
+    #[zbus(property)]
+    fn exec_stop(&self) -> zbus::Result<Vec<ExecCommand>>;
 }

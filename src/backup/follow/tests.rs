@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use futures::StreamExt;
 
 use super::super::testing::{cluster, meta, store};
 use super::super::trailer::snapshot;
@@ -22,12 +23,15 @@ struct Told {
     auth: AtomicU64,
     /// Cancelled once a script is at its end, and then nothing more is heard, and another member leads.
     stop: Option<CancellationToken>,
+    /// That it has, where that is another than the full's.
+    revision: Option<Revision>,
 }
 
 #[async_trait]
 impl Etcd for Told {
     async fn status(&self) -> PortResult<EtcdStatus> {
         let mut status = self.inner.status().await?;
+        status.revision = self.revision.unwrap_or(status.revision);
         if self.stop.as_ref().is_some_and(CancellationToken::is_cancelled) {
             status.leader = Some(MemberId(99));
         }
@@ -89,6 +93,15 @@ fn revision(number: u64, lease: i64) -> RevisionChanges {
     }
 }
 
+/// The cluster that the full backups of these tests are of.
+const OURS: u64 = 1;
+
+fn heard(changes: Vec<RevisionChanges>) -> Watched {
+    let at = changes.last().unwrap().revision;
+    let of = ClusterId(OURS);
+    Watched::Revisions { changes, at, of }
+}
+
 fn told(scripts: Vec<Vec<PortResult<Watched>>>) -> Told {
     Told {
         inner: super::super::testing::etcd(snapshot(2)),
@@ -96,6 +109,7 @@ fn told(scripts: Vec<Vec<PortResult<Watched>>>) -> Told {
         from: AtomicU64::new(0),
         auth: AtomicU64::new(3),
         stop: None,
+        revision: None,
     }
 }
 
@@ -106,6 +120,7 @@ fn following() -> Following {
         interval: Duration::from_secs(1),
         stop: CancellationToken::new(),
         flush_to: watch::channel(Revision(0)).1,
+        awake: watch::channel(Instant::now()).1,
     }
 }
 
@@ -132,12 +147,9 @@ async fn s33_what_was_heard_before_etcd_went_away_is_stored_and_the_chain_goes_o
     let store = store(dir.path());
     let gone = || Err(PortError::Retryable("gone".to_owned()));
     let etcd = told(vec![
-        vec![
-            Ok(Watched::Revisions(vec![revision(78, 0), revision(79, 9)])),
-            gone(),
-        ],
+        vec![Ok(heard(vec![revision(78, 0), revision(79, 9)])), gone()],
         vec![gone()],
-        vec![Ok(Watched::Revisions(vec![revision(80, 5)])), gone()],
+        vec![Ok(heard(vec![revision(80, 5)])), gone()],
     ]);
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     for _ in 0..3 {
@@ -168,6 +180,113 @@ async fn s33_what_was_heard_before_etcd_went_away_is_stored_and_the_chain_goes_o
     assert_eq!(two.head.leases, [], "a lease that ended needs no TTL");
 }
 
+fn many(from: u64, count: u64) -> Vec<RevisionChanges> {
+    (from..from + count).map(|n| revision(n, 0)).collect()
+}
+
+async fn hears(changes: &mut Gathered<'_>) -> u64 {
+    match changes.next().await.unwrap().unwrap() {
+        Watched::Revisions { changes, .. } => changes.last().unwrap().revision.0,
+        compacted @ Watched::Compacted(_) => panic!("{compacted:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_busy_etcd_is_let_gather_and_nothing_is_left_out() {
+    let behind = Watched::Revisions {
+        changes: many(98, 30),
+        at: Revision(200),
+        of: ClusterId(OURS),
+    };
+    let etcd = told(vec![
+        vec![Ok(heard(many(78, 10))), Ok(heard(many(88, 10)))],
+        // There is more to tell: it goes on at once.
+        vec![Ok(behind), Ok(heard(many(128, 73)))],
+        // Hardly anything was gathered: it is heard as it comes.
+        vec![Ok(heard(many(201, 1))), Ok(heard(many(202, 1)))],
+    ]);
+    let (_awake, receiver) = watch::channel(Instant::now());
+    let mut changes = Gathered::open(&etcd, Revision(78), receiver).await.unwrap();
+    for (last, watched_from) in [(87, 78), (97, 78), (127, 98), (200, 98), (201, 201), (202, 201)] {
+        assert_eq!(hears(&mut changes).await, last);
+        assert_eq!(etcd.from.load(Ordering::Relaxed), watched_from, "{last}");
+    }
+}
+
+#[tokio::test]
+async fn s18_an_etcd_that_is_about_to_stop_is_heard_at_once() {
+    let etcd = told(vec![
+        vec![Ok(heard(many(78, 30)))],
+        vec![Ok(heard(many(108, 30))), Ok(heard(many(138, 30)))],
+    ]);
+    let (awake, receiver) = watch::channel(Instant::now());
+    let mut changes = Gathered::open(&etcd, Revision(78), receiver).await.unwrap();
+    assert_eq!(hears(&mut changes).await, 107);
+    // It would not be asked before the end of time.
+    changes.rest_until = Instant::now() + Duration::from_hours(1000);
+    let wakes = async {
+        tokio::task::yield_now().await;
+        awake.send_replace(Instant::now() + Duration::from_hours(1));
+    };
+    let woken = async { tokio::join!(wakes, hears(&mut changes)).1 };
+    assert_eq!(timeout(QUIET, woken).await.unwrap(), 137);
+    assert_eq!(hears(&mut changes).await, 167);
+    assert_eq!(etcd.from.load(Ordering::Relaxed), 108, "no further rest");
+}
+
+#[tokio::test]
+async fn an_etcd_that_went_away_during_a_rest_ends_it_and_what_was_heard_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let gone = || Err(PortError::Retryable("gone".to_owned()));
+    let etcd = told(vec![vec![Ok(heard(many(78, 30)))], vec![gone()]]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    assert!(run(&etcd, &store, &full.id).await.is_err());
+    assert_eq!(names(&store).await, ["78-107.zst"]);
+}
+
+/// After a rest another etcd may answer at the same address, whose revisions are as good as ours and of another history.
+#[tokio::test]
+async fn s33_what_another_epochs_etcd_says_after_a_rest_is_in_no_increment() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let other = Watched::Revisions {
+        changes: many(108, 5),
+        at: Revision(112),
+        of: ClusterId(OURS + 1),
+    };
+    let etcd = told(vec![vec![Ok(heard(many(78, 30)))], vec![Ok(other)]]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let ended = run(&etcd, &store, &full.id).await;
+    assert!(matches!(ended, Ok(Ended::Gap(_))), "{ended:?}");
+    assert_eq!(names(&store).await, ["78-107.zst"]);
+}
+
+/// Written before the agent was told to end, and not heard of yet.
+#[tokio::test]
+async fn what_etcd_has_committed_is_stored_before_the_agent_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let mut etcd = told(vec![vec![
+        Ok(heard(many(78, 1))),
+        Ok(heard(many(79, 1))),
+        Ok(heard(many(80, 1))),
+    ]]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    etcd.revision = Some(Revision(79));
+    let following = following();
+    following.stop.cancel();
+    let chain = resume(&store, &cluster(), &full.id).await.unwrap();
+    let (_sender, newer) = watch::channel(None);
+    let ended = follow(&etcd, &store, &SystemClock, &following, chain, newer, |_| {}).await;
+    assert_eq!(ended, Ok(Ended::Stopped));
+    assert!(
+        ["78-79.zst", "78-80.zst"].contains(&names(&store).await.concat().as_str()),
+        "{:?}",
+        names(&store).await
+    );
+}
+
 #[tokio::test]
 async fn s33_a_compacted_watch_asks_for_a_new_full() {
     let dir = tempfile::tempdir().unwrap();
@@ -182,10 +301,7 @@ async fn s33_a_compacted_watch_asks_for_a_new_full() {
 async fn what_was_heard_before_the_agent_ends_is_stored() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let mut etcd = told(vec![vec![Ok(Watched::Revisions(vec![
-        revision(78, 0),
-        revision(79, 0),
-    ]))]]);
+    let mut etcd = told(vec![vec![Ok(heard(vec![revision(78, 0), revision(79, 0)]))]]);
     let following = Following {
         interval: Duration::from_hours(1),
         ..following()
@@ -203,10 +319,7 @@ async fn what_was_heard_before_the_agent_ends_is_stored() {
 async fn s29_what_a_person_asks_for_does_not_wait_for_the_interval() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let mut etcd = told(vec![vec![Ok(Watched::Revisions(vec![
-        revision(78, 0),
-        revision(79, 0),
-    ]))]]);
+    let mut etcd = told(vec![vec![Ok(heard(vec![revision(78, 0), revision(79, 0)]))]]);
     etcd.stop = Some(CancellationToken::new());
     let flush_to = watch::Sender::new(Revision(79));
     let following = Following {
@@ -228,7 +341,7 @@ async fn s29_what_a_person_asks_for_does_not_wait_for_the_interval() {
 async fn s18_what_was_heard_before_another_led_is_stored() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let mut etcd = told(vec![vec![Ok(Watched::Revisions(vec![revision(78, 0)]))]]);
+    let mut etcd = told(vec![vec![Ok(heard(vec![revision(78, 0)]))]]);
     etcd.stop = Some(CancellationToken::new());
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     let ended = run(&etcd, &store, &full.id).await;
@@ -241,7 +354,7 @@ async fn a_change_of_users_since_the_full_is_told_and_the_chain_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let gone = || Err(PortError::Retryable("gone".to_owned()));
-    let script = || vec![Ok(Watched::Revisions(vec![revision(78, 0)])), gone()];
+    let script = || vec![Ok(heard(vec![revision(78, 0)])), gone()];
     let etcd = told(vec![script(), script()]);
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     for changed in [false, true] {

@@ -230,17 +230,27 @@ fn runs_as_etcd(view: &UnitView, out: &mut Vec<String>) {
 }
 
 fn gate(view: &UnitView, out: &mut Vec<String>) {
-    let there = view.loaded.exec_start_pre.iter().any(|argv| {
-        argv.iter().any(|arg| arg.ends_with("/etcd-agent")) && argv.iter().any(|arg| arg == "gate")
-    });
     // Without our drop-in that is what has been said already.
-    if !there && view.loaded.drop_in_paths.contains(&view.drop_in) {
-        let place = view
-            .place("ExecStartPre", str::is_empty)
-            .unwrap_or_else(|| "a later drop-in".to_owned());
-        out.push(format!(
-            "{place}: `ExecStartPre=` takes the gate away: remove that line"
-        ));
+    if !view.loaded.drop_in_paths.contains(&view.drop_in) {
+        return;
+    }
+    let ours = |commands: &[Vec<String>]| {
+        commands.iter().any(|argv| {
+            argv.iter().any(|arg| arg.ends_with("/etcd-agent")) && argv.iter().any(|arg| arg == "gate")
+        })
+    };
+    for (name, commands) in [
+        ("ExecStartPre", &view.loaded.exec_start_pre),
+        ("ExecStop", &view.loaded.exec_stop),
+    ] {
+        if !ours(commands) {
+            let place = view
+                .place(name, str::is_empty)
+                .unwrap_or_else(|| "a later drop-in".to_owned());
+            out.push(format!(
+                "{place}: `{name}=` takes the gate away: remove that line"
+            ));
+        }
     }
 }
 

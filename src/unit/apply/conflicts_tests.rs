@@ -30,6 +30,7 @@ fn debian() -> UnitView {
             unset_environment: vec!["ETCD_CONFIG_FILE".into(), "ETCD_WAL_DIR".into()],
             exec_start: vec![vec!["/usr/bin/etcd".into(), "$DAEMON_ARGS".into()]],
             exec_start_pre: vec![vec!["/usr/bin/etcd-agent".into(), "gate".into()]],
+            exec_stop: vec![vec!["/usr/bin/etcd-agent".into(), "gate".into(), "--stop".into()]],
             ..LoadedUnit::default()
         },
         texts: BTreeMap::new(),
@@ -230,6 +231,14 @@ fn what_wins_is_named_with_file_and_line() {
                 v.loaded.exec_start_pre.clear();
             },
             "99-site.conf:2: `ExecStartPre=` takes the gate away",
+        ),
+        (
+            "the stop's is taken away",
+            |v| {
+                later(v, "[Service]\nExecStop=\n");
+                v.loaded.exec_stop.clear();
+            },
+            "99-site.conf:2: `ExecStop=` takes the gate away",
         ),
         (
             "another user",

@@ -1,4 +1,4 @@
-//! One question to the running agent: `GET /v1/gate` on its socket, blocking and bounded.
+//! Questions to the running agent on the gate's socket, blocking and bounded.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// What the agent answers.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
@@ -16,23 +17,43 @@ pub struct GateAnswer {
     pub text: String,
 }
 
+/// What the agent answers before a stop.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct StopAnswer {
+    /// What was stored, or why it was not.
+    pub(super) text: String,
+}
+
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
-/// Asks. HTTP/1.0, so that the answer ends with the connection and never comes in chunks.
+/// May etcd start?
 ///
 /// # Errors
 /// No agent listens, it does not answer within `deadline` (per read), or not in this form.
-pub(super) fn ask(socket: &Path, deadline: Duration) -> io::Result<GateAnswer> {
+pub(super) fn may_start(socket: &Path, deadline: Duration) -> io::Result<GateAnswer> {
+    ask(socket, "GET /v1/gate", deadline)
+}
+
+/// etcd is about to stop.
+///
+/// # Errors
+/// Likewise.
+pub(super) fn before_stop(socket: &Path, deadline: Duration) -> io::Result<StopAnswer> {
+    ask(socket, "POST /v1/gate/stop", deadline)
+}
+
+/// HTTP/1.0, so that the answer ends with the connection and never comes in chunks.
+fn ask<T: DeserializeOwned>(socket: &Path, question: &str, deadline: Duration) -> io::Result<T> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(deadline))?;
     stream.set_write_timeout(Some(deadline))?;
-    stream.write_all(b"GET /v1/gate HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+    stream.write_all(format!("{question} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())?;
     let mut answer = String::new();
     stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer)?;
     parse(&answer)
 }
 
-fn parse(answer: &str) -> io::Result<GateAnswer> {
+fn parse<T: DeserializeOwned>(answer: &str) -> io::Result<T> {
     let bad = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let (head, body) = answer
         .split_once("\r\n\r\n")
@@ -54,14 +75,14 @@ mod tests {
         let good =
             "HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n{\"clear\":false,\"text\":\"n2\"}";
         assert_eq!(
-            parse(good).unwrap(),
+            parse::<GateAnswer>(good).unwrap(),
             GateAnswer {
                 clear: false,
                 text: "n2".to_owned()
             }
         );
         for bad in ["", "HTTP/1.0 503 Busy\r\n\r\n{}", "HTTP/1.0 200 OK\r\n\r\n<html>"] {
-            assert!(parse(bad).is_err(), "{bad}");
+            assert!(parse::<GateAnswer>(bad).is_err(), "{bad}");
         }
     }
 
@@ -69,18 +90,22 @@ mod tests {
     fn over_a_socket() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("gate.sock");
-        assert!(ask(&path, Duration::from_secs(1)).is_err());
+        assert!(may_start(&path, Duration::from_secs(1)).is_err());
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let server = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut request = [0; 256];
-            let n = stream.read(&mut request).unwrap();
-            assert!(request[..n].starts_with(b"GET /v1/gate "));
-            stream
-                .write_all(b"HTTP/1.0 200 OK\r\n\r\n{\"clear\":true,\"text\":\"\"}")
-                .unwrap();
+            for question in ["GET /v1/gate ", "POST /v1/gate/stop "] {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = [0; 256];
+                let n = stream.read(&mut request).unwrap();
+                assert!(request[..n].starts_with(question.as_bytes()));
+                stream
+                    .write_all(b"HTTP/1.0 200 OK\r\n\r\n{\"clear\":true,\"text\":\"stored\"}")
+                    .unwrap();
+            }
         });
-        assert!(ask(&path, Duration::from_secs(5)).unwrap().clear);
+        assert!(may_start(&path, Duration::from_secs(5)).unwrap().clear);
+        let answer = before_stop(&path, Duration::from_secs(5)).unwrap();
+        assert_eq!(answer.text, "stored");
         server.join().unwrap();
     }
 }

@@ -1,5 +1,8 @@
 //! `etcd-agent gate`, the `ExecStartPre=` of a managed `etcd.service`: it holds a start back until the epoch is
 //! confirmed. To refuse is to wait, never to fail, so that nothing about the agent can make etcd's start fail.
+//!
+//! `etcd-agent gate --stop`, its `ExecStop=`, holds a stop back for a moment: systemd signals etcd only when the store
+//! has what etcd has committed, or cannot have it soon.
 
 mod ask;
 mod decide;
@@ -27,6 +30,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const SAY_EVERY: Duration = Duration::from_mins(1);
 /// How long the agent may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// How long it may take to store what etcd has committed last: longer than it gives itself.
+const STORED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Waits until etcd may start. Always succeeds.
 pub fn run(paths: &Paths) -> ExitCode {
@@ -58,6 +63,18 @@ pub fn run(paths: &Paths) -> ExitCode {
     }
 }
 
+/// Has the agent store what etcd has committed. Always succeeds: a stop never waits for an agent that is down.
+pub fn before_stop(paths: &Paths) -> ExitCode {
+    match ask::before_stop(&paths.gate_socket(), STORED_WITHIN) {
+        Ok(answer) => say(&format!("etcd stops: {}", answer.text), None),
+        Err(error) => say(
+            &format!("etcd stops, and no etcd-agent answers here: {error}"),
+            None,
+        ),
+    }
+    ExitCode::SUCCESS
+}
+
 /// Lets the gate pass in this boot: what `touch` does to the override file. Needs root.
 ///
 /// # Errors
@@ -84,7 +101,7 @@ fn look(paths: &Paths, heard: &mut Instant) -> Step {
     if matches!(step, Step::Pass(_)) {
         return step;
     }
-    known.agent = match ask::ask(&paths.gate_socket(), ANSWER_WITHIN) {
+    known.agent = match ask::may_start(&paths.gate_socket(), ANSWER_WITHIN) {
         Ok(answer) => {
             *heard = Instant::now();
             if answer.clear {

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use common::{
     DATA, SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, formed, formed_of,
-    holds_for, kill_etcd, member_ids, others, put, status, stop_and_wipe_all, wait_reason, wait_status,
-    wait_stored, wipe_all,
+    holds_for, increment_now, kill_etcd, member_ids, others, put, status, stop_and_wipe_all, wait_reason,
+    wait_status, wait_stored, wipe_all,
 };
-use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, wait_until};
+use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Load, wait_until};
 
 #[test]
 fn s15_wiped_follower_heals() {
@@ -228,8 +228,8 @@ fn s28_a_full_is_read_from_a_follower() {
     put(&lab, "k", "v");
     let (_, ids) = member_ids(&lab, leader).unwrap();
     let read_of = |newest: &str| {
-        let manifest = fs::read(lab.s3().dir().join(newest).join("backup.json")).unwrap();
-        let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+        let manifest = lab.s3().read(&format!("{newest}/backup.json")).unwrap();
+        let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
         u64::from_str_radix(manifest["member_id"].as_str().unwrap(), 16).unwrap()
     };
     backup_now(leader);
@@ -262,6 +262,51 @@ fn s18_stopped_cleanly_and_wiped_nothing_acknowledged_is_lost() {
     lab.wait_healthy(3, SOON).unwrap();
     written.verify_all(&lab).unwrap();
     assert_value(&lab, lab.host(2).unwrap(), "first", "x");
+    lab.passed();
+}
+
+/// The same while clients write, and one after the other: the second one leads for moments only, and its agent has just
+/// begun to store. More is written than a watch is told of one by one.
+#[test]
+fn s18_stopped_in_the_midst_of_writes_nothing_acknowledged_before_is_lost() {
+    let lab = formed("s18-busy", 3);
+    let n1 = lab.host(1).unwrap();
+    backup_now(n1);
+    let loads: Vec<_> = (0..6)
+        .map(|writer| lab.start_load(&format!("k{writer}/")).unwrap())
+        .collect();
+    for load in &loads {
+        load.wait_for(300, SOON).unwrap();
+    }
+    lab.raft_leader()
+        .unwrap()
+        .systemctl(&["stop", "etcd"])
+        .unwrap()
+        .ok()
+        .unwrap();
+    for load in &loads {
+        load.wait_for(20, SOON).unwrap();
+    }
+    let second = lab.raft_leader().unwrap();
+    let acknowledged: Vec<_> = loads.iter().map(Load::acknowledged).collect();
+    // Without a second voter nothing is acknowledged any more.
+    second.systemctl(&["stop", "etcd"]).unwrap().ok().unwrap();
+    let written: Vec<_> = loads.into_iter().map(|load| load.stop().unwrap()).collect();
+    let said = second.journal("etcd").unwrap();
+    assert!(said.contains("etcd stops: everything up to revision"), "{said}");
+    stop_and_wipe_all(&lab);
+    agent(n1, &["restore", "latest", "--yes"]).ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    for (written, before) in written.iter().zip(acknowledged) {
+        let missing = written.missing(&lab).unwrap();
+        eprintln!(
+            "{} of {} are lost, {before} were there before the stop",
+            missing.len(),
+            written.acknowledged
+        );
+        let lost = missing.first().copied().unwrap_or(u64::MAX);
+        assert!(lost > before, "{lost} was acknowledged before the stop");
+    }
     lab.passed();
 }
 
@@ -439,8 +484,15 @@ fn s31_corrupt_and_truncated_backups_are_refused() {
 
     // It was the file: whole again it is taken.
     fs::write(&file, &good).unwrap();
+    for number in 0..50 {
+        put(&lab, &format!("key{number}"), "later");
+    }
+    increment_now(n1);
     agent(n1, &["restore", &id, "--yes"]).ok().unwrap();
     lab.wait_healthy(1, SOON).unwrap();
     assert_value(&lab, n1, "key7", &"value 7".repeat(50));
+    // Of the new history, whose revisions are smaller.
+    put(&lab, "key7", "anew");
+    increment_now(n1);
     lab.passed();
 }

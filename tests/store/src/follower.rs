@@ -11,6 +11,7 @@ use etcd_agent::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
 use etcd_client::{LeaseGrantOptions, PutOptions, Txn, TxnOp};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{RealEtcd, noise};
@@ -41,6 +42,7 @@ impl Follower {
             interval: Duration::from_millis(200),
             stop: stop.clone(),
             flush_to: watch::channel(Revision(0)).1,
+            awake: watch::channel(Instant::now()).1,
         };
         let task = tokio::spawn(async move {
             let tell = |progress: Progress| {

@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use etcd_agent::adapters::clock::SystemClock;
 use etcd_agent::adapters::store::open_backups;
 use etcd_agent::backup::{self, Ended};
 use etcd_agent::model::{BackupId, BackupSummary, Revision, UnixMs, Wanted};
-use etcd_agent::ports::Clock;
+use etcd_agent::ports::{Clock, Etcd};
 use etcd_agent_lab::ETCD_VERSIONS;
 use etcd_agent_store_tests::{
     AgeKeys, Follower, LONG, RealEtcd, S3, change, cluster, full, hash, restored, revision, state,
@@ -71,6 +71,82 @@ async fn s28_s43_increments_bring_back_every_revision_on_each_etcd() {
         }
         follower.task.abort();
     }
+}
+
+/// The watch rests while much is written: each time it is opened anew, and nobody is left listening to the last one.
+#[tokio::test]
+async fn a_busy_etcd_is_followed_by_one_watch_at_a_time_on_each_etcd() {
+    let s3 = S3::start();
+    let store = s3.store();
+    for (n, version) in (0..).zip(ETCD_VERSIONS) {
+        let etcd = RealEtcd::start(version);
+        let none = watches(&etcd);
+        let taken = full(&etcd, store.as_ref(), n).await;
+        let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
+        let writers: Vec<_> = (0..8)
+            .map(|writer| {
+                let url = etcd.url.clone();
+                tokio::spawn(async move {
+                    let mut client = etcd_client::Client::connect([&url], None).await.unwrap();
+                    for n in 0..500 {
+                        let key = format!("{writer}/{}", n % 50);
+                        client.put(key, n.to_string(), None).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        let end = revision(&etcd).await;
+        follower.reaches(end).await;
+        let opened = etcd.metric("grpc_server_started_total{grpc_method=\"Watch\"");
+        eprintln!("{version}: {opened} watches for {end} revisions");
+        assert!(opened > 2.0, "{version}: it never rested");
+        // Revision by revision: the history is compared, not only what is left of it.
+        let point = backup::find(store.as_ref(), &cluster(), Some(&taken.id), Wanted::Latest).await;
+        let back = restored(&etcd, store.as_ref(), &point.unwrap()).await;
+        assert_eq!(revision(&back).await, end, "{version}");
+        assert_eq!(hash(&back, end), hash(&etcd, end), "{version}");
+        watched_by(&etcd, none + 1.0).await;
+        follower.ends().await;
+        watched_by(&etcd, none).await;
+    }
+}
+
+/// Whoever gives up before etcd has answered leaves no watch behind.
+#[tokio::test]
+async fn a_watch_that_nobody_waited_for_ends_on_each_etcd() {
+    for version in ETCD_VERSIONS {
+        let etcd = RealEtcd::start(version);
+        let none = watches(&etcd);
+        let member = etcd.member();
+        drop(member.watch(Revision(1)).await.unwrap());
+        let (mut given_up, began) = (0, Instant::now());
+        for patience in (0..200).map(|n| Duration::from_micros(n * 5)) {
+            let opened = member.watch(Revision(1));
+            given_up += u32::from(tokio::time::timeout(patience, opened).await.is_err());
+        }
+        eprintln!("{version}: given up {given_up} times in {:?}", began.elapsed());
+        assert!(given_up > 0, "{version}");
+        watched_by(&etcd, none).await;
+    }
+}
+
+fn watches(etcd: &RealEtcd) -> f64 {
+    etcd.metric("etcd_debugging_mvcc_watch_stream_total")
+}
+
+/// Waits until etcd has no more watches than so many. Not without this runtime: the agent's connection lives in it, and
+/// through that etcd hears of a watch's end.
+async fn watched_by(etcd: &RealEtcd, most: f64) {
+    let ended = async {
+        while watches(etcd) > most {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let ended = tokio::time::timeout(LONG, ended).await;
+    assert!(ended.is_ok(), "{} watches, not {most}", watches(etcd));
 }
 
 /// No watch tells of users and roles: the follower does, so that a new full is taken.
