@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use etcd_agent_lab::{Cmd, Host, Lab, PATIENCE};
+use etcd_agent_lab::{Host, Lab, PATIENCE};
 
 use super::backup::memory;
 use super::form::form;
@@ -18,7 +18,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     form(&lab, "")?;
     std::thread::sleep(SETTLED);
     probe::healthy(&lab, None, PATIENCE)?;
-    let ticks: f64 = Cmd::new("getconf").arg("CLK_TCK").ok()?.text().parse()?;
+    let ticks = f64::from(probe::ticks_in_a_second()?);
     let all = || lab.hosts().iter().map(cpu_ticks).collect::<Result<Vec<_>>>();
     let (before, begun) = (all()?, Instant::now());
     std::thread::sleep(WINDOW);

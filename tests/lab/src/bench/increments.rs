@@ -61,46 +61,58 @@ pub(crate) fn loss_window() -> Result<Vec<Line>> {
     ])
 }
 
-/// Noise of some per cent hides a cost of two: many turns.
-const TURNS: usize = 12;
-const TURN: Duration = Duration::from_secs(8);
+/// What a machine with neighbours gives changes by a tenth from one turn to the next: many short ones.
+const TURNS: usize = 60;
+const TURN: Duration = Duration::from_secs(3);
+const SETTLES: Duration = Duration::from_secs(1);
 const AT_ONCE: u64 = 32;
 /// So much slower may etcd's writes become.
 const COST: f64 = 1.03;
 
-/// How many writes a cluster takes in a second, with increments and without, in turns.
+/// What a write takes of a cluster with increments and without, in turns: of its time, and of the machine's CPU, which its
+/// neighbours change less.
 pub(crate) fn cost() -> Result<Vec<Line>> {
     let lab = Lab::builder("bench-increments").hosts(3).boot()?;
     // Nobody keeps his backups on the disk that etcd waits for.
     lab.s3().in_memory(1)?;
     form(&lab, "")?;
-    let (mut with, mut without) = (Samples::new("with"), Samples::new("without"));
     // The first writes of a cluster are slower than those that come after.
     writes(&lab, "cost/warm")?;
+    let (mut taken, mut cpu) = ([0.0; 2], [0.0; 2]);
     for turn in 0..TURNS {
         // Each comes first as often as the other: the database grows all the while.
         for increments in [turn % 2 == 0, turn % 2 != 0] {
-            let samples = if increments { &mut with } else { &mut without };
             configure(&lab, &format!("[backup]\nincrements = {increments}\n"))?;
             let before = revision(&lab)?;
             if increments {
                 wait_until("somebody to follow", PATIENCE, || Ok(stored(&lab)? >= before))?;
             }
-            std::thread::sleep(Duration::from_secs(2));
-            let taken = writes(&lab, &format!("cost/{turn}/{increments}"))?;
-            // Milliseconds for a thousand writes: more is worse, as in every line.
-            samples.add(TURN.as_secs_f64() * 1e6 / count(taken)?);
+            std::thread::sleep(SETTLES);
+            let busy = probe::machine_busy()?;
+            let writes = count(writes(&lab, &format!("cost/{turn}/{increments}"))?)?;
+            let busy = probe::machine_busy()?.saturating_sub(busy);
+            cpu[usize::from(increments)] += busy.as_secs_f64();
+            taken[usize::from(increments)] += writes;
+            eprintln!("bench:   increments {increments}: {writes} writes");
         }
     }
     lab.passed();
-    let by_hand = without.median()?;
-    Ok(vec![Line::new(
-        "increments_cost",
-        "ms per 1000 writes",
-        with.median()?,
-        Some(by_hand),
-        COST * by_hand,
-    )])
+    let seconds = TURN.as_secs_f64() * count(TURNS)?;
+    // More is worse, as in every line.
+    let line =
+        |name, unit, [by_hand, ours]: [f64; 2]| Line::new(name, unit, ours, Some(by_hand), COST * by_hand);
+    Ok(vec![
+        line(
+            "increments_cost",
+            "ms per 1000 writes",
+            taken.map(|taken| seconds * 1e6 / taken),
+        ),
+        line(
+            "increments_cost_cpu",
+            "ms of CPU per 1000 writes",
+            [0, 1].map(|n| cpu[n] * 1e6 / taken[n]),
+        ),
+    ])
 }
 
 /// Has all agents follow this fragment of their configuration.
@@ -198,8 +210,7 @@ pub(crate) fn stored(lab: &Lab) -> Result<u64> {
         if let Some((_, last)) = last {
             newest = newest.max(last.parse().unwrap_or(0));
         } else if name == "backup.json" {
-            let manifest = std::fs::read(lab.s3().dir().join(&key))?;
-            let manifest: serde_json::Value = serde_json::from_slice(&manifest)?;
+            let manifest: serde_json::Value = serde_json::from_str(&lab.s3().read(&key)?)?;
             newest = newest.max(manifest["revision"].as_u64().context("a revision")?);
         }
     }

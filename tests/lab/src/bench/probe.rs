@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use etcd_agent_lab::{Host, Lab};
+use etcd_agent_lab::{Cmd, Host, Lab};
 use etcd_client::{Certificate, Client, ConnectOptions, Identity, PutOptions, TlsOptions};
 use tokio::time::{sleep, timeout};
 
@@ -105,6 +105,27 @@ pub(crate) fn healthy_on(
             sleep(EVERY.saturating_sub(round.elapsed())).await;
         }
     })
+}
+
+/// The CPU time that this machine's processes have taken since its boot, the kernel's work for them included, and without
+/// what a hypervisor gave to others (`proc_stat(5)`).
+pub(crate) fn machine_busy() -> Result<Duration> {
+    let stat = std::fs::read_to_string("/proc/stat")?;
+    let mut ticks = Vec::new();
+    for field in stat.lines().next().unwrap_or_default().split_whitespace().skip(1) {
+        ticks.push(field.parse::<u64>().context("/proc/stat")?);
+    }
+    let [user, nice, system, _idle, _iowait, irq, softirq, ..] = ticks[..] else {
+        bail!("/proc/stat begins with {stat:.80}");
+    };
+    Ok(Duration::from_millis(
+        (user + nice + system + irq + softirq) * 1000 / u64::from(ticks_in_a_second()?),
+    ))
+}
+
+/// The unit of times in `/proc`.
+pub(crate) fn ticks_in_a_second() -> Result<u32> {
+    Ok(Cmd::new("getconf").arg("CLK_TCK").ok()?.text().parse()?)
 }
 
 /// What a database is filled with.
