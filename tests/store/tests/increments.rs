@@ -83,13 +83,14 @@ async fn a_busy_etcd_is_followed_by_one_watch_at_a_time_on_each_etcd() {
         let none = watches(&etcd);
         let taken = full(&etcd, store.as_ref(), n).await;
         let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
-        let writers: Vec<_> = (0..8)
+        // So many at once that it is busy however long its disk takes.
+        let writers: Vec<_> = (0..32)
             .map(|writer| {
                 let url = etcd.url.clone();
                 tokio::spawn(async move {
                     let mut client = etcd_client::Client::connect([&url], None).await.unwrap();
-                    for n in 0..500 {
-                        let key = format!("{writer}/{}", n % 50);
+                    for n in 0..125 {
+                        let key = format!("{writer}/{}", n % 20);
                         client.put(key, n.to_string(), None).await.unwrap();
                     }
                 })
