@@ -1,4 +1,4 @@
-//! The disk of a host is full, with each etcd, one of them beside `MinIO`: S34.
+//! The disk of a host is full, with each etcd, the store behind a bad network: S34.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
@@ -12,13 +12,12 @@ use common::{
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, PATIENCE, S3Server, wait_until};
 
 /// A cluster whose hosts have a disk of their own, and a small one, for this directory.
-fn formed_on_small_disks(name: &str, dir: &str, etcd: &str) -> Lab {
-    let server = if etcd == ETCD_VERSIONS[1] {
-        S3Server::Minio
-    } else {
-        S3Server::Versitygw
-    };
-    let lab = Lab::builder(name).hosts(3).etcd(etcd).s3_server(server);
+fn formed_on_small_disks(name: &str, dir: &str, etcd: &str, server: S3Server) -> Lab {
+    let lab = Lab::builder(name)
+        .hosts(3)
+        .etcd(etcd)
+        .s3_server(server)
+        .bad_store();
     let lab = lab.boot().unwrap();
     lab.s3().start().unwrap();
     lab.install(&deb()).unwrap();
@@ -51,7 +50,7 @@ fn s34_an_etcd_without_room_is_left_as_it_is_and_comes_back() {
 }
 
 fn etcd_without_room(version: &str) {
-    let lab = formed_on_small_disks("s34-etcd", "/var/lib/etcd", version);
+    let lab = formed_on_small_disks("s34-etcd", "/var/lib/etcd", version, S3Server::Versitygw);
     let victim = follower(&lab);
     let before = member_ids(&lab, victim).unwrap();
     let others = others(&lab, victim);
@@ -102,14 +101,22 @@ fn etcd_without_room(version: &str) {
 /// An agent that cannot write goes on: backups need no disk, a restart finds what it knew, and a restore is refused before
 /// anything is replaced.
 #[test]
-fn s34_an_agent_without_room_backs_up_and_refuses_to_restore() {
+fn s34_an_agent_without_room_backs_up_to_versitygw_and_refuses_to_restore() {
     for version in ETCD_VERSIONS {
-        agent_without_room(version);
+        agent_without_room("s34-agent-versitygw", version, S3Server::Versitygw);
     }
 }
 
-fn agent_without_room(version: &str) {
-    let lab = formed_on_small_disks("s34-agent", "/var/lib/etcd-agent", version);
+/// Likewise.
+#[test]
+fn s34_an_agent_without_room_backs_up_to_minio_and_refuses_to_restore() {
+    for version in ETCD_VERSIONS {
+        agent_without_room("s34-agent-minio", version, S3Server::Minio);
+    }
+}
+
+fn agent_without_room(name: &str, version: &str, server: S3Server) {
+    let lab = formed_on_small_disks(name, "/var/lib/etcd-agent", version, server);
     let leader = lab.raft_leader().unwrap();
     put(&lab, "kept", "by the backup");
     backup_now(leader);
