@@ -12,8 +12,8 @@ use super::probe;
 use super::report::{Line, Samples};
 
 const DEATHS: usize = 20;
-/// Each waits 2 ms between two writes: together they make some 1,000 in a second.
-const WRITERS: usize = 8;
+/// Each waits for its last write and 2 ms more: together they make some 1,000 in a second.
+const WRITERS: usize = 16;
 /// A death comes this long after the writers began, and up to as much later.
 const AT_LEAST: Duration = Duration::from_secs(3);
 
