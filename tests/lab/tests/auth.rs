@@ -6,7 +6,7 @@ mod common;
 
 use common::{
     SOON, agent, assert_value, backup_now, backups, deb, increment_now, put, stop_and_wipe_all, wait_status,
-    wait_stored,
+    wait_stored, with_bad_store,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Output, S3Server, wait_until};
 use serde_json::Value;
@@ -89,12 +89,7 @@ fn compared(lab: &Lab, host: &Host) -> Vec<String> {
 }
 
 fn all_comes_back(name: &str, server: S3Server, etcd: &str) {
-    let lab = Lab::builder(name)
-        .hosts(3)
-        .etcd(etcd)
-        .s3_server(server)
-        .bad_store();
-    let lab = lab.boot().unwrap();
+    let lab = with_bad_store(name, etcd, server);
     lab.form(&deb()).unwrap();
     let n1 = lab.host(1).unwrap();
     put(&lab, "k/a", "b");

@@ -7,18 +7,13 @@ use std::time::Duration;
 
 use common::{
     SOON, agent, assert_value, backup_now, backups, deb, etcd_pid, etcd_pids, follower, holds_for,
-    member_ids, others, put, status, wait_stored,
+    member_ids, others, put, status, wait_stored, with_bad_store,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, PATIENCE, S3Server, wait_until};
 
 /// A cluster whose hosts have a disk of their own, and a small one, for this directory.
 fn formed_on_small_disks(name: &str, dir: &str, etcd: &str, server: S3Server) -> Lab {
-    let lab = Lab::builder(name)
-        .hosts(3)
-        .etcd(etcd)
-        .s3_server(server)
-        .bad_store();
-    let lab = lab.boot().unwrap();
+    let lab = with_bad_store(name, etcd, server);
     lab.s3().start().unwrap();
     lab.install(&deb()).unwrap();
     lab.configure(|_, _| ()).unwrap();

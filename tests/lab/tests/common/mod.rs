@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, Output, built_deb, wait_for, wait_until};
+use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, Output, S3Server, built_deb, wait_for, wait_until};
 use serde_json::Value;
 
 /// How long the lab waits for something that takes a few seconds on an idle machine.
@@ -39,6 +39,12 @@ pub fn formed_of(name: &str, hosts: u8, etcd: &str) -> Lab {
     let lab = Lab::builder(name).hosts(hosts).etcd(etcd).boot().unwrap();
     lab.form(&deb()).unwrap();
     lab
+}
+
+/// Three hosts, nothing installed yet, with this S3 server behind a bad network.
+pub fn with_bad_store(name: &str, etcd: &str, server: S3Server) -> Lab {
+    let lab = Lab::builder(name).hosts(3).etcd(etcd);
+    lab.s3_server(server).bad_store().boot().unwrap()
 }
 
 /// `etcd-agent` on a host, as root.
