@@ -7,8 +7,9 @@ use memmap2::MmapMut;
 
 use super::pieces::Pieces;
 
-/// As large as a part of an upload, so that a full piece goes out without a copy.
-pub(super) const PIECE_BYTES: usize = 8 * 1024 * 1024;
+/// As large as a part of an upload, so that a full piece goes out without a copy. Four of them are in memory: one is
+/// filled, one waits, two are on their way.
+pub(super) const PIECE_BYTES: usize = 5 * 1024 * 1024;
 
 /// Fills one piece after the other.
 pub(super) struct Cutter {

@@ -23,12 +23,12 @@ use gathered::Gathered;
 
 use super::chain;
 use super::failed::{Blame, Cause, Failed};
-use super::increment::{Change, Entry, Head, Increment, Lease, file_name};
+use super::increment::{Change, Entry, Head, Lease, Records, file_name};
 use super::layout::{INCREMENTS, Layout, MANIFEST};
 use super::manifest::Manifest;
 
-/// An increment is cut at this, before compression.
-const CUT_BYTES: usize = 4 * 1024 * 1024;
+/// An increment is cut at this, before compression; what etcd tells in one message, up to 2 MiB, is not torn apart.
+const CUT_BYTES: usize = 2 * 1024 * 1024;
 /// Tries to store one increment before the chain is looked at afresh.
 const TRIES: u32 = 5;
 /// After so long without a change etcd is asked whether there was none: a connection can die in silence.
@@ -170,10 +170,10 @@ pub async fn follow(
     // etcd was seen ahead of the watch: what it has may be on its way.
     let mut behind = false;
     loop {
-        if superseded(&newer, &chain) && batch.entries.is_empty() {
+        if superseded(&newer, &chain) && batch.last().is_none() {
             return Ok(Ended::Superseded);
         }
-        let next = if batch.bytes >= CUT_BYTES {
+        let next = if batch.records.bytes() >= CUT_BYTES {
             None
         } else {
             let quiet = if behind { LATE } else { QUIET };
@@ -233,7 +233,7 @@ pub async fn follow(
                 };
                 return Err(error).blame(Cause::Etcd);
             }
-            None if batch.entries.is_empty() => {
+            None if batch.last().is_none() => {
                 if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
                     return Ok(why);
                 }
@@ -346,7 +346,7 @@ async fn hear_the_rest(
         return;
     };
     changes.wake();
-    while batch.last().unwrap_or(chain.covered) < status.revision && batch.bytes < CUT_BYTES {
+    while batch.last().unwrap_or(chain.covered) < status.revision && batch.records.bytes() < CUT_BYTES {
         match changes.next().await {
             Some(Ok(Watched::Revisions { changes, of, .. })) if of == chain.cluster_id => {
                 batch.extend(changes, clock.now());
@@ -359,14 +359,13 @@ async fn hear_the_rest(
 /// What was heard and is not stored yet.
 #[derive(Default)]
 struct Batch {
-    entries: Vec<Entry>,
-    bytes: usize,
+    records: Records,
     leases: BTreeSet<i64>,
 }
 
 impl Batch {
     fn last(&self) -> Option<Revision> {
-        self.entries.last().map(|entry| Revision(entry.revision))
+        self.records.last()
     }
 
     fn extend(&mut self, revisions: Vec<RevisionChanges>, at: UnixMs) {
@@ -377,7 +376,6 @@ impl Batch {
 
     fn push(&mut self, revision: RevisionChanges, at_ms: u64) {
         let changes = revision.changes.into_iter().map(|change| {
-            self.bytes += change.stored.len() + 32;
             if change.lease != 0 {
                 self.leases.insert(change.lease);
             }
@@ -386,11 +384,10 @@ impl Batch {
                 stored: change.stored,
             }
         });
-        let changes = changes.collect();
-        self.entries.push(Entry {
+        self.records.push(&Entry {
             revision: revision.revision.0,
             at_ms,
-            changes,
+            changes: changes.collect(),
         });
     }
 }
@@ -418,30 +415,27 @@ async fn flush(
             Err(error) => tracing::debug!("the TTL of lease {id:x} is not known: {error}"),
         }
     }
-    let increment = Increment {
-        head: Head {
-            format: 0,
-            first,
-            last,
-            cluster_id: chain.cluster_id,
-            epoch: chain.epoch,
-            node: following.node.clone(),
-            at: clock.now(),
-            previous: chain.previous.clone(),
-            leases,
-            sha256: String::new(),
-        },
-        entries: batch.entries,
+    let head = Head {
+        format: 0,
+        first,
+        last,
+        cluster_id: chain.cluster_id,
+        epoch: chain.epoch,
+        node: following.node.clone(),
+        at: clock.now(),
+        previous: chain.previous.clone(),
+        leases,
+        sha256: String::new(),
     };
-    let encoded = tokio::task::spawn_blocking(move || increment.encode()).await;
-    let body = encoded
+    let packed = tokio::task::spawn_blocking(move || batch.records.pack(head)).await;
+    let body = packed
         .map_err(|error| PortError::Retryable(format!("the increment's worker ended early: {error}")))?
         .map_err(|error| PortError::Permanent(error.to_string()))?;
     let name = file_name(first, last);
     let layout = Layout::of(store, &following.cluster);
     let key = format!("{}{name}", layout.in_backup(&chain.backup, INCREMENTS));
     let size_bytes = body.len() as u64;
-    write(store, clock, &key, body.into()).await?;
+    write(store, clock, &key, body).await?;
     chain.last = Some(StoredIncrement {
         at: clock.now(),
         size_bytes,

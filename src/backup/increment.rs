@@ -6,17 +6,22 @@
 
 use std::io::Read;
 
+use bytes::Bytes;
 use prost::Message;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::model::{ClusterId, Epoch, NodeName, Revision, UnixMs};
 
+use super::compress::Compressor;
+use super::trailer::hex;
+
 /// The format that this agent writes, and the only one that it reads.
 const FORMAT: u32 = 1;
 /// An increment is cut long before; more than this comes only from somebody else.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
-const LEVEL: i32 = 1;
+/// What small records are gathered in: below what glibc maps by itself.
+const CHUNK_BYTES: usize = 64 * 1024;
 /// The largest window that is read.
 const WINDOW_LOG: u32 = 23;
 
@@ -118,24 +123,72 @@ pub(super) fn parse_name(name: &str) -> Option<(Revision, Revision)> {
     (plain && range.0 <= range.1 && range.0.0 > 0).then_some(range)
 }
 
-impl Increment {
-    /// As it is stored. Fills in the head's format and hash.
+/// The records of an increment that is being heard: encoded as they come, in chunks that stay where they are.
+///
+/// A full backup may be in memory at the same time, so what is written to etcd meanwhile is there once.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    chunks: Vec<Vec<u8>>,
+    last: Option<Revision>,
+    bytes: usize,
+}
+
+impl Records {
+    /// Adds the next revision.
+    pub(super) fn push(&mut self, entry: &Entry) {
+        let record = entry.encode_length_delimited_to_vec();
+        self.last = Some(Revision(entry.revision));
+        self.bytes += record.len();
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.capacity() - chunk.len() >= record.len() => chunk.extend_from_slice(&record),
+            _ if record.len() >= CHUNK_BYTES => self.chunks.push(record),
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+                chunk.extend_from_slice(&record);
+                self.chunks.push(chunk);
+            }
+        }
+    }
+
+    /// The newest revision.
+    pub(super) fn last(&self) -> Option<Revision> {
+        self.last
+    }
+
+    /// How long they are.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The increment as it is stored. Fills in the head's format and hash, and lets go of what is compressed already.
     ///
     /// # Errors
     /// When memory runs out.
-    pub fn encode(mut self) -> Result<Vec<u8>, IncrementError> {
-        let mut records = Vec::new();
-        for entry in &self.entries {
-            entry.encode_length_delimited(&mut records).map_err(damaged)?;
+    pub(super) fn pack(self, mut head: Head) -> Result<Bytes, IncrementError> {
+        let mut hash = Sha256::new();
+        for chunk in &self.chunks {
+            hash.update(chunk);
         }
-        self.head.format = FORMAT;
-        self.head.sha256 = hash(&records);
-        let mut text = serde_json::to_vec(&self.head).map_err(damaged)?;
-        text.push(b'\n');
-        text.extend_from_slice(&records);
-        zstd::stream::encode_all(text.as_slice(), LEVEL).map_err(damaged)
+        head.format = FORMAT;
+        head.sha256 = hex(&hash.finalize());
+        let mut line = serde_json::to_vec(&head).map_err(damaged)?;
+        line.push(b'\n');
+        let mut packer = Compressor::new().map_err(damaged)?;
+        packer.push(&line).map_err(damaged)?;
+        for chunk in self.chunks {
+            packer.push(&chunk).map_err(damaged)?;
+        }
+        packer.finish().map_err(damaged)?;
+        let mut pieces = packer.take_full();
+        Ok(match pieces.len() {
+            1 => pieces.remove(0),
+            // One transaction was larger than a piece.
+            _ => pieces.concat().into(),
+        })
     }
+}
 
+impl Increment {
     /// Reads what may be hostile: bounded, checked, and everything that it says agrees.
     ///
     /// # Errors
@@ -163,7 +216,7 @@ impl Increment {
         }
         let head: Head = serde_json::from_slice(line).map_err(damaged)?;
         let records = records.get(1..).unwrap_or_default();
-        if hash(records) != head.sha256 {
+        if hex(&Sha256::digest(records)) != head.sha256 {
             return Err(damaged("its hash does not match its content"));
         }
         let entries = entries(records)?;
@@ -192,10 +245,6 @@ pub(super) fn entries(mut records: &[u8]) -> Result<Vec<Entry>, IncrementError> 
     Ok(entries)
 }
 
-fn hash(bytes: &[u8]) -> String {
-    super::trailer::hex(&Sha256::digest(bytes))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 pub(super) mod tests {
@@ -215,6 +264,18 @@ pub(super) mod tests {
             leases: vec![Lease { id: -7, ttl_s: 60 }],
             sha256: String::new(),
         }
+    }
+
+    fn packed(increment: &Increment) -> Bytes {
+        let mut records = Records::default();
+        for entry in &increment.entries {
+            records.push(entry);
+        }
+        assert_eq!(
+            records.last().map(|last| last.0),
+            increment.entries.last().map(|entry| entry.revision)
+        );
+        records.pack(increment.head.clone()).unwrap()
     }
 
     pub(in super::super) fn entry(revision: u64, changes: &[(&str, &str)]) -> Entry {
@@ -255,12 +316,12 @@ pub(super) mod tests {
             head: head(5, 9),
             entries: vec![entry(5, &[("a", "1")]), entry(9, &[("a", "")])],
         };
-        let good = increment.clone().encode().unwrap();
+        let good = packed(&increment);
         assert_eq!(Increment::decode(&good).unwrap().entries, increment.entries);
         for cut in 0..good.len() {
             assert!(Increment::decode(&good[..cut]).is_err(), "cut at {cut}");
         }
-        let raw = zstd::stream::decode_all(good.as_slice()).unwrap();
+        let raw = zstd::stream::decode_all(good.as_ref()).unwrap();
         for at in 0..raw.len() {
             let mut bad = raw.clone();
             bad[at] ^= 1;
@@ -280,14 +341,40 @@ pub(super) mod tests {
             vec![entry(6, &[]), entry(6, &[])],
             vec![entry(7, &[]), entry(6, &[])],
         ] {
-            let bytes = Increment {
+            let bytes = packed(&Increment {
                 head: head(5, 9),
                 entries,
-            }
-            .encode()
-            .unwrap();
+            });
             assert!(Increment::decode(&bytes).is_err());
         }
+    }
+
+    #[test]
+    fn the_small_the_large_and_what_fits_no_piece_come_back() {
+        let noise = |size| Change {
+            deleted: false,
+            stored: super::super::testing::noise(size),
+        };
+        let changes = |number: u64| match number {
+            70 => vec![noise(4 << 20), noise(3 << 20)],
+            n if n % 10 == 0 => vec![noise(CHUNK_BYTES)],
+            n => vec![noise(usize::try_from(n).unwrap())],
+        };
+        let entries: Vec<Entry> = (5..900)
+            .map(|revision| Entry {
+                revision,
+                at_ms: revision,
+                changes: changes(revision),
+            })
+            .collect();
+        let increment = Increment {
+            head: head(5, 900),
+            entries,
+        };
+        assert_eq!(
+            Increment::decode(&packed(&increment)).unwrap().entries,
+            increment.entries
+        );
     }
 
     proptest! {
@@ -299,7 +386,7 @@ pub(super) mod tests {
                 changes: changes.into_iter().map(|(deleted, stored)| Change { deleted, stored }).collect(),
             }).collect();
             let increment = Increment { head: head(5, 5000), entries };
-            let read = Increment::decode(&increment.clone().encode().unwrap()).unwrap();
+            let read = Increment::decode(&packed(&increment)).unwrap();
             prop_assert_eq!(read.entries, increment.entries);
             prop_assert_eq!(read.head.leases, increment.head.leases);
         }

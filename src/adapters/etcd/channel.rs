@@ -17,6 +17,8 @@ use crate::adapters::tls::{Tls, explain};
 use crate::model::TlsFiles;
 
 const CONNECT: Duration = Duration::from_secs(1);
+/// What etcd sends before it is read, in bytes: it is near, and a snapshot comes in chunks of 64 KiB.
+const UNREAD: u32 = 1024 * 1024;
 
 /// Where the local etcd is.
 #[derive(Debug, Clone)]
@@ -127,7 +129,9 @@ impl Connector {
             format!("{}:{}", self.address.host, self.address.port)
         };
         let endpoint = Endpoint::from_shared(format!("http://{authority}"))
-            .map_err(|error| format!("{} is no URL: {error}", self.address.url))?;
+            .map_err(|error| format!("{} is no URL: {error}", self.address.url))?
+            .initial_stream_window_size(UNREAD)
+            .initial_connection_window_size(UNREAD);
         let address = self.address.clone();
         let connector = tower::service_fn(move |_: Uri| {
             let (address, tls) = (address.clone(), tls.clone());

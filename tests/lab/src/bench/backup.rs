@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use etcd_agent_lab::{Cmd, Host, Lab, S3};
 
 use super::form::form;
@@ -12,6 +12,8 @@ use super::report::{Line, Samples};
 
 const ROUNDS: usize = 3;
 pub(crate) const BYTES: u64 = 1024 * 1024 * 1024;
+/// What is written beside a backup. The quota is 2 GiB.
+const MORE: u64 = 512 * 1024 * 1024;
 pub(crate) const LONG: Duration = Duration::from_mins(10);
 /// In MiB, however large the database is.
 const MEMORY: f64 = 64.0;
@@ -21,7 +23,9 @@ const AWS: &str = "/usr/bin/aws";
 
 pub(crate) fn run() -> Result<Vec<Line>> {
     install_client()?;
-    let (ours, by_hand, memory) = rounds(Values::Objects)?;
+    let lab = boot(Values::Objects)?;
+    let (ours, by_hand, memory) = rounds(&lab)?;
+    lab.passed();
     let mut lines = vec![Line::new(
         "backup_1gib",
         "s",
@@ -29,7 +33,8 @@ pub(crate) fn run() -> Result<Vec<Line>> {
         Some(by_hand),
         SHARE * by_hand,
     )];
-    let (ours, by_hand, more) = rounds(Values::Noise)?;
+    let lab = boot(Values::Noise)?;
+    let (ours, by_hand, more) = rounds(&lab)?;
     // The worst there is: all that compressing does then is to cost time.
     let limit = SHARE * by_hand;
     lines.push(Line::new("backup_1gib_noise", "s", ours, Some(by_hand), limit));
@@ -40,27 +45,48 @@ pub(crate) fn run() -> Result<Vec<Line>> {
         None,
         MEMORY,
     ));
+    let busy = while_written(&lab)?;
+    lines.push(Line::new("backup_busy_memory", "MiB", busy, None, MEMORY));
+    lab.passed();
     Ok(lines)
 }
 
-/// How long it takes us and by hand, and the agent's memory at its peak.
-fn rounds(values: Values) -> Result<(f64, f64, f64)> {
+fn boot(values: Values) -> Result<Lab> {
     let lab = Lab::builder("bench-backup").boot()?;
     lab.s3().in_memory(10)?;
     form(&lab, "")?;
-    let host = lab.host(1)?;
     probe::fill(&lab, BYTES, values)?;
+    Ok(lab)
+}
+
+/// How long it takes us and by hand, and the agent's memory at its peak.
+fn rounds(lab: &Lab) -> Result<(f64, f64, f64)> {
+    let host = lab.host(1)?;
     let (mut ours, mut by_hand) = (Samples::new("ours"), Samples::new("by hand"));
     let mut peak = Samples::new("peak MiB");
     for _ in 0..ROUNDS {
-        let (took, most) = back_up(&lab)?;
+        let (took, most) = back_up(lab)?;
         ours.add_time(took);
         peak.add(most);
 
-        by_hand.add_time(save(host)? + upload(&lab, host)?);
+        by_hand.add_time(save(host)? + upload(lab, host)?);
     }
-    lab.passed();
     Ok((ours.median()?, by_hand.median()?, peak.max()?))
+}
+
+/// The agent's memory at its peak while etcd is written to as fast as it goes: the increments of that are stored beside
+/// the full backup.
+fn while_written(lab: &Lab) -> Result<f64> {
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| probe::fill(lab, BYTES + MORE, Values::Noise));
+        let (took, most) = back_up(lab)?;
+        eprintln!(
+            "bench:   backed up in {took:?} under writes, the writer had ended: {}",
+            writer.is_finished()
+        );
+        writer.join().map_err(|_| anyhow!("the writer panicked"))??;
+        Ok(most)
+    })
 }
 
 /// Four times as much takes no more memory.
