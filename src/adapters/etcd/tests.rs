@@ -1,4 +1,4 @@
-//! Against nothing. Against real etcds over TLS: `tests/store/tests/etcd_adapter.rs`.
+//! Against nothing. Against real etcds over TLS: `tests/store/tests/stores/etcd_adapter.rs`.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
 //! What the model of etcd answers to the histories of `histories.txt`: the answers in that file are the model's, and
-//! `tests/lab/tests/model.rs` wants the same of real etcd.
+//! `tests/lab/tests/hosts/model.rs` wants the same of real etcd.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};

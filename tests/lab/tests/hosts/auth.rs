@@ -1,0 +1,168 @@
+//! Authentication is on, the store is behind a bad network, and every node loses its data, on each etcd and each S3 server: S08,
+//! S18, S29, S44.
+
+use crate::common::{
+    SOON, agent, assert_value, backup_now, backups, deb, increment_now, put, stop_and_wipe_all, wait_status,
+    wait_stored, with_bad_store,
+};
+use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Output, S3Server, wait_until};
+use serde_json::Value;
+
+/// `root`, one user for each certificate that is to do everything, and `alice`, who may read below `k/` with a password.
+fn turn_on(lab: &Lab) {
+    let mut users = vec!["root", "outside"];
+    users.extend(lab.hosts().iter().map(Host::name));
+    for user in users {
+        etcdctl(lab, &["user", "add", user, "--no-password"])
+            .ok()
+            .unwrap();
+        etcdctl(lab, &["user", "grant-role", user, "root"]).ok().unwrap();
+    }
+    for args in [
+        ["role", "add", "reader"].as_slice(),
+        &[
+            "role",
+            "grant-permission",
+            "reader",
+            "read",
+            "--prefix=true",
+            "k/",
+        ],
+        &["user", "add", "alice:wonder"],
+        &["user", "grant-role", "alice", "reader"],
+        &["auth", "enable"],
+    ] {
+        etcdctl(lab, args).ok().unwrap();
+    }
+}
+
+fn etcdctl(lab: &Lab, args: &[&str]) -> Output {
+    lab.etcdctl(&[lab.host(1).unwrap()], args).unwrap()
+}
+
+/// Who may do what is as it was, and so is the lease.
+fn users_and_lease_are_there(lab: &Lab, lease: &str) {
+    wait_until("authentication to be on", SOON, || {
+        let said = etcdctl(lab, &["auth", "status"]).ok()?;
+        anyhow::ensure!(
+            said.stdout.contains("Authentication Status: true"),
+            "{}",
+            said.stdout
+        );
+        Ok(true)
+    })
+    .unwrap();
+    let alice = "--user=alice:wonder";
+    let read = etcdctl(lab, &["get", "k/a", "--print-value-only", alice])
+        .ok()
+        .unwrap();
+    assert_eq!(read.text(), "b");
+    let denied = etcdctl(lab, &["put", "k/a", "c", alice]);
+    assert!(denied.stderr.contains("permission denied"), "{}", denied.stderr);
+    let wrong = etcdctl(lab, &["get", "k/a", "--user=alice:wrong"]);
+    assert!(wrong.stderr.contains("authentication failed"), "{}", wrong.stderr);
+    let lease = etcdctl(lab, &["lease", "timetolive", lease, "--keys"])
+        .ok()
+        .unwrap();
+    assert!(
+        lease.stdout.contains("granted with TTL(7200s)") && lease.stdout.contains("leased"),
+        "{}",
+        lease.stdout
+    );
+}
+
+/// What a verification held against each other.
+fn compared(lab: &Lab, host: &Host) -> Vec<String> {
+    let said = agent(host, &["backup", "verify"]).ok().unwrap();
+    // There may be a newer one by now.
+    let verified = backups(lab)
+        .into_iter()
+        .rfind(|backup| said.stdout.contains(backup.rsplit('/').next().unwrap()))
+        .unwrap();
+    let record = lab.s3().read(&format!("{verified}/verify.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    assert_eq!(record["problems"], serde_json::json!([]), "{record}");
+    serde_json::from_value(record["compared"].clone()).unwrap()
+}
+
+fn all_comes_back(name: &str, server: S3Server, etcd: &str) {
+    let lab = with_bad_store(name, etcd, server);
+    lab.form(&deb()).unwrap();
+    let n1 = lab.host(1).unwrap();
+    put(&lab, "k/a", "b");
+    turn_on(&lab);
+    let granted = etcdctl(&lab, &["lease", "grant", "7200"]).ok().unwrap();
+    let lease = granted.stdout.split_whitespace().nth(1).unwrap();
+    let leased = ["put", "leased", "x", &format!("--lease={lease}")];
+    etcdctl(&lab, &leased).ok().unwrap();
+    users_and_lease_are_there(&lab, lease);
+    for host in lab.hosts() {
+        wait_status(host, 0);
+    }
+    backup_now(n1);
+    let load = lab.start_load("load").unwrap();
+    load.wait_for(500, SOON).unwrap();
+    let written = load.stop().unwrap();
+    increment_now(lab.raft_leader().unwrap());
+    let before = wait_stored(&lab, n1);
+    let all = [
+        "sha256",
+        "revision",
+        "keys",
+        "hash",
+        "increments",
+        "increment-keys",
+        "increment-hash",
+    ];
+    assert_eq!(compared(&lab, n1), all);
+
+    // Acknowledged until the last moment.
+    let load = lab.start_load("more").unwrap();
+    load.wait_for(100, SOON).unwrap();
+    let more = load.stop().unwrap();
+    stop_and_wipe_all(&lab);
+    agent(n1, &["restore", "latest", "--yes"]).ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    written.verify_all(&lab).unwrap();
+    more.verify_all(&lab).unwrap();
+    users_and_lease_are_there(&lab, lease);
+    for host in lab.hosts() {
+        wait_status(host, 0);
+    }
+    put(&lab, "after", "the restore");
+    assert_value(&lab, n1, "after", "the restore");
+    assert!(wait_stored(&lab, n1) > before, "revisions go on");
+    backup_now(n1);
+    assert_eq!(compared(&lab, n1)[..4], all[..4]);
+    lab.passed();
+}
+
+#[test]
+fn s08_s18_s29_s44_users_leases_and_writes_come_back_from_versitygw_with_the_oldest_etcd() {
+    all_comes_back("auth-versitygw-oldest", S3Server::Versitygw, ETCD_VERSIONS[0]);
+}
+
+#[test]
+fn s08_s18_s29_s44_users_leases_and_writes_come_back_from_versitygw_with_the_middle_etcd() {
+    all_comes_back("auth-versitygw-middle", S3Server::Versitygw, ETCD_VERSIONS[1]);
+}
+
+#[test]
+fn s08_s18_s29_s44_users_leases_and_writes_come_back_from_versitygw_with_the_newest_etcd() {
+    all_comes_back("auth-versitygw-newest", S3Server::Versitygw, ETCD_VERSIONS[2]);
+}
+
+#[test]
+fn s08_s18_s29_s44_users_leases_and_writes_come_back_from_minio_with_the_oldest_etcd() {
+    all_comes_back("auth-minio-oldest", S3Server::Minio, ETCD_VERSIONS[0]);
+}
+
+#[test]
+fn s08_s18_s29_s44_users_leases_and_writes_come_back_from_minio_with_the_middle_etcd() {
+    all_comes_back("auth-minio-middle", S3Server::Minio, ETCD_VERSIONS[1]);
+}
+
+#[test]
+fn s08_s18_s29_s44_users_leases_and_writes_come_back_from_minio_with_the_newest_etcd() {
+    all_comes_back("auth-minio-newest", S3Server::Minio, ETCD_VERSIONS[2]);
+}

@@ -1,0 +1,318 @@
+//! What the scenarios share: the agent's command line, etcd's keys, and what must never differ between hosts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, Output, S3Server, built_deb, wait_for, wait_until};
+use serde_json::Value;
+
+/// How long the lab waits for something that takes a few seconds on an idle machine.
+pub(crate) const SOON: Duration = Duration::from_mins(3);
+
+/// How long a healthy cluster may be without a leader on a busy machine.
+const ELECTION: Duration = Duration::from_secs(30);
+
+/// etcd's data directory in the lab.
+pub(crate) const DATA: &str = "/var/lib/etcd/default";
+
+pub(crate) fn deb() -> PathBuf {
+    built_deb().unwrap()
+}
+
+/// A lab with a cluster on all its hosts.
+pub(crate) fn formed(name: &str, hosts: u8) -> Lab {
+    formed_of(name, hosts, ETCD_DEFAULT)
+}
+
+/// The same with this version of etcd.
+pub(crate) fn formed_of(name: &str, hosts: u8, etcd: &str) -> Lab {
+    let lab = Lab::builder(name).hosts(hosts).etcd(etcd).boot().unwrap();
+    lab.form(&deb()).unwrap();
+    lab
+}
+
+/// Three hosts, nothing installed yet, with this S3 server behind a bad network.
+pub(crate) fn with_bad_store(name: &str, etcd: &str, server: S3Server) -> Lab {
+    let lab = Lab::builder(name).hosts(3).etcd(etcd);
+    lab.s3_server(server).bad_store().boot().unwrap()
+}
+
+/// `etcd-agent` on a host, as root.
+pub(crate) fn agent(host: &Host, args: &[&str]) -> Output {
+    let mut argv = vec!["etcd-agent"];
+    argv.extend(args);
+    host.exec_for(Duration::from_mins(3), &argv).unwrap()
+}
+
+/// `etcd-agent status -o json`.
+pub(crate) fn status(host: &Host) -> Result<Value> {
+    let output = agent(host, &["status", "-o", "json"]);
+    serde_json::from_str(&output.stdout).with_context(|| {
+        format!(
+            "status on {}: exit {}: {}",
+            host.name(),
+            output.code,
+            output.stderr
+        )
+    })
+}
+
+/// Waits until `status` on a host exits with this code.
+pub(crate) fn wait_status(host: &Host, code: i32) {
+    let what = format!("status on {} to exit with {code}", host.name());
+    wait_until(&what, SOON, || {
+        let output = agent(host, &["status"]);
+        anyhow::ensure!(
+            output.code == code,
+            "{}: {}{}",
+            output.code,
+            output.stdout,
+            output.stderr
+        );
+        Ok(true)
+    })
+    .unwrap();
+}
+
+/// The text of this reason of the decision of a host's agent; an error that shows what it says instead.
+pub(crate) fn reason_now(host: &Host, code: &str) -> Result<Option<String>> {
+    let status = status(host)?;
+    let reasons = status["decision"]["reasons"].as_array().context("reasons")?;
+    let found = reasons.iter().find(|reason| reason["code"] == code);
+    let text = found.map(|reason| reason["text"].as_str().unwrap_or_default().to_owned());
+    text.map(Some).with_context(|| format!("it says {reasons:?}"))
+}
+
+/// Waits until the decision of a host's agent gives this reason; answers its text.
+pub(crate) fn wait_reason(host: &Host, code: &str) -> String {
+    wait_for(&format!("{} to say {code}", host.name()), SOON, || {
+        reason_now(host, code)
+    })
+    .unwrap()
+}
+
+/// The same of whichever agent is beside the raft leader at that moment.
+pub(crate) fn wait_coordinator_says(lab: &Lab, code: &str) -> String {
+    wait_for(&format!("the coordinator to say {code}"), SOON, || {
+        reason_now(lab.raft_leader()?, code)
+    })
+    .unwrap()
+}
+
+/// Something that must stay true for a while.
+pub(crate) fn holds_for(what: &str, time: Duration, mut check: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        assert!(check(), "{what}: no longer so after {:?}", start.elapsed());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+pub(crate) fn put(lab: &Lab, key: &str, value: &str) {
+    let hosts: Vec<&Host> = lab.hosts().iter().filter(|host| host.is_on()).collect();
+    wait_until(&format!("a write of {key}"), SOON, || {
+        lab.etcdctl(&hosts, &["put", key, value])?.ok()?;
+        Ok(true)
+    })
+    .unwrap();
+}
+
+/// The value that a linearizable read through this host gives.
+pub(crate) fn get(lab: &Lab, host: &Host, key: &str) -> Result<String> {
+    let args = ["get", key, "--print-value-only", "--command-timeout=10s"];
+    Ok(lab.etcdctl(&[host], &args)?.ok()?.text().to_owned())
+}
+
+pub(crate) fn assert_value(lab: &Lab, host: &Host, key: &str, value: &str) {
+    wait_until(&format!("{key} on {}", host.name()), SOON, || {
+        let found = get(lab, host, key)?;
+        assert_eq!(found, value, "{key} through {}", host.name());
+        Ok(true)
+    })
+    .unwrap();
+}
+
+/// etcd's member IDs by node name, and the cluster ID; waits out an election.
+pub(crate) fn member_ids(lab: &Lab, host: &Host) -> Result<(u64, BTreeMap<String, u64>)> {
+    wait_for(&format!("the members through {}", host.name()), ELECTION, || {
+        members_now(lab, host).map(Some)
+    })
+}
+
+fn members_now(lab: &Lab, host: &Host) -> Result<(u64, BTreeMap<String, u64>)> {
+    let args = ["member", "list", "-w", "json", "--command-timeout=5s"];
+    let list: Value = serde_json::from_str(&lab.etcdctl(&[host], &args)?.ok()?.stdout)?;
+    let mut members = BTreeMap::new();
+    for member in list["members"].as_array().context("members")? {
+        let name = member["name"].as_str().unwrap_or_default().to_owned();
+        members.insert(name, member["ID"].as_u64().context("ID")?);
+    }
+    Ok((
+        list["header"]["cluster_id"].as_u64().context("cluster_id")?,
+        members,
+    ))
+}
+
+/// The process of a host's etcd; waits for one that is being started again.
+pub(crate) fn etcd_pid(host: &Host) -> u32 {
+    wait_for(&format!("etcd on {} to run", host.name()), SOON, || {
+        host.main_pid("etcd")
+    })
+    .unwrap()
+}
+
+/// Kills the process of a host's etcd, whichever it is at that moment; answers its pid.
+pub(crate) fn kill_etcd(host: &Host) -> u32 {
+    wait_for(&format!("etcd on {} to be killed", host.name()), SOON, || {
+        let Some(pid) = host.main_pid("etcd")? else {
+            return Ok(None);
+        };
+        let killed = host.exec(&["kill", "-s", "KILL", &pid.to_string()])?;
+        Ok(killed.success().then_some(pid))
+    })
+    .unwrap()
+}
+
+/// The etcd processes of some hosts, to see that nobody restarted them.
+pub(crate) fn etcd_pids<'a>(hosts: impl IntoIterator<Item = &'a Host>) -> BTreeMap<String, u32> {
+    hosts
+        .into_iter()
+        .map(|host| (host.name().to_owned(), etcd_pid(host)))
+        .collect()
+}
+
+/// Whether there is etcd data on a host's disk.
+pub(crate) fn data_there(host: &Host) -> bool {
+    let path = DATA.trim_start_matches('/');
+    host.disk().join(path).join("member").exists()
+}
+
+/// The names of what a host's archive holds.
+pub(crate) fn archived(host: &Host) -> Vec<String> {
+    let dir = host.disk().join("var/lib/etcd/etcd-agent-archive");
+    let mut names: Vec<String> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// All hosts lose power, and etcd's data with it; the agents' memories are kept. With the power on, the first one
+/// without data would be replaced by the others.
+pub(crate) fn wipe_all(lab: &Lab) {
+    lab.each(Host::kill).unwrap();
+    lab.each(|host| host.wipe(DATA)).unwrap();
+    lab.each(|host| host.boot().map(drop)).unwrap();
+}
+
+/// etcd is stopped everywhere and what was heard of it is stored; then all data is lost, and each agent says so.
+pub(crate) fn stop_and_wipe_all(lab: &Lab) {
+    lab.each(|host| host.systemctl(&["stop", "etcd"])?.ok().map(drop))
+        .unwrap();
+    for host in lab.hosts() {
+        wait_until("what was heard to be stored", SOON, || {
+            Ok(status(host)?["backups"]["increments"]["running"] == false)
+        })
+        .unwrap();
+    }
+    wipe_all(lab);
+    for host in lab.hosts() {
+        wait_reason(host, "all-data-lost");
+    }
+}
+
+/// All hosts but one.
+pub(crate) fn others<'a>(lab: &'a Lab, host: &Host) -> Vec<&'a Host> {
+    lab.hosts()
+        .iter()
+        .filter(|other| other.name() != host.name())
+        .collect()
+}
+
+/// A host that does not lead.
+pub(crate) fn follower(lab: &Lab) -> &Host {
+    let leader = lab.raft_leader().unwrap();
+    others(lab, leader).into_iter().next().unwrap()
+}
+
+/// The environment of a host's etcd process: what really is in force. Waits for one that is being started again.
+pub(crate) fn etcd_environ(host: &Host) -> BTreeMap<String, String> {
+    let text = wait_for(
+        &format!("the environment of {}'s etcd", host.name()),
+        SOON,
+        || {
+            let pid = etcd_pid(host);
+            let output = host.sh(&format!("tr '\\0' '\\n' </proc/{pid}/environ"))?.ok()?;
+            Ok(Some(output.stdout))
+        },
+    )
+    .unwrap();
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Every cluster that any host's agent was ever assigned to, and any host's etcd ever ran as, as their journals
+/// and states tell.
+pub(crate) fn clusters_ever(lab: &Lab) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for host in lab.hosts() {
+        let path = "var/lib/etcd-agent/state/assignment.json";
+        if let Ok(text) = fs::read(host.disk().join(path)) {
+            let assignment: Value = serde_json::from_slice(&text).unwrap();
+            found.insert(assignment["cluster_id"].to_string().trim_matches('"').to_owned());
+        }
+        for line in host.journal("etcd").unwrap().lines() {
+            if let Some((_, rest)) = line.split_once("\"cluster-id\":\"") {
+                found.insert(rest.split('"').next().unwrap_or_default().to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Waits until the newest backup in the store covers all that is written; answers nothing.
+pub(crate) fn backup_now(host: &Host) {
+    agent(host, &["backup", "now"]).ok().unwrap();
+}
+
+/// Has what was written until now stored as an increment; the agent begins to follow a new full backup a moment later.
+pub(crate) fn increment_now(host: &Host) -> Output {
+    wait_for("an increment on demand", SOON, || {
+        let stored = agent(host, &["backup", "now", "--increment"]).ok()?;
+        Ok(Some(stored))
+    })
+    .unwrap()
+}
+
+/// The directory of each committed backup in the S3 server.
+pub(crate) fn backups(lab: &Lab) -> Vec<String> {
+    let keys = lab.s3().keys().unwrap();
+    keys.iter()
+        .filter_map(|key| key.strip_suffix("/backup.json").map(str::to_owned))
+        .collect()
+}
+
+/// Waits until the store has every change, in a full backup or in increments; answers the newest revision.
+pub(crate) fn wait_stored(lab: &Lab, host: &Host) -> u64 {
+    let args = ["get", "x", "-w", "json", "--command-timeout=3s"];
+    let answer = lab.etcdctl(&[host], &args).unwrap().ok().unwrap();
+    let answer: Value = serde_json::from_str(&answer.stdout).unwrap();
+    let revision = answer["header"]["revision"].as_u64().unwrap();
+    wait_until("all changes to be in the store", SOON, || {
+        let list = agent(host, &["backup", "list", "-o", "json"]).ok()?;
+        let list: Vec<Value> = serde_json::from_str(&list.stdout)?;
+        let covered = list.iter().filter_map(|backup| backup["covered"].as_u64()).max();
+        anyhow::ensure!(covered >= Some(revision), "{covered:?} of {revision}");
+        Ok(true)
+    })
+    .unwrap();
+    revision
+}

@@ -1,0 +1,224 @@
+//! The agent is killed at every step of what it does, and etcd never notices: S40.
+
+use std::collections::BTreeSet;
+
+use crate::common::{
+    DATA, SOON, agent, assert_value, backups, clusters_ever, deb, etcd_pids, follower, formed, kill_etcd,
+    member_ids, others, put, status, wait_status,
+};
+use etcd_agent_lab::{Host, Lab, wait_for, wait_until};
+
+/// Follows the journal of the agent on its host from a cursor on, and kills the agent as soon as it says what it
+/// decided: each kind of decision once, the first time that it shows up. What the agent was about to do has happened
+/// by then, or half, or not at all.
+const KILLER: &str = r#"
+seen=" "
+journalctl --follow --no-tail --after-cursor="$1" --output=cat --output-fields=ETCD_AGENT_DECISION \
+    _SYSTEMD_UNIT=etcd-agent.service |
+while read -r decision; do
+    case "$seen" in *" $decision "*) continue ;; esac
+    seen="$seen$decision "
+    until read -r pid </sys/fs/cgroup/system.slice/etcd-agent.service/cgroup.procs && kill -KILL "$pid"; do
+        sleep 0.02
+    done 2>/dev/null
+    echo "killed at $decision"
+done
+"#;
+
+fn killer_on(host: &Host) {
+    let last = host
+        .sh("journalctl --lines=1 --output=export | sed -n 's/^__CURSOR=//p'")
+        .unwrap()
+        .ok()
+        .unwrap();
+    let argv = [
+        "systemd-run",
+        "--quiet",
+        "--unit=killer",
+        "sh",
+        "-c",
+        KILLER,
+        "sh",
+        last.text(),
+    ];
+    host.exec(&argv).unwrap().ok().unwrap();
+}
+
+/// At which decisions the killer has killed the agent so far.
+fn killed_at(host: &Host) -> BTreeSet<String> {
+    let said = host.journal("killer").unwrap();
+    let kills = said.lines().filter_map(|line| line.split_once("killed at "));
+    let decisions = kills.map(|(_, decision)| decision.trim().to_owned());
+    // systemd names the unit by its script.
+    decisions
+        .filter(|text| text.chars().all(|c| c == '-' || c.is_ascii_lowercase()))
+        .collect()
+}
+
+/// Waits until the killers have killed at each of these decisions, on whichever host, and ends them.
+fn all_killed_at(lab: &Lab, wanted: &[&str]) {
+    wait_until("the killers to have killed at every step", SOON, || {
+        let all: BTreeSet<String> = lab.hosts().iter().flat_map(killed_at).collect();
+        let missing: Vec<_> = wanted.iter().filter(|w| !all.contains(**w)).collect();
+        anyhow::ensure!(missing.is_empty(), "not yet at {missing:?}, but at {all:?}");
+        Ok(true)
+    })
+    .unwrap();
+    for host in lab.hosts() {
+        host.systemctl(&["stop", "killer"]).unwrap().ok().unwrap();
+    }
+}
+
+/// How often etcd was started on a host: no restart of the agent may add to it.
+fn starts(host: &Host) -> usize {
+    let journal = host.journal("etcd").unwrap();
+    journal
+        .lines()
+        .filter(|line| line.contains("Starting etcd.service"))
+        .count()
+}
+
+#[test]
+fn s40_agent_killed_at_every_step_of_forming() {
+    let lab = Lab::builder("s40-form").hosts(3).boot().unwrap();
+    lab.s3().start().unwrap();
+    lab.install(&deb()).unwrap();
+    lab.configure(|_, _| ()).unwrap();
+    for host in lab.hosts() {
+        killer_on(host);
+    }
+    lab.start_agents().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    put(&lab, "written", "at once");
+    for host in lab.hosts() {
+        wait_status(host, 0);
+    }
+    // The first backup is a decision like any other; killed in the middle of it, another one is taken.
+    wait_until("the first backup", SOON, || Ok(!backups(&lab).is_empty())).unwrap();
+    let wanted = [
+        "inspect-data",
+        "enquire",
+        "propose",
+        "assign",
+        "apply",
+        "clear-gate",
+        "start-etcd",
+        "backup",
+    ];
+    all_killed_at(&lab, &wanted);
+    assert_eq!(clusters_ever(&lab).len(), 1, "one cluster ever");
+    for host in lab.hosts() {
+        assert_eq!(starts(host), 1, "{}: etcd was started once", host.name());
+        wait_status(host, 0);
+    }
+    assert_value(&lab, lab.host(3).unwrap(), "written", "at once");
+    lab.passed();
+}
+
+#[test]
+fn s40_agent_killed_at_every_step_of_healing() {
+    let lab = formed("s40-heal", 3);
+    let victim = follower(&lab);
+    let others = others(&lab, victim);
+    let pids = etcd_pids(others.iter().copied());
+    let (cluster, before) = member_ids(&lab, victim).unwrap();
+    let load = lab.start_load("k").unwrap();
+    load.wait_for(50, SOON).unwrap();
+    for host in lab.hosts() {
+        killer_on(host);
+    }
+    victim.wipe(DATA).unwrap();
+    kill_etcd(victim);
+    wait_until("the member to be replaced", SOON, || {
+        let (_, now) = member_ids(&lab, others.first().unwrap())?;
+        let id = now.get(victim.name());
+        Ok(now.len() == 3 && id.is_some() && id != before.get(victim.name()))
+    })
+    .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    for host in lab.hosts() {
+        wait_status(host, 0);
+    }
+    let wanted = [
+        "inspect-data",
+        "remove-member",
+        "add-learner",
+        "assign",
+        "apply",
+        "clear-gate",
+        "start-etcd",
+        "promote",
+    ];
+    all_killed_at(&lab, &wanted);
+    load.wait_for(50, SOON).unwrap();
+    load.stop().unwrap().verify_all(&lab).unwrap();
+    assert_eq!(etcd_pids(others), pids, "the etcd of the others never noticed");
+    assert_eq!(member_ids(&lab, victim).unwrap().0, cluster, "the same cluster");
+    lab.passed();
+}
+
+#[test]
+fn s40_agent_killed_in_backup_and_at_every_step_of_a_restore() {
+    let lab = formed("s40-restore", 3);
+    let n1 = lab.host(1).unwrap();
+    put(&lab, "kept", "by the backup");
+    wait_until("the first backup", SOON, || Ok(!backups(&lab).is_empty())).unwrap();
+    for host in lab.hosts() {
+        wait_status(host, 0);
+    }
+    let pids = etcd_pids(lab.hosts());
+    for host in lab.hosts() {
+        killer_on(host);
+    }
+
+    // Killed in the middle of a backup: the one who asked is told, and the next one is whole.
+    let first = backups(&lab).len();
+    let asked = agent(n1, &["backup", "now"]);
+    eprintln!("backup now: exit {}: {}", asked.code, asked.stderr.trim());
+    wait_for("a backup that is done", SOON, || {
+        Ok(agent(n1, &["backup", "now"]).success().then_some(()))
+    })
+    .unwrap();
+    assert!(backups(&lab).len() > first);
+    assert_eq!(etcd_pids(lab.hosts()), pids, "etcd never noticed");
+    put(&lab, "later", "than the backup");
+
+    // A restore that was forgotten before the new epoch was chosen has changed nothing, and is asked for again.
+    wait_for("the restore", SOON, || {
+        if status(n1)?["node"]["assignment"]["epoch"] == 2 {
+            return Ok(Some(()));
+        }
+        let asked = agent(n1, &["restore", "latest", "--yes", "--timeout", "60s"]);
+        eprintln!("restore: exit {}: {}", asked.code, asked.stderr.trim());
+        Ok(None)
+    })
+    .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    for host in lab.hosts() {
+        wait_status(host, 0);
+    }
+    let wanted = [
+        "backup",
+        "fetch-backup",
+        "propose",
+        "stop-etcd",
+        "stage-restore",
+        "replace-data",
+        "assign",
+        "apply",
+        "clear-gate",
+        "start-etcd",
+    ];
+    all_killed_at(&lab, &wanted);
+    assert_value(&lab, n1, "kept", "by the backup");
+    assert_value(&lab, n1, "later", "");
+    for host in lab.hosts() {
+        // Its agent may have been killed once more, at a first promotion.
+        wait_until("the new epoch", SOON, || {
+            Ok(status(host)?["node"]["assignment"]["epoch"] == 2)
+        })
+        .unwrap();
+        assert_eq!(starts(host), 2, "{}: etcd was started once an epoch", host.name());
+    }
+    lab.passed();
+}

@@ -1,0 +1,180 @@
+//! Clusters come up, and nothing else does: S01, S02, S04.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::common::{
+    DATA, SOON, agent, assert_value, backups, deb, etcd_pid, formed, holds_for, member_ids, put, status,
+    wait_reason, wait_status,
+};
+use etcd_agent_lab::{Lab, Suite, wait_until};
+
+fn one_member_survives(suite: Suite) {
+    let lab = Lab::builder("s01").suite(suite).boot().unwrap();
+    lab.form(&deb()).unwrap();
+    let n1 = lab.host(1).unwrap();
+    wait_status(n1, 0);
+    put(&lab, "before", "the reboot");
+    let before = member_ids(&lab, n1).unwrap();
+
+    n1.reboot().unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    assert_value(&lab, n1, "before", "the reboot");
+    put(&lab, "between", "two starts");
+
+    n1.kill().unwrap();
+    n1.boot().unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    assert_value(&lab, n1, "before", "the reboot");
+    assert_value(&lab, n1, "between", "two starts");
+    assert_eq!(
+        member_ids(&lab, n1).unwrap(),
+        before,
+        "the same member of the same cluster"
+    );
+    wait_status(n1, 0);
+    assert_eq!(n1.wait_booted().unwrap(), "running", "no unit failed");
+    lab.passed();
+}
+
+#[test]
+fn s01_one_member_survives_a_reboot() {
+    one_member_survives(Suite::Trixie);
+}
+
+#[test]
+fn s01_on_debian_12() {
+    one_member_survives(Suite::Bookworm);
+}
+
+#[test]
+fn s01_init_needs_no_other_input() {
+    let lab = Lab::builder("s01-init").plain().boot().unwrap();
+    let n1 = lab.host(1).unwrap();
+    n1.install_deb(&deb()).unwrap();
+    assert_eq!(
+        agent(n1, &["status"]).code,
+        3,
+        "an unconfigured agent is not to be reached"
+    );
+
+    let init = agent(n1, &["init"]).ok().unwrap();
+    assert!(
+        init.stdout.contains("file:///var/lib/etcd-agent/backups"),
+        "{}",
+        init.stdout
+    );
+    wait_status(n1, 0);
+    let backups = agent(n1, &["backup", "list", "-o", "json"]).ok().unwrap();
+    let list: serde_json::Value = serde_json::from_str(&backups.stdout).unwrap();
+    assert_eq!(list.as_array().unwrap().len(), 1, "{}", backups.stdout);
+    n1.sh("etcdctl put hello world").unwrap().ok().unwrap();
+
+    // Once more is no harm.
+    let pid = etcd_pid(n1);
+    agent(n1, &["init"]).ok().unwrap();
+    assert_eq!(etcd_pid(n1), pid, "etcd was left alone");
+    n1.reboot().unwrap();
+    wait_status(n1, 0);
+    assert_eq!(
+        n1.sh("etcdctl get hello --print-value-only").unwrap().text(),
+        "world"
+    );
+    lab.passed();
+}
+
+/// Debian's `etcd-server` starts an etcd when it is installed: `init` keeps it, its data and its process.
+#[test]
+fn s01_init_takes_over_a_running_cluster_of_one() {
+    let lab = Lab::builder("s01-takeover").plain().boot().unwrap();
+    let n1 = lab.host(1).unwrap();
+    n1.systemctl(&["enable", "--now", "etcd"]).unwrap().ok().unwrap();
+    n1.sh("etcdctl put before agent").unwrap().ok().unwrap();
+    let pid = etcd_pid(n1);
+    n1.install_deb(&deb()).unwrap();
+    agent(n1, &["init"]).ok().unwrap();
+    assert_eq!(etcd_pid(n1), pid, "it was not restarted");
+    wait_status(n1, 0);
+    n1.reboot().unwrap();
+    wait_status(n1, 0);
+    assert_eq!(
+        n1.sh("etcdctl get before --print-value-only").unwrap().text(),
+        "agent"
+    );
+    lab.passed();
+}
+
+#[test]
+fn s02_three_members_come_up() {
+    let lab = formed("s02", 3);
+    let (_, members) = member_ids(&lab, lab.host(1).unwrap()).unwrap();
+    assert_eq!(members.keys().collect::<Vec<_>>(), ["n1", "n2", "n3"]);
+    for host in lab.hosts() {
+        wait_status(host, 0);
+    }
+    // All agents name one coordinator, which is the one beside the raft leader.
+    wait_until("all to name one coordinator", SOON, || {
+        let leader = lab.raft_leader()?.name();
+        let mut named = BTreeSet::new();
+        for host in lab.hosts() {
+            named.insert(
+                status(host)?["coordinator"]
+                    .as_str()
+                    .unwrap_or("nobody")
+                    .to_owned(),
+            );
+        }
+        anyhow::ensure!(
+            named == BTreeSet::from([leader.to_owned()]),
+            "leader {leader}, named {named:?}"
+        );
+        Ok(true)
+    })
+    .unwrap();
+    // One of them takes a first backup, and the epoch is recorded in the store.
+    wait_until("the first backup", SOON, || Ok(!backups(&lab).is_empty())).unwrap();
+    assert!(
+        lab.s3()
+            .keys()
+            .unwrap()
+            .contains(&"lab/prod/control/epochs/1".to_owned())
+    );
+    // What systemd shows is the same line.
+    for host in lab.hosts() {
+        let line = host.unit_property("etcd-agent", "StatusText").unwrap();
+        assert!(line.contains("prod"), "{}: {line:?}", host.name());
+    }
+    lab.passed();
+}
+
+#[test]
+fn s04_size_one_second_node_is_spare() {
+    let lab = Lab::builder("s04").hosts(2).boot().unwrap();
+    lab.s3().start().unwrap();
+    lab.install(&deb()).unwrap();
+    lab.configure(|_, config| config.size = 1).unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    let (n1, n2) = (lab.host(1).unwrap(), lab.host(2).unwrap());
+    wait_reason(n2, "spare");
+    wait_status(n1, 0);
+    wait_status(n2, 0);
+    wait_until("n2 to show as spare", SOON, || {
+        let shown = agent(n2, &["status"]).stdout;
+        let spare = |line: &str| line.starts_with("n2") && line.contains("spare");
+        anyhow::ensure!(shown.lines().any(spare), "{shown}");
+        Ok(true)
+    })
+    .unwrap();
+    holds_for("n2 forms nothing", Duration::from_secs(4), || {
+        n2.unit_property("etcd", "ActiveState").unwrap() == "inactive"
+            && !n2
+                .disk()
+                .join(DATA.trim_start_matches('/'))
+                .join("member")
+                .exists()
+    });
+    let (_, members) = member_ids(&lab, n1).unwrap();
+    assert_eq!(members.keys().collect::<Vec<_>>(), ["n1"]);
+    lab.passed();
+}

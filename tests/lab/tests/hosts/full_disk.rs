@@ -1,0 +1,174 @@
+//! The disk of a host is full, with each etcd, the store behind a bad network: S34.
+
+use std::time::Duration;
+
+use crate::common::{
+    SOON, agent, assert_value, backup_now, backups, deb, etcd_pid, etcd_pids, follower, holds_for,
+    member_ids, others, put, status, wait_stored, with_bad_store,
+};
+use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, PATIENCE, S3Server, wait_until};
+
+/// A cluster whose hosts have a disk of their own, and a small one, for this directory.
+fn formed_on_small_disks(name: &str, dir: &str, etcd: &str, server: S3Server) -> Lab {
+    let lab = with_bad_store(name, etcd, server);
+    lab.s3().start().unwrap();
+    lab.install(&deb()).unwrap();
+    lab.configure(|_, _| ()).unwrap();
+    let mount = format!(
+        "set -e; owner=$(stat -c uid=%u,gid=%g,mode=%a {dir}); cp -a {dir} /root/was; \
+         mount -t tmpfs -o size=600m,$owner small {dir}; cp -a /root/was/. {dir}/; rm -r /root/was"
+    );
+    lab.each(|host| host.sh(&mount)?.ok().map(drop)).unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(3, PATIENCE).unwrap();
+    lab
+}
+
+/// Leaves no room in a directory.
+fn fill(host: &Host, dir: &str) {
+    let script =
+        format!("dd if=/dev/zero of={dir}/filler bs=64k || true; df --output=avail {dir} | tail -n 1");
+    let left = host.sh(&script).unwrap().ok().unwrap();
+    assert_eq!(left.text().trim(), "0", "{dir} on {}", host.name());
+}
+
+/// A member that cannot write ends, and goes on ending. That is no loss of data: it stays a member, its directory stays
+/// where it is, and with room it goes on as who it was.
+fn etcd_without_room(name: &str, version: &str) {
+    let lab = formed_on_small_disks(name, "/var/lib/etcd", version, S3Server::Versitygw);
+    let victim = follower(&lab);
+    let before = member_ids(&lab, victim).unwrap();
+    let others = others(&lab, victim);
+    let pids = etcd_pids(others.iter().copied());
+    let load = lab.start_load("k").unwrap();
+    load.wait_for(100, SOON).unwrap();
+
+    fill(victim, "/var/lib/etcd");
+    // More than what etcd has set aside for its log.
+    let big = "for n in $(seq 150); do head -c 1000000 /dev/urandom | base64 -w 0 | head -c 1000000 | \
+               etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/etcd/tls/ca.crt --cert=/etc/etcd/tls/node.crt \
+               --key=/etc/etcd/tls/node.key put big/$n >/dev/null; done";
+    others[0]
+        .exec_for(SOON, &["sh", "-ec", big])
+        .unwrap()
+        .ok()
+        .unwrap();
+    wait_until("etcd to find no room", SOON, || {
+        Ok(victim.journal("etcd")?.contains("no space left on device"))
+    })
+    .unwrap();
+    load.wait_for(100, SOON).unwrap();
+    holds_for("the member and its data stay", Duration::from_secs(15), || {
+        let there = victim
+            .sh("test -d /var/lib/etcd/default/member && ! ls -d /var/lib/etcd/etcd-agent-archive/*")
+            .unwrap();
+        let members = member_ids(&lab, others[0]).map_or(true, |now| now == before);
+        there.success() && members
+    });
+    assert_eq!(
+        victim.unit_property("etcd-agent", "ActiveState").unwrap(),
+        "active"
+    );
+
+    victim.sh("rm /var/lib/etcd/filler").unwrap().ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    load.wait_for(100, SOON).unwrap();
+    load.stop().unwrap().verify_all(&lab).unwrap();
+    assert_eq!(
+        member_ids(&lab, victim).unwrap(),
+        before,
+        "the same three members"
+    );
+    assert_eq!(etcd_pids(others), pids, "the others were left alone");
+    lab.passed();
+}
+
+/// An agent that cannot write goes on: backups need no disk, a restart finds what it knew, and a restore is refused before
+/// anything is replaced.
+fn agent_without_room(name: &str, version: &str, server: S3Server) {
+    let lab = formed_on_small_disks(name, "/var/lib/etcd-agent", version, server);
+    let leader = lab.raft_leader().unwrap();
+    put(&lab, "kept", "by the backup");
+    backup_now(leader);
+    let (pid, taken) = (etcd_pid(leader), backups(&lab).len());
+
+    fill(leader, "/var/lib/etcd-agent");
+    backup_now(leader);
+    assert_eq!(backups(&lab).len(), taken + 1);
+    put(&lab, "later", "as an increment");
+    wait_stored(&lab, leader);
+    leader
+        .systemctl(&["restart", "etcd-agent"])
+        .unwrap()
+        .ok()
+        .unwrap();
+    wait_until("the agent to know its epoch again", SOON, || {
+        Ok(status(leader)?["node"]["assignment"]["epoch"] == 1)
+    })
+    .unwrap();
+    let refused = agent(leader, &["restore", "latest", "--yes", "--timeout", "60s"]);
+    assert_ne!(refused.code, 0, "{}{}", refused.stdout, refused.stderr);
+    assert!(
+        refused.stderr.contains("room for") || refused.stderr.contains("No space left"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(
+        status(leader).unwrap()["node"]["newest_epoch"],
+        1,
+        "nothing was replaced"
+    );
+    assert_eq!(etcd_pid(leader), pid, "etcd never noticed");
+
+    leader.sh("rm /var/lib/etcd-agent/filler").unwrap().ok().unwrap();
+    agent(leader, &["restore", "latest", "--yes"]).ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    assert_value(&lab, leader, "kept", "by the backup");
+    assert_value(&lab, leader, "later", "as an increment");
+    lab.passed();
+}
+
+#[test]
+fn s34_the_oldest_etcd_without_room_is_left_as_it_is_and_comes_back() {
+    etcd_without_room("s34-etcd-oldest", ETCD_VERSIONS[0]);
+}
+
+#[test]
+fn s34_the_middle_etcd_without_room_is_left_as_it_is_and_comes_back() {
+    etcd_without_room("s34-etcd-middle", ETCD_VERSIONS[1]);
+}
+
+#[test]
+fn s34_the_newest_etcd_without_room_is_left_as_it_is_and_comes_back() {
+    etcd_without_room("s34-etcd-newest", ETCD_VERSIONS[2]);
+}
+
+#[test]
+fn s34_an_agent_without_room_with_the_oldest_etcd_backs_up_to_versitygw() {
+    agent_without_room("s34-versitygw-oldest", ETCD_VERSIONS[0], S3Server::Versitygw);
+}
+
+#[test]
+fn s34_an_agent_without_room_with_the_middle_etcd_backs_up_to_versitygw() {
+    agent_without_room("s34-versitygw-middle", ETCD_VERSIONS[1], S3Server::Versitygw);
+}
+
+#[test]
+fn s34_an_agent_without_room_with_the_newest_etcd_backs_up_to_versitygw() {
+    agent_without_room("s34-versitygw-newest", ETCD_VERSIONS[2], S3Server::Versitygw);
+}
+
+#[test]
+fn s34_an_agent_without_room_with_the_oldest_etcd_backs_up_to_minio() {
+    agent_without_room("s34-minio-oldest", ETCD_VERSIONS[0], S3Server::Minio);
+}
+
+#[test]
+fn s34_an_agent_without_room_with_the_middle_etcd_backs_up_to_minio() {
+    agent_without_room("s34-minio-middle", ETCD_VERSIONS[1], S3Server::Minio);
+}
+
+#[test]
+fn s34_an_agent_without_room_with_the_newest_etcd_backs_up_to_minio() {
+    agent_without_room("s34-minio-newest", ETCD_VERSIONS[2], S3Server::Minio);
+}

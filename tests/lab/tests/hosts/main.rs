@@ -1,0 +1,22 @@
+//! Whole hosts: real systemd, real etcd, a real S3 server. One program for all of it: it is linked once, and the last test of
+//! a file need not end before the first of the next begins.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod auth;
+mod common;
+mod crashes;
+mod faults;
+mod forming;
+mod full_disk;
+mod loss;
+mod manager_store;
+mod membership;
+mod model;
+mod package;
+mod partitions;
+mod resizing;
+mod selftest;
+mod settings;
+mod size_store;
+mod verbs;
+mod verify;

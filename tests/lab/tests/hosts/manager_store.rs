@@ -1,0 +1,161 @@
+//! From etcd-manager's store: backups beside an etcd that somebody else manages, no empty cluster beside what lies in the store,
+//! and a restore of it as epoch 1.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::common::{
+    DATA, SOON, agent, deb, etcd_pids, get, holds_for, put, wait_coordinator_says, wait_reason,
+};
+use etcd_agent_lab::{Host, Lab, S3, wait_until};
+use serde_json::Value;
+
+/// As docs/operations.md has it, with the lab's URLs and certificates.
+const UNIT: &str = "[Unit]\nDescription=Backups of etcd\n[Service]\nType=notify\n\
+    ExecStart=/usr/bin/etcd-agent backup run --endpoints https://n1:2379,https://n2:2379,https://n3:2379 \
+    --cacert /etc/etcd-agent/tls/ca.crt --cert /etc/etcd-agent/tls/node.crt --key /etc/etcd-agent/tls/node.key\n\
+    User=etcd-agent\nRestart=always\nRestartSec=5\nWatchdogSec=300\nNoNewPrivileges=yes\nProtectSystem=strict\n\
+    ProtectHome=yes\nPrivateTmp=yes\n";
+
+const COMMAND: &str = "2023-11-14T23:00:00Z-000000";
+
+fn stored(lab: &Lab, end: &str) -> Vec<String> {
+    let keys = lab.s3().keys().unwrap();
+    keys.into_iter().filter(|key| key.ends_with(end)).collect()
+}
+
+fn json(host: &Host, args: &[&str]) -> Value {
+    serde_json::from_str(&agent(host, args).ok().unwrap().stdout).unwrap()
+}
+
+/// Writes `/etc/etcd-agent/backup.toml` and the unit, and starts it.
+fn start_beside(lab: &Lab, host: &Host) {
+    let toml = format!(
+        "[cluster]\nname = \"prod\"\n[store]\nurl = \"s3://{}/lab\"\nendpoint = \"{}\"\nregion = \"{}\"\npath_style = true\n\
+         credentials_file = \"/etc/etcd-agent/aws-credentials\"\n[backup]\ninterval = \"2s\"\nformat = \"etcd-manager\"\n",
+        S3::BUCKET,
+        lab.s3().endpoint(),
+        S3::REGION
+    );
+    let keys = lab.s3().credentials_file();
+    lab.ca().unwrap().install_all(host).unwrap();
+    for (path, text, mode, owner) in [
+        ("/etc/etcd-agent/backup.toml", toml.as_str(), "0644", "root:root"),
+        (
+            "/etc/etcd-agent/aws-credentials",
+            &keys,
+            "0640",
+            "root:etcd-agent",
+        ),
+        (
+            "/etc/systemd/system/etcd-agent-backup.service",
+            UNIT,
+            "0644",
+            "root:root",
+        ),
+    ] {
+        host.write_file(path, text, mode, owner).unwrap();
+    }
+    host.systemctl(&["daemon-reload"]).unwrap().ok().unwrap();
+    host.systemctl(&["start", "etcd-agent-backup"])
+        .unwrap()
+        .ok()
+        .unwrap();
+}
+
+#[test]
+fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
+    let lab = Lab::builder("manager").hosts(3).boot().unwrap();
+    lab.s3().start().unwrap();
+    lab.install(&deb()).unwrap();
+    lab.prepare_by_hand("").unwrap();
+    lab.start_by_hand().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    let n1 = lab.host(1).unwrap();
+    put(&lab, "a", "b");
+
+    // Beside etcd, which never notices.
+    let pids = etcd_pids(lab.hosts());
+    start_beside(&lab, n1);
+    wait_until("two backups", SOON, || {
+        Ok(stored(&lab, "/_etcd_backup.meta").len() >= 2)
+    })
+    .unwrap();
+    let said = n1.unit_property("etcd-agent-backup", "StatusText").unwrap();
+    assert!(said.contains("backup"), "{said}");
+    n1.systemctl(&["stop", "etcd-agent-backup"])
+        .unwrap()
+        .ok()
+        .unwrap();
+    let result = n1.unit_property("etcd-agent-backup", "Result").unwrap();
+    assert!(result.contains("success"), "{result}");
+    assert_eq!(etcd_pids(lab.hosts()), pids);
+
+    // The cluster is lost. What is left is what etcd-manager would have left: its files alone, and a command.
+    lab.each(|host| {
+        host.systemctl(&["stop", "etcd"])?.ok()?;
+        host.wipe(DATA)
+    })
+    .unwrap();
+    for key in stored(&lab, "/backup.json") {
+        fs::remove_file(lab.s3().dir().join(key)).unwrap();
+    }
+    let newest = stored(&lab, "/_etcd_backup.meta").pop().unwrap();
+    let newest = newest.split('/').rev().nth(1).unwrap().to_owned();
+    let created = stored(&lab, "/control/etcd-cluster-created");
+    let control = lab.s3().dir().join(&created[0]).with_file_name(COMMAND);
+    fs::create_dir_all(&control).unwrap();
+    let command = format!(
+        r#"{{"timestamp":"1700002800000000000","restoreBackup":{{"clusterSpec":{{"memberCount":3}},"backup":"{newest}"}}}}"#
+    );
+    fs::write(control.join("_command.json"), command).unwrap();
+
+    lab.configure(|_, _| ()).unwrap();
+    lab.start_agents().unwrap();
+    for host in lab.hosts() {
+        let told = wait_reason(host, "store-without-epoch");
+        assert!(told.contains("etcd-agent restore latest"), "{told}");
+    }
+    holds_for("nothing is formed", Duration::from_secs(10), || {
+        let off = |host: &Host| host.main_pid("etcd.service").unwrap().is_none();
+        lab.hosts().iter().all(off) && stored(&lab, "/control/epochs/1").is_empty()
+    });
+    let listed = json(n1, &["backup", "list", "-o", "json"]);
+    let listed = listed.as_array().unwrap();
+    assert!(
+        listed.len() >= 2 && listed.iter().all(|one| one["writer"] == "etcd-manager"),
+        "{listed:?}"
+    );
+
+    agent(lab.host(2).unwrap(), &["restore", "latest", "--yes"])
+        .ok()
+        .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    assert_eq!(get(&lab, lab.host(3).unwrap(), "a").unwrap(), "b");
+
+    // The command waits for a person, who takes it away.
+    let told = wait_coordinator_says(&lab, "command-waiting");
+    assert!(told.contains(COMMAND), "{told}");
+    let commands = json(n1, &["commands", "list", "-o", "json"]);
+    assert_eq!(commands[0]["restore"], newest.as_str(), "{commands}");
+    agent(n1, &["commands", "delete", COMMAND]).ok().unwrap();
+    let again = agent(n1, &["commands", "delete", COMMAND]);
+    assert!(
+        !again.success() && again.stderr.contains("there is no command"),
+        "{}",
+        again.stderr
+    );
+    assert_eq!(
+        json(n1, &["commands", "list", "-o", "json"]),
+        serde_json::json!([])
+    );
+
+    // And the way back: what etcd-manager reads.
+    let before = stored(&lab, "/_etcd_backup.meta");
+    agent(n1, &["backup", "--format", "etcd-manager"]).ok().unwrap();
+    let after = stored(&lab, "/_etcd_backup.meta");
+    let new = after.iter().find(|key| !before.contains(key)).unwrap();
+    let marker: Value = serde_json::from_slice(&fs::read(lab.s3().dir().join(new)).unwrap()).unwrap();
+    assert_eq!(marker["clusterSpec"]["memberCount"], 3, "{marker}");
+    lab.passed();
+}

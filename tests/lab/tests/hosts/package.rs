@@ -1,0 +1,214 @@
+//! Installing, upgrading, crashing and removing the agent never touches etcd: S42; and how its units are made.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::common::{
+    DATA, SOON, agent, assert_value, deb, etcd_environ, etcd_pid, formed, member_ids, put, wait_status,
+};
+use etcd_agent_lab::{Cmd, Host, Lab, Suite, wait_until};
+
+/// The same package under the next version.
+fn next_version(deb: &Path, dir: &Path) -> PathBuf {
+    let (tree, next) = (dir.join("next"), dir.join("etcd-agent_next.deb"));
+    Cmd::new("dpkg-deb").arg("-R").arg(deb).arg(&tree).ok().unwrap();
+    let control = tree.join("DEBIAN/control");
+    let text = fs::read_to_string(&control).unwrap();
+    let raised = text.lines().map(|line| match line.strip_prefix("Version: ") {
+        Some(version) => format!("Version: {version}+next1\n"),
+        None => format!("{line}\n"),
+    });
+    fs::write(&control, raised.collect::<String>()).unwrap();
+    Cmd::new("dpkg-deb")
+        .args(["-Znone", "-b"])
+        .arg(&tree)
+        .arg(&next)
+        .ok()
+        .unwrap();
+    next
+}
+
+fn version(host: &Host) -> String {
+    host.sh("dpkg-query -W -f '${Version}' etcd-agent")
+        .unwrap()
+        .ok()
+        .unwrap()
+        .text()
+        .to_owned()
+}
+
+fn apt(host: &Host, verb: &str) {
+    let argv = [
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        verb,
+        "-y",
+        "-q",
+        "etcd-agent",
+    ];
+    host.exec(&argv).unwrap().ok().unwrap();
+}
+
+#[test]
+fn s42_install_and_purge_leave_a_foreign_etcd_alone() {
+    let lab = Lab::builder("s42-foreign").plain().boot().unwrap();
+    let n1 = lab.host(1).unwrap();
+    // Its data is elsewhere, so that `init` may not take it over: it would not find the data at the next start.
+    n1.write_file(
+        "/etc/default/etcd",
+        b"ETCD_DATA_DIR=/var/lib/etcd/theirs\n",
+        "0644",
+        "root:root",
+    )
+    .unwrap();
+    n1.systemctl(&["enable", "--now", "etcd"]).unwrap().ok().unwrap();
+    n1.sh("etcdctl put hello world").unwrap().ok().unwrap();
+    let pid = etcd_pid(n1);
+    let unit = n1.systemctl(&["cat", "etcd"]).unwrap().stdout;
+    let untouched = |when: &str| {
+        assert_eq!(etcd_pid(n1), pid, "{when}");
+        assert_eq!(n1.systemctl(&["cat", "etcd"]).unwrap().stdout, unit, "{when}");
+        assert_eq!(
+            n1.sh("etcdctl get hello --print-value-only").unwrap().text(),
+            "world",
+            "{when}"
+        );
+        assert_eq!(
+            n1.unit_property("etcd", "NeedDaemonReload").unwrap(),
+            "no",
+            "{when}"
+        );
+    };
+
+    n1.install_deb(&deb()).unwrap();
+    untouched("after the installation");
+    let init = agent(n1, &["init"]);
+    assert_eq!(
+        init.code, 4,
+        "init refuses an etcd with its data elsewhere: {}",
+        init.stderr
+    );
+    untouched("after init");
+    apt(n1, "purge");
+    untouched("after the purge");
+    n1.reboot().unwrap();
+    n1.wait_unit("etcd", "active", SOON).unwrap();
+    assert_eq!(
+        n1.sh("etcdctl get hello --print-value-only").unwrap().text(),
+        "world"
+    );
+    lab.passed();
+}
+
+#[test]
+fn s42_package() {
+    let lab = formed("s42", 1);
+    let n1 = lab.host(1).unwrap();
+    wait_status(n1, 0);
+    // As Debian's package does when it is installed on a real host.
+    n1.systemctl(&["enable", "etcd"]).unwrap().ok().unwrap();
+    put(&lab, "hello", "world");
+    let pid = etcd_pid(n1);
+    let members = member_ids(&lab, n1).unwrap();
+
+    let old = n1.main_pid("etcd-agent").unwrap();
+    n1.kill_process("etcd-agent", "KILL").unwrap();
+    wait_until("the agent to be back", SOON, || {
+        let now = n1.main_pid("etcd-agent")?;
+        Ok(now.is_some() && now != old)
+    })
+    .unwrap();
+    wait_status(n1, 0);
+    assert_eq!(etcd_pid(n1), pid, "after kill -9 of the agent");
+
+    n1.systemctl(&["restart", "etcd-agent"]).unwrap().ok().unwrap();
+    wait_status(n1, 0);
+    assert_eq!(etcd_pid(n1), pid, "after a restart of the agent");
+
+    let before = version(n1);
+    n1.install_deb(&next_version(&deb(), &lab.dir())).unwrap();
+    assert_eq!(version(n1), format!("{before}+next1"));
+    wait_status(n1, 0);
+    assert_eq!(etcd_pid(n1), pid, "after an upgrade of the agent");
+
+    apt(n1, "remove");
+    assert_eq!(etcd_pid(n1), pid, "after the agent was removed");
+    assert_value(&lab, n1, "hello", "world");
+    let environ = etcd_environ(n1);
+    n1.reboot().unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    assert_value(&lab, n1, "hello", "world");
+    assert_eq!(member_ids(&lab, n1).unwrap(), members, "the same member");
+    let mut now = etcd_environ(n1);
+    for (key, value) in environ.iter().filter(|(key, _)| key.starts_with("ETCD_")) {
+        // It runs on data that is there, and says so since its first start.
+        if key != "ETCD_INITIAL_CLUSTER_STATE" {
+            assert_eq!(now.remove(key).as_ref(), Some(value), "{key} after the reboot");
+        }
+    }
+    assert_eq!(
+        now.get("ETCD_INITIAL_CLUSTER_STATE").map(String::as_str),
+        Some("existing")
+    );
+
+    let pid = etcd_pid(n1);
+    apt(n1, "purge");
+    assert_eq!(etcd_pid(n1), pid, "after the purge");
+    assert!(
+        n1.disk()
+            .join(DATA.trim_start_matches('/'))
+            .join("member")
+            .exists()
+    );
+    n1.reboot().unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    assert_value(&lab, n1, "hello", "world");
+    lab.passed();
+}
+
+fn units(suite: Suite) {
+    let lab = Lab::builder("units").suite(suite).boot().unwrap();
+    let n1 = lab.host(1).unwrap();
+    n1.install_deb(&deb()).unwrap();
+    let names = [
+        "etcd-agent.service",
+        "etcd-agent-apply.service",
+        "etcd-agent-data.service",
+        "etcd-agent-verify.service",
+    ];
+    let mut argv = vec!["systemd-analyze", "verify", "--man=no"];
+    argv.extend(names);
+    let verified = n1.exec(&argv).unwrap().ok().unwrap();
+    assert_eq!(
+        (verified.text(), verified.stderr.trim()),
+        ("", ""),
+        "systemd-analyze verify is clean"
+    );
+    for (unit, most) in names.into_iter().zip([2.0, 4.0, 4.0, 4.0]) {
+        let output = n1
+            .exec(&["systemd-analyze", "security", "--no-pager", unit])
+            .unwrap()
+            .ok()
+            .unwrap();
+        let line = output.stdout.lines().last().unwrap_or_default();
+        let exposure = line
+            .split(": ")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next())
+            .expect(line);
+        eprintln!("{suite}: {unit}: {exposure}");
+        assert!(exposure.parse::<f64>().expect(line) <= most, "{line}");
+    }
+    lab.passed();
+}
+
+#[test]
+fn units_are_clean_and_confined() {
+    units(Suite::Trixie);
+}
+
+#[test]
+fn units_are_clean_and_confined_on_debian_12() {
+    units(Suite::Bookworm);
+}

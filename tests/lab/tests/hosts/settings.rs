@@ -1,0 +1,168 @@
+//! The rendered settings are exact, in force, and nothing else wins unseen: S27.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::common::{SOON, agent, deb, etcd_environ, holds_for, member_ids, status, wait_status};
+use etcd_agent_lab::{Host, Lab, wait_for};
+
+const ENV: &str = "/var/lib/etcd-agent/etcd.env";
+const DROP_IN: &str = "/etc/systemd/system/etcd.service.d/90-etcd-agent.conf";
+const DEFAULTS: &str = "/etc/default/etcd";
+
+fn prepared(name: &str) -> Lab {
+    let lab = Lab::builder(name).boot().unwrap();
+    lab.s3().start().unwrap();
+    lab.install(&deb()).unwrap();
+    lab.configure(|_, _| ()).unwrap();
+    lab
+}
+
+#[test]
+fn s27_rendered_settings_are_exact_and_win() {
+    let lab = prepared("s27");
+    let n1 = lab.host(1).unwrap();
+    let hostile = "ETCD_NAME=other\nETCD_DATA_DIR=/tmp/evil\nETCD_INITIAL_CLUSTER_STATE=new\n\
+                   ETCD_LISTEN_CLIENT_URLS=http://0.0.0.0:4001\nETCD_QUOTA_BACKEND_BYTES=4294967296\n\
+                   ETCD_DISCOVERY=http://evil.example/\n";
+    n1.write_file(DEFAULTS, hostile, "0644", "root:root").unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    wait_status(n1, 0);
+    let (_, members) = member_ids(&lab, n1).unwrap();
+    assert_eq!(members.keys().collect::<Vec<_>>(), ["n1"], "the name is ours");
+    assert!(
+        !n1.sh("ls -d /tmp/evil").unwrap().success(),
+        "the data directory is ours"
+    );
+
+    // What is in force for the next start, as the environment file says it.
+    let existing = || {
+        let env = n1.read_file(ENV)?;
+        let mut lines = env
+            .lines()
+            .filter(|line| line.starts_with("ETCD_INITIAL_CLUSTER_STATE="));
+        Ok(lines.any(|line| line.contains("existing")).then_some(env))
+    };
+    let env = wait_for("the settings after the first start", SOON, existing).unwrap();
+    assert_eq!(agent(n1, &["render", "-o", "env"]).ok().unwrap().stdout, env);
+    let drop_in = n1.read_file(DROP_IN).unwrap();
+    assert_eq!(
+        agent(n1, &["render", "-o", "dropin"]).ok().unwrap().stdout,
+        drop_in
+    );
+
+    // And what the process then has.
+    n1.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    let mut process = etcd_environ(n1);
+    process.retain(|key, _| key.starts_with("ETCD_"));
+    assert_eq!(process.get("ETCD_NAME").map(String::as_str), Some("n1"));
+    assert_eq!(
+        process.get("ETCD_DATA_DIR").map(String::as_str),
+        Some("/var/lib/etcd/default")
+    );
+    let flags = agent(n1, &["render", "-o", "flags"]).ok().unwrap();
+    let rendered: BTreeMap<String, String> = flags
+        .text()
+        .split(' ')
+        .map(|flag| {
+            let (name, value) = flag
+                .trim_matches('\'')
+                .trim_start_matches("--")
+                .split_once('=')
+                .expect(flag);
+            (
+                format!("ETCD_{}", name.replace('-', "_").to_uppercase()),
+                value.to_owned(),
+            )
+        })
+        .collect();
+    // What we do not set is either taken away or a person's own to set.
+    let unset = |key: &String| drop_in.contains(&format!("UnsetEnvironment={key}\n"));
+    assert!(process.keys().all(|key| !unset(key)), "{process:?}");
+    let ours: BTreeMap<_, _> = process
+        .into_iter()
+        .filter(|(key, _)| rendered.contains_key(key))
+        .collect();
+    assert_eq!(ours, rendered, "flags, environment and process agree");
+    let names = env
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .filter(|(key, _)| !key.starts_with('#'));
+    assert_eq!(
+        names.map(|(key, _)| key).collect::<Vec<_>>(),
+        ours.keys().collect::<Vec<_>>()
+    );
+    assert!(drop_in.contains(&format!("\nEnvironmentFile={ENV}\n")));
+    lab.passed();
+}
+
+/// The agent says which file is in the way, and etcd is not started.
+fn refused(lab: &Lab, host: &Host, file: &str) {
+    let found = wait_for(&format!("{file} to be named"), SOON, || {
+        let status = status(host)?;
+        let conflicts = status["conflicts"].as_array().cloned().unwrap_or_default();
+        let lines: Vec<String> = conflicts
+            .iter()
+            .filter_map(|line| Some(line.as_str()?.to_owned()))
+            .collect();
+        anyhow::ensure!(!lines.is_empty(), "no conflicts: {}", status["decision"]);
+        Ok(Some(lines))
+    })
+    .unwrap();
+    assert!(
+        found
+            .iter()
+            .any(|line| line.contains(file) && line.contains("--config-file")),
+        "{found:?}"
+    );
+    let shown = agent(host, &["status"]);
+    assert!(
+        shown.code == 7 && shown.stdout.contains(file),
+        "{}: {}",
+        shown.code,
+        shown.stdout
+    );
+    holds_for("etcd is not started", Duration::from_secs(3), || {
+        host.unit_property("etcd", "ActiveState").unwrap() == "inactive"
+    });
+    let keys = lab.s3().keys().unwrap();
+    assert!(keys.iter().all(|key| !key.ends_with("backup.json")), "{keys:?}");
+}
+
+#[test]
+fn s27_config_file_in_the_defaults_is_refused() {
+    let lab = prepared("s27-defaults");
+    let n1 = lab.host(1).unwrap();
+    n1.write_file(
+        DEFAULTS,
+        "# evil\nDAEMON_ARGS=\"--config-file /etc/evil.yaml\"\n",
+        "0644",
+        "root:root",
+    )
+    .unwrap();
+    lab.start_agents().unwrap();
+    refused(&lab, n1, "/etc/default/etcd:2");
+    // Taken out, it goes on by itself.
+    n1.write_file(DEFAULTS, "\n", "0644", "root:root").unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    wait_status(n1, 0);
+    lab.passed();
+}
+
+#[test]
+fn s27_config_file_in_a_later_drop_in_is_refused() {
+    let lab = prepared("s27-drop-in");
+    let n1 = lab.host(1).unwrap();
+    let drop_in = "/etc/systemd/system/etcd.service.d/95-evil.conf";
+    let text = "[Service]\nExecStart=\nExecStart=/usr/bin/etcd --config-file=/etc/evil.yaml\n";
+    n1.write_file(drop_in, text, "0644", "root:root").unwrap();
+    lab.start_agents().unwrap();
+    refused(&lab, n1, drop_in);
+    n1.wipe(drop_in).unwrap();
+    n1.systemctl(&["daemon-reload"]).unwrap().ok().unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    wait_status(n1, 0);
+    lab.passed();
+}

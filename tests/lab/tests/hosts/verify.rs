@@ -1,0 +1,95 @@
+//! Backups are verified by a real restore, asked for and by themselves, and what is wrong with one is said: S44.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::common::{SOON, agent, deb, etcd_pid, put};
+use etcd_agent_lab::{Host, Lab, wait_for};
+use serde_json::Value;
+
+/// The backups as `backup list` has them, oldest first.
+fn list(host: &Host) -> Vec<Value> {
+    let output = agent(host, &["backup", "list", "-o", "json"]).ok().unwrap();
+    serde_json::from_str(&output.stdout).unwrap()
+}
+
+fn object(lab: &Lab, id: &str) -> PathBuf {
+    let end = format!("{id}/etcd.backup.zst");
+    let keys = lab.s3().keys().unwrap();
+    let key = keys.iter().find(|key| key.ends_with(&end)).expect("the snapshot");
+    lab.s3().dir().join(key)
+}
+
+#[test]
+fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
+    let lab = Lab::builder("s44").boot().unwrap();
+    lab.form(&deb()).unwrap();
+    let n1 = lab.host(1).unwrap();
+    let pid = etcd_pid(n1);
+    put(&lab, "a", "b");
+    agent(n1, &["backup", "now"]).ok().unwrap();
+
+    let verified = agent(n1, &["backup", "verify"]).ok().unwrap();
+    assert!(verified.stdout.contains(" ago"), "{}", verified.stdout);
+    let newest = list(n1).pop().unwrap();
+    assert_eq!(newest["verified"]["problems"], serde_json::json!([]), "{newest}");
+    let id = newest["id"].as_str().unwrap().to_owned();
+    let beside = object(&lab, &id).with_file_name("verify.json");
+    let record: Value = serde_json::from_slice(&fs::read(beside).unwrap()).unwrap();
+    let compared = serde_json::json!(["sha256", "revision", "keys", "hash"]);
+    assert_eq!(record["compared"], compared, "{record}");
+    let left = n1.sh("ls /var/lib/etcd-agent/verify").unwrap().ok().unwrap();
+    assert_eq!(
+        left.text().split_whitespace().collect::<Vec<_>>(),
+        ["report.json", "request.json"]
+    );
+
+    // One that somebody damages is named, with what is wrong, and the exit code says so.
+    let path = object(&lab, &id);
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x40;
+    fs::write(&path, &bytes).unwrap();
+    let bad = agent(n1, &["backup", "verify", &id]);
+    assert_eq!(bad.code, 1, "{}{}", bad.stdout, bad.stderr);
+    assert!(
+        bad.stderr.contains(&id) && bad.stderr.contains("damaged"),
+        "{}",
+        bad.stderr
+    );
+    let listed = agent(n1, &["backup", "list"]).ok().unwrap();
+    assert!(listed.stdout.contains("NO GOOD"), "{}", listed.stdout);
+
+    // By itself, the next one.
+    let fragment = "[backup]\nverify_interval = \"2s\"\n";
+    n1.write_file(
+        "/etc/etcd-agent/config.d/50-verify.toml",
+        fragment,
+        "0644",
+        "root:root",
+    )
+    .unwrap();
+    n1.sh("systemctl reload etcd-agent").unwrap().ok().unwrap();
+    wait_for("a new backup", SOON, || {
+        let taken = agent(n1, &["backup", "now"]);
+        Ok(taken.success().then_some(()))
+    })
+    .unwrap();
+    wait_for("the new backup to be verified", SOON, || {
+        let newest = list(n1).pop().unwrap();
+        let good = newest["verified"]["problems"]
+            .as_array()
+            .is_some_and(Vec::is_empty);
+        Ok((newest["id"] != id.as_str() && good).then_some(()))
+    })
+    .unwrap();
+    let metrics = "curl -sS --unix-socket /run/etcd-agent/agent.sock http://localhost/metrics";
+    let metrics = n1.sh(metrics).unwrap().ok().unwrap();
+    assert!(
+        metrics.stdout.contains("etcd_agent_last_verification_ok 1"),
+        "{}",
+        metrics.stdout
+    );
+    assert_eq!(etcd_pid(n1), pid, "etcd never noticed");
+    lab.passed();
+}

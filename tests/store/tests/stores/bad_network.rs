@@ -1,0 +1,162 @@
+//! Fulls, increments, verification, retention and restore over a network that is slow, cuts, loses answers and says 503: S28,
+//! S30, S31, S33, S35, S43 and S44 on each S3 server and each etcd.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_agent::adapters::clock::SystemClock;
+use etcd_agent::adapters::store::open_store;
+use etcd_agent::backup;
+use etcd_agent::model::{BackupSummary, Retention, Revision, Wanted};
+use etcd_agent::plan::judge;
+use etcd_agent::ports::{Clock, ObjectStore, PortError, PortResult};
+use etcd_agent_lab::{ETCD_VERSIONS, Faults, bad_weather};
+use etcd_agent_store_tests::{
+    AnyS3, Client, Follower, Kind, RealEtcd, change, cluster, hash, meta, noise, restored, revision, state,
+    verify,
+};
+
+/// As the agent does it: what failed for the moment is tried again, as a whole.
+async fn again<T>(what: &str, work: impl AsyncFn() -> PortResult<T>) -> T {
+    for _ in 0..10 {
+        match work().await {
+            Ok(done) => return done,
+            Err(PortError::Permanent(why)) => panic!("{what}: {why}"),
+            Err(why) => eprintln!("{what}: {why}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{what}: ten times");
+}
+
+async fn full(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, seq: u64) -> BackupSummary {
+    again("a full backup", async || {
+        backup::take_full(&etcd.member(), store.as_ref(), &meta(seq), |_| {}).await
+    })
+    .await
+}
+
+/// Restored over the bad network, it holds what etcd held at this revision.
+async fn same(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, wanted: Wanted, at: Revision) {
+    let point = again("finding a point", async || {
+        backup::find(store.as_ref(), &cluster(), None, wanted).await
+    })
+    .await;
+    assert_eq!(point.revision, at, "{wanted:?}");
+    let back = restored(etcd, store.as_ref(), &point).await;
+    assert_eq!(state(&back, None).await, state(etcd, Some(at)).await, "at {at}");
+    assert_eq!(hash(&back, at), hash(etcd, at), "at {at}");
+}
+
+async fn backups(store: &dyn ObjectStore) -> Vec<String> {
+    let found = backup::list(store, &cluster()).await.unwrap();
+    assert_eq!(found.unreadable, [], "nothing is damaged");
+    let ids = found.backups.iter().map(|one| one.summary.id.as_str().to_owned());
+    ids.collect()
+}
+
+async fn through(s3: &AnyS3, version: &str) {
+    let calm = s3.store();
+    let bad = Faults::before(s3.address(), bad_weather).await.unwrap();
+    let store = open_store(&s3.settings_at(bad.address()));
+    let etcd = RealEtcd::start(version);
+    let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
+    // Several parts of an upload.
+    for _ in 0..20 {
+        client.put("large", noise(1 << 20).to_vec(), None).await.unwrap();
+    }
+    change(&mut client, 1).await;
+
+    // A stream that ends early leaves nothing, and what is whole is there once.
+    let mut cut = Client::of(&etcd).await;
+    cut.cut = Some(300);
+    for _ in 0..3 {
+        let taken = backup::take_full(&cut, store.as_ref(), &meta(0), |_| {}).await;
+        assert!(matches!(taken, Err(PortError::Retryable(_))), "{taken:?}");
+    }
+    assert_eq!(backups(calm.as_ref()).await, [""; 0]);
+    let first = full(&etcd, &store, 1).await;
+    assert_eq!(backups(calm.as_ref()).await, [first.id.as_str()]);
+
+    // Two follow, and one of them is killed in the midst of writing.
+    let one = Follower::start(&etcd, &store, &first.id, "n1");
+    let mut two = Follower::start(&etcd, &store, &first.id, "n2");
+    change(&mut client, 2).await;
+    let middle = revision(&etcd).await;
+    two.reaches(middle).await;
+    let noon = SystemClock.now();
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    change(&mut client, 3).await;
+    one.task.abort();
+    change(&mut client, 4).await;
+    let end = revision(&etcd).await;
+    two.reaches(end).await;
+    two.ends().await;
+    same(&etcd, &store, Wanted::Latest, end).await;
+    same(&etcd, &store, Wanted::Time(noon), middle).await;
+    let within = Revision(middle.0 + 55);
+    same(&etcd, &store, Wanted::Revision(within), within).await;
+
+    let found = again("a verification", async || {
+        verify(store.as_ref(), &first.id, &etcd).await
+    })
+    .await;
+    assert_eq!(found.problems, Vec::<String>::new());
+    assert_eq!(found.increments_to, Some(end));
+
+    // Only the newest stays, and it restores.
+    let second = full(&etcd, &store, 2).await;
+    change(&mut client, 5).await;
+    let mut three = Follower::start(&etcd, &store, &second.id, "n3");
+    let end = revision(&etcd).await;
+    three.reaches(end).await;
+    three.ends().await;
+    let wanted = Retention {
+        enabled: true,
+        recent: Duration::ZERO,
+        hourly: 0,
+        daily: 0,
+        weekly: 0,
+        yearly: 0,
+        count: 1,
+    };
+    let verified = again("a verification", async || {
+        verify(store.as_ref(), &second.id, &etcd).await
+    })
+    .await;
+    assert!(verified.ok, "{:?}", verified.problems);
+    again("pruning", async || {
+        let there = backup::list(store.as_ref(), &cluster()).await?;
+        let now = SystemClock.now();
+        let verdicts = judge(&there.backups, now, &wanted);
+        let old: Vec<_> = verdicts
+            .iter()
+            .filter(|verdict| verdict.goes())
+            .map(|verdict| verdict.backup.summary.id.clone())
+            .collect();
+        backup::remove(store.as_ref(), &cluster(), &old, now).await
+    })
+    .await;
+    assert_eq!(backups(calm.as_ref()).await, [second.id.as_str()]);
+    same(&etcd, &store, Wanted::Latest, end).await;
+    assert!(bad.seen().len() > 100, "{}", bad.seen().len());
+}
+
+/// All at once: most of the time each waits to try again.
+async fn on_each_etcd(kind: Kind) {
+    let all = ETCD_VERSIONS.iter().map(|version| async move {
+        let s3 = AnyS3::start(kind).await;
+        through(&s3, version).await;
+    });
+    futures::future::join_all(all).await;
+}
+
+#[tokio::test]
+async fn what_versitygw_holds_after_a_bad_network_restores() {
+    on_each_etcd(Kind::Versitygw).await;
+}
+
+#[tokio::test]
+async fn what_minio_holds_after_a_bad_network_restores() {
+    on_each_etcd(Kind::Minio).await;
+}

@@ -1,0 +1,16 @@
+//! What the agent does with a store, and with an etcd, in this process: real servers, no hosts. One program for all of it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bad_network;
+mod beside;
+mod calendar;
+mod etcd_adapter;
+mod increments;
+mod manager;
+mod roles;
+mod store_check;
+mod store_copy;
+mod store_encrypted;
+mod store_faults;
+mod store_s3;
+mod verify;
