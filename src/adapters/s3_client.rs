@@ -24,7 +24,7 @@ use crate::config::{Proxy, Sse, StoreSettings};
 use super::s3_sse::Encryption;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// One try, a part of an upload included: 5 MiB in it need 44 KB/s.
+/// One try, a part of an upload included: 7 MiB in it need 61 KB/s.
 const ATTEMPT: Duration = Duration::from_mins(2);
 const OPERATION: Duration = Duration::from_mins(6);
 const ATTEMPTS: u32 = 5;

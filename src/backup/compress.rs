@@ -29,7 +29,7 @@ impl Compressor {
         }
         Ok(Self {
             context,
-            cutter: Cutter::new(),
+            cutter: Cutter::default(),
         })
     }
 

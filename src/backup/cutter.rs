@@ -1,19 +1,22 @@
 //! Cuts what a compressor puts out into pieces of the store's part size.
+//!
+//! Pieces are mapped, not allocated: glibc raises its threshold for mapping to the largest block freed so far, after
+//! which blocks of this size fragment its heaps and stay resident (measured: 92 MB at the peak of a backup and
+//! 57 MB after it, against 42 and 16). Nor are they kept to be filled again: what of a piece is not filled yet takes no
+//! memory, which is worth more than the page faults.
 
 use std::io;
 
 use bytes::Bytes;
 use memmap2::MmapMut;
 
-use super::pieces::Pieces;
-
-/// As large as a part of an upload, so that a full piece goes out without a copy. Four of them are in memory: one is
-/// filled, one waits, two are on their way.
-pub(super) const PIECE_BYTES: usize = 5 * 1024 * 1024;
+/// As large as a part of an upload, so that a full piece goes out without a copy. Three of them are in memory: two on
+/// their way, and one that is filled, or waits.
+pub(super) const PIECE_BYTES: usize = 7 * 1024 * 1024;
 
 /// Fills one piece after the other.
+#[derive(Default)]
 pub(super) struct Cutter {
-    pieces: Pieces,
     piece: Option<MmapMut>,
     filled: usize,
     full: Vec<Bytes>,
@@ -21,16 +24,6 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
-    pub(super) fn new() -> Self {
-        Self {
-            pieces: Pieces::new(PIECE_BYTES),
-            piece: None,
-            filled: 0,
-            full: Vec::new(),
-            total: 0,
-        }
-    }
-
     /// Hands out the piece that is being filled, and up to where it is; `work` answers up to where it is then, and what it
     /// has to say.
     pub(super) fn fill<T>(
@@ -39,7 +32,7 @@ impl Cutter {
     ) -> io::Result<T> {
         let piece = match &mut self.piece {
             Some(piece) => piece,
-            none => none.insert(self.pieces.take()?),
+            none => none.insert(MmapMut::map_anon(PIECE_BYTES)?),
         };
         let (filled, said) = work(&mut piece[..], self.filled)?;
         self.filled = filled;
@@ -52,11 +45,11 @@ impl Cutter {
     /// Ends the piece that is being filled, however little is in it.
     pub(super) fn cut(&mut self) {
         let filled = std::mem::take(&mut self.filled);
-        let Some(piece) = self.piece.take().filter(|_| filled > 0) else {
+        let Some(map) = self.piece.take().filter(|_| filled > 0) else {
             return;
         };
         self.total += filled as u64;
-        self.full.push(self.pieces.lend(piece, filled));
+        self.full.push(Bytes::from_owner(map).slice(..filled));
     }
 
     /// The pieces that are complete.

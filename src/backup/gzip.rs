@@ -16,7 +16,7 @@ pub(super) struct GzipCompressor {
 impl GzipCompressor {
     pub(super) fn new() -> Self {
         Self {
-            encoder: GzEncoder::new(Cutter::new(), Compression::fast()),
+            encoder: GzEncoder::new(Cutter::default(), Compression::fast()),
         }
     }
 

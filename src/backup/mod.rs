@@ -19,7 +19,6 @@ mod increment;
 mod layout;
 mod manager;
 mod manifest;
-mod pieces;
 mod pipeline;
 mod point;
 mod prune;
