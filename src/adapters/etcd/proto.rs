@@ -98,24 +98,18 @@ pub(super) struct WatchResponse {
 pub(super) struct WatchEvent {
     #[prost(int32, tag = "1")]
     pub(super) kind: i32,
-    #[prost(message, optional, tag = "2")]
-    pub(super) kv: Option<KeyValue>,
+    /// A `mvccpb.KeyValue`, left as etcd has encoded it: so it stores it too.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub(super) kv: Bytes,
 }
 
-/// `mvccpb.KeyValue`: encoded again it is byte for byte what etcd stores, as both write fields in their order and
-/// leave out zeros.
+/// What of a `mvccpb.KeyValue` is looked at.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct KeyValue {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) key: Vec<u8>,
-    #[prost(int64, tag = "2")]
-    pub(super) create_revision: i64,
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) key: Bytes,
     #[prost(int64, tag = "3")]
     pub(super) mod_revision: i64,
-    #[prost(int64, tag = "4")]
-    pub(super) version: i64,
-    #[prost(bytes = "vec", tag = "5")]
-    pub(super) value: Vec<u8>,
     #[prost(int64, tag = "6")]
     pub(super) lease: i64,
 }

@@ -2,7 +2,7 @@
 
 use futures::{StreamExt, stream};
 use hyper::http::uri::PathAndQuery;
-use prost::Message;
+use prost::{DecodeError, Message};
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::client::Grpc;
@@ -12,7 +12,7 @@ use tonic_prost::ProstCodec;
 use super::OPEN_WATCH;
 use super::channel::Connector;
 use super::errors::{Kind, no_answer, status_error};
-use super::proto::{WatchCreate, WatchEvent, WatchRequest, WatchResponse};
+use super::proto::{KeyValue, WatchCreate, WatchEvent, WatchRequest, WatchResponse};
 use crate::model::{ClusterId, KeyChange, Revision, RevisionChanges, Watched};
 use crate::ports::{PortError, PortResult, WatchStream};
 
@@ -106,7 +106,9 @@ impl Watch {
                 )));
             }
             let header = response.header.take().unwrap_or_default();
-            let changes = self.take(response);
+            let changes = self
+                .take(&response)
+                .map_err(|error| PortError::Retryable(format!("{}: {error}", self.what)))?;
             if !changes.is_empty() {
                 return Ok(Some(Watched::Revisions {
                     changes,
@@ -118,10 +120,10 @@ impl Watch {
     }
 
     /// The revisions that are whole now.
-    fn take(&mut self, response: WatchResponse) -> Vec<RevisionChanges> {
+    fn take(&mut self, response: &WatchResponse) -> Result<Vec<RevisionChanges>, DecodeError> {
         let mut whole: Vec<RevisionChanges> = self.pending.take().into_iter().collect();
-        for event in response.events {
-            let (revision, change) = changed(event);
+        for event in &response.events {
+            let (revision, change) = changed(event)?;
             match whole.last_mut() {
                 Some(last) if last.revision == revision => last.changes.push(change),
                 _ => whole.push(RevisionChanges {
@@ -133,28 +135,63 @@ impl Watch {
         if response.fragment {
             self.pending = whole.pop();
         }
-        whole
+        Ok(whole)
     }
 }
 
-fn changed(event: WatchEvent) -> (Revision, KeyChange) {
-    let kv = event.kv.unwrap_or_default();
+fn changed(event: &WatchEvent) -> Result<(Revision, KeyChange), DecodeError> {
+    let kv = KeyValue::decode(event.kv.clone())?;
     let revision = Revision(u64::try_from(kv.mod_revision).unwrap_or(0));
     let deleted = event.kind == DELETE;
-    let lease = kv.lease;
-    // etcd keeps of a deleted key nothing but its name (`tombstone` in its `mvcc/kvstore_txn.go`).
-    let stored = if deleted {
-        super::proto::KeyValue {
+    let change = if deleted {
+        // etcd keeps of a deleted key nothing but its name (`tombstone` in its `mvcc/kvstore_txn.go`).
+        let name = KeyValue {
             key: kv.key,
-            ..Default::default()
+            ..KeyValue::default()
+        };
+        KeyChange {
+            deleted,
+            stored: name.encode_to_vec(),
+            lease: 0,
         }
     } else {
-        kv
+        KeyChange {
+            deleted,
+            stored: event.kv.to_vec(),
+            lease: kv.lease,
+        }
     };
-    let change = KeyChange {
-        deleted,
-        stored: stored.encode_to_vec(),
-        lease: if deleted { 0 } else { lease },
-    };
-    (revision, change)
+    Ok((revision, change))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Key `k`, created at 2, modified at 3, version 2, value `v`, lease 9.
+    const PUT: &[u8] = &[10, 1, b'k', 16, 2, 24, 3, 32, 2, 42, 1, b'v', 48, 9];
+
+    fn event(kind: i32, kv: &'static [u8]) -> WatchEvent {
+        WatchEvent { kind, kv: kv.into() }
+    }
+
+    #[test]
+    fn a_put_is_stored_as_etcd_does_and_a_deletion_is_its_key() {
+        let (revision, change) = changed(&event(0, PUT)).unwrap();
+        assert_eq!(revision, Revision(3));
+        assert_eq!((change.deleted, change.lease), (false, 9));
+        assert_eq!(change.stored, PUT);
+        let (revision, change) = changed(&event(DELETE, &[10, 1, b'k', 24, 4])).unwrap();
+        assert_eq!(revision, Revision(4));
+        assert_eq!((change.deleted, change.lease), (true, 0));
+        assert_eq!(change.stored, [10, 1, b'k']);
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused() {
+        for cut in [1, 2, 4, PUT.len() - 1] {
+            assert!(changed(&event(0, &PUT[..cut])).is_err(), "{cut}");
+        }
+    }
 }
