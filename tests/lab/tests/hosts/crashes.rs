@@ -167,6 +167,8 @@ fn s40_agent_killed_in_backup_and_at_every_step_of_a_restore() {
         wait_status(host, 0);
     }
     let pids = etcd_pids(lab.hosts());
+    let load = lab.start_load("k").unwrap();
+    load.wait_for(50, SOON).unwrap();
     for host in lab.hosts() {
         killer_on(host);
     }
@@ -179,7 +181,11 @@ fn s40_agent_killed_in_backup_and_at_every_step_of_a_restore() {
         Ok(agent(n1, &["backup", "now"]).success().then_some(()))
     })
     .unwrap();
-    assert!(backups(&lab).len() > first);
+    let taken = backups(&lab);
+    assert!(taken.len() > first);
+    let newest = taken.iter().max().unwrap().rsplit('/').next().unwrap();
+    load.wait_for(50, SOON).unwrap();
+    load.stop().unwrap().verify_all(&lab).unwrap();
     assert_eq!(etcd_pids(lab.hosts()), pids, "etcd never noticed");
     put(&lab, "later", "than the backup");
 
@@ -188,7 +194,7 @@ fn s40_agent_killed_in_backup_and_at_every_step_of_a_restore() {
         if status(n1)?["node"]["assignment"]["epoch"] == 2 {
             return Ok(Some(()));
         }
-        let asked = agent(n1, &["restore", "latest", "--yes", "--timeout", "60s"]);
+        let asked = agent(n1, &["restore", newest, "--yes", "--timeout", "60s"]);
         eprintln!("restore: exit {}: {}", asked.code, asked.stderr.trim());
         Ok(None)
     })
