@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -20,7 +21,7 @@ pub(crate) fn root() -> PathBuf {
 /// temporary directory that is renamed when complete, so that an entry is whole or absent.
 pub(crate) fn entry(name: &str, recipe: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let root = root();
-    let path = root.join(format!("{name}-{:016x}", fingerprint(recipe)));
+    let path = root.join(format!("{name}-{:016x}", fingerprint(recipe.as_bytes())));
     if path.exists() {
         return Ok(path);
     }
@@ -63,9 +64,25 @@ pub(crate) fn remove_tree(path: &Path) -> Result<()> {
     }
 }
 
+/// Removes the entries of this name that were made longer ago than that.
+pub(crate) fn forget(name: &str, age: Duration) -> Result<()> {
+    for entry in fs::read_dir(root())? {
+        let entry = entry?;
+        let found = entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with(&format!("{name}-"));
+        // In the future: a clock that was set back.
+        if found && entry.metadata()?.modified()?.elapsed().is_ok_and(|old| old > age) {
+            remove_tree(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// FNV-1a, 64 bits: the same in every build, unlike the standard library's hasher.
-fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+pub(crate) fn fingerprint(content: &[u8]) -> u64 {
+    content.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }

@@ -12,6 +12,7 @@ use crate::cgroup::Cgroup;
 use crate::cmd::{Cmd, Output, PATH};
 use crate::daemon;
 use crate::net::{Net, Shape};
+use crate::package::APT_INSTALL;
 use crate::place::Record;
 use crate::wait::{wait_for, wait_until};
 
@@ -304,7 +305,7 @@ impl Host {
         Ok(())
     }
 
-    /// Installs a local .deb as people do. There is no network: what it depends on must be in the tree.
+    /// Installs a local .deb as people do, on a host that is on or off.
     pub fn install_deb(&self, deb: &Path) -> Result<()> {
         let name = deb
             .file_name()
@@ -314,15 +315,7 @@ impl Host {
         self.push(deb, &remote)?;
         self.inside()
             .env("DEBIAN_FRONTEND", "noninteractive")
-            .args([
-                "apt-get",
-                "install",
-                "-y",
-                "-q",
-                "--no-install-recommends",
-                "--allow-downgrades",
-                "--reinstall",
-            ])
+            .args(APT_INSTALL)
             .arg(&remote)
             .deadline(Duration::from_mins(3))
             .ok()

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -16,7 +16,7 @@ use crate::net::Net;
 use crate::place::{self, Owner, Record};
 use crate::s3::{S3, S3Server, Wanted};
 use crate::tree::{self, Suite};
-use crate::{machine, outside, sweep};
+use crate::{machine, outside, package, sweep};
 
 /// What a lab is to be.
 #[derive(Debug, Clone)]
@@ -25,6 +25,7 @@ pub struct Builder {
     hosts: u8,
     suite: Suite,
     etcd: String,
+    package: Option<PathBuf>,
     keep: bool,
     s3: Wanted,
     tls: bool,
@@ -49,6 +50,14 @@ impl Builder {
     #[must_use]
     pub fn etcd(mut self, version: &str) -> Self {
         version.clone_into(&mut self.etcd);
+        self
+    }
+
+    /// Hosts that have this package from their first boot on, as those have that are made from an image. It is
+    /// installed once for all labs.
+    #[must_use]
+    pub fn package(mut self, deb: &Path) -> Self {
+        self.package = Some(deb.to_owned());
         self
     }
 
@@ -97,7 +106,11 @@ impl Builder {
         for version in ETCD_VERSIONS {
             layers.push(golang::etcd(version)?.join("opt"));
         }
-        layers.push(tree::ensure(self.suite)?);
+        let tree = tree::ensure(self.suite)?;
+        if let Some(deb) = &self.package {
+            layers.push(package::layer(deb, self.suite, &tree)?);
+        }
+        layers.push(tree);
         let record = Record {
             id: String::new(),
             index: 0,
@@ -145,6 +158,7 @@ impl Lab {
             hosts: 1,
             suite: Suite::Trixie,
             etcd: ETCD_DEFAULT.to_owned(),
+            package: None,
             keep: false,
             s3: Wanted {
                 server: S3Server::Versitygw,

@@ -29,6 +29,7 @@ mod load;
 mod machine;
 mod net;
 mod outside;
+mod package;
 mod place;
 mod s3;
 mod slow;

@@ -125,7 +125,8 @@ fn up(options: &[&str]) -> Result<()> {
     lab.s3().start()?;
     if let Some(deb) = deb {
         let took = lab
-            .form(&deb)
+            .install(&deb)
+            .and_then(|()| lab.form())
             .with_context(|| format!("{} stays up for a look; `lab down` ends it", lab.id()))?;
         println!(
             "{hosts} healthy members {:.1} s after the agents were started",

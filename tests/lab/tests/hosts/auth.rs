@@ -2,7 +2,7 @@
 //! S18, S29, S44.
 
 use crate::common::{
-    SOON, agent, assert_value, backup_now, backups, deb, increment_now, put, stop_and_wipe_all, wait_status,
+    SOON, agent, assert_value, backup_now, backups, increment_now, put, stop_and_wipe_all, wait_status,
     wait_stored, with_bad_store,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Output, S3Server, wait_until};
@@ -87,7 +87,7 @@ fn compared(lab: &Lab, host: &Host) -> Vec<String> {
 
 fn all_comes_back(name: &str, server: S3Server, etcd: &str) {
     let lab = with_bad_store(name, etcd, server);
-    lab.form(&deb()).unwrap();
+    lab.form().unwrap();
     let n1 = lab.host(1).unwrap();
     put(&lab, "k/a", "b");
     turn_on(&lab);

@@ -29,14 +29,19 @@ pub(crate) fn formed(name: &str, hosts: u8) -> Lab {
 
 /// The same with this version of etcd.
 pub(crate) fn formed_of(name: &str, hosts: u8, etcd: &str) -> Lab {
-    let lab = Lab::builder(name).hosts(hosts).etcd(etcd).boot().unwrap();
-    lab.form(&deb()).unwrap();
+    let lab = Lab::builder(name)
+        .hosts(hosts)
+        .etcd(etcd)
+        .package(&deb())
+        .boot()
+        .unwrap();
+    lab.form().unwrap();
     lab
 }
 
-/// Three hosts, nothing installed yet, with this S3 server behind a bad network.
+/// Three hosts that are not configured yet, with this S3 server behind a bad network.
 pub(crate) fn with_bad_store(name: &str, etcd: &str, server: S3Server) -> Lab {
-    let lab = Lab::builder(name).hosts(3).etcd(etcd);
+    let lab = Lab::builder(name).hosts(3).etcd(etcd).package(&deb());
     lab.s3_server(server).bad_store().boot().unwrap()
 }
 

@@ -80,9 +80,8 @@ fn starts(host: &Host) -> usize {
 
 #[test]
 fn s40_agent_killed_at_every_step_of_forming() {
-    let lab = Lab::builder("s40-form").hosts(3).boot().unwrap();
+    let lab = Lab::builder("s40-form").hosts(3).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
-    lab.install(&deb()).unwrap();
     lab.configure(|_, _| ()).unwrap();
     for host in lab.hosts() {
         killer_on(host);

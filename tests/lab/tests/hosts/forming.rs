@@ -11,7 +11,8 @@ use etcd_agent_lab::{Lab, Suite, wait_until};
 
 fn one_member_survives(suite: Suite) {
     let lab = Lab::builder("s01").suite(suite).boot().unwrap();
-    lab.form(&deb()).unwrap();
+    lab.install(&deb()).unwrap();
+    lab.form().unwrap();
     let n1 = lab.host(1).unwrap();
     wait_status(n1, 0);
     put(&lab, "before", "the reboot");
@@ -149,9 +150,8 @@ fn s02_three_members_come_up() {
 
 #[test]
 fn s04_size_one_second_node_is_spare() {
-    let lab = Lab::builder("s04").hosts(2).boot().unwrap();
+    let lab = Lab::builder("s04").hosts(2).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
-    lab.install(&deb()).unwrap();
     lab.configure(|_, config| config.size = 1).unwrap();
     lab.start_agents().unwrap();
     lab.wait_healthy(1, SOON).unwrap();

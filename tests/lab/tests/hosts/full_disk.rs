@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::common::{
-    SOON, agent, assert_value, backup_now, backups, deb, etcd_pid, etcd_pids, follower, holds_for,
-    member_ids, others, put, status, wait_stored, with_bad_store,
+    SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, holds_for, member_ids,
+    others, put, status, wait_stored, with_bad_store,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, PATIENCE, S3Server, wait_until};
 
@@ -12,7 +12,6 @@ use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, PATIENCE, S3Server, wait_until};
 fn formed_on_small_disks(name: &str, dir: &str, etcd: &str, server: S3Server) -> Lab {
     let lab = with_bad_store(name, etcd, server);
     lab.s3().start().unwrap();
-    lab.install(&deb()).unwrap();
     lab.configure(|_, _| ()).unwrap();
     let mount = format!(
         "set -e; owner=$(stat -c uid=%u,gid=%g,mode=%a {dir}); cp -a {dir} /root/was; \

@@ -65,9 +65,8 @@ fn start_beside(lab: &Lab, host: &Host) {
 
 #[test]
 fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
-    let lab = Lab::builder("manager").hosts(3).boot().unwrap();
+    let lab = Lab::builder("manager").hosts(3).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
-    lab.install(&deb()).unwrap();
     lab.prepare_by_hand("").unwrap();
     lab.start_by_hand().unwrap();
     lab.wait_healthy(3, SOON).unwrap();

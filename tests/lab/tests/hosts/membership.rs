@@ -10,9 +10,8 @@ use etcd_agent_lab::{Host, Lab, Store, wait_until};
 
 /// Hosts with the package and the configuration, agents not started.
 fn configured(name: &str, hosts: u8, change: impl Fn(&mut etcd_agent_lab::AgentConfig) + Sync) -> Lab {
-    let lab = Lab::builder(name).hosts(hosts).boot().unwrap();
+    let lab = Lab::builder(name).hosts(hosts).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
-    lab.install(&deb()).unwrap();
     lab.configure(|_, config| change(config)).unwrap();
     lab
 }

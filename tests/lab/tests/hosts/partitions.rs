@@ -10,9 +10,8 @@ use crate::common::{
 use etcd_agent_lab::{Host, Lab, Shape, Store, wait_until};
 
 fn prepared(name: &str, store: bool) -> Lab {
-    let lab = Lab::builder(name).hosts(3).boot().unwrap();
+    let lab = Lab::builder(name).hosts(3).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
-    lab.install(&deb()).unwrap();
     lab.configure(|_, config| {
         if !store {
             config.store = Store::None;

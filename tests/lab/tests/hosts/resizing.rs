@@ -15,9 +15,8 @@ const SHORT_GRACE: &str = "grace = \"8s\"\n";
 
 /// Members of this number on hosts of that number; what `membership` adds to the configuration.
 fn cluster(name: &str, hosts: u8, size: u8, membership: &str) -> Lab {
-    let lab = Lab::builder(name).hosts(hosts).boot().unwrap();
+    let lab = Lab::builder(name).hosts(hosts).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
-    lab.install(&deb()).unwrap();
     configure(&lab, size, membership, "");
     lab.start_agents().unwrap();
     lab.wait_healthy(usize::from(size), SOON).unwrap();

@@ -11,9 +11,8 @@ const DROP_IN: &str = "/etc/systemd/system/etcd.service.d/90-etcd-agent.conf";
 const DEFAULTS: &str = "/etc/default/etcd";
 
 fn prepared(name: &str) -> Lab {
-    let lab = Lab::builder(name).boot().unwrap();
+    let lab = Lab::builder(name).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
-    lab.install(&deb()).unwrap();
     lab.configure(|_, _| ()).unwrap();
     lab
 }

@@ -8,9 +8,8 @@ use serde_json::Value;
 
 /// Five nodes whose configuration says nothing of the size.
 fn formed(name: &str) -> Lab {
-    let lab = Lab::builder(name).hosts(5).boot().unwrap();
+    let lab = Lab::builder(name).hosts(5).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
-    lab.install(&deb()).unwrap();
     lab.configure(|_, _| ()).unwrap();
     for host in lab.hosts() {
         let edit = ["sed", "-i", "/^size = /d", "/etc/etcd-agent/config.toml"];
@@ -139,8 +138,8 @@ fn s07_the_size_is_changed_in_the_store_by_one_command() {
 /// The settings of the node that moved are written anew, its etcd is restarted with leave, its member is updated.
 #[test]
 fn a_node_that_moves_is_reached_at_its_new_address() {
-    let lab = Lab::builder("moves").hosts(3).boot().unwrap();
-    lab.form(&deb()).unwrap();
+    let lab = Lab::builder("moves").hosts(3).package(&deb()).boot().unwrap();
+    lab.form().unwrap();
     let n3 = lab.host(3).unwrap();
     let before = member_ids(&lab, n3).unwrap();
     let load = lab.start_load("k").unwrap();

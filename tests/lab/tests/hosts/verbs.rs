@@ -218,9 +218,8 @@ fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
 /// can do it.
 #[test]
 fn s29_a_full_and_an_increment_on_demand() {
-    let lab = Lab::builder("s29").hosts(3).boot().unwrap();
+    let lab = Lab::builder("s29").hosts(3).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
-    lab.install(&deb()).unwrap();
     lab.configure(|_, _| ()).unwrap();
     lab.each(|host| {
         let fragment = "[backup]\nincrement_interval = \"1h\"\n";

@@ -22,8 +22,8 @@ fn object(lab: &Lab, id: &str) -> PathBuf {
 
 #[test]
 fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
-    let lab = Lab::builder("s44").boot().unwrap();
-    lab.form(&deb()).unwrap();
+    let lab = Lab::builder("s44").package(&deb()).boot().unwrap();
+    lab.form().unwrap();
     let n1 = lab.host(1).unwrap();
     let pid = etcd_pid(n1);
     put(&lab, "a", "b");
