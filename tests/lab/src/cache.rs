@@ -17,7 +17,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// The directory made by `make` from exactly this `recipe`, made now if it is not there.
 ///
-/// One thing is made at a time on the whole machine; other processes wait for it. `make` fills a
+/// Nothing is made twice: who wants what another one makes, on the whole machine, waits for it. `make` fills a
 /// temporary directory that is renamed when complete, so that an entry is whole or absent.
 pub(crate) fn entry(name: &str, recipe: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let root = root();
@@ -26,7 +26,7 @@ pub(crate) fn entry(name: &str, recipe: &str, make: impl FnOnce(&Path) -> Result
         return Ok(path);
     }
     fs::create_dir_all(&root).with_context(|| format!("creating {}", root.display()))?;
-    let _lock = lock(&root.join("lock"))?;
+    let _lock = lock(&root.join(format!("{name}.lock")))?;
     if path.exists() {
         return Ok(path);
     }

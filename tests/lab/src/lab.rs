@@ -400,14 +400,23 @@ fn logs_dir() -> PathBuf {
 /// Makes everything that labs need, so that no test pays for it.
 pub fn prepare() -> Result<()> {
     machine::install()?;
-    tree::ensure(Suite::Trixie)?;
-    for version in ETCD_VERSIONS {
-        golang::etcd(version)?;
-    }
-    golang::versitygw()?;
-    golang::minio()?;
-    golang::age()?;
-    tree::ensure(Suite::Bookworm)?;
+    std::thread::scope(|scope| {
+        // One processor unpacks a tree, and often waits: the others compile meanwhile.
+        let trees = scope.spawn(|| {
+            tree::ensure(Suite::Trixie)?;
+            tree::ensure(Suite::Bookworm)
+        });
+        for version in ETCD_VERSIONS {
+            golang::etcd(version)?;
+        }
+        golang::versitygw()?;
+        golang::minio()?;
+        golang::age()?;
+        match trees.join() {
+            Ok(made) => made.map(drop),
+            Err(_) => bail!("making the Debian trees panicked"),
+        }
+    })?;
     sweep::sweep()?;
     Ok(())
 }
