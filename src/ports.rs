@@ -259,6 +259,10 @@ pub enum Replaced {
     Changed,
 }
 
+/// What an upload is best written in, in bytes: as large as the first parts of one to S3, so that a chunk of this size
+/// goes out without a copy.
+pub const PART_BYTES: usize = 7 * 1024 * 1024;
+
 /// An upload under way. Nothing is visible in the store until `complete`; dropping it without either call leaves
 /// nothing listed.
 #[async_trait]

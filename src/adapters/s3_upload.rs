@@ -8,7 +8,7 @@ use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
 use bytes::{Bytes, BytesMut};
 use tokio::task::JoinSet;
 
-use crate::ports::{ObjectStore, PortError, PortResult, Upload};
+use crate::ports::{ObjectStore, PART_BYTES, PortError, PortResult, Upload};
 
 use super::pace::Pace;
 use super::s3::S3Store;
@@ -16,12 +16,10 @@ use super::s3_client::Connected;
 use super::s3_error::status;
 use super::s3_sse::{encrypted, with_key};
 
-const MIB: usize = 1024 * 1024;
-/// Memory holds three of them; versitygw on ext4 takes some 700 parts, as their sizes must fit an extended attribute.
-const FIRST_PART_BYTES: usize = 7 * MIB;
 const IN_FLIGHT: usize = 2;
 const MOST_PARTS: i32 = 10_000;
-/// Parts of one size: 2,500 of 7, 14, 28 and 56 MiB each make 256 GiB in S3's 10,000 parts.
+/// Parts of one size; the first have `PART_BYTES`: memory holds three of them, and versitygw on ext4 takes some 700, as
+/// their sizes must fit an extended attribute. 2,500 of 7, 14, 28 and 56 MiB each make 256 GiB in S3's 10,000 parts.
 const PARTS_OF_A_SIZE: i32 = 2_500;
 /// How long parts that are under way may take before an abandoned upload is aborted under them.
 const PARTS_LAND: Duration = Duration::from_secs(10);
@@ -30,7 +28,7 @@ const BETWEEN_ABORTS: Duration = Duration::from_secs(1);
 
 /// The size of part `number`, counted from 1.
 fn part_bytes(number: i32) -> usize {
-    FIRST_PART_BYTES << ((number - 1).max(0) / PARTS_OF_A_SIZE).min(3)
+    PART_BYTES << ((number - 1).max(0) / PARTS_OF_A_SIZE).min(3)
 }
 
 pub(super) struct S3Upload {
@@ -313,6 +311,8 @@ impl Drop for S3Upload {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    const MIB: usize = 1024 * 1024;
 
     #[test]
     fn ten_thousand_parts_hold_any_etcd() {

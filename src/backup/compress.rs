@@ -79,9 +79,9 @@ fn failed(code: usize) -> io::Error {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::cutter::PIECE_BYTES;
     use super::super::testing::noise;
     use super::*;
+    use crate::ports::PART_BYTES;
 
     fn squeeze(input: &[u8], cut: usize) -> Vec<Bytes> {
         let mut compressor = Compressor::new().unwrap();
@@ -109,7 +109,7 @@ mod tests {
             let input = noise(size);
             let pieces = squeeze(&input, cut);
             for piece in pieces.iter().rev().skip(1) {
-                assert_eq!(piece.len(), PIECE_BYTES);
+                assert_eq!(piece.len(), PART_BYTES);
             }
             let whole: Vec<u8> = pieces.concat();
             assert_eq!(

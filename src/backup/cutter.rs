@@ -10,11 +10,10 @@ use std::io;
 use bytes::Bytes;
 use memmap2::MmapMut;
 
-/// As large as a part of an upload, so that a full piece goes out without a copy. Three of them are in memory: two on
-/// their way, and one that is filled, or waits.
-pub(super) const PIECE_BYTES: usize = 7 * 1024 * 1024;
+use crate::ports::PART_BYTES;
 
-/// Fills one piece after the other.
+/// Fills one piece after the other, each as large as a part of an upload. Three of them are in memory: two on their way,
+/// and one that is filled, or waits.
 #[derive(Default)]
 pub(super) struct Cutter {
     piece: Option<MmapMut>,
@@ -32,11 +31,11 @@ impl Cutter {
     ) -> io::Result<T> {
         let piece = match &mut self.piece {
             Some(piece) => piece,
-            none => none.insert(MmapMut::map_anon(PIECE_BYTES)?),
+            none => none.insert(MmapMut::map_anon(PART_BYTES)?),
         };
         let (filled, said) = work(&mut piece[..], self.filled)?;
         self.filled = filled;
-        if self.filled == PIECE_BYTES {
+        if self.filled == PART_BYTES {
             self.cut();
         }
         Ok(said)

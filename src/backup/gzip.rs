@@ -63,9 +63,9 @@ impl Write for Cutter {
 mod tests {
     use std::io::Read;
 
-    use super::super::cutter::PIECE_BYTES;
     use super::super::testing::noise;
     use super::*;
+    use crate::ports::PART_BYTES;
 
     #[test]
     fn all_of_it_comes_back() {
@@ -78,7 +78,7 @@ mod tests {
             compressor.finish().unwrap();
             let pieces = compressor.take_full();
             for piece in pieces.iter().rev().skip(1) {
-                assert_eq!(piece.len(), PIECE_BYTES);
+                assert_eq!(piece.len(), PART_BYTES);
             }
             let whole = pieces.concat();
             assert_eq!(compressor.total(), whole.len() as u64);

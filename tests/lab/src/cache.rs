@@ -64,7 +64,7 @@ pub(crate) fn remove_tree(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes the entries of this name that were made longer ago than that.
+/// Removes the entries of this name that were made, or marked as used, longer ago than that.
 pub(crate) fn forget(name: &str, age: Duration) -> Result<()> {
     for entry in fs::read_dir(root())? {
         let entry = entry?;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 
@@ -13,7 +13,7 @@ use crate::tree::Suite;
 /// Raise it whenever `make` below changes.
 const RECIPE: u32 = 1;
 
-/// What is built anew with each change is not kept for ever.
+/// What is built anew with each change is not kept for ever after its last use.
 const KEPT: Duration = Duration::from_hours(24);
 
 /// `apt-get` with a local file: there is no network, what it depends on must be there already.
@@ -50,6 +50,8 @@ pub(crate) fn layer(deb: &Path, suite: Suite, tree: &Path) -> Result<PathBuf> {
         cache::forget(&name, KEPT)?;
         make(deb, tree, dir)
     })?;
+    // What is used is not old, whenever it was made: hosts that run from it would lose their disks' floor.
+    fs::File::open(&entry)?.set_modified(SystemTime::now())?;
     Ok(entry.join("upper"))
 }
 
