@@ -76,7 +76,7 @@ pub async fn find(
     };
     let nothing = |why: String| PortError::Permanent(format!("{}: {why}", store.describe()));
     candidates.retain(fits);
-    let Some(newest) = candidates.last().cloned() else {
+    let Some(newest) = StoredBackup::latest(&candidates).cloned() else {
         return Err(nothing(match wanted {
             Wanted::Latest => "there is no such backup".to_owned(),
             Wanted::Revision(revision) => format!(
@@ -85,12 +85,12 @@ pub async fn find(
             Wanted::Time(_) => "there was no such backup yet at that time; `etcd-agent backup list` shows when each was taken".to_owned(),
         }));
     };
-    // The newest full serves, unless an older one of its epoch leads further: its chain goes on until the newer
-    // one has its own.
+    // That full serves, unless an older one of its epoch leads further: its chain goes on until the newer one has its
+    // own.
     let mut best = reach(store, &layout, newest.clone(), wanted).await?;
-    for older in candidates.into_iter().rev().skip(1) {
-        let further =
-            older.epoch.is_some() && older.epoch == newest.epoch && best.is_less_than(older.covered);
+    candidates.retain(|b| b.epoch.is_some() && b.epoch == newest.epoch && b.summary.id != newest.summary.id);
+    for older in candidates.into_iter().rev() {
+        let further = best.is_less_than(older.covered);
         if further && !matches!(wanted, Wanted::Revision(_)) {
             let other = reach(store, &layout, older, wanted).await?;
             if best.is_less_than(other.holds) {
@@ -240,25 +240,28 @@ mod tests {
     use super::super::manifest::{Manifest, example};
     use super::super::testing;
     use super::*;
+    use crate::model::Epoch;
 
     /// Two that were begun at nearly the same time: what the one with the later name holds is not known exactly.
     #[tokio::test]
     async fn the_latest_is_what_surely_holds_the_most() {
+        let (older, newer) = ("2026-03-01T04:05:06Z-000001", "2026-03-01T04:05:06Z-000002");
         let rows = [
-            ("surely no less", (1, 2), 2, "2026-03-01T04:05:06Z-000001"),
-            ("exactly as much", (2, 2), 2, "2026-03-01T04:05:06Z-000002"),
-            ("perhaps more", (1, 3), 2, "2026-03-01T04:05:06Z-000002"),
-            ("less", (3, 3), 2, "2026-03-01T04:05:06Z-000002"),
+            ("surely no less", (1, 2), 2, [1, 1], older),
+            ("exactly as much", (2, 2), 2, [1, 1], newer),
+            ("perhaps more", (1, 3), 2, [1, 1], newer),
+            ("less", (3, 3), 2, [1, 1], newer),
+            ("another history", (1, 2), 2, [1, 2], newer),
+            ("dated last by a clock that is ahead", (3, 3), 2, [2, 1], older),
         ];
-        for (what, (revision, at_most), other, expected) in rows {
+        for (what, (revision, at_most), other, epochs, expected) in rows {
             let dir = tempfile::tempdir().unwrap();
             let store = testing::store(dir.path());
-            for (id, revision, at_most) in [
-                ("2026-03-01T04:05:06Z-000001", other, other),
-                ("2026-03-01T04:05:06Z-000002", revision, at_most),
-            ] {
+            let both = [(older, other, other), (newer, revision, at_most)];
+            for ((id, revision, at_most), epoch) in both.into_iter().zip(epochs) {
                 let manifest = Manifest {
                     id: BackupId::new(id).unwrap(),
+                    epoch: Epoch(epoch),
                     revision: Revision(revision),
                     revision_at_most: Some(Revision(at_most)),
                     ..example()

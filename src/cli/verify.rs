@@ -50,17 +50,16 @@ pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
 
 /// The backup that is meant: as `latest` the one whose increments lead furthest, which `restore latest` starts from.
 pub(super) fn meant(stored: &[StoredBackup], wanted: &str) -> Result<BackupId, Failure> {
-    let summaries: Vec<BackupSummary> = stored.iter().map(|backup| backup.summary.clone()).collect();
-    let picked = restore::pick(&summaries, wanted)?;
-    let epoch = |id: &BackupId| stored.iter().find(|one| one.summary.id == *id)?.epoch;
+    let latest = StoredBackup::latest(stored).filter(|_| wanted == "latest");
+    let Some(latest) = latest else {
+        let summaries: Vec<BackupSummary> = stored.iter().map(|backup| backup.summary.clone()).collect();
+        return Ok(restore::pick(&summaries, wanted)?.id.clone());
+    };
     let furthest = stored
         .iter()
-        .filter(|backup| backup.epoch.is_some() && backup.epoch == epoch(&picked.id))
+        .filter(|backup| backup.epoch.is_some() && backup.epoch == latest.epoch)
         .max_by_key(|backup| (backup.covered, backup.summary.at));
-    Ok(match furthest {
-        Some(furthest) if wanted == "latest" => furthest.summary.id.clone(),
-        _ => picked.id.clone(),
-    })
+    Ok(furthest.unwrap_or(latest).summary.id.clone())
 }
 
 async fn verify(client: &Client, id: &BackupId, timeout: Timeout) -> Result<(), Failure> {

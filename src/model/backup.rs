@@ -148,6 +148,24 @@ pub struct StoredBackup {
     pub covered: Revision,
 }
 
+impl StoredBackup {
+    /// The backup that `latest` starts from: the newest of the highest epoch. What is dated later may be of an older
+    /// one, as clocks differ, and that one was replaced. Of a backup without an epoch, as etcd-manager writes them,
+    /// nothing but its date is known.
+    pub fn latest(backups: &[Self]) -> Option<&Self> {
+        let newest_of = |wanted: &dyn Fn(&Self) -> bool| {
+            let those = backups.iter().filter(|backup| wanted(backup));
+            those.max_by_key(|backup| (backup.summary.at, &backup.summary.id))
+        };
+        let newest = newest_of(&|_| true)?;
+        if newest.epoch.is_none() {
+            return Some(newest);
+        }
+        let highest = backups.iter().map(|backup| backup.epoch).max()?;
+        newest_of(&|backup| backup.epoch == highest)
+    }
+}
+
 /// What is to be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -27,19 +27,15 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
     verdicts.sort_by(|a, b| key(&b.backup).cmp(&key(&a.backup)));
     let mut seen = 0;
     let mut verified = false;
-    let mut reach = Reach::default();
+    let mut reach = Reach::of(&verdicts, now);
     let (mut hours, mut days, mut weeks, mut years) = <(Slots, Slots, Slots, Slots)>::default();
     for verdict in &mut verdicts {
         if mutant!(PrunesAll) {
             continue;
         }
         let at = verdict.backup.summary.at;
-        if verdict.backup.writer != Writer::EtcdAgent {
-            verdict.keep.push(Keep::NotOurs);
-            continue;
-        }
-        if at > now {
-            verdict.keep.push(Keep::Future);
+        if let Some(why) = takes_no_place(&verdict.backup, now) {
+            verdict.keep.push(why);
             continue;
         }
         let good = backup_is_good(&verdict.backup);
@@ -64,26 +60,42 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
     verdicts
 }
 
+/// Why a backup stays without a place among those that are counted.
+fn takes_no_place(backup: &StoredBackup, now: UnixMs) -> Option<Keep> {
+    if backup.writer != Writer::EtcdAgent {
+        return Some(Keep::NotOurs);
+    }
+    (backup.summary.at > now).then_some(Keep::Future)
+}
+
 fn backup_is_good(backup: &StoredBackup) -> bool {
     backup.verified.as_ref().is_some_and(Verified::is_ok)
 }
 
-/// How far the newest epoch's backups lead, newest first.
-#[derive(Default)]
+/// How far the highest epoch's backups lead, newest first.
 struct Reach {
     epoch: Option<Epoch>,
-    holds: Revision,
+    holds: Option<Revision>,
 }
 
 impl Reach {
+    /// The highest epoch, not the newest backup's: what is dated last may be of an epoch that was replaced, as clocks
+    /// differ, and a later prune would judge otherwise.
+    fn of(verdicts: &[Verdict], now: UnixMs) -> Self {
+        let counted = verdicts
+            .iter()
+            .filter(|verdict| takes_no_place(&verdict.backup, now).is_none());
+        Self {
+            epoch: counted.filter_map(|verdict| verdict.backup.epoch).max(),
+            holds: None,
+        }
+    }
+
     /// True when the increments of this backup lead further than any newer one does: without them that state is lost,
     /// e.g. when etcd was lost before the newest backup had increments of its own.
     fn is_longer_with(&mut self, backup: &StoredBackup) -> bool {
-        if self.epoch.is_none() {
-            self.epoch = backup.epoch;
-        }
         // What it leads to for sure: a full may hold less than `revision_at_most`.
-        let holds = backup.covered.max(backup.summary.revision);
+        let holds = Some(backup.covered.max(backup.summary.revision));
         let longer = self.epoch.is_some() && self.epoch == backup.epoch && holds > self.holds;
         self.holds = if longer { holds } else { self.holds };
         longer

@@ -131,6 +131,8 @@ fn what_is_verified_as_the_latest_is_what_would_be_restored_as_such() {
         ([81_300, 81_300], [1, 1], newer),
         // Another epoch's revisions are of another history.
         ([99_999, 81_237], [1, 2], newer),
+        // The older epoch's clock was ahead.
+        ([81_000, 99_999], [2, 1], older),
     ] {
         let stored = stored(covered, epochs);
         let meant = |wanted| verify::meant(&stored, wanted).unwrap();

@@ -166,15 +166,20 @@ fn wanted() -> impl Strategy<Value = Retention> {
 /// Backups at random times of three years, several a day and several an hour among them.
 fn history() -> impl Strategy<Value = Vec<StoredBackup>> {
     let at = prop_oneof![0_u64..1_600_000, 0_u64..3000, 0_u64..200];
-    let chain = (0_u64..30, 0_u64..200);
+    let chain = (0_u64..30, 0_u64..30, 0_u64..12, any::<bool>());
     proptest::collection::btree_map(at, chain, 1..60).prop_map(|minutes| {
         let oldest_first = minutes.into_iter().rev().enumerate();
-        let all = oldest_first.map(|(number, (minute, (more, restored)))| {
+        let all = oldest_first.map(|(number, (minute, (late, more, ahead, good)))| {
             let number = number as u64;
-            let mut full = backup(NOON - minute * 60_000, number * 10);
-            // Epochs only grow, and chains overlap.
-            full.epoch = Some(Epoch(1 + u64::from(number > restored)));
-            full.covered = Revision(number * 10 + more);
+            // Clocks differ: a backup of an older epoch, or revision, may be dated after one of a newer.
+            let mut full = backup(NOON - minute * 60_000, number * 10 + late);
+            full.epoch = Some(Epoch(1 + (number + ahead) / 20));
+            // And chains overlap.
+            full.covered = Revision(full.summary.revision.0 + more);
+            full.verified = good.then(|| Verified {
+                at: full.summary.at,
+                problems: Vec::new(),
+            });
             full
         });
         all.collect()
@@ -231,12 +236,12 @@ proptest! {
         prop_assert_eq!(names(&step_by_step), names(&prune(&backups, UnixMs(NOON), &wanted)));
     }
 
-    /// Rule 7: what can be restored of the newest epoch does not get less.
+    /// Rule 7: what can be restored of the highest epoch does not get less.
     #[test]
     fn rule_7_what_increments_lead_to_stays(backups in history(), wanted in wanted()) {
         let furthest = |backups: &[StoredBackup]| {
-            let newest = backups.iter().max_by_key(|b| b.summary.at)?.epoch;
-            backups.iter().filter(|b| b.epoch == newest).map(|b| b.covered).max()
+            let epoch = backups.iter().map(|b| b.epoch).max()?;
+            backups.iter().filter(|b| b.epoch == epoch).map(|b| b.covered).max()
         };
         let left = prune(&backups, UnixMs(NOON), &wanted);
         prop_assert_eq!(furthest(&left), furthest(&backups));
@@ -285,6 +290,20 @@ fn rule_7_the_increments_that_lead_furthest_stay_with_their_full() {
             "an older epoch is no part of it",
             vec![chain(1, 1, 10, 90), chain(2, 2, 20, 20)],
             vec![vec![], vec![Keep::Newest]],
+        ),
+        (
+            "one of an older epoch, dated last by a clock that is ahead, changes nothing",
+            vec![chain(1, 2, 470, 498), chain(2, 1, 480, 490)],
+            vec![vec![Keep::Increments], vec![Keep::Newest]],
+        ),
+        (
+            "and does not when the newer epoch went on",
+            vec![
+                chain(1, 2, 470, 498),
+                chain(2, 1, 480, 490),
+                chain(3, 2, 490, 490),
+            ],
+            vec![vec![Keep::Increments], vec![], vec![Keep::Newest]],
         ),
     ];
     for (what, backups, expected) in rows {
