@@ -124,17 +124,16 @@ impl Runner {
 
     /// Takes a backup if one is due; says when to look again.
     async fn step(&self, taken: &mut Option<UnixMs>) -> PortResult<Duration> {
-        let newest = backup::newest(self.store.as_ref(), &self.settings.spec.cluster).await?;
-        let now = self.clock.now();
+        let now = || self.clock.now();
+        let newest = backup::newest(self.store.as_ref(), &self.settings.spec.cluster, now).await?;
         if let Some(backup) = &newest {
-            let text = format!("newest backup {} (revision {})", backup.id, backup.revision);
-            watchdog::say(&text);
-            if backup.at > now {
-                tracing::warn!("{text} is dated after now: a clock is wrong");
-            }
+            watchdog::say(&format!(
+                "newest backup {} (revision {})",
+                backup.id, backup.revision
+            ));
         }
         let calendar = self.settings.spec.backup.on_calendar.as_ref();
-        if let Some(wait) = plan::backup_in(newest.as_ref(), *taken, now, self.interval, calendar) {
+        if let Some(wait) = plan::backup_in(newest.as_ref(), *taken, now(), self.interval, calendar) {
             return Ok(wait.saturating_add(self.jitter(Duration::from_secs(1))));
         }
         *taken = Some(self.back_up().await?.at);

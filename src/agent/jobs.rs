@@ -144,7 +144,7 @@ pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
                     &format!("{} (revision {})", summary.id, summary.revision),
                 );
                 agent.shared.copy_wanted.notify_one();
-                agent.shared.note_full(&summary);
+                agent.shared.note_full(&summary, agent.ports.clock.now());
                 agent.shared.with(|inner| {
                     if let Some(crate::model::Fact::Known(view)) = &mut inner.store {
                         view.newest_backup = Some(summary.clone());

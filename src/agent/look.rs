@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{ClusterId, Fact, Revision, SteadyMs, StoreView};
+use crate::model::{BackupSummary, ClusterId, Fact, Revision, SteadyMs, StoreView};
 
 use super::Agent;
 use super::observe::fact;
@@ -48,14 +48,15 @@ pub(super) fn store(agent: &Agent, now: SteadyMs, no_epoch: bool, still: Option<
     if ask {
         let (agent, store) = (agent.clone(), store.clone());
         tokio::spawn(async move {
-            let view = crate::backup::store_view(store.as_ref(), &agent.spec.cluster).await;
+            let clock = agent.ports.clock.as_ref();
+            let view = crate::backup::store_view(store.as_ref(), &agent.spec.cluster, || clock.now()).await;
             if let Err(error) = &view {
                 tracing::warn!("the store cannot be read: {error}");
             }
             if let Ok(Some(full)) = view.as_ref().map(|view| view.newest_backup.as_ref()) {
-                agent.shared.note_full(full);
+                agent.shared.note_full(full, clock.now());
             }
-            let now = agent.ports.clock.steady();
+            let now = clock.steady();
             agent.shared.with(|inner| {
                 inner.store_asking = false;
                 inner.store_seen = Some(now);
@@ -66,11 +67,11 @@ pub(super) fn store(agent: &Agent, now: SteadyMs, no_epoch: bool, still: Option<
     }
     let mut seen = agent.shared.with(|inner| inner.store.clone()).unwrap_or_default();
     // A full that this agent heard of meanwhile counts at once, not at the next look.
-    if let Fact::Known(view) = &mut seen
-        && let Some(full) = agent.shared.newest_full.borrow().as_ref()
-        && view.newest_backup.as_ref().is_none_or(|seen| seen.id < full.id)
-    {
-        view.newest_backup = Some(full.clone());
+    if let Fact::Known(view) = &mut seen {
+        let heard = agent.shared.newest_full.borrow();
+        let both = view.newest_backup.iter().chain(heard.as_ref());
+        // The clock may have been set back since.
+        view.newest_backup = BackupSummary::newest(both, agent.ports.clock.now()).cloned();
     }
     seen
 }

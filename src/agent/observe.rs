@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::genesis::Electorate;
 use crate::model::{
     AssignmentSummary, BackupSummary, DataState, ElectorView, Fact, GateView, InForce, LeaderAsk, MemberList,
-    NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Spec, Steering, UnitState,
+    NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Spec, Steering, UnitState, UnixMs,
 };
 use crate::plan::removed_by;
 use crate::ports::{PortError, PortResult};
@@ -92,7 +92,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     if agent.spec.store_shared {
         let told = peers.values().filter_map(Fact::known);
         told.filter_map(|status| status.last_backup.as_ref())
-            .for_each(|full| agent.shared.note_full(full));
+            .for_each(|full| agent.shared.note_full(full, now));
     }
     let still = etcd
         .known()
@@ -112,11 +112,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
                 inner.highest_round,
             )
         });
-    let newest_backup = store.known().and_then(|s| s.newest_backup.clone());
-    let last_backup = match (newest_backup, last_backup) {
-        (Some(a), Some(b)) => Some(if a.at >= b.at { a } else { b }),
-        (a, b) => a.or(b),
-    };
+    let newest_backup = store.known().and_then(|s| s.newest_backup.as_ref());
     let me = NodeStatus {
         node: agent.spec.node.clone(),
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -142,7 +138,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         silent_agents: silence.agents,
         silent_etcds: silence.etcds,
         peer_url: agent.spec.peer_url(&agent.spec.node),
-        last_backup: newest_of(last_backup, &peers),
+        last_backup: newest_of(newest_backup.into_iter().chain(&last_backup), &peers, now),
         certificate_not_after: agent.certificate_not_after(),
         steering,
         insecure: agent.insecure,
@@ -229,15 +225,15 @@ pub(super) fn process(agent: &Agent, unit: &UnitState) -> Option<String> {
 }
 
 /// The newest backup that this node or a peer that answers knows of: a follower looks at the store itself but rarely.
-fn newest_of(
-    own: Option<BackupSummary>,
-    peers: &BTreeMap<NodeName, Fact<NodeStatus>>,
+fn newest_of<'a>(
+    own: impl Iterator<Item = &'a BackupSummary>,
+    peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,
+    now: UnixMs,
 ) -> Option<BackupSummary> {
-    peers
+    let told = peers
         .values()
-        .filter_map(|fact| fact.known()?.last_backup.clone())
-        .chain(own)
-        .max_by(|a, b| a.id.cmp(&b.id))
+        .filter_map(|fact| fact.known()?.last_backup.as_ref());
+    BackupSummary::newest(told.chain(own), now).cloned()
 }
 
 /// Every node answers, and follows this one's spec.

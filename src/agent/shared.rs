@@ -13,7 +13,7 @@ use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Directives, ElectorRecord, Epoch,
     EtcdRun, Fact, GateState, Job, NodeName, NodeStatus, Observation, OperatorRequest, RequestState,
-    RequestView, Revision, SteadyMs, StoreView,
+    RequestView, Revision, SteadyMs, StoreView, UnixMs,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
@@ -190,13 +190,16 @@ impl Shared {
     }
 
     /// Takes note of a full backup.
-    pub(super) fn note_full(&self, full: &BackupSummary) {
+    pub(super) fn note_full(&self, full: &BackupSummary, now: UnixMs) {
         self.newest_full.send_if_modified(|known| {
-            let newer = known.as_ref().is_none_or(|known| known.id < full.id);
-            if newer {
-                *known = Some(full.clone());
+            let both = known.iter().chain([full]);
+            let newer = BackupSummary::newest(both, now).filter(|newest| known.as_ref() != Some(*newest));
+            let newer = newer.cloned();
+            let changed = newer.is_some();
+            if changed {
+                *known = newer;
             }
-            newer
+            changed
         });
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    BackupId, BackupSummary, ClusterName, Revision, StoredBackup, Verified, VerifyView, Writer,
+    BackupId, BackupSummary, ClusterName, Revision, StoredBackup, UnixMs, Verified, VerifyView, Writer,
 };
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
@@ -63,14 +63,19 @@ pub async fn list(store: &dyn ObjectStore, cluster: &ClusterName) -> PortResult<
     Ok(catalogue)
 }
 
-/// The newest committed backup that can be understood.
+/// The newest committed backup that can be understood and is not dated after `now`, which is asked once the backups are
+/// listed: one that was committed meanwhile is not dated after it.
 ///
 /// # Errors
 /// What the store answered.
-pub async fn newest(store: &dyn ObjectStore, cluster: &ClusterName) -> PortResult<Option<BackupSummary>> {
+pub async fn newest(
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    now: impl Fn() -> UnixMs,
+) -> PortResult<Option<BackupSummary>> {
     let layout = Layout::of(store, cluster);
     let objects = store.list(layout.base()).await?;
-    newest_of(store, &layout, &objects).await
+    newest_of(store, &layout, &objects, now()).await
 }
 
 /// The same, of a listing of all that the cluster has.
@@ -78,10 +83,18 @@ pub(super) async fn newest_of(
     store: &dyn ObjectStore,
     layout: &Layout,
     objects: &[ObjectMeta],
+    now: UnixMs,
 ) -> PortResult<Option<BackupSummary>> {
-    for (name, found) in committed(layout, objects).into_iter().rev() {
+    const AFTER: &str = "it is dated after now, so a clock is or was wrong";
+    let all = committed(layout, objects).into_iter();
+    let (past, future): (Vec<_>, Vec<_>) = all.partition(|(name, _)| name.at() <= now);
+    for (name, _) in future {
+        tracing::warn!("backup {name} is passed over: {AFTER}");
+    }
+    for (name, found) in past.into_iter().rev() {
         match read(store, layout, name, found).await? {
-            Ok(backup) => return Ok(Some(backup.summary)),
+            Ok(backup) if backup.summary.at <= now => return Ok(Some(backup.summary)),
+            Ok(backup) => tracing::warn!("backup {} is passed over: {AFTER}", backup.summary.id),
             Err((id, why)) => tracing::warn!("backup {id} is passed over: {why}"),
         }
     }
@@ -158,8 +171,10 @@ pub(super) async fn verifications_of(
     store: &dyn ObjectStore,
     layout: &Layout,
     objects: &[ObjectMeta],
+    now: UnixMs,
 ) -> PortResult<VerifyView> {
-    let committed = committed(layout, objects);
+    let mut committed = committed(layout, objects);
+    committed.retain(|(name, _)| name.at() <= now);
     let oldest_backup = committed.first().map(|(name, _)| name.at());
     let newest = committed.iter().rev().find(|(_, found)| found.verified);
     let mut view = VerifyView {

@@ -311,7 +311,7 @@ impl Auth {
 /// A newer full exists, and what is stored here reaches it: no revision lies between the two chains.
 fn superseded(newer: &watch::Receiver<Option<BackupSummary>>, chain: &Chain) -> bool {
     // etcd-manager's backups have no revision, and no chain.
-    let ours = |full: &&BackupSummary| full.revision > Revision(0) && full.id > chain.backup;
+    let ours = |full: &&BackupSummary| full.revision > Revision(0) && full.id != chain.backup;
     let newer = newer.borrow();
     newer
         .as_ref()

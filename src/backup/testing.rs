@@ -15,6 +15,9 @@ use crate::ports::{ByteStream, Created, Etcd, ObjectMeta, ObjectStore, PortError
 
 use super::pipeline::BackupMeta;
 
+/// A time that no backup is dated after.
+pub(super) const EVER: UnixMs = UnixMs(u64::MAX);
+
 /// An etcd whose snapshot is these bytes, in chunks, with an error after them or not.
 pub(super) struct FakeEtcd {
     pub(super) bytes: Vec<u8>,

@@ -1,25 +1,32 @@
 //! What the planner needs of the store, in one listing and at most four small reads.
 
-use crate::model::{ClusterName, Fact, StoreView};
+use crate::model::{ClusterName, Fact, StoreView, UnixMs};
 use crate::ports::{ObjectMeta, ObjectStore, PortResult};
 
 use super::layout::{Layout, is_marker};
 use super::{catalogue, control, manager, wanted};
 
-/// Looks at the store. Whether it honours `If-None-Match` is tried only where no epoch is recorded yet: a view of
-/// a running cluster's store writes nothing.
+/// Looks at the store. Backups that are dated after `now`, asked once they are listed, are none of the newest, but traces
+/// of a cluster all the same.
+/// Whether the store honours `If-None-Match` is tried only where no epoch is recorded yet: a view of a running cluster's
+/// store writes nothing.
 ///
 /// # Errors
 /// What the store answered: then all of it is unknown, and nothing of it absent.
-pub async fn store_view(store: &dyn ObjectStore, cluster: &ClusterName) -> PortResult<StoreView> {
+pub async fn store_view(
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    now: impl Fn() -> UnixMs,
+) -> PortResult<StoreView> {
     let layout = Layout::of(store, cluster);
     let objects = store.list(layout.base()).await?;
+    let now = now();
     let genesis = control::newest_of(store, cluster, &layout, &objects).await?;
-    let newest_backup = catalogue::newest_of(store, &layout, &objects).await?;
+    let newest_backup = catalogue::newest_of(store, &layout, &objects, now).await?;
     let keys = objects.iter().map(|object| object.key.as_str());
     let commands = manager::command_names(&layout, keys);
     let trace = trace(&layout, &objects);
-    let verify = catalogue::verifications_of(store, &layout, &objects).await?;
+    let verify = catalogue::verifications_of(store, &layout, &objects, now).await?;
     let spec = layout.spec();
     let size = if objects.iter().any(|object| object.key == spec) {
         wanted::wanted_size(store, cluster).await?
@@ -53,7 +60,7 @@ fn trace(layout: &Layout, objects: &[ObjectMeta]) -> Option<String> {
 mod tests {
     use bytes::Bytes;
 
-    use super::super::testing::{cluster, store};
+    use super::super::testing::{EVER, cluster, store};
     use super::*;
 
     #[tokio::test]
@@ -79,7 +86,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let store = store(dir.path());
             store.put(key, Bytes::from_static(b"garbage")).await.unwrap();
-            let view = store_view(&store, &cluster()).await.unwrap();
+            let view = store_view(&store, &cluster(), || EVER).await.unwrap();
             assert_eq!(view.trace.as_deref(), expected, "{key}");
             assert_eq!((view.genesis, view.newest_backup), (None, None), "{key}");
         }

@@ -118,7 +118,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::super::store_view;
-    use super::super::testing::{cluster, store};
+    use super::super::testing::{EVER, cluster, store};
     use super::*;
 
     const KEY: &str = "prod/control/etcd-cluster-spec";
@@ -147,7 +147,7 @@ mod tests {
             }
             // It never hides what else is in the store.
             assert_eq!(
-                store_view(&store, &cluster()).await.unwrap().size,
+                store_view(&store, &cluster(), || EVER).await.unwrap().size,
                 found,
                 "{text}"
             );

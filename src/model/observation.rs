@@ -86,7 +86,7 @@ impl OperatorRequest {
 pub struct StoreView {
     /// The newest epoch record in `control/epochs/`, if any.
     pub genesis: Option<Genesis>,
-    /// The newest committed backup, if any.
+    /// The newest committed backup that is not dated after now, if any.
     pub newest_backup: Option<BackupSummary>,
     /// False when the store was seen to ignore `If-None-Match: *`.
     pub conditional_writes: bool,

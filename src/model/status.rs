@@ -182,6 +182,15 @@ pub struct BackupSummary {
     pub size_bytes: u64,
 }
 
+impl BackupSummary {
+    /// The newest of these, by name, but none that is dated after `now`: a clock is wrong, or was. As the newest it would
+    /// hold up those that are due, and none that is taken until then would be newer.
+    pub fn newest<'a>(of: impl IntoIterator<Item = &'a Self>, now: UnixMs) -> Option<&'a Self> {
+        let past = of.into_iter().filter(|backup| backup.at <= now);
+        past.max_by_key(|backup| &backup.id)
+    }
+}
+
 /// The coordinator's leave to restart etcd on one node. There is at most one in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
@@ -280,4 +289,26 @@ pub struct NodeStatus {
     pub now: UnixMs,
     /// One human line: what it is doing.
     pub text: String,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_backup_is_none_that_is_dated_after_now() {
+        let backup = |number: u64| BackupSummary {
+            id: BackupId::new(format!("b-{number}")).unwrap(),
+            at: UnixMs(number),
+            revision: Revision(1),
+            size_bytes: 1,
+        };
+        let all = [backup(3), backup(1), backup(2)];
+        for (now, expected) in [(0, None), (1, Some(1)), (2, Some(2)), (3, Some(3)), (9, Some(3))] {
+            let newest = BackupSummary::newest(&all, UnixMs(now));
+            assert_eq!(newest, expected.map(backup).as_ref(), "{now}");
+        }
+        assert_eq!(BackupSummary::newest(&[], UnixMs(9)), None);
+    }
 }

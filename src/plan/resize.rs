@@ -12,8 +12,8 @@ use super::membership::{may_lose, remove};
 use super::safety::{healthy_members, undisturbed};
 use super::{backup, dead, grant};
 use crate::model::{
-    Action, BackupId, Fact, Join, MOST_VOTERS, Member, MemberList, NodeName, Removal, SizeChange, SizeSource,
-    SpecRecord,
+    Action, BackupId, BackupSummary, Fact, Join, MOST_VOTERS, Member, MemberList, NodeName, Removal,
+    SizeChange, SizeSource, SpecRecord,
 };
 
 /// Whether a change of the size may begin.
@@ -125,12 +125,9 @@ fn after_backup(cx: &mut Context<'_>, from: usize) -> Before {
 /// The newest backup that this node or a peer that answers knows of.
 fn newest_backup(cx: &Context<'_>) -> Option<BackupId> {
     let stored = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
-    cx.known_nodes()
-        .into_iter()
-        .filter_map(|(_, status)| status.last_backup.as_ref())
-        .chain(stored)
-        .map(|backup| backup.id.clone())
-        .max()
+    let nodes = cx.known_nodes();
+    let told = nodes.iter().filter_map(|(_, status)| status.last_backup.as_ref());
+    BackupSummary::newest(told.chain(stored), cx.obs.now).map(|backup| backup.id.clone())
 }
 
 /// Writes down at which size the cluster is whole, and from where another size is wanted.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::backup::healthy_voters;
 use super::context::Context;
 use super::directive;
-use crate::model::{Action, BackupId, OperatorRequest, VerifyView};
+use crate::model::{Action, BackupId, OperatorRequest, UnixMs, VerifyView};
 
 /// What could not be verified is tried again after this, then ever later.
 const AGAIN: Duration = Duration::from_mins(10);
@@ -37,7 +37,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     if view.verify.last.as_ref().is_some_and(|(id, _)| *id == newest.id) {
         return None;
     }
-    let since = cx.obs.now.since(begin(&view.verify, newest.at));
+    let since = cx.obs.now.since(begin(&view.verify, newest.at, cx.obs.now));
     if since < interval {
         cx.wake_in(interval.saturating_sub(since));
         return None;
@@ -78,10 +78,10 @@ fn verify_asked(cx: &mut Context<'_>, backup: BackupId) -> Option<Action> {
 }
 
 /// From when the interval counts: a first backup is verified one interval after it was taken.
-fn begin(view: &VerifyView, newest: crate::model::UnixMs) -> crate::model::UnixMs {
-    view.last
-        .as_ref()
-        .map(|(_, last)| last.at)
+fn begin(view: &VerifyView, newest: UnixMs, now: UnixMs) -> UnixMs {
+    let last = view.last.as_ref().map(|(_, last)| last.at);
+    // What is dated after now, by a clock that was wrong, holds nothing up.
+    last.filter(|at| *at <= now)
         .or(view.oldest_backup)
         .unwrap_or(newest)
 }

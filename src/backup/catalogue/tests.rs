@@ -1,5 +1,5 @@
 use super::super::take_full;
-use super::super::testing::{cluster, etcd, id, meta, store};
+use super::super::testing::{EVER, cluster, etcd, id, meta, store};
 use super::super::trailer::snapshot;
 use super::*;
 use crate::model::UnixMs;
@@ -78,17 +78,46 @@ async fn an_unreadable_one_is_named_and_passed_over() {
     assert_eq!(catalogue.backups[0].summary, good);
     assert_eq!(catalogue.unreadable[0].0, id("2030-01-01T00:00:00Z-000001"));
     assert_eq!(catalogue.unreadable[1].1, "its snapshot is not there");
-    assert_eq!(newest(&store, &cluster()).await.unwrap(), Some(good));
+    assert_eq!(newest(&store, &cluster(), || EVER).await.unwrap(), Some(good));
+}
+
+/// Its clock was ahead, or this one is behind.
+#[tokio::test]
+async fn one_that_is_dated_after_now_is_not_the_newest_until_then() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let mut backups = Vec::new();
+    for seconds in [1000, 2000] {
+        let taken = take_full(&etcd(snapshot(2)), &store, &meta(seconds), |_| {}).await;
+        backups.push(taken.unwrap());
+    }
+    for (now, expected) in [(999, None), (1999, Some(&backups[0])), (2001, Some(&backups[1]))] {
+        let view = super::super::store_view(&store, &cluster(), || UnixMs(now * 1000))
+            .await
+            .unwrap();
+        assert_eq!(view.newest_backup.as_ref(), expected, "{now}");
+        let oldest = view.verify.oldest_backup;
+        assert_eq!(oldest, expected.map(|_| UnixMs(1_000_000)), "{now}");
+        // No empty cluster is formed beside it, whatever the clock says.
+        assert!(view.trace.is_some(), "{now}");
+    }
 }
 
 #[tokio::test]
 async fn a_store_that_fails_is_an_error_and_an_empty_one_is_empty() {
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(newest(&store(dir.path()), &cluster()).await.unwrap(), None);
+    assert_eq!(
+        newest(&store(dir.path()), &cluster(), || EVER).await.unwrap(),
+        None
+    );
     let gone = store(&dir.path().join("not-mounted"));
     assert!(list(&gone, &cluster()).await.is_err());
-    assert!(newest(&gone, &cluster()).await.is_err());
-    assert!(super::super::store_view(&gone, &cluster()).await.is_err());
+    assert!(newest(&gone, &cluster(), || EVER).await.is_err());
+    assert!(
+        super::super::store_view(&gone, &cluster(), || EVER)
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]
@@ -100,5 +129,5 @@ async fn a_store_that_is_the_clusters_own_is_read_without_its_name() {
         .await
         .unwrap();
     assert!(dir.path().join("prod").join(backup.id.as_str()).is_dir());
-    assert_eq!(newest(&store, &cluster()).await.unwrap(), Some(backup));
+    assert_eq!(newest(&store, &cluster(), || EVER).await.unwrap(), Some(backup));
 }

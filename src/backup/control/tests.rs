@@ -1,4 +1,4 @@
-use super::super::testing::{cluster, genesis, store};
+use super::super::testing::{EVER, cluster, genesis, store};
 use super::super::{store_view, take_full};
 use super::*;
 use crate::backup::testing::{etcd, meta};
@@ -39,7 +39,7 @@ async fn an_epoch_is_recorded_once() {
     let backup = take_full(&etcd(snapshot(2)), &store, &meta(1000), |_| {})
         .await
         .unwrap();
-    let view = store_view(&store, &cluster()).await.unwrap();
+    let view = store_view(&store, &cluster(), || EVER).await.unwrap();
     assert_eq!(view.genesis, newest);
     assert_eq!(view.newest_backup, Some(backup));
     assert!(view.conditional_writes);
@@ -60,6 +60,6 @@ async fn an_unreadable_record_is_an_error_and_not_absent() {
         assert!(matches!(error, PortError::Permanent(_)), "{error}");
         assert!(error.to_string().contains("prod/control/epochs/3"), "{error}");
         assert!(record_epoch(&store, &cluster(), &genesis(3, "b")).await.is_err());
-        assert!(store_view(&store, &cluster()).await.is_err());
+        assert!(store_view(&store, &cluster(), || EVER).await.is_err());
     }
 }

@@ -417,7 +417,11 @@ fn a_newer_full_takes_over_once_it_is_reached() {
     for (what, newer, over) in [
         ("none", None, false),
         ("the same", Some(full("2026-03-01T12:00:00Z-000003", 40)), false),
-        ("older", Some(full("2026-03-01T11:00:00Z-000003", 40)), false),
+        (
+            "taken after it, and dated before it by another clock",
+            Some(full("2026-03-01T11:00:00Z-000003", 40)),
+            true,
+        ),
         (
             "not reached yet",
             Some(full("2026-03-01T13:00:00Z-000003", 51)),

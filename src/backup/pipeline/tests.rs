@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::testing::{FakeEtcd, cluster, etcd, meta, store};
+use super::super::testing::{EVER, FakeEtcd, cluster, etcd, meta, store};
 use super::super::trailer::snapshot;
 use super::super::{list, newest};
 use super::*;
@@ -26,7 +26,10 @@ async fn what_is_stored_is_what_etcdctl_would_have_saved() {
     assert_eq!(backup.size_bytes, stored.len() as u64);
     assert!(stored.len() < bytes.len());
     assert_eq!(zstd::stream::decode_all(stored.as_slice()).unwrap(), bytes);
-    assert_eq!(newest(&store, &cluster()).await.unwrap(), Some(backup.clone()));
+    assert_eq!(
+        newest(&store, &cluster(), || EVER).await.unwrap(),
+        Some(backup.clone())
+    );
     let listed = list(&store, &cluster()).await.unwrap().backups;
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].summary, backup);

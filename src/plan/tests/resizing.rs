@@ -50,6 +50,15 @@ fn s07_one_backup_before_each_change_of_the_size() {
         obs.store = store(OLD);
         peer(&mut obs, 1).last_backup = Some(backup(NEW));
         assert_eq!(action(&obs), Some(first));
+        // Nor is one waited for that would have to be newer than what a clock that is ahead has dated.
+        let told = peer(&mut obs, 1).last_backup.as_mut();
+        told.unwrap().at = UnixMs(u64::MAX);
+        assert_eq!(action(&obs), Some("backup"));
+        obs.spec_record.change = None;
+        let Some(Action::RememberSpec { record }) = decide(&obs).action else {
+            panic!("{:?}", decide(&obs).action)
+        };
+        assert_eq!(record.change.unwrap().after, Some(backup(OLD).id));
     }
 }
 

@@ -46,8 +46,13 @@ fn s44_one_follower_verifies_the_newest_backup_once_in_each_interval() {
             view.verify.last = Some((id(n), Verified { at, problems }));
         }
     };
-    let rows: [Row<'_>; 9] = [
+    let rows: [Row<'_>; 10] = [
         ("an older one, long ago", &|o| last(o, 8, UnixMs(5), &[]), true),
+        (
+            "an older one, by a clock that was ahead",
+            &|o| last(o, 8, UnixMs(u64::MAX), &[]),
+            true,
+        ),
         (
             "an older one, just now",
             &|o| {

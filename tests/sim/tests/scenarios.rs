@@ -129,6 +129,34 @@ fn s49_sleepers_of_an_old_epoch_do_not_start_alone() {
     }
 }
 
+/// All clocks were an hour ahead when backups were taken: the next ones are taken when they are due all the same.
+#[test]
+fn s35_what_clocks_that_were_ahead_have_dated_holds_no_backup_up() {
+    for seed in 0..5 {
+        let mut schedule = Schedule::calm(seed, 3, 3, true);
+        let clocks = |ms| (0..3).map(move |host| Fault::Clock(host, ms));
+        let (ahead, right) = (clocks(3_600_000), clocks(0));
+        schedule.faults.extend(ahead.map(|fault| (0, fault)));
+        schedule.faults.extend(right.map(|fault| (60_000, fault)));
+        schedule.faults.push((90_000, Fault::Restore(0)));
+        schedule.faults.push((180_000, Fault::Mend));
+        let outcome = whole("s35", &schedule);
+        let set = |line: &String| line.contains("-- Clock(2, 0)");
+        let since = outcome.history.iter().position(set).unwrap();
+        let (before, after) = outcome.history.split_at(since);
+        let fulls = |lines: &[String]| {
+            let told = lines.iter().filter(|line| line.contains("commits a full backup"));
+            told.count()
+        };
+        let counts = (fulls(before), fulls(after));
+        assert!(
+            counts.0 >= 2 && (5..=30).contains(&counts.1),
+            "{counts:?}: {}",
+            outcome.history.join("\n")
+        );
+    }
+}
+
 /// An elector is reinstalled while another is away: no second genesis, no empty cluster beside the third's data.
 #[test]
 fn s50_a_reinstalled_elector_forms_nothing_beside_anothers_data() {

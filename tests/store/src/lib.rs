@@ -12,13 +12,16 @@ use std::path::PathBuf;
 pub use age::AgeKeys;
 use async_trait::async_trait;
 use bytes::Bytes;
-use etcd_agent::model::{ClusterId, EtcdStatus, MemberId, MemberList, RaftTerm, Revision};
+use etcd_agent::model::{ClusterId, EtcdStatus, MemberId, MemberList, RaftTerm, Revision, UnixMs};
 use etcd_agent::ports::{ByteStream, Etcd, PortError, PortResult};
 pub use follower::{Follower, LONG, change, cluster, full, hash, meta, restored, revision, state};
 use futures::StreamExt;
 pub use kinds::{AnyS3, Kind};
 pub use servers::{RealEtcd, S3, Server, cutting_proxy, start};
 pub use verify::{verify, verify_with};
+
+/// A time that no backup is dated after.
+pub const EVER: UnixMs = UnixMs(u64::MAX);
 
 /// The agent's binary of this very build.
 pub fn agent() -> PathBuf {

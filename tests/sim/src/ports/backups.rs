@@ -71,6 +71,11 @@ impl Backups for Work {
             store
                 .put(&layout.in_backup(&id, "backup.json"), text.into())
                 .await?;
+            let host = self.0.host;
+            self.0
+                .sim
+                .world()
+                .tell(|w| format!("agent of {} commits a full backup", w.hosts[host].name));
             Ok(manifest.summary())
         };
         taken.await.blame(Cause::Store)

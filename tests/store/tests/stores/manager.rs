@@ -16,7 +16,7 @@ use etcd_agent::model::{Keep, Retention};
 use etcd_agent::plan;
 use etcd_agent::ports::ObjectStore;
 use etcd_agent_lab::ETCD_VERSIONS;
-use etcd_agent_store_tests::{AnyS3, Kind, RealEtcd, verify_with};
+use etcd_agent_store_tests::{AnyS3, EVER, Kind, RealEtcd, verify_with};
 use serde_json::{Value, json};
 
 const NOW: UnixMs = UnixMs(1_772_337_906_000);
@@ -220,10 +220,13 @@ async fn its_marker_spec_and_commands_are_read_and_written_in_place() {
         // A spec alone is no cluster: kops writes it before there is one.
         let spec = "control/etcd-cluster-spec";
         store.put(spec, Bytes::from_static(b"{}")).await.unwrap();
-        assert_eq!(backup::store_view(store, &main).await.unwrap().trace, None);
+        assert_eq!(
+            backup::store_view(store, &main, || EVER).await.unwrap().trace,
+            None
+        );
 
         fill(store, b"not looked at here").await;
-        let view = backup::store_view(store, &main).await.unwrap();
+        let view = backup::store_view(store, &main, || EVER).await.unwrap();
         assert_eq!(view.genesis, None);
         assert_eq!(view.trace.as_deref(), Some("control/etcd-cluster-created"));
         assert_eq!(view.size, Fact::Known(3));

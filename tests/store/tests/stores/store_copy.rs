@@ -4,7 +4,7 @@ use etcd_agent::adapters::store::open_store;
 use etcd_agent::backup::{self, BackupMeta, copy_missing};
 use etcd_agent::model::{ClusterName, Epoch, NodeName, UnixMs};
 use etcd_agent_lab::{ETCD_VERSIONS, Fault, Faults};
-use etcd_agent_store_tests::{AnyS3, Client, Kind, RealEtcd, noise};
+use etcd_agent_store_tests::{AnyS3, Client, EVER, Kind, RealEtcd, noise};
 
 #[tokio::test]
 async fn a_backup_is_copied_to_another_server_and_fetched_from_there() {
@@ -42,7 +42,10 @@ async fn a_backup_is_copied_to_another_server_and_fetched_from_there() {
     .unwrap();
     let to = open_store(&second.settings_at(failing.address()));
     assert!(copy_missing(from.as_ref(), to.as_ref(), &cluster).await.is_err());
-    assert_eq!(backup::newest(to.as_ref(), &cluster).await.unwrap(), None);
+    assert_eq!(
+        backup::newest(to.as_ref(), &cluster, || EVER).await.unwrap(),
+        None
+    );
 
     let to = second.store();
     let copied = copy_missing(from.as_ref(), to.as_ref(), &cluster).await.unwrap();
@@ -50,7 +53,7 @@ async fn a_backup_is_copied_to_another_server_and_fetched_from_there() {
     // What the failed round brought is not sent again.
     assert!(copied.bytes < 100_000, "{copied:?}");
     assert_eq!(
-        backup::newest(to.as_ref(), &cluster).await.unwrap(),
+        backup::newest(to.as_ref(), &cluster, || EVER).await.unwrap(),
         Some(taken.clone())
     );
     let again = copy_missing(from.as_ref(), to.as_ref(), &cluster).await.unwrap();

@@ -13,7 +13,7 @@ use etcd_agent::backup::{self, BackupMeta, Recorded, Written};
 use etcd_agent::model::{ClusterId, Epoch, Fact, Genesis, NodeName, Origin, Revision, UnixMs};
 use etcd_agent::ports::{Created, ObjectStore, PortError, Replaced};
 use etcd_agent_lab::{Cmd, ETCD_VERSIONS};
-use etcd_agent_store_tests::{AnyS3, Client, Kind, RealEtcd, S3, cluster, cutting_proxy, noise};
+use etcd_agent_store_tests::{AnyS3, Client, EVER, Kind, RealEtcd, S3, cluster, cutting_proxy, noise};
 use futures::TryStreamExt;
 
 fn meta(seq: u64) -> BackupMeta {
@@ -159,7 +159,9 @@ async fn s35_wrong_credentials_are_named_and_not_shown() {
         store.put("x", Bytes::new()).await.unwrap_err(),
         store.create("x", Bytes::new()).await.unwrap_err(),
         upload.write(noise(9 << 20)).await.unwrap_err(),
-        backup::newest(store.as_ref(), &cluster()).await.unwrap_err(),
+        backup::newest(store.as_ref(), &cluster(), || EVER)
+            .await
+            .unwrap_err(),
     ];
     for error in errors {
         assert!(matches!(error, PortError::Permanent(_)), "{error}");
@@ -201,7 +203,9 @@ async fn a_store_that_is_down_is_an_error_that_may_pass() {
     let store = open_store(&s3.settings(nobody, "labsecret-not-a-secret"));
     let errors = [
         store.list("").await.unwrap_err(),
-        backup::store_view(store.as_ref(), &cluster()).await.unwrap_err(),
+        backup::store_view(store.as_ref(), &cluster(), || EVER)
+            .await
+            .unwrap_err(),
         store.create("x", Bytes::new()).await.unwrap_err(),
     ];
     for error in errors {
@@ -225,7 +229,9 @@ async fn an_epoch_is_recorded_once() {
         created: UnixMs(5),
         former: Vec::new(),
     };
-    let view = backup::store_view(store.as_ref(), &cluster()).await.unwrap();
+    let view = backup::store_view(store.as_ref(), &cluster(), || EVER)
+        .await
+        .unwrap();
     assert!(view.conditional_writes && view.genesis.is_none() && view.newest_backup.is_none());
     let first = backup::record_epoch(store.as_ref(), &cluster(), &genesis("a"))
         .await
@@ -235,7 +241,9 @@ async fn an_epoch_is_recorded_once() {
         .await
         .unwrap();
     assert_eq!(second, Recorded::Exists(Box::new(genesis("a"))));
-    let view = backup::store_view(store.as_ref(), &cluster()).await.unwrap();
+    let view = backup::store_view(store.as_ref(), &cluster(), || EVER)
+        .await
+        .unwrap();
     assert_eq!(view.genesis, Some(genesis("a")));
     assert!(s3.bucket().join("etcd/prod/control/epochs/1").is_file());
 }
@@ -261,7 +269,7 @@ async fn a_backup_of_each_etcd_is_restored_by_its_own_tools() {
             .await
             .unwrap();
         assert_eq!(taken.revision, Revision(32), "{version}");
-        let newest = backup::newest(store.as_ref(), &cluster()).await.unwrap();
+        let newest = backup::newest(store.as_ref(), &cluster(), || EVER).await.unwrap();
         assert_eq!(newest, Some(taken.clone()));
 
         let restore = etcd.dir.path().join("restore");
@@ -358,7 +366,9 @@ async fn a_wanted_size_is_replaced_only_where_it_is_what_was_read() {
             .await
             .unwrap();
         assert_eq!(late, Replaced::Changed);
-        let view = backup::store_view(store.as_ref(), &cluster()).await.unwrap();
+        let view = backup::store_view(store.as_ref(), &cluster(), || EVER)
+            .await
+            .unwrap();
         assert_eq!(view.size, Fact::Known(5));
         for round in 0..10 {
             let tries = [1, 3, 7, 9].map(|size| tokio::spawn(want(size)));
