@@ -22,7 +22,7 @@ pub(super) fn fact<T>(result: PortResult<T>) -> Fact<T> {
 /// Sees all there is to see.
 pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let ports = &agent.ports;
-    let (now, steady) = (ports.clock.now(), ports.clock.steady());
+    let steady = ports.clock.steady();
     let unit = match ports.service.etcd_unit().await {
         Ok(unit) if unit.load == "not-found" => Fact::Absent,
         other => fact(other),
@@ -92,7 +92,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     if agent.spec.store_shared {
         let told = peers.values().filter_map(Fact::known);
         told.filter_map(|status| status.last_backup.as_ref())
-            .for_each(|full| agent.shared.note_full(full, now));
+            .for_each(|full| agent.shared.note_full(full, ports.clock.now()));
     }
     let still = etcd
         .known()
@@ -112,6 +112,8 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
                 inner.highest_round,
             )
         });
+    // After all that was heard of: no backup among it is dated after now but by another clock.
+    let now = ports.clock.now();
     let newest_backup = store.known().and_then(|s| s.newest_backup.as_ref());
     let me = NodeStatus {
         node: agent.spec.node.clone(),
