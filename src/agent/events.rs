@@ -107,6 +107,7 @@ mod tests {
             memory: Memory::default(),
             coordinator: false,
             text: String::new(),
+            order: None,
         }
     }
 

@@ -25,7 +25,7 @@ const STOP: Duration = Duration::from_secs(30);
 pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
     match action {
         Action::Enquire { without } => propose::enquire(agent, without).await,
-        Action::Propose { round, genesis } => propose::propose(agent, *round, genesis).await,
+        Action::Propose { round, genesis, gone } => propose::propose(agent, *round, genesis, gone).await,
         Action::Learn { genesis } => learn(agent, genesis),
         Action::TakeDirectives { directives } => take_directives(agent, directives),
         Action::Assign { assignment } => assign(agent, assignment),

@@ -283,5 +283,6 @@ fn no_decision() -> Decision {
         memory: crate::model::Memory::default(),
         coordinator: false,
         text: "looking around".to_owned(),
+        order: None,
     }
 }

@@ -31,7 +31,8 @@ use std::time::Duration;
 
 use crate::adapters::tls::Tls;
 use crate::model::{
-    Action, Decision, EventOutcome, Fact, Memory, NodeStatus, Observation, Spec, Steering, UnixMs,
+    Action, Decision, EventOutcome, Fact, Memory, NodeStatus, Observation, OperatorRequest, RequestState,
+    Spec, Steering, UnixMs,
 };
 use crate::plan::plan;
 use crate::ports::PortResult;
@@ -134,6 +135,7 @@ impl Agent {
         match result {
             Ok(()) => {
                 memory.failures.remove(name);
+                memory.errors.remove(name);
             }
             Err(error) => {
                 let now = self.ports.clock.steady();
@@ -145,6 +147,7 @@ impl Agent {
                 memory
                     .failures
                     .insert(name.to_owned(), (count.saturating_add(1), now));
+                memory.errors.insert(name.to_owned(), error.to_string());
             }
         }
     }
@@ -167,6 +170,7 @@ impl Agent {
         status.text.clone_from(&decision.text);
         status.steering.grant = decision.memory.grant.as_ref().map(|(grant, _)| grant.clone());
         let material = material(&status);
+        let asked = observation.requests.clone();
         let (changed, voters_changed) = self.shared.with(|inner| {
             let changed = inner.material.as_ref() != Some(&material);
             inner.material = Some(material);
@@ -182,6 +186,7 @@ impl Agent {
             inner.decision = Some(decision.clone());
             (changed, voters_changed)
         });
+        self.tell_order(&asked, decision);
         if changed {
             self.shared.version.grow();
         }
@@ -192,6 +197,23 @@ impl Agent {
             watchdog::say(&decision.text);
         }
         log(decision, last);
+    }
+
+    /// Tells who waits for a new epoch how it goes.
+    fn tell_order(&self, asked: &[OperatorRequest], decision: &Decision) {
+        let going = match (&decision.order, &decision.action) {
+            (Some(order), _) => order,
+            (None, None) => &decision.text,
+            (None, Some(_)) => return,
+        };
+        let opens = |request: &OperatorRequest| {
+            let opens = matches!(
+                request,
+                OperatorRequest::Restore { .. } | OperatorRequest::Bootstrap { .. }
+            );
+            opens && asked.contains(request)
+        };
+        self.shared.tell(opens, RequestState::Pending, going);
     }
 
     /// The status before the first tick.

@@ -7,7 +7,7 @@ use futures::stream::FuturesUnordered;
 
 use crate::backup::{Recorded, record_epoch};
 use crate::genesis::{Outcome, Round, absorb, on_accept, on_prepare};
-use crate::model::{AcceptReply, Ballot, Enquire, Genesis, NodeName, PrepareReply};
+use crate::model::{AcceptReply, Ballot, Enquire, Fact, Genesis, NodeName, PrepareReply};
 use crate::ports::{PortError, PortResult};
 
 use super::{Agent, execute};
@@ -53,7 +53,7 @@ pub(super) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
     let vouched = agent.spec.store_shared
         && agent
             .shared
-            .with(|inner| matches!(inner.store, Some(crate::model::Fact::Known(_))));
+            .with(|inner| matches!(inner.store, Some(Fact::Known(_))));
     agent
         .shared
         .with(|inner| inner.enquired.extend(replies.iter().map(|r| r.from.clone())));
@@ -71,17 +71,40 @@ pub(super) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
     }
 }
 
+/// The electors of the epoch that is replaced, the newest that this node or the store knows of, less those that are gone
+/// by the operator's word; `None` when nobody is left to be asked.
+fn former_electors(
+    agent: &Agent,
+    chosen: Option<&Genesis>,
+    gone: &BTreeSet<NodeName>,
+) -> Option<BTreeSet<NodeName>> {
+    let stored = agent.shared.with(|inner| match &inner.store {
+        Some(Fact::Known(view)) => view.genesis.clone(),
+        _ => None,
+    });
+    let stored = stored.filter(|genesis| genesis.cluster == agent.spec.cluster);
+    let newest = chosen
+        .into_iter()
+        .chain(&stored)
+        .max_by_key(|genesis| genesis.epoch)?;
+    let former = newest.electorate.keys().filter(|node| !gone.contains(*node));
+    let former: BTreeSet<NodeName> = former.cloned().collect();
+    (!former.is_empty()).then_some(former)
+}
+
 /// Runs one round for `candidate`.
-pub(super) async fn propose(agent: &Agent, round: u64, candidate: &Genesis) -> PortResult<()> {
+pub(super) async fn propose(
+    agent: &Agent,
+    round: u64,
+    candidate: &Genesis,
+    gone: &BTreeSet<NodeName>,
+) -> PortResult<()> {
     let ballot = Ballot {
         round,
         node: agent.spec.node.clone(),
     };
     let record = agent.shared.elector();
-    let previous = record
-        .chosen
-        .as_ref()
-        .map(|g| g.electorate.keys().cloned().collect());
+    let previous = former_electors(agent, record.chosen.as_ref(), gone);
     let mut candidate = candidate.clone();
     for (node, incarnation) in &record.incarnations {
         // It remembers electors of earlier lists too: they are none of this epoch's.

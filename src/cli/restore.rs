@@ -10,7 +10,8 @@ use super::progress::Progress;
 use super::wait::{self, Deadline, Timeout};
 use super::{direct, health, out, restore_to, status};
 use crate::model::{
-    AdminStatus, BackupId, BackupSummary, DirectiveView, NodeName, OperatorRequest, Revision, UnixMs, Wanted,
+    AdminStatus, BackupId, BackupSummary, ClusterName, DirectiveView, NodeName, OperatorRequest, Revision,
+    UnixMs, Wanted,
 };
 use crate::paths::Paths;
 
@@ -26,7 +27,7 @@ pub(super) struct RestoreArgs {
     #[arg(long, value_name = "TIME")]
     time: Option<jiff::Timestamp>,
     /// Only build a data directory here, which must not be there yet; no agent has to run, no cluster is touched
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["yes", "without", "dry_run", "timeout"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["yes", "without", "replace_electorate", "dry_run", "timeout"])]
     to: Option<PathBuf>,
     /// With --to: what `etcdutl snapshot restore` is told besides, e.g. `-- --name n1 --bump-revision 1000000000 --mark-compacted`
     #[arg(last = true, requires = "to", value_name = "ETCDUTL ARGS")]
@@ -37,6 +38,9 @@ pub(super) struct RestoreArgs {
     /// I vouch that this node is gone for good and will not come back with its old memory; may be given again
     #[arg(long, value_name = "NODE")]
     without: Vec<NodeName>,
+    /// I vouch that all who opened the newest epoch and are not in cluster.nodes here are gone for good: the cluster's name
+    #[arg(long, value_name = "CLUSTER")]
+    replace_electorate: Option<ClusterName>,
     /// Change nothing; show what would follow
     #[arg(long)]
     dry_run: bool,
@@ -89,6 +93,7 @@ pub(super) async fn restore(paths: &Paths, args: RestoreArgs) -> Outcome {
     let request = OperatorRequest::Restore {
         backup: backup.id.clone(),
         without,
+        replace: args.replace_electorate.clone(),
         above: crate::model::Epoch(0),
     };
     if args.dry_run {
@@ -138,17 +143,11 @@ async fn open_epoch(
     let deadline = Deadline::after(timeout.timeout);
     let mut progress = Progress::new();
     let before = health::newest_epoch(seen);
-    let gone = match request {
-        OperatorRequest::Restore { without, .. } | OperatorRequest::Bootstrap { without, .. } => {
-            without.len()
-        }
-        OperatorRequest::Backup
-        | OperatorRequest::Increment
-        | OperatorRequest::Prune
-        | OperatorRequest::MoveLeader { .. }
-        | OperatorRequest::BackupAs { .. }
-        | OperatorRequest::Verify { .. } => 0,
-    };
+    // Electors of the epoch that is replaced may be gone that are no nodes here.
+    let gone = request
+        .without()
+        .filter(|node| seen.peers.contains_key(*node))
+        .count();
     let members = seen.size.min((seen.peers.len() + 1).saturating_sub(gone)).max(1);
     let view = wait::submit(client, request).await?;
     let after = wait::epoch_after(client, view, before, members, &deadline, &mut progress).await?;
@@ -204,12 +203,17 @@ pub(super) fn known_nodes(status: &AdminStatus, names: &[NodeName]) -> Result<BT
                 "{name} is this node, which is not gone"
             )));
         }
+        let newest = status.node.genesis.as_ref();
+        let former = newest.is_some_and(|genesis| genesis.electorate.contains_key(name));
         let Some(peer) = status.peers.get(name) else {
+            if former {
+                continue;
+            }
             let known: Vec<&str> = status.peers.keys().map(NodeName::as_str).collect();
             return Err(Failure::new(
                 Exit::Usage,
                 format!(
-                    "{name} is not a peer of this node; its peers are: {}",
+                    "{name} is not a peer of this node, nor has it opened the newest epoch; its peers are: {}",
                     known.join(", ")
                 ),
             ));

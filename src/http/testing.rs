@@ -135,6 +135,7 @@ impl AgentHandle for FakeAgent {
                 memory: Memory::default(),
                 coordinator: true,
                 text: String::new(),
+                order: None,
             },
             size: 3,
             backups: BackupView::default(),

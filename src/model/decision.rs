@@ -35,6 +35,9 @@ pub enum Action {
         round: u64,
         /// The value.
         genesis: Box<Genesis>,
+        /// Electors of the replaced epoch that the operator vouches are gone for good.
+        #[serde(default)]
+        gone: BTreeSet<NodeName>,
     },
     /// Take over a genesis that a peer or the store has as chosen.
     Learn {
@@ -340,6 +343,9 @@ pub struct Memory {
     pub unreachable_since: BTreeMap<NodeName, SteadyMs>,
     /// Failed tries by action name: count and time of the last.
     pub failures: BTreeMap<String, (u32, SteadyMs)>,
+    /// What the last of them failed with, by action name.
+    #[serde(default)]
+    pub errors: BTreeMap<String, String>,
     /// When etcd was last asked to start.
     pub started_at: Option<SteadyMs>,
     /// Since when this agent has waited for electors to show up.
@@ -390,4 +396,7 @@ pub struct Decision {
     pub coordinator: bool,
     /// One human line for `STATUS=` and `status`.
     pub text: String,
+    /// How an order to open an epoch goes, when a person gave one here and there is something to say of it.
+    #[serde(default)]
+    pub order: Option<String>,
 }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignment, BackupFormat, BackupId, BackupSummary, BackupView, Epoch, Fact, Generation, Genesis,
-    MemberId, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnixMs, VerifyView,
+    Assignment, BackupFormat, BackupId, BackupSummary, BackupView, ClusterName, Epoch, Fact, Generation,
+    Genesis, MemberId, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnixMs, VerifyView,
 };
 
 /// What a person asked this agent to do.
@@ -20,6 +20,10 @@ pub enum OperatorRequest {
         backup: BackupId,
         /// Electors that the operator vouches are gone for good.
         without: BTreeSet<NodeName>,
+        /// The cluster's name: the operator's word that all electors of the newest epoch that this node's configuration
+        /// does not name are gone for good.
+        #[serde(default)]
+        replace: Option<ClusterName>,
         /// The newest epoch when it was asked, which the restore has to replace; the agent fills it in.
         #[serde(default)]
         above: Epoch,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::context::Context;
 use super::data::describe;
+use super::electors;
 use crate::model::{
     Action, ActiveState, Assignment, DataState, Fact, Generation, Genesis, InitialState, Join, Member,
     MemberId, MemberList, NodeName, Origin, RaftTerm, Role,
@@ -36,6 +37,8 @@ fn not_assigned(cx: &mut Context<'_>, genesis: &Genesis) {
             "lost-membership",
             format!("epoch {} lists this node, which has neither data nor memory of it: it waits to be added anew", genesis.epoch),
         );
+    } else if let Some(text) = electors::of_others(cx, genesis) {
+        cx.because("other-electorate", text);
     } else {
         cx.because("spare", spare_text(cx));
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::context::{Context, names};
+use super::electors;
 use crate::model::{
     Action, DataState, Epoch, Fact, Genesis, NodeName, NodeStatus, OperatorRequest, Origin, SteadyMs,
     cluster_id_of,
@@ -76,15 +77,17 @@ pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
         );
         return None;
     }
-    propose(cx, Epoch(1), Origin::Empty, members)
+    propose(cx, Epoch(1), Origin::Empty, members, BTreeSet::new())
 }
 
-/// A genesis with these members, proposed by the lowest name, the others after it in turn.
+/// A genesis with these members, proposed by the lowest name, the others after it in turn. `gone` are electors of the epoch
+/// that it replaces, by a person's word.
 pub(super) fn propose(
     cx: &mut Context<'_>,
     epoch: Epoch,
     origin: Origin,
     members: BTreeMap<NodeName, Vec<String>>,
+    gone: BTreeSet<NodeName>,
 ) -> Option<Action> {
     let rank = cx
         .known_nodes()
@@ -100,6 +103,12 @@ pub(super) fn propose(
         cx.because("not-my-turn", "a node with a lower name proposes first");
         cx.wake_in(my_turn.saturating_sub(passed));
         return None;
+    }
+    if let Some(error) = cx.memory.errors.get("propose").cloned() {
+        cx.because(
+            "not-agreed",
+            format!("the last try to open epoch {epoch} failed: {error}"),
+        );
     }
     if !cx.may_try("propose", Duration::from_millis(100), Duration::from_secs(5)) {
         return None;
@@ -121,7 +130,7 @@ pub(super) fn propose(
         origin,
         electorate,
         created: cx.obs.now,
-        former: cx.genesis().map(Genesis::lineage).unwrap_or_default(),
+        former: electors::replaced(cx).map(Genesis::lineage).unwrap_or_default(),
     };
     cx.because(
         "propose-genesis",
@@ -134,6 +143,7 @@ pub(super) fn propose(
     Some(Action::Propose {
         round: cx.obs.elector.highest_round.saturating_add(1),
         genesis: Box::new(genesis),
+        gone,
     })
 }
 
@@ -160,34 +170,7 @@ pub(super) fn become_eligible(cx: &mut Context<'_>, without: &BTreeSet<NodeName>
     if cx.obs.elector.eligible {
         return None;
     }
-    let missing: Vec<&NodeName> = cx
-        .spec
-        .nodes
-        .keys()
-        .filter(|n| **n != cx.spec.node && !cx.obs.elector.enquired.contains(*n) && !without.contains(*n))
-        .collect();
-    if !missing.is_empty() {
-        cx.because(
-            "new-memory",
-            format!(
-                "this elector's memory is new: it votes once it has heard from {} (or the shared store, or \
-                 `etcd-agent bootstrap --without NODE` for those gone for good)",
-                names(missing.iter().copied())
-            ),
-        );
-    }
-    let forgot = &cx.obs.elector.superseded;
-    if missing.is_empty() && without.is_empty() && forgot.len() >= cx.spec.majority() {
-        let who = names(forgot);
-        cx.because(
-            "memories-lost",
-            format!(
-                "{who} have lost their memory, and with it perhaps an epoch that they had chosen: this elector votes once \
-                 the shared store tells the newest epoch, or a person who knows that no epoch was opened says here \
-                 `etcd-agent bootstrap --without NODE`, naming one of them"
-            ),
-        );
-    }
+    let missing = electors::say_new_memory(cx, without);
     let reachable = missing
         .iter()
         .any(|n| cx.obs.peers.get(*n).is_some_and(|f| f.known().is_some()));
@@ -238,13 +221,11 @@ fn take_over(cx: &mut Context<'_>) -> Option<Action> {
     }
     let me = cx.spec.node.clone();
     let members = BTreeMap::from([(me.clone(), vec![cx.spec.peer_url(&me)?])]);
-    match propose(cx, Epoch(1), Origin::Member(me), members)? {
-        Action::Propose { round, mut genesis } => {
-            genesis.cluster_id = etcd.cluster_id;
-            Some(Action::Propose { round, genesis })
-        }
-        other => Some(other),
+    let mut action = propose(cx, Epoch(1), Origin::Member(me), members, BTreeSet::new())?;
+    if let Action::Propose { genesis, .. } = &mut action {
+        genesis.cluster_id = etcd.cluster_id;
     }
+    Some(action)
 }
 
 /// No empty cluster is formed beside data that anybody still holds.

@@ -16,6 +16,7 @@ pub(super) struct Context<'a> {
     pub(super) spec: &'a Spec,
     pub(super) memory: Memory,
     reasons: Vec<Reason>,
+    order: Option<String>,
     wake: Duration,
 }
 
@@ -33,6 +34,7 @@ impl<'a> Context<'a> {
             spec,
             memory,
             reasons: Vec::new(),
+            order: None,
             wake: IDLE,
         }
     }
@@ -46,7 +48,24 @@ impl<'a> Context<'a> {
             memory: self.memory,
             coordinator,
             text,
+            order: self.order,
         }
+    }
+
+    /// Carries out what a person ordered; what it gives as reasons is what the one who waits is told.
+    pub(super) fn order(&mut self, concern: impl FnOnce(&mut Self) -> Option<Action>) -> Option<Action> {
+        let before = self.reasons.len();
+        let action = concern(self);
+        let said: Vec<&str> = self
+            .reasons
+            .iter()
+            .skip(before)
+            .map(|r| r.text.as_str())
+            .collect();
+        if !said.is_empty() {
+            self.order = Some(said.join("; "));
+        }
+        action
     }
 
     /// Says why, and goes on.

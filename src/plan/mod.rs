@@ -13,6 +13,7 @@ mod context;
 mod data;
 mod dead;
 mod directive;
+mod electors;
 mod epoch;
 mod grant;
 mod identity;
@@ -70,11 +71,11 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| directive::take(cx))
         .or_else(|| resize::follow(cx))
         .or_else(|| local::look(cx))
-        .or_else(|| recovery::restore(cx))
+        .or_else(|| cx.order(recovery::restore))
         .or_else(|| {
             // A person's word goes through a pause.
             if bootstrap::asked(cx) {
-                return bootstrap::first_epoch(cx);
+                return cx.order(bootstrap::first_epoch);
             }
             directive::unless_paused(cx, bootstrap::first_epoch)
         })
@@ -83,6 +84,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| leader::answer(cx))
         .or_else(|| restart::granted(cx))
         .or_else(|| coordinate(cx))
+        .or_else(|| electors::regain(cx))
         .or_else(|| backup::flush(cx))
         .or_else(|| backup::due(cx))
         .or_else(|| backup::increments(cx))

@@ -5,21 +5,18 @@ use std::time::Duration;
 
 use super::bootstrap::{become_eligible, propose};
 use super::context::{Context, names};
+use super::electors;
 use crate::model::{Action, Epoch, Fact, NodeName, OperatorRequest, Origin};
 
 /// Carries out a restore that a person asked for.
 pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     let asked = cx.obs.requests.iter().find_map(|request| match request {
-        OperatorRequest::Restore {
-            backup,
-            without,
-            above,
-        } => Some((request.clone(), backup.clone(), without.clone(), *above)),
+        OperatorRequest::Restore { backup, above, .. } => Some((request.clone(), backup.clone(), *above)),
         _ => None,
     });
     #[cfg(feature = "mutants")]
     let asked = asked.or_else(|| crate::mutant::restores_unasked(cx.obs));
-    let (request, backup, without, above) = asked?;
+    let (request, backup, above) = asked?;
     // Two people who restore at one time must not take turns: whoever opened an epoch last is right.
     if let Some((epoch, other)) = cx.genesis().and_then(|g| match &g.origin {
         Origin::Backup(other) if g.epoch > above && *other != backup => Some((g.epoch, other)),
@@ -73,7 +70,20 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             message,
         });
     }
-    if let Some(action) = become_eligible(cx, &without) {
+    let gone = match electors::gone(cx, &request) {
+        Ok(gone) => gone,
+        Err(message) => {
+            return Some(Action::Answer {
+                request,
+                done: false,
+                message,
+            });
+        }
+    };
+    electors::say_missing(cx, &gone);
+    // Of others than the own electors a new memory has nothing to hear.
+    let without = request.without().filter(|node| cx.spec.nodes.contains_key(*node));
+    if let Some(action) = become_eligible(cx, &without.cloned().collect()) {
         return Some(action);
     }
     if !cx.obs.elector.eligible {
@@ -116,5 +126,5 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         .filter_map(|node| cx.spec.peer_url(node).map(|url| ((*node).clone(), vec![url])))
         .collect();
     let epoch = Epoch(super::safety::newest_epoch(cx).0.saturating_add(1));
-    propose(cx, epoch, Origin::Backup(backup), members)
+    propose(cx, epoch, Origin::Backup(backup), members, gone)
 }

@@ -121,6 +121,7 @@ pub(super) fn decision(text: &str) -> Decision {
         memory: Memory::default(),
         coordinator: true,
         text: text.to_owned(),
+        order: None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! is here.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod electors;
 mod epochs;
 mod forming;
 mod identity;

@@ -169,6 +169,7 @@ fn rule_6_a_restore_begins_with_fetching_and_proposes_only_what_is_fetched() {
     obs.requests = vec![OperatorRequest::Restore {
         backup: backup.clone(),
         without: BTreeSet::new(),
+        replace: None,
         above: Epoch(0),
     }];
     assert_eq!(action(&obs), Some("fetch-backup"));
@@ -192,6 +193,7 @@ fn a_restore_ends_where_another_one_has_opened_an_epoch() {
     let ask = |above| OperatorRequest::Restore {
         backup: backup(1),
         without: BTreeSet::new(),
+        replace: None,
         above,
     };
     obs.me.genesis = Some(genesis(&obs.spec, 3, 3, Origin::Backup(backup(2))));

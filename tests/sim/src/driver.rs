@@ -18,12 +18,15 @@ use crate::ports::{Board, Seat, ports, watch};
 use crate::schedule::Schedule;
 use crate::sim::Sim;
 use crate::verdict::{excuse, goal};
-use crate::world::{AgentState, Phase, Store, Weather, World, address};
+use crate::world::{AgentState, Host, Phase, Plane, Store, Weather, World, address};
 
 /// What the world does by itself it does this often.
 const TICK: Duration = Duration::from_millis(100);
 /// After the last fault a cluster is whole within this time, in milliseconds.
 const BOUND_MS: u64 = 300_000;
+/// While all agents run and reach each other (and the store), each elector has its vote within this time, in
+/// milliseconds.
+const VOTES_MS: u64 = 20_000;
 /// With an excuse nothing is waited for any longer than this, in milliseconds.
 const EXCUSED_MS: u64 = 30_000;
 
@@ -89,6 +92,8 @@ struct Driver<'a> {
     sim: Arc<Sim>,
     tasks: Vec<Vec<AbortHandle>>,
     units: Vec<(Discriminant<Phase>, bool)>,
+    /// Since when all agents run and reach each other.
+    connected: Option<u64>,
 }
 
 /// Agents hold the simulation that they run in, and it holds them: parted here, or a million of them would stay.
@@ -117,6 +122,7 @@ impl<'a> Driver<'a> {
             schedule,
             tasks: vec![Vec::new(); schedule.nodes],
             units: vec![(discriminant(&Phase::Down), false); schedule.nodes],
+            connected: None,
             sim: Sim::new(world),
         }
     }
@@ -131,6 +137,7 @@ impl<'a> Driver<'a> {
             }
             self.beat(tick);
             tick += 1;
+            let voteless = self.voteless();
             if self.sim.world().violation.is_some() {
                 break None;
             }
@@ -145,7 +152,7 @@ impl<'a> Driver<'a> {
                         inject(&self.sim, &Fault::Resume(host));
                     }
                 }
-                if over >= 1500 && goal(&self.sim, self.schedule) {
+                if over >= 1500 && !voteless && goal(&self.sim, self.schedule) {
                     break None;
                 }
                 let excused = if over > EXCUSED_MS {
@@ -243,6 +250,37 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Whether an elector has no vote that must get it back by itself; for too long is a violation.
+    fn voteless(&mut self) -> bool {
+        let mut world = self.sim.world();
+        let connected = agents_are_connected(&world);
+        self.connected = self
+            .connected
+            .filter(|_| connected)
+            .or(connected.then_some(world.now));
+        // Without a store nobody can tell what most electors have forgotten.
+        let forgetful = world.hosts.iter().filter(|h| h.reinstalled > 0).count() * 2 > world.hosts.len();
+        if forgetful && world.store.is_none() {
+            return false;
+        }
+        let votes = |h: &Host| h.elector.as_ref().is_some_and(|record| record.eligible);
+        let voteless: Vec<String> = world
+            .hosts
+            .iter()
+            .filter(|h| !votes(h))
+            .map(|h| h.name.to_string())
+            .collect();
+        if !voteless.is_empty() && self.connected.is_some_and(|since| world.now > since + VOTES_MS) {
+            let text = format!(
+                "{} has no vote although all agents reach each other for {} s",
+                voteless.join(", "),
+                VOTES_MS / 1000
+            );
+            world.violate(0, text);
+        }
+        !voteless.is_empty()
+    }
+
     /// Hosts that get their power back; etcd is enabled, so it starts with the host.
     fn power(&self) {
         for host in 0..self.schedule.nodes {
@@ -332,6 +370,14 @@ impl<'a> Driver<'a> {
             }
         }
     }
+}
+
+/// Whether all agents run, and reach each other and the store, if there is one.
+fn agents_are_connected(world: &World) -> bool {
+    let fair = |store: &Store| store.weather == Weather::Fair;
+    world.hosts.iter().all(Host::has_agent)
+        && world.links.all_open(Plane::Agents)
+        && world.store.as_ref().is_none_or(fair)
 }
 
 /// What one node is configured to.

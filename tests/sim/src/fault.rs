@@ -242,6 +242,7 @@ fn restore(sim: &Sim, host: usize) {
     let request = OperatorRequest::Restore {
         backup,
         without: std::collections::BTreeSet::new(),
+        replace: None,
         above: etcd_agent::model::Epoch::default(),
     };
     submit(sim, host, request);

@@ -171,3 +171,51 @@ fn s50_a_reinstalled_elector_forms_nothing_beside_anothers_data() {
         }
     }
 }
+
+/// A site is lost: data and agents' state of all hosts are gone, the store is not. One order at one host is enough.
+#[test]
+fn c14_one_order_at_one_host_restores_a_lost_site() {
+    for (nodes, size) in [(3, 3), (3, 1), (5, 3), (5, 5)] {
+        for seed in 0..3 {
+            for asked in [0, nodes - 1] {
+                let mut schedule = Schedule::calm(seed, nodes, size, true);
+                for host in 0..nodes {
+                    schedule.faults.push((25_000, Fault::Reinstall(host)));
+                    schedule.faults.push((25_000, Fault::Wipe(host)));
+                }
+                schedule.faults.push((35_000, Fault::Restore(asked)));
+                schedule.faults.push((50_000, Fault::Mend));
+                let outcome = whole("c14", &schedule);
+                assert_eq!(
+                    told(&outcome, "epoch 2 was chosen"),
+                    1,
+                    "{}",
+                    outcome.history.join("\n")
+                );
+            }
+        }
+    }
+}
+
+/// Hosts are replaced one by one in a living cluster: the votes come back, and a restore goes on wherever it is ordered.
+#[test]
+fn c14_electors_that_are_replaced_one_by_one_keep_their_votes() {
+    for store in [false, true] {
+        for seed in 0..5 {
+            let mut schedule = Schedule::calm(seed, 5, 3, store);
+            // Without a store most electors must not forget.
+            for (turn, host) in (0..if store { 5 } else { 2 }).enumerate() {
+                let at = 20_000 + 25_000 * turn as u64;
+                schedule.faults.push((at, Fault::Wipe(host)));
+                schedule.faults.push((at, Fault::Reinstall(host)));
+            }
+            schedule.faults.push((160_000, Fault::Mend));
+            if store {
+                schedule.faults.push((170_000, Fault::Restore(1)));
+            }
+            let outcome = whole("c14", &schedule);
+            let opened = told(&outcome, "epoch 2 was chosen");
+            assert_eq!(opened, usize::from(store), "{}", outcome.history.join("\n"));
+        }
+    }
+}

@@ -17,6 +17,7 @@ mod partitions;
 mod resizing;
 mod selftest;
 mod settings;
+mod site_lost;
 mod size_store;
 mod verbs;
 mod verify;

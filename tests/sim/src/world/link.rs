@@ -55,6 +55,11 @@ impl Links {
         !self.cut[Self::plane(plane)][from][to]
     }
 
+    /// Whether all messages get everywhere.
+    pub fn all_open(&self, plane: Plane) -> bool {
+        self.loss == 0 && self.cut[Self::plane(plane)].iter().flatten().all(|cut| !cut)
+    }
+
     /// Whether a connection works.
     pub fn both(&self, plane: Plane, a: usize, b: usize) -> bool {
         self.open(plane, a, b) && self.open(plane, b, a)

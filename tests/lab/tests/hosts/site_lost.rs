@@ -1,0 +1,196 @@
+//! A site is lost: data and agents' state of all hosts, but not the store (S61). One command at one host brings the cluster
+//! back, whatever the new hosts are called, and where hosts were replaced one by one over time.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::common::{
+    DATA, SOON, agent, assert_value, backup_now, deb, etcd_pids, get, member_ids, put, status, wait_reason,
+    wait_stored,
+};
+use etcd_agent_lab::{AgentConfig, Host, Lab, wait_until};
+
+/// All that a host has beside its configuration.
+const EVERYTHING: [&str; 4] = [
+    DATA,
+    "/var/lib/etcd/etcd-agent-archive",
+    "/var/lib/etcd-agent",
+    "/etc/systemd/system/etcd.service.d",
+];
+
+fn is_one_of(host: &Host, names: &[&str]) -> bool {
+    names.contains(&host.name())
+}
+
+/// Does the same on these hosts at once.
+fn on(lab: &Lab, names: &[&str], work: impl Fn(&Host) -> anyhow::Result<()> + Sync) {
+    lab.each(|host| {
+        if is_one_of(host, names) {
+            work(host)
+        } else {
+            Ok(())
+        }
+    })
+    .unwrap();
+}
+
+/// These hosts are lost, and new ones with their names, certificates and configuration take their places.
+fn replace_hosts(lab: &Lab, names: &[&str]) {
+    on(lab, names, Host::kill);
+    on(lab, names, |host| {
+        EVERYTHING.iter().try_for_each(|path| host.wipe(path))
+    });
+    on(lab, names, |host| host.boot().map(drop));
+}
+
+/// A cluster of these nodes, and no others.
+fn of_nodes(config: &mut AgentConfig, names: &[&str]) {
+    let nodes = names.iter().map(|name| ((*name).to_owned(), (*name).to_owned()));
+    config.nodes = nodes.collect::<BTreeMap<_, _>>();
+    config.size = u8::try_from(names.len()).unwrap();
+}
+
+fn start_agents(lab: &Lab, names: &[&str]) {
+    on(lab, names, |host| {
+        host.systemctl(&["restart", "etcd-agent"])?.ok().map(drop)
+    });
+}
+
+/// Restores on a host while nothing serves; prints how long it took until a read was answered.
+fn restore_lost(lab: &Lab, host: &Host, args: &[&str], what: &str) {
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let command = scope.spawn(|| agent(host, args));
+        wait_until("a served read", SOON, || {
+            Ok(lab.hosts().iter().any(|host| get(lab, host, "first").is_ok()))
+        })
+        .unwrap();
+        eprintln!(
+            "{what}: a read was served {:?} after the command",
+            begun.elapsed()
+        );
+        command.join().unwrap().ok().unwrap();
+    });
+    eprintln!("{what}: the command ended after {:?}", begun.elapsed());
+}
+
+fn serves(lab: &Lab, host: &Host, keys: &[(&str, &str)], epoch: u64) {
+    for (key, value) in keys {
+        assert_value(lab, host, key, value);
+    }
+    assert_eq!(status(host).unwrap()["node"]["assignment"]["epoch"], epoch);
+}
+
+/// First onto hosts with other names, then onto fresh ones with the same; each time with what increments alone hold.
+#[test]
+fn c15_s61_a_lost_site_comes_back_on_hosts_with_other_names_and_with_the_same() {
+    let lab = Lab::builder("s61").hosts(6).package(&deb()).boot().unwrap();
+    lab.s3().start().unwrap();
+    let (old, new) = (["n1", "n2", "n3"], ["n4", "n5", "n6"]);
+    lab.configure(|host, config| of_nodes(config, if is_one_of(host, &old) { &old } else { &new }))
+        .unwrap();
+    start_agents(&lab, &old);
+    lab.wait_healthy(3, SOON).unwrap();
+    let (n1, n4) = (lab.host(1).unwrap(), lab.host(4).unwrap());
+    put(&lab, "first", "1");
+    backup_now(n1);
+    put(&lab, "second", "2");
+    wait_stored(&lab, n1);
+
+    // The cluster lives: strangers change nothing, neither in it nor in its store.
+    let olds: Vec<&Host> = lab.hosts().iter().filter(|host| is_one_of(host, &old)).collect();
+    let (members, pids) = (member_ids(&lab, n1).unwrap(), etcd_pids(olds.iter().copied()));
+    let stored = lab.s3().keys().unwrap();
+    start_agents(&lab, &new);
+    for host in lab.hosts().iter().filter(|host| is_one_of(host, &new)) {
+        let text = wait_reason(host, "other-electorate");
+        assert!(text.contains("belongs to n1, n2 and n3"), "{text}");
+    }
+    let missing = [
+        "`--without n1 --without n2 --without n3`",
+        "`--replace-electorate prod`",
+    ];
+    for (args, said) in [
+        (
+            ["restore", "latest", "--yes", "--timeout", "2m"].as_slice(),
+            missing.as_slice(),
+        ),
+        (
+            &["restore", "latest", "--yes", "--replace-electorate", "other"],
+            &["says other, and this is cluster prod"],
+        ),
+    ] {
+        let refused = agent(n4, args);
+        assert_eq!(refused.code, 1, "{}{}", refused.stdout, refused.stderr);
+        for part in said {
+            assert!(refused.stderr.contains(part), "{}", refused.stderr);
+        }
+    }
+    assert_eq!(
+        lab.s3().keys().unwrap(),
+        stored,
+        "strangers have written into the store"
+    );
+    assert_eq!(member_ids(&lab, n1).unwrap(), members);
+    assert_eq!(etcd_pids(olds), pids);
+
+    on(&lab, &old, Host::kill);
+    let other_names = ["restore", "latest", "--replace-electorate", "prod"];
+    restore_lost(&lab, n4, &other_names, "other names");
+    lab.wait_healthy(3, SOON).unwrap();
+    serves(&lab, n4, &[("first", "1"), ("second", "2")], 2);
+
+    backup_now(n4);
+    put(&lab, "third", "3");
+    wait_stored(&lab, n4);
+    replace_hosts(&lab, &new);
+    restore_lost(
+        &lab,
+        lab.host(5).unwrap(),
+        &["restore", "latest"],
+        "the same names",
+    );
+    lab.wait_healthy(3, SOON).unwrap();
+    serves(&lab, n4, &[("first", "1"), ("second", "2"), ("third", "3")], 3);
+    lab.passed();
+}
+
+/// Restores a living cluster of five from a host whose own vote is not enough; prints how long it took.
+fn restore_alive(lab: &Lab, host: &Host, what: &str) {
+    let begun = Instant::now();
+    agent(host, &["restore", "latest", "--yes"]).ok().unwrap();
+    eprintln!("{what}: the command ended after {:?}", begun.elapsed());
+    lab.wait_healthy(5, SOON).unwrap();
+}
+
+/// Votes come back with the hosts: one was replaced before the cluster grew, then three of five one after the other.
+#[test]
+fn c14_s61_a_restore_goes_on_where_electors_were_replaced_one_by_one() {
+    let lab = Lab::builder("c14").hosts(5).package(&deb()).boot().unwrap();
+    lab.s3().start().unwrap();
+    let three = ["n1", "n2", "n3"];
+    lab.configure(|_, config| of_nodes(config, &three)).unwrap();
+    start_agents(&lab, &three);
+    lab.wait_healthy(3, SOON).unwrap();
+    put(&lab, "first", "1");
+    replace_hosts(&lab, &["n2"]);
+    lab.wait_healthy(3, SOON).unwrap();
+    lab.configure(|_, _| ()).unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(5, SOON).unwrap();
+    put(&lab, "second", "2");
+    let (n2, n4) = (lab.host(2).unwrap(), lab.host(4).unwrap());
+    wait_stored(&lab, n4);
+    restore_alive(&lab, n4, "one replaced, then grown");
+    serves(&lab, n4, &[("first", "1"), ("second", "2")], 2);
+
+    for name in ["n1", "n3", "n5"] {
+        replace_hosts(&lab, &[name]);
+        lab.wait_healthy(5, SOON).unwrap();
+    }
+    put(&lab, "third", "3");
+    wait_stored(&lab, n2);
+    restore_alive(&lab, n2, "three of five replaced");
+    serves(&lab, n2, &[("first", "1"), ("second", "2"), ("third", "3")], 3);
+    lab.passed();
+}
