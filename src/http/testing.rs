@@ -67,6 +67,8 @@ pub(crate) struct FakeAgent {
     status: Mutex<NodeStatus>,
     version: watch::Sender<u64>,
     pub(crate) writes: AtomicUsize,
+    /// Questions that were held back until there was news.
+    pub(crate) told: AtomicUsize,
     pub(crate) live: AtomicBool,
 }
 
@@ -76,12 +78,17 @@ impl FakeAgent {
             status: Mutex::new(node_status(node)),
             version: watch::Sender::new(1),
             writes: AtomicUsize::new(0),
+            told: AtomicUsize::new(0),
             live: AtomicBool::new(true),
         })
     }
     pub(crate) fn change(&self, text: &str) {
         text.clone_into(&mut self.status.lock().unwrap().text);
         self.version.send_modify(|version| *version += 1);
+    }
+    /// True while a question is held back until there is news.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.version.receiver_count() > 0
     }
     fn wrote(&self) {
         self.writes.fetch_add(1, Ordering::Relaxed);
@@ -98,6 +105,7 @@ impl AgentHandle for FakeAgent {
     }
     async fn status_after(&self, version: u64) {
         let _ = self.version.subscribe().wait_for(|now| *now > version).await;
+        self.told.fetch_add(1, Ordering::Relaxed);
     }
     async fn enquire(&self, _: Enquire) -> PortResult<EnquireReply> {
         self.wrote();

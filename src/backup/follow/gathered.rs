@@ -75,9 +75,15 @@ impl<'a> Gathered<'a> {
             && let Some(last) = changes.last()
         {
             self.next = last.revision.next();
-            self.hear(changes.len(), last.revision >= *at);
+            self.hear(Instant::now(), changes.len(), last.revision >= *at);
         }
         said
+    }
+
+    /// Whether etcd is let gather.
+    #[cfg(test)]
+    pub(super) fn rests(&self) -> bool {
+        self.watch.is_none()
     }
 
     /// Does not rest before what is there now is heard.
@@ -89,8 +95,8 @@ impl<'a> Gathered<'a> {
         Instant::now() < *self.awake.borrow()
     }
 
-    fn hear(&mut self, revisions: usize, all: bool) {
-        let now = Instant::now();
+    /// Takes note that so many revisions were heard of at `now`, which may be all that there are.
+    pub(super) fn hear(&mut self, now: Instant, revisions: usize, all: bool) {
         // So it is after a rest: what has gathered is heard in one go.
         if now.duration_since(self.since) > WITHIN {
             self.since = now;

@@ -194,12 +194,12 @@ async fn hears(changes: &mut Gathered<'_>) -> u64 {
 #[tokio::test]
 async fn a_busy_etcd_is_let_gather_and_nothing_is_left_out() {
     let behind = Watched::Revisions {
-        changes: many(98, 30),
+        changes: many(108, 20),
         at: Revision(200),
         of: ClusterId(OURS),
     };
     let etcd = told(vec![
-        vec![Ok(heard(many(78, 10))), Ok(heard(many(88, 10)))],
+        vec![Ok(heard(many(78, 10))), Ok(heard(many(88, 20)))],
         // There is more to tell: it goes on at once.
         vec![Ok(behind), Ok(heard(many(128, 73)))],
         // Hardly anything was gathered: it is heard as it comes.
@@ -207,9 +207,30 @@ async fn a_busy_etcd_is_let_gather_and_nothing_is_left_out() {
     ]);
     let (_awake, receiver) = watch::channel(Instant::now());
     let mut changes = Gathered::open(&etcd, Revision(78), receiver).await.unwrap();
-    for (last, watched_from) in [(87, 78), (97, 78), (127, 98), (200, 98), (201, 201), (202, 201)] {
+    for (last, watched_from) in [
+        (87, 78),
+        (107, 78),
+        (127, 108),
+        (200, 108),
+        (201, 201),
+        (202, 201),
+    ] {
         assert_eq!(hears(&mut changes).await, last);
         assert_eq!(etcd.from.load(Ordering::Relaxed), watched_from, "{last}");
+    }
+}
+
+/// As many in the same time, in one message or in several: that is what counts.
+#[tokio::test]
+async fn what_comes_close_together_is_busy_and_what_comes_apart_is_not() {
+    for (apart, rests) in [(0, true), (99, true), (101, false)] {
+        let etcd = told(vec![vec![]]);
+        let (_awake, receiver) = watch::channel(Instant::now());
+        let mut changes = Gathered::open(&etcd, Revision(78), receiver).await.unwrap();
+        let first = Instant::now() + Duration::from_secs(1);
+        changes.hear(first, 10, true);
+        changes.hear(first + Duration::from_millis(apart), 10, true);
+        assert_eq!(changes.rests(), rests, "{apart} ms");
     }
 }
 

@@ -79,13 +79,18 @@ async fn through(s3: &AnyS3, version: &str) {
     assert_eq!(backups(calm.as_ref()).await, [first.id.as_str()]);
 
     // Two follow, and one of them is killed in the midst of writing.
-    let one = Follower::start(&etcd, &store, &first.id, "n1");
+    let mut one = Follower::start(&etcd, &store, &first.id, "n1");
     let mut two = Follower::start(&etcd, &store, &first.id, "n2");
     change(&mut client, 2).await;
     let middle = revision(&etcd).await;
+    // Both: a revision is dated when it is heard, and either's increments may be the ones that are read.
+    one.reaches(middle).await;
     two.reaches(middle).await;
     let noon = SystemClock.now();
-    tokio::time::sleep(Duration::from_millis(2)).await;
+    // The clock has gone on before anything else is written.
+    while SystemClock.now() <= noon {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     change(&mut client, 3).await;
     one.task.abort();
     change(&mut client, 4).await;

@@ -9,8 +9,9 @@ use etcd_agent::adapters::etcd::LocalEtcd;
 use etcd_agent::backup::{self, Verification};
 use etcd_agent::model::{BackupId, Revision};
 use etcd_agent::ports::ObjectStore;
-use etcd_agent_lab::ETCD_VERSIONS;
-use etcd_agent_store_tests::{Follower, RealEtcd, S3, cluster, full, revision, verify, verify_with};
+use etcd_agent_lab::{ETCD_VERSIONS, wait_until};
+use etcd_agent_store_tests::{Follower, LONG, RealEtcd, S3, cluster, full, revision, verify, verify_with};
+use etcd_client::PutOptions;
 
 async fn back_up(etcd: &RealEtcd, store: &dyn ObjectStore, seq: u64) -> BackupId {
     full(etcd, store, seq).await.id
@@ -137,12 +138,22 @@ async fn s44_compaction_and_leases_do_not_make_a_good_backup_look_bad() {
     let etcd = RealEtcd::start(ETCD_VERSIONS[0]);
     fill(&etcd, 20);
     etcd.ctl(&["compaction", "10"]);
-    let lease = etcd.ctl(&["lease", "grant", "2"]);
-    let lease = lease.split_whitespace().nth(1).unwrap().to_owned();
-    etcd.ctl(&["put", "leased", "x", &format!("--lease={lease}")]);
-    let id = back_up(&etcd, &store, 1).await;
+    let leased = || etcd.ctl(&["get", "leased", "--keys-only"]).contains("leased");
+    // Long enough for the key to be in the backup on a slow machine too.
+    let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
+    let mut ttl_s = 2;
+    let id = loop {
+        let lease = client.lease_grant(ttl_s, None).await.unwrap().id();
+        let options = PutOptions::new().with_lease(lease);
+        let put = client.put("leased", "x", Some(options)).await;
+        let id = back_up(&etcd, &store, ttl_s.unsigned_abs()).await;
+        if put.is_ok() && leased() {
+            break id;
+        }
+        ttl_s *= 2;
+    };
     // The lease is over, for the member and for whoever restores.
-    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    wait_until("the lease to be over", LONG, || Ok(!leased())).unwrap();
     let found = verify(&store, &id, &etcd).await.unwrap();
     assert!(found.ok, "{:?}", found.problems);
     assert_eq!(found.fingerprint.unwrap().keys, Some(20));
