@@ -25,17 +25,22 @@ impl Paths {
         self.root
             .join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
     }
-    /// Configuration sources, weakest first: directories are read as `*.toml` in name order.
+    /// Configuration sources, weakest first: directories are read as `*.toml` in name order. All of them are root's.
     pub fn config_sources(&self) -> Vec<PathBuf> {
-        [
-            "/usr/lib/etcd-agent/config.d",
-            "/run/etcd-agent/config.d",
-            "/etc/etcd-agent/config.toml",
-            "/etc/etcd-agent/config.d",
+        vec![
+            self.at("/usr/lib/etcd-agent/config.d"),
+            self.config_dir_of_boot(),
+            self.config_file(),
+            self.at("/etc/etcd-agent/config.d"),
         ]
-        .iter()
-        .map(|p| self.at(p))
-        .collect()
+    }
+    /// Fragments for this boot: root's, 0755. Not below [`Self::run`], which is the daemon's to write.
+    pub fn config_dir_of_boot(&self) -> PathBuf {
+        self.at("/run/etcd-agent-config.d")
+    }
+    /// Where earlier versions looked for fragments of this boot: the daemon's user can write there.
+    pub fn config_dir_of_old(&self) -> PathBuf {
+        self.run().join("config.d")
     }
     /// The main configuration file, which `init` writes.
     pub fn config_file(&self) -> PathBuf {

@@ -72,7 +72,10 @@ impl Signals {
 pub async fn run(paths: Paths) -> anyhow::Result<()> {
     let mut signals = Signals::new().context("cannot listen to signals")?;
     let counters = Arc::new(Counters::default());
-    let mut settings = config::load(&paths)?.map(|loaded| loaded.settings);
+    if let Some(line) = config::no_longer_read(&paths) {
+        tracing::warn!("{line}");
+    }
+    let mut settings = config::load_here(&paths)?.map(|loaded| loaded.settings);
     watchdog::ready();
     loop {
         let end = match &settings {

@@ -11,6 +11,7 @@ mod settings;
 mod show;
 mod sources;
 mod tree;
+mod trusted;
 
 use std::path::{Path, PathBuf};
 
@@ -64,6 +65,11 @@ pub fn load_file(path: &Path) -> Result<Loaded, Problems> {
 pub fn check_candidate(paths: &Paths, candidate: &Path, place: &Path) -> Result<Loaded, Problems> {
     let found = sources::find_with(paths, candidate, place)?;
     assemble(&found, &short_host_name())
+}
+
+/// A line about fragments in the directory that earlier versions read and this one does not, when there are any.
+pub fn no_longer_read(paths: &Paths) -> Option<String> {
+    sources::no_longer_read(paths)
 }
 
 /// The first source of the configuration that exists, if any: what makes this agent a configured one.

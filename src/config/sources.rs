@@ -1,9 +1,12 @@
 //! Finding and reading the source files, weakest first.
 
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::problem::{Problem, Problems};
+use super::trusted::{self, Refusal};
 use crate::paths::Paths;
 
 /// A configuration is a page or two; what is larger is some other file.
@@ -18,12 +21,12 @@ pub(super) struct Source {
 
 /// All source files that exist.
 pub(super) fn find(paths: &Paths) -> Result<Vec<Source>, Problems> {
-    read_all(&list(paths)?)
+    read_all(&list(paths)?, |path| open_source(paths, path))
 }
 
-/// This file alone.
+/// This file alone, whoever owns it: what a person names runs with that person's rights.
 pub(super) fn only(path: &Path) -> Result<Vec<Source>, Problems> {
-    read_all(&[path.to_owned()])
+    read_all(&[path.to_owned()], open_named)
 }
 
 /// All source files, with `candidate` as the content of `place`; a candidate that is a source stands for itself.
@@ -34,7 +37,7 @@ pub(super) fn find_with(paths: &Paths, candidate: &Path, place: &Path) -> Result
         .iter()
         .any(|file| file.canonicalize().is_ok_and(|file| file == real))
     {
-        return read_all(&files);
+        return read_all(&files, |path| open_source(paths, path));
     }
     if !files.iter().any(|file| file == place) {
         files.push(place.to_owned());
@@ -43,7 +46,13 @@ pub(super) fn find_with(paths: &Paths, candidate: &Path, place: &Path) -> Result
     let read = files
         .iter()
         .map(|file| if file == place { candidate } else { file.as_path() }.to_owned());
-    read_all(&read.collect::<Vec<_>>())
+    read_all(&read.collect::<Vec<_>>(), |path| {
+        if path == candidate {
+            open_named(path)
+        } else {
+            open_source(paths, path)
+        }
+    })
 }
 
 /// Where a file stands among the sources: the index of its source, then its name.
@@ -108,16 +117,19 @@ fn absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-fn read_all(files: &[PathBuf]) -> Result<Vec<Source>, Problems> {
+fn read_all(
+    files: &[PathBuf],
+    open: impl Fn(&Path) -> Result<File, String>,
+) -> Result<Vec<Source>, Problems> {
     let mut sources = Vec::new();
     let mut problems = Vec::new();
     for path in files {
-        match read(path) {
+        match open(path).and_then(|file| read(file).map_err(|error| cannot_read(&error))) {
             Ok(text) => sources.push(Source {
                 path: path.clone(),
                 text,
             }),
-            Err(error) => problems.push(Problem::file(path.clone(), cannot_read(&error))),
+            Err(why) => problems.push(Problem::file(path.clone(), why)),
         }
     }
     if problems.is_empty() {
@@ -127,9 +139,24 @@ fn read_all(files: &[PathBuf]) -> Result<Vec<Source>, Problems> {
     }
 }
 
-fn read(path: &Path) -> io::Result<String> {
-    let file = std::fs::File::open(path)?;
-    if !file.metadata()?.is_file() && path.extension().is_some_and(|ext| ext == "toml") {
+fn open_source(paths: &Paths, path: &Path) -> Result<File, String> {
+    trusted::open_below(&paths.host(Path::new("/")), path).map_err(|refusal| match refusal {
+        Refusal::Unreadable(error) => cannot_read(&error),
+        Refusal::Untrusted(why) => format!("is refused: {why}"),
+    })
+}
+
+fn open_named(path: &Path) -> Result<File, String> {
+    let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(nonblock)
+        .open(path)
+        .map_err(|error| cannot_read(&error))
+}
+
+fn read(file: File) -> io::Result<String> {
+    if !file.metadata()?.is_file() {
         return Err(io::Error::new(
             ErrorKind::InvalidInput,
             "it is not a regular file",
@@ -150,4 +177,18 @@ fn cannot_read(error: &io::Error) -> String {
         ),
         _ => format!("cannot be read: {error}"),
     }
+}
+
+/// A line about fragments where earlier versions read them: the daemon's user can write there, so nothing in it counts.
+pub(super) fn no_longer_read(paths: &Paths) -> Option<String> {
+    let before = paths.config_dir_of_old();
+    let mut entries = std::fs::read_dir(&before).ok()?.flatten();
+    let found = entries.any(|entry| entry.file_name().to_string_lossy().ends_with(".toml"));
+    found.then(|| {
+        format!(
+            "{} is not read any more, as others than root can write in it: if what is there is yours, move it to {}",
+            before.display(),
+            paths.config_dir_of_boot().display()
+        )
+    })
 }

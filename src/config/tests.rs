@@ -128,7 +128,7 @@ fn later_sources_win_key_by_key() {
             "[cluster]\nname = \"base\"\ngrace = \"1m\"\n[archive]\nkeep = 9\n",
         ),
         (
-            "/run/etcd-agent/config.d/10-run.toml",
+            "/run/etcd-agent-config.d/10-run.toml",
             "[cluster]\ngrace = \"2m\"\nnodes = { n1 = \"a\" }\n",
         ),
         (MAIN, "[cluster]\nnodes.n2 = \"b\"\n[api]\ninsecure = true\n"),
@@ -247,8 +247,8 @@ fn a_source_that_cannot_be_read_is_named() {
     .unwrap();
     let error = load(&paths).unwrap_err().to_string();
     for expected in [
-        "50-dir.toml: cannot be read",
-        "60-gone.toml: cannot be read",
+        "50-dir.toml: is refused",
+        "60-gone.toml: is refused",
         "70-bytes.toml: cannot be read",
     ] {
         assert!(error.contains(expected), "{error}");

@@ -8,6 +8,7 @@ pub mod gate;
 pub mod journal;
 pub mod loaded;
 pub mod result;
+mod roots;
 mod settings;
 pub mod verify;
 pub mod wal;

@@ -2,12 +2,10 @@
 //! the agent wrote it: every part of it is checked against root's configuration and against a form.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path};
 
 use crate::config::{Settings, is_etcd_variable};
 use crate::model::{Assignment, Epoch, Generation};
+use crate::unit::roots::roots_own;
 
 const MAX_MEMBERS: usize = 64;
 const MAX_VALUE_BYTES: usize = 16 << 10;
@@ -65,7 +63,7 @@ pub fn check(assignment: &Assignment, settings: &Settings) -> Result<(), String>
         );
     }
     if let Some(binary) = &spec.etcd.binary {
-        roots_own(binary)?;
+        roots_own("etcd.binary", binary)?;
     }
     Ok(())
 }
@@ -104,38 +102,6 @@ fn is_url(url: &str) -> bool {
             b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':' | b'[' | b']' | b'%')
         });
     host_ok && port.parse::<u16>().is_ok_and(|port| port > 0)
-}
-
-/// A program that only root can have put there: it and every directory above it are root's and no one else's to
-/// write.
-fn roots_own(binary: &Path) -> Result<(), String> {
-    let plain = binary.is_absolute()
-        && binary
-            .components()
-            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-    if !plain {
-        return Err(format!(
-            "etcd.binary {} is not a plain absolute path",
-            binary.display()
-        ));
-    }
-    let real =
-        fs::canonicalize(binary).map_err(|error| format!("etcd.binary {}: {error}", binary.display()))?;
-    for path in binary.ancestors().chain(real.ancestors()) {
-        let meta = fs::symlink_metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        if meta.uid() != 0 || (!meta.is_symlink() && meta.mode() & 0o022 != 0) {
-            return Err(format!(
-                "etcd.binary {}: {} is not root's alone to write: chown root it, chmod go-w it",
-                binary.display(),
-                path.display()
-            ));
-        }
-    }
-    let meta = fs::metadata(&real).map_err(|error| format!("{}: {error}", real.display()))?;
-    if !meta.is_file() || meta.mode() & 0o111 == 0 {
-        return Err(format!("etcd.binary {} is not a program", binary.display()));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

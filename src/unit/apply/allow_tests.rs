@@ -124,19 +124,3 @@ fn only_settings_of_etcd() {
     let rendered = crate::render::environment(&assignment(), &settings().spec);
     assert_eq!(check_environment(&rendered), Ok(()));
 }
-
-#[test]
-fn only_roots_programs() {
-    let dir = tempfile::tempdir().unwrap();
-    let program = dir.path().join("etcd");
-    fs::write(&program, "").unwrap();
-    for path in [
-        program.as_path(),
-        Path::new("etcd"),
-        Path::new("/usr/../usr/bin/env"),
-        Path::new("/no/such"),
-    ] {
-        assert!(roots_own(path).is_err(), "{}", path.display());
-    }
-    assert_eq!(roots_own(Path::new("/usr/bin/env")), Ok(()));
-}

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use super::result::ApplyResult;
 use super::{files, settings};
 use crate::adapters::systemd::live::{ETCD, Live};
-use crate::config::Settings;
+use crate::config::{self, Settings};
 use crate::model::{Assignment, InForce};
 use crate::paths::Paths;
 use crate::render;
@@ -27,6 +27,9 @@ pub use view::UnitView;
 ///
 /// Runs its own runtime: not to be called from within one.
 pub fn run(paths: &Paths) -> ExitCode {
+    if let Some(line) = config::no_longer_read(paths) {
+        super::journal::say(&line, None);
+    }
     let result = try_run(paths);
     let (result, code) = match result {
         Ok(result) => (result, ExitCode::SUCCESS),

@@ -1,7 +1,7 @@
 //! A snapshot restored into a directory that a person named: no agent, no cluster, nothing replaced.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{stage, tool};
 use crate::model::{ClusterId, MemberId};
@@ -18,8 +18,7 @@ pub fn build(
     dir: &Path,
     more: &[String],
 ) -> Result<(ClusterId, MemberId), String> {
-    let tools: Vec<PathBuf> = tool::dirs(etcd);
-    let tool = tool::find(&tools)?;
+    let tool = tool::Programs::of_anybody(etcd).restore_tool()?;
     let mut args = vec![
         "snapshot".to_owned(),
         "restore".to_owned(),

@@ -51,8 +51,8 @@ pub(crate) struct Owner {
     pub(crate) archive: ArchiveSettings,
     /// Where fetched snapshots are.
     pub(crate) restore: PathBuf,
-    /// Where the restore tools may be, best first.
-    pub(crate) tools: Vec<PathBuf>,
+    /// Where the restore tools may be.
+    pub(crate) tools: tool::Programs,
     /// Who the data must belong to.
     pub(crate) uid: u32,
     /// The member that has run here before, so that its data has to remember something.
@@ -68,7 +68,7 @@ impl Owner {
             data_dir: settings.spec.etcd.data_dir.clone(),
             archive: settings.archive,
             restore: paths.restore(),
-            tools: tool::dirs(settings.spec.etcd.binary.as_deref()),
+            tools: tool::Programs::of_root(settings.spec.etcd.binary.as_deref()),
             uid,
             started: started(&paths.gate()),
             mounts: (read("/etc/fstab"), read("/proc/self/mountinfo")),

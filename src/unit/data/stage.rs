@@ -132,7 +132,7 @@ pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> 
     let own_urls = initial_cluster
         .get(name)
         .ok_or_else(|| format!("{name} is not in the initial cluster"))?;
-    let tool = tool::find(&owner.tools)?;
+    let tool = owner.tools.restore_tool()?;
     // Whatever else is staged is of an epoch that is over, of another backup, or half a restore.
     for old in staged_epochs(owner)? {
         remove(owner, old)?;

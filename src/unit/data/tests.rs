@@ -26,7 +26,7 @@ impl World {
                 max_age: Duration::from_hours(24),
             },
             restore: dir.path().join("restore"),
-            tools: vec![dir.path().join("bin")],
+            tools: tool::Programs::anywhere(vec![dir.path().join("bin")]),
             uid: rustix::process::geteuid().as_raw(),
             started: None,
             mounts: (String::new(), String::new()),
@@ -294,9 +294,9 @@ fn stage_request(file: &str) -> DataRequest {
 
 /// A tool that copies a prepared directory to where `--data-dir` says and writes down its arguments.
 fn tool(world: &World, help: &str, ids: (ClusterId, MemberId)) {
-    let bin = &world.owner.tools[0];
-    let root = bin.parent().unwrap();
-    fs::create_dir_all(bin).unwrap();
+    let root = world.owner.data_dir.parent().unwrap();
+    let bin = root.join("bin");
+    fs::create_dir_all(&bin).unwrap();
     fs::create_dir_all(&world.owner.restore).unwrap();
     fs::write(world.owner.restore.join("s.db"), "snapshot").unwrap();
     fill(&root.join("result"), ids);
@@ -352,7 +352,7 @@ fn not_staged() {
         assert!(error.contains("plain file name"), "{name}: {error}");
     }
     fs::write(
-        world.owner.tools[0].join("etcdutl"),
+        world.owner.data_dir.with_file_name("bin").join("etcdutl"),
         "#!/bin/sh\necho boom >&2; exit 3\n",
     )
     .unwrap();

@@ -1,30 +1,78 @@
-//! `etcdutl` or `etcdctl snapshot restore`, with a deadline and a known environment.
+//! `etcdutl` or `etcdctl snapshot restore`: where it is, and a run of it with a deadline and a known environment.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where etcd's programs may be, best first: beside the pinned etcd, then where packages put them.
-pub(in crate::unit) fn dirs(binary: Option<&Path>) -> Vec<PathBuf> {
-    let beside = binary.and_then(Path::parent).map(Path::to_owned);
-    let packaged = ["/usr/bin", "/usr/local/bin"].map(PathBuf::from);
-    beside.into_iter().chain(packaged).collect()
+use crate::unit::roots::roots_own;
+
+/// Where etcd's programs may be, best first, and who must have put them there.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    dirs: Vec<PathBuf>,
+    roots_only: bool,
 }
 
-/// The restore tool: `etcdutl` where there is one (etcd >= 3.5), else `etcdctl`, each beside etcd first.
-pub(in crate::unit) fn find(dirs: &[PathBuf]) -> Result<PathBuf, String> {
-    ["etcdutl", "etcdctl"]
-        .iter()
-        .flat_map(|name| dirs.iter().map(move |dir| dir.join(name)))
-        .find(|path| path.is_file())
-        .ok_or_else(|| {
-            let dirs: Vec<_> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+impl Programs {
+    /// Beside the pinned etcd, then where packages put them; root's programs only.
+    pub(in crate::unit) fn of_root(etcd: Option<&Path>) -> Self {
+        Self {
+            roots_only: true,
+            ..Self::of_anybody(etcd)
+        }
+    }
+
+    /// The same whoever owns them: for a person, who runs them with no more than that person's own rights.
+    pub(in crate::unit) fn of_anybody(etcd: Option<&Path>) -> Self {
+        let beside = etcd.and_then(Path::parent).map(Path::to_owned);
+        let packaged = ["/usr/bin", "/usr/local/bin"].map(PathBuf::from);
+        Self::anywhere(beside.into_iter().chain(packaged).collect())
+    }
+
+    /// In these directories, whoever owns them.
+    pub fn anywhere(dirs: Vec<PathBuf>) -> Self {
+        Self {
+            dirs,
+            roots_only: false,
+        }
+    }
+
+    /// The restore tool: `etcdutl` where there is one (etcd >= 3.5), else `etcdctl`, each beside etcd first.
+    pub(in crate::unit) fn restore_tool(&self) -> Result<PathBuf, String> {
+        self.find(&["etcdutl", "etcdctl"])?.ok_or_else(|| {
             format!(
                 "neither etcdutl nor etcdctl in {}: install etcd-client",
-                dirs.join(", ")
+                self.shown()
             )
         })
+    }
+
+    /// etcd itself.
+    pub(in crate::unit) fn etcd(&self) -> Result<PathBuf, String> {
+        self.find(&["etcd"])?
+            .ok_or_else(|| format!("no etcd in {}: install etcd-server", self.shown()))
+    }
+
+    /// The first that is there. One that others than root can have put there is an error, not passed over: somebody has
+    /// to look at it.
+    fn find(&self, names: &[&str]) -> Result<Option<PathBuf>, String> {
+        let mut places = names
+            .iter()
+            .flat_map(|name| self.dirs.iter().map(move |dir| dir.join(name)));
+        let Some(found) = places.find(|path| path.is_file()) else {
+            return Ok(None);
+        };
+        if self.roots_only {
+            roots_own("the program", &found)?;
+        }
+        Ok(Some(found))
+    }
+
+    fn shown(&self) -> String {
+        let dirs: Vec<_> = self.dirs.iter().map(|dir| dir.display().to_string()).collect();
+        dirs.join(", ")
+    }
 }
 
 /// Whether `snapshot restore` of this tool knows `--bump-revision`.
@@ -89,4 +137,28 @@ pub(super) fn run(tool: &Path, args: &[String], deadline: Duration) -> Result<St
         .unwrap_or_default();
     let last: String = last.chars().take(600).collect();
     Err(format!("{what} failed ({status}): {last}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// A pinned etcd in a directory of the daemon's user: the tool beside it is not run.
+    #[test]
+    fn f01_a_tool_that_is_not_roots_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["etcd", "etcdutl"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        let etcd = dir.path().join("etcd");
+        let programs = Programs::of_root(Some(&etcd));
+        for refused in [programs.restore_tool(), programs.etcd()] {
+            let why = refused.unwrap_err();
+            assert!(why.contains("is not root's alone to write"), "{why}");
+        }
+        let programs = Programs::of_anybody(Some(&etcd));
+        assert_eq!(programs.restore_tool().unwrap(), dir.path().join("etcdutl"));
+        assert_eq!(programs.etcd().unwrap(), etcd);
+    }
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
-use super::data::tool;
+pub use super::data::tool::Programs;
 use super::{boot, files, settings};
 use crate::config::Settings;
 use crate::paths::Paths;
@@ -45,15 +45,15 @@ pub struct ReportFile {
 pub struct Prover {
     /// Holds the fetched snapshot; the throw-away etcd's data is in it too, and is gone afterwards.
     pub dir: PathBuf,
-    /// Where `etcdutl` (or `etcdctl`) and `etcd` may be, best first.
-    pub tools: Vec<PathBuf>,
+    /// Where `etcdutl` (or `etcdctl`) and `etcd` may be.
+    pub tools: Programs,
 }
 
 impl Prover {
     fn new(paths: &Paths, settings: &Settings) -> Self {
         Self {
             dir: paths.verify(),
-            tools: tool::dirs(settings.spec.etcd.binary.as_deref()),
+            tools: Programs::of_root(settings.spec.etcd.binary.as_deref()),
         }
     }
 
@@ -70,18 +70,10 @@ impl Prover {
         if !fs::symlink_metadata(&snapshot).is_ok_and(|meta| meta.is_file()) {
             return Err(format!("{} is not there", snapshot.display()));
         }
-        let tool = tool::find(&self.tools)?;
-        let etcd = self.etcd()?;
+        let tool = self.tools.restore_tool()?;
+        let etcd = self.tools.etcd()?;
         let scratch = Scratch::new(self.dir.join("scratch"))?;
         throwaway::prove(&tool, &etcd, &snapshot, &scratch.0, request.revision).await
-    }
-
-    fn etcd(&self) -> Result<PathBuf, String> {
-        let mut there = self.tools.iter().map(|dir| dir.join("etcd"));
-        there.find(|path| path.is_file()).ok_or_else(|| {
-            let dirs: Vec<_> = self.tools.iter().map(|dir| dir.display().to_string()).collect();
-            format!("no etcd in {}: install etcd-server", dirs.join(", "))
-        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use etcd_agent::backup::{self, Verification, VerifyMeta};
 use etcd_agent::model::{BackupId, ClusterName, NodeName, UnixMs};
 use etcd_agent::ports::{Etcd, ObjectStore, PortError, PortResult, Proof, ProveRequest};
-use etcd_agent::unit::verify::Prover;
+use etcd_agent::unit::verify::{Programs, Prover};
 
 use crate::{RealEtcd, cluster};
 
@@ -26,7 +26,7 @@ pub async fn verify_with(
     let work = tempfile::tempdir().unwrap();
     let prover = Prover {
         dir: work.path().to_owned(),
-        tools: vec![bin.to_owned()],
+        tools: Programs::anywhere(vec![bin.to_owned()]),
     };
     let meta = VerifyMeta {
         cluster: cluster.clone(),
