@@ -88,6 +88,9 @@ impl Builder<'_> {
             encryption: self.encryption(),
             archive: ArchiveSettings {
                 keep: self.read("archive.keep", forms::keep).unwrap_or(3),
+                min_age: self
+                    .read("archive.min_age", forms::duration)
+                    .unwrap_or(Duration::from_hours(7 * 24)),
                 max_age: self
                     .read("archive.max_age", forms::duration)
                     .unwrap_or(Duration::from_hours(30 * 24)),

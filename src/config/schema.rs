@@ -76,6 +76,7 @@ pub(super) const FIELDS: &[(&str, Form)] = &[
     ("backup.encrypt_to", Form::Recipients),
     ("restore.identity_file", Form::Path),
     ("archive.keep", Form::Keep),
+    ("archive.min_age", Form::Duration),
     ("archive.max_age", Form::Duration),
 ];
 

@@ -99,11 +99,13 @@ pub struct ApiSettings {
     pub tls: Option<TlsFiles>,
 }
 
-/// `[archive]`: how long replaced data directories are kept; never below one.
+/// `[archive]`: how long replaced data directories are kept; never below one of each cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveSettings {
-    /// `keep`: at most this many.
+    /// `keep`: at most this many of those that are older than `min_age`.
     pub keep: usize,
+    /// `min_age`: younger ones stay.
+    pub min_age: Duration,
     /// `max_age`: older ones go.
     pub max_age: Duration,
 }

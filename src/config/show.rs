@@ -125,6 +125,7 @@ fn default(field: &str, settings: &Settings) -> Vec<(String, serde_json::Value)>
         "backup.retention.yearly" => Some(spec.backup.retention.yearly.into()),
         "backup.retention.count" => Some(spec.backup.retention.count.into()),
         "archive.keep" => Some(settings.archive.keep.into()),
+        "archive.min_age" => Some(time(settings.archive.min_age)),
         "archive.max_age" => Some(time(settings.archive.max_age)),
         _ => None,
     };

@@ -20,6 +20,7 @@ fn settings() -> Settings {
         encryption: Encryption::default(),
         archive: ArchiveSettings {
             keep: 3,
+            min_age: Duration::from_hours(24),
             max_age: Duration::from_hours(24),
         },
     }

@@ -1,5 +1,6 @@
 //! The archive of replaced data directories: beside the data, on the same file system, bounded.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 
+use super::ages::{self, Moment};
 use super::{Owner, inspect};
 use crate::config::ArchiveSettings;
-use crate::unit::{files, wal};
+use crate::model::ClusterId;
+use crate::unit::{files, journal, wal};
 
 /// `<parent of the data directory>/etcd-agent-archive`
 pub(super) fn dir(owner: &Owner) -> Result<PathBuf, String> {
@@ -21,7 +24,7 @@ const FORM: &str = "%Y%m%dT%H%M%SZ";
 
 /// Renames the data directory into the archive as `<UTC time>-<why>-<cluster>-<member>`. Nothing to do when it
 /// is not there or empty.
-pub(super) fn put(owner: &Owner, why: &str, now: Timestamp) -> Result<Option<PathBuf>, String> {
+pub(super) fn put(owner: &Owner, why: &str, now: &Moment) -> Result<Option<PathBuf>, String> {
     let data_dir = &owner.data_dir;
     match inspect::is_empty(data_dir) {
         Ok(true) => return Ok(None),
@@ -38,7 +41,7 @@ pub(super) fn put(owner: &Owner, why: &str, now: Timestamp) -> Result<Option<Pat
     }
     let ids = wal::identify(&data_dir.join("member/wal"))
         .map_or_else(|_| "unknown-unknown".to_owned(), |(c, m)| format!("{c}-{m}"));
-    let stem = format!("{}-{}-{ids}", now.strftime(FORM), word(why));
+    let stem = format!("{}-{}-{ids}", now.wall.strftime(FORM), word(why));
     let target = (1..100)
         .map(|n| {
             archive.join(if n == 1 {
@@ -58,6 +61,10 @@ pub(super) fn put(owner: &Owner, why: &str, now: Timestamp) -> Result<Option<Pat
         ),
         _ => format!("renaming {} to {}: {error}", data_dir.display(), target.display()),
     })?;
+    if let Some(name) = target.file_name().and_then(|name| name.to_str()) {
+        // Without it, what counts is how long the host has been up.
+        let _ = ages::note(&archive, name, now);
+    }
     files::sync_dir(&archive).map_err(|error| failed(&archive, &error))?;
     files::sync_dir(owner.parent()?).map_err(|error| failed(data_dir, &error))?;
     Ok(Some(target))
@@ -79,39 +86,106 @@ fn word(why: &str) -> String {
     }
 }
 
-/// Removes what is beyond the configured count or age, never the newest, never what is not ours by its name.
-pub(super) fn prune(owner: &Owner, now: Timestamp) -> Result<(), String> {
+/// Removes what may go, and says so. See [`surplus`]; where the disk is nearly full, what is beyond the count goes without
+/// waiting for its age.
+pub(super) fn prune(owner: &Owner, now: &Moment) -> Result<(), String> {
     let archive = dir(owner)?;
-    let entries = match fs::read_dir(&archive) {
-        Ok(entries) => entries,
+    let names = match fs::read_dir(&archive) {
+        Ok(entries) => entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(format!("{}: {error}", archive.display())),
     };
-    let names = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
+    let put = ages::read(&archive);
+    let mut entries: Vec<Entry> = names
+        .filter_map(|name| Entry::new(&archive, name, &put, now))
         .collect();
-    for name in surplus(names, owner.archive, now) {
+    entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
+    let remove = |name: &str, why: &str| {
         let path = archive.join(name);
         fs::remove_dir_all(&path).map_err(|error| format!("removing {}: {error}", path.display()))?;
+        journal::say(&format!("{} was removed: {why}", path.display()), None);
+        Ok::<(), String>(())
+    };
+    let gone = surplus(&entries, owner.archive);
+    for name in &gone {
+        remove(
+            name,
+            "it is old, and archive.keep or archive.max_age do not want it",
+        )?;
     }
-    Ok(())
+    for name in for_space(&entries, owner.archive) {
+        if gone.contains(&name) || !(owner.short_of_space)(&archive) {
+            continue;
+        }
+        remove(
+            &name,
+            "the disk is nearly full, and there are more than archive.keep",
+        )?;
+    }
+    ages::forget(&archive, put).map_err(|error| format!("{}: {error}", archive.display()))
 }
 
-fn surplus(mut names: Vec<String>, limits: ArchiveSettings, now: Timestamp) -> Vec<String> {
-    names.retain(|name| time_of(name).is_some());
-    names.sort_unstable_by(|a, b| b.cmp(a));
-    let old = |name: &String| {
-        time_of(name).is_some_and(|time| {
-            Duration::try_from(now.duration_since(time)).unwrap_or_default() > limits.max_age
+/// One archived data directory.
+#[derive(Debug, Clone)]
+struct Entry {
+    name: String,
+    /// By the clock.
+    age: Duration,
+    /// At least, whatever the clock was set to meanwhile.
+    lived: Duration,
+    /// Whose data it is, where that can be read.
+    cluster: Option<ClusterId>,
+}
+
+impl Entry {
+    /// `None` for what is not ours by its name.
+    fn new(archive: &Path, name: String, put: &ages::Ages, now: &Moment) -> Option<Self> {
+        let time = time_of(&name)?;
+        Some(Self {
+            age: Duration::try_from(now.wall.duration_since(time)).unwrap_or_default(),
+            lived: ages::lived(put.get(&name), now),
+            cluster: wal::identify(&archive.join(&name).join("member/wal"))
+                .ok()
+                .map(|ids| ids.0),
+            name,
         })
-    };
-    names
-        .into_iter()
+    }
+}
+
+/// Whether each of them stays whatever its age: the newest, and the newest of each cluster. `entries` is newest first.
+fn stays(entries: &[Entry]) -> Vec<bool> {
+    let mut seen = BTreeSet::new();
+    entries.iter().map(|entry| seen.insert(entry.cluster)).collect()
+}
+
+/// What is beyond the configured count or age. A replacement that fails over and over, or a clock that jumps, must not
+/// empty the archive: nothing goes before `min_age`, counted by the clock and by what surely has passed.
+fn surplus(entries: &[Entry], limits: ArchiveSettings) -> Vec<String> {
+    let old = |entry: &Entry| entry.age > limits.min_age && entry.lived > limits.min_age;
+    entries
+        .iter()
+        .zip(stays(entries))
         .enumerate()
-        .filter(|(at, name)| *at > 0 && (*at >= limits.keep || old(name)))
-        .map(|(_, name)| name)
+        .filter(|(at, (entry, stays))| {
+            !stays && old(entry) && (*at >= limits.keep || entry.age > limits.max_age)
+        })
+        .map(|(_, (entry, _))| entry.name.clone())
         .collect()
+}
+
+/// What may go where space is short, the oldest first.
+fn for_space(entries: &[Entry], limits: ArchiveSettings) -> Vec<String> {
+    let beyond = entries
+        .iter()
+        .zip(stays(entries))
+        .enumerate()
+        .filter(|(at, (_, stays))| !stays && *at >= limits.keep)
+        .map(|(_, (entry, _))| entry.name.clone());
+    let mut beyond: Vec<String> = beyond.collect();
+    beyond.reverse();
+    beyond
 }
 
 fn time_of(name: &str) -> Option<Timestamp> {
@@ -124,36 +198,65 @@ fn time_of(name: &str) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
+    const DAY: Duration = Duration::from_hours(24);
+
+    /// Newest first: days by the clock, days that surely have passed, the cluster.
+    fn entries(of: &[(u32, u32, u64)]) -> Vec<Entry> {
+        of.iter()
+            .map(|(age, lived, cluster)| Entry {
+                name: format!("{age}"),
+                age: DAY * *age,
+                lived: DAY * *lived,
+                cluster: Some(ClusterId(*cluster)),
+            })
+            .collect()
+    }
+
+    fn limits(keep: usize, min: u32, max: u32) -> ArchiveSettings {
+        ArchiveSettings {
+            keep,
+            min_age: DAY * min,
+            max_age: DAY * max,
+        }
+    }
+
     #[test]
     fn what_goes() {
-        let now: Timestamp = "2026-01-10T00:00:00Z".parse().unwrap();
-        let name = |day: u8| format!("202601{day:02}T000000Z-restore-1-2");
-        let limits = |keep, days: u64| ArchiveSettings {
-            keep,
-            max_age: Duration::from_hours(24 * days),
-        };
-        let names = vec![
-            name(1),
-            "lost+found".to_owned(),
-            name(9),
-            name(5),
-            "x-y".to_owned(),
-        ];
+        let same = entries(&[(1, 1, 1), (8, 8, 1), (10, 10, 1), (40, 40, 1)]);
         let cases = [
-            ("count", 2, 365, vec![name(1)]),
-            ("age", 9, 6, vec![name(1)]),
-            ("both", 2, 2, vec![name(5), name(1)]),
-            ("never the newest, by count", 0, 365, vec![name(5), name(1)]),
-            ("never the newest, by age", 9, 0, vec![name(5), name(1)]),
-            ("nothing", 9, 365, vec![]),
+            ("by count", limits(2, 7, 365), vec!["10", "40"]),
+            ("by age", limits(9, 7, 30), vec!["40"]),
+            ("by both", limits(3, 7, 9), vec!["10", "40"]),
+            (
+                "the newest stays, by count",
+                limits(0, 7, 365),
+                vec!["8", "10", "40"],
+            ),
+            ("the newest stays, by age", limits(9, 0, 0), vec!["8", "10", "40"]),
+            ("nothing", limits(9, 7, 365), vec![]),
+            ("nothing that is young", limits(1, 20, 0), vec!["40"]),
         ];
-        for (case, keep, days, expected) in cases {
-            assert_eq!(
-                surplus(names.clone(), limits(keep, days), now),
-                expected,
-                "{case}"
-            );
+        for (case, limits, expected) in cases {
+            assert_eq!(surplus(&same, limits), expected, "{case}");
         }
+    }
+
+    #[test]
+    fn f06_the_newest_of_each_cluster_stays() {
+        let mixed = entries(&[(1, 1, 1), (50, 50, 2), (60, 60, 1), (70, 70, 2), (80, 80, 3)]);
+        assert_eq!(surplus(&mixed, limits(1, 7, 30)), ["60", "70"]);
+        assert_eq!(
+            for_space(&mixed, limits(1, 7, 30)),
+            ["70", "60"],
+            "the oldest first"
+        );
+    }
+
+    /// All of them are 30 days older by the clock than they are.
+    #[test]
+    fn f06_a_clock_that_jumps_empties_nothing() {
+        let jumped = entries(&[(0, 0, 1), (31, 1, 1), (33, 3, 1), (36, 6, 1), (50, 20, 1)]);
+        assert_eq!(surplus(&jumped, limits(2, 7, 30)), ["50"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `etcd-agent data`, run by `etcd-agent-data.service` as the owner of etcd's data: it inspects, restores beside,
 //! archives and swaps the one configured data directory, and reports.
 
+mod ages;
 mod archive;
 pub mod beside;
 mod inspect;
@@ -59,6 +60,10 @@ pub(crate) struct Owner {
     pub(crate) started: Option<(ClusterId, MemberId)>,
     /// Texts of `/etc/fstab` and `/proc/self/mountinfo`.
     pub(crate) mounts: (String, String),
+    /// The time.
+    pub(crate) now: fn() -> ages::Moment,
+    /// Whether the file system of a directory is nearly full.
+    pub(crate) short_of_space: fn(&Path) -> bool,
 }
 
 impl Owner {
@@ -72,6 +77,8 @@ impl Owner {
             uid,
             started: started(&paths.gate()),
             mounts: (read("/etc/fstab"), read("/proc/self/mountinfo")),
+            now: ages::Moment::now,
+            short_of_space,
         }
     }
 
@@ -118,6 +125,11 @@ impl Owner {
             error,
         }
     }
+}
+
+/// Less than a tenth is free. What cannot be asked is not short.
+fn short_of_space(dir: &Path) -> bool {
+    rustix::fs::statvfs(dir).is_ok_and(|stat| stat.f_bavail < stat.f_blocks / 10)
 }
 
 /// The member that has run on this node, as the gate knows it too.

@@ -5,8 +5,6 @@
 
 use std::fs;
 
-use jiff::Timestamp;
-
 use super::{Owner, archive, inspect, stage};
 use crate::model::{DataState, Epoch};
 use crate::unit::{files, journal};
@@ -22,8 +20,8 @@ pub(super) fn replace(owner: &Owner, epoch: Epoch, why: &str, staged: bool) -> R
     } else {
         None
     };
-    let now = Timestamp::now();
-    if let Some(path) = archive::put(owner, why, now)? {
+    let now = (owner.now)();
+    if let Some(path) = archive::put(owner, why, &now)? {
         journal::say(
             &format!(
                 "{} was moved to {} ({why}); nothing was deleted",
@@ -45,7 +43,7 @@ pub(super) fn replace(owner: &Owner, epoch: Epoch, why: &str, staged: bool) -> R
         files::sync_dir(owner.parent()?).map_err(|error| error.to_string())?;
         finished(owner, epoch)?;
     }
-    archive::prune(owner, now)
+    archive::prune(owner, &now)
 }
 
 /// The staged directory to swap in; `None` when it is in place already.

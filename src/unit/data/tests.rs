@@ -23,13 +23,20 @@ impl World {
             data_dir: dir.path().join("default"),
             archive: ArchiveSettings {
                 keep: 3,
-                max_age: Duration::from_hours(24),
+                min_age: Duration::from_hours(7 * 24),
+                max_age: Duration::from_hours(30 * 24),
             },
             restore: dir.path().join("restore"),
             tools: tool::Programs::anywhere(vec![dir.path().join("bin")]),
             uid: rustix::process::geteuid().as_raw(),
             started: None,
             mounts: (String::new(), String::new()),
+            now: || ages::Moment {
+                wall: jiff::Timestamp::now(),
+                boot: "this".to_owned(),
+                uptime: Duration::from_hours(10 * 24),
+            },
+            short_of_space: |_| false,
         };
         Self { _dir: dir, owner }
     }
@@ -64,7 +71,10 @@ impl World {
 
     fn archived(&self) -> Vec<PathBuf> {
         match fs::read_dir(archive::dir(&self.owner).unwrap()) {
-            Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
+            Ok(entries) => entries
+                .map(|entry| entry.unwrap().path())
+                .filter(|path| path.is_dir())
+                .collect(),
             Err(_) => Vec::new(),
         }
     }
@@ -222,7 +232,7 @@ fn finished_after_a_crash_at_each_step() {
     // After the old data was archived.
     let world = World::with_data(OLD);
     world.stage(NEW);
-    archive::put(&world.owner, "restore", jiff::Timestamp::now()).unwrap();
+    archive::put(&world.owner, "restore", &(world.owner.now)()).unwrap();
     assert_eq!(world.ask(DataRequest::Inspect).data, DataState::Missing);
     let report = world.replace(true);
     assert_eq!((report.error, report.data), (None, present(NEW)));
@@ -254,6 +264,16 @@ fn refused_while_etcd_holds_its_database() {
     assert_eq!(world.replace(false).error, None);
 }
 
+fn names(world: &World) -> Vec<String> {
+    let mut names: Vec<_> = world
+        .archived()
+        .iter()
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
 #[test]
 fn the_archive_is_bounded() {
     let world = World::new();
@@ -261,18 +281,39 @@ fn the_archive_is_bounded() {
     for day in 1..=9 {
         fill(&archive.join(format!("2026010{day}T000000Z-restore-1-2")), OLD);
     }
+    fill(&archive.join("20260101T000000Z-restore-3-4"), NEW);
     fs::create_dir(archive.join("by-hand")).unwrap();
     fill(&world.owner.data_dir, OLD);
     assert_eq!(world.replace(false).error, None);
-    let mut left: Vec<_> = world
-        .archived()
-        .iter()
-        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
-        .collect();
-    left.sort();
-    // All others are older than a day.
-    assert_eq!(left.len(), 2, "{left:?}");
-    assert_eq!(left[1], "by-hand");
+    // All others are older than thirty days; one is the newest of its cluster.
+    let left = names(&world);
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert_eq!(left[0], "20260101T000000Z-restore-3-4");
+    assert_eq!(left[2], "by-hand");
+}
+
+#[test]
+fn f06_five_replacements_in_a_minute_keep_all() {
+    let mut world = World::new();
+    for _ in 0..5 {
+        fill(&world.owner.data_dir, OLD);
+        assert_eq!(world.replace(false).error, None);
+    }
+    assert_eq!(world.archived().len(), 5);
+    // Thirty days later by the clock, in the same hour.
+    world.owner.now = || ages::Moment {
+        wall: jiff::Timestamp::now() + jiff::SignedDuration::from_hours(31 * 24),
+        boot: "this".to_owned(),
+        uptime: Duration::from_hours(10 * 24 + 1),
+    };
+    fill(&world.owner.data_dir, OLD);
+    assert_eq!(world.replace(false).error, None);
+    assert_eq!(world.archived().len(), 6);
+    // Where space is short the count is what matters.
+    world.owner.short_of_space = |_| true;
+    fill(&world.owner.data_dir, OLD);
+    assert_eq!(world.replace(false).error, None);
+    assert_eq!(world.archived().len(), 3);
 }
 
 fn stage_request(file: &str) -> DataRequest {

@@ -203,6 +203,7 @@ pub(crate) fn archived(host: &Host) -> Vec<String> {
         .flatten()
         .flatten()
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with('.'))
         .collect();
     names.sort();
     names
