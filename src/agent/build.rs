@@ -41,9 +41,11 @@ pub(super) fn agent(paths: &Paths, settings: &Settings, counters: Arc<Counters>)
         port: settings.api.port,
         tls: tls.clone(),
     });
+    let etcd = Arc::new(LocalEtcd::new(settings));
+    let quota = spec.etcd.settings.get("quota-backend-bytes");
     let ports = Ports {
         service: Arc::new(Systemd::new(paths.clone())),
-        etcd: Arc::new(LocalEtcd::new(settings)),
+        etcd: etcd.clone(),
         peers: Arc::new(peers),
         store: settings
             .store
@@ -52,6 +54,8 @@ pub(super) fn agent(paths: &Paths, settings: &Settings, counters: Arc<Counters>)
             .transpose()?,
         backups: Arc::new(LocalBackups {
             restore_dir: paths.restore(),
+            etcd,
+            quota_bytes: quota.and_then(|bytes| bytes.parse().ok()),
         }),
         state,
         clock: Arc::new(SystemClock),

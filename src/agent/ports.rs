@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::backup::{self, BackupMeta, Failed, Format};
+use crate::backup::{self, BackupMeta, Failed, Format, Room};
 use crate::model::{BackupId, BackupSummary, ClusterName};
 use crate::ports::{Clock, Etcd, NodeState, ObjectStore, Peers, PortResult, ServiceManager};
 
@@ -34,6 +34,10 @@ pub trait Backups: Send + Sync {
 pub(super) struct LocalBackups {
     /// Where fetched snapshots go.
     pub(super) restore_dir: PathBuf,
+    /// The local etcd, whose database's size bounds what is fetched.
+    pub(super) etcd: Arc<dyn Etcd>,
+    /// etcd's quota, where one is set.
+    pub(super) quota_bytes: Option<u64>,
 }
 
 #[async_trait]
@@ -55,7 +59,10 @@ impl Backups for LocalBackups {
         cluster: &ClusterName,
         id: &BackupId,
     ) -> PortResult<String> {
-        let fetched = backup::fetch(store, cluster, id, &self.restore_dir).await?;
+        // A restore is there for an etcd that does not answer, too.
+        let live = self.etcd.status().await.ok().map(|status| status.db_size_bytes);
+        let room = Room::beside(live.max(self.quota_bytes));
+        let fetched = backup::fetch_within(store, cluster, id, &self.restore_dir, room).await?;
         tracing::info!("backup {id} is fetched and checked: {} bytes", fetched.size_bytes);
         Ok(fetched.file_name)
     }

@@ -16,11 +16,10 @@ use super::layout::{FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD
 use super::manifest::{Compression, ForeignMeta, Manifest};
 use super::point::Point;
 use super::replay::replay;
+use super::room::Room;
 use super::unpack::Unpacker;
 
 const TEMPORARY: &str = ".fetch-";
-/// Left free on the disk.
-const RESERVE_BYTES: u64 = 64 * 1024 * 1024;
 const BATCH_BYTES: usize = 1024 * 1024;
 
 /// A checked snapshot on the local disk.
@@ -55,7 +54,21 @@ pub async fn fetch(
     id: &BackupId,
     dir: &Path,
 ) -> PortResult<FetchedSnapshot> {
-    Ok(fetch_checked(store, cluster, id, dir).await?)
+    fetch_within(store, cluster, id, dir, Room::of_a_person()).await
+}
+
+/// [`fetch`], of no more than `room` allows.
+///
+/// # Errors
+/// As [`fetch`].
+pub async fn fetch_within(
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    id: &BackupId,
+    dir: &Path,
+    room: Room,
+) -> PortResult<FetchedSnapshot> {
+    Ok(fetch_checked(store, cluster, id, dir, room).await?)
 }
 
 /// Why a backup could not be fetched.
@@ -101,6 +114,7 @@ pub(super) async fn fetch_checked(
     cluster: &ClusterName,
     id: &BackupId,
     dir: &Path,
+    room: Room,
 ) -> Result<FetchedSnapshot, FetchError> {
     let layout = Layout::of(store, cluster);
     let point = Point::parse(id);
@@ -109,12 +123,7 @@ pub(super) async fn fetch_checked(
     let stream = store.get(&key).await?;
     let stream = stream.ok_or_else(|| damaged(store, &key, "it is not there, though it was committed"))?;
 
-    let free = free_bytes(dir)?.saturating_sub(RESERVE_BYTES);
-    let limit = match marker.raw_size() {
-        Some(size) if size > free => return Err(no_room(dir, size, free).into()),
-        Some(size) => size,
-        None => free,
-    };
+    let limit = room.limit(dir, marker.raw_size())?;
     let temporary = temporary(dir)?;
     let file = temporary.reopen().map_err(|error| failed(dir, &error))?;
     let unpacker = Unpacker::new(marker.compression(), file, limit).map_err(|error| failed(dir, &error))?;
@@ -294,20 +303,8 @@ async fn settle(file: File, temporary: NamedTempFile, path: PathBuf, dir: PathBu
     worked.map_err(|error| PortError::Retryable(format!("cannot write the fetched snapshot: {error}")))
 }
 
-pub(super) fn free_bytes(dir: &Path) -> PortResult<u64> {
-    let stat = rustix::fs::statvfs(dir).map_err(|error| failed(dir, &error.into()))?;
-    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
-}
-
-fn failed(dir: &Path, error: &io::Error) -> PortError {
+pub(super) fn failed(dir: &Path, error: &io::Error) -> PortError {
     PortError::Permanent(format!("cannot write in {}: {error}", dir.display()))
-}
-
-pub(super) fn no_room(dir: &Path, size: u64, free: u64) -> PortError {
-    PortError::Permanent(format!(
-        "the snapshot has {size} bytes, and {} has room for {free}; make room there",
-        dir.display()
-    ))
 }
 
 fn damaged(store: &dyn ObjectStore, key: &str, why: &str) -> FetchError {

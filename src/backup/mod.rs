@@ -23,6 +23,7 @@ mod pipeline;
 mod point;
 mod prune;
 mod replay;
+mod room;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod testing;
@@ -38,7 +39,7 @@ pub use catalogue::{Catalogue, list, newest};
 pub use control::{Recorded, newest_epoch, record_epoch};
 pub use copy::{Copied, copy_missing};
 pub use failed::{Blame, Cause, Failed};
-pub use fetch::{FetchedSnapshot, fetch};
+pub use fetch::{FetchedSnapshot, fetch, fetch_within};
 pub use follow::{Chain, Ended, Following, Progress, StoredIncrement, follow, resume};
 pub use increment::{Change, Entry, Head, Increment, IncrementError, Lease};
 pub use layout::{BackupName, Layout};
@@ -47,6 +48,7 @@ pub use manifest::{Compression, Manifest, ManifestError};
 pub use pipeline::{BackupMeta, Format, take_full, take_full_as};
 pub use point::{Point, find};
 pub use prune::{Pruned, remove};
+pub use room::Room;
 pub use verification::Verification;
 pub use verify::{VerifyMeta, verify};
 pub use view::store_view;

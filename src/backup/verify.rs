@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use crate::model::{BackupId, ClusterName, Fingerprint, NodeName, UnixMs};
 use crate::ports::{Etcd, ObjectStore, PortError, PortResult, Proof, ProveRequest};
 
-use super::fetch::{FetchError, FetchedSnapshot, fetch_checked, free_bytes, no_room, raw_size};
+use super::fetch::{FetchError, FetchedSnapshot, fetch_checked, raw_size};
 use super::layout::{Layout, VERIFICATION};
 use super::manifest::Manifest;
+use super::room::{Room, no_room};
 use super::verification::{FORMAT, Verification};
 
 /// A restored database, its write-ahead log and its logs beside the fetched file.
@@ -49,7 +50,9 @@ where
     F: Future<Output = PortResult<Proof>> + Send,
 {
     let began = Instant::now();
-    let found = match fetched(store, meta, dir).await {
+    // One that cannot be asked leaves the least limit there is.
+    let database = live.status().await.ok().map(|status| status.db_size_bytes);
+    let found = match fetched(store, meta, dir, Room::beside(database)).await {
         Ok(fetched) => {
             let _gone = Scratch(fetched.path.clone());
             let manifest = fetched.manifest.as_ref();
@@ -94,11 +97,12 @@ async fn fetched(
     store: &dyn ObjectStore,
     meta: &VerifyMeta,
     dir: &Path,
+    limits: Room,
 ) -> Result<FetchedSnapshot, FetchError> {
     let room = |raw: u64, copies: u64| {
         let (need, free) = (
             raw.saturating_mul(copies).saturating_add(OVERHEAD_BYTES),
-            free_bytes(dir)?,
+            limits.free_bytes(dir)?,
         );
         if need > free {
             return Err(no_room(dir, need, free));
@@ -107,7 +111,7 @@ async fn fetched(
     };
     let said = raw_size(store, &meta.cluster, &meta.id).await?;
     room(said.unwrap_or(0), COPIES)?;
-    let fetched = fetch_checked(store, &meta.cluster, &meta.id, dir).await?;
+    let fetched = fetch_checked(store, &meta.cluster, &meta.id, dir, limits).await?;
     let gone = Scratch(fetched.path.clone());
     room(fetched.size_bytes, COPIES - 1)?;
     gone.keep();

@@ -45,7 +45,11 @@ impl Place {
         self.dir.path().join("restore")
     }
     async fn fetch(&self, name: &str) -> PortResult<FetchedSnapshot> {
-        fetch(&self.store, &cluster(), &id(name), &self.restore()).await
+        self.fetch_of(name, 1 << 30).await
+    }
+    async fn fetch_of(&self, name: &str, most: u64) -> PortResult<FetchedSnapshot> {
+        let room = Room::of_tests(most);
+        fetch_within(&self.store, &cluster(), &id(name), &self.restore(), room).await
     }
     /// It is refused for good, the text says why, and nothing is left.
     async fn refused(&self, name: &str, why: &str) {
@@ -170,7 +174,27 @@ async fn what_does_not_fit_is_not_begun() {
         manifest.raw_size_bytes = 1 << 60;
         *text = manifest.to_json().unwrap();
     });
-    place.refused(ID, "make room").await;
+    let error = place.fetch_of(ID, u64::MAX).await.unwrap_err();
+    assert!(error.to_string().contains("make room"), "{error}");
+    // No database of this cluster was ever as large.
+    place.refused(ID, "more than the").await;
+}
+
+/// 64 MiB of zeros in 64 KiB, and nobody recorded what comes out: it ends at the limit, and nothing is left.
+#[tokio::test]
+async fn f09_a_bomb_that_states_no_size_is_stopped_early() {
+    let place = with_foreign(gzip(&vec![0; 64 << 20])).await;
+    let error = place.fetch_of(FOREIGN, 1 << 20).await.unwrap_err();
+    assert!(matches!(error, PortError::Permanent(_)), "{error}");
+    assert!(error.to_string().contains("more than 1048576 bytes"), "{error}");
+    assert_eq!(fs::read_dir(place.restore()).unwrap().count(), 0);
+
+    // One that lies about its size ends where it said.
+    let place = Place::with_backup(3000).await;
+    place.change("etcd.backup.zst", |bytes| {
+        *bytes = zstd::stream::encode_all(vec![0; 64 << 20].as_slice(), 1).unwrap();
+    });
+    place.refused(ID, "bytes come out of it").await;
 }
 
 #[tokio::test]
