@@ -193,12 +193,29 @@ fn flags(view: &UnitView, argv: &[String], env: &Env, out: &mut Vec<String>) {
                     "{from}: the flag `{shown}` beats our {key}={ours}: take it out"
                 ));
             }
+            // Leaving our variable out instead would have the next start hang on a file that is not ours: without the
+            // flag etcd would run on other data.
+            Some(_) => {
+                out.push(format!(
+                    "{from}: the flag `{shown}` says the same as our {key}, and etcd starts with only one of them: take \
+                     it out"
+                ));
+            }
             None if !off && view.loaded.unset_environment.contains(&key) => {
                 out.push(format!(
                     "{from}: the flag `{shown}` is not allowed on a managed node: take it out"
                 ));
             }
-            _ => {}
+            // etcd: "conflicting environment variable is shadowed by corresponding command-line flag".
+            None => {
+                if let Some(var) = env.get(&key) {
+                    out.push(format!(
+                        "{from}: the flag `{shown}` and {key} at {} set the same, and etcd starts with only one of \
+                         them: take one out",
+                        var.place
+                    ));
+                }
+            }
         }
     }
 }

@@ -89,22 +89,6 @@ fn what_does_not_win() {
             later(v, "[Service]\nEnvironment=ETCD_NAME=evil\n");
             v.loaded.environment.push("ETCD_NAME=evil".into());
         }),
-        ("flags that say what we say", |v| {
-            exec(
-                v,
-                &["/usr/bin/etcd", "--name", "n1", "--data-dir=${ETCD_DATA_DIR}"],
-            )
-        }),
-        ("EL's shell with our values", |v| {
-            exec(
-                v,
-                &[
-                    "/bin/bash",
-                    "-c",
-                    "GOMAXPROCS=$(nproc) /usr/bin/etcd --name=\"${ETCD_NAME}\"",
-                ],
-            );
-        }),
         ("flags that are the operator's", |v| {
             exec(v, &["/usr/bin/etcd", "--log-level=debug", "--max-wals", "3"])
         }),
@@ -267,5 +251,52 @@ fn what_wins_is_named_with_file_and_line() {
         assert!(!found.is_empty(), "{name}");
         assert!(found.iter().any(|line| line.contains(says)), "{name}: {found:?}");
         assert!(found.iter().all(|line| !line.contains('\n')), "{name}");
+    }
+}
+
+/// etcd ends at its start where a flag and its variable are both there, whatever they say
+/// (`SetFlagsFromEnv` in etcd's `pkg/flags`).
+#[test]
+fn h03_a_flag_beside_its_variable_is_reported_even_with_the_same_value() {
+    let table: Vec<(&str, Change, &str)> = vec![
+        (
+            "our own value",
+            |v| exec(v, &["/usr/bin/etcd", "--name", "n1"]),
+            "/lib/systemd/system/etcd.service:6: the flag `--name=n1` says the same as our ETCD_NAME",
+        ),
+        (
+            "our own variable",
+            |v| exec(v, &["/usr/bin/etcd", "--data-dir=${ETCD_DATA_DIR}"]),
+            "/var/lib/etcd-agent/etcd.env:1 (ETCD_DATA_DIR, used by ExecStart= at /lib/systemd/system/etcd.service:6)",
+        ),
+        (
+            "EL's shell",
+            |v| {
+                exec(
+                    v,
+                    &[
+                        "/bin/bash",
+                        "-c",
+                        "GOMAXPROCS=$(nproc) /usr/bin/etcd --name=\"${ETCD_NAME}\"",
+                    ],
+                );
+            },
+            "the flag `--name=n1` says the same as our ETCD_NAME",
+        ),
+        (
+            "the operator's flag and the operator's variable",
+            |v| {
+                exec(v, &["/usr/bin/etcd", "--log-level=debug"]);
+                text(v, DEFAULT, "# x\nETCD_LOG_LEVEL=debug\n");
+            },
+            "the flag `--log-level=debug` and ETCD_LOG_LEVEL at /etc/default/etcd:2 set the same",
+        ),
+    ];
+    for (name, change, says) in table {
+        let mut view = debian();
+        change(&mut view);
+        let found = conflicts(&view);
+        assert_eq!(found.len(), 1, "{name}: {found:?}");
+        assert!(found.iter().all(|line| line.contains(says)), "{name}: {found:?}");
     }
 }

@@ -97,25 +97,22 @@ fn s27_rendered_settings_are_exact_and_win() {
     lab.passed();
 }
 
-/// The agent says which file is in the way, and etcd is not started.
-fn refused(lab: &Lab, host: &Host, file: &str) {
-    let found = wait_for(&format!("{file} to be named"), SOON, || {
+/// The agent says which flag in which file is in the way, and etcd is not started.
+fn refused(lab: &Lab, host: &Host, file: &str, flag: &str) {
+    wait_for(&format!("{file} to be named"), SOON, || {
         let status = status(host)?;
         let conflicts = status["conflicts"].as_array().cloned().unwrap_or_default();
         let lines: Vec<String> = conflicts
             .iter()
             .filter_map(|line| Some(line.as_str()?.to_owned()))
             .collect();
-        anyhow::ensure!(!lines.is_empty(), "no conflicts: {}", status["decision"]);
-        Ok(Some(lines))
+        let found = lines
+            .iter()
+            .any(|line| line.contains(file) && line.contains(flag));
+        anyhow::ensure!(found, "conflicts {lines:?}: {}", status["decision"]);
+        Ok(Some(()))
     })
     .unwrap();
-    assert!(
-        found
-            .iter()
-            .any(|line| line.contains(file) && line.contains("--config-file")),
-        "{found:?}"
-    );
     let shown = agent(host, &["status"]);
     assert!(
         shown.code == 7 && shown.stdout.contains(file),
@@ -142,7 +139,7 @@ fn s27_config_file_in_the_defaults_is_refused() {
     )
     .unwrap();
     lab.start_agents().unwrap();
-    refused(&lab, n1, "/etc/default/etcd:2");
+    refused(&lab, n1, "/etc/default/etcd:2", "--config-file");
     // Taken out, it goes on by itself.
     n1.write_file(DEFAULTS, "\n", "0644", "root:root").unwrap();
     lab.wait_healthy(1, SOON).unwrap();
@@ -150,15 +147,31 @@ fn s27_config_file_in_the_defaults_is_refused() {
     lab.passed();
 }
 
+/// etcd ends at its start where a flag and its variable are both there, also where they say the same (H3).
 #[test]
-fn s27_config_file_in_a_later_drop_in_is_refused() {
+fn h03_s27_flags_in_a_later_drop_in_are_refused() {
     let lab = prepared("s27-drop-in");
     let n1 = lab.host(1).unwrap();
     let drop_in = "/etc/systemd/system/etcd.service.d/95-evil.conf";
     let text = "[Service]\nExecStart=\nExecStart=/usr/bin/etcd --config-file=/etc/evil.yaml\n";
     n1.write_file(drop_in, text, "0644", "root:root").unwrap();
     lab.start_agents().unwrap();
-    refused(&lab, n1, drop_in);
+    refused(&lab, n1, drop_in, "--config-file");
+
+    let both = "ETCD_NAME=n1 timeout 10 /usr/bin/etcd --name=n1 --data-dir=/tmp/h03 2>&1";
+    let both = n1.sh(both).unwrap();
+    assert!(
+        !both.success()
+            && both
+                .stdout
+                .contains("shadowed by corresponding command-line flag"),
+        "{}",
+        both.stdout
+    );
+    let text = "[Service]\nExecStart=\nExecStart=/usr/bin/etcd --name=n1\n";
+    n1.write_file(drop_in, text, "0644", "root:root").unwrap();
+    n1.systemctl(&["daemon-reload"]).unwrap().ok().unwrap();
+    refused(&lab, n1, "95-evil.conf:3", "--name=n1");
     n1.wipe(drop_in).unwrap();
     n1.systemctl(&["daemon-reload"]).unwrap().ok().unwrap();
     lab.wait_healthy(1, SOON).unwrap();
