@@ -66,7 +66,7 @@ impl Paths {
     pub fn backups(&self) -> PathBuf {
         self.lib().join("backups")
     }
-    /// Where backups are restored for a look, and thrown away: `etcd-agent:etcd-agent` 0700.
+    /// Where backups are restored for a look, and thrown away: `etcd-agent:etcd-agent-verify` 2770.
     pub fn verify(&self) -> PathBuf {
         self.lib().join("verify")
     }

@@ -249,6 +249,7 @@ fn whole(spec: &Spec, digest: &str, peers: &BTreeMap<NodeName, Fact<NodeStatus>>
 pub(super) fn electorate(spec: &crate::model::Spec) -> Electorate {
     Electorate {
         me: spec.node.clone(),
+        cluster: spec.cluster.clone(),
         names: spec.nodes.keys().cloned().collect(),
         digest: spec.electorate_digest(),
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Accept, AcceptReply, ElectorRecord, Enquire, EnquireReply, Epoch, Genesis, Incarnation, NodeName,
-    Prepare, PrepareReply, Refusal,
+    Accept, AcceptReply, ClusterName, ElectorRecord, Enquire, EnquireReply, Epoch, Genesis, Incarnation,
+    NodeName, Prepare, PrepareReply, Refusal,
 };
 
 /// The electorate as this node has it configured.
@@ -12,6 +12,9 @@ use crate::model::{
 pub struct Electorate {
     /// This node.
     pub me: NodeName,
+    /// The cluster that they open epochs of. The digest leaves it out, and has to stay as it is while agents of two
+    /// versions vote together.
+    pub cluster: ClusterName,
     /// All electors, this node included.
     pub names: BTreeSet<NodeName>,
     /// Its digest.
@@ -230,6 +233,14 @@ fn check_accept(record: &ElectorRecord, electorate: &Electorate, message: &Accep
     may_vote(record, message.genesis.epoch)?;
     if let Some(why) = message.genesis.defect() {
         return Err(Refusal::Invalid { why });
+    }
+    if message.genesis.cluster != electorate.cluster {
+        return Err(Refusal::Invalid {
+            why: format!(
+                "it opens an epoch of cluster {}, this node is of cluster {}",
+                message.genesis.cluster, electorate.cluster
+            ),
+        });
     }
     let stamped = &message.genesis.electorate;
     if !stamped.keys().eq(electorate.names.iter()) {

@@ -44,6 +44,7 @@ impl World {
             electorate: (0..n)
                 .map(|i| Electorate {
                     me: name(i),
+                    cluster: ClusterName::new("c").unwrap(),
                     names: names.clone(),
                     digest: "d".into(),
                 })
@@ -293,6 +294,26 @@ fn a_different_electorate_is_refused_by_name() {
     };
     let refused = on_enquire(&mut world.electors[0], &world.electorate[0], &message).unwrap_err();
     assert!(matches!(refused, Refusal::Electorate { names, .. } if names.len() == 3));
+}
+
+/// The digest of an electorate leaves the cluster's name out.
+#[test]
+fn f11e_an_epoch_of_another_cluster_is_not_accepted() {
+    let mut world = World::new(3);
+    for i in 0..3 {
+        world.enquire(i);
+    }
+    while !world.wire.is_empty() {
+        world.deliver(0, false);
+    }
+    for electorate in &mut world.electorate {
+        electorate.cluster = ClusterName::new("other").unwrap();
+    }
+    world.propose(0);
+    while !world.wire.is_empty() {
+        world.deliver(0, false);
+    }
+    assert!(world.chosen.is_empty());
 }
 
 /// Found by `tests/genesis`: of three electors, two lose their memory at one time, and with it that they had chosen epoch

@@ -105,7 +105,7 @@ impl Target {
         let Some(tls) = &self.tls else {
             return Connection::over(stream, 0).await;
         };
-        let (config, generation) = tls.client(Some(self.node.as_str()), &[b"http/1.1"]);
+        let (config, generation) = tls.client_of_agent(self.node.as_str(), &[b"http/1.1"]);
         let name = ServerName::try_from(self.address.clone())
             .or_else(|_| ServerName::try_from(self.node.as_str().to_owned()))
             .map_err(|_| Failure::unsent(format!("{} is no host name or IP address", self.address)))?;

@@ -132,7 +132,7 @@ pub(super) async fn prove(
     };
     let path = paths.verify_request();
     let body = serde_json::to_vec_pretty(&file).map_err(|error| PortError::Permanent(error.to_string()))?;
-    files::write_atomic(&path, &body, 0o600)
+    files::write_atomic(&path, &body, 0o640)
         .map_err(|error| PortError::Retryable(format!("writing {}: {error}", path.display())))?;
     systemd.run_job(Verb::Start, VERIFY, deadline).await?;
     let report = read::<verify::ReportFile>(&paths.verify_report())?.filter(|report| report.id == file.id);

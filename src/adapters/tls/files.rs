@@ -93,10 +93,16 @@ impl Material {
     }
 
     pub(super) fn client(&self, node: Option<&str>, alpn: &[&[u8]]) -> ClientConfig {
+        self.client_with(NamedVerifier::new(self.verifier.clone(), node), alpn)
+    }
+
+    pub(super) fn client_of_agent(&self, node: &str, alpn: &[&[u8]]) -> ClientConfig {
+        self.client_with(NamedVerifier::of_agent(self.verifier.clone(), node), alpn)
+    }
+
+    fn client_with(&self, verifier: NamedVerifier, alpn: &[&[u8]]) -> ClientConfig {
         let mut config = self.client.clone();
-        config
-            .dangerous()
-            .set_certificate_verifier(Arc::new(NamedVerifier::new(self.verifier.clone(), node)));
+        config.dangerous().set_certificate_verifier(Arc::new(verifier));
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         config
     }

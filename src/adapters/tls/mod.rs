@@ -94,6 +94,12 @@ impl Tls {
         (Arc::new(material.client(node, alpn)), generation)
     }
 
+    /// [`Self::client`] for the agent of `node`: its certificate must name the address or the node in full.
+    pub fn client_of_agent(&self, node: &str, alpn: &[&[u8]]) -> (Arc<ClientConfig>, u64) {
+        let (material, generation) = self.current();
+        (Arc::new(material.client_of_agent(node, alpn)), generation)
+    }
+
     /// Grows each time that the files were read anew.
     pub fn generation(&self) -> u64 {
         self.current().1

@@ -102,3 +102,63 @@ fn what_is_wrong_with_a_file_is_said_with_its_name() {
         assert!(!error.contains('\n'), "{what}: {error}");
     }
 }
+
+/// A handshake in memory; answers what the client says of the server.
+fn handshake(server: &Tls, client: Arc<ClientConfig>, address: &str) -> Result<(), rustls::Error> {
+    let name = rustls::pki_types::ServerName::try_from(address.to_owned()).unwrap();
+    let mut client = rustls::ClientConnection::new(client, name).unwrap();
+    let mut server = rustls::ServerConnection::new(server.server().0).unwrap();
+    let mut wire = Vec::new();
+    while client.is_handshaking() || server.is_handshaking() {
+        wire.clear();
+        while client.wants_write() {
+            client.write_tls(&mut wire).unwrap();
+        }
+        server.read_tls(&mut wire.as_slice()).unwrap();
+        server.process_new_packets()?;
+        wire.clear();
+        while server.wants_write() {
+            server.write_tls(&mut wire).unwrap();
+        }
+        client.read_tls(&mut wire.as_slice()).unwrap();
+        client.process_new_packets()?;
+    }
+    Ok(())
+}
+
+/// Agents judge each other alike, whoever connects; etcd's own certificates may have wildcards.
+#[test]
+fn f11d_a_wildcard_names_no_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let issue =
+        |file: &str, names: &[&str]| Tls::load(authority.issue(dir.path(), file, names, 2099)).unwrap();
+    let me = issue("me", &["me"]);
+    let table = [
+        ("a wildcard", issue("w", &["*.example.org"]), false),
+        ("the address", issue("a", &["n1.example.org"]), true),
+        ("the node", issue("n", &["n1"]), true),
+        (
+            "a wildcard beside the node",
+            issue("b", &["*.example.org", "N1"]),
+            true,
+        ),
+        ("another", issue("o", &["n2.example.org"]), false),
+    ];
+    for (what, server, expected) in table {
+        let (agent, _) = me.client_of_agent("n1", &[b"http/1.1"]);
+        let said = handshake(&server, agent, "n1.example.org");
+        assert_eq!(said.is_ok(), expected, "{what}: {said:?}");
+        // What a server would say of it as a client.
+        let certificate = CertificateDer::from_pem_file(&server.files().cert_file).unwrap();
+        let names = CertificateNames::of(&certificate).unwrap();
+        assert_eq!(
+            names.covers("n1.example.org") || names.covers("n1"),
+            expected,
+            "{what}"
+        );
+    }
+    let wildcard = issue("w", &["*.example.org"]);
+    let (etcd, _) = me.client(None, &[b"http/1.1"]);
+    assert_eq!(handshake(&wildcard, etcd, "n1.example.org"), Ok(()));
+}

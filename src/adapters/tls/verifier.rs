@@ -9,6 +9,8 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
+use super::names::CertificateNames;
+
 /// The one certificate that is offered at both ends.
 #[derive(Debug)]
 pub(super) struct Own(pub(super) Arc<CertifiedKey>);
@@ -29,17 +31,40 @@ impl ResolvesClientCert for Own {
 }
 
 /// rustls' own verifier, asked a second time with the node's name where the certificate does not name the
-/// address: operators issue certificates for either. Nothing else about the verification is changed.
+/// address: operators issue certificates for either. Nothing is accepted that rustls refuses.
 #[derive(Debug)]
 pub(super) struct NamedVerifier {
     inner: Arc<WebPkiServerVerifier>,
     node: Option<ServerName<'static>>,
+    /// Whether a wildcard will do.
+    wildcards: bool,
 }
 
 impl NamedVerifier {
     pub(super) fn new(inner: Arc<WebPkiServerVerifier>, node: Option<&str>) -> Self {
         let node = node.and_then(|name| ServerName::try_from(name.to_owned()).ok());
-        Self { inner, node }
+        Self {
+            inner,
+            node,
+            wildcards: true,
+        }
+    }
+
+    /// For another agent: as a server judges its clients, by [`CertificateNames::covers`], which knows no wildcards.
+    pub(super) fn of_agent(inner: Arc<WebPkiServerVerifier>, node: &str) -> Self {
+        Self {
+            wildcards: false,
+            ..Self::new(inner, Some(node))
+        }
+    }
+
+    fn spelled_out(&self, certificate: &CertificateDer<'_>, address: &ServerName<'_>) -> bool {
+        let Some(names) = CertificateNames::of(certificate) else {
+            return false;
+        };
+        std::iter::once(address)
+            .chain(&self.node)
+            .any(|name| names.covers(&name.to_str()))
     }
 }
 
@@ -55,7 +80,7 @@ impl ServerCertVerifier for NamedVerifier {
         let by_address =
             self.inner
                 .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        match (by_address, &self.node) {
+        let verified = match (by_address, &self.node) {
             (
                 Err(Error::InvalidCertificate(
                     CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -65,7 +90,11 @@ impl ServerCertVerifier for NamedVerifier {
                 .inner
                 .verify_server_cert(end_entity, intermediates, node, ocsp_response, now),
             (other, _) => other,
+        }?;
+        if self.wildcards || self.spelled_out(end_entity, server_name) {
+            return Ok(verified);
         }
+        Err(Error::InvalidCertificate(CertificateError::NotValidForName))
     }
 
     fn verify_tls12_signature(

@@ -134,5 +134,5 @@ fn try_run(paths: &Paths) -> Result<(), String> {
     };
     let path = paths.verify_report();
     let body = serde_json::to_vec_pretty(&report).map_err(|error| error.to_string())?;
-    files::write_atomic(&path, &body, 0o600).map_err(|error| format!("writing {}: {error}", path.display()))
+    files::write_atomic(&path, &body, 0o644).map_err(|error| format!("writing {}: {error}", path.display()))
 }

@@ -113,6 +113,7 @@ impl World {
     pub(crate) fn electorate(&self, me: usize) -> Electorate {
         Electorate {
             me: name(me),
+            cluster: ClusterName::new("c").unwrap(),
             names: (0..self.bounds.nodes).map(name).collect(),
             digest: DIGEST.to_owned(),
         }
