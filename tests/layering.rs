@@ -408,3 +408,155 @@ fn the_safety_page_names_what_is_there() {
         );
     }
 }
+
+/// The reasons of the page, in a row each.
+fn reasons() -> Vec<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
+    let page = fs::read_to_string(page).unwrap();
+    let section = page.split("\n## Reasons\n").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.map(|row| row.split('`').next().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn h04_the_manual_page_of_reasons_has_them_all() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let made = std::process::Command::new(root.join("packaging/reasons.sh"))
+        .arg(root.join("docs/operations.md"))
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let page = String::from_utf8(made.stdout).unwrap().replace("\\-", "-");
+    let codes = reasons();
+    assert!(codes.len() > 100, "only {} reasons were found", codes.len());
+    for code in &codes {
+        assert!(page.contains(&format!("\n.TP\n.BR {code} \" (")), "{code}");
+    }
+    assert_eq!(page.matches("\n.TP\n").count(), codes.len());
+    assert!(!page.contains('`') && !page.contains("](") && !page.contains("**"));
+    // A line that begins with one of these would be taken for a request.
+    assert!(page.lines().all(|line| !line.starts_with('\'')));
+}
+
+/// Each unit, and what its lines say.
+fn units() -> Vec<(String, String)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("units");
+    let mut units = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ext| ext == "service") {
+            let text = fs::read_to_string(&path).unwrap().replace("\\\n", " ");
+            units.push((path.file_name().unwrap().to_str().unwrap().to_owned(), text));
+        }
+    }
+    assert_eq!(units.len(), 4);
+    units
+}
+
+/// All values of a key.
+fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
+    let lines = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    lines.flat_map(str::split_whitespace).collect()
+}
+
+#[test]
+fn h04_what_the_units_name_is_in_the_package() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = fs::read_to_string(root.join("debian/etcd-agent.manpages")).unwrap();
+    let catalog = fs::read_to_string(root.join("units/etcd-agent.catalog")).unwrap();
+    let mut named: Vec<String> = Vec::new();
+    for (unit, text) in units() {
+        let found = values(&text, "Documentation");
+        assert!(!found.is_empty(), "{unit}");
+        named.extend(found.into_iter().map(str::to_owned));
+    }
+    let of_catalog = catalog
+        .lines()
+        .filter_map(|line| line.strip_prefix("Documentation: "));
+    named.extend(of_catalog.map(str::to_owned));
+    for page in named {
+        let page = page
+            .strip_prefix("man:")
+            .unwrap_or_else(|| panic!("{page} is no manual page"));
+        let file = page.replace('(', ".").replace(')', "");
+        assert!(
+            pages.lines().any(|line| line.ends_with(&format!("/{file}"))),
+            "{page}"
+        );
+    }
+    let rules = fs::read_to_string(root.join("debian/rules")).unwrap();
+    assert!(rules.contains("docs docs/*.md") && rules.contains("packaging/reasons.sh docs/operations.md"));
+}
+
+#[test]
+fn h05_the_units_start_without_etcds_package() {
+    for (unit, text) in units() {
+        for path in values(&text, "ReadWritePaths") {
+            assert!(path.starts_with('-'), "{unit} does not start without {path}");
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let users = fs::read_to_string(root.join("units/etcd-agent.sysusers")).unwrap();
+    let users: BTreeSet<&str> = users
+        .lines()
+        .filter_map(|line| line.strip_prefix("u ")?.split_whitespace().next())
+        .collect();
+    let files = fs::read_to_string(root.join("units/etcd-agent.tmpfiles")).unwrap();
+    let owners = files.lines().filter(|line| line.starts_with("d "));
+    for owner in owners.flat_map(|line| line.split_whitespace().skip(3).take(2)) {
+        assert!(
+            owner == "root" || users.contains(owner),
+            "{owner} may not be there"
+        );
+    }
+}
+
+/// polkit lets the agent's user stop etcd: what handles a backup's data runs as another one, and cannot ask.
+#[test]
+fn f11a_what_reads_backups_is_not_the_agents_user() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let rules = fs::read_to_string(root.join("units/50-etcd-agent.rules")).unwrap();
+    assert!(rules.contains("subject.user !== \"etcd-agent\""));
+    let page = fs::read_to_string(root.join("docs/operations.md")).unwrap();
+    let beside = page
+        .split("```ini\n")
+        .find(|text| text.contains("backup run --endpoints"))
+        .unwrap();
+    let verify = units()
+        .into_iter()
+        .find(|(unit, _)| unit == "etcd-agent-verify.service")
+        .unwrap();
+    for text in [beside.split("```").next().unwrap(), &verify.1] {
+        let user = values(text, "User");
+        assert!(user.len() == 1 && user != ["etcd-agent"], "{user:?}");
+        assert!(
+            values(text, "InaccessiblePaths").contains(&"-/run/dbus"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn f11b_the_oneshots_that_are_not_roots_see_no_secrets() {
+    for name in ["etcd-agent-data.service", "etcd-agent-verify.service"] {
+        let (_, text) = units().into_iter().find(|(unit, _)| unit == name).unwrap();
+        let hidden = values(&text, "InaccessiblePaths");
+        for path in ["tls", "aws-credentials", "secret"] {
+            let path = format!("-/etc/etcd-agent/{path}");
+            assert!(hidden.contains(&path.as_str()), "{name}: {path}");
+        }
+        assert!(hidden.contains(&"-/run/etcd-agent/agent.sock"), "{name}");
+    }
+}
+
+#[test]
+fn f11c_no_unit_dumps_core_or_takes_all_memory() {
+    for (unit, text) in units() {
+        assert_eq!(values(&text, "LimitCORE"), ["0"], "{unit}");
+        assert_eq!(values(&text, "MemoryMax").len(), 1, "{unit}");
+    }
+}

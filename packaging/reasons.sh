@@ -1,0 +1,54 @@
+#!/bin/sh
+# The manual page etcd-agent-reasons(7), made of the tables of reasons in docs/operations.md.
+set -eu
+
+awk '
+function text(s) {
+    gsub(/^ +| +$/, "", s)
+    gsub(/\\/, "\\e", s)
+    # Links keep their words.
+    while (match(s, /\[[^]]*\]\([^)]*\)/)) {
+        link = substr(s, RSTART, RLENGTH)
+        words = link
+        sub(/^\[/, "", words)
+        sub(/\]\(.*$/, "", words)
+        s = substr(s, 1, RSTART - 1) words substr(s, RSTART + RLENGTH)
+    }
+    gsub(/\*\*/, "", s)
+    gsub(/-/, "\\-", s)
+    while (sub(/`/, "\\fB", s) && sub(/`/, "\\fP", s)) {}
+    gsub(/…/, "...", s)
+    gsub(/"/, "\\(dq", s)
+    return s
+}
+BEGIN {
+    FS = " *\\| *"
+    print ".\\\" Made of docs/operations.md by packaging/reasons.sh"
+    print ".TH ETCD\\-AGENT\\-REASONS 7 \"\" \"etcd\\-agent\" \"Miscellaneous\""
+    print ".SH NAME"
+    print "etcd\\-agent\\-reasons \\- what etcd\\-agent gives as reasons, and what to do"
+    print ".SH DESCRIPTION"
+    print "Each decision of"
+    print ".BR etcd\\-agent (8)"
+    print "carries reasons: a stable code for programs (also ETCD_AGENT_REASON in the journal) and a line for people."
+    print ".B halt"
+    print "means: nothing goes on until a person acts; etcd itself is left as it is."
+    print ".SH REASONS"
+}
+/^## / { inside = ($0 == "## Reasons") }
+inside && /^\| `[^`]+` \|/ {
+    code = $2
+    gsub(/`/, "", code)
+    gsub(/-/, "\\-", code)
+    print ".TP"
+    print ".BR " code " \" (" text($3) ")\""
+    print "What it means: " text($4) "."
+    print ".br"
+    print "What to do: " text($5) "."
+}
+END {
+    print ".SH SEE ALSO"
+    print ".BR etcd\\-agent (8),"
+    print ".BR etcd\\-agent.toml (5)"
+}
+' "$1"
