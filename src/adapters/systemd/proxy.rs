@@ -15,6 +15,8 @@ pub type ExecCommand = (String, Vec<String>, bool, u64, u64, u64, u64, u32, i32,
     default_path = "/org/freedesktop/systemd1"
 )]
 pub trait Manager {
+    #[zbus(property)]
+    fn version(&self) -> zbus::Result<String>;
     fn subscribe(&self) -> zbus::Result<()>;
     fn load_unit(&self, name: &str) -> zbus::Result<OwnedObjectPath>;
     fn start_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;

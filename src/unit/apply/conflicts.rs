@@ -12,7 +12,7 @@ pub fn conflicts(view: &UnitView) -> Vec<String> {
     let ours_listed = ours_is_listed(view, &mut out);
     unset(view, &mut out);
     if ours_listed {
-        later_files(view, &mut out);
+        other_files(view, &mut out);
     }
     let env = environment(view);
     for argv in &view.loaded.exec_start {
@@ -52,7 +52,7 @@ fn environment(view: &UnitView) -> Env {
         }
     }
     for (path, _) in &view.loaded.environment_files {
-        for found in view.text(path).map(env_file::parse).unwrap_or_default() {
+        for found in assignments(view, path) {
             set(&found.key, &found.value, format!("{path}:{}", found.line));
         }
     }
@@ -69,6 +69,13 @@ fn environment(view: &UnitView) -> Env {
         }
     }
     env
+}
+
+/// What an environment file assigns.
+fn assignments(view: &UnitView, path: &str) -> Vec<env_file::Assignment> {
+    let text = view.text(path);
+    text.map(|text| env_file::parse(text, view.systemd))
+        .unwrap_or_default()
 }
 
 fn ours_is_listed(view: &UnitView, out: &mut Vec<String>) -> bool {
@@ -122,16 +129,30 @@ fn unset(view: &UnitView, out: &mut Vec<String>) {
     }
 }
 
-fn later_files(view: &UnitView, out: &mut Vec<String>) {
+fn other_files(view: &UnitView, out: &mut Vec<String>) {
     let files = &view.loaded.environment_files;
     let Some(at) = files.iter().rposition(|(path, _)| *path == view.env_file) else {
         return;
     };
+    let by_variable = view
+        .loaded
+        .exec_start
+        .iter()
+        .flatten()
+        .any(|arg| arg.contains('$'));
+    for (path, _) in files.iter().take(at).filter(|(path, _)| is_pattern(path)) {
+        // It cannot win over ours, but it may set what the command line is made of.
+        if by_variable {
+            let place = listed_at(view, path);
+            out.push(format!(
+                "{place}: `EnvironmentFile={path}` is a pattern and is not checked, and ExecStart= takes flags from \
+                 variables: name its files"
+            ));
+        }
+    }
     for (path, _) in files.iter().skip(at + 1) {
-        let place = view
-            .place("EnvironmentFile", |line| line.trim_start_matches('-') == path)
-            .unwrap_or_else(|| "a later drop-in".to_owned());
-        if path.contains(['*', '?', '[']) {
+        let place = listed_at(view, path);
+        if is_pattern(path) {
             out.push(format!(
                 "{place}: `EnvironmentFile={path}` is a pattern after ours and is not checked: name its files, or move it before 90-etcd-agent.conf"
             ));
@@ -141,7 +162,7 @@ fn later_files(view: &UnitView, out: &mut Vec<String>) {
                 "{path} is read after ours ({place}) and cannot be checked: {why}"
             ));
         }
-        for found in view.text(path).map(env_file::parse).unwrap_or_default() {
+        for found in assignments(view, path) {
             if view
                 .ours
                 .get(&found.key)
@@ -154,6 +175,16 @@ fn later_files(view: &UnitView, out: &mut Vec<String>) {
             }
         }
     }
+}
+
+fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?', '['])
+}
+
+/// Where an environment file is listed.
+fn listed_at(view: &UnitView, path: &str) -> String {
+    view.place("EnvironmentFile", |line| line.trim_start_matches('-') == path)
+        .unwrap_or_else(|| "a later drop-in".to_owned())
 }
 
 fn flags(view: &UnitView, argv: &[String], env: &Env, out: &mut Vec<String>) {

@@ -37,6 +37,7 @@ fn debian() -> UnitView {
         ours,
         env_file: ENV.into(),
         drop_in: OURS.into(),
+        systemd: 257,
     };
     text(
         &mut view,
@@ -234,6 +235,23 @@ fn what_wins_is_named_with_file_and_line() {
             "no ExecStart",
             |v| v.loaded.exec_start.clear(),
             "has no ExecStart",
+        ),
+        (
+            "a later file with a quote in a word before our name",
+            |v| {
+                v.loaded.environment_files.push(("/etc/x".into(), true));
+                text(v, "/etc/x", "NOTE=don't\nETCD_NAME=evil\n");
+            },
+            "/etc/x:2: ETCD_NAME=evil wins over ours",
+        ),
+        (
+            "a pattern before ours, and flags from variables",
+            |v| {
+                v.loaded
+                    .environment_files
+                    .insert(0, ("/etc/x/*.env".into(), true))
+            },
+            "is a pattern and is not checked",
         ),
         (
             "our file holds something else",

@@ -1,4 +1,5 @@
-//! Reading an `EnvironmentFile=` as systemd does, with the line of each assignment (`src/basic/env-file.c`).
+//! Reading an `EnvironmentFile=` as systemd does, with the line of each assignment: the states and their transitions are
+//! those of `parse_env_file_internal` in systemd's `src/basic/env-file.c`.
 
 /// One assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,107 +10,137 @@ pub(super) struct Assignment {
     pub(super) line: usize,
 }
 
-/// All assignments in order. Comments begin with `#` or `;`; a backslash continues a line.
-pub(super) fn parse(text: &str) -> Vec<Assignment> {
-    let mut out = Vec::new();
-    let mut chars = text.chars().peekable();
-    let mut line = 1;
-    loop {
-        while let Some(c) = chars.next_if(|c| c.is_whitespace()) {
-            line += usize::from(c == '\n');
-        }
-        let Some(first) = chars.peek() else { return out };
-        let at = line;
-        if matches!(first, '#' | ';') {
-            while chars.next_if(|c| *c != '\n').is_some() {}
-            continue;
-        }
-        let mut key = String::new();
-        while let Some(c) = chars.next_if(|c| !matches!(c, '=' | '\n')) {
-            key.push(c);
-        }
-        if chars.next_if_eq(&'=').is_none() {
-            continue;
-        }
-        let value = value(&mut chars, &mut line);
-        out.push(Assignment {
-            key: key.trim().to_owned(),
-            value,
-            line: at,
-        });
-    }
+/// From this version on a backslash at the end of a comment does not make the next line a comment too.
+const COMMENTS_END_AT_THE_LINE: u32 = 254;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    PreKey,
+    Key,
+    PreValue,
+    Value,
+    ValueEscape,
+    SingleQuote,
+    DoubleQuote,
+    DoubleQuoteEscape,
+    Comment,
+    CommentEscape,
 }
 
-fn value(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, line: &mut usize) -> String {
-    let mut out = String::new();
-    // Up to here the value keeps its white space.
-    let mut kept = 0;
-    while chars.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
-    while let Some(c) = chars.next_if(|c| *c != '\n') {
-        match c {
-            '\'' | '"' => {
-                while let Some(inner) = chars.next() {
-                    *line += usize::from(inner == '\n');
-                    if inner == c {
-                        break;
-                    }
-                    match (inner, c) {
-                        ('\\', '"') => match chars.next() {
-                            Some('\n') => *line += 1,
-                            Some(escaped @ ('"' | '\\' | '`' | '$')) => out.push(escaped),
-                            Some(other) => out.extend(['\\', other]),
-                            None => {}
-                        },
-                        _ => out.push(inner),
-                    }
-                }
-                kept = out.len();
+/// All assignments in order, as this version of systemd reads them. Those that it ignores are left out.
+pub(super) fn parse(text: &str, systemd: u32) -> Vec<Assignment> {
+    let mut out = Vec::new();
+    let mut state = State::PreKey;
+    let mut current = Current::default();
+    let mut line = 1;
+    for c in text.chars() {
+        let newline = matches!(c, '\n' | '\r');
+        let blank = matches!(c, ' ' | '\t' | '\n' | '\r');
+        state = match state {
+            State::PreKey if matches!(c, '#' | ';') => State::Comment,
+            State::PreKey if blank => State::PreKey,
+            State::PreKey => {
+                current = Current {
+                    line,
+                    ..Current::default()
+                };
+                current.key.push(c);
+                State::Key
             }
-            '\\' => {
-                match chars.next() {
-                    Some('\n') => *line += 1,
-                    Some(escaped) => out.push(escaped),
-                    None => {}
-                }
-                kept = out.len();
+            State::Key if newline => State::PreKey,
+            State::Key if c == '=' => State::PreValue,
+            State::Key => {
+                current.key.push(c);
+                State::Key
             }
-            other => {
-                out.push(other);
-                if !other.is_whitespace() {
-                    kept = out.len();
-                }
+            State::PreValue | State::Value if newline => {
+                out.extend(current.end(state));
+                State::PreKey
             }
-        }
+            // A quote counts where a value begins, and after another quote.
+            State::PreValue if c == '\'' => State::SingleQuote,
+            State::PreValue if c == '"' => State::DoubleQuote,
+            State::PreValue | State::Value if c == '\\' => State::ValueEscape,
+            State::PreValue if blank => State::PreValue,
+            State::PreValue | State::Value => {
+                current.push(c, !blank);
+                State::Value
+            }
+            State::ValueEscape => {
+                // What was there before an escape is kept, blanks too.
+                current.kept = current.value.len();
+                if !newline {
+                    current.push(c, true);
+                }
+                State::Value
+            }
+            State::SingleQuote if c == '\'' => State::PreValue,
+            State::DoubleQuote if c == '"' => State::PreValue,
+            State::DoubleQuote if c == '\\' => State::DoubleQuoteEscape,
+            State::SingleQuote | State::DoubleQuote => {
+                current.push(c, true);
+                state
+            }
+            State::DoubleQuoteEscape => {
+                if matches!(c, '"' | '\\' | '`' | '$') {
+                    current.push(c, true);
+                } else if c != '\n' {
+                    current.push('\\', true);
+                    current.push(c, true);
+                }
+                State::DoubleQuote
+            }
+            State::Comment if c == '\\' => State::CommentEscape,
+            State::Comment if newline => State::PreKey,
+            State::CommentEscape if newline && systemd >= COMMENTS_END_AT_THE_LINE => State::PreKey,
+            State::Comment | State::CommentEscape => State::Comment,
+        };
+        line += usize::from(c == '\n');
     }
-    out.truncate(kept);
+    if !matches!(
+        state,
+        State::PreKey | State::Key | State::Comment | State::CommentEscape
+    ) {
+        out.extend(current.end(state));
+    }
     out
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The assignment that is being read.
+#[derive(Default)]
+struct Current {
+    key: String,
+    value: String,
+    /// Up to here the value keeps its blanks, should it end in state [`State::Value`].
+    kept: usize,
+    line: usize,
+}
 
-    #[test]
-    fn as_systemd_reads_it() {
-        let text = "# comment\nA=1\n\n; too\n B = two words  \nC=\"x \\\"y\\\" $z \" # kept\nD='a\\b'\nE=a\\\n b\nF=\nnonsense\nG=\"1\n2\"\nH=--x=\"y z\"\n";
-        let found: Vec<(String, String, usize)> = parse(text)
-            .into_iter()
-            .map(|a| (a.key, a.value, a.line))
-            .collect();
-        let expected = [
-            ("A", "1", 2),
-            ("B", "two words", 5),
-            ("C", "x \"y\" $z  # kept", 6),
-            ("D", "a\\b", 7),
-            ("E", "a b", 8),
-            ("F", "", 10),
-            ("G", "1\n2", 12),
-            ("H", "--x=y z", 14),
-        ];
-        let expected: Vec<(String, String, usize)> = expected
-            .into_iter()
-            .map(|(k, v, l)| (k.to_owned(), v.to_owned(), l))
-            .collect();
-        assert_eq!(found, expected);
+impl Current {
+    fn push(&mut self, c: char, keep: bool) {
+        self.value.push(c);
+        if keep {
+            self.kept = self.value.len();
+        }
+    }
+
+    /// The assignment; `None` for one that systemd ignores (`env_name_is_valid`).
+    fn end(&mut self, state: State) -> Option<Assignment> {
+        let mut value = std::mem::take(&mut self.value);
+        if state == State::Value {
+            value.truncate(self.kept);
+        }
+        let key = self.key.trim_end_matches([' ', '\t', '\n', '\r']).to_owned();
+        let name = !key.starts_with(|c: char| c.is_ascii_digit())
+            && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        name.then_some(Assignment {
+            key,
+            value,
+            line: self.line,
+        })
     }
 }
+
+#[cfg(test)]
+#[path = "env_file_tests.rs"]
+mod tests;

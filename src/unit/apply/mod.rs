@@ -173,6 +173,13 @@ async fn put_in_force(
         render::environment(assignment, &settings.spec),
         &paths.etcd_env(),
         &written.drop_in,
+        major(
+            &live
+                .manager
+                .version()
+                .await
+                .map_err(failed("reading systemd's version"))?,
+        ),
     );
     let conflicts = if view.loaded.load_state == "masked" {
         Vec::new()
@@ -196,4 +203,31 @@ async fn put_in_force(
         notes: written.notes,
         error: None,
     })
+}
+
+/// `257` of `257.9-1~deb13u1`.
+fn major(version: &str) -> u32 {
+    let digits = version.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits
+        .get(..end)
+        .and_then(|major| major.parse().ok())
+        .unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systemds_major_version() {
+        for (version, expected) in [
+            ("257.9-1~deb13u1", 257),
+            ("252", 252),
+            ("v255.4", 255),
+            ("x", u32::MAX),
+        ] {
+            assert_eq!(major(version), expected, "{version}");
+        }
+    }
 }

@@ -19,15 +19,26 @@ pub struct UnitView {
     pub env_file: String,
     /// Our drop-in.
     pub drop_in: String,
+    /// The major version of the systemd that reads all of it.
+    pub systemd: u32,
 }
 
 impl UnitView {
     /// Reads the files.
-    pub fn read(loaded: LoadedUnit, ours: BTreeMap<String, String>, env_file: &Path, drop_in: &Path) -> Self {
+    pub fn read(
+        loaded: LoadedUnit,
+        ours: BTreeMap<String, String>,
+        env_file: &Path,
+        drop_in: &Path,
+        systemd: u32,
+    ) -> Self {
         let texts = loaded
             .files()
             .into_iter()
-            .map(|path| (path.to_owned(), text(path)))
+            .map(|path| {
+                let of_environment = loaded.environment_files.iter().any(|(file, _)| file == path);
+                (path.to_owned(), text(path, of_environment))
+            })
             .collect();
         Self {
             loaded,
@@ -35,6 +46,7 @@ impl UnitView {
             ours,
             env_file: env_file.display().to_string(),
             drop_in: drop_in.display().to_string(),
+            systemd,
         }
     }
 
@@ -65,9 +77,13 @@ impl UnitView {
     }
 }
 
-fn text(path: &str) -> Result<Option<String>, String> {
+/// systemd ignores a line of a unit file that is not UTF-8, and refuses an environment file as a whole.
+fn text(path: &str, of_environment: bool) -> Result<Option<String>, String> {
     match files::read_following(Path::new(path)) {
         Ok(None) => Ok(None),
+        Ok(Some(body)) if of_environment => String::from_utf8(body)
+            .map(Some)
+            .map_err(|_| "it is not UTF-8 text, and systemd reads nothing of it".to_owned()),
         Ok(Some(body)) => Ok(Some(String::from_utf8_lossy(&body).into_owned())),
         Err(error) => Err(error.to_string()),
     }
