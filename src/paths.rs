@@ -54,6 +54,10 @@ impl Paths {
     pub fn etcd_env(&self) -> PathBuf {
         self.lib().join("etcd.env")
     }
+    /// The configuration that root has accepted though it loses something of what the node runs: root's, 0644.
+    pub fn accepted_losses(&self) -> PathBuf {
+        self.lib().join("accepted-losses")
+    }
     /// The agent's own state, `etcd-agent:etcd-agent` 0755 (files in it 0600 but for gate.json and data-request.json).
     pub fn state(&self) -> PathBuf {
         self.lib().join("state")

@@ -48,7 +48,7 @@ impl Signals {
             tokio::select! {
                 _ = self.terminate.recv() => return End::Stop,
                 _ = self.interrupt.recv() => return End::Stop,
-                _ = self.hang_up.recv() => match config::load(paths) {
+                _ = self.hang_up.recv() => match config::load_here(paths) {
                     Ok(loaded) => {
                         bad(None);
                         tracing::info!("the configuration was read again");

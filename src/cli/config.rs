@@ -7,6 +7,7 @@ use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Output};
 use crate::config::{self, Entry, Loaded};
 use crate::paths::Paths;
+use crate::unit::files;
 
 /// Check the configuration, or FILE as if it were already in place
 #[derive(Debug, clap::Args)]
@@ -16,6 +17,9 @@ pub(super) struct CheckArgs {
     /// Where FILE is going to be put [default: /etc/etcd-agent/config.toml]
     #[arg(long = "as", value_name = "PATH", requires = "file")]
     place: Option<PathBuf>,
+    /// Accept, as root, that this node loses its cluster's name, its peers or TLS by this configuration
+    #[arg(long)]
+    accept_losses: bool,
 }
 
 /// The merged configuration
@@ -40,6 +44,27 @@ pub(super) fn check(paths: &Paths, args: CheckArgs) -> Outcome {
         .collect();
     out::print(&format!("ok: {}", files.join(", ")))?;
     Ok(Exit::Ok)
+}
+
+/// Refuses what would lose something of what the node runs, or writes down that it is accepted.
+fn losses(paths: &Paths, loaded: &Loaded, accept: bool) -> Result<(), Failure> {
+    let lost = match config::losses(paths, &loaded.settings) {
+        Ok(None) => return Ok(()),
+        Ok(Some(lost)) => lost,
+        Err(why) => {
+            eprintln!("warning: not compared with what this node runs ({why}): run it as root");
+            return Ok(());
+        }
+    };
+    if !accept {
+        return Err(Failure::refused(lost));
+    }
+    let path = paths.accepted_losses();
+    let text = config::loss_identity(&loaded.settings);
+    files::write_atomic(&path, text.as_bytes(), 0o644)
+        .map_err(|error| Failure::failed(format!("writing {}: {error}", path.display())))?;
+    eprintln!("accepted: {}", lost.one_line());
+    Ok(())
 }
 
 pub(super) fn show(paths: &Paths, verb: &ConfigVerb) -> Outcome {

@@ -5,6 +5,7 @@
 mod build;
 mod flags;
 mod forms;
+mod losses;
 mod problem;
 mod schema;
 mod settings;
@@ -47,6 +48,38 @@ pub fn load(paths: &Paths) -> Result<Option<Loaded>, Problems> {
         return Ok(None);
     }
     assemble(&found, &short_host_name()).map(Some)
+}
+
+/// [`load`] on a node that may run a member already: what would lose its cluster's name, its peers or TLS is a problem too,
+/// unless root has accepted it.
+///
+/// # Errors
+/// [`Problems`], as [`load`].
+pub fn load_here(paths: &Paths) -> Result<Option<Loaded>, Problems> {
+    let Some(loaded) = load(paths)? else {
+        return Ok(None);
+    };
+    match losses(paths, &loaded.settings) {
+        Ok(None) => Ok(Some(loaded)),
+        Ok(Some(problems)) => Err(problems),
+        Err(why) => Err(Problems::new(vec![Problem::file(
+            paths.assignment(),
+            format!("what this node runs cannot be told: {why}"),
+        )])),
+    }
+}
+
+/// What these settings would lose of what the node runs, unless root has accepted it.
+///
+/// # Errors
+/// Why that is not known: the node's assignment is for root and the agent to read.
+pub fn losses(paths: &Paths, settings: &Settings) -> Result<Option<Problems>, String> {
+    losses::of(paths, settings)
+}
+
+/// What root's [`Paths::accepted_losses`] has to say for these settings.
+pub fn loss_identity(settings: &Settings) -> String {
+    losses::identity(settings)
 }
 
 /// Reads one file, and no other: what runs beside an agent, or where there is none.

@@ -62,6 +62,9 @@ fn try_run(paths: &Paths) -> Result<ApplyResult, String> {
     let settings = settings::load(paths)?;
     let assignment = read_assignment(paths)?;
     allow::check(&assignment, &settings)?;
+    if let Some(lost) = config::losses(paths, &settings)? {
+        return Err(lost.one_line());
+    }
     let written = write(paths, &assignment, &settings)?;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,0 +1,136 @@
+//! What a node that runs a member would lose by another configuration: its cluster's name, its peers, or TLS. An empty or
+//! a truncated file is a valid configuration of a single node without TLS, and is hardly ever meant on such a node.
+
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+use super::problem::{Problem, Problems};
+use super::settings::Settings;
+use super::trusted;
+use crate::model::{Assignment, NodeName};
+use crate::paths::Paths;
+
+const MAX_BYTES: u64 = 1 << 20;
+
+/// What would be lost, unless root has accepted exactly that.
+///
+/// # Errors
+/// Why the node's assignment could not be read: nothing is known then.
+pub(super) fn of(paths: &Paths, settings: &Settings) -> Result<Option<Problems>, String> {
+    let path = paths.assignment();
+    let failed = |why: String| format!("{}: {why}", path.display());
+    let Some(body) = read(&path).map_err(|error| failed(error.to_string()))? else {
+        return Ok(None);
+    };
+    let assignment: Assignment = serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))?;
+    let environment = read(&paths.etcd_env()).ok().flatten().unwrap_or_default();
+    let serves_tls = String::from_utf8_lossy(&environment)
+        .lines()
+        .any(|line| line.starts_with("ETCD_ADVERTISE_CLIENT_URLS=\"https://"));
+    let lost = compare(&assignment, serves_tls, settings);
+    if lost.is_empty() || is_accepted(paths, settings) {
+        return Ok(None);
+    }
+    Ok(Some(Problems::new(lost)))
+}
+
+/// What is accepted with a configuration: all that can be lost by it.
+pub(super) fn identity(settings: &Settings) -> String {
+    let spec = &settings.spec;
+    let nodes: Vec<&str> = spec.nodes.keys().map(NodeName::as_str).collect();
+    format!(
+        "cluster = {}\nnodes = {}\nclient_tls = {}\npeer_tls = {}\n",
+        spec.cluster,
+        nodes.join(" "),
+        spec.etcd.client_tls.is_some(),
+        spec.etcd.peer_tls.is_some()
+    )
+}
+
+fn is_accepted(paths: &Paths, settings: &Settings) -> bool {
+    let mut text = String::new();
+    trusted::open_below(&paths.host(Path::new("/")), &paths.accepted_losses())
+        .is_ok_and(|file| file.take(MAX_BYTES).read_to_string(&mut text).is_ok())
+        && text == identity(settings)
+}
+
+fn compare(assignment: &Assignment, serves_tls: bool, settings: &Settings) -> Vec<Problem> {
+    let spec = &settings.spec;
+    let mut lost = Vec::new();
+    let mut say = |field: &str, text: String| {
+        lost.push(Problem::at(
+            None,
+            field,
+            format!(
+                "{text}; put it back, or, if it is meant, run `etcd-agent check-config --accept-losses` as root and reload"
+            ),
+        ));
+    };
+    // A token is <cluster>-<epoch>-<random>.
+    let name = assignment.token.rsplitn(3, '-').nth(2).unwrap_or_default();
+    if name != spec.cluster.as_str() {
+        say(
+            "cluster.name",
+            format!(
+                "this node runs a member of cluster {name}, and the configuration says {}",
+                spec.cluster
+            ),
+        );
+    }
+    let members = assignment.initial_cluster.keys();
+    let named = members
+        .clone()
+        .filter(|node| spec.nodes.contains_key(*node))
+        .count();
+    if named * 2 <= members.len() {
+        let names: Vec<&str> = members.map(NodeName::as_str).collect();
+        say(
+            "cluster.nodes",
+            format!(
+                "this node's etcd was made a member beside {}, and the configuration names {named} of them, no majority",
+                names.join(", ")
+            ),
+        );
+    }
+    let peer_tls = assignment
+        .initial_cluster
+        .values()
+        .flatten()
+        .any(|url| url.starts_with("https://"));
+    for (table, had, has) in [
+        ("etcd.peer_tls", peer_tls, spec.etcd.peer_tls.is_some()),
+        ("etcd.client_tls", serves_tls, spec.etcd.client_tls.is_some()),
+    ] {
+        if had && !has {
+            say(
+                table,
+                "is missing, and this node's etcd speaks TLS there".to_owned(),
+            );
+        }
+    }
+    lost
+}
+
+/// The agent's own file, which root reads too: no link, nothing that blocks.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidData, "it is not a regular file"));
+    }
+    let mut body = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut body)?;
+    Ok(Some(body))
+}
+
+#[cfg(test)]
+#[path = "losses_tests.rs"]
+mod tests;

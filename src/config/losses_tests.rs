@@ -1,0 +1,128 @@
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+
+use super::*;
+use crate::config::{self, Loaded};
+
+const TLS: &str = "[api.tls]\ncert_file = \"/a/c\"\nkey_file = \"/a/k\"\nca_file = \"/a/ca\"\n\
+    [etcd.client_tls]\ncert_file = \"/e/c\"\nkey_file = \"/e/k\"\nca_file = \"/e/ca\"\n\
+    [etcd.peer_tls]\ncert_file = \"/p/c\"\nkey_file = \"/p/k\"\nca_file = \"/p/ca\"\n";
+
+/// The first of three nodes with TLS, which runs a member.
+struct Node {
+    root: tempfile::TempDir,
+    paths: Paths,
+}
+
+impl Node {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let paths = Paths::below(root.path());
+        fs::create_dir_all(paths.state()).unwrap();
+        fs::create_dir_all(paths.config_file().parent().unwrap()).unwrap();
+        let members = ["n1", "n2", "n3"].map(|n| format!("\"{n}\": [\"https://{n}:2380\"]"));
+        let assignment = format!(
+            "{{\"generation\":1,\"epoch\":1,\"node\":\"n1\",\"member_id\":\"1\",\"cluster_id\":\"1\",\
+             \"token\":\"my-prod-1-abc\",\"role\":\"founder\",\"initial_state\":\"existing\",\
+             \"initial_cluster\":{{{}}},\"data_dir\":\"/var/lib/etcd/default\",\"listed\":0,\"started\":true,\
+             \"restore\":null,\"settings_digest\":\"x\"}}",
+            members.join(",")
+        );
+        fs::write(paths.assignment(), assignment).unwrap();
+        fs::write(
+            paths.etcd_env(),
+            "ETCD_NAME=\"n1\"\nETCD_ADVERTISE_CLIENT_URLS=\"https://n1:2379\"\n",
+        )
+        .unwrap();
+        Self { root, paths }
+    }
+
+    fn load(&self, text: &str) -> Result<Option<Loaded>, Problems> {
+        let text = format!("[node]\nname = \"n1\"\n{text}");
+        fs::write(self.paths.config_file(), text).unwrap();
+        config::load_here(&self.paths)
+    }
+
+    /// The fields that would be lost.
+    fn lost(&self, text: &str) -> Vec<String> {
+        match self.load(text) {
+            Ok(_) => Vec::new(),
+            Err(problems) => problems.iter().map(|problem| problem.field.clone()).collect(),
+        }
+    }
+}
+
+fn nodes(names: &[&str]) -> String {
+    let nodes: Vec<String> = names.iter().map(|n| format!("{n} = \"{n}\"")).collect();
+    format!("nodes = {{ {} }}\n", nodes.join(", "))
+}
+
+#[test]
+fn b10_what_a_node_that_runs_a_member_would_lose_is_refused() {
+    let node = Node::new();
+    let name = "[cluster]\nname = \"my-prod\"\n";
+    let three = format!("{name}{}", nodes(&["n1", "n2", "n3"]));
+    let insecure = "[api]\ninsecure = true\n";
+    let all = [
+        "cluster.name",
+        "cluster.nodes",
+        "etcd.peer_tls",
+        "etcd.client_tls",
+    ];
+    let table: Vec<(&str, String, Vec<&str>)> = vec![
+        ("an empty file", String::new(), all.to_vec()),
+        ("what it had", format!("{three}{TLS}"), vec![]),
+        (
+            "cut off after the name",
+            name.to_owned(),
+            vec!["cluster.nodes", "etcd.peer_tls", "etcd.client_tls"],
+        ),
+        (
+            "cut off before TLS",
+            format!("{three}{insecure}"),
+            vec!["etcd.peer_tls", "etcd.client_tls"],
+        ),
+        (
+            "another name",
+            format!("[cluster]\nname = \"my\"\n{}{TLS}", nodes(&["n1", "n2", "n3"])),
+            vec!["cluster.name"],
+        ),
+        (
+            "one of three replaced",
+            format!("{name}{}{TLS}", nodes(&["n1", "n2", "n4"])),
+            vec![],
+        ),
+        (
+            "two of three gone",
+            format!("{name}{}{TLS}", nodes(&["n1"])),
+            vec!["cluster.nodes"],
+        ),
+    ];
+    for (what, text, expected) in table {
+        assert_eq!(node.lost(&text), expected, "{what}");
+    }
+    fs::remove_file(node.paths.assignment()).unwrap();
+    assert_eq!(node.lost(""), Vec::<String>::new(), "nothing is assigned");
+}
+
+#[test]
+fn b10_root_can_accept_exactly_this() {
+    let node = Node::new();
+    let one = format!("[cluster]\nname = \"my-prod\"\n{}{TLS}", nodes(&["n1"]));
+    let said = node.load(&one).unwrap_err().to_string();
+    assert!(said.contains("--accept-losses"), "{said}");
+    let settings = config::load(&node.paths).unwrap().unwrap().settings;
+    fs::write(node.paths.accepted_losses(), config::loss_identity(&settings)).unwrap();
+    assert_eq!(node.lost(&one), Vec::<String>::new());
+    assert_eq!(
+        node.lost(&format!("[cluster]\nname = \"my-prod\"\n{}", nodes(&["n1"])))
+            .len(),
+        3,
+        "and nothing else: {}",
+        node.root.path().display()
+    );
+    // What cannot be read tells nothing, and is not taken for nothing.
+    fs::write(node.paths.assignment(), "{").unwrap();
+    assert!(node.load(&one).is_err());
+}
