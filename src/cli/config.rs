@@ -37,6 +37,11 @@ pub(super) fn check(paths: &Paths, args: CheckArgs) -> Outcome {
         }
         None => load(paths)?,
     };
+    let warnings = config::warnings(&loaded.settings);
+    for line in config::no_longer_read(paths).iter().chain(&warnings) {
+        eprintln!("warning: {line}");
+    }
+    losses(paths, &loaded, args.accept_losses)?;
     let files: Vec<String> = loaded
         .files
         .iter()

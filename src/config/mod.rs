@@ -13,6 +13,7 @@ mod show;
 mod sources;
 mod tree;
 mod trusted;
+mod warnings;
 
 use std::path::{Path, PathBuf};
 
@@ -98,6 +99,11 @@ pub fn load_file(path: &Path) -> Result<Loaded, Problems> {
 pub fn check_candidate(paths: &Paths, candidate: &Path, place: &Path) -> Result<Loaded, Problems> {
     let found = sources::find_with(paths, candidate, place)?;
     assemble(&found, &short_host_name())
+}
+
+/// What is allowed and hardly ever meant, a line each.
+pub fn warnings(settings: &Settings) -> Vec<String> {
+    warnings::of(settings)
 }
 
 /// A line about fragments in the directory that earlier versions read and this one does not, when there are any.

@@ -16,6 +16,7 @@ mod model;
 mod package;
 mod partitions;
 mod resizing;
+mod roots;
 mod selftest;
 mod settings;
 mod site_lost;

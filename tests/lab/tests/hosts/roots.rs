@@ -1,0 +1,190 @@
+//! What others than root may not do on a host, and what the certificates of the README are good for.
+
+use crate::common::{agent, deb, etcd_pid, wait_status};
+use etcd_agent_lab::{Host, Lab, Output};
+
+const README: &str = include_str!("../../../../README.md");
+const CONFIG: &str = "/etc/etcd-agent/config.toml";
+
+/// The block of code of the README that has this in it.
+fn block(fence: &str, has: &str) -> String {
+    let mut blocks = README.split("```").skip(1).step_by(2);
+    let found = blocks.find(|block| block.starts_with(fence) && block.contains(has));
+    let found = found.unwrap_or_else(|| panic!("README.md has no block with {has:?}"));
+    found.trim_start_matches(fence).to_owned()
+}
+
+/// The README's three nodes, on one: its commands as they are written, its configuration with one node and a store here.
+fn as_the_readme_says(n1: &Host) {
+    let certificates = block("\n", "openssl req -x509");
+    let three = "n1:10.0.0.1 n2:10.0.0.2 n3:10.0.0.3";
+    assert!(certificates.contains(three), "{certificates}");
+    let certificates = certificates.replace(three, &format!("n1:{}", n1.address()));
+    let config = block("toml\n", "[etcd.peer_tls]");
+    let (tls, _) = config.split_once("[store]").unwrap();
+    let tls: Vec<&str> = tls.lines().filter(|line| !line.starts_with("nodes = ")).collect();
+    let config = format!(
+        "{}\n[store]\nurl = \"file:///var/lib/etcd-agent/backups\"\n",
+        tls.join("\n").replace(
+            "[cluster]",
+            &format!("[cluster]\nnodes = {{ n1 = \"{}\" }}", n1.address())
+        )
+    );
+    n1.write_file("/root/made/config.toml", config, "0644", "root:root")
+        .unwrap();
+    let install = block("\n", "install -d /etc/etcd-agent/tls");
+    let script = format!("cd /root/made; touch aws-credentials\n{certificates}\n{install}");
+    let done = n1.sh(&script).unwrap().ok().unwrap();
+    assert!(!done.stderr.contains("warning"), "{}", done.stderr);
+    wait_status(n1, 0);
+}
+
+/// Asks etcd's peer port with one of the node's pairs.
+fn as_peer(n1: &Host, pair: &str) -> Output {
+    let script = format!(
+        "curl -sS --http1.1 --cacert /etc/etcd/peer-tls/ca.crt --cert {pair}/node.crt --key {pair}/node.key https://n1:2380/version"
+    );
+    n1.sh(&script).unwrap()
+}
+
+fn as_user(host: &Host, user: &str, script: &str) -> Output {
+    let argv = [
+        "setpriv",
+        "--reuid",
+        user,
+        "--regid",
+        user,
+        "--init-groups",
+        "sh",
+        "-ec",
+        script,
+    ];
+    host.exec(&argv).unwrap()
+}
+
+/// What the daemon's user can do once it is somebody else's: a fragment, tools, a request, and the units started.
+const ATTACK: &str = r#"
+    mkdir -p /run/etcd-agent/config.d
+    mkfifo /run/etcd-agent/config.d/00.toml
+    printf '[etcd]\nbinary = "/var/lib/etcd-agent/restore/etcd"\n' >/run/etcd-agent/config.d/99.toml
+    cd /var/lib/etcd-agent/restore
+    printf '#!/bin/sh\nid >>/var/lib/etcd/planted; id >>/run/etcd-agent-apply/planted\n' >etcdutl
+    cp etcdutl etcd; cp etcdutl etcdctl; chmod 0755 etcdutl etcd etcdctl; echo x >s.db
+    cat >/var/lib/etcd-agent/state/data-request.json <<END
+    {"id": "planted", "boot_id": "$(cat /proc/sys/kernel/random/boot_id)", "request": {"op": "stage", "epoch": 7,
+     "backup": "2026-01-01T00:00:00Z-000001", "snapshot_file": "s.db", "name": "n1",
+     "initial_cluster": {"n1": ["https://n1:2380"]}, "token": "prod-7-x", "cluster_id": "1", "member_id": "1"}}
+END
+    timeout 30 systemctl --no-ask-password start etcd-agent-data
+    timeout 30 systemctl --no-ask-password start etcd-agent-apply
+"#;
+
+fn planted(n1: &Host) {
+    let pid = etcd_pid(n1);
+    let before = n1
+        .sh("cat /var/lib/etcd-agent/etcd.env; systemctl cat etcd")
+        .unwrap();
+    n1.systemctl(&["stop", "etcd-agent"]).unwrap().ok().unwrap();
+    as_user(n1, "etcd-agent", ATTACK).ok().unwrap();
+    let found = n1
+        .sh("ls /var/lib/etcd/planted /run/etcd-agent-apply/planted 2>/dev/null || true")
+        .unwrap();
+    assert_eq!(found.text(), "", "what was planted ran");
+    let report = n1.read_file("/run/etcd-agent-data/report.json").unwrap();
+    assert!(
+        report.contains("\"planted\"") && report.contains("/usr/bin/etcd"),
+        "{report}"
+    );
+    let after = n1
+        .sh("cat /var/lib/etcd-agent/etcd.env; systemctl cat etcd")
+        .unwrap();
+    assert_eq!(after.stdout, before.stdout);
+    let said = n1.journal("etcd-agent-apply").unwrap();
+    assert_eq!(said.matches("is not read any more").count(), 1, "{said}");
+    let denied = as_user(n1, "etcd-agent", "echo >/run/etcd-agent-config.d/99.toml");
+    assert!(denied.stderr.contains("Permission denied"), "{}", denied.stderr);
+
+    // Nor does a file count that root left to somebody else.
+    let fragment = "/etc/etcd-agent/config.d/50-left.toml";
+    n1.write_file(fragment, "[archive]\nkeep = 4\n", "0644", "etcd-agent:root")
+        .unwrap();
+    as_user(
+        n1,
+        "etcd-agent",
+        "timeout 30 systemctl --no-ask-password start etcd-agent-data",
+    )
+    .ok()
+    .unwrap();
+    let report = n1.read_file("/run/etcd-agent-data/report.json").unwrap();
+    assert!(report.contains("50-left.toml belongs to uid"), "{report}");
+    let refused = agent(n1, &["check-config"]);
+    assert!(
+        refused.code == 2 && refused.stderr.contains("expected root"),
+        "{}",
+        refused.stderr
+    );
+    n1.wipe(fragment).unwrap();
+    n1.wipe("/run/etcd-agent/config.d").unwrap();
+    n1.systemctl(&["start", "etcd-agent"]).unwrap().ok().unwrap();
+    wait_status(n1, 0);
+    assert_eq!(etcd_pid(n1), pid, "etcd never noticed");
+}
+
+/// A configuration of no bytes is one of a single node without TLS: not on a node that runs a member.
+fn emptied(n1: &Host) {
+    let config = n1.read_file(CONFIG).unwrap();
+    let (pid, environment) = (
+        etcd_pid(n1),
+        n1.read_file("/var/lib/etcd-agent/etcd.env").unwrap(),
+    );
+    n1.write_file(CONFIG, "", "0644", "root:root").unwrap();
+    let refused = agent(n1, &["check-config"]);
+    assert_eq!(refused.code, 4, "{}", refused.stderr);
+    for lost in [
+        "cluster.name",
+        "etcd.peer_tls",
+        "etcd.client_tls",
+        "--accept-losses",
+    ] {
+        assert!(refused.stderr.contains(lost), "{}", refused.stderr);
+    }
+    // Whether it fails or not, nothing is lost by it.
+    n1.systemctl(&["reload", "etcd-agent"]).unwrap();
+    n1.systemctl(&["start", "etcd-agent-apply"]).unwrap();
+    assert_eq!(n1.read_file("/var/lib/etcd-agent/etcd.env").unwrap(), environment);
+    n1.write_file(CONFIG, config, "0644", "root:root").unwrap();
+    n1.systemctl(&["reload", "etcd-agent"]).unwrap().ok().unwrap();
+    wait_status(n1, 0);
+    assert_eq!(etcd_pid(n1), pid, "etcd never noticed");
+}
+
+#[test]
+fn f01_what_the_daemons_user_plants_is_not_carried_out() {
+    let lab = Lab::builder("roots").package(&deb()).boot().unwrap();
+    let n1 = lab.host(1).unwrap();
+    as_the_readme_says(n1);
+
+    // F5: a certificate of etcd's clients is none of its peers.
+    let peer = as_peer(n1, "/etc/etcd/peer-tls").ok().unwrap();
+    assert!(peer.stdout.contains("etcdserver"), "{}", peer.stdout);
+    for pair in ["/etc/etcd/tls", "/etc/etcd-agent/tls"] {
+        let refused = as_peer(n1, pair);
+        assert!(
+            !refused.success() && refused.stderr.contains("alert"),
+            "{}",
+            refused.stderr
+        );
+    }
+
+    planted(n1);
+    emptied(n1);
+
+    // F11a: who restores a backup for a look may not ask systemd for anything.
+    let user = n1.unit_property("etcd-agent-verify", "User").unwrap();
+    assert_eq!(user, "etcd-agent-verify");
+    let refused = as_user(n1, &user, "timeout 30 systemctl --no-ask-password stop etcd");
+    assert!(!refused.success(), "{}", refused.stdout);
+    agent(n1, &["backup", "now"]).ok().unwrap();
+    agent(n1, &["backup", "verify"]).ok().unwrap();
+    lab.passed();
+}
