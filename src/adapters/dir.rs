@@ -3,9 +3,9 @@
 //! Every object appears whole or not at all: temporary file, fsync, rename, fsync of the directory. Temporary
 //! files are `.tmp-*` at the top and never listed.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -29,6 +29,11 @@ const SMALL_BYTES: u64 = 1024 * 1024;
 const CHUNK_BYTES: usize = 1024 * 1024;
 /// A network file system that hangs must not hang the agent.
 const DEADLINE: Duration = Duration::from_mins(2);
+/// An upload is made durable each time so much of it is written: on a slow disk one sync of a whole snapshot takes longer
+/// than the deadline.
+const SYNC_BYTES: u64 = 64 * 1024 * 1024;
+/// A directory with this belongs to a group of hosts: what is in it is for that group as well.
+const SETGID: u32 = 0o2000;
 
 /// A store in a directory, which must exist: a mount that is missing is an error, not an empty store.
 #[derive(Debug, Clone)]
@@ -67,10 +72,21 @@ impl DirStore {
     }
 
     fn temporary(&self) -> PortResult<NamedTempFile> {
-        tempfile::Builder::new()
-            .prefix(TEMPORARY)
-            .tempfile_in(&self.root)
-            .map_err(|error| failed("write in", &self.root, &error))
+        let made = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.root);
+        made.and_then(|file| {
+            self.share(file.as_file())?;
+            Ok(file)
+        })
+        .map_err(|error| failed("write in", &self.root, &error))
+    }
+
+    /// Lets the group of the store's directory read and replace a file, where the directory hands its group on (mode
+    /// 2770): the agents of other hosts have other user IDs. Else it stays the agent's own.
+    fn share(&self, file: &File) -> io::Result<()> {
+        if !shared(&self.root)? {
+            return Ok(());
+        }
+        file.set_permissions(Permissions::from_mode(0o660))
     }
 
     fn written(&self, body: &[u8]) -> PortResult<NamedTempFile> {
@@ -135,6 +151,8 @@ impl DirStore {
             .write(true)
             .open(&path)
             .map_err(|error| failed("write", &path, &error))?;
+        // Whose it is may do so; the others find it done.
+        let _ = self.share(&file);
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
@@ -177,7 +195,7 @@ impl DirStore {
             let Some(key) = path.strip_prefix(&self.root).ok().and_then(Path::to_str) else {
                 continue;
             };
-            let Ok(meta) = entry.metadata() else {
+            let Some(meta) = still_there(entry.metadata(), &path)? else {
                 continue;
             };
             if meta.is_dir() {
@@ -288,7 +306,12 @@ impl ObjectStore for DirStore {
         })
         .await?;
         let file = Some(file);
-        Ok(Box::new(DirUpload { store, path, file }))
+        Ok(Box::new(DirUpload {
+            store,
+            path,
+            file,
+            unsynced: 0,
+        }))
     }
 
     async fn list(&self, prefix: &str) -> PortResult<Vec<ObjectMeta>> {
@@ -326,6 +349,8 @@ struct DirUpload {
     store: DirStore,
     path: PathBuf,
     file: Option<NamedTempFile>,
+    /// Written since the last sync.
+    unsynced: u64,
 }
 
 impl DirUpload {
@@ -341,24 +366,37 @@ impl Upload for DirUpload {
     async fn write(&mut self, chunk: Bytes) -> PortResult<()> {
         let mut file = self.take()?;
         let path = self.path.clone();
+        self.unsynced += chunk.len() as u64;
         let write = move || {
             file.write_all(&chunk)
                 .map_err(|error| failed("write", &path, &error))?;
             Ok(file)
         };
-        self.file = Some(blocking(write).await?);
+        let mut file = blocking(write).await?;
+        if self.unsynced >= SYNC_BYTES {
+            let path = self.path.clone();
+            file = blocking(move || synced(file, &path)).await?;
+            self.unsynced = 0;
+        }
+        self.file = Some(file);
         Ok(())
     }
 
     async fn complete(mut self: Box<Self>) -> PortResult<()> {
         let (store, path, file) = (self.store.clone(), self.path.clone(), self.take()?);
-        blocking(move || {
-            file.as_file()
-                .sync_all()
-                .map_err(|error| failed("sync", &path, &error))?;
-            store.settle(file, &path, true).map(|_| ())
+        // Apart from the renaming: what is given up here is not renamed into place later.
+        let file = blocking({
+            let path = path.clone();
+            move || {
+                let file = synced(file, &path)?;
+                let whole = file.as_file().sync_all();
+                whole.map_err(|error| failed("sync", &path, &error))?;
+                Ok(file)
+            }
         })
         .await
+        .map_err(not_begun)?;
+        blocking(move || store.settle(file, &path, true).map(|_| ())).await
     }
 
     async fn abort(mut self: Box<Self>) -> PortResult<()> {
@@ -369,6 +407,36 @@ impl Upload for DirUpload {
         })
         .await
     }
+}
+
+fn synced(file: NamedTempFile, path: &Path) -> PortResult<NamedTempFile> {
+    let synced = file.as_file().sync_data();
+    synced.map_err(|error| failed("sync", path, &error))?;
+    Ok(file)
+}
+
+/// Nothing has its name yet: whoever tries again does no harm.
+fn not_begun(error: PortError) -> PortError {
+    match error {
+        PortError::OutcomeUnknown(text) => PortError::Retryable(text),
+        other => other,
+    }
+}
+
+/// What is known of an entry; `None` when it was deleted meanwhile. With any other error it may well be there, and half a
+/// listing must never pass for a whole one.
+fn still_there<T>(entry: io::Result<T>, path: &Path) -> PortResult<Option<T>> {
+    match entry {
+        Ok(meta) => Ok(Some(meta)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("list", path, &error)),
+    }
+}
+
+/// True where the store's directory hands its group on to what is made in it.
+fn shared(root: &Path) -> io::Result<bool> {
+    let mode = fs::metadata(root)?.permissions().mode();
+    Ok(mode & SETGID != 0)
 }
 
 fn tag(body: &[u8]) -> Tag {
@@ -396,9 +464,15 @@ fn make_dirs(root: &Path, dir: &Path) -> io::Result<()> {
     let parent = dir.parent().unwrap_or(root);
     make_dirs(root, parent)?;
     match DirBuilder::new().mode(0o700).create(dir) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => sync_dir(parent),
+        Ok(()) => {
+            if shared(root)? {
+                fs::set_permissions(dir, Permissions::from_mode(SETGID | 0o770))?;
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
     }
+    sync_dir(parent)
 }
 
 fn sync_dir(dir: &Path) -> io::Result<()> {
@@ -414,11 +488,15 @@ fn failed(verb: &str, path: &Path, error: &io::Error) -> PortError {
     let path = path.display();
     match error.kind() {
         io::ErrorKind::NotFound => PortError::Permanent(format!(
-            "cannot {verb} {path}: it does not exist; make it, owned by the agent's user, mode 0700, or mount it"
+            "cannot {verb} {path}: it does not exist; make it, owned by the agent's user, mode 0700 (2770 where hosts share \
+             it), or mount it"
         )),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => PortError::Permanent(format!(
             "cannot {verb} {path}: {error}; give the agent's user the right to write there"
         )),
+        io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
+            PortError::Permanent(format!("cannot {verb} {path}: {error}: it is not one of ours"))
+        }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             PortError::Permanent(format!("cannot {verb} {path}: {error}; make room there"))
         }

@@ -1,5 +1,3 @@
-use std::os::unix::fs::PermissionsExt;
-
 use futures::TryStreamExt;
 
 use super::*;
@@ -168,4 +166,66 @@ async fn an_object_is_replaced_only_where_it_is_what_was_read() {
     assert!(dir.path().join(LOCK).exists());
     store.delete("a/x").await.unwrap();
     assert_eq!(replace(b"3").await.unwrap(), Replaced::Changed);
+}
+
+/// The agents of other hosts have other user IDs: what is shared is shared by a group.
+#[tokio::test]
+async fn b12_what_hosts_share_is_for_the_group_of_the_directory() {
+    for (root, dirs, files) in [
+        (0o2770, 0o2770, 0o660),
+        (0o770, 0o700, 0o600),
+        (0o755, 0o700, 0o600),
+    ] {
+        let (dir, store) = place();
+        fs::set_permissions(dir.path(), Permissions::from_mode(root)).unwrap();
+        store.put("a/b/1", Bytes::from_static(b"x")).await.unwrap();
+        store.create("a/b/2", Bytes::from_static(b"x")).await.unwrap();
+        let mut upload = store.upload("a/c/3").await.unwrap();
+        upload.write(Bytes::from_static(b"x")).await.unwrap();
+        upload.complete().await.unwrap();
+        let (_, tag) = store.get_tagged("a/b/1").await.unwrap().unwrap();
+        store
+            .replace("a/b/1", Bytes::from_static(b"y"), &tag)
+            .await
+            .unwrap();
+        let mode = |path: &str| fs::metadata(dir.path().join(path)).unwrap().permissions().mode() & 0o7777;
+        for path in ["a", "a/b", "a/c"] {
+            assert_eq!(mode(path), dirs, "{path} below {root:o}");
+        }
+        for path in ["a/b/1", "a/b/2", "a/c/3"] {
+            assert_eq!(mode(path), files, "{path} below {root:o}");
+        }
+        if root == 0o2770 {
+            assert_eq!(mode(LOCK), 0o660);
+        }
+    }
+}
+
+#[tokio::test]
+async fn b12_an_upload_is_synced_as_it_goes() {
+    let (_dir, store) = place();
+    let file = Some(store.temporary().unwrap());
+    let path = store.file("big").unwrap();
+    let mut upload = Box::new(DirUpload {
+        store: store.clone(),
+        path,
+        file,
+        unsynced: SYNC_BYTES - 10,
+    });
+    upload.write(Bytes::from_static(b"12345")).await.unwrap();
+    assert_eq!(upload.unsynced, SYNC_BYTES - 5);
+    upload.write(Bytes::from_static(b"67890")).await.unwrap();
+    assert_eq!(upload.unsynced, 0);
+    upload.complete().await.unwrap();
+    assert_eq!(store.get_small("big").await.unwrap().unwrap(), "1234567890");
+}
+
+#[test]
+fn b12_what_the_file_system_does_not_tell_of_is_no_missing_object() {
+    let entry = |number: i32| still_there::<()>(Err(io::Error::from_raw_os_error(number)), Path::new("x"));
+    let (gone, io, stale, denied) = (2, 5, 116, 13);
+    assert_eq!(entry(gone), Ok(None));
+    for number in [io, stale, denied] {
+        assert!(entry(number).is_err(), "{number}");
+    }
 }
