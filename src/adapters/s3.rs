@@ -18,7 +18,7 @@ use crate::ports::{
 };
 
 use super::s3_client::{self, Cached, Connected};
-use super::s3_error::{explain, is_auth, status};
+use super::s3_error::{explain, is_auth, is_not_implemented, status};
 use super::s3_get::resuming;
 use super::s3_replace::ignores_match;
 use super::s3_sse::{encrypted, with_key};
@@ -144,8 +144,8 @@ impl S3Store {
         }
     }
 
-    /// `create` without the check that the store honours it.
-    async fn create_unchecked(&self, key: &str, body: Bytes) -> PortResult<Created> {
+    /// `create` without the check that the store honours it; `None` where the store says that it knows no conditions.
+    async fn create_unchecked(&self, key: &str, body: Bytes) -> PortResult<Option<Created>> {
         for attempt in 1..=CREATE_TRIES {
             let Connected {
                 client, encryption, ..
@@ -157,15 +157,18 @@ impl S3Store {
                 .send()
                 .await;
             let Err(error) = answer else {
-                return Ok(Created::Created);
+                return Ok(Some(Created::Created));
             };
+            if is_not_implemented(&error) {
+                return Ok(None);
+            }
             match status(&error) {
                 // 409: another conditional write to the key is under way (S3's documentation of PutObject).
                 Some(409 | 412) => {
                     // What another has put there is about as large: an increment is larger than what is small else.
                     if let Some(there) = self.fetch(key, None, None).await? {
                         let most = SMALL_BYTES.max(2 * body.len());
-                        return Ok(Created::Exists(self.small(key, there, most).await?));
+                        return Ok(Some(Created::Exists(self.small(key, there, most).await?)));
                     }
                 }
                 Some(_) => return Err(self.failed("create", key, &error)),
@@ -281,7 +284,8 @@ impl ObjectStore for S3Store {
         if !*honoured.await? {
             return Err(ignores_match(&self.inner.describe));
         }
-        self.replace_unchecked(key, body, read).await
+        let replaced = self.replace_unchecked(key, body, read).await?;
+        replaced.ok_or_else(|| ignores_match(&self.inner.describe))
     }
 
     async fn get(&self, key: &str) -> PortResult<Option<ByteStream>> {
@@ -307,7 +311,8 @@ impl ObjectStore for S3Store {
         if !self.conditional_writes().await? {
             return Err(ignores_header(&self.inner.describe));
         }
-        self.create_unchecked(key, body).await
+        let created = self.create_unchecked(key, body).await?;
+        created.ok_or_else(|| ignores_header(&self.inner.describe))
     }
 
     async fn upload(&self, key: &str) -> PortResult<Box<dyn Upload>> {

@@ -14,6 +14,12 @@ pub(super) fn status<E>(error: &SdkError<E>) -> Option<u16> {
     error.raw_response().map(|response| response.status().as_u16())
 }
 
+/// True when the store does not know what it was asked for: a request without the condition may well succeed.
+pub(super) fn is_not_implemented<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
+    matches!(error, SdkError::ServiceError(_))
+        && (status(error) == Some(501) || error.code() == Some("NotImplemented"))
+}
+
 /// True when it is the credentials that were refused or not to be had.
 pub(super) fn is_auth<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     match error {
@@ -45,7 +51,8 @@ where
             if let Some(hint) = hint(code, status) {
                 let _ = write!(text, "; {hint}");
             }
-            let again = status >= 500 || matches!(status, 408 | 429);
+            // 501 is what the store does not have, today and tomorrow.
+            let again = (status >= 500 && status != 501) || matches!(status, 408 | 429);
             !again && !matches!(code, "SlowDown" | "RequestTimeout" | "OperationAborted")
         }
         SdkError::TimeoutError(_) => {
@@ -73,6 +80,11 @@ fn hint(code: &str, status: u16) -> Option<&'static str> {
         "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken" => {
             "check the access key and its secret in store.credentials_file"
         }
+        "InvalidObjectState" => {
+            "it is in an archive class: restore it there first (`aws s3api restore-object`), and let the bucket's \
+             lifecycle rules leave backups alone"
+        }
+        "NotImplemented" => "the store does not know this request: use another store",
         "NoSuchBucket" => "create the bucket or correct store.url",
         "AuthorizationHeaderMalformed" | "PermanentRedirect" | "IllegalLocationConstraintException" => {
             "set store.region to the bucket's"

@@ -12,7 +12,10 @@ use crate::ports::{ByteStream, ObjectStore, PortError, PortResult};
 use super::s3::S3Store;
 
 const IDLE: Duration = Duration::from_mins(1);
+/// Resumes in a row that brought less than [`PROGRESS`].
 const RESUMES: u32 = 5;
+/// After so many bytes a connection counts as a good one: a large object may take many of them.
+const PROGRESS: u64 = 1024 * 1024;
 
 struct Reading {
     store: S3Store,
@@ -20,6 +23,8 @@ struct Reading {
     etag: Option<String>,
     body: Body,
     offset: u64,
+    /// Where the connection that is being read from began.
+    began: u64,
     length: Option<u64>,
     resumes: u32,
 }
@@ -33,6 +38,7 @@ pub(super) fn resuming(store: &S3Store, key: &str, output: GetObjectOutput) -> B
         length: output.content_length().and_then(|n| u64::try_from(n).ok()),
         body: output.body,
         offset: 0,
+        began: 0,
         resumes: 0,
     };
     Box::pin(stream::try_unfold(reading, |mut reading| async move {
@@ -64,6 +70,9 @@ impl Reading {
             self.key,
             self.offset
         );
+        if self.offset - self.began >= PROGRESS {
+            self.resumes = 0;
+        }
         if self.resumes >= RESUMES || self.etag.is_none() {
             return Err(PortError::Retryable(what));
         }
@@ -85,6 +94,7 @@ impl Reading {
             )));
         }
         self.body = output.body;
+        self.began = self.offset;
         Ok(())
     }
 }

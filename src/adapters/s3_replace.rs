@@ -9,7 +9,7 @@ use crate::ports::{ObjectStore, PortError, PortResult, Replaced, Tag};
 
 use super::s3::{CREATE_TRIES, S3Store, pause, probe_key};
 use super::s3_client::Connected;
-use super::s3_error::status;
+use super::s3_error::{is_not_implemented, status};
 use super::s3_sse::{encrypted, with_key};
 
 /// No object has this `ETag`.
@@ -27,8 +27,13 @@ impl S3Store {
         })
     }
 
-    /// `replace` without the check that the store honours it.
-    pub(super) async fn replace_unchecked(&self, key: &str, body: Bytes, read: &Tag) -> PortResult<Replaced> {
+    /// `replace` without the check that the store honours it; `None` where the store says that it knows no conditions.
+    pub(super) async fn replace_unchecked(
+        &self,
+        key: &str,
+        body: Bytes,
+        read: &Tag,
+    ) -> PortResult<Option<Replaced>> {
         for attempt in 1..=CREATE_TRIES {
             let Connected {
                 client, encryption, ..
@@ -40,19 +45,22 @@ impl S3Store {
                 .send()
                 .await;
             let Err(error) = answer else {
-                return Ok(Replaced::Done);
+                return Ok(Some(Replaced::Done));
             };
+            if is_not_implemented(&error) {
+                return Ok(None);
+            }
             match status(&error) {
                 // The SDK repeats a request whose answer was lost; the repetition finds what the first one wrote.
                 Some(412) => {
                     let there = self.get_small(key).await?;
-                    return Ok(if there.as_ref() == Some(&body) {
+                    return Ok(Some(if there.as_ref() == Some(&body) {
                         Replaced::Done
                     } else {
                         Replaced::Changed
-                    });
+                    }));
                 }
-                Some(404) if error.code() == Some("NoSuchKey") => return Ok(Replaced::Changed),
+                Some(404) if error.code() == Some("NoSuchKey") => return Ok(Some(Replaced::Changed)),
                 // Another conditional write to the key is under way (S3's documentation of PutObject).
                 Some(409) => pause(attempt).await,
                 Some(_) => return Err(self.failed("replace", key, &error)),
@@ -75,13 +83,12 @@ impl S3Store {
             .replace_unchecked(&key, second, &Tag(NO_TAG.to_owned()))
             .await;
         self.cleaned(&key).await;
-        Ok(answer? == Replaced::Changed)
+        Ok(answer? == Some(Replaced::Changed))
     }
 }
 
 pub(super) fn ignores_match(store: &str) -> PortError {
     PortError::Permanent(format!(
-        "{store} ignores `If-Match`: it overwrote an object that had changed, so two who write at once would overwrite each \
-         other; set cluster.size in the configuration of every node instead"
+        "{store} ignores `If-Match` or does not know it: two who write at once would overwrite each other's object; set cluster.size in the configuration of every node instead"
     ))
 }

@@ -41,18 +41,21 @@ pub async fn probe_conditional_writes(store: &dyn ObjectStore) -> PortResult<()>
 
 pub(super) fn ignores_header(store: &str) -> PortError {
     PortError::Permanent(format!(
-        "{store} ignores `If-None-Match: *`: it overwrote an object that had to stay, so it cannot arbitrate an \
-         epoch; use a store with conditional writes or a fixed list of nodes"
+        "{store} ignores `If-None-Match: *` or does not know it: what had to stay would be overwritten, so it cannot \
+         arbitrate an epoch; use a store with conditional writes or a fixed list of nodes"
     ))
 }
 
-/// Writes one key twice by `create`; true when the second write was refused and changed nothing.
+/// Writes one key twice by `create`; true when the second write was refused and changed nothing, false as well when the
+/// store says that it knows no such write (`None`).
 pub(super) async fn try_twice<F>(create: impl Fn(Bytes) -> F) -> PortResult<bool>
 where
-    F: Future<Output = PortResult<Created>>,
+    F: Future<Output = PortResult<Option<Created>>>,
 {
     let first = Bytes::from_static(b"etcd-agent tries whether this store honours If-None-Match\n");
-    create(first.clone()).await?;
+    if create(first.clone()).await?.is_none() {
+        return Ok(false);
+    }
     let second = create(Bytes::from_static(b"this must not be stored\n")).await?;
-    Ok(second == Created::Exists(first))
+    Ok(second == Some(Created::Exists(first)))
 }

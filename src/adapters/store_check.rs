@@ -241,7 +241,10 @@ impl Check {
                 let key = self.key("once");
                 let honoured = match &self.opened {
                     Opened::S3(store) => store.try_create(&key).await?,
-                    Opened::Directory(store) => try_twice(|body| store.create(&key, body)).await?,
+                    Opened::Directory(store) => {
+                        let create = |body| async { store.create(&key, body).await.map(Some) };
+                        try_twice(create).await?
+                    }
                 };
                 if honoured {
                     return Ok(());

@@ -237,3 +237,64 @@ async fn a_store_that_ignores_if_match_is_found_out_and_nothing_is_overwritten()
     assert_eq!(store.get_small("x").await.unwrap().unwrap(), "1");
     assert_eq!(objects.lock().unwrap().len(), 1, "the probe cleans up");
 }
+
+/// A store that answers so what `wanted` says of a request, and has and keeps nothing else.
+async fn answering(
+    wanted: impl Fn(&Method, &HeaderMap) -> bool + Clone + Send + Sync + 'static,
+    status: u16,
+    code: &'static str,
+) -> String {
+    let app = Router::new().fallback(move |method: Method, headers: HeaderMap| {
+        let refuse = wanted(&method, &headers);
+        async move {
+            if refuse {
+                let text = format!("<Error><Code>{code}</Code><Message>no</Message></Error>");
+                (StatusCode::from_u16(status).unwrap(), text).into_response()
+            } else if method == Method::GET {
+                ([("etag", "\"1\"")], "there").into_response()
+            } else {
+                StatusCode::OK.into_response()
+            }
+        }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    endpoint
+}
+
+/// Backblaze B2 answers so to what has a condition, and takes everything else.
+#[tokio::test]
+async fn b07_a_store_that_does_not_know_conditions_can_hold_backups() {
+    let credentials = credentials();
+    let conditional =
+        |_: &Method, h: &HeaderMap| h.contains_key("if-none-match") || h.contains_key("if-match");
+    let endpoint = answering(conditional, 501, "NotImplemented").await;
+    let store = open_store(&settings(&endpoint, credentials.path()));
+    assert!(!store.conditional_writes().await.unwrap());
+    store.put("x", Bytes::from_static(b"1")).await.unwrap();
+    let (_, tag) = store.get_tagged("x").await.unwrap().unwrap();
+    for error in [
+        store.create("x", Bytes::new()).await.unwrap_err(),
+        store.replace("x", Bytes::new(), &tag).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, PortError::Permanent(_)), "{error}");
+        assert!(error.to_string().contains("does not know it"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn b07_b16_what_a_store_does_not_have_and_what_it_has_archived_are_told_apart_from_rights() {
+    let credentials = credentials();
+    for (status, code, says) in [
+        (501, "NotImplemented", "does not know this request"),
+        (403, "InvalidObjectState", "archive class"),
+        (403, "AccessDenied", "give the credentials the right"),
+    ] {
+        let endpoint = answering(|_, _| true, status, code).await;
+        let store = open_store(&settings(&endpoint, credentials.path()));
+        let error = store.get_small("x").await.unwrap_err();
+        assert!(matches!(error, PortError::Permanent(_)), "{error}");
+        assert!(error.to_string().contains(says), "{error} does not say {says:?}");
+    }
+}
