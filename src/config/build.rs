@@ -1,7 +1,7 @@
 //! The merged tree → settings: defaults, and what must hold between fields.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::forms;
@@ -60,6 +60,8 @@ impl Builder<'_> {
         };
         let store = self.store("store");
         let store_copy = self.store_copy(store.as_ref());
+        self.apart("store.url", store.as_ref(), &etcd.data_dir);
+        self.apart("store.copy.url", store_copy.as_ref(), &etcd.data_dir);
         let interval = self
             .read("backup.interval", forms::duration)
             .unwrap_or(Duration::from_mins(15));
@@ -117,6 +119,7 @@ impl Builder<'_> {
     fn nodes(&mut self, node: &NodeName) -> BTreeMap<NodeName, String> {
         let mut nodes = BTreeMap::new();
         let mut seen: BTreeMap<String, NodeName> = BTreeMap::new();
+        let mut names: BTreeMap<String, NodeName> = BTreeMap::new();
         let entries = match self.value("cluster.nodes").map(|value| &value.kind) {
             Some(Kind::Table(table)) => table.clone(),
             _ => BTreeMap::new(),
@@ -125,7 +128,16 @@ impl Builder<'_> {
             let (Ok(name), Ok(address)) = (NodeName::new(key.as_str()), forms::address(value)) else {
                 continue;
             };
-            if let Some(other) = seen.insert(address.clone(), name.clone()) {
+            if let Some(other) = names.insert(key.to_lowercase(), name.clone()) {
+                let text =
+                    format!("differs from {other} by upper and lower case alone: give it another name");
+                self.problems.push(Problem::at(
+                    value.at.as_ref(),
+                    format!("cluster.nodes.{name}"),
+                    text,
+                ));
+            }
+            if let Some(other) = seen.insert(forms::host(&address), name.clone()) {
                 let text = format!("has the address {address:?} of {other}: each node needs its own");
                 self.problems.push(Problem::at(
                     value.at.as_ref(),
@@ -352,12 +364,31 @@ impl Builder<'_> {
         Some(copy)
     }
 
+    /// What replaces etcd's data must not take the backups along, nor list etcd's files as its own.
+    fn apart(&mut self, field: &str, store: Option<&StoreSettings>, data_dir: &Path) {
+        let Some(StoreUrl::Directory(dir)) = store.map(|store| &store.url) else {
+            return;
+        };
+        let (store, data) = (dir.display(), data_dir.display());
+        let text = if dir.starts_with(data_dir) {
+            format!(
+                "{store} is inside etcd.data_dir ({data}), which is replaced as a whole: name another directory"
+            )
+        } else if data_dir.starts_with(dir) {
+            format!("etcd.data_dir ({data}) is inside {store}: name a directory of the store's own")
+        } else {
+            return;
+        };
+        self.wrong(field, text);
+    }
+
     fn encryption(&mut self) -> Encryption {
         let encryption = Encryption {
             recipients: self
                 .read("backup.encrypt_to", forms::recipients)
                 .unwrap_or_default(),
             identity_file: self.read("restore.identity_file", forms::path),
+            accept_plaintext_before: self.read("restore.accept_plaintext_before", forms::moment),
         };
         let verifies = self.read("backup.verify_interval", forms::interval).flatten();
         let blind = encryption.identity_file.is_none() && !self.doubtful("restore.identity_file");

@@ -1,12 +1,15 @@
 //! The forms that values take, each with what is expected in words.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Component, PathBuf};
 use std::time::Duration;
 
 use super::settings::{Proxy, StoreUrl};
 use super::tree::{Kind, Value};
-use crate::model::{BackupFormat, Calendar, ClusterName, Join, NodeName};
+use crate::model::{BackupFormat, Calendar, ClusterName, Join, NodeName, UnixMs};
+
+/// What clocks can count to from any time.
+const LONGEST: Duration = Duration::from_hours(100 * 366 * 24);
 
 /// What a field takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub(super) enum Form {
     /// A time, or `off`.
     Interval,
     Calendar,
+    /// A point in time.
+    Moment,
     /// A number of bytes, with its unit.
     Bytes,
     Join,
@@ -67,6 +72,7 @@ impl Form {
             Self::Count => count(value).map(drop),
             Self::Interval => interval(value).map(drop),
             Self::Calendar => calendar(value).map(drop),
+            Self::Moment => moment(value).map(drop),
             Self::Bytes => bytes(value).map(drop),
             Self::BackupFormat => backup_format(value).map(drop),
             Self::Nodes | Self::Settings => Ok(()),
@@ -150,11 +156,10 @@ pub(super) fn flag(value: &Value) -> Read<bool> {
 }
 
 pub(super) fn duration(value: &Value) -> Read<Duration> {
-    let expected =
-        "a time with its unit in quotes, at least one second, e.g. \"90s\", \"15m\", \"12h\" or \"30d\"";
+    let expected = "a time with its unit in quotes, one second to a hundred years, e.g. \"90s\", \"15m\", \"12h\" or \"30d\"";
     text(value)
         .and_then(|text| humantime::parse_duration(text).ok())
-        .filter(|time| *time >= Duration::from_secs(1))
+        .filter(|time| (Duration::from_secs(1)..=LONGEST).contains(time))
         .map_or_else(|| bad(value, expected), Ok)
 }
 
@@ -180,8 +185,25 @@ pub(super) fn calendar(value: &Value) -> Read<Calendar> {
     let Some(text) = text(value) else {
         return bad(value, expected);
     };
-    text.parse()
-        .map_err(|why| format!("found {}, expected {expected}: {why}", value.describe()))
+    let calendar: Calendar = text
+        .parse()
+        .map_err(|why| format!("found {}, expected {expected}: {why}", value.describe()))?;
+    if !calendar.comes_again() {
+        return Err(format!(
+            "found {}, which never comes, or comes for the last time in a year that it names: no full backup would follow; \
+             expected {expected}",
+            value.describe()
+        ));
+    }
+    Ok(calendar)
+}
+
+pub(super) fn moment(value: &Value) -> Read<UnixMs> {
+    let ms = text(value)
+        .and_then(|text| text.parse::<jiff::Timestamp>().ok())
+        .and_then(|time| u64::try_from(time.as_millisecond()).ok());
+    let expected = "a time in quotes, e.g. \"2026-03-01T12:00:00Z\"";
+    ms.map_or_else(|| bad(value, expected), |ms| Ok(UnixMs(ms)))
 }
 
 /// So many bytes; the least is what still moves a part of an upload within a minute or so.
@@ -349,11 +371,26 @@ pub(super) fn address(value: &Value) -> Read<String> {
                 .and_then(|t| t.strip_suffix(']'))
                 .unwrap_or(text)
         })
-        .filter(|text| text.parse::<IpAddr>().is_ok() || name(text))
+        .filter(|text| match text.parse::<IpAddr>() {
+            // To listen at all addresses is one thing; nobody can connect to them.
+            Ok(ip) => !ip.to_canonical().is_unspecified(),
+            Err(_) => name(text),
+        })
         .map_or_else(
             || bad(value, "a host name or an IP address, without a port or scheme"),
             |text| Ok(text.to_owned()),
         )
+}
+
+/// Two addresses that are written differently and lead to the same host have the same of these, as far as the writing
+/// tells.
+pub(super) fn host(address: &str) -> String {
+    let name = address.trim_end_matches('.').to_lowercase();
+    match name.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+        Ok(ip) if ip == Ipv4Addr::LOCALHOST || ip == Ipv6Addr::LOCALHOST => "localhost".to_owned(),
+        Ok(ip) => ip.to_string(),
+        Err(_) => name,
+    }
 }
 
 /// A value of `[etcd.settings]`.

@@ -75,6 +75,7 @@ pub(super) const FIELDS: &[(&str, Form)] = &[
     ("backup.retention.count", Form::Count),
     ("backup.encrypt_to", Form::Recipients),
     ("restore.identity_file", Form::Path),
+    ("restore.accept_plaintext_before", Form::Moment),
     ("archive.keep", Form::Keep),
     ("archive.min_age", Form::Duration),
     ("archive.max_age", Form::Duration),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{Spec, TlsFiles};
+use crate::model::{Spec, TlsFiles, UnixMs};
 
 /// Where backups and control records are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,6 +117,8 @@ pub struct Encryption {
     pub recipients: Vec<String>,
     /// `restore.identity_file`: a file with age identities, for reading what was encrypted.
     pub identity_file: Option<PathBuf>,
+    /// `restore.accept_plaintext_before`: unencrypted backups from before are restored though `recipients` are set.
+    pub accept_plaintext_before: Option<UnixMs>,
 }
 
 /// The validated configuration.

@@ -400,3 +400,109 @@ fn who_holds_the_size() {
     let refused = load_one(&format!("[cluster]\nsize = 10\nforce = true\n{nodes}")).unwrap_err();
     assert!(refused.contains("cluster.size"), "{refused}");
 }
+
+#[test]
+fn b16_one_host_is_not_two_nodes_however_it_is_written() {
+    let load = |a: &str, b: &str| {
+        load_one(&format!(
+            "[node]\nname = \"n1\"\n[cluster]\nnodes = {{ n1 = \"{a}\", n2 = \"{b}\" }}\n[api]\ninsecure = true\n"
+        ))
+    };
+    for (a, b) in [
+        ("127.0.0.1", "localhost"),
+        ("::1", "127.0.0.1"),
+        ("fd00::1", "fd00:0::1"),
+        ("fd00::A", "[fd00::a]"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("N1.example.org", "n1.example.org."),
+    ] {
+        let error = load(a, b).expect_err(&format!("{a} {b}"));
+        assert!(error.contains("each node needs its own"), "{a} {b}: {error}");
+    }
+    for (a, b) in [
+        ("127.0.0.1", "127.0.0.2"),
+        ("fd00::1", "fd00::2"),
+        ("n1", "n1.example.org"),
+    ] {
+        assert!(load(a, b).is_ok(), "{a} {b}");
+    }
+    for nowhere in ["0.0.0.0", "::", "::ffff:0.0.0.0"] {
+        let error = load("10.0.0.1", nowhere).expect_err(nowhere);
+        assert!(error.contains("expected a host name or an IP address"), "{error}");
+    }
+    let text =
+        "[node]\nname = \"n1\"\n[cluster]\nnodes = { n1 = \"a\", N1 = \"b\" }\n[api]\ninsecure = true\n";
+    let error = load_one(text).expect_err("n1 and N1");
+    assert!(error.contains("upper and lower case"), "{error}");
+}
+
+#[test]
+fn b16_a_store_and_etcds_data_are_apart() {
+    for (store, data) in [
+        ("/var/lib/etcd/default", "/var/lib/etcd/default"),
+        ("/var/lib/etcd/default/backups", "/var/lib/etcd/default"),
+        ("/var/lib/etcd/./default/backups", "/var/lib/etcd//default/"),
+        ("/var/lib/etcd", "/var/lib/etcd/default"),
+    ] {
+        let text = format!("[etcd]\ndata_dir = \"{data}\"\n[store]\nurl = \"file://{store}\"\n");
+        let error = load_one(&text).expect_err(store);
+        assert!(error.contains("inside"), "{store}: {error}");
+        let text = format!(
+            "[etcd]\ndata_dir = \"{data}\"\n[store]\nurl = \"s3://backups\"\n[store.copy]\nurl = \"file://{store}\"\n"
+        );
+        assert!(load_one(&text).is_err(), "{store}");
+    }
+    let text = "[etcd]\ndata_dir = \"/var/lib/etcd/default\"\n[store]\nurl = \"file:///var/lib/etcd/default-backups\"\n";
+    assert!(load_one(text).is_ok());
+}
+
+#[test]
+fn b15_a_calendar_that_never_comes_is_refused() {
+    let load = |calendar: &str| {
+        load_one(&format!(
+            "[store]\nurl = \"file:///b\"\n[backup]\non_calendar = \"{calendar}\"\n"
+        ))
+    };
+    for calendar in [
+        "2020-01-01",
+        "*-02-30",
+        "*-04-31 02:00",
+        "2024..2030-*-* 02:00",
+        "*-02~31",
+    ] {
+        let error = load(calendar).expect_err(calendar);
+        assert!(error.contains("never comes"), "{calendar}: {error}");
+    }
+    for calendar in [
+        "daily",
+        "Mon *-02-29",
+        "*-02~01",
+        "2024/1-01-01",
+        "Sun *-*-* 02:00",
+    ] {
+        assert!(load(calendar).is_ok(), "{calendar}");
+    }
+}
+
+#[test]
+fn b16_a_time_that_no_clock_counts_to_is_refused() {
+    for field in ["interval", "verify_interval", "increment_interval"] {
+        let text = format!("[store]\nurl = \"file:///b\"\n[backup]\n{field} = \"500000000000y\"\n");
+        let error = load_one(&text).expect_err(field);
+        assert!(error.contains("a hundred years"), "{error}");
+    }
+}
+
+#[test]
+fn f04_until_when_backups_were_in_the_clear_is_a_time() {
+    let load = |time: &str| {
+        let text = format!("[restore]\naccept_plaintext_before = {time}\n");
+        load_one(&text).map(|loaded| loaded.settings.encryption.accept_plaintext_before)
+    };
+    let at = load("\"2026-03-01T12:00:00Z\"").unwrap();
+    assert_eq!(at, Some(crate::model::UnixMs(1_772_366_400_000)));
+    for wrong in ["\"yesterday\"", "\"1969-01-01T00:00:00Z\"", "true"] {
+        let error = load(wrong).expect_err(wrong);
+        assert!(error.contains("expected a time in quotes"), "{error}");
+    }
+}

@@ -17,6 +17,9 @@ use super::UnixMs;
 /// No calendar needs longer than this for its next time: the 29th of February on one day of the week.
 const FURTHEST_YEARS: i16 = 45;
 
+/// 2150-01-01T00:00:00Z: what comes after this comes until the last year that can be named, 2199.
+const LATE: UnixMs = UnixMs(5_680_281_600_000);
+
 const SHORTHANDS: [(&str, &str); 9] = [
     ("minutely", "*-*-* *:*:00"),
     ("hourly", "*-*-* *:00:00"),
@@ -205,6 +208,11 @@ impl Calendar {
             date = date.tomorrow().ok()?;
         }
         None
+    }
+
+    /// True when there is no last time: neither is there none at all, as on the 30th of February, nor do its years end.
+    pub fn comes_again(&self) -> bool {
+        self.next_after(LATE).is_some()
     }
 
     fn on(&self, date: Date) -> bool {

@@ -38,6 +38,7 @@ impl Place {
         let encryption = Encryption {
             recipients,
             identity_file,
+            accept_plaintext_before: None,
         };
         Sealed::new(self.raw(), &encryption).unwrap()
     }
@@ -207,3 +208,4 @@ fn a_recipient_that_cannot_be_read_stops_everything() {
     let error = Sealed::new(place.raw(), &encryption).err().unwrap();
     assert!(error.to_string().contains("is no recipient"), "{error}");
 }
+        accept_plaintext_before: None,

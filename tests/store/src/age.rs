@@ -23,10 +23,12 @@ impl AgeKeys {
             only_write: Encryption {
                 recipients: vec![recipient.text().trim().to_owned()],
                 identity_file: None,
+                accept_plaintext_before: None,
             },
             only_read: Encryption {
                 recipients: Vec::new(),
                 identity_file: Some(identity_file.clone()),
+                accept_plaintext_before: None,
             },
             identity_file,
         }
