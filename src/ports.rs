@@ -30,6 +30,17 @@ pub enum PortError {
     OutcomeUnknown(String),
 }
 
+/// Why an order was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// This agent refuses it, or is not ready for it.
+    #[error(transparent)]
+    Here(#[from] PortError),
+    /// The store did not do it.
+    #[error("{0}")]
+    Store(PortError),
+}
+
 /// What comes back from a port.
 pub type PortResult<T> = Result<T, PortError>;
 
@@ -275,6 +286,15 @@ pub trait Upload: Send {
     async fn abort(self: Box<Self>) -> PortResult<()>;
 }
 
+/// What is known of an object of a backup before it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expected {
+    /// The backup says that it is encrypted.
+    pub encrypted: bool,
+    /// When the backup was begun, as its name says.
+    pub at: UnixMs,
+}
+
 /// The store: keys are relative to the configured prefix. A store that does not answer is an error, never an
 /// empty listing.
 #[async_trait]
@@ -299,6 +319,11 @@ pub trait ObjectStore: Send + Sync {
     async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>>;
     /// Streams an object; `None` when it is known not to be there.
     async fn get(&self, key: &str) -> PortResult<Option<ByteStream>>;
+    /// Streams an object of a backup. A store that knows of encryption refuses one in the clear where it has to be
+    /// encrypted; any other has nothing to tell apart.
+    async fn get_expected(&self, key: &str, _expected: Expected) -> PortResult<Option<ByteStream>> {
+        self.get(key).await
+    }
     /// Writes a small object, replacing what is there.
     async fn put(&self, key: &str, body: Bytes) -> PortResult<()>;
     /// Writes a small object only if nothing is there (`If-None-Match: *`).
@@ -391,8 +416,12 @@ pub trait AgentHandle: Send + Sync {
     fn admin_status(&self) -> crate::model::AdminStatus;
     /// Everything for `etcd-agent plan`; `None` before the first tick.
     fn plan_view(&self) -> Option<crate::model::PlanView>;
-    /// Backups in the store, oldest first.
-    async fn backups(&self) -> PortResult<Vec<crate::model::StoredBackup>>;
+    /// Backups in the store, oldest first: this one, or a page of all after that one.
+    async fn backups(
+        &self,
+        only: Option<BackupId>,
+        after: Option<BackupId>,
+    ) -> PortResult<crate::model::Page<crate::model::ListedBackup>>;
     /// The point that is to be restored, in this backup or in whichever serves best.
     async fn point(
         &self,
@@ -403,8 +432,11 @@ pub trait AgentHandle: Send + Sync {
     async fn commands(&self) -> PortResult<Vec<crate::model::StoreCommand>>;
     /// Takes a command out of the queue; false when there is none of that name.
     async fn delete_command(&self, name: &str) -> PortResult<bool>;
-    /// What retention says of each, oldest first.
-    async fn retention(&self) -> PortResult<Vec<crate::model::Verdict>>;
+    /// What retention says of each, oldest first: a page of all after that one.
+    async fn retention(
+        &self,
+        after: Option<BackupId>,
+    ) -> PortResult<crate::model::Page<crate::model::Verdict>>;
     /// Queues what a person asks for.
     fn submit(&self, request: crate::model::OperatorRequest) -> PortResult<crate::model::RequestView>;
     /// Where a request stands.
@@ -412,7 +444,7 @@ pub trait AgentHandle: Send + Sync {
     /// Takes an order for the whole cluster, on disk before this returns; with `dry_run` only says what would follow.
     fn direct(&self, order: &crate::model::DirectiveOrder) -> PortResult<crate::model::DirectiveView>;
     /// Takes another wanted size to the store; with `dry_run` only says what would follow.
-    async fn set_size(&self, order: &crate::model::SizeOrder) -> PortResult<crate::model::SizeView>;
+    async fn set_size(&self, order: &crate::model::SizeOrder) -> Result<crate::model::SizeView, OrderError>;
     /// Says what would follow from a request, and changes nothing.
     fn preview(&self, request: &crate::model::OperatorRequest) -> PortResult<crate::model::DirectiveView>;
     /// The decisions after the one with this number, oldest first; few hundred at most.

@@ -8,12 +8,13 @@ use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
     Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, Decision, DirectiveOrder, DirectiveView,
-    Enquire, EnquireReply, EventsView, Fact, Learn, NodeStatus, OperatorRequest, PlanView, Prepare,
-    PrepareReply, Refusal, RequestView, SizeOrder, SizeView, StoreCommand, StoredBackup, Verdict, Wanted,
+    Enquire, EnquireReply, EventsView, Fact, Learn, ListedBackup, NodeStatus, OperatorRequest, Page,
+    PlanView, Prepare, PrepareReply, Refusal, RequestView, SizeOrder, SizeView, StoreCommand, Verdict,
+    Wanted,
 };
-use crate::ports::{AgentHandle, PortError, PortResult};
+use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
-use super::{Agent, backups, direct, execute, size};
+use super::{Agent, backups, direct, execute, listing, size};
 
 /// A loop that has not come round for this long is stuck.
 const STUCK: Duration = Duration::from_mins(1);
@@ -148,12 +149,12 @@ impl AgentHandle for Agent {
         })
     }
 
-    async fn backups(&self) -> PortResult<Vec<StoredBackup>> {
-        let store = self.ports.store.clone();
-        let store =
-            store.ok_or_else(|| PortError::Permanent("no store is configured: set store.url".to_owned()))?;
-        let catalogue = backup::list(store.as_ref(), &self.spec.cluster).await?;
-        Ok(catalogue.backups)
+    async fn backups(
+        &self,
+        only: Option<BackupId>,
+        after: Option<BackupId>,
+    ) -> PortResult<Page<ListedBackup>> {
+        listing::backups(self, only, after).await
     }
 
     async fn point(&self, backup: Option<BackupId>, wanted: Wanted) -> PortResult<BackupSummary> {
@@ -163,8 +164,8 @@ impl AgentHandle for Agent {
         backup::find(store.as_ref(), &self.spec.cluster, backup.as_ref(), wanted).await
     }
 
-    async fn retention(&self) -> PortResult<Vec<Verdict>> {
-        super::backups::verdicts(self).await
+    async fn retention(&self, after: Option<BackupId>) -> PortResult<Page<Verdict>> {
+        listing::retention(self, after).await
     }
 
     async fn commands(&self) -> PortResult<Vec<StoreCommand>> {
@@ -202,7 +203,7 @@ impl AgentHandle for Agent {
         direct::direct(self, order)
     }
 
-    async fn set_size(&self, order: &SizeOrder) -> PortResult<SizeView> {
+    async fn set_size(&self, order: &SizeOrder) -> Result<SizeView, OrderError> {
         size::set(self, order).await
     }
 

@@ -9,6 +9,7 @@ mod events;
 mod execute;
 mod handle;
 mod jobs;
+mod listing;
 mod look;
 mod members;
 mod observe;

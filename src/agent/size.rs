@@ -8,7 +8,7 @@ use crate::model::{
     Fact, MOST_VOTERS, NodeName, NodeStatus, SizeOrder, SizeSource, SizeView, Spec, SpecRecord, unwise_size,
 };
 use crate::plan;
-use crate::ports::{PortError, PortResult};
+use crate::ports::{OrderError, PortError};
 
 use super::{Agent, direct};
 
@@ -36,11 +36,11 @@ pub(super) fn heard(agent: &Agent, peers: &BTreeMap<NodeName, Fact<NodeStatus>>,
 ///
 /// # Errors
 /// Permanent when the order is refused; what the store answered.
-pub(super) async fn set(agent: &Agent, order: &SizeOrder) -> PortResult<SizeView> {
+pub(super) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, OrderError> {
     let mut seen = direct::seen(agent)?;
     let before = seen.spec.size;
     if let Some(why) = objection(order, seen.spec.nodes.len()) {
-        return Err(PortError::Permanent(format!("refused: {why}")));
+        return Err(PortError::Permanent(format!("refused: {why}")).into());
     }
     let place = place(agent);
     if order.dry_run {
@@ -60,16 +60,16 @@ pub(super) async fn set(agent: &Agent, order: &SizeOrder) -> PortResult<SizeView
     }
     let place = place.map_err(|why| PortError::Permanent(format!("refused: {why}")))?;
     let Some(store) = &agent.ports.store else {
-        return Err(PortError::Permanent("no store is configured".to_owned()));
+        return Err(PortError::Permanent("no store is configured".to_owned()).into());
     };
     let write = want_size(store.as_ref(), &agent.spec.cluster, order.size);
     let written = tokio::time::timeout(WRITE, write).await;
     // Whatever came of it, this node looks at once.
     agent.shared.with(|inner| inner.store_again = true);
     agent.shared.wake.notify_one();
-    let written = written
-        .map_err(|_| PortError::OutcomeUnknown(format!("{place}: no answer within {} s", WRITE.as_secs())))?;
-    let changed = match written? {
+    let late = || PortError::OutcomeUnknown(format!("{place}: no answer within {} s", WRITE.as_secs()));
+    let written = written.unwrap_or_else(|_| Err(late()));
+    let changed = match written.map_err(OrderError::Store)? {
         Written::Done { before } => {
             let before = before.map_or_else(|| "nothing".to_owned(), |before| before.to_string());
             tracing::warn!(
@@ -82,7 +82,8 @@ pub(super) async fn set(agent: &Agent, order: &SizeOrder) -> PortResult<SizeView
         Written::Overtaken => {
             return Err(PortError::Permanent(format!(
                 "not done: somebody else wrote {place} at the same moment; see `etcd-agent spec get`, then try again"
-            )));
+            ))
+            .into());
         }
     };
     Ok(SizeView {

@@ -7,7 +7,7 @@ use crate::model::{
 };
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
-use super::chain;
+use super::chain::{self, Range};
 use super::increment::parse_name;
 use super::layout::{
     BackupName, FOREIGN_META, INCREMENTS, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION,
@@ -16,15 +16,27 @@ use super::manifest::{ForeignMeta, Manifest};
 use super::verification::Verification;
 
 /// Commit markers read at a time.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 16;
 
 /// What is committed in the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Catalogue {
     /// Oldest first.
     pub backups: Vec<StoredBackup>,
-    /// Committed, but not to be understood; the text says why.
+    /// Committed, but cannot be read or understood; the text says why.
     pub unreadable: Vec<(BackupId, String)>,
+}
+
+/// Which backups are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Part {
+    /// All.
+    #[default]
+    All,
+    /// This one.
+    Only(BackupId),
+    /// At most so many after this one, or from the oldest on.
+    After(Option<BackupId>, usize),
 }
 
 /// What was listed of one backup.
@@ -35,32 +47,87 @@ struct Found {
     zstd_bytes: Option<u64>,
     gzip_bytes: Option<u64>,
     verified: bool,
-    increments: usize,
+    increments: Vec<Range>,
 }
 
-/// All committed backups.
+/// All committed backups. An object that the store refuses for good hides its own backup, and no other.
 ///
 /// # Errors
 /// What the store answered; never an empty catalogue instead.
 pub async fn list(store: &dyn ObjectStore, cluster: &ClusterName) -> PortResult<Catalogue> {
-    use futures::{StreamExt, TryStreamExt};
+    Ok(page(store, cluster, &Part::All).await?.0)
+}
+
+/// Some of the committed backups, and the last of them where there are more after it.
+///
+/// # Errors
+/// What the store answered.
+pub async fn page(
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    part: &Part,
+) -> PortResult<(Catalogue, Option<BackupId>)> {
+    let (layout, wanted, more) = chosen(store, cluster, part).await?;
+    let last = wanted.last().filter(|_| more).map(|(name, _)| name.id());
+    let next = last.transpose().map_err(no_name)?;
+    let catalogue = read_each(store, &layout, wanted, true).await?;
+    Ok((catalogue, next))
+}
+
+/// The same without what verifications came to, which costs another read each.
+pub(super) async fn unverified(
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    part: &Part,
+) -> PortResult<Catalogue> {
+    let (layout, wanted, _) = chosen(store, cluster, part).await?;
+    read_each(store, &layout, wanted, false).await
+}
+
+/// What was listed of the backups that are asked for, and whether there are more.
+async fn chosen(
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    part: &Part,
+) -> PortResult<(Layout, Vec<(BackupName, Found)>, bool)> {
     let layout = Layout::of(store, cluster);
-    let objects = store.list(layout.base()).await?;
-    let read = futures::stream::iter(committed(&layout, &objects))
-        .map(|(name, found)| read_all(store, &layout, name, found))
+    let prefix = match part {
+        Part::Only(id) => layout.backup(id),
+        Part::All | Part::After(..) => layout.base().to_owned(),
+    };
+    let mut wanted = committed(&layout, &store.list(&prefix).await?);
+    let mut more = false;
+    if let Part::After(after, most) = part {
+        let after: Option<BackupName> = after.as_ref().and_then(|id| id.as_str().parse().ok());
+        wanted.retain(|(name, _)| after.is_none_or(|after| *name > after));
+        more = wanted.len() > *most;
+        wanted.truncate(*most);
+    }
+    Ok((layout, wanted, more))
+}
+
+async fn read_each(
+    store: &dyn ObjectStore,
+    layout: &Layout,
+    wanted: Vec<(BackupName, Found)>,
+    verifications: bool,
+) -> PortResult<Catalogue> {
+    use futures::{StreamExt, TryStreamExt};
+    let read = futures::stream::iter(wanted)
+        .map(|(name, found)| read_all(store, layout, name, found, verifications))
         .buffered(AT_ONCE);
     let mut catalogue = Catalogue::default();
     for entry in read.try_collect::<Vec<_>>().await? {
         match entry {
-            Ok(mut backup) => {
-                let ranges = chain::ranges(&layout, &backup.summary.id, &objects);
-                backup.covered = chain::covered(&ranges, backup.summary.revision);
-                catalogue.backups.push(backup);
-            }
+            Ok(backup) => catalogue.backups.push(backup),
             Err(unreadable) => catalogue.unreadable.push(unreadable),
         }
     }
     Ok(catalogue)
+}
+
+fn no_name(error: impl std::fmt::Display) -> PortError {
+    PortError::Permanent(error.to_string())
 }
 
 /// The newest committed backup that can be understood and is not dated after `now`, which is asked once the backups are
@@ -92,7 +159,7 @@ pub(super) async fn newest_of(
         tracing::warn!("backup {name} is passed over: {AFTER}");
     }
     for (name, found) in past.into_iter().rev() {
-        match read(store, layout, name, found).await? {
+        match read(store, layout, name, &found).await? {
             Ok(backup) if backup.summary.at <= now => return Ok(Some(backup.summary)),
             Ok(backup) => tracing::warn!("backup {} is passed over: {AFTER}", backup.summary.id),
             Err((id, why)) => tracing::warn!("backup {id} is passed over: {why}"),
@@ -114,7 +181,7 @@ pub(super) fn leftovers(layout: &Layout, objects: &[ObjectMeta]) -> Vec<BackupNa
     let found = found(layout, objects);
     let left = found
         .into_iter()
-        .filter(|(_, f)| !f.native && !f.foreign && (f.zstd_bytes.is_some() || f.increments > 0));
+        .filter(|(_, f)| !f.native && !f.foreign && (f.zstd_bytes.is_some() || !f.increments.is_empty()));
     left.map(|(name, _)| name).collect()
 }
 
@@ -133,37 +200,52 @@ fn found(layout: &Layout, objects: &[ObjectMeta]) -> BTreeMap<BackupName, Found>
             VERIFICATION => entry.verified = true,
             other => {
                 let increment = other.strip_prefix(INCREMENTS).and_then(parse_name);
-                entry.increments += usize::from(increment.is_some());
+                let range = increment.map(|(first, last)| Range { first, last });
+                entry.increments.extend(range);
             }
         }
+    }
+    for entry in found.values_mut() {
+        entry.increments.sort_unstable();
     }
     found
 }
 
-/// Its commit marker, and what its last verification came to.
+/// Its commit marker, how far its increments lead, and what its last verification came to.
 async fn read_all(
     store: &dyn ObjectStore,
     layout: &Layout,
     name: BackupName,
     found: Found,
+    verifications: bool,
 ) -> PortResult<Result<StoredBackup, (BackupId, String)>> {
-    let verified = found.verified;
-    let mut read = read(store, layout, name, found).await?;
-    if let Ok(backup) = &mut read
-        && verified
-    {
-        backup.verified = verification(store, layout, &backup.summary.id).await?;
+    let mut read = read(store, layout, name, &found).await?;
+    if let Ok(backup) = &mut read {
+        backup.covered = chain::covered(&found.increments, backup.summary.revision);
+        if found.verified && verifications {
+            match verification(store, layout, &backup.summary.id).await? {
+                Ok(verified) => backup.verified = verified,
+                Err(why) => backup.verify_unreadable = Some(why),
+            }
+        }
     }
     Ok(read)
 }
 
+/// What it came to; the text says why the store does not give that object away.
 async fn verification(
     store: &dyn ObjectStore,
     layout: &Layout,
     id: &BackupId,
-) -> PortResult<Option<Verified>> {
-    let text = store.get_small(&layout.in_backup(id, VERIFICATION)).await?;
-    Ok(text.and_then(|text| Some(Verification::parse(id, &text)?.summary())))
+) -> PortResult<Result<Option<Verified>, String>> {
+    let text = match store.get_small(&layout.in_backup(id, VERIFICATION)).await {
+        Ok(text) => text,
+        Err(PortError::Permanent(why)) => return Ok(Err(why)),
+        Err(error) => return Err(error),
+    };
+    Ok(Ok(text.and_then(|text| {
+        Some(Verification::parse(id, &text)?.summary())
+    })))
 }
 
 /// What the planner needs to know of verifications, of a listing: at most one small read.
@@ -182,10 +264,15 @@ pub(super) async fn verifications_of(
         oldest_backup,
     };
     if let Some((name, _)) = newest {
-        let id = name
-            .id()
-            .map_err(|error| PortError::Permanent(error.to_string()))?;
-        let verified = verification(store, layout, &id).await?;
+        let id = name.id().map_err(no_name)?;
+        let verified = match verification(store, layout, &id).await? {
+            Ok(verified) => verified,
+            // Neither good nor never verified: a person has to look.
+            Err(why) => Some(Verified {
+                at: name.at(),
+                problems: vec![format!("what its verification came to cannot be read: {why}")],
+            }),
+        };
         view.last = verified.map(|verified| (id, verified));
     }
     Ok(view)
@@ -195,13 +282,17 @@ async fn read(
     store: &dyn ObjectStore,
     layout: &Layout,
     name: BackupName,
-    found: Found,
+    found: &Found,
 ) -> PortResult<Result<StoredBackup, (BackupId, String)>> {
-    let id = name
-        .id()
-        .map_err(|error| PortError::Permanent(error.to_string()))?;
+    let id = name.id().map_err(no_name)?;
     let marker = if found.native { MANIFEST } else { FOREIGN_META };
-    let Some(text) = store.get_small(&layout.in_backup(&id, marker)).await? else {
+    let text = match store.get_small(&layout.in_backup(&id, marker)).await {
+        Ok(text) => text,
+        // The store was just listed: this is about the one object. What may pass stays an error.
+        Err(PortError::Permanent(why)) => return Ok(Err((id, why))),
+        Err(error) => return Err(error),
+    };
+    let Some(text) = text else {
         return Ok(Err((id, format!("{marker} was deleted just now"))));
     };
     let size = if found.native {
@@ -220,6 +311,7 @@ async fn read(
             revision_at_most: manifest.revision_at_most,
             covered: manifest.revision,
             verified: None,
+            verify_unreadable: None,
         })
     } else {
         ForeignMeta::parse(&text).map(|meta| StoredBackup {
@@ -235,6 +327,7 @@ async fn read(
             revision_at_most: None,
             covered: Revision(0),
             verified: None,
+            verify_unreadable: None,
         })
     };
     Ok(backup.map_err(|error| (id, format!("{marker}: {error}"))))

@@ -14,7 +14,7 @@ use crate::ports::{ByteStream, ObjectStore, PortError, PortResult};
 
 use super::layout::{FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD};
 use super::manifest::{Compression, ForeignMeta, Manifest};
-use super::point::Point;
+use super::point::{Point, expected};
 use super::replay::replay;
 use super::room::Room;
 use super::unpack::Unpacker;
@@ -120,7 +120,9 @@ pub(super) async fn fetch_checked(
     let point = Point::parse(id);
     let marker = marker(store, &layout, &point.backup).await?;
     let key = layout.in_backup(&point.backup, marker.object());
-    let stream = store.get(&key).await?;
+    let stream = store
+        .get_expected(&key, expected(&point.backup, marker.encrypted()))
+        .await?;
     let stream = stream.ok_or_else(|| damaged(store, &key, "it is not there, though it was committed"))?;
 
     let limit = room.limit(dir, marker.raw_size())?;
@@ -148,8 +150,7 @@ pub(super) async fn fetch_checked(
     let (file, size_bytes, sha256) = match (point.until, &marker) {
         (None, _) => (file, size_bytes, sha256),
         (Some(until), Marker::Native(manifest)) => {
-            let (cluster_id, from) = (manifest.cluster_id, manifest.revision);
-            let replayed = replay(store, &layout, &point.backup, cluster_id, from, until, file).await?;
+            let replayed = replay(store, &layout, manifest, until, file).await?;
             (replayed.file, replayed.size_bytes, replayed.sha256)
         }
         (Some(_), Marker::Foreign(_)) => {
@@ -192,6 +193,10 @@ impl Marker {
             Compression::Zstd => SNAPSHOT_ZSTD,
             Compression::Gzip => SNAPSHOT_GZIP,
         }
+    }
+    /// It says that its data is encrypted; etcd-manager encrypts nothing.
+    fn encrypted(&self) -> bool {
+        matches!(self, Self::Native(manifest) if manifest.encryption.is_some())
     }
     fn raw_size(&self) -> Option<u64> {
         match self {

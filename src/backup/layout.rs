@@ -118,6 +118,11 @@ impl BackupName {
         UnixMs(u64::try_from(self.seconds).unwrap_or(0).saturating_mul(1000))
     }
 
+    /// The time in the name of a backup; `None` for what is named otherwise.
+    pub fn begun(id: &BackupId) -> Option<UnixMs> {
+        id.as_str().parse().ok().map(Self::at)
+    }
+
     /// As the model has it.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ mod view;
 mod wanted;
 mod worker;
 
-pub use catalogue::{Catalogue, list, newest};
+pub use catalogue::{Catalogue, Part, list, newest, page};
 pub use control::{Recorded, newest_epoch, record_epoch};
 pub use copy::{Copied, copy_missing};
 pub use failed::{Blame, Cause, Failed};

@@ -4,13 +4,13 @@
 //! the very same database from it.
 
 use crate::model::{BackupId, BackupSummary, ClusterName, IdError, Revision, StoredBackup, UnixMs, Wanted};
-use crate::ports::{ObjectStore, PortError, PortResult};
+use crate::ports::{Expected, ObjectStore, PortError, PortResult};
 
+use super::catalogue::{Part, unverified};
 use super::chain::{self, Range};
 use super::fetch::FetchError;
 use super::increment::{Increment, file_name};
-use super::layout::{INCREMENTS, Layout};
-use super::list;
+use super::layout::{BackupName, INCREMENTS, Layout};
 
 /// More than an increment ever has, compressed.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
@@ -67,24 +67,47 @@ pub async fn find(
     wanted: Wanted,
 ) -> PortResult<BackupSummary> {
     let layout = Layout::of(store, cluster);
-    let mut candidates = list(store, cluster).await?.backups;
-    candidates.retain(|b| backup.is_none_or(|id| b.summary.id == *id));
+    let part = backup.cloned().map_or(Part::All, Part::Only);
+    let known = unverified(store, cluster, &part).await?;
+    let mut candidates = known.backups;
     let fits = |b: &StoredBackup| match wanted {
-        Wanted::Latest => true,
+        Wanted::Latest | Wanted::Full => true,
         Wanted::Revision(until) => b.revision_at_most.is_some_and(|most| most <= until) && until <= b.covered,
         Wanted::Time(time) => b.summary.at <= time,
     };
     let nothing = |why: String| PortError::Permanent(format!("{}: {why}", store.describe()));
+    if let (Some(id), [(_, why)]) = (backup, known.unreadable.as_slice()) {
+        return Err(nothing(format!("backup {id} cannot be read: {why}")));
+    }
     candidates.retain(fits);
     let Some(newest) = StoredBackup::latest(&candidates).cloned() else {
         return Err(nothing(match wanted {
-            Wanted::Latest => "there is no such backup".to_owned(),
+            Wanted::Latest | Wanted::Full => match backup {
+                Some(id) => format!("there is no backup {id}: see `etcd-agent backup list`"),
+                None => "there is no backup that can be read: see `etcd-agent backup list`".to_owned(),
+            },
             Wanted::Revision(revision) => format!(
                 "no backup with its increments leads to revision {revision}; `etcd-agent backup list` shows what each covers"
             ),
             Wanted::Time(_) => "there was no such backup yet at that time; `etcd-agent backup list` shows when each was taken".to_owned(),
         }));
     };
+    // What cannot be read is not absent: a newer one may hold what this one does not.
+    let until = |id: &BackupId| match wanted {
+        Wanted::Time(time) => BackupName::begun(id).is_none_or(|at| at <= time),
+        _ => true,
+    };
+    let mut hidden = known.unreadable.iter().rev();
+    let hidden = hidden.find(|(id, _)| *id > newest.summary.id && until(id));
+    if let Some((id, why)) = hidden.filter(|_| !matches!(wanted, Wanted::Revision(_))) {
+        let good = &newest.summary.id;
+        return Err(nothing(format!(
+            "backup {id} is newer than {good} and cannot be read: {why}; make it readable, or restore {good} by its name"
+        )));
+    }
+    if wanted == Wanted::Full {
+        return Ok(newest.summary);
+    }
     // That full serves, unless an older one of its epoch leads further: its chain goes on until the newer one has its
     // own.
     let mut best = reach(store, &layout, newest.clone(), wanted).await?;
@@ -131,6 +154,7 @@ async fn reach(
     let path = chain::path(&ranges, summary.revision, None);
     let until = match wanted {
         Wanted::Latest => path.last().map_or(summary.revision, |range| range.last),
+        Wanted::Full => summary.revision,
         Wanted::Revision(until) => until,
         Wanted::Time(time) => until_time(store, layout, &summary, &path, time).await?,
     };
@@ -138,7 +162,7 @@ async fn reach(
         .iter()
         .find(|range| range.last >= until && until > summary.revision)
     {
-        summary.at = when(&read(store, layout, &summary.id, *range).await?, until);
+        summary.at = when(&read(store, layout, &summary.id, false, *range).await?, until);
         let point = Point {
             backup: summary.id,
             until: Some(until),
@@ -179,7 +203,7 @@ async fn until_time(
         let Some(range) = path.get(middle) else {
             break;
         };
-        let increment = read(store, layout, &full.id, *range).await?;
+        let increment = read(store, layout, &full.id, false, *range).await?;
         let heard = increment.entries.iter().rfind(|entry| entry.at_ms <= time.0);
         match heard {
             Some(entry) => {
@@ -192,11 +216,21 @@ async fn until_time(
     Ok(until)
 }
 
-/// Reads and checks one increment.
+/// How the data of a backup has to lie in the store, whose manifest says or does not say that it is encrypted. What has
+/// another name than a backup's is from no time that anything was accepted of.
+pub(super) fn expected(id: &BackupId, encrypted: bool) -> Expected {
+    Expected {
+        encrypted,
+        at: BackupName::begun(id).unwrap_or(UnixMs(u64::MAX)),
+    }
+}
+
+/// Reads and checks one increment of a backup that is encrypted, or may not be.
 pub(super) async fn read(
     store: &dyn ObjectStore,
     layout: &Layout,
     id: &BackupId,
+    encrypted: bool,
     range: Range,
 ) -> Result<Increment, FetchError> {
     use futures::TryStreamExt;
@@ -213,7 +247,7 @@ pub(super) async fn read(
         ))
     };
     let mut stream = store
-        .get(&key)
+        .get_expected(&key, expected(id, encrypted))
         .await?
         .ok_or_else(|| damaged("it is listed and is not there".to_owned()))?;
     let mut body = Vec::new();

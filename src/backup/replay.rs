@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
-use crate::model::{BackupId, ClusterId, Revision};
+use crate::model::Revision;
 use crate::ports::{ObjectStore, PortError};
 
 use super::bolt::{BoltError, Merge};
@@ -15,6 +15,7 @@ use super::chain;
 use super::fetch::FetchError;
 use super::increment::Increment;
 use super::layout::{INCREMENTS, Layout};
+use super::manifest::Manifest;
 use super::point::read;
 use super::trailer::hex;
 
@@ -31,8 +32,7 @@ pub(super) struct Replayed {
     pub(super) sha256: String,
 }
 
-/// Adds the increments of `id` up to `until` to the snapshot in `file`, which was taken of `cluster_id` and holds
-/// `from` at least. A snapshot that holds more than `until` stays as it is: whoever names an exact revision names
+/// Adds the increments of a backup up to `until` to its snapshot in `file`. A snapshot that holds more than `until` stays as it is: whoever names an exact revision names
 /// a backup that does not ([`super::find`]).
 ///
 /// # Errors
@@ -40,12 +40,11 @@ pub(super) struct Replayed {
 pub(super) async fn replay(
     store: &dyn ObjectStore,
     layout: &Layout,
-    id: &BackupId,
-    cluster_id: ClusterId,
-    from: Revision,
+    manifest: &Manifest,
     until: Revision,
     file: File,
 ) -> Result<Replayed, FetchError> {
+    let (id, from, encrypted) = (&manifest.id, manifest.revision, manifest.encryption.is_some());
     let listed = store.list(&layout.in_backup(id, INCREMENTS)).await?;
     let path = chain::path(&chain::ranges(layout, id, &listed), from, Some(until));
     let reached = path.last().map_or(from, |range| range.last);
@@ -59,10 +58,10 @@ pub(super) async fn replay(
     let (sender, receiver) = mpsc::channel(2);
     let merging = tokio::task::spawn_blocking(move || merge(file, until, receiver));
     let mut increments = futures::stream::iter(path)
-        .map(|range| read(store, layout, id, range))
+        .map(|range| read(store, layout, id, encrypted, range))
         .buffered(AT_ONCE);
     while let Some(increment) = increments.try_next().await? {
-        if increment.head.cluster_id != cluster_id {
+        if increment.head.cluster_id != manifest.cluster_id {
             return Err(FetchError::Increment(format!(
                 "{}: increment {} of {id} is of another cluster",
                 store.describe(),

@@ -157,6 +157,64 @@ impl ObjectStore for Locking {
     }
 }
 
+/// A store that answers reads of what has `key` in its key with this error, and counts the small ones that it answers.
+pub(super) struct Refusing {
+    pub(super) inner: DirStore,
+    pub(super) key: &'static str,
+    pub(super) error: PortError,
+    pub(super) small: std::sync::atomic::AtomicUsize,
+}
+
+impl Refusing {
+    pub(super) fn new(inner: DirStore, key: &'static str, error: PortError) -> Self {
+        let small = std::sync::atomic::AtomicUsize::new(0);
+        Self {
+            inner,
+            key,
+            error,
+            small,
+        }
+    }
+
+    fn refuses(&self, key: &str) -> PortResult<()> {
+        if key.contains(self.key) {
+            return Err(self.error.clone());
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Refusing {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+    async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
+        self.refuses(key)?;
+        self.small.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        self.inner.get_small(key).await
+    }
+    async fn get(&self, key: &str) -> PortResult<Option<ByteStream>> {
+        self.refuses(key)?;
+        self.inner.get(key).await
+    }
+    async fn put(&self, key: &str, body: Bytes) -> PortResult<()> {
+        self.inner.put(key, body).await
+    }
+    async fn create(&self, key: &str, body: Bytes) -> PortResult<Created> {
+        self.inner.create(key, body).await
+    }
+    async fn upload(&self, key: &str) -> PortResult<Box<dyn Upload>> {
+        self.inner.upload(key).await
+    }
+    async fn list(&self, prefix: &str) -> PortResult<Vec<ObjectMeta>> {
+        self.inner.list(prefix).await
+    }
+    async fn delete(&self, key: &str) -> PortResult<()> {
+        self.inner.delete(key).await
+    }
+}
+
 /// Bytes that do not compress, the same each time.
 pub(super) fn noise(size: usize) -> Vec<u8> {
     let mut state = 1_u32;
@@ -166,4 +224,56 @@ pub(super) fn noise(size: usize) -> Vec<u8> {
             state.to_be_bytes()[0]
         })
         .collect()
+}
+
+/// A store with a great many objects, which has one body for all of a name, and tells how much was asked for.
+pub(super) struct Vast {
+    /// The objects, in order of their keys.
+    pub(super) keys: std::collections::BTreeSet<String>,
+    /// Makes the body of a small object.
+    pub(super) body: fn(&str) -> Vec<u8>,
+    /// Small objects that were read.
+    pub(super) small: std::sync::atomic::AtomicUsize,
+    /// Objects that were listed.
+    pub(super) listed: std::sync::atomic::AtomicUsize,
+}
+
+#[async_trait]
+impl ObjectStore for Vast {
+    fn describe(&self) -> String {
+        "a vast store".to_owned()
+    }
+    async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
+        self.small.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        Ok(self.keys.contains(key).then(|| (self.body)(key).into()))
+    }
+    async fn get(&self, _: &str) -> PortResult<Option<ByteStream>> {
+        Err(unused())
+    }
+    async fn put(&self, _: &str, _: Bytes) -> PortResult<()> {
+        Err(unused())
+    }
+    async fn create(&self, _: &str, _: Bytes) -> PortResult<Created> {
+        Err(unused())
+    }
+    async fn upload(&self, _: &str) -> PortResult<Box<dyn Upload>> {
+        Err(unused())
+    }
+    async fn list(&self, prefix: &str) -> PortResult<Vec<ObjectMeta>> {
+        let below = self.keys.range(prefix.to_owned()..);
+        let found: Vec<ObjectMeta> = below
+            .take_while(|key| key.starts_with(prefix))
+            .map(|key| ObjectMeta {
+                key: key.clone(),
+                size_bytes: 1,
+                modified: None,
+            })
+            .collect();
+        self.listed
+            .fetch_add(found.len(), std::sync::atomic::Ordering::SeqCst);
+        Ok(found)
+    }
+    async fn delete(&self, _: &str) -> PortResult<()> {
+        Err(unused())
+    }
 }

@@ -7,7 +7,7 @@ use super::out::{self, Output};
 use super::progress::Progress;
 use super::verify;
 use super::wait::{self, Deadline, Timeout};
-use crate::model::{BackupFormat, Keep, OperatorRequest, StoredBackup, UnixMs, Verdict, Verified};
+use crate::model::{BackupFormat, Keep, ListedBackup, OperatorRequest, UnixMs, Verdict, Verified};
 use crate::paths::Paths;
 
 /// `--format`.
@@ -60,7 +60,14 @@ pub(super) enum BackupVerb {
     /// Take a full backup, or an increment, now and wait for it
     Now(NowArgs),
     /// List the backups in the store, oldest first
-    List(Output),
+    List {
+        /// Deadline.
+        #[command(flatten)]
+        timeout: ListTimeout,
+        /// Format.
+        #[command(flatten)]
+        output: Output,
+    },
     /// Take backups on schedule beside an etcd that somebody else manages, without an agent
     Run(backup_run::RunArgs),
     /// Restore backups into a throw-away etcd and compare them with what was recorded when they were taken
@@ -79,11 +86,22 @@ pub(super) enum BackupVerb {
     },
 }
 
+#[cfg(test)]
+impl BackupArgs {
+    /// What `backup verify` with these arguments comes to.
+    pub(super) async fn verified_by(self, client: &Client) -> Outcome {
+        match self.verb {
+            Some(BackupVerb::Verify(args)) => verify::run(client, args).await,
+            _ => Ok(Exit::Usage),
+        }
+    }
+}
+
 pub(super) async fn run(paths: &Paths, args: BackupArgs) -> Outcome {
     let client = Client::new(paths);
     match args.verb.unwrap_or(BackupVerb::Now(args.now)) {
-        BackupVerb::List(output) => {
-            let list: Vec<StoredBackup> = client.get("/v1/backups").await?;
+        BackupVerb::List { timeout, output } => {
+            let list: Vec<ListedBackup> = client.within(timeout.timeout).all("/v1/backups").await?;
             output.print(&list, |list| render(list, out::now()))?;
         }
         BackupVerb::Now(NowArgs {
@@ -103,10 +121,11 @@ pub(super) async fn run(paths: &Paths, args: BackupArgs) -> Outcome {
         BackupVerb::Verify(args) => return verify::run(&client, args).await,
         BackupVerb::Prune {
             dry_run: true,
+            timeout,
             output,
-            ..
         } => {
-            let verdicts: Vec<Verdict> = client.get("/v1/backups/retention").await?;
+            let client = client.within(timeout.timeout);
+            let verdicts: Vec<Verdict> = client.all("/v1/backups/retention").await?;
             output.print(&verdicts, |verdicts| render_verdicts(verdicts, out::now()))?;
         }
         BackupVerb::Prune { timeout, output, .. } => {
@@ -161,13 +180,30 @@ pub(super) fn render_verdicts(verdicts: &[Verdict], now: UnixMs) -> String {
     )
 }
 
-pub(super) fn render(list: &[StoredBackup], now: UnixMs) -> String {
+/// `--timeout` of what only reads.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct ListTimeout {
+    /// Give up waiting for the store after this long, e.g. 90s or 10m
+    #[arg(long, value_name = "TIME", value_parser = wait::span, default_value = "10m")]
+    timeout: std::time::Duration,
+}
+
+pub(super) fn render(list: &[ListedBackup], now: UnixMs) -> String {
     if list.is_empty() {
         return "No backups yet.\n".to_owned();
     }
     let rows: Vec<Vec<String>> = list
         .iter()
-        .map(|stored| {
+        .map(|listed| {
+            let stored = match listed {
+                ListedBackup::Readable(stored) => stored,
+                ListedBackup::Unreadable { id, .. } => {
+                    let mut cells = vec![id.to_string()];
+                    cells.extend(["-"; 5].map(str::to_owned));
+                    cells.push("UNREADABLE".to_owned());
+                    return cells;
+                }
+            };
             let backup = &stored.summary;
             vec![
                 backup.id.to_string(),
@@ -179,7 +215,10 @@ pub(super) fn render(list: &[StoredBackup], now: UnixMs) -> String {
                     .filter(|covered| *covered > backup.revision)
                     .map_or_else(|| "-".to_owned(), |covered| covered.to_string()),
                 out::size(backup.size_bytes),
-                verified(stored.verified.as_ref(), now),
+                match &stored.verify_unreadable {
+                    Some(_) => "UNREADABLE".to_owned(),
+                    None => verified(stored.verified.as_ref(), now),
+                },
             ]
         })
         .collect();
@@ -192,10 +231,19 @@ pub(super) fn render(list: &[StoredBackup], now: UnixMs) -> String {
         "SIZE",
         "VERIFIED",
     ];
-    let bad = list.iter().filter_map(|stored| {
-        let verified = stored.verified.as_ref().filter(|verified| !verified.is_ok())?;
-        let why = verified.problems.join("; ");
-        Some(format!("{} is no good: {why}\n", stored.summary.id))
+    let bad = list.iter().filter_map(|listed| match listed {
+        ListedBackup::Unreadable { id, unreadable } => Some(format!("{id} cannot be read: {unreadable}\n")),
+        ListedBackup::Readable(stored) => {
+            let id = &stored.summary.id;
+            if let Some(why) = &stored.verify_unreadable {
+                return Some(format!(
+                    "what the verification of {id} came to cannot be read: {why}\n"
+                ));
+            }
+            let verified = stored.verified.as_ref().filter(|verified| !verified.is_ok())?;
+            let why = verified.problems.join("; ");
+            Some(format!("{id} is no good: {why}\n"))
+        }
     });
     out::table(&head, &rows) + &bad.collect::<String>()
 }

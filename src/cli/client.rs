@@ -13,12 +13,12 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
 use super::exit::{Exit, Failure};
-use crate::model::ApiError;
+use crate::model::{ApiError, BackupId, Page};
 use crate::paths::Paths;
 
 /// Largest answer that is read, in bytes.
 const MAX_BODY: usize = 8 << 20;
-/// How long one call may take; a listing of a far store takes its time.
+/// How long one call may take where nothing else is said.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// How a call to the agent failed.
@@ -35,6 +35,9 @@ pub enum CallError {
         /// What the agent said.
         text: String,
     },
+    /// The agent took the question and has not answered yet.
+    #[error("{0}")]
+    TimedOut(String),
     /// The answer was not what it should be.
     #[error("{0}")]
     Broken(String),
@@ -48,6 +51,7 @@ impl From<CallError> for Failure {
                 status: 400 | 403 | 409 | 422,
                 ..
             } => Exit::Refused,
+            CallError::TimedOut(_) => Exit::TimedOut,
             CallError::Answered { .. } | CallError::Broken(_) => Exit::Failed,
         };
         Self::new(exit, error)
@@ -67,6 +71,40 @@ impl Client {
         Self {
             socket: paths.admin_socket(),
             deadline: DEADLINE,
+        }
+    }
+
+    /// The same agent, with so much time for each call: what it asks a store for takes its time.
+    #[must_use]
+    pub fn within(&self, deadline: Duration) -> Self {
+        Self {
+            socket: self.socket.clone(),
+            deadline,
+        }
+    }
+
+    /// `GET` of all pages of a long answer, each within the deadline.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn all<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, CallError> {
+        let mut items = Vec::new();
+        let mut last: Option<BackupId> = None;
+        loop {
+            let asked = last
+                .as_ref()
+                .map_or_else(|| path.to_owned(), |last| format!("{path}?after={last}"));
+            let page: Page<T> = self.get(&asked).await?;
+            items.extend(page.items);
+            let Some(next) = page.next else {
+                return Ok(items);
+            };
+            if Some(&next) == last.as_ref() {
+                return Err(CallError::Broken(format!(
+                    "{path}: the pages do not go on after {next}"
+                )));
+            }
+            last = Some(next);
         }
     }
 
@@ -104,9 +142,9 @@ impl Client {
                 other => other,
             }),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(CallError::Unreachable(format!(
-                "{what}: no answer within {}s; see `journalctl -u etcd-agent`",
-                self.deadline.as_secs()
+            Err(_) => Err(CallError::TimedOut(format!(
+                "{what}: no answer within {}; see `journalctl -u etcd-agent`",
+                humantime::format_duration(self.deadline)
             ))),
         }
     }

@@ -46,7 +46,9 @@ async fn follow(client: &Client, mut seen: u64, output: Output) -> Outcome {
         let view: EventsView = match client.get(&format!("/v1/events?after={seen}")).await {
             Ok(view) => view,
             // An agent that is restarted comes back.
-            Err(CallError::Unreachable(_) | CallError::Answered { status: 503, .. }) => continue,
+            Err(
+                CallError::Unreachable(_) | CallError::TimedOut(_) | CallError::Answered { status: 503, .. },
+            ) => continue,
             Err(error) => return Err(error.into()),
         };
         if view.newest < seen {

@@ -18,7 +18,7 @@ use crate::unit::files;
 #[derive(Debug, clap::Args)]
 pub(super) struct InitArgs {
     /// Give up waiting after this long, e.g. 90s or 10m; what was begun goes on
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "2m")]
+    #[arg(long, value_name = "TIME", value_parser = super::wait::span, default_value = "2m")]
     timeout: std::time::Duration,
 }
 

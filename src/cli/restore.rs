@@ -77,6 +77,13 @@ impl RestoreArgs {
 }
 
 pub(super) async fn restore(paths: &Paths, args: RestoreArgs) -> Outcome {
+    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    restore_at(paths, args, terminal).await
+}
+
+/// The same, where there is a terminal to ask on, or none: then nothing is begun without `--yes`, whatever this node
+/// sees of the cluster. One that is cut off from the others sees nobody serve.
+pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool) -> Outcome {
     if let Some(dir) = &args.to {
         let target = restore_to::Target {
             backup: &args.backup,
@@ -86,9 +93,15 @@ pub(super) async fn restore(paths: &Paths, args: RestoreArgs) -> Outcome {
         };
         return restore_to::run(paths, &target).await;
     }
+    if !args.yes && !args.dry_run && !terminal {
+        return Err(Failure::refused(
+            "nobody can be asked, as there is no terminal: say --yes to restore all the same, or --dry-run to see what \
+             would follow",
+        ));
+    }
     let client = Client::new(paths);
     let seen: AdminStatus = client.get("/v1/status").await?;
-    let backup = &chosen(&client, &args).await?;
+    let backup = &chosen(&client.within(args.timeout.timeout), &args).await?;
     let without = known_nodes(&seen, &args.without)?;
     let request = OperatorRequest::Restore {
         backup: backup.id.clone(),
@@ -101,7 +114,7 @@ pub(super) async fn restore(paths: &Paths, args: RestoreArgs) -> Outcome {
     }
     let warning = warning(&seen, backup);
     if !args.yes {
-        confirm(&seen, &warning)?;
+        confirm(&warning)?;
     }
     open_epoch(&client, &seen, &request, args.timeout).await
 }
@@ -159,40 +172,23 @@ async fn open_epoch(
 /// The backup that is meant, or the point that its increments lead to: for `latest` as much as there is, for a named
 /// one what it was when it was taken, unless a revision or a time is asked for.
 async fn chosen(client: &Client, args: &RestoreArgs) -> Result<BackupSummary, Failure> {
-    let list: Vec<BackupSummary> = client.get("/v1/backups").await?;
-    let backup = pick(&list, &args.backup)?;
     let mut query = Vec::new();
-    if args.backup != "latest" {
-        query.push(format!("backup={}", backup.id));
-    }
     if let Some(revision) = args.revision {
         query.push(format!("revision={revision}"));
     }
     if let Some(time) = args.time {
         query.push(format!("time_ms={}", time.as_millisecond()));
     }
-    if args.backup != "latest" && query.len() == 1 {
-        return Ok(backup.clone());
+    if args.backup != "latest" {
+        let id = BackupId::new(args.backup.as_str()).map_err(|error| Failure::new(Exit::Usage, error))?;
+        if query.is_empty() {
+            query.push("full=true".to_owned());
+        }
+        query.push(format!("backup={id}"));
     }
     Ok(client
         .get(&format!("/v1/backups/point?{}", query.join("&")))
         .await?)
-}
-
-/// The backup that is meant.
-pub(super) fn pick<'a>(list: &'a [BackupSummary], wanted: &str) -> Result<&'a BackupSummary, Failure> {
-    if wanted == "latest" {
-        return list
-            .iter()
-            .max_by_key(|backup| backup.at)
-            .ok_or_else(|| Failure::failed("there is no backup in the store"));
-    }
-    let id = BackupId::new(wanted).map_err(|error| Failure::new(Exit::Usage, error))?;
-    list.iter().find(|backup| backup.id == id).ok_or_else(|| {
-        Failure::failed(format!(
-            "there is no backup {id} in the store: see `etcd-agent backup list`"
-        ))
-    })
 }
 
 /// Refuses to vouch for a node that does not exist, or that answers.
@@ -239,24 +235,27 @@ pub(super) fn warning(status: &AdminStatus, backup: &BackupSummary) -> String {
             revision.0.saturating_sub(backup.revision.0)
         ),
         None => format!(
-            "No member serves now. {what} will be restored as a new epoch; old data goes into the archive."
+            "{} {what} will be restored as a new epoch; old data goes into the archive.",
+            nobody(status)
         ),
     }
 }
 
-/// Asks on a terminal. Without one a living cluster is not touched.
-fn confirm(status: &AdminStatus, warning: &str) -> Result<(), Failure> {
-    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    let alive = !health::serving(status).is_empty();
-    if !terminal && !alive {
-        super::progress::note(warning);
-        return Ok(());
+/// What is known where nobody is seen to serve: a node that does not answer may serve all the same.
+fn nobody(status: &AdminStatus) -> String {
+    let silent = status.peers.iter().filter(|(_, seen)| seen.known().is_none());
+    let silent: Vec<&str> = silent.map(|(node, _)| node.as_str()).collect();
+    if silent.is_empty() {
+        return "No member serves now.".to_owned();
     }
-    if !terminal {
-        return Err(Failure::refused(format!(
-            "{warning} Say --yes to do it all the same."
-        )));
-    }
+    format!(
+        "No member is seen to serve, but {} may: nothing is heard of there.",
+        silent.join(", ")
+    )
+}
+
+/// Asks on the terminal.
+fn confirm(warning: &str) -> Result<(), Failure> {
     let mut err = std::io::stderr();
     let mut answer = String::new();
     let asked = write!(err, "{warning}\nType yes to go on: ").and_then(|()| err.flush());

@@ -9,6 +9,7 @@ use super::config::load;
 use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
 use super::{out, restore};
+use super::out;
 use crate::adapters::store::open_backups;
 use crate::backup;
 use crate::config::Settings;
@@ -113,15 +114,11 @@ async fn chosen(
         let wanted = target.wanted.unwrap_or(Wanted::Latest);
         return backup::find(store, cluster, None, wanted).await.map_err(failed);
     }
-    if let Some(wanted) = target.wanted {
-        let id = BackupId::new(target.backup).map_err(|error| Failure::new(Exit::Usage, error))?;
-        return backup::find(store, cluster, Some(&id), wanted)
-            .await
-            .map_err(failed);
-    }
-    let known = backup::list(store, cluster).await.map_err(failed)?.backups;
-    let known: Vec<BackupSummary> = known.into_iter().map(|stored| stored.summary).collect();
-    restore::pick(&known, target.backup).cloned()
+    let id = BackupId::new(target.backup).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let wanted = target.wanted.unwrap_or(Wanted::Full);
+    backup::find(store, cluster, Some(&id), wanted)
+        .await
+        .map_err(failed)
 }
 
 /// Puts the complete directory in its place: there whole, or not at all.

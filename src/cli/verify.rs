@@ -1,12 +1,13 @@
 //! `etcd-agent backup verify`.
 
+use super::backup;
 use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Output};
 use super::progress::Progress;
 use super::wait::{self, Deadline, Timeout};
-use super::{backup, restore};
-use crate::model::{BackupId, BackupSummary, OperatorRequest, StoredBackup};
+use crate::backup::Point;
+use crate::model::{BackupId, BackupSummary, ListedBackup, OperatorRequest, Page};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct VerifyArgs {
@@ -23,43 +24,52 @@ pub(super) struct VerifyArgs {
 }
 
 /// Verifies, and shows those backups as the catalogue has them afterwards. The exit code is 1 when one is no good or
-/// could not be verified.
+/// could not be verified, 5 when that took too long; the others are verified all the same.
 pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
-    let stored: Vec<StoredBackup> = client.get("/v1/backups").await?;
+    let store = client.within(args.timeout.timeout);
     let chosen: Vec<BackupId> = if args.all {
-        stored.into_iter().map(|backup| backup.summary.id).collect()
+        let listed: Vec<ListedBackup> = store.all("/v1/backups").await?;
+        listed.iter().map(ListedBackup::id).cloned().collect()
     } else {
-        vec![meant(&stored, &args.backup)?]
+        vec![meant(&store, &args.backup).await?]
     };
-    let mut failures = Vec::new();
+    let mut failures: Vec<Failure> = Vec::new();
     for id in &chosen {
         match verify(client, id, args.timeout).await {
-            Err(failure) if failure.exit == Exit::Failed => failures.push(failure.text),
+            Err(failure) if matches!(failure.exit, Exit::Failed | Exit::TimedOut) => failures.push(failure),
             other => other?,
         }
     }
-    let mut list: Vec<StoredBackup> = client.get("/v1/backups").await?;
-    list.retain(|stored| chosen.contains(&stored.summary.id));
+    let list: Vec<ListedBackup> = match chosen.as_slice() {
+        [one] => {
+            let page: Page<ListedBackup> = store.get(&format!("/v1/backups?backup={one}")).await?;
+            page.items
+        }
+        _ => {
+            let mut list: Vec<ListedBackup> = store.all("/v1/backups").await?;
+            list.retain(|listed| chosen.contains(listed.id()));
+            list
+        }
+    };
     args.output
         .print(&list, |list| backup::render(list, out::now()))?;
-    if failures.is_empty() {
+    let Some(first) = failures.first() else {
         return Ok(Exit::Ok);
-    }
-    Err(Failure::failed(failures.join("\n")))
+    };
+    // What is no good weighs more than what took too long.
+    let late = failures.iter().all(|failure| failure.exit == Exit::TimedOut);
+    let exit = if late { first.exit } else { Exit::Failed };
+    let texts: Vec<&str> = failures.iter().map(|failure| failure.text.as_str()).collect();
+    Err(Failure::new(exit, texts.join("\n")))
 }
 
-/// The backup that is meant: as `latest` the one whose increments lead furthest, which `restore latest` starts from.
-pub(super) fn meant(stored: &[StoredBackup], wanted: &str) -> Result<BackupId, Failure> {
-    let latest = StoredBackup::latest(stored).filter(|_| wanted == "latest");
-    let Some(latest) = latest else {
-        let summaries: Vec<BackupSummary> = stored.iter().map(|backup| backup.summary.clone()).collect();
-        return Ok(restore::pick(&summaries, wanted)?.id.clone());
-    };
-    let furthest = stored
-        .iter()
-        .filter(|backup| backup.epoch.is_some() && backup.epoch == latest.epoch)
-        .max_by_key(|backup| (backup.covered, backup.summary.at));
-    Ok(furthest.unwrap_or(latest).summary.id.clone())
+/// The backup that is meant: as `latest` the one that `restore latest` starts from.
+async fn meant(store: &Client, wanted: &str) -> Result<BackupId, Failure> {
+    if wanted != "latest" {
+        return BackupId::new(wanted).map_err(|error| Failure::new(Exit::Usage, error));
+    }
+    let latest: BackupSummary = store.get("/v1/backups/point").await?;
+    Ok(Point::parse(&latest.id).backup)
 }
 
 async fn verify(client: &Client, id: &BackupId, timeout: Timeout) -> Result<(), Failure> {

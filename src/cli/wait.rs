@@ -17,8 +17,18 @@ const STRAGGLERS: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Timeout {
     /// Give up waiting after this long, e.g. 90s or 10m; what was begun goes on
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "10m")]
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10m")]
     pub timeout: Duration,
+}
+
+/// A time span of a person's, in bounds that a clock can count to.
+pub(super) fn span(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_hours(24 * 366);
+    let span = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if span > LONGEST {
+        return Err("expected at most a year".to_owned());
+    }
+    Ok(span)
 }
 
 /// A deadline, and what to say when it has passed.
@@ -108,9 +118,11 @@ async fn look(client: &Client, id: u64) -> Result<Look, Failure> {
     match client.get(&format!("/v1/requests/{id}")).await {
         Ok(view) => Ok(Look::Still(view)),
         Err(CallError::Answered { status: 404, .. }) => Ok(Look::Forgotten),
-        Err(CallError::Unreachable(text) | CallError::Answered { status: 503, text }) => {
-            Ok(Look::Silent(text))
-        }
+        Err(
+            CallError::Unreachable(text)
+            | CallError::TimedOut(text)
+            | CallError::Answered { status: 503, text },
+        ) => Ok(Look::Silent(text)),
         Err(error) => Err(error.into()),
     }
 }
@@ -119,7 +131,11 @@ async fn look(client: &Client, id: u64) -> Result<Look, Failure> {
 pub(super) async fn status(client: &Client) -> Result<Result<AdminStatus, String>, Failure> {
     match client.get("/v1/status").await {
         Ok(status) => Ok(Ok(status)),
-        Err(CallError::Unreachable(text) | CallError::Answered { status: 503, text }) => Ok(Err(text)),
+        Err(
+            CallError::Unreachable(text)
+            | CallError::TimedOut(text)
+            | CallError::Answered { status: 503, text },
+        ) => Ok(Err(text)),
         Err(error) => Err(error.into()),
     }
 }

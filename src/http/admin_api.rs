@@ -14,10 +14,10 @@ use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
     AdminStatus, BackupId, BackupSummary, CommandName, DirectiveOrder, DirectiveView, EventsView, Fact,
-    MemberList, OperatorRequest, PlanView, RequestView, Revision, SizeOrder, SizeView, Spec, StoreCommand,
-    StoredBackup, UnixMs, Verdict, Wanted,
+    ListedBackup, MemberList, OperatorRequest, Page, PlanView, RequestView, Revision, SizeOrder, SizeView,
+    Spec, StoreCommand, UnixMs, Verdict, Wanted,
 };
-use crate::ports::AgentHandle;
+use crate::ports::{AgentHandle, OrderError};
 use crate::telemetry::{Counters, exposition};
 
 struct Api {
@@ -74,7 +74,11 @@ async fn spec(State(api): Shared) -> Reply<Spec> {
 }
 
 async fn set_size(State(api): Shared, Strict(order): Strict<SizeOrder>) -> Reply<SizeView> {
-    Ok(Json(api.handle.set_size(&order).await?))
+    let set = api.handle.set_size(&order).await;
+    set.map(Json).map_err(|error| match error {
+        OrderError::Here(error) => error.into(),
+        OrderError::Store(error) => Refused::by_store(&error),
+    })
 }
 
 async fn members(State(api): Shared) -> Reply<MemberList> {
@@ -88,32 +92,38 @@ async fn members(State(api): Shared) -> Reply<MemberList> {
     }
 }
 
-/// `GET /v1/backups/point`: at most one of `revision` and `time_ms`.
+/// `GET /v1/backups/point`: at most one of `revision`, `time_ms` and `full`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PointQuery {
     backup: Option<BackupId>,
     revision: Option<Revision>,
     time_ms: Option<UnixMs>,
+    full: Option<bool>,
 }
 
 async fn point(State(api): Shared, query: Result<Query<PointQuery>, QueryRejection>) -> Reply<BackupSummary> {
     let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
-    let wanted = match (query.revision, query.time_ms) {
-        (None, None) => Wanted::Latest,
-        (Some(revision), None) => Wanted::Revision(revision),
-        (None, Some(time)) => Wanted::Time(time),
-        (Some(_), Some(_)) => return Err(Refused::bad("a revision or a time, not both")),
+    let full = query.full.unwrap_or(false);
+    let wanted = match (query.revision, query.time_ms, full) {
+        (None, None, false) => Wanted::Latest,
+        (None, None, true) => Wanted::Full,
+        (Some(revision), None, false) => Wanted::Revision(revision),
+        (None, Some(time), false) => Wanted::Time(time),
+        _ => return Err(Refused::bad("a revision, a time or the full backup, one of them")),
     };
-    Ok(Json(api.handle.point(query.backup, wanted).await?))
+    let point = api.handle.point(query.backup, wanted).await;
+    point.map(Json).map_err(|error| Refused::by_store(&error))
 }
 
 async fn commands(State(api): Shared) -> Reply<Vec<StoreCommand>> {
-    Ok(Json(api.handle.commands().await?))
+    let commands = api.handle.commands().await;
+    commands.map(Json).map_err(|error| Refused::by_store(&error))
 }
 
 async fn delete_command(State(api): Shared, Strict(wanted): Strict<CommandName>) -> Reply<CommandName> {
-    if api.handle.delete_command(&wanted.name).await? {
+    let deleted = api.handle.delete_command(&wanted.name).await;
+    if deleted.map_err(|error| Refused::by_store(&error))? {
         return Ok(Json(wanted));
     }
     Err(Refused::new(
@@ -122,12 +132,31 @@ async fn delete_command(State(api): Shared, Strict(wanted): Strict<CommandName>)
     ))
 }
 
-async fn retention(State(api): Shared) -> Reply<Vec<Verdict>> {
-    Ok(Json(api.handle.retention().await?))
+/// `GET /v1/backups` and `GET /v1/backups/retention`: a page of those after that one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PageQuery {
+    /// This one alone.
+    backup: Option<BackupId>,
+    after: Option<BackupId>,
 }
 
-async fn backups(State(api): Shared) -> Reply<Vec<StoredBackup>> {
-    Ok(Json(api.handle.backups().await?))
+async fn retention(
+    State(api): Shared,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Reply<Page<Verdict>> {
+    let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
+    let page = api.handle.retention(query.after).await;
+    page.map(Json).map_err(|error| Refused::by_store(&error))
+}
+
+async fn backups(
+    State(api): Shared,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Reply<Page<ListedBackup>> {
+    let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
+    let page = api.handle.backups(query.backup, query.after).await;
+    page.map(Json).map_err(|error| Refused::by_store(&error))
 }
 
 async fn direct(State(api): Shared, Strict(order): Strict<DirectiveOrder>) -> Reply<DirectiveView> {

@@ -56,6 +56,13 @@ impl From<PortError> for Refused {
     }
 }
 
+impl Refused {
+    /// What the store answered, which says nothing of this agent: neither that it is silent nor that it refuses.
+    pub(super) fn by_store(error: &PortError) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, error.to_string())
+    }
+}
+
 /// What a handler gives.
 pub(super) type Reply<T> = Result<Json<T>, Refused>;
 

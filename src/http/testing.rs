@@ -14,7 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{Limits, PeerListener, serve_peers};
 use crate::adapters::tls::Tls;
 use crate::model::*;
-use crate::ports::{AgentHandle, PortError, PortResult};
+use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 use crate::telemetry::Counters;
 
 pub(crate) fn name(text: &str) -> NodeName {
@@ -158,7 +158,7 @@ impl AgentHandle for FakeAgent {
     fn plan_view(&self) -> Option<PlanView> {
         None
     }
-    async fn backups(&self) -> PortResult<Vec<StoredBackup>> {
+    async fn backups(&self, _: Option<BackupId>, _: Option<BackupId>) -> PortResult<Page<ListedBackup>> {
         Err(PortError::Permanent("no store is configured".to_owned()))
     }
     async fn point(&self, _: Option<BackupId>, _: Wanted) -> PortResult<BackupSummary> {
@@ -170,7 +170,7 @@ impl AgentHandle for FakeAgent {
     async fn delete_command(&self, _: &str) -> PortResult<bool> {
         Err(PortError::Permanent("no store is configured".to_owned()))
     }
-    async fn retention(&self) -> PortResult<Vec<Verdict>> {
+    async fn retention(&self, _: Option<BackupId>) -> PortResult<Page<Verdict>> {
         Err(PortError::Permanent("no store is configured".to_owned()))
     }
     fn submit(&self, request: OperatorRequest) -> PortResult<RequestView> {
@@ -197,8 +197,11 @@ impl AgentHandle for FakeAgent {
             decision: None,
         })
     }
-    async fn set_size(&self, order: &SizeOrder) -> PortResult<SizeView> {
+    async fn set_size(&self, order: &SizeOrder) -> Result<SizeView, OrderError> {
         self.wrote();
+        if order.size == 9 {
+            return Err(OrderError::Store(PortError::Retryable("SlowDown".to_owned())));
+        }
         Ok(SizeView {
             size: order.size,
             before: 3,

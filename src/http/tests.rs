@@ -238,8 +238,14 @@ async fn the_admin_socket_and_the_gate() {
         (
             "no store",
             request("GET", "/v1/backups", ""),
-            "400",
+            "502",
             "no store is configured",
+        ),
+        (
+            "b11: a store that does not do it",
+            request("POST", "/v1/spec", r#"{"size":9,"force":false,"dry_run":false}"#),
+            "502",
+            "SlowDown",
         ),
         (
             "a request",

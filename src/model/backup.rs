@@ -137,6 +137,9 @@ pub struct StoredBackup {
     /// What its last verification came to; `None` when there was none.
     #[serde(default)]
     pub verified: Option<Verified>,
+    /// Why it cannot be said what its last verification came to: the store does not give `verify.json` away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify_unreadable: Option<String>,
     /// In which epoch it was taken; `None` when that is not known.
     #[serde(default)]
     pub epoch: Option<Epoch>,
@@ -166,12 +169,49 @@ impl StoredBackup {
     }
 }
 
+/// A backup as `backup list` has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ListedBackup {
+    /// Committed, but cannot be read or understood.
+    Unreadable {
+        /// Its name.
+        id: BackupId,
+        /// Why.
+        unreadable: String,
+    },
+    /// All is known of it.
+    Readable(Box<StoredBackup>),
+}
+
+impl ListedBackup {
+    /// Its name.
+    pub fn id(&self) -> &BackupId {
+        match self {
+            Self::Unreadable { id, .. } => id,
+            Self::Readable(stored) => &stored.summary.id,
+        }
+    }
+}
+
+/// Some of a long answer, and what to ask for the rest after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// Oldest first.
+    pub items: Vec<T>,
+    /// The last of these, where there are more after it.
+    #[serde(default)]
+    pub next: Option<BackupId>,
+}
+
 /// What is to be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wanted {
     /// As much as there is.
     Latest,
+    /// The full backup as it was taken, without its increments.
+    Full,
     /// The state at this revision.
     Revision(Revision),
     /// The state at this time: all that was heard of until then.
@@ -204,6 +244,8 @@ pub enum Keep {
     Future,
     /// Another program wrote it.
     NotOurs,
+    /// What its verification came to cannot be read: it may be the newest good one.
+    Unreadable,
 }
 
 impl Keep {
@@ -221,6 +263,7 @@ impl Keep {
             Self::Count => "count",
             Self::Future => "future",
             Self::NotOurs => "not-ours",
+            Self::Unreadable => "unreadable",
         }
     }
 }

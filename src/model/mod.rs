@@ -28,8 +28,8 @@ pub use admin::{
 };
 pub use assignment::{Assignment, GateState, InitialState, Role};
 pub use backup::{
-    BackupFormat, BackupSpec, BackupView, ChainView, CommandName, Keep, Retention, StoreCommand,
-    StoredBackup, Verdict, Wanted, Writer,
+    BackupFormat, BackupSpec, BackupView, ChainView, CommandName, Keep, ListedBackup, Page, Retention,
+    StoreCommand, StoredBackup, Verdict, Wanted, Writer,
 };
 pub use calendar::{Calendar, CalendarError};
 pub use change::{KeyChange, RevisionChanges, Watched};

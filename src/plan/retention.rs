@@ -65,6 +65,9 @@ fn takes_no_place(backup: &StoredBackup, now: UnixMs) -> Option<Keep> {
     if backup.writer != Writer::EtcdAgent {
         return Some(Keep::NotOurs);
     }
+    if backup.verify_unreadable.is_some() {
+        return Some(Keep::Unreadable);
+    }
     (backup.summary.at > now).then_some(Keep::Future)
 }
 

@@ -171,7 +171,7 @@ async fn s33_what_was_heard_before_etcd_went_away_is_stored_and_the_chain_goes_o
             first: Revision(first),
             last: Revision(last),
         };
-        super::super::point::read(&store, &layout, &full.id, range)
+        super::super::point::read(&store, &layout, &full.id, false, range)
     };
     let (one, two) = (read(78, 79).await.unwrap(), read(80, 80).await.unwrap());
     assert_eq!(one.head.leases, [Lease { id: 9, ttl_s: 120 }]);

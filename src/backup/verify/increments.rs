@@ -39,8 +39,7 @@ pub(super) async fn replayed(
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let file =
         opened.map_err(|error| PortError::Permanent(format!("cannot open {}: {error}", path.display())))?;
-    let (id, of, from) = (&manifest.id, manifest.cluster_id, manifest.revision);
-    replay(store, &layout, id, of, from, covered, file).await?;
+    replay(store, &layout, manifest, covered, file).await?;
     Ok(Some(covered))
 }
 

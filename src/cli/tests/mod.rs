@@ -7,9 +7,7 @@ mod text;
 use clap::CommandFactory;
 
 use super::*;
-use crate::model::{
-    BackupId, Epoch, Fact, NodeName, Revision, SizeView, StoredBackup, TlsFiles, Writer, testing,
-};
+use crate::model::{Fact, NodeName, SizeView, TlsFiles, testing};
 use fixture::{name, settings_tree, status};
 
 #[test]
@@ -25,7 +23,7 @@ fn the_command_line_is_well_formed() {
         "commands list -o json",
         "commands delete 2023-11-14T23:00:00Z-000000",
         "bootstrap --empty",
-        "backup list -o json",
+        "backup list -o json --timeout 1h",
         "backup prune --dry-run -o json",
         "backup prune --timeout 5m",
         "restore latest --yes --without n2 --without n3",
@@ -106,56 +104,6 @@ fn init_refuses_data_that_is_not_the_agents() {
         Ok(()),
         "what is assigned is the agent's"
     );
-}
-
-/// Two were taken at nearly the same moment, and the changes are stored beside the one that is older by a little.
-#[test]
-fn what_is_verified_as_the_latest_is_what_would_be_restored_as_such() {
-    let stored = |covered: [u64; 2], epochs: [u64; 2]| -> Vec<StoredBackup> {
-        let more = covered.into_iter().zip(epochs);
-        let both = fixture::backups().into_iter().zip(more);
-        both.map(|(summary, (covered, epoch))| StoredBackup {
-            summary,
-            writer: Writer::default(),
-            verified: None,
-            epoch: Some(Epoch(epoch)),
-            revision_at_most: None,
-            covered: Revision(covered),
-        })
-        .collect()
-    };
-    let (older, newer) = ("2026-03-01T11:00:00Z-000002", "2026-03-01T12:00:00Z-000003");
-    for (covered, epochs, latest) in [
-        ([81_000, 81_300], [1, 1], newer),
-        ([81_300, 81_237], [1, 1], older),
-        ([81_300, 81_300], [1, 1], newer),
-        // Another epoch's revisions are of another history.
-        ([99_999, 81_237], [1, 2], newer),
-        // The older epoch's clock was ahead.
-        ([81_000, 99_999], [2, 1], older),
-    ] {
-        let stored = stored(covered, epochs);
-        let meant = |wanted| verify::meant(&stored, wanted).unwrap();
-        assert_eq!(meant("latest").as_str(), latest, "{covered:?} {epochs:?}");
-        assert_eq!(meant(older).as_str(), older);
-    }
-    assert_eq!(verify::meant(&[], "latest").unwrap_err().exit, Exit::Failed);
-}
-
-#[test]
-fn a_backup_is_picked_by_name_or_as_the_latest() {
-    let list = fixture::backups();
-    assert_eq!(restore::pick(&list, "latest").unwrap().revision.0, 81_237);
-    let id = BackupId::new("2026-03-01T11:00:00Z-000002").unwrap();
-    assert_eq!(restore::pick(&list, id.as_str()).unwrap().id, id);
-    assert_eq!(
-        restore::pick(&list, "2020-01-01T00:00:00Z-000001")
-            .unwrap_err()
-            .exit,
-        Exit::Failed
-    );
-    assert_eq!(restore::pick(&list, "../../etc").unwrap_err().exit, Exit::Usage);
-    assert_eq!(restore::pick(&[], "latest").unwrap_err().exit, Exit::Failed);
 }
 
 #[test]

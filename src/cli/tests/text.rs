@@ -170,6 +170,30 @@ fn what_serves_after_an_epoch() {
     assert_eq!(health::newest_epoch(&status), Epoch(2));
 }
 
+fn b02_what_cannot_be_read_is_shown_with_its_reason(mut listed: Vec<ListedBackup>) {
+    let ListedBackup::Readable(stored) = &mut listed[1] else {
+        panic!("it can be read");
+    };
+    stored.verify_unreadable = Some("AccessDenied (HTTP 403)".to_owned());
+    listed.push(ListedBackup::Unreadable {
+        id: BackupId::new("2026-03-02T00:00:00Z-000004").unwrap(),
+        unreadable: "backup.json is larger than 1 MiB".to_owned(),
+    });
+    let text = backup::render(&listed, NOW);
+    let row = text.lines().find(|line| line.contains("2026-03-02")).unwrap();
+    assert!(row.ends_with("UNREADABLE"), "{text}");
+    for why in [
+        "2026-03-02T00:00:00Z-000004 cannot be read: backup.json is larger than 1 MiB",
+        "came to cannot be read: AccessDenied (HTTP 403)",
+    ] {
+        assert!(text.contains(why), "{text}");
+    }
+    // Programs see each in the same list, and cannot take the one for the other.
+    let json = serde_json::to_string(&listed).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<ListedBackup>>(&json).unwrap(), listed);
+    assert!(serde_json::from_str::<Vec<StoredBackup>>(&json).is_err());
+}
+
 #[test]
 fn tables_and_plans() {
     let status = status();
@@ -184,6 +208,7 @@ fn tables_and_plans() {
             epoch: None,
             revision_at_most: None,
             verified: None,
+            verify_unreadable: None,
         })
         .collect();
     stored[0].covered = Revision(81_237);
@@ -191,11 +216,16 @@ fn tables_and_plans() {
         at: UnixMs(NOW.0 - 60_000),
         problems: vec![],
     });
-    insta::assert_snapshot!("backups", backup::render(&stored, NOW));
+    let listed = |stored: &[StoredBackup]| -> Vec<ListedBackup> {
+        let boxed = stored.iter().cloned().map(Box::new);
+        boxed.map(ListedBackup::Readable).collect()
+    };
+    insta::assert_snapshot!("backups", backup::render(&listed(&stored), NOW));
     assert_eq!(backup::render(&[], NOW), "No backups yet.\n");
     stored[0].verified.as_mut().unwrap().problems = vec!["it is cut off".to_owned()];
-    insta::assert_snapshot!("backups_bad", backup::render(&stored, NOW));
+    insta::assert_snapshot!("backups_bad", backup::render(&listed(&stored), NOW));
     stored[0].verified = None;
+    b02_what_cannot_be_read_is_shown_with_its_reason(listed(&stored));
     let wanted = Retention {
         hourly: 0,
         daily: 1,

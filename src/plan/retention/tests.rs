@@ -31,6 +31,7 @@ fn backup(at: u64, number: u64) -> StoredBackup {
         },
         writer: Writer::EtcdAgent,
         verified: None,
+        verify_unreadable: None,
         epoch: None,
         revision_at_most: None,
         covered: Revision(0),

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use etcd_agent::adapters::store::{open_store, probe_conditional_writes};
 use etcd_agent::adapters::store_check::check_store;
 use etcd_agent::config::{Proxy, Sse};
+use etcd_agent::model::ClusterName;
 use etcd_agent::ports::{Created, ObjectStore, PortError};
 use etcd_agent_lab::{Authority, Fault, Faults};
 use etcd_agent_store_tests::{AnyS3, Kind, noise};
@@ -148,6 +149,63 @@ async fn s31_bodies_that_are_cut_are_read_on_where_they_broke() {
         assert!(matches!(error, PortError::Retryable(_)), "{error}");
         assert!(dead.seen().len() > 5, "{:?}", dead.seen());
     }
+}
+
+/// A large object takes as many connections as it takes, as long as each of them brings something.
+#[tokio::test]
+async fn b16_what_goes_on_is_not_given_up_however_often_it_breaks() {
+    let s3 = AnyS3::start(Kind::Versitygw).await;
+    let body = noise(17 << 20);
+    s3.store().put("big", body.clone()).await.unwrap();
+    let cut = Faults::before(s3.address(), |_, _| Fault::Truncate(2 << 20))
+        .await
+        .unwrap();
+    let store = open_store(&s3.settings_at(cut.address()));
+    assert!(read(store.as_ref(), "big").await == body.as_ref());
+    assert!(cut.seen().len() > 6, "{:?}", cut.seen());
+}
+
+/// The one is under a key that is gone, or in an archive.
+#[tokio::test]
+async fn b02_an_object_that_the_store_refuses_hides_no_other_backup() {
+    let s3 = AnyS3::start(Kind::Versitygw).await;
+    let cluster = ClusterName::new("prod").unwrap();
+    let marker = r#"{"etcdVersion":"3.5.7","timestamp":"1700000000"}"#;
+    for name in ["2023-11-14T22:13:20Z-000001", "2023-11-14T23:13:20Z-000002"] {
+        for (file, body) in [("etcd.backup.gz", "gz"), ("_etcd_backup.meta", marker)] {
+            let key = format!("{name}/{file}");
+            s3.store()
+                .put(&key, Bytes::from_static(body.as_bytes()))
+                .await
+                .unwrap();
+        }
+    }
+    let answer = |status: u16, code: &'static str| {
+        move |_: usize, (method, path): &(String, String)| {
+            if method == "GET" && path.contains("000001/_etcd_backup.meta") {
+                let text = format!("<Error><Code>{code}</Code><Message>no</Message></Error>");
+                Fault::Answer(status, Bytes::from(text))
+            } else {
+                Fault::Pass
+            }
+        }
+    };
+    let denied = Faults::before(s3.address(), answer(403, "AccessDenied"))
+        .await
+        .unwrap();
+    let store = open_store(&s3.settings_at(denied.address()));
+    let found = etcd_agent::backup::list(store.as_ref(), &cluster).await.unwrap();
+    assert_eq!(found.backups.len(), 1, "{found:?}");
+    assert!(found.unreadable[0].1.contains("AccessDenied"), "{found:?}");
+    // What may pass says nothing of the one, and nothing of the other.
+    let busy = Faults::before(s3.address(), answer(503, "SlowDown"))
+        .await
+        .unwrap();
+    let store = open_store(&s3.settings_at(busy.address()));
+    let error = etcd_agent::backup::list(store.as_ref(), &cluster)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, PortError::Retryable(_)), "{error}");
 }
 
 #[tokio::test]

@@ -1,0 +1,98 @@
+//! What the store holds, told in pages: a store may hold more than one answer should.
+
+use crate::backup::{self, Part};
+use crate::model::{BackupId, ListedBackup, Page, Verdict};
+use crate::ports::PortResult;
+
+use super::Agent;
+use super::jobs::no_store;
+
+/// Backups in one answer: some hundred bytes each.
+const PAGE: usize = 2000;
+
+/// The backups, oldest first: this one alone, or those after that one.
+///
+/// # Errors
+/// What the store answered.
+pub(super) async fn backups(
+    agent: &Agent,
+    only: Option<BackupId>,
+    after: Option<BackupId>,
+) -> PortResult<Page<ListedBackup>> {
+    let store = agent.ports.store.clone().ok_or_else(no_store)?;
+    let part = only.map_or(Part::After(after, PAGE), Part::Only);
+    let (catalogue, next) = backup::page(store.as_ref(), &agent.spec.cluster, &part).await?;
+    let unreadable = catalogue.unreadable.into_iter();
+    let unreadable = unreadable.map(|(id, unreadable)| ListedBackup::Unreadable { id, unreadable });
+    let readable = catalogue.backups.into_iter().map(Box::new);
+    let mut items: Vec<ListedBackup> = readable.map(ListedBackup::Readable).chain(unreadable).collect();
+    items.sort_by(|a, b| a.id().cmp(b.id()));
+    Ok(Page { items, next })
+}
+
+/// What retention says of those after that one, oldest first. All are judged: what stays depends on the others.
+///
+/// # Errors
+/// What the store answered.
+pub(super) async fn retention(agent: &Agent, after: Option<BackupId>) -> PortResult<Page<Verdict>> {
+    Ok(after_that(
+        super::backups::verdicts(agent).await?,
+        after.as_ref(),
+        PAGE,
+    ))
+}
+
+/// At most so many after that one; from the first on where there is none, or no such one.
+fn after_that(verdicts: Vec<Verdict>, after: Option<&BackupId>, most: usize) -> Page<Verdict> {
+    let id = |verdict: &Verdict| verdict.backup.summary.id.clone();
+    let from = verdicts.iter().position(|verdict| Some(&id(verdict)) == after);
+    let from = from.map_or(0, |at| at + 1);
+    let more = verdicts.len() > from.saturating_add(most);
+    let items: Vec<Verdict> = verdicts.into_iter().skip(from).take(most).collect();
+    let next = items.last().filter(|_| more).map(id);
+    Page { items, next }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::model::{BackupSummary, Revision, StoredBackup, UnixMs, Writer};
+
+    #[test]
+    fn b05_all_are_told_once_over_the_pages() {
+        let ids: Vec<BackupId> = (0..25)
+            .map(|n| BackupId::new(format!("b-{n:02}")).unwrap())
+            .collect();
+        let verdict = |id: &BackupId| Verdict {
+            backup: StoredBackup {
+                summary: BackupSummary {
+                    id: id.clone(),
+                    at: UnixMs(1),
+                    revision: Revision(1),
+                    size_bytes: 1,
+                },
+                writer: Writer::EtcdAgent,
+                verified: None,
+                verify_unreadable: None,
+                epoch: None,
+                revision_at_most: None,
+                covered: Revision(1),
+            },
+            keep: Vec::new(),
+        };
+        for most in [1, 5, 10, 25, 26] {
+            let (mut told, mut after) = (Vec::new(), None);
+            loop {
+                let page = after_that(ids.iter().map(verdict).collect(), after.as_ref(), most);
+                assert!(page.items.len() <= most);
+                told.extend(page.items.into_iter().map(|verdict| verdict.backup.summary.id));
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(told, ids, "{most}");
+        }
+    }
+}
