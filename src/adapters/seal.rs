@@ -17,8 +17,9 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::config::Encryption;
+use crate::model::UnixMs;
 use crate::ports::{
-    ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Replaced, Tag, Upload,
+    ByteStream, Created, Expected, ObjectMeta, ObjectStore, PortError, PortResult, Replaced, Tag, Upload,
 };
 
 /// What an encrypted object's name ends in.
@@ -38,6 +39,8 @@ pub struct Sealed {
     /// Empty: new objects are written in the clear, and encrypted ones are still read.
     recipients: Arc<[Recipient]>,
     identity_file: Option<PathBuf>,
+    /// What was written in the clear before is read in spite of recipients.
+    clear_before: Option<UnixMs>,
 }
 
 impl Sealed {
@@ -59,6 +62,7 @@ impl Sealed {
                 .map(read)
                 .collect::<PortResult<_>>()?,
             identity_file: encryption.identity_file.clone(),
+            clear_before: encryption.accept_plaintext_before,
         })
     }
 
@@ -66,15 +70,22 @@ impl Sealed {
         !self.recipients.is_empty()
     }
 
-    /// The object that holds `key`, opened; the one that would be written now is looked for first.
-    async fn open(&self, key: &str) -> PortResult<Option<ByteStream>> {
+    /// The object that holds `key`, opened; the one that would be written now is looked for first. One in the clear is
+    /// refused where it has to be encrypted: whoever may write into the store can put one there.
+    async fn open(&self, key: &str, expected: Option<Expected>) -> PortResult<Option<ByteStream>> {
         if !is_data(key) {
             return self.inner.get(key).await;
         }
+        let mut refused = None;
         for sealed in [self.encrypts(), !self.encrypts()] {
             if !sealed {
                 if let Some(stream) = self.inner.get(key).await? {
-                    return Ok(Some(stream));
+                    match self.objection(expected) {
+                        // Where it says of itself that it is encrypted, the encrypted object is what counts.
+                        Some(why) if self.encrypts() => return Err(self.refused(key, why)),
+                        Some(why) => refused = Some(why),
+                        None => return Ok(Some(stream)),
+                    }
                 }
                 continue;
             }
@@ -85,7 +96,26 @@ impl Sealed {
                 return Ok(Some(decrypted(stream, identities, what)));
             }
         }
-        Ok(None)
+        refused.map_or(Ok(None), |why| Err(self.refused(key, why)))
+    }
+
+    /// Why an object in the clear is not taken.
+    fn objection(&self, expected: Option<Expected>) -> Option<&'static str> {
+        if expected.is_some_and(|expected| expected.encrypted) {
+            return Some(
+                "backup.json says that this backup is encrypted: somebody has exchanged it, or took encryption off                  while its increments went on; restore another backup",
+            );
+        }
+        let before = |at| self.clear_before.is_some_and(|limit| at < limit);
+        let accepted = expected.is_some_and(|expected| before(expected.at));
+        (self.encrypts() && !accepted).then_some(
+            "backup.encrypt_to is set, so whoever may write into the store may have put it there; if it was taken before              encryption was switched on, set restore.accept_plaintext_before to that time on every node",
+        )
+    }
+
+    fn refused(&self, key: &str, why: &str) -> PortError {
+        let store = self.inner.describe();
+        PortError::Permanent(format!("{store}: {key} is not encrypted, and {why}"))
     }
 
     fn seal(&self, body: &[u8]) -> PortResult<Bytes> {
@@ -334,7 +364,7 @@ impl ObjectStore for Sealed {
         if !is_data(key) {
             return self.inner.get_small(key).await;
         }
-        let Some(mut stream) = self.open(key).await? else {
+        let Some(mut stream) = self.open(key, None).await? else {
             return Ok(None);
         };
         let mut body = BytesMut::new();
@@ -350,7 +380,11 @@ impl ObjectStore for Sealed {
     }
 
     async fn get(&self, key: &str) -> PortResult<Option<ByteStream>> {
-        self.open(key).await
+        self.open(key, None).await
+    }
+
+    async fn get_expected(&self, key: &str, expected: Expected) -> PortResult<Option<ByteStream>> {
+        self.open(key, Some(expected)).await
     }
 
     async fn put(&self, key: &str, body: Bytes) -> PortResult<()> {

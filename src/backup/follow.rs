@@ -51,6 +51,8 @@ pub struct Chain {
     pub covered: Revision,
     /// How many increments lead there.
     pub increments: usize,
+    /// The full is encrypted.
+    encrypted: bool,
     previous: Option<String>,
     last: Option<StoredIncrement>,
     /// Of the full, where it is known.
@@ -134,6 +136,7 @@ pub async fn resume(store: &dyn ObjectStore, cluster: &ClusterName, id: &BackupI
         epoch: manifest.epoch,
         covered: last.map_or(manifest.revision, |range| range.last),
         increments: path.len(),
+        encrypted: manifest.encryption.is_some(),
         last: None,
         auth_revision: manifest.auth_revision,
         previous: last.map(|range| file_name(range.first, range.last)),
@@ -154,6 +157,11 @@ pub async fn follow(
     mut newer: watch::Receiver<Option<BackupSummary>>,
     told: impl Fn(Progress) + Send + Sync,
 ) -> Result<Ended, Failed> {
+    // All of a backup is encrypted, or nothing of it is: what is mixed is not restored.
+    if chain.encrypted != store.encryption().is_some() {
+        let why = "backup.encrypt_to was set, or taken away, since that full backup was taken";
+        return Ok(Ended::Gap(why.to_owned()));
+    }
     if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
         return Ok(why);
     }

@@ -186,16 +186,47 @@ async fn what_was_cut_or_changed_is_never_taken_for_whole() {
 }
 
 #[tokio::test]
-async fn backups_from_before_the_encryption_are_read() {
+async fn f04_what_is_in_the_clear_is_read_only_where_nothing_has_to_be_encrypted() {
     let place = Place::new();
     upload(&place.sealed(false, None), "b.zst", b"clear").await;
-    for encrypt in [true, false] {
-        assert_eq!(
-            read(&place.sealed(encrypt, None), "b.zst").await.unwrap(),
-            b"clear"
-        );
+    let expected = |encrypted| Expected {
+        encrypted,
+        at: UnixMs(5),
+    };
+    let store = place.sealed(false, None);
+    assert_eq!(read(&store, "b.zst").await.unwrap(), b"clear");
+    assert!(
+        store
+            .get_expected("b.zst", expected(false))
+            .await
+            .unwrap()
+            .is_some()
+    );
+    let sealed = place.sealed(true, None);
+    for error in [
+        store.get_expected("b.zst", expected(true)).await.err(),
+        sealed.get_expected("b.zst", expected(true)).await.err(),
+        sealed.get_expected("b.zst", expected(false)).await.err(),
+        sealed.get("b.zst").await.err(),
+        sealed.get_small("b.zst").await.err(),
+    ] {
+        let text = error.unwrap().to_string();
+        assert!(text.contains("b.zst is not encrypted"), "{text}");
     }
-    assert!(place.sealed(true, None).get("c.zst").await.unwrap().is_none());
+    assert!(sealed.get("c.zst").await.unwrap().is_none());
+    // Both are there: it is the encrypted one that counts.
+    let identity = Some(place.identity_file(&place.identity));
+    upload(&place.sealed(true, None), "b.zst", b"sealed").await;
+    for encrypts in [true, false] {
+        let store = place.sealed(encrypts, identity.clone());
+        let stream = store
+            .get_expected("b.zst", expected(true))
+            .await
+            .unwrap()
+            .unwrap();
+        let chunks: Vec<Bytes> = stream.try_collect().await.unwrap();
+        assert_eq!(chunks.concat(), b"sealed");
+    }
 }
 
 #[test]
@@ -204,8 +235,8 @@ fn a_recipient_that_cannot_be_read_stops_everything() {
     let encryption = Encryption {
         recipients: vec!["age1nonsense".to_owned()],
         identity_file: None,
+        accept_plaintext_before: None,
     };
     let error = Sealed::new(place.raw(), &encryption).err().unwrap();
     assert!(error.to_string().contains("is no recipient"), "{error}");
 }
-        accept_plaintext_before: None,

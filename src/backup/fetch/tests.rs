@@ -256,3 +256,92 @@ fn a_backup_of_unknown_size_that_does_not_fit_is_not_called_damaged() {
     );
     assert!(matches!(failed(&native), FetchError::Damaged(_)));
 }
+
+/// A store with recipients, and one of its backups exchanged for what somebody else has taken, in the clear.
+mod exchanged {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::adapters::seal::Sealed;
+    use crate::config::Encryption;
+    use crate::model::UnixMs;
+
+    fn sealed(place: &Place, to: &age::x25519::Identity, encrypts: bool, clear_before: u64) -> Sealed {
+        use age::secrecy::ExposeSecret;
+        let file = place.dir.path().join("identity");
+        fs::write(&file, to.to_string().expose_secret()).unwrap();
+        let encryption = Encryption {
+            recipients: encrypts.then(|| to.to_public().to_string()).into_iter().collect(),
+            identity_file: Some(file),
+            accept_plaintext_before: (clear_before > 0).then_some(UnixMs(clear_before * 1000)),
+        };
+        let inner = DirStore::new(place.dir.path().join("store"));
+        Sealed::new(Arc::new(inner), &encryption).unwrap()
+    }
+
+    #[tokio::test]
+    async fn f04_a_forgery_in_the_clear_is_not_restored_where_backups_are_encrypted() {
+        let owner = age::x25519::Identity::generate();
+        // What backup.json of the forgery says of itself, and whether this node still encrypts.
+        for (says, encrypts) in [(Some("age"), true), (None, true), (Some("age"), false)] {
+            let place = Place::new();
+            let store = sealed(&place, &owner, true, 0);
+            take_full(&etcd(snapshot(3)), &store, &meta(1_772_337_906), |_| {})
+                .await
+                .unwrap();
+            let fetched = fetch(&store, &cluster(), &id(ID), &place.restore()).await;
+            assert!(fetched.is_ok(), "{fetched:?}");
+            fs::remove_file(fetched.unwrap().path).unwrap();
+
+            for file in ["etcd.backup.zst.age", "backup.json"] {
+                fs::remove_file(place.stored(file)).unwrap();
+            }
+            take_full(&etcd(snapshot(5)), &place.store, &meta(1_772_337_906), |_| {})
+                .await
+                .unwrap();
+            place.change("backup.json", |text| {
+                let mut manifest: Manifest = serde_json::from_slice(text).unwrap();
+                manifest.encryption = says.map(str::to_owned);
+                *text = manifest.to_json().unwrap();
+            });
+            let store = sealed(&place, &owner, encrypts, 0);
+            let error = fetch(&store, &cluster(), &id(ID), &place.restore())
+                .await
+                .expect_err(&format!("{says:?}, encrypts: {encrypts}"));
+            assert!(matches!(error, PortError::Permanent(_)), "{error}");
+            assert!(error.to_string().contains("is not encrypted"), "{error}");
+            assert_eq!(fs::read_dir(place.restore()).unwrap().count(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn f04_what_was_taken_before_encryption_was_switched_on_is_restored_when_a_person_says_so() {
+        let owner = age::x25519::Identity::generate();
+        let place = Place::with_backup(3).await;
+        // Begun at 1772337906.
+        for (clear_before, taken) in [(0, false), (1_772_337_906, false), (1_772_337_907, true)] {
+            let store = sealed(&place, &owner, true, clear_before);
+            let fetched = fetch(&store, &cluster(), &id(ID), &place.restore()).await;
+            assert_eq!(fetched.is_ok(), taken, "{clear_before}: {fetched:?}");
+            if let Err(error) = fetched {
+                assert!(
+                    error.to_string().contains("restore.accept_plaintext_before"),
+                    "{error}"
+                );
+            }
+        }
+        // Nobody is asked where nothing is encrypted.
+        let store = sealed(&place, &owner, false, 0);
+        let fetched = fetch(&store, &cluster(), &id(ID), &place.restore()).await;
+        assert!(fetched.is_ok(), "{fetched:?}");
+        // One that says that it is encrypted is never taken in the clear, whatever its name says of its time.
+        place.change("backup.json", |text| {
+            let mut manifest: Manifest = serde_json::from_slice(text).unwrap();
+            manifest.encryption = Some("age".to_owned());
+            *text = manifest.to_json().unwrap();
+        });
+        let store = sealed(&place, &owner, true, 1_772_337_907);
+        let fetched = fetch(&store, &cluster(), &id(ID), &place.restore()).await;
+        assert!(fetched.is_err(), "{fetched:?}");
+    }
+}

@@ -432,6 +432,7 @@ fn a_newer_full_takes_over_once_it_is_reached() {
         covered: Revision(50),
         increments: 1,
         previous: None,
+        encrypted: false,
         last: None,
         auth_revision: None,
     };
