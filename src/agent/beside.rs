@@ -208,6 +208,9 @@ impl Runner {
         for id in &copied.backups {
             tracing::info!("backup {id} is copied to {}", to.describe());
         }
+        if let Some(problem) = copied.problem() {
+            tracing::warn!("{}: {problem}", to.describe());
+        }
         Ok(())
     }
 

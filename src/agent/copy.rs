@@ -26,21 +26,31 @@ pub(super) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn Ob
                 for id in &copied.backups {
                     tracing::info!("backup {id} is copied to {}", to.describe());
                 }
+                let problem = copied.problem();
                 let now = agent.ports.clock.now();
                 agent.shared.with(|inner| {
                     if let Some(status) = &mut inner.copy {
-                        *status = CopyStatus {
-                            store: status.store.clone(),
-                            newest: copied.newest,
-                            at: Some(now),
-                            failures: 0,
-                            error: None,
-                        };
+                        status.newest = copied.newest;
+                        if problem.is_none() {
+                            *status = CopyStatus {
+                                store: status.store.clone(),
+                                newest: status.newest.take(),
+                                at: Some(now),
+                                failures: 0,
+                                error: None,
+                            };
+                        }
                     }
                 });
-                failures = 0;
-                agent.shared.copy_wanted.notified().await;
-                continue;
+                match problem {
+                    // What is not copied yet is tried again, and what is new does not wait for that.
+                    Some(problem) => problem,
+                    None => {
+                        failures = 0;
+                        agent.shared.copy_wanted.notified().await;
+                        continue;
+                    }
+                }
             }
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("not done within {} h", ROUND.as_secs() / 3600),
@@ -53,7 +63,10 @@ pub(super) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn Ob
                 status.error = Some(error);
             }
         });
-        tokio::time::sleep(pause(failures, agent.ports.clock.random())).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause(failures, agent.ports.clock.random())) => {}
+            () = agent.shared.copy_wanted.notified() => {}
+        }
     }
 }
 

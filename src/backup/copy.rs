@@ -18,11 +18,25 @@ pub struct Copied {
     pub newest: Option<BackupId>,
     /// How much was copied, in bytes.
     pub bytes: u64,
+    /// Those that the first store does not give away, and why; all others are copied.
+    pub refused: Vec<(BackupId, String)>,
+}
+
+impl Copied {
+    /// One line on what could not be copied, when there is something.
+    pub fn problem(&self) -> Option<String> {
+        let (id, why) = self.refused.first()?;
+        let count = self.refused.len();
+        Some(format!(
+            "{count} backups cannot be read and are not copied ({id}: {why})"
+        ))
+    }
 }
 
 /// Copies what the second store lacks of the committed backups of the first, the newest first. What is there under
 /// the same name with the same size is taken for the same: backups are never changed. Nothing is ever removed, and
-/// the records of epochs are not copied: one store alone arbitrates.
+/// the records of epochs are not copied: one store alone arbitrates. A backup that the first store refuses to give away
+/// does not keep the others back.
 ///
 /// # Errors
 /// What one of the stores answered. What was copied until then stays, and counts for the next round.
@@ -52,12 +66,19 @@ pub async fn copy_missing(
         let mut whole = true;
         for (file, _) in files {
             let (source, target) = (here.in_backup(&id, &file), there.in_backup(&id, &file));
-            let Some(bytes) = copy(from, to, &source, &target).await? else {
+            match copy(from, to, &source, &target).await? {
+                Source::Copied(bytes) => copied.bytes += bytes,
                 // Retention has taken it: what is left of the backup is no backup.
-                whole = false;
-                break;
-            };
-            copied.bytes += bytes;
+                Source::Gone => {
+                    whole = false;
+                    break;
+                }
+                Source::Refused(why) => {
+                    copied.refused.push((id.clone(), why));
+                    whole = false;
+                    break;
+                }
+            }
         }
         if whole {
             copied.newest.get_or_insert_with(|| id.clone());
@@ -86,15 +107,27 @@ fn committed(layout: &Layout, objects: &[ObjectMeta]) -> BTreeMap<BackupName, Ve
     found
 }
 
-/// One object, in bounded memory; `None` when it is gone from the first store.
+/// What came of copying one object.
+enum Source {
+    Copied(u64),
+    /// It is gone from the first store.
+    Gone,
+    /// The first store does not give it away, and will not.
+    Refused(String),
+}
+
+/// One object, in bounded memory.
 async fn copy(
     from: &dyn ObjectStore,
     to: &dyn ObjectStore,
     source: &str,
     target: &str,
-) -> PortResult<Option<u64>> {
-    let Some(mut stream) = from.get(source).await? else {
-        return Ok(None);
+) -> PortResult<Source> {
+    let mut stream = match from.get(source).await {
+        Ok(Some(stream)) => stream,
+        Ok(None) => return Ok(Source::Gone),
+        Err(PortError::Permanent(why)) => return Ok(Source::Refused(why)),
+        Err(error) => return Err(error),
     };
     let mut upload = to.upload(target).await?;
     let mut bytes = 0;
@@ -113,7 +146,7 @@ async fn copy(
         return Err(error);
     }
     upload.complete().await?;
-    Ok(Some(bytes))
+    Ok(Source::Copied(bytes))
 }
 
 #[cfg(test)]

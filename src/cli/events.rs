@@ -33,7 +33,9 @@ pub(super) async fn run(paths: &Paths, args: EventsArgs) -> Outcome {
         args.output.print(&last, |events| table(events))?;
         return Ok(Exit::Ok);
     }
-    lines(&last, args.output)?;
+    if !lines(&last, args.output)? {
+        return Ok(Exit::Ok);
+    }
     tokio::select! {
         outcome = follow(&client, view.newest, args.output) => outcome,
         _ = tokio::signal::ctrl_c() => Ok(Exit::Ok),
@@ -43,6 +45,9 @@ pub(super) async fn run(paths: &Paths, args: EventsArgs) -> Outcome {
 async fn follow(client: &Client, mut seen: u64, output: Output) -> Outcome {
     loop {
         tokio::time::sleep(EVERY).await;
+        if out::unread() {
+            return Ok(Exit::Ok);
+        }
         let view: EventsView = match client.get(&format!("/v1/events?after={seen}")).await {
             Ok(view) => view,
             // An agent that is restarted comes back.
@@ -56,21 +61,25 @@ async fn follow(client: &Client, mut seen: u64, output: Output) -> Outcome {
             continue;
         }
         seen = view.newest;
-        lines(&view.events, output)?;
+        if !lines(&view.events, output)? {
+            return Ok(Exit::Ok);
+        }
     }
 }
 
-/// One line an event: for JSON an object a line.
-fn lines(events: &[Event], output: Output) -> Result<(), Failure> {
+/// One line an event: for JSON an object a line. False when nobody reads on.
+fn lines(events: &[Event], output: Output) -> Result<bool, Failure> {
     for event in events {
         let line = match output.format {
             Format::Table => cells(event).join("  "),
             Format::Json => serde_json::to_string(event)
                 .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?,
         };
-        out::print(&line)?;
+        if !out::print_on(&line)? {
+            return Ok(false);
+        }
     }
-    Ok(())
+    Ok(true)
 }
 
 pub(super) fn table(events: &[Event]) -> String {

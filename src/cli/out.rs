@@ -1,9 +1,11 @@
 //! Output: tables for people, JSON for programs.
 
 use std::io::{ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
 
 use super::exit::Failure;
@@ -47,14 +49,41 @@ impl Output {
 
 /// Writes to standard output. A reader that has gone away (`| head`) is no error.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    print_on(text).map(drop)
+}
+
+/// The same; false when the reader has gone away, so that nothing more has to be said.
+pub(super) fn print_on(text: &str) -> Result<bool, Failure> {
+    print_to(&mut std::io::stdout().lock(), text)
+}
+
+fn print_to(out: &mut impl Write, text: &str) -> Result<bool, Failure> {
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::failed(format!(
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::failed(format!(
             "cannot write to standard output: {error}"
         ))),
-        _ => Ok(()),
     }
+}
+
+/// True when standard output is a pipe that nobody reads any more: what waits for news ends then, without news.
+pub(super) fn unread() -> bool {
+    hung_up(std::io::stdout())
+}
+
+fn hung_up(out: impl AsFd) -> bool {
+    let mut polled = [PollFd::new(&out, PollFlags::empty())];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let ready = rustix::event::poll(&mut polled, Some(&at_once));
+    ready.is_ok_and(|count| count > 0)
+        && polled
+            .iter()
+            .any(|fd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP))
 }
 
 /// Columns, two spaces apart, as wide as their widest cell.
@@ -125,8 +154,19 @@ pub(super) fn now() -> UnixMs {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn b16_a_reader_that_has_gone_away_is_noticed() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        assert_eq!(print_to(&mut writer, "one"), Ok(true));
+        assert!(!hung_up(&writer));
+        drop(reader);
+        assert!(hung_up(&writer), "before anything more is written");
+        assert_eq!(print_to(&mut writer, "two"), Ok(false));
+    }
 
     #[test]
     fn sizes_and_ages() {

@@ -5,11 +5,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use super::config::load;
 use super::exit::{Exit, Failure, Outcome};
-use super::progress::Progress;
-use super::{out, restore};
 use super::out;
+use super::progress::Progress;
 use crate::adapters::store::open_backups;
 use crate::backup;
 use crate::config::Settings;
@@ -31,6 +32,21 @@ pub(super) struct Target<'a> {
 }
 
 pub(super) async fn run(paths: &Paths, target: &Target<'_>) -> Outcome {
+    let listen =
+        |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot listen to signals: {error}")));
+    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let stop = async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    run_until(paths, target, stop).await
+}
+
+/// The same until `stop`: then what was fetched and built so far is removed.
+pub(super) async fn run_until(paths: &Paths, target: &Target<'_>, stop: impl Future<Output = ()>) -> Outcome {
+    let mut stop = std::pin::pin!(stop);
     let parent = free_place(target.dir)?;
     let settings = load(paths)?.settings;
     let store = settings
@@ -50,7 +66,10 @@ pub(super) async fn run(paths: &Paths, target: &Target<'_>) -> Outcome {
         .map_err(|error| cannot_write(&parent, &error))?;
     progress.say(&format!("fetching {}", point.id));
     let cluster = &settings.spec.cluster;
-    let fetched = backup::fetch(store.as_ref(), cluster, &point.id, scratch.path()).await;
+    let fetched = tokio::select! {
+        fetched = backup::fetch(store.as_ref(), cluster, &point.id, scratch.path()) => fetched,
+        () = &mut stop => return Err(interrupted()),
+    };
     let fetched = fetched.map_err(|error| Failure::failed(error.to_string()))?;
     progress.say(&format!("building {}", target.dir.display()));
     let built = scratch.path().join("data");
@@ -59,10 +78,17 @@ pub(super) async fn run(paths: &Paths, target: &Target<'_>) -> Outcome {
         built.clone(),
         target.more.to_vec(),
     );
-    let building =
+    let mut building =
         tokio::task::spawn_blocking(move || beside::build(etcd.as_deref(), &fetched.path, &to, &more));
+    let building = tokio::select! {
+        built = &mut building => built,
+        () = &mut stop => {
+            // Ctrl-C ends the tool as well; until it has ended it writes what has to be removed.
+            let _ = building.await;
+            return Err(interrupted());
+        }
+    };
     let (cluster_id, member_id) = building
-        .await
         .map_err(|error| Failure::failed(format!("the restore's worker ended early: {error}")))?
         .map_err(Failure::failed)?;
     settle(&built, target.dir, &parent).map_err(|error| cannot_write(target.dir, &error))?;
@@ -75,6 +101,10 @@ pub(super) async fn run(paths: &Paths, target: &Target<'_>) -> Outcome {
         fetched.etcd_version,
     ))?;
     Ok(Exit::Ok)
+}
+
+fn interrupted() -> Failure {
+    Failure::failed("interrupted: nothing was built, and what was fetched is removed")
 }
 
 /// The directory above a place where nothing is yet.

@@ -6,6 +6,7 @@
 use std::fmt::{self, Write as _};
 use std::io;
 use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -18,23 +19,39 @@ const VALUE_BYTES: usize = 16 * 1024;
 
 /// Sends each event to journald. The fields `message` and `message_id` become `MESSAGE` and `MESSAGE_ID`, every
 /// other one `ETCD_AGENT_<NAME>`.
-pub(super) struct Journal(UnixDatagram);
+pub(super) struct Journal {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
 
 impl Journal {
     /// Connects to the journal of this host.
     pub(super) fn connect() -> io::Result<Self> {
+        Self::at(Path::new(SOCKET))
+    }
+
+    fn at(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
-        socket.connect(SOCKET)?;
-        Ok(Self(socket))
+        socket.connect(path)?;
+        Ok(Self {
+            socket,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Sends to the journal; once more where that was started anew since, with another socket at the same place.
+    fn send(&self, entry: &[u8]) -> io::Result<usize> {
+        self.socket.send(entry).or_else(|_| {
+            self.socket.connect(&self.path)?;
+            self.socket.send(entry)
+        })
     }
 }
 
 impl<S: Subscriber> Layer<S> for Journal {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         // There is nowhere to report that reporting failed.
-        let _ = self
-            .0
-            .send(&entry(event.metadata(), |fields| event.record(fields)));
+        let _ = self.send(&entry(event.metadata(), |fields| event.record(fields)));
     }
 }
 
@@ -135,6 +152,25 @@ mod tests {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
             *self.0.lock().unwrap() = entry(event.metadata(), |fields| event.record(fields));
         }
+    }
+
+    #[test]
+    fn b16_a_journal_that_was_started_anew_is_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let first = UnixDatagram::bind(&path).unwrap();
+        let journal = Journal::at(&path).unwrap();
+        journal.send(b"one").unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(first.recv(&mut buffer).unwrap(), 3);
+        drop(first);
+        std::fs::remove_file(&path).unwrap();
+        // Nobody listens for a moment: that line is lost, and no other.
+        assert!(journal.send(b"lost").is_err());
+        let second = UnixDatagram::bind(&path).unwrap();
+        second.set_nonblocking(true).unwrap();
+        journal.send(b"two lines").unwrap();
+        assert_eq!(second.recv(&mut buffer).unwrap(), 9);
     }
 
     #[test]

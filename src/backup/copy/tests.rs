@@ -2,7 +2,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::super::testing::{cluster, store};
+use super::super::testing::{Refusing, cluster, store};
 use super::*;
 use crate::ports::ObjectStore;
 
@@ -95,4 +95,33 @@ async fn a_store_that_is_not_there_is_an_error() {
             .await
             .is_err()
     );
+}
+
+#[tokio::test]
+async fn b16_one_backup_that_cannot_be_read_does_not_keep_the_others_back() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (a, b) = (a.path(), b.path());
+    for name in [FIRST, SECOND, "2026-03-01T06:05:06Z-000003"] {
+        put(a, &format!("prod/{name}/etcd.backup.zst"), "data").await;
+        put(a, &format!("prod/{name}/backup.json"), "{}").await;
+    }
+    let archived = PortError::Permanent("InvalidObjectState (HTTP 403)".to_owned());
+    let from = Refusing::new(store(a), "000002/etcd.backup.zst", archived);
+    let copied = copy_missing(&from, &store(b), &cluster()).await.unwrap();
+    assert_eq!(
+        copied.newest.as_ref().unwrap().as_str(),
+        "2026-03-01T06:05:06Z-000003"
+    );
+    assert_eq!(copied.backups.len(), 2);
+    // Nothing of it counts as a backup there.
+    assert!(!keys(b).await.iter().any(|key| key.contains(SECOND)));
+    let problem = copied.problem().unwrap();
+    assert!(
+        problem.contains(SECOND) && problem.contains("InvalidObjectState"),
+        "{problem}"
+    );
+    // What may pass ends the round, as ever.
+    let busy = PortError::Retryable("SlowDown".to_owned());
+    let from = Refusing::new(store(a), "000002/etcd.backup.zst", busy);
+    assert!(copy_missing(&from, &store(b), &cluster()).await.is_err());
 }
