@@ -175,7 +175,8 @@ pub trait Etcd: Send + Sync {
     async fn update_member(&self, id: MemberId, peer_urls: &[String]) -> PortResult<()>;
     /// Does the etcd at this client URL (any node's, e.g. `https://n3:2379`) answer at all? `Ok` for any answer, a
     /// refusal too; retryable when nothing came back within a short deadline; permanent when it could not be asked
-    /// (no certificates, no URL), which says nothing of that etcd.
+    /// (no certificates, no URL, a name that does not resolve, no route, no file descriptor), which says nothing of that
+    /// etcd.
     async fn probe(&self, client_url: &str) -> PortResult<()>;
     /// The etcd of another node, for reading; `None` where that cannot be asked from here.
     fn of(&self, _node: &NodeName) -> Option<Arc<dyn Etcd>> {

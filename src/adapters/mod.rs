@@ -1,6 +1,7 @@
 //! Adapters, by technology.
 
 pub mod clock;
+mod dial;
 pub mod dir;
 pub mod disk;
 pub mod etcd;

@@ -21,6 +21,8 @@ pub(super) struct Probe {
     asking: bool,
     /// When it was last asked, and whether it was silent.
     last: Option<(SteadyMs, bool)>,
+    /// Why it could not be asked then, when it could not.
+    unasked: Option<String>,
 }
 
 /// Who is silent.
@@ -80,7 +82,9 @@ fn ask(agent: &Agent, node: NodeName) {
     };
     let agent = agent.clone();
     tokio::spawn(async move {
-        let silent = is_silent(&agent, &url).await;
+        let answer = agent.ports.etcd.probe(&url).await;
+        let silent = matches!(answer, Err(PortError::Retryable(_)));
+        let unasked = answer.err().filter(|_| !silent).map(|error| error.to_string());
         let now = agent.ports.clock.steady();
         let news = agent.shared.with(|inner| {
             // Without an entry the agent there has answered meanwhile.
@@ -88,9 +92,15 @@ fn ask(agent: &Agent, node: NodeName) {
                 return false;
             };
             let news = probe.last.is_none_or(|(_, was)| was != silent);
+            if let Some(why) = &unasked
+                && probe.unasked.is_none()
+            {
+                tracing::warn!("whether etcd on {node} is silent is not known: {why}");
+            }
             *probe = Probe {
                 asking: false,
                 last: Some((now, silent)),
+                unasked,
             };
             news
         });

@@ -8,11 +8,11 @@ use hyper::Uri;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::adapters::dial::dial;
 use crate::adapters::tls::{Tls, explain};
 use crate::model::TlsFiles;
 
@@ -149,7 +149,7 @@ impl Connector {
 }
 
 async fn connect(address: Address, tls: Option<Arc<Tls>>) -> io::Result<TokioIo<Box<dyn Stream>>> {
-    let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+    let stream = dial(&address.host, address.port).await?;
     stream.set_nodelay(true)?;
     let Some(tls) = tls else {
         return Ok(TokioIo::new(Box::new(stream)));

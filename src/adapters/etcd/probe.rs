@@ -1,5 +1,6 @@
 //! Does an etcd answer at all? Any byte that comes back is an answer: one that refuses our certificate, or wants a
-//! password, is alive. A connection that the kernel accepts for a process that hangs is none.
+//! password, is alive. A connection that the kernel accepts for a process that hangs is none. Where this host could not
+//! ask (the name does not resolve, no route, no file descriptor left), nothing is known of the other side.
 
 use std::io;
 use std::sync::Arc;
@@ -8,44 +9,59 @@ use std::time::Duration;
 use hyper::Uri;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use crate::adapters::dial::{DialError, connect, is_silence, lookup};
 use crate::adapters::tls::Tls;
 use crate::ports::{PortError, PortResult};
 
-/// The whole question, connection included.
+/// The whole question, connection included; the lookup of the name has a deadline of its own.
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Asks the etcd at this client URL for its version.
 pub(super) async fn probe(url: &str, tls: Option<Arc<Tls>>) -> PortResult<()> {
     let silent = |why: String| PortError::Retryable(format!("etcd at {url} does not answer: {why}"));
-    match timeout(DEADLINE, ask(url, tls)).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => Err(PortError::Permanent(format!(
-            "cannot ask the etcd at {url}: {error}"
-        ))),
-        Ok(Err(error)) => Err(silent(error.to_string())),
-        Err(_) => Err(silent(format!("nothing within {} s", DEADLINE.as_secs()))),
-    }
-}
-
-async fn ask(url: &str, tls: Option<Arc<Tls>>) -> io::Result<()> {
-    let no_url = || io::Error::new(io::ErrorKind::InvalidInput, "it is no URL of a host and a port");
+    let unasked = |why: String| PortError::Permanent(format!("cannot ask the etcd at {url}: {why}"));
+    let no_url = || unasked("it is no URL of a host and a port".to_owned());
     let uri: Uri = url.parse().map_err(|_| no_url())?;
-    let host = uri.host().ok_or_else(no_url)?.trim_matches(['[', ']']).to_owned();
+    let host = uri.host().ok_or_else(no_url)?.trim_matches(['[', ']']);
     let port = uri.port_u16().ok_or_else(no_url)?;
-    let stream = TcpStream::connect((host.as_str(), port)).await?;
-    let Some(tls) = tls.filter(|_| uri.scheme_str() == Some("https")) else {
-        return version(stream, &host).await;
+    let tls = tls.filter(|_| uri.scheme_str() == Some("https"));
+    let name = tls
+        .as_ref()
+        .map(|_| ServerName::try_from(host.to_owned()))
+        .transpose()
+        .map_err(|error| unasked(error.to_string()))?;
+    // Looked up first: only what could be asked can be silent.
+    let addresses = lookup(host, port)
+        .await
+        .map_err(|error| unasked(error.to_string()))?;
+    let asked = async {
+        let stream = connect(&addresses).await?;
+        let answered = match tls.zip(name) {
+            None => version(stream, host).await,
+            Some((tls, name)) => {
+                let (config, _) = tls.client(None, &[b"http/1.1"]);
+                match TlsConnector::from(config).connect(name, stream).await {
+                    Ok(stream) => version(stream, host).await,
+                    Err(error) => answered(error),
+                }
+            }
+        };
+        answered.map_err(|error| {
+            if is_silence(&error) {
+                DialError::Silent(error)
+            } else {
+                DialError::Unasked(error.to_string())
+            }
+        })
     };
-    let name = ServerName::try_from(host.clone())
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
-    let (config, _) = tls.client(None, &[b"http/1.1"]);
-    match TlsConnector::from(config).connect(name, stream).await {
-        Ok(stream) => version(stream, &host).await,
-        Err(error) => answered(&error),
+    match timeout(DEADLINE, asked).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(DialError::Silent(error))) => Err(silent(error.to_string())),
+        Ok(Err(DialError::Unasked(why))) => Err(unasked(why)),
+        Err(_) => Err(silent(format!("nothing within {} s", DEADLINE.as_secs()))),
     }
 }
 
@@ -58,14 +74,14 @@ async fn version(mut stream: impl AsyncRead + AsyncWrite + Unpin, host: &str) ->
     };
     match asked.await {
         Ok(_) => Ok(()),
-        Err(error) => answered(&error),
+        Err(error) => answered(error),
     }
 }
 
 /// What TLS does not like came from somebody.
-fn answered(error: &io::Error) -> io::Result<()> {
+fn answered(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::InvalidData {
         return Ok(());
     }
-    Err(io::Error::new(error.kind(), error.to_string()))
+    Err(error)
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::adapters::dial::tests::black_hole;
 use crate::adapters::tls::testing::Authority;
 
 fn free_port() -> u16 {
@@ -64,4 +65,24 @@ async fn missing_certificates_are_named_and_looked_for_again() {
     Authority::new().issue(dir.path(), "n1", &["n1"], 2099);
     let error = etcd.status().await.unwrap_err().to_string();
     assert!(error.contains("connection refused"), "{error}");
+}
+
+#[tokio::test]
+async fn b01_an_etcd_that_could_not_be_asked_is_not_silent() {
+    let etcd = local(free_port(), None);
+    let error = etcd.probe("http://no-such.invalid:2379").await.unwrap_err();
+    assert!(matches!(error, PortError::Permanent(_)), "{error:?}");
+    assert!(error.to_string().contains("no-such.invalid"), "{error}");
+    // The host answers, and no etcd is there.
+    let url = format!("http://127.0.0.1:{}", free_port());
+    let error = etcd.probe(&url).await.unwrap_err();
+    assert!(matches!(error, PortError::Retryable(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn b01_an_etcd_that_takes_no_connection_is_silent() {
+    let (hole, _kept) = black_hole().await;
+    let etcd = local(free_port(), None);
+    let error = etcd.probe(&format!("http://{hole}")).await.unwrap_err();
+    assert!(matches!(error, PortError::Retryable(_)), "{error:?}");
 }

@@ -11,11 +11,11 @@ use hyper_util::rt::TokioIo;
 use rustls::Error as TlsError;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use crate::adapters::dial::{DialError, dial};
 use crate::adapters::tls::{Tls, explain, find};
 use crate::model::{ApiError, ClusterName, NodeName, NodeStatus};
 
@@ -96,9 +96,12 @@ impl Target {
     }
 
     async fn connect_unbounded(&self) -> Result<Connection, Failure> {
-        let stream = TcpStream::connect((self.address.as_str(), self.port))
+        let stream = dial(&self.address, self.port)
             .await
-            .map_err(|error| Failure::unsent(explain(&error)))?;
+            .map_err(|error| match error {
+                DialError::Unasked(why) => Failure::unsent(why),
+                DialError::Silent(error) => Failure::unsent(explain(&error)),
+            })?;
         stream
             .set_nodelay(true)
             .map_err(|error| Failure::unsent(explain(&error)))?;
