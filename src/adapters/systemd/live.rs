@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zbus::connection::Builder;
+use zbus::names::{BusName, OwnedUniqueName};
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, fdo, message};
 
@@ -11,6 +12,10 @@ use super::proxy::{ExecCommand, ManagerProxy, ServiceProxy, UnitProxy};
 use super::state::RawState;
 use crate::unit::loaded::LoadedUnit;
 
+/// systemd's name on the bus.
+pub(super) const SYSTEMD: &str = "org.freedesktop.systemd1";
+/// The bus itself: nobody else can send under this name.
+pub(super) const BUS: &str = "org.freedesktop.DBus";
 /// The unit that is managed.
 pub const ETCD: &str = "etcd.service";
 /// How long one call may take; systemd answers in milliseconds, and queues a job without waiting for it.
@@ -77,33 +82,35 @@ impl Live {
         })
     }
 
-    /// Everything that arrives, with the signals of [`ETCD`], of jobs and of systemd itself asked for.
-    pub(super) async fn listen(&self) -> zbus::Result<MessageStream> {
+    /// Everything that arrives, with the signals of [`ETCD`], of jobs and of systemd itself asked for, and who systemd is
+    /// on the bus: anybody may send a signal, to this connection alone as well, and only that sender's is systemd's.
+    pub(super) async fn listen(&self) -> zbus::Result<(MessageStream, OwnedUniqueName)> {
         let stream = MessageStream::from(&self.connection);
         let bus = fdo::DBusProxy::new(&self.connection).await?;
-        let signal = |interface: &'static str, member: &'static str| {
+        let signal = |sender: &'static str, interface: &'static str, member: &'static str| {
             MatchRule::builder()
                 .msg_type(message::Type::Signal)
+                .sender(sender)
                 .interface(interface)
                 .member(member)
         };
         let manager = "org.freedesktop.systemd1.Manager";
         let rules = [
-            signal("org.freedesktop.DBus.Properties", "PropertiesChanged")
+            signal(SYSTEMD, "org.freedesktop.DBus.Properties", "PropertiesChanged")
                 .path(self.path.as_ref())
                 .build()?,
-            signal(manager, "JobRemoved").build()?,
-            signal(manager, "Reloading").build()?,
+            signal(SYSTEMD, manager, "JobRemoved").build()?,
+            signal(SYSTEMD, manager, "Reloading").build()?,
             // systemd leaves and joins the bus when it re-executes, and forgets who subscribed.
-            signal("org.freedesktop.DBus", "NameOwnerChanged")
-                .add_arg("org.freedesktop.systemd1")
-                .build()?,
+            signal(BUS, BUS, "NameOwnerChanged").add_arg(SYSTEMD).build()?,
         ];
         for rule in rules {
             bus.add_match_rule(rule).await?;
         }
+        // After the match for its changes: a later owner is heard of.
+        let owner = bus.get_name_owner(BusName::try_from(SYSTEMD)?).await?;
         self.manager.subscribe().await?;
-        Ok(stream)
+        Ok((stream, owner))
     }
 
     /// What the unit's state is made of.

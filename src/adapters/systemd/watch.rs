@@ -1,17 +1,18 @@
 //! Keeps one connection alive, follows signals and keeps the unit's state. systemd drops out of the bus when it
 //! re-executes, and the bus itself may restart: then all is set up again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::sync::{Notify, broadcast, watch};
 use zbus::message::Type;
-use zbus::{MessageStream, OwnedObjectPath};
+use zbus::names::OwnedUniqueName;
+use zbus::{Message, MessageStream, OwnedObjectPath};
 
 use super::error::{Ask, lost};
-use super::live::Live;
+use super::live::{BUS, Live, SYSTEMD};
 use super::marker;
 use super::state::RawState;
 use crate::model::UnitState;
@@ -37,6 +38,8 @@ pub(super) struct Shared {
     raw: Mutex<PortResult<RawState>>,
     reported: Mutex<Option<UnitState>>,
     stale: Notify,
+    /// Whether somebody else's signal was told of: once is enough.
+    told: AtomicBool,
 }
 
 /// A signal can be missed only by a bug; this bounds how long that would matter.
@@ -55,6 +58,7 @@ impl Shared {
             raw: Mutex::new(Err(lost("read etcd.service", Ask::Read, "not connected yet"))),
             reported: Mutex::new(None),
             stale: Notify::new(),
+            told: AtomicBool::new(false),
         }
     }
 
@@ -106,10 +110,10 @@ pub(super) async fn watch(shared: Arc<Shared>) {
 
 async fn session(shared: &Shared, pause: &mut Duration) -> zbus::Result<()> {
     let live = Live::connect().await?;
-    let stream = live.listen().await?;
+    let (stream, owner) = live.listen().await?;
     shared.reloads.fetch_add(1, Ordering::Relaxed);
     // Reading messages never waits for anything, so that a burst of them blocks nobody's reply.
-    let reader = read(shared, stream, &live.path);
+    let reader = read(shared, stream, &live.path, &owner);
     let refresher = async {
         loop {
             shared.refresh(&live).await?;
@@ -126,36 +130,138 @@ async fn session(shared: &Shared, pause: &mut Duration) -> zbus::Result<()> {
     }
 }
 
-async fn read(shared: &Shared, mut stream: MessageStream, unit: &OwnedObjectPath) -> zbus::Result<()> {
+async fn read(
+    shared: &Shared,
+    mut stream: MessageStream,
+    unit: &OwnedObjectPath,
+    systemd: &OwnedUniqueName,
+) -> zbus::Result<()> {
     while let Some(message) = stream.next().await {
-        let message = message?;
-        if message.message_type() != Type::Signal {
-            continue;
-        }
-        let header = message.header();
-        let Some(member) = header.member() else { continue };
-        match member.as_str() {
-            "PropertiesChanged" if header.path().is_some_and(|path| *path == unit.as_ref()) => {
-                shared.stale.notify_one();
+        match news(&message?, unit, systemd) {
+            News::Changed => shared.stale.notify_one(),
+            News::JobEnded(end) => {
+                let _ = shared.jobs.send(end);
             }
-            "JobRemoved" => {
-                let body = message.body();
-                let (_, job, _, result): (u32, OwnedObjectPath, String, String) = body.deserialize()?;
-                let _ = shared.jobs.send(JobEnd { job, result });
-            }
-            "Reloading" => {
+            News::Reloading => {
                 shared.reloads.fetch_add(1, Ordering::Relaxed);
                 shared.stale.notify_one();
             }
-            "NameOwnerChanged" => {
-                let body = message.body();
-                let (name, _, _): (String, String, String) = body.deserialize()?;
-                if name == "org.freedesktop.systemd1" {
-                    return Ok(());
+            News::Left => return Ok(()),
+            News::None => {}
+            News::Foreign(what) => {
+                if !shared.told.swap(true, Ordering::Relaxed) {
+                    tracing::warn!("ignored on the system bus: {what} (further ones are not shown)");
                 }
             }
-            _ => {}
         }
     }
     Ok(())
+}
+
+/// What a message on the bus tells.
+#[derive(Debug)]
+enum News {
+    /// The unit's state may be another one.
+    Changed,
+    /// A job has ended.
+    JobEnded(JobEnd),
+    /// systemd reads its files anew.
+    Reloading,
+    /// systemd has left the bus, or joined it.
+    Left,
+    /// Nothing that is asked for here.
+    None,
+    /// It looks like systemd's and is not, or cannot be read: any local user can send such a signal.
+    Foreign(String),
+}
+
+/// Reads one message. Only what the bus or the owner of systemd's name has sent counts.
+fn news(message: &Message, unit: &OwnedObjectPath, systemd: &OwnedUniqueName) -> News {
+    if message.message_type() != Type::Signal {
+        return News::None;
+    }
+    let header = message.header();
+    let Some(member) = header.member().map(zbus::names::MemberName::as_str) else {
+        return News::None;
+    };
+    let from = match member {
+        "PropertiesChanged" | "JobRemoved" | "Reloading" => systemd.as_str(),
+        "NameOwnerChanged" => BUS,
+        _ => return News::None,
+    };
+    let sender = header.sender().map_or("nobody", zbus::names::UniqueName::as_str);
+    if sender != from {
+        return News::Foreign(format!("{member} of {sender}, which is not {from}"));
+    }
+    let unreadable = |error: zbus::Error| News::Foreign(format!("{member} of {sender}: {error}"));
+    match member {
+        "PropertiesChanged" if header.path().is_some_and(|path| *path == unit.as_ref()) => News::Changed,
+        "JobRemoved" => match message
+            .body()
+            .deserialize::<(u32, OwnedObjectPath, String, String)>()
+        {
+            Ok((_, job, _, result)) => News::JobEnded(JobEnd { job, result }),
+            Err(error) => unreadable(error),
+        },
+        "Reloading" => News::Reloading,
+        "NameOwnerChanged" => match message.body().deserialize::<(String, String, String)>() {
+            Ok((name, _, _)) if name == SYSTEMD => News::Left,
+            Ok(_) => News::None,
+            Err(error) => unreadable(error),
+        },
+        _ => News::None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    const MANAGER: &str = "org.freedesktop.systemd1.Manager";
+
+    fn read<B>(sender: &str, interface: &str, member: &str, body: &B) -> News
+    where
+        B: serde::Serialize + zbus::DynamicType,
+    {
+        let unit = OwnedObjectPath::try_from("/org/freedesktop/systemd1/unit/etcd_2eservice").unwrap();
+        let systemd = OwnedUniqueName::try_from(":1.1").unwrap();
+        let message = Message::signal(unit.as_str(), interface, member).sender(sender);
+        let message = message.build(body).unwrap();
+        news(&message, &unit, &systemd)
+    }
+
+    #[test]
+    fn b06_only_systemds_own_signals_count() {
+        let job = OwnedObjectPath::try_from("/org/freedesktop/systemd1/job/7").unwrap();
+        let ended = (7_u32, job, "etcd.service", "done");
+        let News::JobEnded(end) = read(":1.1", MANAGER, "JobRemoved", &ended) else {
+            panic!("systemd's own signal counts");
+        };
+        assert_eq!(end.result, "done");
+        let owner = (SYSTEMD, ":1.1", "");
+        assert!(matches!(read(BUS, BUS, "NameOwnerChanged", &owner), News::Left));
+        assert!(matches!(
+            read(":1.1", MANAGER, "Reloading", &true),
+            News::Reloading
+        ));
+        // The same of anybody else, and what cannot be read, ends and changes nothing.
+        let foreign = [
+            read(":1.9", MANAGER, "JobRemoved", &ended),
+            read(":1.9", MANAGER, "JobRemoved", &"hi"),
+            read(":1.1", MANAGER, "JobRemoved", &"hi"),
+            read(":1.9", MANAGER, "Reloading", &true),
+            read(":1.9", BUS, "NameOwnerChanged", &owner),
+            read(
+                ":1.9",
+                "org.freedesktop.DBus.Properties",
+                "PropertiesChanged",
+                &"hi",
+            ),
+            read(BUS, BUS, "NameOwnerChanged", &"hi"),
+        ];
+        for news in foreign {
+            assert!(matches!(news, News::Foreign(_)), "{news:?}");
+        }
+    }
 }
