@@ -45,15 +45,14 @@ impl Material {
         let key = PrivateKeyDer::from_pem_file(&files.key_file)
             .map_err(|error| cannot(&files.key_file, "private key", &pem_text(&error)))?;
         let mut roots = RootCertStore::empty();
-        for authority in certificates(&files.ca_file)? {
+        let authorities = certificates(&files.ca_file)?;
+        for authority in &authorities {
             roots
-                .add(authority)
+                .add(authority.clone())
                 .map_err(|error| cannot(&files.ca_file, "authority", &error.to_string()))?;
         }
         let roots = Arc::new(roots);
-        let not_after = chain
-            .first()
-            .and_then(not_after)
+        let not_after = not_after(&chain, &authorities)
             .ok_or_else(|| cannot(&files.cert_file, "certificate", "it is not X.509"))?;
         let key = CertifiedKey::from_der(chain, key, &provider).map_err(|error| {
             cannot(

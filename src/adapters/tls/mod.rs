@@ -105,7 +105,7 @@ impl Tls {
         self.current().1
     }
 
-    /// When the own certificate expires.
+    /// When the own certificate expires, or one that it depends on: of its chain, or the authority's.
     pub fn not_after(&self) -> UnixMs {
         self.current().0.not_after
     }

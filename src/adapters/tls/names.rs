@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use rustls::pki_types::CertificateDer;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension, X509Certificate};
 
 use crate::model::UnixMs;
 
@@ -58,10 +58,55 @@ impl CertificateNames {
     }
 }
 
-/// When a certificate expires.
-pub(super) fn not_after(certificate: &CertificateDer<'_>) -> Option<UnixMs> {
-    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-    Some(expiry(&parsed))
+/// When the first certificate of a chain stops to be good: it expires, or one of those that signed it does, up to the
+/// authority that is trusted. Go's verifier, and so etcd, looks at the dates of that one too. `None` when one of the chain
+/// is no X.509.
+pub(super) fn not_after(chain: &[CertificateDer<'_>], authorities: &[CertificateDer<'_>]) -> Option<UnixMs> {
+    let parse = |all: &'_ [CertificateDer<'_>]| -> Option<Vec<UnixMs>> {
+        all.iter()
+            .map(|one| {
+                X509Certificate::from_der(one)
+                    .ok()
+                    .map(|(_, parsed)| expiry(&parsed))
+            })
+            .collect()
+    };
+    let own = parse(chain)?.into_iter().min()?;
+    let (_, last) = X509Certificate::from_der(chain.last()?).ok()?;
+    // Where an authority was renewed both are trusted, and the one that lasts longer counts.
+    let signed_by = authorities
+        .iter()
+        .filter_map(|one| X509Certificate::from_der(one).ok().map(|(_, parsed)| parsed))
+        .filter(|authority| signs(authority, &last))
+        .map(|authority| expiry(&authority))
+        .max();
+    Some(signed_by.map_or(own, |authority| own.min(authority)))
+}
+
+/// Whether this authority is the one that a certificate names as its issuer.
+fn signs(authority: &X509Certificate<'_>, certificate: &X509Certificate<'_>) -> bool {
+    if authority.subject().as_raw() != certificate.issuer().as_raw() {
+        return false;
+    }
+    let theirs = authority
+        .extensions()
+        .iter()
+        .find_map(|one| match one.parsed_extension() {
+            ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0),
+            _ => None,
+        });
+    let named = certificate
+        .extensions()
+        .iter()
+        .find_map(|one| match one.parsed_extension() {
+            ParsedExtension::AuthorityKeyIdentifier(id) => id.key_identifier.as_ref().map(|id| id.0),
+            _ => None,
+        });
+    // An authority's new key may bear its old name.
+    match (theirs, named) {
+        (Some(theirs), Some(named)) => theirs == named,
+        _ => true,
+    }
 }
 
 fn expiry(certificate: &X509Certificate<'_>) -> UnixMs {

@@ -15,7 +15,14 @@ pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
     pub(crate) fn new() -> Self {
+        Self::until(2099)
+    }
+
+    /// One that expires at the end of this year.
+    pub(crate) fn until(year: i32) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(year, 12, 31);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }

@@ -162,3 +162,26 @@ fn f11d_a_wildcard_names_no_agent() {
     let (etcd, _) = me.client(None, &[b"http/1.1"]);
     assert_eq!(handshake(&wildcard, etcd, "n1.example.org"), Ok(()));
 }
+
+/// etcd's verifier looks at the authority's dates, ours does not: whoever watches the expiry has to see the earlier one.
+#[test]
+fn b13_the_expiry_is_that_of_the_authority_where_it_comes_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let expiry = |files: &TlsFiles| Tls::load(files.clone()).unwrap().not_after();
+    let long = Authority::new().issue(dir.path(), "long", &["n1"], 2060);
+    let short = Authority::until(2050).issue(dir.path(), "short", &["n1"], 2060);
+    assert!(expiry(&short) < expiry(&long));
+
+    // The renewed authority beside the old one: the old one's end harms nobody.
+    let both = [&short.ca_file, &long.ca_file].map(|file| std::fs::read_to_string(file).unwrap());
+    replace(&short.ca_file, &both.concat());
+    assert_eq!(expiry(&short), expiry(&long));
+
+    // One of the chain.
+    let chain = [&long.cert_file, &dir.path().join("brief.crt")];
+    Authority::until(2040).issue(dir.path(), "brief", &["n1"], 2045);
+    let chain = chain.map(|file| std::fs::read_to_string(file).unwrap());
+    let before = expiry(&long);
+    replace(&long.cert_file, &chain.concat());
+    assert!(expiry(&long) < before);
+}
