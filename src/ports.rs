@@ -156,6 +156,10 @@ pub trait ServiceManager: Send + Sync {
             "this service manager has no etcd-agent-verify.service".to_owned(),
         ))
     }
+    /// Whether this process is one of `etcd.service`.
+    async fn is_etcds(&self, _pid: u32) -> PortResult<bool> {
+        Ok(true)
+    }
     /// Returns when the state of `etcd.service` has changed since the last call (signals, not polling).
     async fn changed(&self);
 }
@@ -225,6 +229,10 @@ pub trait Peers: Send + Sync {
     /// here makes a peer look up to two seconds late. A transport that does not tell says nothing.
     fn clocks(&self) -> BTreeMap<NodeName, i64> {
         BTreeMap::new()
+    }
+    /// Whether each peer was asked once at least, whatever came of it.
+    fn asked(&self) -> bool {
+        true
     }
     /// Returns when something in `last_seen` has changed since the last call.
     async fn changed(&self);
@@ -405,6 +413,12 @@ pub trait AgentHandle: Send + Sync {
     fn status_version(&self) -> u64;
     /// Returns once `status_version` is above `version`.
     async fn status_after(&self, version: u64);
+    /// Returns once this node was looked at for the first time: before, `status` knows nothing of its etcd.
+    async fn first_look(&self) {}
+    /// Whether this process is one of `etcd.service`: the gate's. True where that cannot be found out.
+    async fn is_etcds(&self, _pid: u32) -> bool {
+        true
+    }
     /// Answers an enquiry; the elector's memory is on disk before this returns.
     async fn enquire(&self, message: Enquire) -> PortResult<EnquireReply>;
     /// Phase 1 as an elector.

@@ -20,19 +20,46 @@ use crate::telemetry::Counters;
 use super::ports::LocalBackups;
 use super::{Agent, Ports};
 
+/// What of an agent depends on files that the settings name: opened before the agent that runs is given up for it.
+pub(super) struct Parts {
+    tls: Option<Arc<Tls>>,
+    store: Option<Arc<dyn ObjectStore>>,
+}
+
+impl Parts {
+    /// Opens what these settings name.
+    ///
+    /// # Errors
+    /// When certificates or keys cannot be read.
+    pub(super) fn open(settings: &Settings) -> anyhow::Result<Self> {
+        let tls = settings
+            .api
+            .tls
+            .clone()
+            .map(Tls::load)
+            .transpose()
+            .context("the peer API's certificates ([api.tls])")?;
+        let store = settings
+            .store
+            .as_ref()
+            .map(|store| open_backups(store, &settings.encryption))
+            .transpose()?;
+        Ok(Self { tls, store })
+    }
+}
+
 /// An agent for these settings.
 ///
 /// # Errors
-/// When own state or certificates cannot be read.
-pub(super) fn agent(paths: &Paths, settings: &Settings, counters: Arc<Counters>) -> anyhow::Result<Agent> {
+/// When own state cannot be read.
+pub(super) fn agent(
+    paths: &Paths,
+    settings: &Settings,
+    parts: Parts,
+    counters: Arc<Counters>,
+) -> anyhow::Result<Agent> {
     let spec = settings.spec.clone();
-    let tls = settings
-        .api
-        .tls
-        .clone()
-        .map(Tls::load)
-        .transpose()
-        .context("the peer API's certificates ([api.tls])")?;
+    let Parts { tls, store } = parts;
     let state = Arc::new(DiskState::new(paths.clone()));
     let peers = HttpPeers::start(&PeersConfig {
         me: spec.node.clone(),
@@ -47,11 +74,7 @@ pub(super) fn agent(paths: &Paths, settings: &Settings, counters: Arc<Counters>)
         service: Arc::new(Systemd::new(paths.clone())),
         etcd: etcd.clone(),
         peers: Arc::new(peers),
-        store: settings
-            .store
-            .as_ref()
-            .map(|store| open_backups(store, &settings.encryption))
-            .transpose()?,
+        store,
         backups: Arc::new(LocalBackups {
             restore_dir: paths.restore(),
             etcd,

@@ -3,21 +3,25 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::timeout;
 
 use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
     Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, Decision, DirectiveOrder, DirectiveView,
     Enquire, EnquireReply, EventsView, Fact, Learn, ListedBackup, NodeStatus, OperatorRequest, Page,
-    PlanView, Prepare, PrepareReply, Refusal, RequestView, SizeOrder, SizeView, StoreCommand, Verdict,
-    Wanted,
+    PlanView, Prepare, PrepareReply, Refusal, RequestState, RequestView, SizeOrder, SizeView, StoreCommand,
+    Verdict, Wanted,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
+use super::shared::{FirstLook, QUEUED};
 use super::{Agent, backups, direct, execute, listing, size};
 
 /// A loop that has not come round for this long is stuck.
 const STUCK: Duration = Duration::from_mins(1);
+/// How long systemd is waited for when somebody connects to the gate.
+const ASK_SYSTEMD: Duration = Duration::from_secs(2);
 
 #[async_trait]
 impl AgentHandle for Agent {
@@ -41,6 +45,18 @@ impl AgentHandle for Agent {
 
     async fn status_after(&self, version: u64) {
         self.shared.version.above(version).await;
+    }
+
+    async fn first_look(&self) {
+        self.shared.until(FirstLook::Here).await;
+    }
+
+    async fn is_etcds(&self, pid: u32) -> bool {
+        match timeout(ASK_SYSTEMD, self.ports.service.is_etcds(pid)).await {
+            Ok(Ok(is)) => is,
+            // No start of etcd fails because systemd does not answer; the gate's slots bound what others can do.
+            Ok(Err(_)) | Err(_) => true,
+        }
     }
 
     async fn enquire(&self, message: Enquire) -> PortResult<EnquireReply> {
@@ -125,6 +141,7 @@ impl AgentHandle for Agent {
             )
         });
         AdminStatus {
+            starting: *self.shared.first_look.borrow() < FirstLook::Done,
             node,
             peers,
             coordinator,
@@ -192,7 +209,14 @@ impl AgentHandle for Agent {
 
     fn submit(&self, mut request: OperatorRequest) -> PortResult<RequestView> {
         self.fill_in(&mut request);
-        self.shared.submit(request)
+        let view = self.shared.submit(request)?;
+        let busy = self.shared.with(|inner| inner.backups.verify.running);
+        if busy && view.message == QUEUED && matches!(view.request, OperatorRequest::Verify { .. }) {
+            let asked = view.request.clone();
+            let text = "waits: another verification is under way, and there is one at a time";
+            self.shared.tell(|r| *r == asked, RequestState::Pending, text);
+        }
+        Ok(view)
     }
 
     fn request(&self, id: u64) -> Option<RequestView> {

@@ -42,11 +42,14 @@ use crate::telemetry::{Counters, message_ids};
 pub use beside::{Beside, run_beside};
 pub use ports::{Backups, Ports};
 pub use run::run;
-use shared::Shared;
+use shared::{FirstLook, Shared};
 pub use version::Version;
 
 /// After an action the world is looked at again at once, but never in a tighter circle than this.
 const BREATH: Duration = Duration::from_millis(5);
+
+/// How long the first look waits for peers that do not answer; each of them is given up before.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// The longest pause between two identical actions.
 const LONGEST_BREATH: Duration = Duration::from_secs(5);
@@ -92,6 +95,7 @@ impl Agent {
         let mut memory = Memory::default();
         let mut last: Option<Decision> = None;
         let mut pace = Pace::default();
+        let begun = self.ports.clock.steady();
         loop {
             watchdog::feed();
             let observation = match observe::observe(self).await {
@@ -107,6 +111,13 @@ impl Agent {
             let decision = plan(&observation, &memory, &observation.spec);
             memory = decision.memory.clone();
             self.publish(observation, &decision, last.as_ref());
+            let waited = self.ports.clock.steady().since(begun);
+            self.shared
+                .looked(if self.ports.peers.asked() || waited >= FIRST_LOOK {
+                    FirstLook::Done
+                } else {
+                    FirstLook::Here
+                });
             last = Some(decision.clone());
             let Some(action) = decision.action.clone() else {
                 pace = Pace::default();

@@ -1,44 +1,63 @@
 //! One life of the daemon: configuration, servers, the loop, signals.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::net::UnixListener;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Settings};
-use crate::http::{self, PeerListener};
+use crate::http::{self, PeerListener, Reloads, Sockets};
 use crate::paths::Paths;
 use crate::ports::AgentHandle;
 use crate::telemetry::Counters;
 
-use super::{Agent, backups, build, copy, watchdog};
+use super::build::{self, Parts};
+use super::shared::{Carried, FirstLook};
+use super::{Agent, backups, copy, watchdog};
 
 /// How long servers get to end what they are answering.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long systemd, and whoever has asked for a reload, wait for the first look around: one that fails for so long, on
+/// state that cannot be read, is a fault of a running agent.
+const FIRST_LOOK: Duration = Duration::from_secs(10);
+
+/// An address that does not come up is tried this often, at least.
+const MOST_PAUSE: Duration = Duration::from_secs(8);
+
+/// A configuration that is good, and what it names. None, where no file is there.
+type Configuration = Option<(Settings, Parts)>;
 
 /// Why a life ended.
 enum End {
-    /// SIGHUP, and the new configuration is good.
-    Reload(Box<Option<Settings>>),
+    /// The configuration was to be read again, and the new one is good.
+    Reload(Box<Configuration>),
     /// SIGTERM or SIGINT.
     Stop,
 }
 
-struct Signals {
+/// What asks for an end.
+struct Asked {
     hang_up: Signal,
     terminate: Signal,
     interrupt: Signal,
+    reloads: Arc<Reloads>,
+    /// The newest reload that was begun.
+    begun: u64,
 }
 
-impl Signals {
+impl Asked {
     fn new() -> std::io::Result<Self> {
         Ok(Self {
             hang_up: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            reloads: Arc::default(),
+            begun: 0,
         })
     }
 
@@ -48,94 +67,145 @@ impl Signals {
             tokio::select! {
                 _ = self.terminate.recv() => return End::Stop,
                 _ = self.interrupt.recv() => return End::Stop,
-                _ = self.hang_up.recv() => match config::load_here(paths) {
-                    Ok(loaded) => {
-                        bad(None);
-                        tracing::info!("the configuration was read again");
-                        return End::Reload(Box::new(loaded.map(|l| l.settings)));
-                    }
-                    Err(error) => {
-                        let line = error.one_line();
-                        tracing::error!("the old settings are kept: {line}");
-                        bad(Some(line));
-                    }
-                },
+                _ = self.hang_up.recv() => self.begun = self.reloads.newest(),
+                newest = self.reloads.asked(self.begun) => self.begun = newest,
             }
+            match load(paths) {
+                Ok(configuration) => {
+                    bad(None);
+                    tracing::info!("the configuration was read again");
+                    return End::Reload(Box::new(configuration));
+                }
+                Err(error) => {
+                    let line = one_line(&error);
+                    tracing::error!("the old settings are kept: {line}");
+                    self.reloads.done(self.begun, Some(format!("{error:#}")));
+                    bad(Some(line));
+                }
+            }
+        }
+    }
+
+    /// Says that the configuration is in force.
+    fn in_force(&self) -> impl Future<Output = ()> + use<> {
+        let (reloads, number) = (self.reloads.clone(), self.begun);
+        async move {
+            watchdog::ready();
+            reloads.done(number, None);
         }
     }
 }
 
-/// Runs the daemon until SIGTERM. An agent that is not configured touches nothing and waits for SIGHUP.
+fn load(paths: &Paths) -> anyhow::Result<Configuration> {
+    let Some(loaded) = config::load_here(paths)? else {
+        return Ok(None);
+    };
+    let parts = Parts::open(&loaded.settings)?;
+    Ok(Some((loaded.settings, parts)))
+}
+
+fn one_line(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<config::Problems>() {
+        Some(problems) => problems.one_line(),
+        None => format!("{error:#}").replace('\n', "; "),
+    }
+}
+
+/// Runs the daemon until SIGTERM. An agent that is not configured touches nothing and waits for a reload.
 ///
 /// # Errors
 /// A configuration that is wrong at the start, or sockets and state that cannot be opened.
 pub async fn run(paths: Paths) -> anyhow::Result<()> {
-    let mut signals = Signals::new().context("cannot listen to signals")?;
+    let mut asked = Asked::new().context("cannot listen to signals")?;
     let counters = Arc::new(Counters::default());
     if let Some(line) = config::no_longer_read(&paths) {
         tracing::warn!("{line}");
     }
-    let mut settings = config::load_here(&paths)?.map(|loaded| loaded.settings);
-    watchdog::ready();
+    let mut configuration = load(&paths)?;
+    let sockets = Arc::new(Sockets::bind(&paths)?);
+    let mut carried = Carried::default();
     loop {
-        let end = match &settings {
-            None => unconfigured(&paths, &mut signals).await?,
-            Some(settings) => configured(&paths, settings, &counters, &mut signals).await?,
+        let end = match configuration {
+            None => unconfigured(&paths, &sockets, &mut asked).await,
+            Some((settings, parts)) => {
+                let agent = build::agent(&paths, &settings, parts, counters.clone())?;
+                agent.shared.go_on(carried);
+                let end = configured(&paths, &settings, &agent, &sockets, &mut asked).await?;
+                carried = agent.shared.carry();
+                end
+            }
         };
         match end {
             End::Stop => {
                 watchdog::stopping();
                 return Ok(());
             }
-            End::Reload(new) => settings = *new,
+            End::Reload(new) => configuration = *new,
         }
     }
 }
 
-async fn unconfigured(paths: &Paths, signals: &mut Signals) -> anyhow::Result<End> {
+async fn unconfigured(paths: &Paths, sockets: &Sockets, asked: &mut Asked) -> End {
+    sockets.keep(&[], false);
     let shutdown = CancellationToken::new();
     let server = tokio::spawn(http::serve_unconfigured(
-        http::bind_admin(paths)?,
+        sockets.admin(),
+        asked.reloads.clone(),
         shutdown.clone(),
     ));
+    asked.in_force().await;
     watchdog::say("not configured: run `etcd-agent init`, or write /etc/etcd-agent/config.toml and reload");
     tracing::info!("not configured: nothing is touched");
     let mut beat = tokio::time::interval(Duration::from_secs(10));
     let end = loop {
         tokio::select! {
-            end = signals.end(paths, |error| if let Some(error) = error { watchdog::say(&error); }) => break end,
+            end = asked.end(paths, |error| if let Some(error) = error { watchdog::say(&error); }) => break end,
             _ = beat.tick() => watchdog::feed(),
         }
     };
     shutdown.cancel();
-    let _ = tokio::time::timeout(GRACE, server).await;
-    Ok(end)
+    let _ = timeout(GRACE, server).await;
+    end
 }
 
 async fn configured(
     paths: &Paths,
     settings: &Settings,
-    counters: &Arc<Counters>,
-    signals: &mut Signals,
+    agent: &Agent,
+    sockets: &Arc<Sockets>,
+    asked: &mut Asked,
 ) -> anyhow::Result<End> {
-    let agent = build::agent(paths, settings, counters.clone())?;
     let shutdown = CancellationToken::new();
-    let admin = http::bind_admin(paths)?;
-    let gate = http::bind_gate(paths)?;
-    let servers = serve(&agent, settings, counters, admin, gate, &shutdown);
-    let copying = build::copy_stores(&agent, settings)
+    let wanted: Vec<SocketAddr> = settings
+        .api
+        .listen
+        .into_iter()
+        .chain(settings.api.metrics)
+        .collect();
+    sockets.keep(&wanted, true);
+    let servers = serve(agent, settings, sockets, &asked.reloads, &shutdown)?;
+    let copying = build::copy_stores(agent, settings)
         .map(|(from, to)| tokio::spawn(copy::run(agent.clone(), from, to)));
+    let (looks, in_force) = (agent.shared.clone(), asked.in_force());
+    let told = tokio::spawn(async move {
+        let _ = timeout(FIRST_LOOK, looks.until(FirstLook::Done)).await;
+        in_force.await;
+    });
     let end = tokio::select! {
-        end = signals.end(paths, |error| agent.shared.with(|inner| inner.config_error.clone_from(&error))) => end,
+        end = asked.end(paths, |error| agent.shared.with(|inner| inner.config_error.clone_from(&error))) => end,
         () = agent.run_loop() => End::Stop,
     };
+    told.abort();
+    if matches!(end, End::Reload(_)) {
+        watchdog::reloading();
+    }
     shutdown.cancel();
-    backups::settled(&agent).await;
+    backups::settled(agent).await;
     if let Some(copying) = copying {
         copying.abort();
     }
     for server in servers {
-        let _ = tokio::time::timeout(GRACE, server).await;
+        let _ = timeout(GRACE, server).await;
     }
     Ok(end)
 }
@@ -143,38 +213,65 @@ async fn configured(
 fn serve(
     agent: &Agent,
     settings: &Settings,
-    counters: &Arc<Counters>,
-    admin: UnixListener,
-    gate: UnixListener,
+    sockets: &Arc<Sockets>,
+    reloads: &Arc<Reloads>,
     shutdown: &CancellationToken,
-) -> Vec<tokio::task::JoinHandle<()>> {
+) -> anyhow::Result<Vec<tokio::task::JoinHandle<()>>> {
     let handle: Arc<dyn AgentHandle> = Arc::new(agent.clone());
+    let counters = &agent.counters;
     let mut servers = vec![
         tokio::spawn(http::serve_admin(
-            admin,
+            sockets.admin(),
             handle.clone(),
             counters.clone(),
+            reloads.clone(),
             shutdown.clone(),
         )),
-        tokio::spawn(http::serve_gate(gate, handle.clone(), shutdown.clone())),
+        tokio::spawn(http::serve_gate(
+            sockets.gate()?,
+            handle.clone(),
+            shutdown.clone(),
+        )),
     ];
     if let Some(listen) = settings.api.listen {
         let (tls, nodes) = (agent.tls.clone(), agent.spec.nodes.clone());
-        let (counters, shutdown) = (counters.clone(), shutdown.clone());
+        let (handle, counters) = (handle.clone(), counters.clone());
+        let (sockets, shutdown) = (sockets.clone(), shutdown.clone());
         servers.push(tokio::spawn(async move {
-            // The address may come up later than the agent.
-            let listener = loop {
-                match PeerListener::bind(listen, tls.clone(), nodes.clone()).await {
-                    Ok(listener) => break listener,
-                    Err(error) => tracing::error!("{error}"),
-                }
-                tokio::select! {
-                    () = shutdown.cancelled() => return,
-                    () = tokio::time::sleep(Duration::from_secs(1)) => {}
-                }
-            };
-            http::serve_peers(listener, handle, counters, shutdown).await;
+            if let Some(listener) = listen_until(&sockets, listen, "api.listen", &shutdown).await {
+                let listener = PeerListener::new(listener, tls, nodes);
+                http::serve_peers(listener, handle, counters, shutdown).await;
+            }
         }));
     }
-    servers
+    if let Some(listen) = settings.api.metrics {
+        let (counters, sockets, shutdown) = (counters.clone(), sockets.clone(), shutdown.clone());
+        servers.push(tokio::spawn(async move {
+            if let Some(listener) = listen_until(&sockets, listen, "metrics.listen", &shutdown).await {
+                http::serve_metrics(listener, handle, counters, shutdown).await;
+            }
+        }));
+    }
+    Ok(servers)
+}
+
+/// Listens at this address, which may come up later than the agent; none when the end comes before.
+async fn listen_until(
+    sockets: &Sockets,
+    listen: SocketAddr,
+    what: &str,
+    shutdown: &CancellationToken,
+) -> Option<Arc<TcpListener>> {
+    let mut pause = Duration::from_secs(1);
+    loop {
+        match sockets.tcp(listen, what).await {
+            Ok(listener) => return Some(listener),
+            Err(error) => tracing::error!("{error}"),
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return None,
+            () = sleep(pause) => {}
+        }
+        pause = (pause * 2).min(MOST_PAUSE);
+    }
 }

@@ -20,6 +20,28 @@ use crate::ports::{DataReport, NodeState, PortError, PortResult};
 use super::events::Events;
 use super::look::Still;
 
+/// What a request says that nobody has looked at yet.
+pub(super) const QUEUED: &str = "queued";
+
+/// How far the first look around of a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum FirstLook {
+    /// Nothing was seen yet.
+    Begun,
+    /// This node was looked at.
+    Here,
+    /// Every peer was asked too, or time is up.
+    Done,
+}
+
+/// What the run after a reload goes on with.
+#[derive(Debug, Default)]
+pub(super) struct Carried {
+    events: Events,
+    requests: BTreeMap<u64, RequestView>,
+    next_request: u64,
+}
+
 /// A person's requests are few; more than this at once is a mistake.
 const REQUESTS_LIMIT: usize = 16;
 /// Ended requests that are still told about.
@@ -84,6 +106,8 @@ pub(super) struct Shared {
     pub(super) flush_to: watch::Sender<Revision>,
     /// Until then etcd's changes are heard of at once: it is about to stop.
     pub(super) awake: watch::Sender<Instant>,
+    /// How far the first look around has come.
+    pub(super) first_look: watch::Sender<FirstLook>,
 }
 
 fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -107,7 +131,47 @@ impl Shared {
             newest_full: watch::Sender::new(None),
             flush_to: watch::Sender::new(Revision(0)),
             awake: watch::Sender::new(Instant::now()),
+            first_look: watch::Sender::new(FirstLook::Begun),
         })
+    }
+
+    /// What is told of after a reload as well. Requests that are not done end: they were asked under other settings.
+    pub(super) fn carry(&self) -> Carried {
+        self.tell(
+            |_| true,
+            RequestState::Failed,
+            "the configuration was reloaded meanwhile: see `etcd-agent status`, and ask again if it is still wanted",
+        );
+        self.with(|inner| Carried {
+            events: std::mem::take(&mut inner.events),
+            requests: std::mem::take(&mut inner.requests),
+            next_request: inner.next_request,
+        })
+    }
+
+    /// Goes on with what the run before has left.
+    pub(super) fn go_on(&self, carried: Carried) {
+        self.with(|inner| {
+            inner.events = carried.events;
+            inner.requests = carried.requests;
+            inner.next_request = carried.next_request;
+        });
+    }
+
+    /// Takes note of how far the first look has come, which never goes back.
+    pub(super) fn looked(&self, stage: FirstLook) {
+        self.first_look.send_if_modified(|now| {
+            let further = stage > *now;
+            *now = stage.max(*now);
+            further
+        });
+    }
+
+    /// Returns when the first look has come that far.
+    pub(super) async fn until(&self, stage: FirstLook) {
+        let mut stages = self.first_look.subscribe();
+        // The sender is in this very object.
+        let _ = stages.wait_for(|now| *now >= stage).await;
     }
 
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
@@ -235,7 +299,7 @@ impl Shared {
                 id,
                 request,
                 state: RequestState::Pending,
-                message: "queued".to_owned(),
+                message: QUEUED.to_owned(),
             };
             inner.requests.insert(id, view.clone());
             let ended: Vec<u64> = inner

@@ -14,6 +14,14 @@ pub(super) fn ready() {
     notify(&[NotifyState::Ready]);
 }
 
+/// `RELOADING=1`, until the next [`ready`].
+pub(super) fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => notify(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::debug!("systemd was not told of the reload: {error}"),
+    }
+}
+
 /// `STATUS=`.
 pub(super) fn say(text: &str) {
     notify(&[NotifyState::Status(text)]);

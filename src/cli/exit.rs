@@ -23,6 +23,8 @@ pub enum Exit {
     Degraded = 6,
     /// `status`: the cluster does not serve.
     Down = 7,
+    /// `status`: the agent has just started and has not looked around yet.
+    Starting = 8,
 }
 
 impl From<Exit> for ExitCode {

@@ -13,10 +13,15 @@ pub(super) enum Health {
     Degraded(Vec<String>),
     /// No member serves with a leader; what else is wrong.
     Down(Vec<String>),
+    /// The agent has just started: it has not looked yet.
+    Starting,
 }
 
 /// Judges.
 pub(super) fn judge(status: &AdminStatus) -> Health {
+    if status.starting {
+        return Health::Starting;
+    }
     let good = serving(status);
     let wrong = wrong(status, &good);
     if good.is_empty() {

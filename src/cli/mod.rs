@@ -17,6 +17,7 @@ mod out;
 mod pause;
 mod plan;
 mod progress;
+mod reload;
 mod render;
 mod restart;
 mod restore;
@@ -45,7 +46,7 @@ use exit::Outcome;
 #[command(name = "etcd-agent", version, arg_required_else_help = true)]
 #[command(
     after_help = "Exit codes: 0 done or healthy, 1 failed, 2 usage or bad configuration, 3 agent not reachable, \
-    4 refused as unsafe, 5 timed out, 6 degraded, 7 not serving. See etcd-agent(8)."
+    4 refused as unsafe, 5 timed out, 6 degraded, 7 not serving, 8 the agent has just started. See etcd-agent(8)."
 )]
 pub struct Cli {
     /// Look at another tree than `/`.
@@ -59,6 +60,7 @@ pub struct Cli {
 enum Verb {
     /// Run the daemon (etcd-agent.service does)
     Run,
+    Reload(reload::ReloadArgs),
     Init(init::InitArgs),
     /// Show how the cluster is, who decides, and what is waited for
     Status(out::Output),
@@ -128,6 +130,7 @@ fn with_runtime(paths: &Paths, verb: Verb) -> Outcome {
 async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
     match verb {
         Verb::Run => run::run(paths).await,
+        Verb::Reload(args) => reload::run(paths, args).await,
         Verb::Init(args) => init::run(paths, args).await,
         Verb::Status(output) => status::run(paths, output).await,
         Verb::Members(output) => members::run(paths, output).await,

@@ -21,6 +21,7 @@ pub(super) fn exit(status: &AdminStatus) -> Exit {
         Health::Healthy => Exit::Ok,
         Health::Degraded(_) => Exit::Degraded,
         Health::Down(_) => Exit::Down,
+        Health::Starting => Exit::Starting,
     }
 }
 
@@ -73,6 +74,9 @@ pub(super) fn render(status: &AdminStatus) -> String {
 }
 
 fn header(status: &AdminStatus) -> &str {
+    if status.starting {
+        return "the agent has just started and looks around: ask again in a moment";
+    }
     [&status.decision.text, &status.node.text]
         .into_iter()
         .find(|text| !text.is_empty())

@@ -1,6 +1,7 @@
 //! The merged tree → settings: defaults, and what must hold between fields.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use crate::model::{
 pub const DEFAULT_DATA_DIR: &str = "/var/lib/etcd/default";
 /// Where the peers' agents listen.
 const API_PORT: u16 = 2378;
+/// Where a single node's metrics can be read.
+const METRICS_PORT: u16 = 2381;
 
 /// Builds the settings, or says everything that does not fit together.
 pub(super) fn build(checked: &Checked, host: &str) -> Result<Settings, Vec<Problem>> {
@@ -277,9 +280,35 @@ impl Builder<'_> {
         ApiSettings {
             listen,
             port,
+            metrics: self.metrics(spec, listen),
             insecure: insecure && tls.is_none(),
             tls,
         }
+    }
+
+    /// Where metrics can be read over plain HTTP: on the loopback interface of a single node, which has no other port, unless
+    /// the port is taken.
+    fn metrics(&mut self, spec: &Spec, api: Option<SocketAddr>) -> Option<SocketAddr> {
+        let taken = |port: u16| {
+            let etcd = [spec.etcd.client_port, spec.etcd.peer_port].contains(&port);
+            let own = api.is_some_and(|api| api.port() == port);
+            let more = spec.etcd.settings.get("listen-metrics-urls");
+            let more = more.is_some_and(|urls| {
+                urls.split(',')
+                    .any(|url| url.trim_end_matches('/').ends_with(&format!(":{port}")))
+            });
+            etcd || own || more
+        };
+        let Some(listen) = self.read("metrics.listen", forms::listen) else {
+            let default = SocketAddr::from(([127, 0, 0, 1], METRICS_PORT));
+            let wanted = spec.nodes.len() == 1 && !self.doubtful("metrics.listen") && !taken(METRICS_PORT);
+            return wanted.then_some(default);
+        };
+        if taken(listen.port()) {
+            let text = format!("port {} is etcd's, or that of api.listen, already", listen.port());
+            self.wrong("metrics.listen", text);
+        }
+        Some(listen)
     }
 
     fn ports(&mut self, spec: &Spec, api: &ApiSettings) {

@@ -23,6 +23,7 @@ pub(super) const FIELDS: &[(&str, Form)] = &[
     ("api.tls.cert_file", Form::Path),
     ("api.tls.key_file", Form::Path),
     ("api.tls.ca_file", Form::Path),
+    ("metrics.listen", Form::Listen),
     ("etcd.data_dir", Form::Path),
     ("etcd.client_port", Form::Port),
     ("etcd.peer_port", Form::Port),

@@ -93,6 +93,8 @@ pub struct ApiSettings {
     pub listen: Option<SocketAddr>,
     /// `port`: where the peers listen.
     pub port: u16,
+    /// `[metrics] listen`: where metrics can be read over plain HTTP; `None`: nowhere but in the APIs.
+    pub metrics: Option<SocketAddr>,
     /// `insecure`: plain HTTP, spelled out.
     pub insecure: bool,
     /// `[api.tls]`.

@@ -94,6 +94,7 @@ fn default(field: &str, settings: &Settings) -> Vec<(String, serde_json::Value)>
         "cluster.grace" => Some(time(spec.grace)),
         "cluster.join" => Some(spec.join.as_str().into()),
         "api.listen" => settings.api.listen.map(|address| address.to_string().into()),
+        "metrics.listen" => settings.api.metrics.map(|address| address.to_string().into()),
         "api.insecure" => Some(settings.api.insecure.into()),
         "etcd.data_dir" => Some(spec.etcd.data_dir.display().to_string().into()),
         "etcd.client_port" => Some(spec.etcd.client_port.into()),

@@ -66,6 +66,7 @@ fn an_empty_file_is_a_single_node_with_defaults() {
     assert_eq!(settings.spec.backup_interval, None);
     assert_eq!(settings.api.listen, None);
     assert_eq!(settings.api.port, 2378);
+    assert_eq!(settings.api.metrics, Some(([127, 0, 0, 1], 2381).into()));
     assert_eq!(settings.archive.keep, 3);
     assert_eq!(settings.archive.max_age, Duration::from_hours(720));
 }
@@ -81,6 +82,7 @@ fn three_nodes_with_everything() {
     assert_eq!(settings.spec.size, 3);
     assert_eq!(settings.spec.majority(), 2);
     assert_eq!(settings.api.listen.unwrap().to_string(), "[::]:2378");
+    assert_eq!(settings.api.metrics, None, "off where there are other nodes");
     assert_eq!(settings.spec.etcd.settings["quota-backend-bytes"], "8589934592");
     assert_eq!(settings.spec.etcd.settings["pre-vote"], "true");
     assert_eq!(settings.spec.backup_interval, Some(Duration::from_mins(5)));
@@ -505,4 +507,21 @@ fn f04_until_when_backups_were_in_the_clear_is_a_time() {
         let error = load(wrong).expect_err(wrong);
         assert!(error.contains("expected a time in quotes"), "{error}");
     }
+}
+
+#[test]
+fn h06_metrics_take_no_port_of_etcds() {
+    let metrics = |text: &str| load_one(text).map(|loaded| loaded.settings.api.metrics);
+    let listen = "[metrics]\nlisten = \"0.0.0.0:9100\"\n";
+    assert_eq!(metrics(listen).unwrap(), Some(([0, 0, 0, 0], 9100).into()));
+    // The default gives way, what is set is held against it.
+    let own = "[etcd.settings]\nlisten-metrics-urls = \"http://127.0.0.1:2381\"\n";
+    assert_eq!(metrics(own).unwrap(), None);
+    assert_eq!(metrics("[etcd]\npeer_port = 2381\n").unwrap(), None);
+    let both = format!("{own}[metrics]\nlisten = \"127.0.0.1:2381\"\n");
+    let problems = metrics(&both).unwrap_err().to_string();
+    assert!(
+        problems.contains("metrics.listen") && problems.contains("2381"),
+        "{problems}"
+    );
 }

@@ -10,12 +10,13 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 
+use super::reload::Reloads;
 use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
     AdminStatus, BackupId, BackupSummary, CommandName, DirectiveOrder, DirectiveView, EventsView, Fact,
-    ListedBackup, MemberList, OperatorRequest, Page, PlanView, RequestView, Revision, SizeOrder, SizeView,
-    Spec, StoreCommand, UnixMs, Verdict, Wanted,
+    ListedBackup, MemberList, OperatorRequest, Page, PlanView, ReloadView, RequestView, Revision, SizeOrder,
+    SizeView, Spec, StoreCommand, UnixMs, Verdict, Wanted,
 };
 use crate::ports::{AgentHandle, OrderError};
 use crate::telemetry::{Counters, exposition};
@@ -23,11 +24,12 @@ use crate::telemetry::{Counters, exposition};
 struct Api {
     handle: Arc<dyn AgentHandle>,
     counters: Arc<Counters>,
+    reloads: Arc<Reloads>,
 }
 
 type Shared = State<Arc<Api>>;
 
-pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>) -> Router {
+pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>, reloads: Arc<Reloads>) -> Router {
     let router = Router::new()
         .route("/v1/status", get(status))
         .route("/v1/plan", get(plan))
@@ -43,16 +45,34 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>) -> R
         .route("/v1/preview", post(preview))
         .route("/v1/requests", post(submit))
         .route("/v1/requests/{id}", get(request))
+        .route("/v1/reload", get(reload).post(ask_reload))
         .route("/metrics", get(metrics))
-        .with_state(Arc::new(Api { handle, counters }));
+        .with_state(Arc::new(Api {
+            handle,
+            counters,
+            reloads,
+        }));
     with_fallbacks(router)
 }
 
-/// What an agent without a configuration answers, to everything.
-pub(super) fn unconfigured() -> Router {
-    Router::new().fallback(|| async {
-        Refused::unavailable("not configured: run `etcd-agent init` or write /etc/etcd-agent/config.toml")
-    })
+/// What an agent without a configuration answers, to everything but the question for a reload.
+pub(super) fn unconfigured(reloads: Arc<Reloads>) -> Router {
+    let view = |State(reloads): State<Arc<Reloads>>| async move { Json(reloads.view()) };
+    let ask = |State(reloads): State<Arc<Reloads>>| async move { Json(reloads.ask()) };
+    Router::new()
+        .route("/v1/reload", get(view).post(ask))
+        .fallback(|| async {
+            Refused::unavailable("not configured: run `etcd-agent init` or write /etc/etcd-agent/config.toml")
+        })
+        .with_state(reloads)
+}
+
+async fn reload(State(api): Shared) -> Json<ReloadView> {
+    Json(api.reloads.view())
+}
+
+async fn ask_reload(State(api): Shared) -> Json<ReloadView> {
+    Json(api.reloads.ask())
 }
 
 async fn status(State(api): Shared) -> Json<AdminStatus> {

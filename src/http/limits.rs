@@ -5,9 +5,11 @@ use std::time::Duration;
 /// Bounds of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections.
+    /// Open connections of those who have shown who they are, but for the cluster's own nodes, which have their own.
     pub connections: usize,
-    /// Open connections from one address.
+    /// Open connections of those who have not: a TLS handshake is under way, or systemd is asked.
+    pub unproved: usize,
+    /// Open connections from one address, or from one IPv6 network of 64 bits.
     pub connections_per_address: usize,
     /// Requests under way that write to disk.
     pub writes: usize,
@@ -34,9 +36,10 @@ pub(super) const BODY_TIME: Duration = Duration::from_secs(5);
 
 impl Limits {
     /// The peer API: each peer needs a connection for its long poll and a few for calls.
-    pub fn peers(nodes: usize) -> Self {
+    pub fn peers() -> Self {
         Self {
-            connections: 64 + 4 * nodes,
+            connections: 64,
+            unproved: 32,
             connections_per_address: 16,
             writes: 32,
             handshake: Duration::from_secs(5),
@@ -54,19 +57,29 @@ impl Limits {
         Self {
             connections: 32,
             connections_per_address: 32,
-            ..Self::peers(0)
+            ..Self::peers()
         }
     }
 
-    /// The gate: anybody on the host may ask, so it gets little.
+    /// Metrics: a scraper or two.
+    pub fn metrics() -> Self {
+        Self {
+            connections: 16,
+            connections_per_address: 8,
+            ..Self::peers()
+        }
+    }
+
+    /// The gate: etcd.service asks, rarely more than once.
     pub fn gate() -> Self {
         Self {
             connections: 8,
-            connections_per_address: 8,
+            unproved: 16,
+            connections_per_address: 24,
             header: Duration::from_secs(2),
             age: Duration::from_secs(10),
             drain: Duration::from_secs(2),
-            ..Self::peers(0)
+            ..Self::peers()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The three servers: peer API (TCP), admin API and gate (Unix sockets). All answer from an agent handle.
+//! The servers: peer API and metrics (TCP), admin API and gate (Unix sockets). All answer from an agent handle.
 //!
 //! Everything that arrives is bounded: connections, handshakes, headers, bodies, requests under way, and what
 //! is logged about them.
@@ -7,10 +7,14 @@ mod admin_api;
 mod caller;
 mod gate_api;
 mod limits;
+mod metrics_api;
 mod noise;
 mod peer_api;
+mod reload;
 mod reply;
 mod serve;
+mod slots;
+mod sockets;
 mod strict;
 mod unix;
 
@@ -29,11 +33,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::adapters::tls::Tls;
 use crate::model::NodeName;
-use crate::paths::Paths;
 use crate::ports::AgentHandle;
 use crate::telemetry::Counters;
 
 pub use limits::Limits;
+pub use reload::Reloads;
+pub use sockets::Sockets;
 
 /// A server that cannot be set up: what was tried, on what, and what to do. One line.
 #[derive(Debug, thiserror::Error)]
@@ -42,35 +47,22 @@ pub struct HttpError(String);
 
 /// The peer API's listening socket and who may talk to it.
 pub struct PeerListener {
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     tls: Option<Arc<Tls>>,
     nodes: BTreeMap<NodeName, String>,
     limits: Limits,
 }
 
 impl PeerListener {
-    /// Listens. Without `tls` the API is plain HTTP, which the configuration has to spell out. `nodes` is
-    /// the electorate with its addresses (`Spec::nodes`): whom a certificate may name.
-    ///
-    /// # Errors
-    /// [`HttpError`] naming the address; worth trying again, as an address may come up later than the agent.
-    pub async fn bind(
-        listen: SocketAddr,
-        tls: Option<Arc<Tls>>,
-        nodes: BTreeMap<NodeName, String>,
-    ) -> Result<Self, HttpError> {
-        let listener = TcpListener::bind(listen).await.map_err(|error| {
-            HttpError(format!(
-                "cannot listen on {listen} for peers (api.listen): {error}"
-            ))
-        })?;
-        let limits = Limits::peers(nodes.len());
-        Ok(Self {
+    /// Without `tls` the API is plain HTTP, which the configuration has to spell out. `nodes` is the electorate with its
+    /// addresses (`Spec::nodes`): whom a certificate may name.
+    pub fn new(listener: Arc<TcpListener>, tls: Option<Arc<Tls>>, nodes: BTreeMap<NodeName, String>) -> Self {
+        Self {
             listener,
             tls,
             nodes,
-            limits,
-        })
+            limits: Limits::peers(),
+        }
     }
 
     /// Other limits than the default ones.
@@ -96,56 +88,69 @@ pub fn serve_peers(
     counters: Arc<Counters>,
     shutdown: CancellationToken,
 ) -> impl Future<Output = ()> + Send {
-    let secure = listener.tls.is_some();
-    let access = caller::Access::new(listener.nodes, secure);
-    let router = peer_api::router(handle, counters, access, listener.limits);
-    serve::tcp(listener.listener, listener.tls, router, listener.limits, shutdown)
-}
-
-/// Listens on the admin socket: mode 0660 with the daemon's own group.
-///
-/// # Errors
-/// [`HttpError`] when something else than a stale socket is there, or another agent answers on it.
-pub fn bind_admin(paths: &Paths) -> Result<UnixListener, HttpError> {
-    unix::bind(&paths.admin_socket(), 0o660)
-}
-
-/// Listens on the gate's socket: mode 0666.
-///
-/// # Errors
-/// As [`bind_admin`].
-pub fn bind_gate(paths: &Paths) -> Result<UnixListener, HttpError> {
-    unix::bind(&paths.gate_socket(), 0o666)
+    let PeerListener {
+        listener,
+        tls,
+        nodes,
+        limits,
+    } = listener;
+    let addresses: Vec<String> = nodes.values().cloned().collect();
+    let access = caller::Access::new(nodes, tls.is_some());
+    let router = peer_api::router(handle, counters, access, limits);
+    let server = Arc::new(serve::Server::new(router, limits, shutdown).with_tls(tls));
+    async move {
+        tokio::select! {
+            () = serve::run(serve::Listener::Tcp(listener), server.clone()) => {}
+            () = server.follow(&addresses) => {}
+        }
+    }
 }
 
 /// Serves the admin API until `shutdown`.
 pub fn serve_admin(
-    listener: UnixListener,
+    listener: Arc<UnixListener>,
     handle: Arc<dyn AgentHandle>,
     counters: Arc<Counters>,
+    reloads: Arc<Reloads>,
     shutdown: CancellationToken,
 ) -> impl Future<Output = ()> + Send {
-    serve::unix(
-        listener,
-        admin_api::router(handle, counters),
-        Limits::admin(),
-        shutdown,
-    )
+    let router = admin_api::router(handle, counters, reloads);
+    let server = serve::Server::new(router, Limits::admin(), shutdown);
+    serve::run(serve::Listener::Unix(listener), Arc::new(server))
 }
 
 /// Serves the admin API of an agent that is not configured: every question is answered with what to do.
 pub fn serve_unconfigured(
-    listener: UnixListener,
+    listener: Arc<UnixListener>,
+    reloads: Arc<Reloads>,
     shutdown: CancellationToken,
 ) -> impl Future<Output = ()> + Send {
-    serve::unix(listener, admin_api::unconfigured(), Limits::admin(), shutdown)
+    let router = admin_api::unconfigured(reloads);
+    let server = serve::Server::new(router, Limits::admin(), shutdown);
+    serve::run(serve::Listener::Unix(listener), Arc::new(server))
 }
 
-/// Serves the gate's questions until `shutdown`.
+/// Serves `GET /metrics` over plain HTTP until `shutdown`, and nothing else.
+pub fn serve_metrics(
+    listener: Arc<TcpListener>,
+    handle: Arc<dyn AgentHandle>,
+    counters: Arc<Counters>,
+    shutdown: CancellationToken,
+) -> impl Future<Output = ()> + Send {
+    let router = metrics_api::router(handle, counters);
+    let server = serve::Server::new(router, Limits::metrics(), shutdown);
+    serve::run(serve::Listener::Tcp(listener), Arc::new(server))
+}
+
+/// Serves the gate's questions until `shutdown`: those of root, of the agent's own user and of `etcd.service`.
 pub fn serve_gate(
-    listener: UnixListener,
+    listener: Arc<UnixListener>,
     handle: Arc<dyn AgentHandle>,
     shutdown: CancellationToken,
 ) -> impl Future<Output = ()> + Send {
-    serve::unix(listener, gate_api::router(handle), Limits::gate(), shutdown)
+    let server = serve::Server::new(gate_api::router(handle.clone()), Limits::gate(), shutdown);
+    serve::run(
+        serve::Listener::Unix(listener),
+        Arc::new(server.with_door(handle)),
+    )
 }

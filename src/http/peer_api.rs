@@ -20,6 +20,9 @@ use crate::model::{Accept, AcceptReply, Enquire, EnquireReply, Learn, NodeStatus
 use crate::ports::AgentHandle;
 use crate::telemetry::{Counters, exposition};
 
+/// How long an answer waits for an agent that has just started; less than a peer waits for it.
+const FIRST_LOOK: Duration = Duration::from_millis(1500);
+
 struct Api {
     handle: Arc<dyn AgentHandle>,
     counters: Arc<Counters>,
@@ -86,6 +89,8 @@ async fn status(
         // Running out of time is an answer too: nothing has changed.
         let _ = tokio::time::timeout(wait, api.handle.status_after(after)).await;
     }
+    // An agent that has just started says nothing of its etcd yet, which looks like an etcd that is down.
+    let _ = tokio::time::timeout(FIRST_LOOK, api.handle.first_look()).await;
     // The version is read first: a status newer than its version is asked for once more, never missed.
     let version = api.handle.status_version();
     let status = api.handle.status();

@@ -1,23 +1,23 @@
 //! Accepting connections and driving them, within limits.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures::future::join_all;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -28,11 +28,14 @@ use super::caller::Caller;
 use super::limits::Limits;
 use super::noise::Noise;
 use super::reply::Refused;
+use super::slots::{Slot, Slots};
 use crate::adapters::tls::{CertificateNames, Tls, explain};
+use crate::ports::AgentHandle;
 
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
+/// A socket that is listened on.
+pub(super) enum Listener {
+    Tcp(Arc<TcpListener>),
+    Unix(Arc<UnixListener>),
 }
 
 enum Socket {
@@ -57,56 +60,106 @@ impl Listener {
 }
 
 /// What all connections of one server share.
-struct Server {
+pub(super) struct Server {
     tls: Option<Arc<Tls>>,
+    /// Who is asked whether a local process may ask here; nobody where the socket's mode says it.
+    door: Option<Arc<dyn AgentHandle>>,
     router: Router,
     limits: Limits,
     noise: Noise,
-    open: Mutex<HashMap<Option<IpAddr>, usize>>,
+    slots: Arc<Slots>,
     shutdown: CancellationToken,
 }
 
-pub(super) async fn tcp(
-    listener: TcpListener,
-    tls: Option<Arc<Tls>>,
-    router: Router,
-    limits: Limits,
-    shutdown: CancellationToken,
-) {
-    run(Listener::Tcp(listener), tls, router, limits, shutdown).await;
+impl Server {
+    pub(super) fn new(router: Router, limits: Limits, shutdown: CancellationToken) -> Self {
+        Self {
+            tls: None,
+            door: None,
+            router,
+            limits,
+            noise: Noise::default(),
+            slots: Slots::new(limits),
+            shutdown,
+        }
+    }
+
+    /// The same over TLS.
+    pub(super) fn with_tls(self, tls: Option<Arc<Tls>>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// The same for those whom this agent lets in.
+    pub(super) fn with_door(self, door: Arc<dyn AgentHandle>) -> Self {
+        Self {
+            door: Some(door),
+            ..self
+        }
+    }
+
+    /// Keeps the addresses of the cluster's nodes up to date, for ever. A name that does not resolve now keeps none: its
+    /// node is served like everybody else.
+    pub(super) async fn follow(&self, nodes: &[String]) {
+        loop {
+            let found = nodes.iter().map(|node| addresses(node));
+            let found = join_all(found).await.into_iter().flatten();
+            self.slots.know(found.collect());
+            sleep(FOLLOW_EVERY).await;
+        }
+    }
+
+    /// The next connection. On a Unix socket strangers wait for their turn, so that none of them can have the others refused.
+    async fn next(&self, listener: &Listener) -> io::Result<(Socket, Option<IpAddr>)> {
+        if self.door.is_some() {
+            self.slots.room().await;
+        }
+        listener.accept().await
+    }
+
+    /// Whether it is known without asking who is at the other end.
+    fn knows(&self, socket: &Socket) -> bool {
+        match socket {
+            Socket::Tcp(_) => self.tls.is_none(),
+            Socket::Unix(stream) => self.door.is_none() || is_trusted(stream),
+        }
+    }
 }
 
-pub(super) async fn unix(
-    listener: UnixListener,
-    router: Router,
-    limits: Limits,
-    shutdown: CancellationToken,
-) {
-    run(Listener::Unix(listener), None, router, limits, shutdown).await;
+/// How often the names of the cluster's nodes are looked up.
+const FOLLOW_EVERY: Duration = Duration::from_mins(1);
+/// How long one lookup may take.
+const LOOKUP: Duration = Duration::from_secs(5);
+
+async fn addresses(node: &str) -> Vec<IpAddr> {
+    if let Ok(address) = node.parse::<IpAddr>() {
+        return vec![address.to_canonical()];
+    }
+    match timeout(LOOKUP, lookup_host((node, 0))).await {
+        Ok(Ok(found)) => found.map(|address| address.ip().to_canonical()).collect(),
+        _ => Vec::new(),
+    }
 }
 
-async fn run(
-    listener: Listener,
-    tls: Option<Arc<Tls>>,
-    router: Router,
-    limits: Limits,
-    shutdown: CancellationToken,
-) {
-    let server = Arc::new(Server {
-        tls,
-        router,
-        limits,
-        noise: Noise::default(),
-        open: Mutex::default(),
-        shutdown: shutdown.clone(),
-    });
+/// Root, or the user that the agent itself runs as. Where `PrivateUsers=` is set, all others look like one.
+fn is_trusted(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream
+        .peer_cred()
+        .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own)
+}
+
+/// Accepts and serves until the server's shutdown.
+pub(super) async fn run(listener: Listener, server: Arc<Server>) {
+    let shutdown = server.shutdown.clone();
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
+            // What is not accepted any more is left in the queue to the next server of this socket.
+            biased;
             () = shutdown.cancelled() => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((socket, address)) => match Slot::take(&server, connections.len(), address) {
+            accepted = server.next(&listener) => match accepted {
+                Ok((socket, address)) => match server.slots.take(address, server.knows(&socket)) {
                     Ok(slot) => {
                         connections.spawn(connection(server.clone(), socket, address, slot));
                     }
@@ -128,46 +181,13 @@ async fn run(
     .await;
 }
 
-/// A connection's place among those that are open.
-struct Slot {
-    server: Arc<Server>,
-    address: Option<IpAddr>,
-}
-
-impl Slot {
-    fn take(server: &Arc<Server>, total: usize, address: Option<IpAddr>) -> Result<Self, &'static str> {
-        if total >= server.limits.connections {
-            return Err("too many connections");
-        }
-        let mut open = server.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = open.entry(address).or_insert(0);
-        if *count >= server.limits.connections_per_address {
-            return Err("too many connections from this address");
-        }
-        *count += 1;
-        Ok(Self {
-            server: server.clone(),
-            address,
-        })
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let mut open = self.server.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.address);
-            }
-        }
-    }
-}
-
-async fn connection(server: Arc<Server>, socket: Socket, address: Option<IpAddr>, slot: Slot) {
+async fn connection(server: Arc<Server>, socket: Socket, address: Option<IpAddr>, mut slot: Slot) {
     let plain = Caller { address, names: None };
     match (socket, &server.tls) {
-        (Socket::Unix(stream), _) => drive(&server, stream, plain, 0).await,
+        (Socket::Unix(stream), _) => match lets_in(&server, &stream, &mut slot).await {
+            Ok(()) => drive(&server, stream, plain, 0).await,
+            Err(why) => server.noise.report(None, why),
+        },
         (Socket::Tcp(stream), None) => drive(&server, stream, plain, 0).await,
         (Socket::Tcp(stream), Some(tls)) => {
             let (config, generation) = tls.server();
@@ -176,15 +196,19 @@ async fn connection(server: Arc<Server>, socket: Socket, address: Option<IpAddr>
                 Ok(Ok(stream)) => {
                     let certificates = stream.get_ref().1.peer_certificates();
                     let names = certificates.and_then(<[_]>::first).and_then(CertificateNames::of);
-                    match names {
-                        Some(names) => {
+                    match names.ok_or("its certificate cannot be read") {
+                        Ok(names) => {
+                            if let Err(why) = slot.prove() {
+                                server.noise.report(address, why);
+                                return;
+                            }
                             let caller = Caller {
                                 address,
                                 names: Some(Arc::new(names)),
                             };
                             drive(&server, stream, caller, generation).await;
                         }
-                        None => server.noise.report(address, "its certificate cannot be read"),
+                        Err(why) => server.noise.report(address, why),
                     }
                 }
                 // Somebody only looked whether the port is open.
@@ -197,6 +221,21 @@ async fn connection(server: Arc<Server>, socket: Socket, address: Option<IpAddr>
         }
     }
     drop(slot);
+}
+
+/// Whether the process at the other end of a Unix socket may ask.
+async fn lets_in(server: &Server, stream: &UnixStream, slot: &mut Slot) -> Result<(), &'static str> {
+    let Some(door) = &server.door else {
+        return Ok(());
+    };
+    if !is_trusted(stream) {
+        let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+        let pid = pid.and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+        if !door.is_etcds(pid).await {
+            return Err("only etcd.service, root and the agent's own user may ask the gate");
+        }
+    }
+    slot.prove()
 }
 
 fn is_gone(error: &io::Error) -> bool {

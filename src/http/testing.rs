@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -133,6 +134,7 @@ impl AgentHandle for FakeAgent {
     }
     fn admin_status(&self) -> AdminStatus {
         AdminStatus {
+            starting: false,
             node: self.status(),
             peers: BTreeMap::from([(name("n2"), Fact::Unreachable("x".to_owned()))]),
             coordinator: None,
@@ -258,7 +260,7 @@ pub(crate) fn quick() -> Limits {
         header: Duration::from_millis(300),
         body: Duration::from_millis(300),
         connections_per_address: 6,
-        ..Limits::peers(3)
+        ..Limits::peers()
     }
 }
 
@@ -277,10 +279,23 @@ pub(crate) async fn serve_at(
         .into_keys()
         .map(|node| (node.clone(), format!("{node}.example.org")))
         .collect();
-    let listener = PeerListener::bind(listen, tls, nodes)
-        .await
-        .unwrap()
-        .with_limits(limits);
+    serve_to(nodes, listen, agent, tls, limits).await
+}
+
+/// The same for nodes whose address is that of all of them in tests.
+pub(crate) async fn serve_known(agent: Arc<FakeAgent>, tls: Option<Arc<Tls>>, limits: Limits) -> Served {
+    serve_to(nodes(), ([127, 0, 0, 1], 0).into(), agent, tls, limits).await
+}
+
+async fn serve_to(
+    nodes: BTreeMap<NodeName, String>,
+    listen: SocketAddr,
+    agent: Arc<FakeAgent>,
+    tls: Option<Arc<Tls>>,
+    limits: Limits,
+) -> Served {
+    let listener = Arc::new(TcpListener::bind(listen).await.unwrap());
+    let listener = PeerListener::new(listener, tls, nodes).with_limits(limits);
     let address = listener.local_addr().unwrap();
     let shutdown = CancellationToken::new();
     tokio::spawn(serve_peers(

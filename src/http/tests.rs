@@ -13,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::testing::{FakeAgent, Served, enquiry, quick, serve};
 use super::*;
 use crate::adapters::tls::testing::Authority;
+use crate::model::AdminStatus;
+use crate::paths::Paths;
 
 /// Waits for something that must come, however slow the machine is.
 const LONG: Duration = Duration::from_mins(2);
@@ -215,9 +217,12 @@ async fn the_admin_socket_and_the_gate() {
     let agent = FakeAgent::new("n1");
     let counters = Arc::new(Counters::default());
     counters.action("start-etcd", true);
-    let admin = serve_admin(bind_admin(&paths).unwrap(), agent.clone(), counters, end.clone());
+    let sockets = Sockets::bind(&paths).unwrap();
+    let reloads = Arc::new(Reloads::default());
+    let (socket, asked) = (sockets.admin(), reloads.clone());
+    let admin = serve_admin(socket, agent.clone(), counters, asked, end.clone());
     let server = tokio::spawn(admin);
-    tokio::spawn(serve_gate(bind_gate(&paths).unwrap(), agent.clone(), end.clone()));
+    tokio::spawn(serve_gate(sockets.gate().unwrap(), agent.clone(), end.clone()));
     let ask = async |bytes: Vec<u8>| {
         exchange(UnixStream::connect(paths.admin_socket()).await.unwrap(), &bytes).await
     };
@@ -314,6 +319,12 @@ async fn the_admin_socket_and_the_gate() {
             "no request 7",
         ),
         (
+            "a reload",
+            request("POST", "/v1/reload", ""),
+            "200",
+            r#""asked":1,"done":0"#,
+        ),
+        (
             "metrics",
             request("GET", "/metrics", ""),
             "200",
@@ -347,10 +358,87 @@ async fn the_admin_socket_and_the_gate() {
     end.cancel();
     timeout(LONG, server).await.unwrap().unwrap();
     let end = CancellationToken::new();
-    tokio::spawn(serve_unconfigured(bind_admin(&paths).unwrap(), end));
+    tokio::spawn(serve_unconfigured(sockets.admin(), reloads, end));
     let answer = ask(request("GET", "/v1/status", "")).await;
     assert!(
         answer.starts_with("HTTP/1.1 503 ") && answer.contains("run `etcd-agent init`"),
         "{answer}"
     );
+}
+
+/// Whoever connects while the servers are exchanged is answered by the next one.
+#[tokio::test]
+async fn h01_a_socket_outlives_its_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = Paths::below(dir.path());
+    std::fs::create_dir_all(paths.run()).unwrap();
+    let sockets = Sockets::bind(&paths).unwrap();
+    let listen = ([127, 0, 0, 1], 0).into();
+    let tcp = sockets.tcp(listen, "api.listen").await.unwrap();
+    let address = tcp.local_addr().unwrap();
+    let life = |text: &str| {
+        let agent = FakeAgent::new("n1");
+        agent.change(text);
+        let end = CancellationToken::new();
+        let counters = Arc::new(Counters::default());
+        let reloads = Arc::new(Reloads::default());
+        let (admin, metrics) = (sockets.admin(), tcp.clone());
+        let admin = serve_admin(admin, agent.clone(), counters.clone(), reloads, end.clone());
+        let metrics = serve_metrics(metrics, agent, counters, end.clone());
+        (end, tokio::spawn(admin), tokio::spawn(metrics))
+    };
+    let (end, admin, metrics) = life("first");
+    end.cancel();
+    admin.await.unwrap();
+    metrics.await.unwrap();
+    let unix = UnixStream::connect(paths.admin_socket()).await.unwrap();
+    let tcp = TcpStream::connect(address).await.unwrap();
+    let (_end, _admin, _metrics) = life("second");
+    let answer = exchange(unix, &request("GET", "/v1/status", "")).await;
+    assert!(answer.contains(r#""text":"second""#), "{answer}");
+    let answer = exchange(tcp, &request("GET", "/metrics", "")).await;
+    assert!(answer.contains("etcd_agent_up{"), "{answer}");
+}
+
+/// H6: metrics and nothing else, whatever is asked.
+#[tokio::test]
+async fn h06_the_metrics_address_only_reads() {
+    let agent = FakeAgent::new("n1");
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let address = listener.local_addr().unwrap();
+    let end = CancellationToken::new();
+    tokio::spawn(serve_metrics(
+        listener,
+        agent.clone(),
+        Arc::new(Counters::default()),
+        end.clone(),
+    ));
+    for (method, path, status) in [
+        ("GET", "/metrics", "200"),
+        ("POST", "/metrics", "405"),
+        ("GET", "/v1/status", "404"),
+        ("POST", "/v1/requests", "404"),
+        ("POST", "/v1/genesis/enquire", "404"),
+    ] {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let answer = exchange(stream, &request(method, path, r#"{"request":"backup"}"#)).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{method} {path}: {answer}"
+        );
+    }
+    assert_eq!(agent.writes.load(Ordering::Relaxed), 0);
+    end.cancel();
+}
+
+/// An etcd that nobody has looked at yet is not shown as down.
+#[test]
+fn h01_before_the_first_look_nothing_is_said_of_etcd() {
+    let status = |starting| AdminStatus {
+        starting,
+        ..FakeAgent::new("n1").admin_status()
+    };
+    let text = |starting| crate::telemetry::exposition(&status(starting), &Counters::default());
+    assert!(text(false).contains("\netcd_agent_etcd_up 0\n"));
+    assert!(!text(true).contains("\netcd_agent_etcd_up "));
 }

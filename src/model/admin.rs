@@ -12,6 +12,9 @@ use super::{
 /// `GET /v1/status` on the admin socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdminStatus {
+    /// True until the agent has looked around for the first time: what it says of etcd and of its peers is not known yet.
+    #[serde(default)]
+    pub starting: bool,
     /// This node.
     pub node: NodeStatus,
     /// Every peer as last seen.
@@ -88,6 +91,17 @@ pub enum RequestState {
     Done,
     /// It cannot be done; nothing is half done.
     Failed,
+}
+
+/// `GET` and `POST /v1/reload`: reloads of the configuration, by number.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadView {
+    /// The newest that was asked for.
+    pub asked: u64,
+    /// All up to this one are over.
+    pub done: u64,
+    /// Why the newest of those was refused, with file and line where there is one; `None` when it is in force.
+    pub refused: Option<String>,
 }
 
 /// `POST /v1/directives`: an order for the whole cluster.

@@ -24,7 +24,8 @@ mod time;
 mod verification;
 
 pub use admin::{
-    AdminStatus, ApiError, CopyStatus, DirectiveOrder, DirectiveView, PlanView, RequestState, RequestView,
+    AdminStatus, ApiError, CopyStatus, DirectiveOrder, DirectiveView, PlanView, ReloadView, RequestState,
+    RequestView,
 };
 pub use assignment::{Assignment, GateState, InitialState, Role};
 pub use backup::{

@@ -320,11 +320,13 @@ fn unit(out: &mut Text, status: &AdminStatus) {
 }
 
 fn etcd(out: &mut Text, status: &AdminStatus) {
-    out.one(
-        "etcd_agent_etcd_up",
-        "The local etcd answers.",
-        u64::from(status.node.etcd.known().is_some()),
-    );
+    if !status.starting {
+        out.one(
+            "etcd_agent_etcd_up",
+            "The local etcd answers.",
+            u64::from(status.node.etcd.known().is_some()),
+        );
+    }
     if let Fact::Known(etcd) = &status.node.etcd {
         out.one(
             "etcd_agent_etcd_has_leader",
@@ -362,7 +364,7 @@ fn etcd(out: &mut Text, status: &AdminStatus) {
 }
 
 fn peers(out: &mut Text, status: &AdminStatus) {
-    if status.peers.is_empty() {
+    if status.starting || status.peers.is_empty() {
         return;
     }
     out.head("etcd_agent_peer_reachable", "gauge", "The peer's agent answers.");

@@ -1,6 +1,6 @@
 //! What each peer last said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
@@ -13,16 +13,21 @@ pub(super) struct Board {
     /// By how many milliseconds each peer that is known was ahead.
     clocks: Mutex<BTreeMap<NodeName, i64>>,
     bell: Notify,
+    /// Peers that neither answered nor failed to yet.
+    unasked: Mutex<BTreeSet<NodeName>>,
 }
 
 impl Board {
     pub(super) fn new(peers: impl Iterator<Item = NodeName>) -> Self {
+        let peers: BTreeSet<NodeName> = peers.collect();
         Self {
             seen: Mutex::new(
                 peers
-                    .map(|node| (node, Fact::Unreachable("not asked yet".to_owned())))
+                    .iter()
+                    .map(|node| (node.clone(), Fact::Unreachable("not asked yet".to_owned())))
                     .collect(),
             ),
+            unasked: Mutex::new(peers),
             clocks: Mutex::default(),
             bell: Notify::new(),
         }
@@ -34,6 +39,14 @@ impl Board {
 
     pub(super) fn clocks(&self) -> BTreeMap<NodeName, i64> {
         self.clocks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether each peer was asked once at least.
+    pub(super) fn asked(&self) -> bool {
+        self.unasked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
     }
 
     /// Takes over an answer that came at `now`.
@@ -68,7 +81,12 @@ impl Board {
             };
         seen.insert(node.clone(), fact);
         drop(seen);
-        if news {
+        let first = self
+            .unasked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(node);
+        if news || first {
             // One permit is kept while nobody waits: nothing between two calls of `changed` is missed.
             self.bell.notify_one();
         }

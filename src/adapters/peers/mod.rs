@@ -126,6 +126,10 @@ impl Peers for HttpPeers {
         self.board.clocks()
     }
 
+    fn asked(&self) -> bool {
+        self.board.asked()
+    }
+
     async fn changed(&self) {
         self.board.changed().await;
     }

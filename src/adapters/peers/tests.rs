@@ -13,7 +13,7 @@ use super::*;
 use crate::adapters::clock::SystemClock;
 use crate::adapters::tls::testing::Authority;
 use crate::http::Limits;
-use crate::http::testing::{FakeAgent, Served, enquiry, name, nodes, quick, serve, serve_at};
+use crate::http::testing::{FakeAgent, Served, enquiry, name, nodes, quick, serve, serve_at, serve_known};
 use crate::model::{Ballot, Epoch, UnixMs};
 use crate::ports::Clock;
 
@@ -74,7 +74,7 @@ async fn pair(server_names: &[&str], client_names: &[&str]) -> Pair {
     let authority = Authority::new();
     let server = tls(&authority, dir.path(), "n1", server_names);
     let client = tls(&authority, dir.path(), "n2", client_names);
-    let served = serve(FakeAgent::new("n1"), Some(server), Limits::peers(3)).await;
+    let served = serve(FakeAgent::new("n1"), Some(server), Limits::peers()).await;
     let peers = peers_of_n2(served.address, Some(client));
     Pair {
         _dir: dir,
@@ -297,7 +297,7 @@ async fn rotated_certificates_are_used_and_old_connections_end() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let server = tls(&authority, dir.path(), "n1", &["n1"]);
-    let served = serve(FakeAgent::new("n1"), Some(server.clone()), Limits::peers(3)).await;
+    let served = serve(FakeAgent::new("n1"), Some(server.clone()), Limits::peers()).await;
     let client = tls(&authority, dir.path(), "n2", &["n2"]);
     let peers = peers_of_n2(served.address, Some(client));
     until(&peers, "before", |seen| seen.known().is_some()).await;
@@ -358,4 +358,29 @@ async fn an_outcome_is_unknown_only_after_the_request_was_out() {
     assert!(matches!(refused, PortError::Retryable(_)), "{refused:?}");
     let stranger = peers.accept(&name("n8"), &accept).await.unwrap_err();
     assert!(matches!(stranger, PortError::Permanent(_)), "{stranger:?}");
+}
+
+/// Eight addresses take all the connections that strangers can have, and none of the cluster's own.
+#[tokio::test]
+async fn f07_strangers_do_not_keep_a_peer_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let server = tls(&authority, dir.path(), "n1", &["n1"]);
+    let client = tls(&authority, dir.path(), "n2", &["n2"]);
+    let limits = Limits {
+        handshake: Duration::from_mins(1),
+        ..Limits::peers()
+    };
+    let served = serve_known(FakeAgent::new("n1"), Some(server), limits).await;
+    let mut held = Vec::new();
+    for last in 2..=9 {
+        for _ in 0..16 {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind(([127, 0, 0, last], 0).into()).unwrap();
+            held.push(socket.connect(served.address).await.unwrap());
+        }
+    }
+    let peers = peers_of_n2(served.address, Some(client));
+    until(&peers, "an answer", |seen| seen.known().is_some()).await;
+    assert_eq!(held.len(), 128);
 }

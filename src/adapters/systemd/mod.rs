@@ -136,6 +136,9 @@ impl Drop for Systemd {
 /// stops etcd has the last word.
 const GENTLY: &str = "fail";
 
+/// What systemd answers about a process that is in none of its units, or is gone.
+const NO_UNIT: &str = "org.freedesktop.systemd1.NoUnitForPID";
+
 #[derive(Debug, Clone, Copy)]
 enum Verb {
     Start,
@@ -219,6 +222,16 @@ impl ServiceManager for Systemd {
         let _one = self.proving.lock().await;
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         oneshots::prove(self, request, serial, deadline).await
+    }
+
+    async fn is_etcds(&self, pid: u32) -> PortResult<bool> {
+        let what = "tell the unit of a process";
+        let live = self.live(what).await?;
+        match live.manager.get_unit_by_pid(pid).await {
+            Ok(unit) => Ok(unit == live.path),
+            Err(zbus::Error::MethodError(name, ..)) if name.as_str() == NO_UNIT => Ok(false),
+            Err(error) => Err(port_error(what, Ask::Read, &error)),
+        }
     }
 
     async fn changed(&self) {

@@ -128,6 +128,7 @@ pub(super) fn decision(text: &str) -> Decision {
 /// All is well.
 pub(super) fn status() -> AdminStatus {
     AdminStatus {
+        starting: false,
         node: node(1),
         peers: BTreeMap::from([
             (name("n2"), Fact::Known(node(2))),

@@ -51,6 +51,7 @@ fn the_command_line_is_well_formed() {
         "member remove n3 --force --dry-run",
         "member add n3 -o json",
         "run",
+        "reload --timeout 10s",
         "gate",
     ] {
         let words = std::iter::once("etcd-agent").chain(line.split(' '));

@@ -12,6 +12,7 @@ fn settings() -> Settings {
         api: ApiSettings {
             listen: None,
             port: 2378,
+            metrics: None,
             insecure: false,
             tls: None,
         },

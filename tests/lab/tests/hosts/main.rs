@@ -15,6 +15,7 @@ mod membership;
 mod model;
 mod package;
 mod partitions;
+mod reload;
 mod resizing;
 mod roots;
 mod selftest;

@@ -1,0 +1,60 @@
+//! `etcd-agent reload`: what `ExecReload=` of `etcd-agent.service` runs.
+
+use std::time::Duration;
+
+use super::client::{CallError, Client};
+use super::exit::{Exit, Failure, Outcome};
+use super::out;
+use super::progress::Progress;
+use super::wait::Deadline;
+use crate::model::ReloadView;
+use crate::paths::Paths;
+
+/// Let the agent read its configuration again, and wait until it is in force or refused
+#[derive(Debug, clap::Args)]
+pub(super) struct ReloadArgs {
+    /// Give up waiting after this long, e.g. 90s or 10m; what was begun goes on
+    // Below systemd's own deadline for it, TimeoutStartSec= of the unit.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "50s")]
+    timeout: Duration,
+}
+
+pub(super) async fn run(paths: &Paths, args: ReloadArgs) -> Outcome {
+    let client = Client::new(paths);
+    let number = match client.post::<_, ReloadView>("/v1/reload", &()).await {
+        Err(CallError::Answered { status: 404, .. }) => {
+            return Err(Failure::failed(
+                "the agent that runs is of an older version, which cannot be asked to reload: \
+                 `systemctl restart etcd-agent` (etcd goes on)",
+            ));
+        }
+        asked => asked?.asked,
+    };
+    let deadline = Deadline::after(args.timeout);
+    let mut progress = Progress::new();
+    progress.say("the agent reads its configuration");
+    loop {
+        match client.get::<ReloadView>("/v1/reload").await {
+            Ok(view) if view.done >= number => return outcome(view.refused),
+            // A process that was started meanwhile has read what is there.
+            Ok(view) if view.asked < number => return outcome(None),
+            Ok(_) => {}
+            Err(CallError::Unreachable(text)) => progress.say(&text),
+            Err(error) => return Err(error.into()),
+        }
+        deadline.next("the reload", &progress).await?;
+    }
+}
+
+fn outcome(refused: Option<String>) -> Outcome {
+    match refused {
+        None => {
+            out::print("the configuration is in force")?;
+            Ok(Exit::Ok)
+        }
+        Some(why) => Err(Failure::new(
+            Exit::Usage,
+            format!("{why}\nthe configuration was refused: the old one stays in force"),
+        )),
+    }
+}

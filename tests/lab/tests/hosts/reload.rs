@@ -1,0 +1,231 @@
+//! The agent is reloaded, restarted and molested beside a healthy cluster, which nobody takes for dead meanwhile.
+
+use std::time::Duration;
+
+use crate::common::{
+    SOON, agent, etcd_pid, etcd_pids, formed, holds_for, member_ids, put, status, wait_status,
+};
+use etcd_agent_lab::{Host, Lab, wait_until};
+
+const BAD: &str = "/etc/etcd-agent/config.d/50-bad.toml";
+
+/// Does this again and again; after each time `status` has to exit with 0 at once.
+fn always_healthy(host: &Host, times: u32, act: &str) {
+    let script = format!(
+        "for i in $(seq {times}); do\n\
+           {act} || {{ echo \"no. $i failed\"; exit 1; }}\n\
+           etcd-agent status >/tmp/status 2>&1 || {{ echo \"status no. $i exits with $?\"; cat /tmp/status; exit 1; }}\n\
+         done"
+    );
+    let done = host
+        .exec_for(Duration::from_mins(10), &["sh", "-c", &script])
+        .unwrap();
+    assert_eq!(done.code, 0, "{act}: {}{}", done.stdout, done.stderr);
+}
+
+fn events(host: &Host) -> u64 {
+    let newest = agent(host, &["events", "-n", "1", "-o", "json"]).ok().unwrap();
+    let newest: serde_json::Value = serde_json::from_str(&newest.stdout).unwrap();
+    let newest = newest["newest"].as_u64().or_else(|| newest[0]["seq"].as_u64());
+    newest.unwrap_or_else(|| panic!("no events"))
+}
+
+/// As the user nobody.
+fn nobody(script: &str) -> String {
+    format!("setpriv --reuid=nobody --regid=nogroup --clear-groups sh -c '{script}'")
+}
+
+#[test]
+fn h01_h02_reloads_and_restarts_never_make_a_healthy_cluster_look_dead() {
+    let lab = formed("h01", 1);
+    let n1 = lab.host(1).unwrap();
+    wait_status(n1, 0);
+    let pid = etcd_pid(n1);
+    let before = events(n1);
+    assert!(before > 0, "it has formed a cluster");
+    always_healthy(n1, 50, "systemctl reload etcd-agent");
+    assert!(events(n1) >= before, "events outlive a reload");
+    always_healthy(n1, 50, "systemctl restart etcd-agent");
+
+    // A configuration that is no good fails the reload and changes nothing, whichever way it is no good.
+    for (text, said) in [
+        ("[cluster]\ngrace = \"5 parsecs\"\n", "50-bad.toml:2"),
+        (
+            "[api.tls]\ncert_file = \"/nowhere.crt\"\nkey_file = \"/nowhere.key\"\nca_file = \"/nowhere.ca\"\n",
+            "/nowhere",
+        ),
+    ] {
+        n1.write_file(BAD, text, "0644", "root:root").unwrap();
+        let reload = n1.systemctl(&["reload", "etcd-agent"]).unwrap();
+        assert_ne!(reload.code, 0, "{said}: {}{}", reload.stdout, reload.stderr);
+        let journal = n1.journal("etcd-agent").unwrap();
+        assert!(journal.contains(said), "{journal}");
+        let by_hand = agent(n1, &["reload"]);
+        assert_eq!(by_hand.code, 2, "{}", by_hand.stderr);
+        assert!(by_hand.stderr.contains(said), "{}", by_hand.stderr);
+        // Told of, and nothing else is wrong.
+        assert_eq!(agent(n1, &["status"]).code, 6);
+        assert_eq!(n1.unit_property("etcd-agent", "ActiveState").unwrap(), "active");
+    }
+    n1.sh(&format!("rm {BAD} && systemctl reload etcd-agent"))
+        .unwrap()
+        .ok()
+        .unwrap();
+    assert_eq!(agent(n1, &["status"]).code, 0);
+    assert_eq!(etcd_pid(n1), pid, "etcd never noticed");
+
+    any_local_user(&lab, n1);
+    lab.passed();
+}
+
+/// B6 and F8, and H6 as well: what any local user can do to the agent, and what the user may read.
+fn any_local_user(lab: &Lab, n1: &Host) {
+    let pid = etcd_pid(n1);
+    let metrics = n1
+        .sh(&nobody("curl -sS http://127.0.0.1:2381/metrics"))
+        .unwrap()
+        .ok()
+        .unwrap();
+    assert!(
+        metrics.stdout.contains("etcd_agent_etcd_up 1"),
+        "{}",
+        metrics.stdout
+    );
+    let other = n1
+        .sh(&nobody(
+            "curl -sS -o /dev/null -w %{http_code} http://127.0.0.1:2381/v1/status",
+        ))
+        .unwrap();
+    assert_eq!(other.stdout, "404", "metrics and nothing else");
+
+    // Signals that look like systemd's.
+    let manager = "org.freedesktop.systemd1.Manager";
+    let job = "/org/freedesktop/systemd1/job/1";
+    let forged = [
+        format!("busctl emit /x {manager} JobRemoved s hi"),
+        format!("busctl emit /org/freedesktop/systemd1 {manager} JobRemoved uoss 1 {job} etcd.service done"),
+        format!("busctl emit /org/freedesktop/systemd1 {manager} Reloading b true"),
+        "busctl emit /x org.freedesktop.DBus NameOwnerChanged sss org.freedesktop.systemd1 a b".to_owned(),
+        format!(
+            "for name in $(busctl list --no-legend --acquired=no | cut -d\" \" -f1); do \
+               busctl emit --destination=$name /x {manager} JobRemoved s hi; done"
+        ),
+    ];
+    for forged in &forged {
+        n1.sh(&nobody(&format!("{forged}; true"))).unwrap().ok().unwrap();
+        let now = status(n1).unwrap();
+        assert_eq!(
+            now["node"]["unit"]["value"]["active"], "active",
+            "{forged}: {now}"
+        );
+    }
+    let said = n1.journal("etcd-agent").unwrap();
+    assert!(!said.contains("no answer from systemd"), "{said}");
+    assert!(said.matches("ignored on the system bus").count() <= 1, "{said}");
+    assert_eq!(etcd_pid(n1), pid);
+
+    // The gate answers nobody, and those who hold its connections hold nothing up.
+    let gate = "/run/etcd-agent/gate.sock";
+    let ask = format!("curl -sS --max-time 5 --unix-socket {gate} http://localhost/v1/gate");
+    let refused = n1.sh(&nobody(&ask)).unwrap();
+    assert_ne!(refused.code, 0, "{}", refused.stdout);
+    assert_eq!(refused.stdout, "");
+    let roots = n1.sh(&ask).unwrap().ok().unwrap();
+    assert!(roots.stdout.contains("\"clear\":"), "{}", roots.stdout);
+    let hold = format!(
+        "use IO::Socket::UNIX; while (1) {{ \
+           @held = map {{ IO::Socket::UNIX->new(Peer => \"{gate}\") }} 1..32; select(undef, undef, undef, 0.1) }}"
+    );
+    n1.exec(&[
+        "systemd-run",
+        "--quiet",
+        "--collect",
+        "--unit=hold",
+        "--uid=nobody",
+        "perl",
+        "-e",
+        &hold,
+    ])
+    .unwrap()
+    .ok()
+    .unwrap();
+    wait_until("somebody to hold the gate", SOON, || {
+        Ok(n1.journal("etcd-agent")?.contains("may ask the gate"))
+    })
+    .unwrap();
+    n1.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
+    assert_ne!(etcd_pid(n1), pid);
+    let gate_said = n1.journal("etcd").unwrap();
+    assert!(!gate_said.contains("no etcd-agent answers here"), "{gate_said}");
+    put(lab, "after", "the gate");
+    assert_eq!(n1.unit_property("hold", "ActiveState").unwrap(), "active");
+    n1.systemctl(&["stop", "hold"]).unwrap().ok().unwrap();
+}
+
+/// The name of a healthy member's host does not resolve any more on the others: that says nothing of its etcd, and no
+/// spare takes its place.
+#[test]
+fn b01_a_member_whose_name_does_not_resolve_is_not_dead() {
+    let lab = Lab::builder("b01")
+        .hosts(4)
+        .package(&crate::common::deb())
+        .boot()
+        .unwrap();
+    lab.s3().start().unwrap();
+    lab.configure(|_, config| {
+        config.size = 3;
+        config.membership = "grace = \"3s\"\n".to_owned();
+    })
+    .unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    let n1 = lab.host(1).unwrap();
+    wait_status(n1, 0);
+    let (_, members) = member_ids(&lab, n1).unwrap();
+    let victim = members
+        .keys()
+        .find(|name| *name != "n1")
+        .map(|name| lab.host_named(name).unwrap())
+        .unwrap();
+    let others: Vec<&Host> = crate::common::others(&lab, victim);
+    let voters = || {
+        lab.hosts()
+            .iter()
+            .filter(|host| members.contains_key(host.name()))
+    };
+    let pids = etcd_pids(voters());
+
+    // Agents that were reloaded with all peers there say so at once.
+    always_healthy(n1, 3, "systemctl reload etcd-agent");
+    always_healthy(n1, 3, "systemctl restart etcd-agent");
+
+    let name = victim.name();
+    for host in &others {
+        host.sh(&format!(
+            "sed '/ {name}$/d' /etc/hosts >/tmp/hosts && cat /tmp/hosts >/etc/hosts && systemctl restart etcd-agent"
+        ))
+        .unwrap()
+        .ok()
+        .unwrap();
+    }
+    for host in &others {
+        wait_until("the name to be missed", SOON, || {
+            let output = agent(host, &["status"]);
+            Ok(output.stdout.contains("does not resolve"))
+        })
+        .unwrap();
+    }
+    holds_for("nobody is replaced", Duration::from_secs(10), || {
+        member_ids(&lab, n1).unwrap().1 == members
+    });
+    for host in &others {
+        host.sh(&format!("echo '{} {name}' >>/etc/hosts", victim.address()))
+            .unwrap()
+            .ok()
+            .unwrap();
+    }
+    wait_status(n1, 0);
+    assert_eq!(member_ids(&lab, n1).unwrap().1, members);
+    assert_eq!(etcd_pids(voters()), pids, "etcd was left alone");
+    lab.passed();
+}
