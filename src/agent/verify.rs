@@ -31,9 +31,13 @@ pub(super) fn verify(agent: &Agent, id: &BackupId) {
                 .shared
                 .tell(|r| asks(r, &meta.id), RequestState::Pending, text);
         };
-        say(&format!("fetching {}", meta.id));
+        say(&format!("{}: fetching and checking it", meta.id));
         let prove = async |request: ProveRequest| {
-            say(&format!("restoring {} into a throw-away etcd", meta.id));
+            let what = match request.revision {
+                None => "restoring it into a throw-away etcd",
+                Some(_) => "restoring it with its increments into a throw-away etcd",
+            };
+            say(&format!("{}: {what}", meta.id));
             worker.ports.service.prove(&request, WITHIN).await
         };
         let live = worker.ports.etcd.as_ref();

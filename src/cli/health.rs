@@ -72,6 +72,15 @@ fn wrong(status: &AdminStatus, good: &BTreeMap<&NodeName, &EtcdStatus>) -> Vec<S
     for (what, error) in more {
         wrong.extend(error.iter().map(|error| format!("{what}{error}")));
     }
+    // What is tried again says why meanwhile: a backup that nobody could verify is not known to be good.
+    wrong.extend(
+        status
+            .backups
+            .verify
+            .error
+            .iter()
+            .map(|error| format!("no backup could be verified: {error}")),
+    );
     wrong.extend(
         status
             .conflicts

@@ -195,5 +195,10 @@ fn backups(status: &AdminStatus) -> String {
         ),
         None => format!("Backups: {store}, none yet\n"),
     };
-    newest + &copies(status)
+    let verifying = if status.backups.verify.running {
+        "Verifying: a backup is being restored into a throw-away etcd\n"
+    } else {
+        ""
+    };
+    newest + &copies(status) + verifying
 }

@@ -17,6 +17,8 @@ use crate::unit::{boot, files, verify};
 const APPLY: &str = "etcd-agent-apply.service";
 const DATA: &str = "etcd-agent-data.service";
 const VERIFY: &str = "etcd-agent-verify.service";
+/// How long a verification that is given up may take to end.
+const STOP: Duration = Duration::from_mins(2);
 
 pub(super) async fn apply(systemd: &Systemd, deadline: Duration) -> PortResult<InForce> {
     let path = systemd.shared.paths.apply_result();
@@ -134,7 +136,18 @@ pub(super) async fn prove(
     let body = serde_json::to_vec_pretty(&file).map_err(|error| PortError::Permanent(error.to_string()))?;
     files::write_atomic(&path, &body, 0o640)
         .map_err(|error| PortError::Retryable(format!("writing {}: {error}", path.display())))?;
-    systemd.run_job(Verb::Start, VERIFY, deadline).await?;
+    let snapshot = paths.verify().join(&request.snapshot_file);
+    let bytes = std::fs::metadata(snapshot).map_or(0, |meta| meta.len());
+    let ended = systemd
+        .run_job(Verb::Start, VERIFY, deadline.min(verify::within(bytes)))
+        .await;
+    if let Err(PortError::OutcomeUnknown(why)) = ended {
+        // Nobody waits for it any more, and the next one could not start beside it.
+        let stopped = systemd.run_job(Verb::Stop, VERIFY, STOP).await;
+        let then = stopped.map_or_else(|error| error.to_string(), |()| format!("{VERIFY} was stopped"));
+        return Err(PortError::Retryable(format!("{why}; {then}")));
+    }
+    ended?;
     let report = read::<verify::ReportFile>(&paths.verify_report())?.filter(|report| report.id == file.id);
     match report {
         Some(verify::ReportFile {

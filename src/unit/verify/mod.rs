@@ -2,6 +2,7 @@
 //! a loopback interface of its own, and reports what that etcd holds.
 
 mod certs;
+mod limits;
 mod throwaway;
 
 use std::fs;
@@ -15,6 +16,9 @@ use super::{boot, files, settings};
 use crate::config::Settings;
 use crate::paths::Paths;
 use crate::ports::{Proof, ProveRequest};
+
+use limits::Limits;
+pub use limits::within;
 
 /// What the agent writes: a request that is good once, in one boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,13 +71,14 @@ impl Prover {
             return Err(format!("{file:?} is not a plain file name"));
         }
         let snapshot = self.dir.join(file);
-        if !fs::symlink_metadata(&snapshot).is_ok_and(|meta| meta.is_file()) {
-            return Err(format!("{} is not there", snapshot.display()));
-        }
+        let meta = fs::symlink_metadata(&snapshot).ok().filter(fs::Metadata::is_file);
+        let meta = meta.ok_or_else(|| format!("{} is not there", snapshot.display()))?;
+        limits::loopback()?;
         let tool = self.tools.restore_tool()?;
         let etcd = self.tools.etcd()?;
         let scratch = Scratch::new(self.dir.join("scratch"))?;
-        throwaway::prove(&tool, &etcd, &snapshot, &scratch.0, request.revision).await
+        let limits = Limits::of(meta.len());
+        throwaway::prove(&tool, &etcd, &snapshot, &scratch.0, request.revision, limits).await
     }
 }
 

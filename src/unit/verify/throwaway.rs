@@ -15,10 +15,8 @@ use crate::model::Revision;
 use crate::ports::{Etcd, Proof};
 
 use super::certs;
+use super::limits::Limits;
 
-const RESTORE_WITHIN: Duration = Duration::from_hours(2);
-/// etcd reads its whole key index before it serves.
-const SERVES_WITHIN: Duration = Duration::from_mins(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Somebody may take a port between the moment it is found free and etcd's own bind.
 const TRIES: usize = 3;
@@ -31,16 +29,17 @@ pub(super) async fn prove(
     snapshot: &Path,
     scratch: &Path,
     revision: Option<Revision>,
+    limits: Limits,
 ) -> Result<Proof, String> {
     let data = scratch.join("data");
-    if let Some(why) = restore(tool, snapshot, scratch, &data).await? {
+    if let Some(why) = restore(tool, snapshot, scratch, &data, limits.restore).await? {
         return Ok(Proof::Refused { why });
     }
     let mut tries = 0;
     loop {
         tries += 1;
         let mut running = Running::start(etcd, scratch, &data)?;
-        match running.look(revision).await? {
+        match running.look(revision, limits).await? {
             Look::Served(proof) => return Ok(proof),
             Look::Ended(why) if tries < TRIES && why.contains("address already in use") => {}
             Look::Ended(why) => return Ok(Proof::Refused { why }),
@@ -54,6 +53,7 @@ async fn restore(
     snapshot: &Path,
     scratch: &Path,
     data: &Path,
+    within: Duration,
 ) -> Result<Option<String>, String> {
     let log = scratch.join("restore.log");
     let mut command = program(tool, &log)?;
@@ -65,11 +65,13 @@ async fn restore(
         "--initial-advertise-peer-urls=http://127.0.0.1:2380",
     ]);
     let mut child = spawn(&mut command, tool)?;
-    let ended = timeout(RESTORE_WITHIN, child.wait()).await.map_err(|_| {
+    let ended = timeout(within, child.wait()).await.map_err(|_| {
+        let said = last_line(&log).unwrap_or_default();
         format!(
-            "{} did not end within {} s",
+            "{} did not restore {} within {} s: {said}",
             tool.display(),
-            RESTORE_WITHIN.as_secs()
+            snapshot.display(),
+            within.as_secs()
         )
     })?;
     let status = ended.map_err(|error| format!("{}: {error}", tool.display()))?;
@@ -181,8 +183,8 @@ impl Running {
     }
 
     /// Waits until it serves, and asks what it holds.
-    async fn look(&mut self, revision: Option<Revision>) -> Result<Look, String> {
-        let until = Instant::now() + SERVES_WITHIN;
+    async fn look(&mut self, revision: Option<Revision>, limits: Limits) -> Result<Look, String> {
+        let until = Instant::now() + limits.serve;
         let status = loop {
             if let Some(status) = self.child.try_wait().map_err(|error| error.to_string())? {
                 return refusal(&self.program, status, &self.log).map(Look::Ended);
@@ -194,9 +196,10 @@ impl Running {
                         let why = other
                             .err()
                             .map_or_else(|| "no leader".to_owned(), |e| e.to_string());
-                        let limit = SERVES_WITHIN.as_secs();
+                        let said = last_line(&self.log).unwrap_or_default();
                         return Err(format!(
-                            "the throw-away etcd does not serve after {limit} s: {why}"
+                            "the throw-away etcd does not serve after {} s: {why}; it said last: {said}",
+                            limits.serve.as_secs()
                         ));
                     }
                 }
@@ -204,7 +207,13 @@ impl Running {
             sleep(LOOK_EVERY).await;
         };
         let at = revision.unwrap_or(status.revision);
-        let asked = self.client.fingerprint(at, true).await;
+        let asked = timeout(limits.ask, self.client.fingerprint(at, true)).await;
+        let asked = asked.map_err(|_| {
+            format!(
+                "the throw-away etcd did not count its keys within {} s",
+                limits.ask.as_secs()
+            )
+        })?;
         // An etcd that dies of what it reads has a database that is no good.
         if asked.is_err()
             && let Ok(Ok(ended)) = timeout(Duration::from_secs(2), self.child.wait()).await

@@ -60,6 +60,27 @@ fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
     let listed = agent(n1, &["backup", "list"]).ok().unwrap();
     assert!(listed.stdout.contains("NO GOOD"), "{}", listed.stdout);
 
+    // H7: where the unit's own network has no loopback interface that is said at once, and nobody waits.
+    let dir = "/etc/systemd/system/etcd-agent-verify.service.d";
+    let dark = "[Service]\nExecStartPre=+/usr/sbin/ip link set lo down\n";
+    n1.write_file(&format!("{dir}/50-dark.conf"), dark, "0644", "root:root")
+        .unwrap();
+    n1.sh("systemctl daemon-reload").unwrap().ok().unwrap();
+    agent(n1, &["backup", "now"]).ok().unwrap();
+    let unknown = agent(n1, &["backup", "verify"]);
+    assert_eq!(unknown.code, 1, "{}{}", unknown.stdout, unknown.stderr);
+    assert!(
+        unknown.stderr.contains("the loopback interface of etcd-agent-verify.service"),
+        "{}",
+        unknown.stderr
+    );
+    let shown = agent(n1, &["status"]);
+    assert!(shown.stdout.contains("no backup could be verified"), "{}", shown.stdout);
+    n1.sh(&format!("rm -r {dir} && systemctl daemon-reload"))
+        .unwrap()
+        .ok()
+        .unwrap();
+
     // By itself, the next one.
     let fragment = "[backup]\nverify_interval = \"2s\"\n";
     n1.write_file(
