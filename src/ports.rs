@@ -96,6 +96,9 @@ pub struct DataReport {
     pub staged: Option<(Epoch, BackupId)>,
     /// What went wrong, one line; `None` when the request was done.
     pub error: Option<String>,
+    /// The version of etcd on this host, when that is older than what is supported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_too_old: Option<String>,
 }
 
 /// What is to be proved of a fetched snapshot (`etcd-agent-verify.service`).

@@ -39,7 +39,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         }
         Action::InspectData => {
             let report = agent.ports.service.data(&DataRequest::Inspect, DATA).await?;
-            agent.shared.take_report(&report);
+            agent.shared.take_report(&report, agent.ports.clock.steady());
             report
                 .error
                 .map_or(Ok(()), |error| Err(PortError::Retryable(error)))
@@ -67,7 +67,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
                 staged: *staged,
             };
             let report = agent.ports.service.data(&request, DATA).await?;
-            agent.shared.take_report(&report);
+            agent.shared.take_report(&report, agent.ports.clock.steady());
             report
                 .error
                 .map_or(Ok(()), |error| Err(PortError::Retryable(error)))

@@ -206,7 +206,7 @@ pub(super) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
         };
         let report = worker.ports.service.data(&request, STAGE).await?;
         let staged: Option<(Epoch, BackupId)> = report.staged.clone();
-        worker.shared.take_report(&report);
+        worker.shared.take_report(&report, worker.ports.clock.steady());
         match (report.error, staged) {
             (None, Some(staged)) => Ok(staged),
             (error, _) => Err(PortError::Retryable(

@@ -246,6 +246,7 @@ impl Agent {
             assignment: None,
             etcd: Fact::Unreachable(unseen()),
             members: Fact::Unreachable(unseen()),
+            etcd_too_old: None,
             newest_epoch: record.newest_epoch,
             genesis: record.chosen,
             silent_agents: BTreeSet::new(),

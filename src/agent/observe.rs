@@ -1,16 +1,21 @@
 //! One look at everything: local facts fresh, peers and store as last heard.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::genesis::Electorate;
 use crate::model::{
     AssignmentSummary, BackupSummary, DataState, ElectorView, Fact, GateView, InForce, LeaderAsk, MemberList,
     NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Spec, Steering, UnitState, UnixMs,
+    is_too_old,
 };
 use crate::plan::removed_by;
 use crate::ports::{PortError, PortResult};
 
 use super::{Agent, look, silence, size};
+
+/// How often an etcd that was found too old, and does not run, is looked at again.
+const OLD_AGAIN: Duration = Duration::from_secs(30);
 
 pub(super) fn fact<T>(result: PortResult<T>) -> Fact<T> {
     match result {
@@ -79,6 +84,19 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         inner.data.clone()
     });
     agent.note_up(up);
+    let running = etcd.known().map(|etcd| etcd.version.as_str());
+    let too_old = agent.shared.with(|inner| {
+        if let Some(version) = running {
+            inner.too_old = is_too_old(version).then(|| (version.to_owned(), steady));
+        } else if let Some((_, seen)) = &inner.too_old
+            && steady.since(*seen) >= OLD_AGAIN
+            && !up
+        {
+            // It may have been upgraded since.
+            inner.data = Fact::Unreachable("etcd was too old when it was last looked at".to_owned());
+        }
+        inner.too_old.as_ref().map(|(version, _)| version.clone())
+    });
 
     let next = elector
         .chosen
@@ -135,6 +153,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         }),
         etcd,
         members,
+        etcd_too_old: too_old,
         newest_epoch: elector.newest_epoch,
         genesis: elector.chosen.clone(),
         silent_agents: silence.agents,

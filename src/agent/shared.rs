@@ -51,6 +51,8 @@ const ENDED_LIMIT: usize = 64;
 #[derive(Default)]
 pub(super) struct Inner {
     pub(super) data: Fact<DataState>,
+    /// The version of an etcd that is too old, and when that was seen.
+    pub(super) too_old: Option<(String, SteadyMs)>,
     pub(super) staged: Option<(Epoch, BackupId)>,
     pub(super) fetched: Option<(BackupId, String)>,
     pub(super) backup: Job,
@@ -246,8 +248,9 @@ impl Shared {
     }
 
     /// Takes over what the data directory's owner reported.
-    pub(super) fn take_report(&self, report: &DataReport) {
+    pub(super) fn take_report(&self, report: &DataReport, now: SteadyMs) {
         self.with(|inner| {
+            inner.too_old = report.etcd_too_old.clone().map(|version| (version, now));
             inner.data = Fact::Known(report.data.clone());
             inner.staged.clone_from(&report.staged);
         });

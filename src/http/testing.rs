@@ -49,6 +49,7 @@ pub(crate) fn node_status(node: &str) -> NodeStatus {
         assignment: None,
         etcd: Fact::default(),
         members: Fact::default(),
+        etcd_too_old: None,
         newest_epoch: Epoch(0),
         genesis: None,
         silent_agents: std::collections::BTreeSet::new(),

@@ -263,6 +263,9 @@ pub struct NodeStatus {
     pub etcd: Fact<EtcdStatus>,
     /// The member list it read from its own etcd.
     pub members: Fact<MemberList>,
+    /// The version of its etcd, when that is older than what is supported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_too_old: Option<String>,
     /// The newest epoch that it has heard of.
     pub newest_epoch: Epoch,
     /// The newest genesis that it has learned as chosen.

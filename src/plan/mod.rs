@@ -21,6 +21,7 @@ mod leader;
 mod learner;
 mod local;
 mod membership;
+mod old;
 mod out;
 mod preview;
 mod recovery;
@@ -67,11 +68,14 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     }
     directive::say_paused(cx);
     backup::say_commands(cx);
-    epoch::follow(cx)
+    let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))
         .or_else(|| resize::follow(cx))
-        .or_else(|| local::look(cx))
-        .or_else(|| cx.order(recovery::restore))
+        .or_else(|| local::look(cx));
+    if first.is_some() || old::refuses(cx) {
+        return first;
+    }
+    cx.order(recovery::restore)
         .or_else(|| {
             // A person's word goes through a pause.
             if bootstrap::asked(cx) {

@@ -99,6 +99,7 @@ pub(super) fn node(number: u64) -> NodeStatus {
             errors: Vec::new(),
         }),
         members: Fact::Known(members()),
+        etcd_too_old: None,
         newest_epoch: Epoch(1),
         genesis: None,
         silent_agents: std::collections::BTreeSet::new(),

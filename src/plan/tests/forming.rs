@@ -15,6 +15,32 @@ fn three_fresh_nodes_the_lowest_name_proposes_all_three() {
 }
 
 #[test]
+fn h08_no_cluster_is_formed_on_an_etcd_that_is_too_old() {
+    type Change = fn(&mut Observation);
+    let old: [(&str, Change); 2] = [
+        ("here", |obs| obs.me.etcd_too_old = Some("3.4.23".into())),
+        ("on a peer", |obs| {
+            peer(obs, 2).etcd_too_old = Some("3.4.23".into())
+        }),
+    ];
+    for (what, change) in old {
+        let mut obs = fresh(0, 3, 3);
+        change(&mut obs);
+        let decision = decide(&obs);
+        assert_eq!(decision.action, None, "{what}");
+        let reason = decision
+            .reasons
+            .iter()
+            .find(|reason| reason.code == "etcd-too-old");
+        let reason = reason.unwrap_or_else(|| panic!("{what}: {:?}", decision.reasons));
+        assert!(
+            reason.halt && reason.text.contains("3.4.23"),
+            "{what}: {reason:?}"
+        );
+    }
+}
+
+#[test]
 fn one_node_alone_forms_a_cluster_of_one() {
     assert_eq!(action(&fresh(0, 1, 1)), Some("propose"));
 }

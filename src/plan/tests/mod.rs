@@ -100,6 +100,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         assignment: None,
         etcd: Fact::Absent,
         members: Fact::Unreachable("down".into()),
+        etcd_too_old: None,
         newest_epoch: Epoch(0),
         genesis: None,
         silent_agents: std::collections::BTreeSet::new(),

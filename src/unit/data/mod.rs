@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{boot, files, settings};
 use crate::config::{ArchiveSettings, Settings};
-use crate::model::{ClusterId, DataState, GateState, MemberId};
+use crate::model::{ClusterId, DataState, GateState, MemberId, is_too_old};
 use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest};
 
@@ -123,6 +123,12 @@ impl Owner {
             data,
             staged: stage::newest(self),
             error,
+            etcd_too_old: self
+                .tools
+                .etcd()
+                .ok()
+                .and_then(|etcd| tool::etcd_version(&etcd))
+                .filter(|version| is_too_old(version)),
         }
     }
 }

@@ -436,3 +436,19 @@ fn a_request_is_carried_out_once() {
     assert!(was_done(&path, "a"));
     assert!(!was_done(&path, "b"));
 }
+
+#[test]
+fn h08_an_etcd_that_is_too_old_is_reported() {
+    let world = World::new();
+    let bin = world._dir.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    for (version, expected) in [("3.4.23", Some("3.4.23")), ("3.5.16", None)] {
+        let script = format!("#!/bin/sh\necho 'etcd Version: {version}'\necho 'Git SHA: x'\n");
+        fs::write(bin.join("fresh"), script).unwrap();
+        fs::set_permissions(bin.join("fresh"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(bin.join("fresh"), bin.join("etcd")).unwrap();
+        let report = world.ask(DataRequest::Inspect);
+        assert_eq!(report.etcd_too_old.as_deref(), expected, "{version}");
+        assert_eq!(report.error, None);
+    }
+}

@@ -85,6 +85,13 @@ pub(super) fn bumps(tool: &Path) -> Result<bool, String> {
     Ok(help.contains("--bump-revision") && help.contains("--mark-compacted"))
 }
 
+/// What this etcd says of its version, if it does.
+pub(in crate::unit) fn etcd_version(etcd: &Path) -> Option<String> {
+    let said = run(etcd, &["--version".to_owned()], Duration::from_secs(10)).ok()?;
+    let version = said.lines().find_map(|line| line.strip_prefix("etcd Version:"))?;
+    Some(version.trim().to_owned())
+}
+
 /// Runs it; answers the last of what it printed, or an error with it.
 pub(super) fn run(tool: &Path, args: &[String], deadline: Duration) -> Result<String, String> {
     let what = format!(

@@ -11,9 +11,11 @@ use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
+use super::data::tool;
 pub use super::data::tool::Programs;
 use super::{boot, files, settings};
 use crate::config::Settings;
+use crate::model::is_too_old;
 use crate::paths::Paths;
 use crate::ports::{Proof, ProveRequest};
 
@@ -76,6 +78,12 @@ impl Prover {
         limits::loopback()?;
         let tool = self.tools.restore_tool()?;
         let etcd = self.tools.etcd()?;
+        if let Some(version) = tool::etcd_version(&etcd).filter(|version| is_too_old(version)) {
+            return Err(format!(
+                "{} is etcd {version}, older than 3.5, the least that is supported: install a newer one",
+                etcd.display()
+            ));
+        }
         let scratch = Scratch::new(self.dir.join("scratch"))?;
         let limits = Limits::of(meta.len());
         throwaway::prove(&tool, &etcd, &snapshot, &scratch.0, request.revision, limits).await

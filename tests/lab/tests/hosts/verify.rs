@@ -70,12 +70,18 @@ fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
     let unknown = agent(n1, &["backup", "verify"]);
     assert_eq!(unknown.code, 1, "{}{}", unknown.stdout, unknown.stderr);
     assert!(
-        unknown.stderr.contains("the loopback interface of etcd-agent-verify.service"),
+        unknown
+            .stderr
+            .contains("the loopback interface of etcd-agent-verify.service"),
         "{}",
         unknown.stderr
     );
     let shown = agent(n1, &["status"]);
-    assert!(shown.stdout.contains("no backup could be verified"), "{}", shown.stdout);
+    assert!(
+        shown.stdout.contains("no backup could be verified"),
+        "{}",
+        shown.stdout
+    );
     n1.sh(&format!("rm -r {dir} && systemctl daemon-reload"))
         .unwrap()
         .ok()

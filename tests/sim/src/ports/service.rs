@@ -102,6 +102,7 @@ impl ServiceManager for Service {
                 data: host.inspect(),
                 staged: host.staged.as_ref().map(|(epoch, id, _)| (*epoch, id.clone())),
                 error,
+                etcd_too_old: None,
             }
         };
         self.0.cross().await;
