@@ -34,8 +34,14 @@ mod chosen {
         PromiseForgotten,
         /// Rule 1: the gate is not told of a newer epoch.
         GateUnaware,
+        /// Rule 1: an agent that has not looked yet tells the gate that etcd may start.
+        GateBlind,
+        /// Rule 1: an etcd of an older epoch is forgotten once the newer epoch is assigned, which does not wait for its end.
+        StopForgotten,
         /// Rule 2: a founder that has lost its data starts as if it were new.
         FounderForgets,
+        /// Rule 2: an empty cluster is formed beside data.
+        FormsBesideData,
         /// Rule 3: a voter is removed without a look at the others.
         RemovesAnyway,
         /// Rule 3: a second member is added while one is still a learner.

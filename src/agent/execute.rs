@@ -180,20 +180,18 @@ fn assignment(agent: &Agent) -> PortResult<Assignment> {
         .ok_or_else(|| stale("nothing is assigned to this node"))
 }
 
-/// What is stopped still is of an epoch that was replaced: by its assignment, or where there is none by its cluster ID.
+/// What is stopped still is of an epoch that was replaced: by its assignment, else by the cluster ID that it serves.
 async fn fence_stop(agent: &Agent, newest: Epoch) -> PortResult<()> {
-    let Some(assigned) = agent.ports.state.assignment()? else {
-        let runs = agent.ports.etcd.status().await?.cluster_id;
-        let chosen = agent.shared.elector().chosen;
-        if chosen.is_some_and(|genesis| genesis.replaces(runs)) {
-            return Ok(());
-        }
-        return Err(stale(format_args!("etcd runs for cluster {runs} by now")));
-    };
-    if assigned.epoch >= newest {
-        return Err(stale(format_args!("epoch {newest} is assigned by now")));
+    let assigned = agent.ports.state.assignment()?;
+    if assigned.is_some_and(|assigned| assigned.epoch < newest) {
+        return Ok(());
     }
-    Ok(())
+    let runs = agent.ports.etcd.status().await?.cluster_id;
+    let chosen = agent.shared.elector().chosen;
+    if chosen.is_some_and(|genesis| genesis.replaces(runs)) {
+        return Ok(());
+    }
+    Err(stale(format_args!("etcd runs for cluster {runs} by now")))
 }
 
 /// The assignment's generation; generation 0 is that of nothing assigned.

@@ -1,13 +1,14 @@
 //! What this node's etcd is to be: founder, joiner, or nothing.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::context::Context;
 use super::data::describe;
 use super::electors;
 use crate::model::{
-    Action, ActiveState, Assignment, DataState, Fact, Generation, Genesis, InitialState, Join, Member,
-    MemberId, MemberList, NodeName, Origin, RaftTerm, Role,
+    Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, Generation, Genesis, InitialState, Join,
+    Member, MemberId, MemberList, NodeName, Origin, RaftTerm, Role,
 };
 
 /// Gives this node its assignment when the newest epoch wants something of it that it has not.
@@ -15,6 +16,7 @@ pub(super) fn assign(cx: &mut Context<'_>) -> Option<Action> {
     let genesis = cx.genesis()?;
     let current = cx.obs.assignment.as_ref().filter(|a| a.epoch == genesis.epoch);
     let wanted = match current {
+        None if awaits_stop(cx, genesis) => return None,
         None => founder(cx, genesis)
             .or_else(|| own_member(cx, genesis))
             .or_else(|| joiner(cx, genesis)),
@@ -29,6 +31,32 @@ pub(super) fn assign(cx: &mut Context<'_>) -> Option<Action> {
     Some(Action::Assign {
         assignment: Box::new(wanted),
     })
+}
+
+/// An etcd that may be of an older epoch runs: nothing newer is assigned beside it. What is assigned names what etcd is
+/// stopped, started and inspected for, and a stop can fail.
+fn awaits_stop(cx: &mut Context<'_>, genesis: &Genesis) -> bool {
+    let down = match &cx.obs.me.unit {
+        Fact::Known(unit) => {
+            unit.waits_to_start() || !(unit.active.is_up() || unit.active == ActiveState::Deactivating)
+        }
+        Fact::Absent => true,
+        Fact::Unreachable(_) => false,
+    };
+    let serves_it = |etcd: &EtcdStatus| etcd.cluster_id == genesis.cluster_id;
+    let may_be_older = cx.obs.assignment.is_some() || matches!(genesis.origin, Origin::Backup(_));
+    if down || !may_be_older || cx.obs.me.etcd.known().is_some_and(serves_it) || mutant!(StopForgotten) {
+        return false;
+    }
+    cx.because(
+        "awaiting-stop",
+        format!(
+            "epoch {} is assigned to this node once etcd.service is known to be down",
+            genesis.epoch
+        ),
+    );
+    cx.wake_in(Duration::from_secs(1));
+    true
 }
 
 fn not_assigned(cx: &mut Context<'_>, genesis: &Genesis) {

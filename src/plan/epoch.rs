@@ -39,17 +39,17 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
     None
 }
 
-/// How etcd here is of an older epoch, if it is: by its assignment; or, beside an agent that has lost its memory, by the
-/// newest genesis, which names whose it is.
+/// How etcd here is of an older epoch, if it is: by its assignment; or by the newest genesis, which names the clusters
+/// that it replaced. The second counts beside any assignment: a process outlives the assignment that it was started with.
 fn outdated(cx: &Context<'_>, newest: Epoch) -> Option<String> {
-    if let Some(assigned) = &cx.obs.assignment {
-        let older = assigned.epoch < newest;
-        return older.then(|| {
-            format!(
-                "etcd here serves epoch {}, the newest is {newest}",
-                assigned.epoch
-            )
-        });
+    if let Some(assigned) = cx.obs.assignment.as_ref().filter(|a| a.epoch < newest) {
+        return Some(format!(
+            "etcd here serves epoch {}, the newest is {newest}",
+            assigned.epoch
+        ));
+    }
+    if mutant!(StopForgotten) && cx.obs.assignment.is_some() {
+        return None;
     }
     let genesis = cx.genesis()?;
     let etcd = cx.obs.me.etcd.known()?;

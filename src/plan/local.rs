@@ -129,8 +129,15 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         return clear_gate(cx, genesis, assignment);
     }
     if up {
-        // Cleared while it runs, so that systemd's own restart of a crashed etcd does not wait for anybody.
-        return watch_start(cx, assignment, unit.active).or_else(|| clear_gate(cx, genesis, assignment));
+        watch_start(cx, assignment, unit.active);
+        // Cleared while it runs, so that systemd's own restart of a crashed etcd does not wait for anybody. But only where
+        // it is what was assigned: what runs on other data would start on them again.
+        let its_own =
+            |e: &EtcdStatus| (e.cluster_id, e.member_id) == (assignment.cluster_id, assignment.member_id);
+        if !cx.obs.me.etcd.known().is_some_and(its_own) {
+            return None;
+        }
+        return clear_gate(cx, genesis, assignment);
     }
     match data::prepare(cx, genesis, assignment) {
         Data::Wait => return None,
@@ -184,7 +191,7 @@ fn conflicts(cx: &mut Context<'_>) -> bool {
     !in_force.conflicts.is_empty()
 }
 
-fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveState) -> Option<Action> {
+fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveState) {
     match &cx.obs.me.etcd {
         Fact::Known(etcd)
             if etcd.cluster_id != assignment.cluster_id || etcd.member_id != assignment.member_id =>
@@ -220,7 +227,6 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
             }
         }
     }
-    None
 }
 
 /// Raft's next leader is told to nobody: while the last one is down, etcd is asked again until it names another.

@@ -150,3 +150,73 @@ fn what_lasts_is_measured_by_a_clock_that_never_jumps() {
     obs.steady = SteadyMs(obs.steady.0 + 1000);
     assert_eq!(plan(&obs, &memory, &obs.spec).action, Some(Action::InspectData));
 }
+
+/// Epoch 2 was restored from a backup; this node's etcd still serves epoch 1, and its last stop failed just now.
+fn a_stop_that_failed() -> (Observation, Memory) {
+    let mut obs = healthy(0);
+    let former = obs.me.genesis.clone().unwrap();
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let mut second = genesis(&obs.spec, 3, 2, Origin::Backup(backup));
+    second.former = former.lineage();
+    obs.me.genesis = Some(second);
+    obs.me.newest_epoch = Epoch(2);
+    obs.newest_epoch = Epoch(2);
+    let mut memory = Memory::default();
+    memory.failures.insert("stop-etcd".to_owned(), (1, obs.steady));
+    (obs, memory)
+}
+
+#[test]
+fn c02_a_restored_epoch_is_assigned_only_when_etcd_is_known_to_be_down() {
+    let rows = [
+        ("up", unit(ActiveState::Active), false),
+        ("on its way up", unit(ActiveState::Activating), false),
+        ("stopping", unit(ActiveState::Deactivating), false),
+        ("unknown", Fact::Unreachable("no bus".into()), false),
+        ("down", unit(ActiveState::Inactive), true),
+        ("failed", unit(ActiveState::Failed), true),
+    ];
+    for (what, unit, assigned) in rows {
+        let (mut obs, memory) = a_stop_that_failed();
+        if unit.known().is_none_or(|u| u.active != ActiveState::Active) {
+            obs.me.etcd = Fact::Absent;
+        }
+        obs.me.unit = unit;
+        let decision = plan(&obs, &memory, &obs.spec);
+        let assigns =
+            matches!(&decision.action, Some(Action::Assign { assignment }) if assignment.epoch == Epoch(2));
+        assert_eq!(assigns, assigned, "{what}: {decision:?}");
+        let waits = decision.reasons.iter().any(|r| r.code == "awaiting-stop");
+        assert_eq!(waits, !assigned, "{what}: {decision:?}");
+    }
+}
+
+#[test]
+fn c02_a_stop_that_failed_is_tried_again_whatever_is_assigned_by_then() {
+    let (mut obs, mut memory) = a_stop_that_failed();
+    let second = obs.me.genesis.clone().unwrap();
+    obs.assignment = Some(Assignment {
+        started: false,
+        ..assignment(&obs.spec, &second, 0)
+    });
+    memory.failures.clear();
+    let decision = plan(&obs, &memory, &obs.spec);
+    assert_eq!(
+        decision.action,
+        Some(Action::StopEtcd { newest: Epoch(2) }),
+        "{decision:?}"
+    );
+}
+
+/// systemd would start a crashed etcd again on the same data, and a cleared gate asks nobody.
+#[test]
+fn c02_the_gate_is_not_cleared_for_what_runs_as_another_member() {
+    for (cluster, clears) in [(None, true), (Some(ClusterId(0xf1)), false)] {
+        let mut obs = healthy(0);
+        obs.gate.cleared = None;
+        if let (Fact::Known(etcd), Some(cluster)) = (&mut obs.me.etcd, cluster) {
+            etcd.cluster_id = cluster;
+        }
+        assert_eq!(action(&obs) == Some("clear-gate"), clears, "{:?}", decide(&obs));
+    }
+}
