@@ -35,7 +35,7 @@ pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(action) = take_over(cx) {
         return Some(action);
     }
-    if !data_allows(cx) || !nothing_stored(cx, since) {
+    if !data_allows(cx, &without) || !nothing_stored(cx, since) {
         return None;
     }
     let ready: Vec<&NodeName> = cx
@@ -228,15 +228,11 @@ fn take_over(cx: &mut Context<'_>) -> Option<Action> {
     Some(action)
 }
 
-/// No empty cluster is formed beside data that anybody still holds.
-fn data_allows(cx: &mut Context<'_>) -> bool {
-    if !matches!(cx.obs.me.data, Fact::Known(_)) {
-        cx.because("data-unknown", "the data directory has not been looked at yet");
-        return true;
-    }
-    let held: Vec<String> = cx
-        .known_nodes()
-        .into_iter()
+/// No empty cluster is formed beside data that anybody still holds, or may hold: what was not looked at is not empty.
+fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
+    let nodes = cx.known_nodes();
+    let held: Vec<String> = nodes
+        .iter()
         .filter_map(|(node, status)| match &status.data {
             Fact::Known(DataState::Present {
                 cluster_id,
@@ -246,17 +242,36 @@ fn data_allows(cx: &mut Context<'_>) -> bool {
             _ => None,
         })
         .collect();
-    if held.is_empty() {
+    if mutant!(FormsBesideData) {
         return true;
     }
-    cx.halt(
-        "data-without-epoch",
+    if !held.is_empty() {
+        cx.halt(
+            "data-without-epoch",
+            format!(
+                "{}, but no epoch is known: nothing is formed beside existing data; restore the agents' state, restore \
+                 a backup, or move the data away by hand",
+                held.join("; ")
+            ),
+        );
+        return false;
+    }
+    let unseen: Vec<&NodeName> = nodes
+        .into_iter()
+        .filter(|(node, status)| status.data.known().is_none() && !without.contains(*node))
+        .map(|(node, _)| node)
+        .collect();
+    if unseen.is_empty() {
+        return true;
+    }
+    cx.because(
+        "data-unknown",
         format!(
-            "{}, but no epoch is known: nothing is formed beside existing data; restore the agents' state, restore \
-             a backup, or move the data away by hand",
-            held.join("; ")
+            "nobody has looked at the data directory on {} yet, and no empty cluster is formed beside what may be there",
+            names(unseen)
         ),
     );
+    cx.wake_in(Duration::from_millis(200));
     false
 }
 

@@ -226,3 +226,67 @@ fn a_running_cluster_of_one_is_taken_over_and_a_larger_one_is_not() {
     assert_eq!(action(&obs), None);
     assert!(has(&obs, "data-without-epoch"));
 }
+
+/// Five nodes, and patience is over: an empty cluster is formed only where all that answer are known to be empty.
+#[test]
+fn t01_no_empty_cluster_is_formed_beside_data_or_what_nobody_has_looked_at() {
+    let present = || {
+        Fact::Known(DataState::Present {
+            cluster_id: ClusterId(0xf0),
+            member_id: MemberId(0xf1),
+        })
+    };
+    let unseen = || Fact::Unreachable("etcd-agent-data.service failed".into());
+    let rows = [
+        ("all are empty", None, None, Some("propose"), None),
+        (
+            "own data unknown",
+            Some(unseen()),
+            None,
+            None,
+            Some("data-unknown"),
+        ),
+        (
+            "own data unknown, a peer's there",
+            Some(unseen()),
+            Some(present()),
+            None,
+            Some("data-without-epoch"),
+        ),
+        (
+            "a peer's there",
+            None,
+            Some(present()),
+            None,
+            Some("data-without-epoch"),
+        ),
+        (
+            "a peer's unknown",
+            None,
+            Some(unseen()),
+            None,
+            Some("data-unknown"),
+        ),
+    ];
+    for (what, own, peers, wanted, code) in rows {
+        let mut obs = fresh(0, 5, 3);
+        obs.me.data = own.unwrap_or(obs.me.data);
+        // Not again: what fails is tried after a pause.
+        let mut memory = Memory {
+            waiting_since: Some(SteadyMs(1)),
+            ..Memory::default()
+        };
+        memory.failures.insert("inspect-data".to_owned(), (9, obs.steady));
+        if let Some(data) = peers {
+            peer(&mut obs, 4).data = data;
+        }
+        let decision = plan(&obs, &memory, &obs.spec);
+        assert_eq!(
+            decision.action.as_ref().map(Action::name),
+            wanted,
+            "{what}: {decision:?}"
+        );
+        let says = |code: &str| decision.reasons.iter().any(|r| r.code == code);
+        assert!(code.is_none_or(says), "{what}: {decision:?}");
+    }
+}

@@ -18,6 +18,7 @@ fn shape(
     seen: (u8, u8, bool, u8, bool),
     g: &Genesis,
     g2: &Genesis,
+    n: usize,
 ) -> Fact<NodeStatus> {
     let (data, active, reachable, epoch, started) = seen;
     if !reachable {
@@ -25,7 +26,7 @@ fn shape(
     }
     let mut status = node(spec, i);
     if epoch >= 1 {
-        serving(spec, &mut status, if epoch == 3 { g2 } else { g }, i, 3);
+        serving(spec, &mut status, if epoch == 3 { g2 } else { g }, i, n);
     }
     status.unit = unit(match active {
         0 => ActiveState::Active,
@@ -34,7 +35,7 @@ fn shape(
         3 => ActiveState::Inactive,
         _ => ActiveState::Deactivating,
     });
-    if active != 0 {
+    if active != 0 || epoch == 0 {
         status.etcd = Fact::Absent;
         status.members = Fact::Unreachable("down".into());
         status.data = match data {
@@ -53,34 +54,95 @@ fn shape(
     Fact::Known(status)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+/// A store as it may be seen: none, silent, empty, with a trace of a cluster, with a genesis.
+fn any_store(kind: u8, g: &Genesis) -> Fact<StoreView> {
+    let view = StoreView {
+        genesis: (kind == 4).then(|| g.clone()),
+        newest_backup: None,
+        conditional_writes: true,
+        size: Fact::Absent,
+        trace: (kind == 3).then(|| "prod/2026-01-01T00:00:00Z-000001/backup.json".to_owned()),
+        commands: Vec::new(),
+        verify: VerifyView::default(),
+    };
+    match kind {
+        0 => Fact::Absent,
+        1 => Fact::Unreachable("no route".into()),
+        _ => Fact::Known(view),
+    }
+}
 
-    /// Rules 1, 3, 5, 6 and 8 on every decision, whatever is seen.
+/// What of a healthy cluster is disturbed: who wants a restart, who has asked for another leader, who has leave.
+fn steer(obs: &mut Observation, wants: [bool; 5], asks: bool, grant: Option<u8>) {
+    let wish = || {
+        Some(RestartWish {
+            why: "settings".into(),
+            order: None,
+        })
+    };
+    let n = obs.spec.nodes.len();
+    obs.me.steering.wants_restart = wish().filter(|_| wants[0]);
+    obs.me.steering.leader_ask = asks.then(|| LeaderAsk {
+        id: 1,
+        to: None,
+        from: obs.me.etcd.known().and_then(|e| e.leader),
+    });
+    for (i, node) in (0..n)
+        .map(|i| (i, name(i)))
+        .filter(|(_, node)| *node != obs.spec.node)
+        .collect::<Vec<_>>()
+    {
+        if let Some(Fact::Known(status)) = obs.peers.get_mut(&node) {
+            status.steering.wants_restart = wish().filter(|_| wants[i]);
+            // Whoever says so: only the word of who leads now counts.
+            status.steering.grant = grant.filter(|by| usize::from(*by) == i).map(|_| Grant {
+                node: obs.spec.node.clone(),
+                id: 3,
+                term: RaftTerm(2),
+            });
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6000))]
+
+    /// Rules 1 to 6 and 8 on every decision, whatever is seen, at once and long after it began.
     #[test]
     fn every_decision_keeps_the_safety_rules(
-        nodes in prop::array::uniform3(any_node()),
+        nodes in prop::array::uniform5(any_node()),
+        fresh_all in prop::bool::weighted(0.4),
+        five in any::<bool>(),
         me in 0..3usize,
-        eligible in any::<bool>(),
+        eligible in prop::bool::weighted(0.8),
         restore in prop::bool::weighted(0.3),
         staged in any::<bool>(),
         fetched in any::<bool>(),
         memory_of_me in any::<bool>(),
         gate in any::<bool>(),
         applied in any::<bool>(),
+        (aged, store, shared) in (any::<bool>(), 0..5u8, any::<bool>()),
+        (wants, asks, grant) in (prop::array::uniform5(prop::bool::weighted(0.2)), prop::bool::weighted(0.2), prop::option::weighted(0.3, 0..5u8)),
     ) {
+        let n = if five { 5 } else { 3 };
+        let mut nodes = nodes;
+        if fresh_all {
+            nodes.iter_mut().for_each(|node| node.3 = 0);
+        }
         let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
-        let mut obs = fresh(me, 3, 3);
+        let mut obs = fresh(me, n, 3);
+        obs.spec.store_shared = shared && store != 0;
         let spec = obs.spec.clone();
-        let g = genesis(&spec, 3, 1, Origin::Empty);
-        let g2 = genesis(&spec, 3, 2, Origin::Backup(backup.clone()));
+        let g = genesis(&spec, n, 1, Origin::Empty);
+        let g2 = genesis(&spec, n, 2, Origin::Backup(backup.clone()));
         let mut seen_me = nodes[me];
         seen_me.2 = true;
-        let Fact::Known(status) = shape(&spec, me, seen_me, &g, &g2) else { panic!("own node is known") };
+        let Fact::Known(status) = shape(&spec, me, seen_me, &g, &g2, n) else { panic!("own node is known") };
         obs.me = status;
-        for i in (0..3).filter(|i| *i != me) {
-            obs.peers.insert(name(i), shape(&spec, i, nodes[i], &g, &g2));
+        for i in (0..n).filter(|i| *i != me) {
+            obs.peers.insert(name(i), shape(&spec, i, nodes[i], &g, &g2, n));
         }
+        obs.store = any_store(store, &g);
         obs.elector.eligible = eligible;
         obs.newest_epoch = obs.me.newest_epoch;
         obs.assignment = obs.me.genesis.as_ref().filter(|_| memory_of_me).map(|g| {
@@ -101,19 +163,31 @@ proptest! {
             obs.in_force = in_force();
         }
         obs.gate.cleared = gate.then_some(Generation(2));
+        steer(&mut obs, wants, asks, grant);
 
-        let newest = obs.peers.values().filter_map(Fact::known).map(|s| s.newest_epoch).max().unwrap_or_default().max(obs.newest_epoch);
-        let reachable = 1 + obs.peers.values().filter(|f| f.known().is_some()).count();
-        match decide(&obs).action {
+        let told = obs.store.known().and_then(|s| s.genesis.as_ref()).map(|g| g.epoch).unwrap_or_default();
+        let newest = obs.peers.values().filter_map(Fact::known).map(|s| s.newest_epoch).max().unwrap_or_default().max(obs.newest_epoch).max(told);
+        let known = || obs.peers.values().filter_map(Fact::known).chain([&obs.me]);
+        let reachable = known().count();
+        let serving = || known().filter(|s| s.etcd.known().is_some()).count();
+        let leads = obs.me.etcd.known().is_some_and(|e| e.leader == Some(e.member_id));
+        let memory = if aged {
+            let first = plan(&Observation { steady: SteadyMs(1), ..obs.clone() }, &Memory::default(), &obs.spec).memory;
+            Memory { failures: std::collections::BTreeMap::new(), ..first }
+        } else {
+            Memory::default()
+        };
+        match plan(&obs, &memory, &obs.spec).action {
             Some(Action::Propose { genesis, .. }) => {
                 prop_assert!(eligible, "rule 1: an elector without memory proposed");
                 prop_assert_eq!(genesis.epoch, newest.next());
                 if genesis.origin == Origin::Empty {
                     prop_assert_eq!(newest, Epoch(0));
-                    prop_assert!(reachable >= 2, "rule 8: a minority proposed");
-                    let held = obs.peers.values().filter_map(Fact::known).chain([&obs.me])
-                        .any(|s| matches!(s.data, Fact::Known(DataState::Present { .. })));
-                    prop_assert!(!held, "an empty cluster beside data");
+                    prop_assert!(2 * reachable > n && 2 * genesis.members.len() > 3, "rule 8: a minority proposed");
+                    prop_assert!(known().all(|s| s.data == Fact::Known(DataState::Missing)), "rule 2: an empty cluster beside data, or beside what nobody has looked at");
+                    let stored = obs.store.known().is_some_and(|s| s.trace.is_some() || s.genesis.is_some());
+                    prop_assert!(!stored, "rule 2: an empty cluster beside a store with a trace");
+                    prop_assert!(!obs.spec.store_shared || obs.store.known().is_some(), "rule 8: past a shared store that is silent");
                 } else {
                     prop_assert!(restore && fetched, "rule 6: a restore that nobody asked for, or that is not fetched");
                 }
@@ -122,9 +196,12 @@ proptest! {
                 let active = obs.me.unit.known().unwrap().active;
                 prop_assert!(!active.is_up());
                 prop_assert!(obs.me.data.known().is_some(), "rule 8: what is unknown was acted on");
+                let assigned = obs.assignment.as_ref().unwrap();
+                let own = DataState::Present { cluster_id: assigned.cluster_id, member_id: assigned.member_id };
+                prop_assert!(obs.me.data != Fact::Known(own), "rule 5: a member's own data was moved away");
                 if with {
                     prop_assert!(staged, "rule 6: replaced before it was restored beside");
-                    prop_assert_eq!(obs.assignment.as_ref().unwrap().epoch, Epoch(2));
+                    prop_assert_eq!(assigned.epoch, Epoch(2));
                 } else {
                     let there = matches!(obs.me.data, Fact::Known(DataState::Unusable { .. } | DataState::Present { .. }));
                     prop_assert!(there);
@@ -140,11 +217,31 @@ proptest! {
                 let status = obs.peers.get(&node).and_then(Fact::known);
                 let attested = status.is_some_and(|s| matches!(s.data, Fact::Known(DataState::Missing | DataState::Unusable { .. })));
                 prop_assert!(attested, "rule 8: removed on hearsay");
-                let healthy = obs.peers.values().filter_map(Fact::known).chain([&obs.me]).filter(|s| s.etcd.known().is_some()).count();
-                prop_assert!(healthy >= 2, "rule 3");
+                prop_assert!(2 * serving() > n, "rule 3");
+            }
+            // Every list has all nodes as voters.
+            Some(Action::AddLearner { node, .. }) => prop_assert!(false, "rule 3: {node} is a member already"),
+            Some(Action::Promote { node, .. }) => prop_assert!(false, "rule 3: {node} has its vote"),
+            Some(Action::MoveLeader { to, node, .. }) => {
+                prop_assert!(leads, "rule 4: the leader was moved by another");
+                prop_assert!(asks || wants[me], "rule 4: nobody has asked for it");
+                let there = obs.peers.get(&node).and_then(Fact::known).and_then(|s| s.etcd.known());
+                prop_assert!(there.is_some_and(|e| e.member_id == to), "rule 4: to a member that does not serve");
+            }
+            Some(Action::RestartEtcd { coordinator, .. }) => {
+                prop_assert!(wants[me], "rule 4: nothing to restart for");
+                prop_assert!(gate && applied);
+                let etcd = obs.me.etcd.known().unwrap();
+                let theirs = obs.peers.get(&coordinator).and_then(Fact::known).and_then(|s| s.etcd.known()).unwrap();
+                prop_assert_eq!(etcd.leader, Some(theirs.member_id), "rule 4: without the leave of who leads");
             }
             Some(Action::Assign { assignment }) => {
-                prop_assert!(assignment.epoch == obs.me.genesis.as_ref().unwrap().epoch);
+                let mine = obs.me.genesis.as_ref().unwrap();
+                prop_assert_eq!(assignment.epoch, mine.epoch);
+                let older = obs.assignment.as_ref().is_some_and(|a| a.epoch < mine.epoch);
+                let up = obs.me.unit.known().is_none_or(|u| u.active.is_up() || u.active == ActiveState::Deactivating);
+                let serves = obs.me.etcd.known().is_some_and(|e| e.cluster_id == mine.cluster_id);
+                prop_assert!(!(older && up) || serves, "rule 1: assigned beside an etcd that may be of an older epoch");
             }
             _ => {}
         }
