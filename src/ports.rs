@@ -467,8 +467,9 @@ pub trait AgentHandle: Send + Sync {
     fn preview(&self, request: &crate::model::OperatorRequest) -> PortResult<crate::model::DirectiveView>;
     /// The decisions after the one with this number, oldest first; few hundred at most.
     fn events(&self, after: u64) -> crate::model::EventsView;
-    /// The gate's question: is this generation cleared, and if not, what is waited for.
-    fn gate(&self) -> (bool, String);
+    /// The gate's question: is the assignment that is on disk cleared, and if not, what is waited for. An error where this
+    /// agent cannot say: it has not looked yet, or cannot read its own state. The gate takes that as silence.
+    fn gate(&self) -> PortResult<(bool, String)>;
     /// etcd.service is about to stop: answers once what etcd has committed is stored, or cannot be within seconds, and
     /// says which.
     async fn before_stop(&self) -> String;

@@ -243,31 +243,32 @@ impl AgentHandle for Agent {
         backups::before_stop(self).await
     }
 
-    fn gate(&self) -> (bool, String) {
-        let (text, cleared) = self.shared.with(|inner| {
-            let reasons = inner
-                .decision
-                .as_ref()
-                .map(|d| d.reasons.clone())
-                .unwrap_or_default();
-            let text: Vec<String> = reasons.iter().map(|r| r.text.clone()).collect();
-            let assigned = inner
-                .observation
-                .as_ref()
-                .and_then(|o| o.assignment.as_ref())
-                .map(|a| a.generation);
-            let cleared = inner.observation.as_ref().and_then(|o| o.gate.cleared);
-            let cleared = assigned.is_none() || assigned == cleared;
-            if cleared {
+    fn gate(&self) -> PortResult<(bool, String)> {
+        if self.shared.with(|inner| inner.observation.is_none()) {
+            if mutant!(GateBlind) {
+                return Ok((true, String::new()));
+            }
+            return Err(PortError::Retryable(
+                "the agent has just started and has not looked around yet".to_owned(),
+            ));
+        }
+        // From the disk: what was seen last may be older than what was assigned since.
+        let assigned = self.ports.state.assignment()?.map(|a| a.generation);
+        let cleared = self.ports.state.cleared_gate()?;
+        let clear = assigned.is_none() || assigned == cleared;
+        let text = self.shared.with(|inner| {
+            if clear {
                 // A gate that may pass does not ask: it has found other data than the agent last did.
                 inner.data = Fact::Unreachable("the gate of etcd.service holds a start back".to_owned());
             }
-            (text.join("; "), cleared)
+            let reasons = inner.decision.iter().flat_map(|d| &d.reasons);
+            let texts: Vec<&str> = reasons.map(|r| r.text.as_str()).collect();
+            texts.join("; ")
         });
-        if cleared {
+        if clear {
             self.shared.wake.notify_one();
         }
-        (cleared, text)
+        Ok((clear, text))
     }
 
     fn is_live(&self) -> bool {

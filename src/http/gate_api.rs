@@ -7,7 +7,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Serialize;
 
-use super::reply::with_fallbacks;
+use super::reply::{Reply, with_fallbacks};
 use crate::ports::AgentHandle;
 
 /// `GET /v1/gate`.
@@ -33,9 +33,10 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>) -> Router {
     with_fallbacks(routes.with_state(handle))
 }
 
-async fn gate(State(handle): State<Arc<dyn AgentHandle>>) -> Json<Gate> {
-    let (clear, text) = handle.gate();
-    Json(Gate { clear, text })
+/// 503 where the agent cannot say: the gate counts that as silence.
+async fn gate(State(handle): State<Arc<dyn AgentHandle>>) -> Reply<Gate> {
+    let (clear, text) = handle.gate()?;
+    Ok(Json(Gate { clear, text }))
 }
 
 async fn stop(State(handle): State<Arc<dyn AgentHandle>>) -> Json<Stop> {

@@ -227,8 +227,11 @@ impl AgentHandle for FakeAgent {
             events: Vec::new(),
         }
     }
-    fn gate(&self) -> (bool, String) {
-        (false, "waiting for the electorate".to_owned())
+    fn gate(&self) -> PortResult<(bool, String)> {
+        if !self.is_live() {
+            return Err(PortError::Retryable("not looked yet".to_owned()));
+        }
+        Ok((false, "waiting for the electorate".to_owned()))
     }
     async fn before_stop(&self) -> String {
         "all is stored".to_owned()

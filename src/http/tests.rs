@@ -345,6 +345,14 @@ async fn the_admin_socket_and_the_gate() {
         answer.ends_with(r#"{"clear":false,"text":"waiting for the electorate"}"#),
         "{answer}"
     );
+    // Not an answer that the gate could take for one: it counts as silence.
+    agent.live.store(false, Ordering::Relaxed);
+    let gate = UnixStream::connect(paths.gate_socket()).await.unwrap();
+    let answer = exchange(gate, &request("GET", "/v1/gate", "")).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 503 ") && !answer.contains("clear"),
+        "{answer}"
+    );
     let gate = UnixStream::connect(paths.gate_socket()).await.unwrap();
     let answer = exchange(gate, &request("POST", "/v1/gate/stop", "")).await;
     assert!(answer.ends_with(r#"{"text":"all is stored"}"#), "{answer}");

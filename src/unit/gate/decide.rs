@@ -92,7 +92,8 @@ pub fn decide(known: &Known, data: impl Fn(&Path) -> Result<(ClusterId, MemberId
     }
 }
 
-/// A member that has started once has its data, and serves the newest epoch. Without its data it would come back
+/// A member that has started once has its data, and serves the newest epoch; one that never has starts beside nobody
+/// else's. Without its data it would come back
 /// as the same voter with no memory: `initial-cluster-state=existing` does not keep etcd from that (measured on
 /// 3.5: it starts with an empty log and panics at the leader's first heartbeat, if there is a leader).
 fn still_its_own(
@@ -111,10 +112,13 @@ fn still_its_own(
             gate.epoch, gate.newest_epoch
         ));
     }
-    if !gate.started_once {
-        return Ok(());
-    }
-    let (cluster, member) = data(&gate.data_dir)?;
+    let (cluster, member) = match data(&gate.data_dir) {
+        Ok(found) => found,
+        // Nothing to be its own yet.
+        Err(_) if !gate.started_once => return Ok(()),
+        Err(why) => return Err(why),
+    };
+    // Before its first start too: what a restore has not replaced yet is of the epoch before.
     if (cluster, member) != (gate.cluster_id, gate.member_id) {
         return Err(format!(
             "{} holds member {member} of cluster {cluster}, expected member {} of cluster {}",

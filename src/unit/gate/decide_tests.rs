@@ -191,6 +191,20 @@ fn who_passes_and_who_waits() {
             false,
             "holds member 9",
         ),
+        (
+            "c01: cleared, never started, and the restore has not replaced the epoch before",
+            {
+                let mut known = with_gate(|g| {
+                    g.started_once = false;
+                    g.cluster_id = ClusterId(1);
+                });
+                known.cleared = Some(Generation(4));
+                known.agent = Answer::Clear;
+                known
+            },
+            false,
+            "holds member 9 of cluster",
+        ),
     ];
     for (name, known, passes, says) in table {
         match decide(&known, |_| Ok((ClusterId(7), MemberId(9)))) {
@@ -202,6 +216,13 @@ fn who_passes_and_who_waits() {
         Err("the data directory is not there".to_owned())
     });
     assert_eq!(unread, Step::Wait("the data directory is not there".to_owned()));
+    let mut first = with_gate(|g| g.started_once = false);
+    first.agent = Answer::Clear;
+    let first = decide(&first, |_| Err("the data directory is not there".to_owned()));
+    assert!(
+        matches!(first, Step::Pass(_)),
+        "a first start finds nothing: {first:?}"
+    );
 }
 
 /// Where it passes alone, any quorum of voters and any majority of electors share a node, whatever the sizes.

@@ -18,7 +18,7 @@ use crate::ports::{Board, Seat, ports, watch};
 use crate::schedule::Schedule;
 use crate::sim::Sim;
 use crate::verdict::{excuse, goal};
-use crate::world::{AgentState, Host, Phase, Plane, Store, Weather, World, address};
+use crate::world::{AgentState, Asked, Host, Phase, Plane, Store, Weather, World, address};
 
 /// What the world does by itself it does this often.
 const TICK: Duration = Duration::from_millis(100);
@@ -304,12 +304,15 @@ impl<'a> Driver<'a> {
 
     /// The gate of a held start asks its agent.
     fn gate(&self, host: usize) {
-        if !self.sim.world().look_at_gate(host, None) {
+        if !self.sim.world().look_at_gate(host, Asked::NotYet) {
             return;
         }
         if let Some(agent) = self.sim.agent(host) {
-            let answer = agent.gate();
-            self.sim.world().look_at_gate(host, Some(answer));
+            let answer = match agent.gate() {
+                Ok((clear, text)) => Asked::Says(clear, text),
+                Err(_) => Asked::Silent,
+            };
+            self.sim.world().look_at_gate(host, answer);
         }
     }
 
@@ -321,9 +324,11 @@ impl<'a> Driver<'a> {
             let mut world = self.sim.world();
             world.tell(|w| format!("agent of {} starts", w.hosts[host].name));
             let seed = world.rng.number();
+            let now = world.now;
             let h = &mut world.hosts[host];
             h.run += 1;
             h.agent = AgentState::Alive;
+            h.may_linger_from = h.may_linger_from.max(now);
             (h.run, h.boot, seed)
         };
         let Some(spec) = spec(self.schedule, host) else {
@@ -335,6 +340,8 @@ impl<'a> Driver<'a> {
             return;
         };
         self.sim.set_agent(host, Some(agent.clone()));
+        // Its socket is there before its first look, and a gate that waits asks at once.
+        self.gate(host);
         for peer in (0..self.schedule.nodes).filter(|peer| *peer != host) {
             let watching = tokio::spawn(watch(seat.clone(), board.clone(), peer));
             self.tasks[host].push(watching.abort_handle());
@@ -354,6 +361,9 @@ impl<'a> Driver<'a> {
             let now = world.now;
             let h = &mut world.hosts[host];
             h.dies_in = None;
+            h.unreadable = false;
+            h.inspect_fails = false;
+            h.stops_fail = 0;
             if let Some(at) = &mut h.power_at {
                 *at = now;
             }

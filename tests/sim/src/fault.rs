@@ -1,11 +1,12 @@
 //! What can go wrong, and what an operator can type.
 
 use etcd_agent::agent::Agent;
-use etcd_agent::model::{DirectiveChange, DirectiveOrder, OperatorRequest};
+use etcd_agent::model::{ClusterId, DirectiveChange, DirectiveOrder, MemberId, OperatorRequest};
 use etcd_agent::ports::AgentHandle;
 
 use crate::ports::set_skew;
 use crate::sim::Sim;
+use crate::world::raft::Dir;
 use crate::world::{AgentState, Phase, Plane, Store, Weather, World};
 
 /// One thing that happens.
@@ -25,6 +26,14 @@ pub enum Fault {
     AgentStops(usize, u64),
     /// The agent's state is lost.
     Reinstall(usize),
+    /// The agent cannot read its assignment, until people see to it.
+    Unreadable(usize),
+    /// Nobody can look into the data directory, until people see to it.
+    InspectFails(usize),
+    /// The data directory holds data of a cluster that nobody here knows.
+    Foreign(usize),
+    /// systemd refuses that many of the agent's next stops of etcd.
+    StopsFail(usize, u32),
     /// The host loses power, for this many milliseconds.
     PowerOff(usize, u64),
     /// etcd is killed.
@@ -89,6 +98,7 @@ pub fn inject(sim: &Sim, fault: &Fault) {
 fn network(sim: &Sim, fault: &Fault) {
     let mut world = sim.world();
     let hosts = world.hosts.len();
+    let now = world.now;
     let links = &mut world.links;
     match fault {
         Fault::Cut(from, to, plane) => {
@@ -114,6 +124,7 @@ fn network(sim: &Sim, fault: &Fault) {
         }
         _ => links.mend(),
     }
+    links.changed = now;
     drop(world);
     sim.changed();
 }
@@ -181,6 +192,10 @@ fn lose(world: &mut World, host: usize) {
 fn host_fault(sim: &Sim, fault: &Fault) {
     let mut world = sim.world();
     match fault {
+        Fault::Unreadable(host) => world.hosts[*host].unreadable = true,
+        Fault::InspectFails(host) => world.hosts[*host].inspect_fails = true,
+        Fault::Foreign(host) => world.hosts[*host].dir = Some(Dir::empty(ClusterId(0xf0), MemberId(0xf0))),
+        Fault::StopsFail(host, times) => world.hosts[*host].stops_fail = *times,
         Fault::KillEtcd(host) => world.kill_etcd(*host),
         Fault::Wipe(host) => {
             lose(&mut world, *host);

@@ -17,6 +17,22 @@ const ARCHIVED: usize = 3;
 pub(super) struct Service(pub(super) Arc<Seat>);
 
 impl Service {
+    /// polkit refuses, the bus restarts, the job is cancelled.
+    fn refuses_stop(&self) -> PortResult<()> {
+        let mut world = self.0.sim.world();
+        let now = world.now;
+        let host = &mut world.hosts[self.0.host];
+        if host.stops_fail == 0 {
+            return Ok(());
+        }
+        host.stops_fail -= 1;
+        host.may_linger_from = now;
+        world.tell(|w| format!("{} is not stopped: systemd refuses", w.hosts[self.0.host].name));
+        Err(PortError::Permanent(
+            "systemd refused to stop etcd.service".to_owned(),
+        ))
+    }
+
     /// systemd refuses to turn a stop into a start (job mode `fail`).
     fn stops(&self) -> PortResult<()> {
         match self.0.sim.world().hosts[self.0.host].unit {
@@ -54,6 +70,7 @@ impl ServiceManager for Service {
     async fn stop_etcd(&self, _deadline: Duration) -> PortResult<()> {
         self.0.cross().await;
         self.0.pause(50).await;
+        self.refuses_stop()?;
         self.0.sim.world().stop_unit(self.0.host, true);
         self.0.sim.unit_bells[self.0.host].notify_one();
         self.0.cross().await;
@@ -94,6 +111,9 @@ impl ServiceManager for Service {
     async fn data(&self, request: &DataRequest, _deadline: Duration) -> PortResult<DataReport> {
         self.0.cross().await;
         self.0.pause(20).await;
+        if self.0.sim.world().hosts[self.0.host].inspect_fails {
+            return Err(PortError::Retryable("etcd-agent-data.service failed".to_owned()));
+        }
         let report = {
             let mut world = self.0.sim.world();
             let error = carry_out(&mut world, self.0.host, request).err();

@@ -44,12 +44,19 @@ impl NodeState for Disk {
         let host = self.0.host;
         let mut world = self.0.sim.world();
         world.check_elector(host, record);
+        let chosen = |record: &ElectorRecord| record.chosen.as_ref().map(|g| g.epoch);
+        if world.hosts[host].elector.as_ref().and_then(chosen) < chosen(record) {
+            world.hosts[host].may_linger_from = world.now;
+        }
         world.hosts[host].elector = Some(record.clone());
         drop(world);
         self.0.cross_now()
     }
 
     fn assignment(&self) -> PortResult<Option<Assignment>> {
+        if self.read(|host| host.unreadable) {
+            return Err(PortError::Permanent("assignment.json: garbage".to_owned()));
+        }
         Ok(self.read(|host| host.assignment.clone()))
     }
 

@@ -6,11 +6,17 @@ use std::sync::Arc;
 use etcd_agent::model::{ClusterId, DataState, ElectorRecord, Epoch, Genesis, MemberId, NodeName, Origin};
 
 use super::raft::{Config, Dir};
-use super::{Chosen, World};
+use super::{Chosen, Plane, World};
 
 /// After this long every agent that can be told of a newer epoch has been told: a peer's silence is noticed after
 /// the long poll's twelve seconds.
 const TOLD_MS: u64 = 20_000;
+
+/// What an agent says of its host is heard everywhere after this long, once it runs and links are open.
+const HEARD_MS: u64 = 5000;
+
+/// After this long an agent has ended an etcd of an older epoch: a stop that failed is tried again within half of it.
+const ENDED_MS: u64 = 60_000;
 
 impl World {
     /// Rules 1, 6 and 8: an elector's memory was stored.
@@ -39,6 +45,7 @@ impl World {
             self.tell(|_| format!("nothing is left anywhere of what epoch {} was", genesis.epoch));
         }
         self.check_chosen(genesis);
+        self.check_empty(genesis);
         let at = self.now;
         self.tell(|w| {
             let members: Vec<&str> = genesis.members.keys().map(NodeName::as_str).collect();
@@ -144,6 +151,52 @@ impl World {
         {
             let text = format!("{} starts etcd of epoch {serves} and knows epoch {known}", h.name);
             self.violate(1, text);
+        }
+    }
+
+    /// Rule 1: etcd here is not of an older epoch than its own agent has learned, once that had the time to end it.
+    pub(super) fn check_lingering(&mut self, host: usize) {
+        let h = &self.hosts[host];
+        let serves = h.dir.as_ref().and_then(|dir| self.epoch_of(dir.cluster));
+        let learned = h
+            .elector
+            .as_ref()
+            .and_then(|e| e.chosen.as_ref())
+            .map(|g| g.epoch);
+        let free = h.has_agent() && !h.unreadable && h.assignment.is_some();
+        if let (Some(serves), Some(learned)) = (serves, learned)
+            && serves < learned
+            && free
+            && self.now.saturating_sub(h.may_linger_from) > ENDED_MS
+        {
+            let text = format!(
+                "etcd of epoch {serves} still runs on {}, whose agent has learned of epoch {learned}",
+                h.name
+            );
+            self.violate(1, text);
+        }
+    }
+
+    /// Rule 2: nothing empty is formed beside data, of whatever cluster, that an agent in reach of all others has.
+    fn check_empty(&mut self, genesis: &Genesis) {
+        if genesis.origin != Origin::Empty {
+            return;
+        }
+        let hosts = self.hosts.len();
+        let beside = (0..hosts).find(|host| {
+            let h = &self.hosts[*host];
+            let reached = |other| other == *host || self.links.both(Plane::Agents, *host, other);
+            let long = |since: u64| self.now.saturating_sub(since) > HEARD_MS;
+            h.has_agent()
+                && h.dir.is_some()
+                && (0..hosts).all(reached)
+                && long(h.may_linger_from)
+                && long(self.links.changed)
+        });
+        if let Some(host) = beside {
+            let name = &self.hosts[host].name;
+            let text = format!("epoch {} begins empty beside the data on {name}", genesis.epoch);
+            self.violate(2, text);
         }
     }
 

@@ -40,6 +40,14 @@ pub struct Host {
     pub run: u64,
     /// The agent dies at this many crossings of a port from now.
     pub dies_in: Option<u32>,
+    /// True while the agent cannot read its assignment.
+    pub unreadable: bool,
+    /// True while nobody can look into the data directory.
+    pub inspect_fails: bool,
+    /// systemd refuses that many of the agent's next stops.
+    pub stops_fail: u32,
+    /// Since when nothing has kept the agent from ending an etcd of an older epoch than it has learned.
+    pub may_linger_from: u64,
     /// Counts crossings of a port.
     pub crossings: u32,
     /// How often the agent's state was lost.
@@ -105,6 +113,10 @@ impl Host {
             agent: AgentState::Off,
             run: 0,
             dies_in: None,
+            unreadable: false,
+            inspect_fails: false,
+            stops_fail: 0,
+            may_linger_from: 0,
             crossings: 0,
             reinstalled: 0,
             elector: None,

@@ -19,6 +19,8 @@ pub struct Links {
     pub twice: u64,
     /// The longest that a message takes, in milliseconds: below it, any order.
     pub delay: u64,
+    /// When that was last changed.
+    pub changed: u64,
 }
 
 impl Links {
@@ -30,6 +32,7 @@ impl Links {
             loss: 0,
             twice: 0,
             delay: 3,
+            changed: 0,
         }
     }
 

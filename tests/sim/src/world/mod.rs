@@ -21,7 +21,7 @@ pub use cluster::Refused;
 pub use host::{AgentState, Host};
 pub use link::{Links, Plane};
 pub use store::{Store, Weather};
-pub use unit::Phase;
+pub use unit::{Asked, Phase};
 
 /// Where the simulated clock begins: 2026-01-01T00:00:00Z, in milliseconds since the Unix epoch.
 pub const BEGIN_MS: u64 = 1_767_225_600_000;

@@ -38,6 +38,17 @@ pub enum Phase {
     Masked,
 }
 
+/// What the gate has of its agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// It was not asked yet.
+    NotYet,
+    /// It runs and cannot say.
+    Silent,
+    /// May etcd start, and what is waited for otherwise?
+    Says(bool, String),
+}
+
 impl World {
     /// The state of a host's `etcd.service`.
     pub fn unit_state(&self, host: usize) -> UnitState {
@@ -104,7 +115,7 @@ impl World {
         h.activated = true;
         h.agent_stopped = false;
         h.left = false;
-        self.look_at_gate(host, None);
+        self.look_at_gate(host, Asked::NotYet);
     }
 
     /// Restarts `etcd.service` because its agent wants to (rule 4: no two of one cluster at a time).
@@ -168,10 +179,11 @@ impl World {
             {
                 let now = self.now;
                 self.hosts[host].unit = Phase::Gate(now);
-                self.look_at_gate(host, None);
+                self.look_at_gate(host, Asked::NotYet);
             }
             if self.hosts[host].server.is_some() {
                 self.hosts[host].etcd_seen = self.now;
+                self.check_lingering(host);
             }
             let Some(code) = self.hosts[host].server.as_ref().and_then(|s| s.exit) else {
                 continue;
@@ -184,17 +196,16 @@ impl World {
         }
     }
 
-    /// The production gate looks at a held start. `agent` is what the running agent says; `None` before it is asked.
-    /// True when the agent has to be asked.
-    pub fn look_at_gate(&mut self, host: usize, agent: Option<(bool, String)>) -> bool {
+    /// The production gate looks at a held start. True when the agent has to be asked.
+    pub fn look_at_gate(&mut self, host: usize, agent: Asked) -> bool {
         let Phase::Gate(heard) = self.hosts[host].unit else {
             return false;
         };
-        let asked = agent.is_some();
+        let (asked, says_nothing) = (agent != Asked::NotYet, agent == Asked::Silent);
         let h = &mut self.hosts[host];
         let answer = match agent {
-            None => Answer::NotYet(String::new()),
-            Some((clear, text)) => {
+            Asked::NotYet | Asked::Silent => Answer::NotYet(String::new()),
+            Asked::Says(clear, text) => {
                 h.unit = Phase::Gate(self.now);
                 if clear {
                     Answer::Clear
@@ -208,7 +219,7 @@ impl World {
             self.run_etcd(host);
             return false;
         }
-        if asked || self.hosts[host].has_agent() {
+        if !says_nothing && (asked || self.hosts[host].has_agent()) {
             return !asked;
         }
         let silence = Duration::from_millis(self.now.saturating_sub(heard));

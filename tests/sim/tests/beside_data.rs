@@ -1,0 +1,38 @@
+//! No empty cluster beside data that is there, whoever could not look at its own.
+
+use etcd_agent_sim::{Fault, Outcome, Schedule, run};
+
+/// Of five hosts one holds data of a cluster that nobody knows, and another cannot be looked into.
+fn data_on_one_of_five(seed: u64) -> Outcome {
+    let mut schedule = Schedule::calm(seed, 5, 3, false);
+    schedule.faults.push((0, Fault::InspectFails(0)));
+    schedule.faults.push((0, Fault::Foreign(4)));
+    schedule.faults.push((60_000, Fault::Mend));
+    run(&schedule, true)
+}
+
+#[test]
+fn t01_nothing_is_formed_beside_data_where_another_node_cannot_be_looked_into() {
+    for seed in 0..10 {
+        let outcome = data_on_one_of_five(seed);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert_eq!(
+            outcome.excuse,
+            Some("there is data and no memory of its epoch"),
+            "{history}"
+        );
+        assert!(!history.contains("was chosen"), "{history}");
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn rule_2_an_empty_cluster_is_formed_beside_data() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::FormsBesideData));
+    let violation = data_on_one_of_five(0).violation;
+    set(None);
+    let violation = violation.expect("nobody noticed that a cluster was formed beside data");
+    assert!(violation.starts_with("rule 2:"), "{violation}");
+}

@@ -1,0 +1,107 @@
+//! The gate beside an agent that cannot say anything yet.
+
+use std::collections::BTreeMap;
+
+use etcd_agent::agent::Agent;
+use etcd_agent::model::{
+    Assignment, ClusterId, Epoch, Generation, InitialState, MemberId, RaftTerm, Role, Spec,
+};
+use etcd_agent::ports::AgentHandle;
+use etcd_agent_sim::driver::{name, spec};
+use etcd_agent_sim::ports::{Board, Seat, ports};
+use etcd_agent_sim::sim::Sim;
+use etcd_agent_sim::world::{AgentState, Weather, World};
+use etcd_agent_sim::{Fault, Outcome, Schedule, run};
+
+fn assignment(spec: &Spec) -> Assignment {
+    Assignment {
+        generation: Generation(3),
+        epoch: Epoch(1),
+        node: spec.node.clone(),
+        member_id: MemberId(7),
+        cluster_id: ClusterId(9),
+        token: "sim-1".to_owned(),
+        role: Role::Founder,
+        initial_state: InitialState::Existing,
+        initial_cluster: BTreeMap::new(),
+        data_dir: spec.etcd.data_dir.clone(),
+        listed: RaftTerm::default(),
+        started: true,
+        restore: None,
+        settings_digest: String::new(),
+    }
+}
+
+/// The gate's socket is there before the agent's first look, which may take long or never succeed.
+#[tokio::test(start_paused = true)]
+async fn c01_an_agent_that_has_not_looked_yet_does_not_clear_the_gate() {
+    let schedule = Schedule::calm(1, 3, 3, false);
+    let names: Vec<_> = (0..3).filter_map(name).collect();
+    let sim = Sim::new(World::new(1, &names, None, false));
+    let spec = spec(&schedule, 0).unwrap();
+    {
+        let host = &mut sim.world().hosts[0];
+        host.agent = AgentState::Alive;
+        host.run = 1;
+        host.assignment = Some(assignment(&spec));
+        host.unreadable = true;
+    }
+    let seat = Seat::new(sim.clone(), 0, 1, 1);
+    let board = Board::new(spec.nodes.keys().filter(|n| **n != spec.node).cloned());
+    let agent = Agent::over(ports(&seat, &board), spec, "boot-1".to_owned()).unwrap();
+    assert!(agent.gate().is_err(), "before the first look: {:?}", agent.gate());
+
+    let looping = tokio::spawn({
+        let agent = agent.clone();
+        async move { agent.run_loop().await }
+    });
+    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+    assert!(agent.gate().is_err(), "no look succeeds: {:?}", agent.gate());
+
+    sim.world().hosts[0].unreadable = false;
+    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+    let (clear, _) = agent.gate().expect("it has looked");
+    assert!(!clear, "nothing was cleared in this boot");
+
+    sim.world().hosts[0].unreadable = true;
+    assert!(agent.gate().is_err(), "what is assigned cannot be read any more");
+    looping.abort();
+}
+
+/// The only voter of epoch 1 sleeps while the other electors restore, and comes back where it hears of nothing.
+fn the_only_voter_sleeps_through_a_restore(seed: u64) -> Outcome {
+    let mut schedule = Schedule::calm(seed, 3, 1, true);
+    schedule.faults.push((20_000, Fault::PowerOff(0, 60_000)));
+    schedule.faults.push((22_000, Fault::Restore(1)));
+    schedule.faults.push((60_000, Fault::Isolate(0)));
+    schedule.faults.push((60_000, Fault::Store(Weather::Down)));
+    schedule.faults.push((110_000, Fault::Mend));
+    run(&schedule, true)
+}
+
+#[test]
+fn c01_the_gate_asks_before_the_agents_first_look() {
+    for seed in 0..20 {
+        let outcome = the_only_voter_sleeps_through_a_restore(seed);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert_eq!(outcome.excuse, None, "{history}");
+        assert!(history.contains("epoch 2 was chosen"), "{history}");
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn rule_1_an_agent_that_has_not_looked_clears_the_gate() {
+    use etcd_agent::mutant::{Mutant, set};
+    let found = (0..20).any(|seed| {
+        set(Some(Mutant::GateBlind));
+        let violation = the_only_voter_sleeps_through_a_restore(seed).violation;
+        set(None);
+        violation.is_some_and(|text| text.starts_with("rule 1:"))
+    });
+    assert!(
+        found,
+        "the old epoch's only voter started again, and nobody noticed"
+    );
+}
