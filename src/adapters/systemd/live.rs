@@ -115,23 +115,29 @@ impl Live {
 
     /// What the unit's state is made of.
     pub(super) async fn state(&self) -> zbus::Result<RawState> {
-        let (active, sub, load, inactive_exit, result, main_pid, main_code) = tokio::try_join!(
+        let (active, sub, load, inactive_exit, active_exit, job, result, main_pid, main_code, main_exit) = tokio::try_join!(
             self.unit.active_state(),
             self.unit.sub_state(),
             self.unit.load_state(),
             self.unit.inactive_exit_timestamp_monotonic(),
+            self.unit.active_exit_timestamp_monotonic(),
+            self.unit.job(),
             self.service.result(),
             self.service.main_pid(),
             self.service.exec_main_code(),
+            self.service.exec_main_exit_timestamp_monotonic(),
         )?;
         Ok(RawState {
             active,
             sub,
             load,
             inactive_exit,
+            active_exit,
+            job: job.0,
             result,
             main_pid,
             main_code,
+            main_exit,
         })
     }
 

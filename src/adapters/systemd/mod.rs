@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{Mutex, broadcast::error::RecvError};
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::sync::{Mutex, MutexGuard, watch::Receiver as Watching};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use zbus::OwnedObjectPath;
@@ -23,7 +24,7 @@ use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest, PortError, PortResult, Proof, ProveRequest, ServiceManager};
 use error::{Ask, lost, port_error};
 use live::{CALL, ETCD, Live};
-use watch::{Shared, watch};
+use watch::{Asking, JobEnd, Shared};
 
 /// The service manager of a real host.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ impl Systemd {
     /// Begins to follow systemd, now and after every loss of the connection. Needs a tokio runtime.
     pub fn new(paths: Paths) -> Self {
         let shared = Arc::new(Shared::new(paths));
-        let watcher = tokio::spawn(watch(Arc::clone(&shared))).abort_handle();
+        let watcher = tokio::spawn(watch::watch(Arc::clone(&shared))).abort_handle();
         Self {
             shared,
             watcher,
@@ -115,6 +116,16 @@ impl Systemd {
         asked.map_err(|error| port_error(&format!("{} {unit}", verb.word()), Ask::Change, &error))
     }
 
+    /// The right to run a oneshot. One that lasts long, such as the staging of a restore, is not waited for: the loop asks
+    /// again, and feeds its watchdog meanwhile.
+    async fn one(&self, what: &str) -> PortResult<MutexGuard<'_, ()>> {
+        timeout(ONE_WITHIN, self.oneshot.lock()).await.map_err(|_| {
+            PortError::Retryable(format!(
+                "cannot {what}: etcd-agent-data.service or etcd-agent-apply.service is at work; it is tried again"
+            ))
+        })
+    }
+
     /// The state, read now.
     async fn fresh(&self, live: &Live) -> PortResult<(UnitState, u64)> {
         let raw = self
@@ -131,6 +142,9 @@ impl Drop for Systemd {
         self.watcher.abort();
     }
 }
+
+/// How long another oneshot is waited for: they take moments, but for the staging of a restore.
+const ONE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The job mode (systemctl(1), `--job-mode=`) that fails rather than turn a stop that is under way into a start: whoever
 /// stops etcd has the last word.
@@ -154,6 +168,41 @@ impl Verb {
             Self::Restart => "restart",
         }
     }
+}
+
+/// True for what systemd refused, or ended as anything but done.
+fn came_to_nothing<T>(asked: &PortResult<T>) -> bool {
+    matches!(asked, Err(PortError::Retryable(_) | PortError::Permanent(_)))
+}
+
+/// A restart that takes longer waits for quorum: its stop is long over.
+const RESTART_FOLLOWED: Duration = Duration::from_mins(5);
+
+/// Follows the job of a restart to its end. A stop that somebody else asks for meanwhile cancels it, and is theirs.
+async fn restarted(
+    shared: Arc<Shared>,
+    job: OwnedObjectPath,
+    mut jobs: Receiver<JobEnd>,
+    mut lives: Watching<Option<Live>>,
+    asking: Asking,
+) {
+    let followed = async {
+        loop {
+            tokio::select! {
+                next = jobs.recv() => match next {
+                    Ok(end) if end.job == job => return Some(end.result),
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
+                },
+                _ = lives.wait_for(Option::is_none) => return None,
+            }
+        }
+    };
+    let result = timeout(RESTART_FOLLOWED, followed).await.ok().flatten();
+    if result.is_some_and(|result| result != "done") {
+        marker::remove(&shared.paths);
+    }
+    drop(asking);
 }
 
 #[async_trait]
@@ -181,12 +230,14 @@ impl ServiceManager for Systemd {
     async fn restart_etcd(&self) -> PortResult<()> {
         let live = self.live("restart etcd.service").await?;
         let (_, activation) = self.fresh(&live).await?;
+        let asking = self.shared.ask();
+        let (jobs, lives) = (self.shared.jobs.subscribe(), self.shared.live.subscribe());
         marker::write(&self.shared.paths, activation)?;
         let queued = self.queue(&live, Verb::Restart, ETCD).await;
-        if matches!(queued, Err(PortError::Retryable(_) | PortError::Permanent(_))) {
+        if came_to_nothing(&queued) {
             marker::remove(&self.shared.paths);
         }
-        queued?;
+        tokio::spawn(restarted(Arc::clone(&self.shared), queued?, jobs, lives, asking));
         self.shared.note();
         Ok(())
     }
@@ -194,17 +245,24 @@ impl ServiceManager for Systemd {
     async fn stop_etcd(&self, deadline: Duration) -> PortResult<()> {
         let live = self.live("stop etcd.service").await?;
         let (state, activation) = self.fresh(&live).await?;
+        let asking = self.shared.ask();
         // What a person holds already stays theirs.
         if !state.held {
             marker::write(&self.shared.paths, activation)?;
         }
-        self.run_job(Verb::Stop, ETCD, deadline).await?;
+        let stopped = self.run_job(Verb::Stop, ETCD, deadline).await;
+        if came_to_nothing(&stopped) {
+            // The next stop is a person's. Where nobody knows what came of this one, the unit's state says it later.
+            marker::remove(&self.shared.paths);
+        }
+        drop(asking);
+        stopped?;
         self.fresh(&live).await?;
         Ok(())
     }
 
     async fn apply(&self, deadline: Duration) -> PortResult<InForce> {
-        let _one = self.oneshot.lock().await;
+        let _one = self.one("apply settings").await?;
         oneshots::apply(self, deadline).await
     }
 
@@ -213,7 +271,7 @@ impl ServiceManager for Systemd {
     }
 
     async fn data(&self, request: &DataRequest, deadline: Duration) -> PortResult<DataReport> {
-        let _one = self.oneshot.lock().await;
+        let _one = self.one("look after the data directory").await?;
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         oneshots::data(self, request, serial, deadline).await
     }
@@ -236,5 +294,25 @@ impl ServiceManager for Systemd {
 
     async fn changed(&self) {
         self.shared.changed.notified().await;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// The staging of a restore may take an hour, and the loop's watchdog is fed between its actions.
+    #[tokio::test]
+    async fn c09e_the_loop_does_not_wait_for_a_oneshot_that_lasts() {
+        let dir = tempfile::tempdir().unwrap();
+        let systemd = Systemd::new(Paths::below(dir.path()));
+        let staging = systemd.oneshot.lock().await;
+        let within = Duration::from_mins(1);
+        let applied = timeout(within, systemd.apply(within * 9)).await;
+        assert!(matches!(applied, Ok(Err(PortError::Retryable(why))) if why.contains("is at work")));
+        let looked = timeout(within, systemd.data(&DataRequest::Inspect, within * 9)).await;
+        assert!(matches!(looked, Ok(Err(PortError::Retryable(why))) if why.contains("is at work")));
+        drop(staging);
     }
 }

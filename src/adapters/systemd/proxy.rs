@@ -60,6 +60,10 @@ pub trait Unit {
     fn need_daemon_reload(&self) -> zbus::Result<bool>;
     #[zbus(property)]
     fn inactive_exit_timestamp_monotonic(&self) -> zbus::Result<u64>;
+    #[zbus(property)]
+    fn active_exit_timestamp_monotonic(&self) -> zbus::Result<u64>;
+    #[zbus(property)]
+    fn job(&self) -> zbus::Result<(u32, OwnedObjectPath)>;
 }
 
 /// A service unit.
@@ -74,6 +78,8 @@ pub trait Service {
     fn main_pid(&self) -> zbus::Result<u32>;
     #[zbus(property)]
     fn exec_main_code(&self) -> zbus::Result<i32>;
+    #[zbus(property)]
+    fn exec_main_exit_timestamp_monotonic(&self) -> zbus::Result<u64>;
     #[zbus(property)]
     fn user(&self) -> zbus::Result<String>;
     #[zbus(property)]

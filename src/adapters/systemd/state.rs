@@ -10,10 +10,16 @@ pub(super) struct RawState {
     pub(super) load: String,
     /// When it last left `inactive` in this boot, in microseconds; 0 when it never did. It names one activation.
     pub(super) inactive_exit: u64,
+    /// When it last left `active`, on the same clock: when a stop began, or when its process had ended.
+    pub(super) active_exit: u64,
+    /// The job that is queued or runs for it; 0 without one.
+    pub(super) job: u32,
     pub(super) result: String,
     pub(super) main_pid: u32,
     /// `ExecMainCode`: `CLD_EXITED` (1) and so on of `waitid(2)`; 0 when the main process has not ended.
     pub(super) main_code: i32,
+    /// When the main process ended, on the same clock.
+    pub(super) main_exit: u64,
 }
 
 const CLD_EXITED: i32 = 1;
@@ -22,7 +28,8 @@ impl RawState {
     /// `stopped` names the activation that the agent itself asked to stop.
     ///
     /// Held is what was up in this boot and is down without a failure, when not the agent asked for it and the
-    /// process did not leave by itself: an etcd that was removed from its cluster exits with 0.
+    /// process did not leave by itself: an etcd that was removed from its cluster exits with 0, and one that is sent
+    /// SIGTERM by anybody but systemd ends by that signal, which systemd calls a success.
     pub(super) fn state(&self, stopped: Option<u64>) -> UnitState {
         let active = match self.active.as_str() {
             "active" => ActiveState::Active,
@@ -37,6 +44,7 @@ impl RawState {
             && self.result == "success"
             && self.inactive_exit != 0
             && self.main_code != CLD_EXITED
+            && !self.ended_before_the_stop()
             && stopped != Some(self.inactive_exit);
         UnitState {
             active,
@@ -46,6 +54,17 @@ impl RawState {
             load: self.load.clone(),
             held: stopped_by_a_person || self.load == "masked",
         }
+    }
+
+    /// A stop takes the unit out of `active` and then signals the process; a process that ends by itself takes the unit
+    /// out of `active` afterwards. An activation that never became active tells nothing of this.
+    fn ended_before_the_stop(&self) -> bool {
+        self.main_code != 0 && self.inactive_exit < self.main_exit && self.main_exit <= self.active_exit
+    }
+
+    /// True for a unit that is up with nothing queued for it: no stop of this activation is under way.
+    pub(super) fn stays_up(&self) -> bool {
+        matches!(self.active.as_str(), "active" | "reloading" | "refreshing") && self.job == 0
     }
 }
 
@@ -60,9 +79,12 @@ mod tests {
             sub: "dead".into(),
             load: "loaded".into(),
             inactive_exit: 77,
+            active_exit: 90,
+            job: 0,
             result: "success".into(),
             main_pid: 0,
             main_code: 2,
+            main_exit: 95,
         };
         let with = |change: fn(&mut RawState)| {
             let mut raw = down.clone();
@@ -91,6 +113,24 @@ mod tests {
                 false,
             ),
             ("left by itself with 0", with(|r| r.main_code = 1), None, false),
+            (
+                "c10b: sent SIGTERM by earlyoom or by hand",
+                with(|r| (r.main_exit, r.active_exit) = (90, 91)),
+                None,
+                false,
+            ),
+            (
+                "stopped before it was ready, after an activation that was",
+                with(|r| (r.active_exit, r.inactive_exit) = (60, 77)),
+                None,
+                true,
+            ),
+            (
+                "stopped while the gate waited, after an activation whose process left",
+                with(|r| (r.main_exit, r.active_exit, r.inactive_exit) = (60, 61, 77)),
+                None,
+                true,
+            ),
             (
                 "killed",
                 with(|r| {

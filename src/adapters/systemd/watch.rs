@@ -35,6 +35,8 @@ pub(super) struct Shared {
     pub(super) changed: Notify,
     /// Grows whenever systemd may have read its files anew.
     pub(super) reloads: AtomicU64,
+    /// How many stops and restarts this agent is asking for now.
+    asking: AtomicU64,
     raw: Mutex<PortResult<RawState>>,
     reported: Mutex<Option<UnitState>>,
     stale: Notify,
@@ -55,6 +57,7 @@ impl Shared {
             jobs: broadcast::Sender::new(256),
             changed: Notify::new(),
             reloads: AtomicU64::new(0),
+            asking: AtomicU64::new(0),
             raw: Mutex::new(Err(lost("read etcd.service", Ask::Read, "not connected yet"))),
             reported: Mutex::new(None),
             stale: Notify::new(),
@@ -86,8 +89,34 @@ impl Shared {
     /// Reads the state anew over this connection.
     pub(super) async fn refresh(&self, live: &Live) -> zbus::Result<RawState> {
         let raw = live.state().await?;
+        self.settle(&raw);
         self.set(Ok(raw.clone()));
         Ok(raw)
+    }
+
+    /// A stop that this agent asked for and that came to nothing, perhaps in an earlier run: the next one is somebody else's.
+    fn settle(&self, raw: &RawState) {
+        let asking = self.asking.load(Ordering::SeqCst) > 0;
+        if !asking && raw.stays_up() && marker::read(&self.paths) == Some(raw.inactive_exit) {
+            marker::remove(&self.paths);
+        }
+    }
+
+    /// Begins to ask for a stop or a restart: until the end of what this answers the marker is this agent's business.
+    pub(super) fn ask(self: &Arc<Self>) -> Asking {
+        self.asking.fetch_add(1, Ordering::SeqCst);
+        Asking(Arc::clone(self))
+    }
+}
+
+/// A stop or a restart that this agent asks for.
+#[derive(Debug)]
+pub(super) struct Asking(Arc<Shared>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.asking.fetch_sub(1, Ordering::SeqCst);
+        self.0.stale.notify_one();
     }
 }
 
@@ -262,6 +291,39 @@ mod tests {
         ];
         for news in foreign {
             assert!(matches!(news, News::Foreign(_)), "{news:?}");
+        }
+    }
+
+    #[test]
+    fn b03_the_marker_of_a_stop_that_came_to_nothing_goes() {
+        let up = RawState {
+            active: "active".into(),
+            inactive_exit: 77,
+            ..RawState::default()
+        };
+        let stopping = RawState {
+            active: "deactivating".into(),
+            ..up.clone()
+        };
+        let queued = RawState { job: 9, ..up.clone() };
+        let table = [
+            ("it runs on, and nothing is queued", &up, false, None),
+            ("it is being asked for", &up, true, Some(77)),
+            ("its job is queued", &queued, false, Some(77)),
+            ("it is under way", &stopping, false, Some(77)),
+        ];
+        for (what, raw, asks, left) in table {
+            let dir = tempfile::tempdir().unwrap();
+            let paths = Paths::below(dir.path());
+            std::fs::create_dir_all(paths.run()).unwrap();
+            let shared = Arc::new(Shared::new(paths));
+            marker::write(&shared.paths, 77).unwrap();
+            let asking = asks.then(|| shared.ask());
+            shared.settle(raw);
+            assert_eq!(marker::read(&shared.paths), left, "{what}");
+            drop(asking);
+            shared.settle(&up);
+            assert_eq!(marker::read(&shared.paths), None, "{what}, and then it stays up");
         }
     }
 }
