@@ -133,8 +133,17 @@ impl Agent {
         let name = action.name();
         let (begun, at) = (self.ports.clock.steady(), self.ports.clock.now());
         let result = execute::execute(self, action).await;
-        self.counters.action(name, result.is_ok());
+        let goes_on = action.begins_a_job();
+        self.counters.action(
+            name,
+            match &result {
+                Ok(()) if goes_on => "begun",
+                Ok(()) => "ok",
+                Err(_) => "failed",
+            },
+        );
         let outcome = match &result {
+            Ok(()) if goes_on => EventOutcome::Begun,
             Ok(()) => EventOutcome::Done,
             Err(error) => EventOutcome::Failed {
                 error: error.to_string(),

@@ -98,6 +98,7 @@ fn cells(event: &Event) -> Vec<String> {
     };
     let (outcome, error) = match &event.outcome {
         Came::Done => ("done", None),
+        Came::Begun => ("begun", None),
         Came::Failed { error } => ("failed", Some(error)),
         Came::Waits => ("waits", None),
         Came::Halted => ("halted", None),

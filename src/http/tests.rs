@@ -216,7 +216,7 @@ async fn the_admin_socket_and_the_gate() {
     let end = CancellationToken::new();
     let agent = FakeAgent::new("n1");
     let counters = Arc::new(Counters::default());
-    counters.action("start-etcd", true);
+    counters.action("start-etcd", "ok");
     let sockets = Sockets::bind(&paths).unwrap();
     let reloads = Arc::new(Reloads::default());
     let (socket, asked) = (sockets.admin(), reloads.clone());

@@ -219,6 +219,19 @@ pub enum Action {
 }
 
 impl Action {
+    /// True for what only begins when it is carried out, and goes on beside the loop.
+    pub fn begins_a_job(&self) -> bool {
+        matches!(
+            self,
+            Self::FetchBackup { .. }
+                | Self::StageRestore { .. }
+                | Self::Backup { .. }
+                | Self::Increments { .. }
+                | Self::Prune { .. }
+                | Self::Verify { .. }
+        )
+    }
+
     /// A short stable name for logs and metrics.
     pub fn name(&self) -> &'static str {
         match self {

@@ -10,7 +10,7 @@ use crate::model::{ActiveState, AdminStatus, Fact, Revision, UnixMs};
 /// What is counted while the agent runs.
 #[derive(Debug, Default)]
 pub struct Counters {
-    actions: Mutex<BTreeMap<(&'static str, bool), u64>>,
+    actions: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
     stored: Mutex<BTreeMap<&'static str, Success>>,
     failed: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
 }
@@ -29,9 +29,10 @@ pub struct Success {
 }
 
 impl Counters {
-    /// Counts one executed action by its name (`Action::name`) and whether it succeeded.
-    pub fn action(&self, name: &'static str, ok: bool) {
-        *locked(&self.actions).entry((name, ok)).or_insert(0) += 1;
+    /// Counts one executed action by its name (`Action::name`) and what came of it: `ok`, `failed`, or `begun` for what goes
+    /// on beside the loop.
+    pub fn action(&self, name: &'static str, result: &'static str) {
+        *locked(&self.actions).entry((name, result)).or_insert(0) += 1;
     }
 
     /// Notes the last backup of a kind (`full`, `increment`).
@@ -177,8 +178,7 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         "counter",
         "Actions executed, by name and result.",
     );
-    for ((action, ok), count) in locked(&counters.actions).iter() {
-        let result = if *ok { "ok" } else { "failed" };
+    for ((action, result), count) in locked(&counters.actions).iter() {
         out.sample(
             "etcd_agent_actions_total",
             &[("action", action), ("result", result)],
