@@ -106,6 +106,10 @@ impl Paths {
     pub fn gate(&self) -> PathBuf {
         self.state().join("gate.json")
     }
+    /// The mount that held the data directory when a member's data was last seen in it: 0644.
+    pub fn data_mount(&self) -> PathBuf {
+        self.state().join("data-mount.json")
+    }
     /// The request to the data directory's owner: 0644, no secrets in it.
     pub fn data_request(&self) -> PathBuf {
         self.state().join("data-request.json")

@@ -69,11 +69,14 @@ pub fn drop_in(assignment: &Assignment, spec: &Spec, env_file: &Path) -> Result<
          [Unit]\n\
          After=network-online.target\n\
          Wants=network-online.target\n\
+         # A data directory whose disk is not mounted yet looks like an empty one.\n\
+         RequiresMountsFor={}\n\
          \n\
          [Service]\n\
          # The last file wins over those of the base unit.\n\
          EnvironmentFile={}\n\
          # What a base unit's file may set and etcd-agent does not.\n",
+        escape::unit_path("etcd.data_dir", &assignment.data_dir)?,
         escape::unit_path("the environment file", env_file)?
     );
     for name in unset::not_ours(&set) {

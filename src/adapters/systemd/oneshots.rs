@@ -10,7 +10,7 @@ use super::error::{Ask, port_error};
 use super::{Systemd, Verb};
 use crate::model::{Fact, InForce};
 use crate::ports::{DataReport, DataRequest, PortError, PortResult, Proof, ProveRequest};
-use crate::unit::data::{ReportFile, RequestFile};
+use crate::unit::data::{Mount, ReportFile, RequestFile};
 use crate::unit::result::ApplyResult;
 use crate::unit::{boot, files, verify};
 
@@ -107,6 +107,9 @@ pub(super) async fn data(
         .map_err(|error| PortError::Retryable(format!("writing {}: {error}", path.display())))?;
     systemd.run_job(Verb::Start, DATA, deadline).await?;
     let report = read::<ReportFile>(&paths.data_report())?.filter(|report| report.id == file.id);
+    if let Some(mount) = report.as_ref().and_then(|report| report.mount.as_ref()) {
+        remember(&paths.data_mount(), mount)?;
+    }
     match report {
         Some(ReportFile {
             report: Some(report), ..
@@ -118,6 +121,16 @@ pub(super) async fn data(
             "{DATA} ended without a report (journalctl -u {DATA})"
         ))),
     }
+}
+
+/// The data directory belongs to this mount from now on.
+fn remember(path: &Path, mount: &Mount) -> PortResult<()> {
+    if read::<Mount>(path).is_ok_and(|known| known.as_ref() == Some(mount)) {
+        return Ok(());
+    }
+    let body = serde_json::to_vec_pretty(mount).map_err(|error| PortError::Permanent(error.to_string()))?;
+    files::write_atomic(path, &body, 0o644)
+        .map_err(|error| PortError::Retryable(format!("writing {}: {error}", path.display())))
 }
 
 pub(super) async fn prove(

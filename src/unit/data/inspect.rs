@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{Owner, mounts};
+use super::{Mount, Owner, mounts};
 use crate::model::DataState;
 use crate::unit::wal::{self, WalError};
 
@@ -80,6 +80,13 @@ fn missing(owner: &Owner) -> Result<DataState, String> {
             point.display()
         ));
     }
+    if let Some((held_by, now)) = elsewhere(owner)? {
+        return Err(format!(
+            "{} is empty on {now}, and the member's data were on {held_by}: mount that; if it is gone for good, remove \
+             /var/lib/etcd-agent/state/data-mount.json",
+            owner.data_dir.display()
+        ));
+    }
     if fs::symlink_metadata(&owner.data_dir).is_ok_and(|meta| meta.is_symlink()) && !owner.data_dir.exists() {
         return Err(format!("{} is a link to nothing", owner.data_dir.display()));
     }
@@ -88,6 +95,17 @@ fn missing(owner: &Owner) -> Result<DataState, String> {
         Ok(_) => Ok(DataState::Missing),
         Err(error) => Err(unknown(parent, &error)),
     }
+}
+
+/// The mount that held this member's data and the one that is there now, where these differ.
+fn elsewhere(owner: &Owner) -> Result<Option<(Mount, Mount)>, String> {
+    if owner.started.is_none() {
+        return Ok(None);
+    }
+    let (Some(held_by), Some(now)) = (owner.held_by.clone()?, owner.mount()) else {
+        return Ok(None);
+    };
+    Ok((held_by != now).then_some((held_by, now)))
 }
 
 /// True for a directory with nothing in it but what `mkfs` leaves.

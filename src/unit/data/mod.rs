@@ -21,6 +21,8 @@ use crate::model::{ClusterId, DataState, GateState, MemberId, is_too_old};
 use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest};
 
+pub use mounts::Mount;
+
 /// What the agent writes: a request that is good once, in one boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,6 +45,9 @@ pub struct ReportFile {
     pub report: Option<DataReport>,
     /// Why nothing could be found out; the data directory is then neither missing nor unusable but unknown.
     pub unknown: Option<String>,
+    /// The mount that holds the data, where that is to be remembered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<Mount>,
 }
 
 /// The data directory and what its owner may do with it.
@@ -64,6 +69,8 @@ pub(crate) struct Owner {
     pub(crate) now: fn() -> ages::Moment,
     /// Whether the file system of a directory is nearly full.
     pub(crate) short_of_space: fn(&Path) -> bool,
+    /// The mount that held the data when they were last seen.
+    pub(crate) held_by: Result<Option<Mount>, String>,
 }
 
 impl Owner {
@@ -79,6 +86,7 @@ impl Owner {
             mounts: (read("/etc/fstab"), read("/proc/self/mountinfo")),
             now: ages::Moment::now,
             short_of_space,
+            held_by: held_by(&paths.data_mount()),
         }
     }
 
@@ -104,7 +112,15 @@ impl Owner {
         } else {
             self.carry_out(&file.request).err()
         };
-        let (report, unknown) = match inspect::inspect(self) {
+        let found = inspect::inspect(self);
+        // A member that has not started yet will have its data where the directory is now.
+        let remembers = match &found {
+            Ok(DataState::Present { .. }) => true,
+            Ok(_) => self.started.is_none(),
+            Err(_) => false,
+        };
+        let mount = if remembers { self.mount() } else { None };
+        let (report, unknown) = match found {
             Ok(data) => (Some(self.report(data, error)), None),
             Err(why) => (
                 None,
@@ -115,7 +131,17 @@ impl Owner {
             id: file.id.clone(),
             report,
             unknown,
+            mount,
         }
+    }
+
+    /// The mount that the data directory is on, or would be.
+    fn mount(&self) -> Option<Mount> {
+        let there = self
+            .data_dir
+            .ancestors()
+            .find_map(|dir| dir.canonicalize().ok())?;
+        mounts::holding(&there, &self.mounts.1)
     }
 
     fn report(&self, data: DataState, error: Option<String>) -> DataReport {
@@ -142,6 +168,17 @@ fn short_of_space(dir: &Path) -> bool {
 fn started(gate: &Path) -> Option<(ClusterId, MemberId)> {
     let gate: GateState = serde_json::from_slice(&files::read_bounded(gate).ok()??).ok()?;
     gate.started_once.then_some((gate.cluster_id, gate.member_id))
+}
+
+/// The mount that the agent remembers; what it has written and nobody can read is not taken for nothing.
+fn held_by(path: &Path) -> Result<Option<Mount>, String> {
+    let failed = |why: String| format!("{}: {why}", path.display());
+    let Some(body) = files::read_bounded(path).map_err(|error| failed(error.to_string()))? else {
+        return Ok(None);
+    };
+    serde_json::from_slice(&body)
+        .map(Some)
+        .map_err(|error| failed(error.to_string()))
 }
 
 /// Carries out the request in [`Paths::data_request`]. Succeeds when a report was written, whatever it says.
@@ -184,6 +221,7 @@ fn refused(request: &RequestFile, why: &str) -> ReportFile {
         id: request.id.clone(),
         report: None,
         unknown: Some(why.to_owned()),
+        mount: None,
     }
 }
 

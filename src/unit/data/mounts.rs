@@ -1,7 +1,48 @@
-//! An empty mount point looks like lost data. Before data counts as missing, what `/etc/fstab` wants mounted
-//! there must be mounted.
+//! An empty mount point looks like lost data. Before data counts as missing, what `/etc/fstab` wants mounted there must
+//! be mounted, and the mount must be the one that held the data: a data directory belongs to a device.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// What a directory is on, as `/proc/self/mountinfo` has it (`proc_pid_mountinfo(5)`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// Which directory of the file system is mounted there.
+    pub root: String,
+    /// The kind of the file system.
+    pub kind: String,
+    /// The device, or what stands for it.
+    pub source: String,
+}
+
+impl fmt::Display for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) at {}", self.source, self.kind, self.point.display())
+    }
+}
+
+/// The mount that `dir` is on: the deepest, and of those at one point the last, which hides the others.
+pub(super) fn holding(dir: &Path, mountinfo: &str) -> Option<Mount> {
+    let mounts = mountinfo.lines().filter_map(|line| {
+        let (here, there) = line.split_once(" - ")?;
+        let mut here = here.split_whitespace().skip(3);
+        let (root, point) = (here.next()?, unescape(here.next()?));
+        let mut there = there.split_whitespace();
+        Some(Mount {
+            point,
+            root: root.to_owned(),
+            kind: there.next()?.to_owned(),
+            source: there.next()?.to_owned(),
+        })
+    });
+    mounts
+        .filter(|mount| dir.starts_with(&mount.point))
+        .max_by_key(|mount| mount.point.components().count())
+}
 
 /// The mount point at or above `dir` that `fstab` lists and `mountinfo` lacks.
 pub(super) fn unmounted(dir: &Path, fstab: &str, mountinfo: &str) -> Option<PathBuf> {
@@ -35,6 +76,32 @@ fn unescape(field: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn c10d_what_a_directory_is_on() {
+        let root = "22 1 8:1 / / rw shared:1 - ext4 /dev/a rw\n";
+        let disk = format!("{root}23 22 8:2 / /var/lib/etcd rw - xfs /dev/b rw\n");
+        let over = format!("{disk}24 23 8:3 /sub /var/lib/etcd rw - xfs /dev/c rw\n");
+        let table = [
+            ("/var/lib/etcd/default", root, Some("/dev/a (ext4) at /")),
+            (
+                "/var/lib/etcd/default",
+                disk.as_str(),
+                Some("/dev/b (xfs) at /var/lib/etcd"),
+            ),
+            ("/var/lib/etcdata", disk.as_str(), Some("/dev/a (ext4) at /")),
+            (
+                "/var/lib/etcd",
+                over.as_str(),
+                Some("/dev/c (xfs) at /var/lib/etcd"),
+            ),
+            ("/var/lib/etcd", "", None),
+        ];
+        for (dir, mountinfo, expected) in table {
+            let found = holding(Path::new(dir), mountinfo).map(|mount| mount.to_string());
+            assert_eq!(found.as_deref(), expected, "{dir}");
+        }
+    }
 
     #[test]
     fn what_is_wanted_and_not_mounted() {

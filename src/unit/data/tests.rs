@@ -37,6 +37,7 @@ impl World {
                 uptime: Duration::from_hours(10 * 24),
             },
             short_of_space: |_| false,
+            held_by: Ok(None),
         };
         Self { _dir: dir, owner }
     }
@@ -451,4 +452,55 @@ fn h08_an_etcd_that_is_too_old_is_reported() {
         assert_eq!(report.etcd_too_old.as_deref(), expected, "{version}");
         assert_eq!(report.error, None);
     }
+}
+
+/// A late mount, by a unit or by cloud-init: `/etc/fstab` knows nothing of it.
+#[test]
+fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
+    let root = "22 1 8:1 / / rw - ext4 /dev/a rw\n".to_owned();
+    let mut world = World::with_data(OLD);
+    let parent = world.owner.parent().unwrap().canonicalize().unwrap();
+    let disk = format!("{root}23 22 8:2 / {} rw - xfs /dev/b rw\n", parent.display());
+    let look = |world: &World| {
+        let file = RequestFile {
+            id: "x".to_owned(),
+            boot_id: String::new(),
+            request: DataRequest::Inspect,
+        };
+        world.owner.answer(&file, false)
+    };
+    world.owner.mounts.1.clone_from(&disk);
+    world.owner.started = Some(OLD);
+    let log = "member/wal/0000000000000000-0000000000000000.wal";
+    let wal = wal::encode_with(OLD.0, OLD.1, &[(2, b"entry")]);
+    fs::write(world.owner.data_dir.join(log), wal).unwrap();
+    let held_by = look(&world).mount.expect("remembered while the data are there");
+    assert_eq!(held_by.source, "/dev/b");
+
+    world.owner.held_by = Ok(Some(held_by));
+    fs::remove_dir_all(&world.owner.data_dir).unwrap();
+    let lost = look(&world);
+    assert_eq!(
+        lost.report.map(|r| r.data),
+        Some(DataState::Missing),
+        "the same device"
+    );
+    assert_eq!(lost.mount, None, "what is gone is not remembered anew");
+
+    world.owner.mounts.1 = root;
+    let late = look(&world);
+    assert_eq!(late.report, None, "another device");
+    let why = late.unknown.unwrap();
+    assert!(
+        why.contains("/dev/b (xfs)") && why.contains("/dev/a (ext4)"),
+        "{why}"
+    );
+
+    world.owner.held_by = Err("data-mount.json: garbage".to_owned());
+    assert_eq!(look(&world).report, None, "what is remembered cannot be read");
+    world.owner.held_by = Ok(None);
+    assert!(look(&world).report.is_some(), "nothing is remembered");
+    world.owner.started = None;
+    world.owner.mounts.1 = disk;
+    assert!(look(&world).mount.is_some(), "remembered before the first start");
 }
