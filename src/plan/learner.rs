@@ -13,8 +13,11 @@ use crate::model::{
 
 /// How long a node has to start the learner that it was added as.
 const START_WITHIN: Duration = Duration::from_mins(2);
-/// How long a learner may stand still.
+/// How long a learner may stand still, beside what a snapshot takes to arrive.
 const STUCK_AFTER: Duration = Duration::from_mins(10);
+/// The raft index stands still while a snapshot of the leader's database is received: so many bytes a second arrive over
+/// the slowest link that is waited for, a tenth of one with 100 Mbit/s.
+const SLOWEST_BYTES: u64 = 1 << 20;
 
 /// Brings the learner on, or takes it out. While one is there, nothing else joins.
 pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Action> {
@@ -102,11 +105,17 @@ fn await_start(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: 
     action
 }
 
+/// How long a learner of this cluster may stand still.
+fn patience(cx: &Context<'_>) -> Duration {
+    let size = cx.obs.me.etcd.known().map_or(0, |etcd| etcd.db_size_bytes);
+    STUCK_AFTER.saturating_add(Duration::from_secs(size / SLOWEST_BYTES))
+}
+
 /// Remembers how far the learner has come; true when that has not changed for too long.
 fn stands_still(cx: &mut Context<'_>, learner: &Member, index: u64) -> bool {
-    let now = cx.obs.steady;
+    let (now, patience) = (cx.obs.steady, patience(cx));
     match &cx.memory.learner {
-        Some(seen) if seen.id == learner.id && index <= seen.index => now.since(seen.at) >= STUCK_AFTER,
+        Some(seen) if seen.id == learner.id && index <= seen.index => now.since(seen.at) >= patience,
         _ => {
             cx.memory.learner = Some(LearnerProgress {
                 id: learner.id,
@@ -124,7 +133,7 @@ fn give_up(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: &Nod
         format!(
             "learner {} on {node} has made no progress for {} minutes",
             learner.id,
-            STUCK_AFTER.as_secs() / 60
+            patience(cx).as_secs() / 60
         ),
     );
     if !may_remove(cx) {

@@ -493,3 +493,27 @@ fn memory_survives_a_round_trip() {
         Memory::default()
     );
 }
+
+/// The raft index stands still while a snapshot arrives: 8 GiB over 100 Mbit/s take longer than ten minutes.
+#[test]
+fn c07_a_learner_is_given_the_time_that_a_large_snapshot_takes() {
+    let gib = 1u64 << 30;
+    let rows = [
+        ("a small database", 1, 11, true),
+        ("a large one, after eleven minutes", 8 * gib, 11, false),
+        ("a large one, after two hours", 8 * gib, 120, false),
+        ("a large one, after three hours", 8 * gib, 180, true),
+    ];
+    for (what, size, minutes, gives_up) in rows {
+        let mut obs = cluster(4, 2, 3);
+        with_learner(&mut obs, 3, true);
+        if let Fact::Known(etcd) = &mut obs.me.etcd {
+            etcd.db_size_bytes = size;
+        }
+        let memory = decide(&obs).memory;
+        obs.steady = SteadyMs(obs.steady.0 + minutes * 60_000);
+        let decision = plan(&obs, &memory, &obs.spec);
+        let gives = decision.reasons.iter().any(|r| r.code == "learner-stuck");
+        assert_eq!(gives, gives_up, "{what}: {decision:?}");
+    }
+}
