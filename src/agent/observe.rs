@@ -158,6 +158,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         genesis: elector.chosen.clone(),
         silent_agents: silence.agents,
         silent_etcds: silence.etcds,
+        backup_failures: backup.failures,
         peer_url: agent.spec.peer_url(&agent.spec.node),
         last_backup: newest_of(newest_backup.into_iter().chain(&last_backup), &peers, now),
         certificate_not_after: agent.certificate_not_after(),

@@ -276,6 +276,9 @@ pub struct NodeStatus {
     /// Nodes of silent agents whose etcd does not answer this agent either.
     #[serde(default)]
     pub silent_etcds: BTreeSet<NodeName>,
+    /// How many full backups have failed in a row here: after some another node takes the next.
+    #[serde(default)]
+    pub backup_failures: u32,
     /// Its peer URL as its own configuration has it.
     #[serde(default)]
     pub peer_url: Option<String>,

@@ -13,6 +13,8 @@ use crate::model::{
 const NAMED: usize = 3;
 /// A full backup of what has not changed is taken this rarely.
 const UNCHANGED: Duration = Duration::from_hours(24);
+/// After so many full backups that failed in a row on the coordinator another node takes the next.
+const FAILURES: u32 = 3;
 /// A prune that failed is tried again after this; more often brings nothing.
 const PRUNE_AGAIN: Duration = Duration::from_mins(1);
 
@@ -129,7 +131,8 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         cx.because("backup-asked", "a person asked for a full backup");
         return Some(begin(cx));
     }
-    if !cx.is_coordinator() || directive::paused(cx).is_some() {
+    let stands_in = stands_in(cx);
+    if !(cx.is_coordinator() || stands_in.is_some()) || directive::paused(cx).is_some() {
         return None;
     }
     let newest = match &cx.obs.store {
@@ -181,12 +184,30 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         cx.wake_in(wait);
         return None;
     }
+    if let Some((node, failures)) = stands_in {
+        cx.because(
+            "backup-stand-in",
+            format!("{failures} full backups have failed in a row on the coordinator, {node}: this node takes the next"),
+        );
+    }
     let text = match calendar {
         Some(_) => "a time of backup.on_calendar has come since the newest full backup",
         None => "the newest full backup is older than backup.interval",
     };
     cx.because("backup-due", text);
     Some(begin(cx))
+}
+
+/// The coordinator whose backups fail, where this node takes the next one in its place: the first by name of the nodes with
+/// a healthy member that has no such failures of its own. Only into a store that is one and the same for all.
+fn stands_in<'a>(cx: &Context<'a>) -> Option<(&'a NodeName, u32)> {
+    let coordinator = cx.leading().filter(|node| **node != cx.spec.node)?;
+    let failures = |node: &NodeName| cx.status_of(node).map_or(0, |status| status.backup_failures);
+    let failed = failures(coordinator);
+    let first = healthy_voters(cx)
+        .into_iter()
+        .find(|(leads, node)| !leads && failures(node) < FAILURES)?;
+    (cx.spec.store_shared && failed >= FAILURES && *first.1 == cx.spec.node).then_some((coordinator, failed))
 }
 
 /// The store has all that there is to have: so long may a full backup, which would be the same again, wait. Where nobody

@@ -24,6 +24,46 @@ fn a_healthy_cluster_is_backed_up_by_its_coordinator_only() {
     assert_eq!(action(&follower), None);
 }
 
+/// Credentials that have expired on one host, or a route that is gone there, are that host's alone.
+#[test]
+fn c08_another_node_takes_the_backup_that_fails_on_the_coordinators_host() {
+    let rows = [
+        ("it has failed but twice", 1, 2, 0, true, false),
+        ("it fails", 1, 3, 0, true, true),
+        ("it fails, and the first follower takes it", 2, 3, 0, true, false),
+        ("it fails, and so does the first follower", 2, 3, 3, true, true),
+        ("so does the first follower itself", 1, 3, 3, true, false),
+        ("each node has a store of its own", 1, 3, 0, false, false),
+    ];
+    for (what, me, coordinators, followers, shared, takes) in rows {
+        let mut obs = healthy(me);
+        obs.spec.store_shared = shared;
+        obs.store = Fact::Known(StoreView {
+            genesis: obs.me.genesis.clone(),
+            newest_backup: None,
+            size: Fact::Absent,
+            conditional_writes: true,
+            trace: None,
+            commands: vec![],
+            verify: VerifyView::default(),
+        });
+        peer(&mut obs, 0).backup_failures = coordinators;
+        if me == 1 {
+            obs.me.backup_failures = followers;
+        } else {
+            peer(&mut obs, 1).backup_failures = followers;
+        }
+        let decision = decide(&obs);
+        let from = name(me);
+        let wanted = Action::Backup {
+            from,
+            format: obs.spec.backup.format,
+        };
+        assert_eq!(decision.action == Some(wanted), takes, "{what}: {decision:?}");
+        assert_eq!(has(&obs, "backup-stand-in"), takes, "{what}: {decision:?}");
+    }
+}
+
 #[test]
 fn commands_in_the_store_are_named_by_the_coordinator_and_never_carried_out() {
     let says = |me: usize, commands: &[&str]| {
