@@ -89,9 +89,10 @@ pub(super) async fn update(
         .members
         .iter()
         .any(|m| m.id != id && m.peer_urls.iter().any(|url| peer_urls.contains(url)));
-    if taken || list.get(id).is_none() {
+    // etcd#21694: the change would take the flag of a learner away.
+    if taken || list.get(id).is_none_or(|m| m.is_learner) {
         return Err(stale(format_args!(
-            "member {id} is gone, or {} is another member's address",
+            "member {id} is gone or has no vote yet, or {} is another member's address",
             peer_urls.join(",")
         )));
     }

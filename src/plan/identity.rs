@@ -89,7 +89,9 @@ pub(super) fn moved(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) 
     if cx.spec.nodes.len() == 1 {
         return None;
     }
-    let (member, node, url) = list.members.iter().find_map(|member| {
+    // Not a learner: `MemberUpdate` makes it a voter in the member list (etcd#21694). One that cannot be reached at its old
+    // address is given up, and added anew at the new one.
+    let (member, node, url) = list.voters().find_map(|member| {
         let node = cx.spec.nodes.keys().find(|node| member.name == node.as_str())?;
         let url = cx.spec.peer_url(node)?;
         let status = cx.status_of(node)?;

@@ -82,6 +82,26 @@ fn a_node_that_moved_gets_its_member_updated_when_both_agree_on_the_address() {
     assert_eq!(action(&obs), None, "n3 is configured with another address");
 }
 
+/// etcd#21694: `MemberUpdate` drops the flag that makes a member a learner.
+#[test]
+fn c12b_a_learner_that_moved_is_not_updated() {
+    for learner in [false, true] {
+        let mut obs = healthy(0);
+        if let Fact::Known(list) = &mut obs.me.members {
+            list.members[2].peer_urls = vec!["http://10.9.9.9:2380".into()];
+            list.members[2].is_learner = learner;
+        }
+        let url = obs.spec.peer_url(&name(2));
+        peer(&mut obs, 2).peer_url = url;
+        assert_eq!(
+            action(&obs) == Some("update-member"),
+            !learner,
+            "{:?}",
+            decide(&obs).action
+        );
+    }
+}
+
 #[test]
 fn a_status_of_an_older_agent_is_understood_and_one_of_a_newer_too() {
     let obs = healthy(0);
