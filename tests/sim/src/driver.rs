@@ -350,6 +350,24 @@ impl<'a> Driver<'a> {
         self.tasks[host].push(looping.abort_handle());
     }
 
+    /// Data of a cluster that nobody knows go, and the agent beside them is restarted.
+    fn move_foreign_data_away(&self, host: usize) {
+        let mut world = self.sim.world();
+        let now = world.now;
+        let cluster = world.hosts[host].dir.as_ref().map(|dir| dir.cluster);
+        if cluster.is_none_or(|cluster| world.truths.contains_key(&cluster)) {
+            return;
+        }
+        let h = &mut world.hosts[host];
+        h.dir = None;
+        h.broken = false;
+        if h.has_agent() {
+            h.kill_agent(AgentState::Until(now));
+            drop(world);
+            self.sim.set_agent(host, None);
+        }
+    }
+
     /// Everything that was broken is repaired, as far as people repair such things.
     fn mend(&self) {
         inject(&self.sim, &Fault::Mend);
@@ -357,13 +375,14 @@ impl<'a> Driver<'a> {
             inject(&self.sim, &Fault::Store(Weather::Fair));
         }
         for host in 0..self.schedule.nodes {
+            self.move_foreign_data_away(host);
             let mut world = self.sim.world();
             let now = world.now;
             let h = &mut world.hosts[host];
             h.dies_in = None;
-            h.unreadable = false;
             h.inspect_fails = false;
             h.stops_fail = 0;
+            h.may_linger_from = now;
             if let Some(at) = &mut h.power_at {
                 *at = now;
             }

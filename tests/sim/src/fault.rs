@@ -26,8 +26,6 @@ pub enum Fault {
     AgentStops(usize, u64),
     /// The agent's state is lost.
     Reinstall(usize),
-    /// The agent cannot read its assignment, until people see to it.
-    Unreadable(usize),
     /// Nobody can look into the data directory, until people see to it.
     InspectFails(usize),
     /// The data directory holds data of a cluster that nobody here knows.
@@ -192,7 +190,6 @@ fn lose(world: &mut World, host: usize) {
 fn host_fault(sim: &Sim, fault: &Fault) {
     let mut world = sim.world();
     match fault {
-        Fault::Unreadable(host) => world.hosts[*host].unreadable = true,
         Fault::InspectFails(host) => world.hosts[*host].inspect_fails = true,
         Fault::Foreign(host) => world.hosts[*host].dir = Some(Dir::empty(ClusterId(0xf0), MemberId(0xf0))),
         Fault::StopsFail(host, times) => world.hosts[*host].stops_fail = *times,

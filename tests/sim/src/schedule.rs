@@ -106,10 +106,6 @@ impl Schedule {
             self.faults
                 .push((if rng.chance(50) { 0 } else { at(rng) }, fault));
         }
-        if rng.chance(3) {
-            let fault = Fault::Unreadable(rng.index(self.nodes));
-            self.faults.push((at(rng), fault));
-        }
         self.faults.sort_by_key(|(at, _)| *at);
     }
 
