@@ -23,9 +23,8 @@ pub use chosen::{Mutant, is, restores_unasked, set};
 #[cfg(feature = "mutants")]
 mod chosen {
     use std::cell::Cell;
-    use std::collections::BTreeSet;
 
-    use crate::model::{BackupId, Epoch, NodeName, Observation, OperatorRequest};
+    use crate::model::{BackupId, Epoch, Observation, OperatorRequest};
 
     /// One way to be broken.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,11 +74,9 @@ mod chosen {
     }
 
     /// A restore of the newest backup that nobody has asked for, in the planner that is broken in this way.
-    pub fn restores_unasked(
-        seen: &Observation,
-    ) -> Option<(OperatorRequest, BackupId, BTreeSet<NodeName>, Epoch)> {
+    pub fn restores_unasked(seen: &Observation) -> Option<(OperatorRequest, BackupId, Epoch)> {
         let newest = seen.store.known()?.newest_backup.as_ref()?.id.clone();
         let asked = OperatorRequest::Backup;
-        is(Mutant::RestoresUnasked).then(|| (asked, newest, BTreeSet::new(), Epoch::default()))
+        is(Mutant::RestoresUnasked).then(|| (asked, newest, Epoch::default()))
     }
 }
