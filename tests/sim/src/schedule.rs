@@ -85,28 +85,7 @@ impl Schedule {
                 _ => rng.below(9000),
             };
         }
-        schedule.refuse(&mut rng);
         schedule
-    }
-
-    /// What refuses its service, by draws after all others, which so stay what they were under each seed.
-    fn refuse(&mut self, rng: &mut Rng) {
-        let end = self.end();
-        let at = |rng: &mut Rng| rng.below(end + 1000);
-        if rng.chance(20) {
-            let times = u32::try_from(rng.range(1, 6)).unwrap_or(1);
-            let fault = Fault::StopsFail(rng.index(self.nodes), times);
-            self.faults.push((at(rng), fault));
-        }
-        if rng.chance(4) {
-            self.faults.push((0, Fault::Foreign(rng.index(self.nodes))));
-        }
-        if rng.chance(6) {
-            let fault = Fault::InspectFails(rng.index(self.nodes));
-            self.faults
-                .push((if rng.chance(50) { 0 } else { at(rng) }, fault));
-        }
-        self.faults.sort_by_key(|(at, _)| *at);
     }
 
     /// When the last fault happens.
