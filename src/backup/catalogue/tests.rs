@@ -292,8 +292,8 @@ async fn b05_of_ten_thousand_backups_only_what_is_asked_for_is_read() {
         (Catalogue::default(), None)
     );
     asked();
-    let named = super::super::find(&store, &cluster(), Some(&name(7)), Wanted::Full);
-    assert_eq!(named.await.unwrap().id, name(7));
+    let named = super::super::find(&store, &cluster(), Some(&name(7)), Wanted::Full).await;
+    assert_eq!(named.unwrap().id, name(7));
     assert_eq!(asked(), (1, OBJECTS));
     let (only, next) = page(&store, &cluster(), &Part::Only(name(8))).await.unwrap();
     assert_eq!((only.backups.len(), next), (1, None));
