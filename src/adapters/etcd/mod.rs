@@ -48,6 +48,8 @@ pub struct LocalEtcd {
     /// Those of the other nodes.
     others: BTreeMap<NodeName, Address>,
     files: Option<TlsFiles>,
+    /// The largest message of a watch, in bytes.
+    watch_limit: usize,
     /// etcd's version as last seen: 3.4 does not know linearizable member lists.
     version: Mutex<String>,
 }
@@ -81,6 +83,12 @@ impl LocalEtcd {
         let others = spec.nodes.keys().filter(|node| **node != spec.node);
         Self {
             others: others.map(|node| (node.clone(), address(node))).collect(),
+            watch_limit: watch::limit(
+                spec.etcd
+                    .settings
+                    .get("max-request-bytes")
+                    .and_then(|bytes| bytes.parse().ok()),
+            ),
             ..Self::at(own, files)
         }
     }
@@ -125,6 +133,7 @@ impl LocalEtcd {
             connector: Connector::new(address, files.clone()),
             others: BTreeMap::new(),
             files,
+            watch_limit: watch::limit(None),
             version: Mutex::default(),
         }
     }
@@ -317,7 +326,10 @@ impl Etcd for LocalEtcd {
 
     fn of(&self, node: &NodeName) -> Option<Arc<dyn Etcd>> {
         let address = self.others.get(node)?.clone();
-        Some(Arc::new(Self::at(address, self.files.clone())))
+        Some(Arc::new(Self {
+            watch_limit: self.watch_limit,
+            ..Self::at(address, self.files.clone())
+        }))
     }
 
     async fn promote(&self, id: MemberId) -> PortResult<()> {

@@ -19,8 +19,26 @@ use crate::ports::{PortError, PortResult, WatchStream};
 /// `mvccpb.Event.EventType.DELETE`.
 const DELETE: i32 = 1;
 
+/// What one message of a watch may have where etcd's `max-request-bytes` is not known or small.
+const USUAL_BYTES: u64 = 32 * 1024 * 1024;
+/// And whatever that is set to: an increment that holds it can still be read.
+const MOST_BYTES: u64 = 60 * 1024 * 1024;
+/// What etcd adds to `max-request-bytes` for the limit of its fragments (`grpcOverheadBytes` in its `config.go`), twice.
+const OVERHEAD_BYTES: u64 = 1024 * 1024;
+
+/// How large a message of a watch may be: etcd tears apart what is larger than a request can be, but no single change.
+pub(super) fn limit(max_request_bytes: Option<u64>) -> usize {
+    let wanted = max_request_bytes.unwrap_or(0).saturating_add(OVERHEAD_BYTES);
+    usize::try_from(wanted.clamp(USUAL_BYTES, MOST_BYTES)).unwrap_or(usize::MAX)
+}
+
 /// Opens it; answers only once etcd has said that the watch is there.
-pub(super) async fn open(connector: &Connector, what: String, from: Revision) -> PortResult<WatchStream> {
+pub(super) async fn open(
+    connector: &Connector,
+    what: String,
+    from: Revision,
+    limit: usize,
+) -> PortResult<WatchStream> {
     let channel = connector
         .watch_channel()
         .map_err(|why| PortError::Retryable(format!("{what}: {why}")))?;
@@ -40,7 +58,7 @@ pub(super) async fn open(connector: &Connector, what: String, from: Revision) ->
     // From here on: whoever asked may give up before etcd has answered.
     let end = end.drop_guard();
     let opened = async {
-        let mut grpc = Grpc::new(channel);
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(limit);
         grpc.ready()
             .await
             .map_err(|error| tonic::Status::from_error(Box::new(error)))?;
@@ -186,6 +204,19 @@ mod tests {
         assert_eq!(revision, Revision(4));
         assert_eq!((change.deleted, change.lease), (true, 0));
         assert_eq!(change.stored, [10, 1, b'k']);
+    }
+
+    #[test]
+    fn c06_the_limit_of_a_message_follows_the_setting_and_has_a_bound() {
+        for (setting, expected) in [
+            (None, 32 << 20),
+            (Some(1_572_864), 32 << 20),
+            (Some(10 << 20), 32 << 20),
+            (Some(40 << 20), 41 << 20),
+            (Some(u64::MAX), 60 << 20),
+        ] {
+            assert_eq!(limit(setting), expected, "{setting:?}");
+        }
     }
 
     #[test]

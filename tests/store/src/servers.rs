@@ -147,10 +147,15 @@ pub struct RealEtcd {
 
 impl RealEtcd {
     pub fn start(version: &str) -> Self {
+        Self::start_with(version, &[])
+    }
+
+    /// With further flags.
+    pub fn start_with(version: &str, flags: &[&str]) -> Self {
         let dir = TempDir::new().unwrap();
         let bin = etcd_programs(version).unwrap().join("bin/usr/bin");
         let data = dir.path().join("data");
-        let server = Self::run(&bin, &data, &dir.path().join("log"));
+        let server = Self::run(&bin, &data, &dir.path().join("log"), flags);
         Self {
             _server: server.0,
             dir,
@@ -159,7 +164,7 @@ impl RealEtcd {
         }
     }
 
-    fn run(bin: &Path, data: &Path, log: &Path) -> (Server, String) {
+    fn run(bin: &Path, data: &Path, log: &Path, flags: &[&str]) -> (Server, String) {
         let (client, peer) = (free_port(), free_port());
         let url = format!("http://{client}");
         let server = start(
@@ -170,7 +175,8 @@ impl RealEtcd {
                 .args(["--listen-client-urls", &url, "--advertise-client-urls", &url])
                 .args(["--listen-peer-urls", &format!("http://{peer}")])
                 .args(["--initial-advertise-peer-urls", &format!("http://{peer}")])
-                .args(["--initial-cluster", &format!("n1=http://{peer}")]),
+                .args(["--initial-cluster", &format!("n1=http://{peer}")])
+                .args(flags),
             log,
             client,
         );
