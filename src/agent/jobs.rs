@@ -11,6 +11,7 @@ use crate::telemetry::Success;
 use super::Agent;
 use super::members::NEAR;
 use super::shared::Inner;
+use super::size;
 
 /// A restore of a large database rewrites it once; an hour is a hang.
 const STAGE: Duration = Duration::from_hours(1);
@@ -102,7 +103,7 @@ pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
             let text = format!("{} MiB read", read >> 20);
             worker.shared.tell(is_backup, RequestState::Pending, &text);
         };
-        let format = backup::Format::of(format, worker.spec.size);
+        let format = backup::Format::of(format, size::in_force(&worker).size);
         let began = worker.ports.clock.steady();
         let taken = async {
             let etcd = caught_up(&worker, &from).await.blame(Cause::Etcd)?;

@@ -154,6 +154,13 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         );
         return Some(begin(cx));
     }
+    if cx.spec.backup.increment_interval.is_some() && foreign(cx) {
+        cx.because(
+            "backup-foreign",
+            "the newest backup is etcd-manager's, which no increment can follow: a full backup of ours begins a chain",
+        );
+        return Some(begin(cx));
+    }
     if let Some(chain) = following_newest(cx) {
         if chain.auth_changed {
             cx.because(
@@ -335,6 +342,12 @@ pub(super) fn may_try_again(cx: &mut Context<'_>, longest: Duration) -> bool {
 fn gap(cx: &Context<'_>) -> bool {
     let newest = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
     newest.is_some_and(|b| cx.obs.backups.gap.as_ref() == Some(&b.id))
+}
+
+/// The newest backup is etcd-manager's, which has no revision and no chain.
+fn foreign(cx: &Context<'_>) -> bool {
+    let newest = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
+    newest.is_some_and(|b| b.revision == Revision(0))
 }
 
 /// The chain that this agent makes longer, where it hangs on the newest full backup.

@@ -300,7 +300,7 @@ fn s28_the_coordinator_follows_the_newest_full() {
     let newest = BackupId::new(NEWEST).unwrap();
     obs.backups.pruned = Some(newest.clone());
     assert_eq!(decide(&obs).action, Some(Action::Increments { backup: newest }));
-    let rows: [(&str, Change, Option<&str>); 10] = [
+    let rows: [(&str, Change, Option<&str>); 11] = [
         ("following", |o| o.backups.increments.running = true, None),
         (
             "its chain is long enough",
@@ -325,13 +325,25 @@ fn s28_the_coordinator_follows_the_newest_full() {
         ("switched off", |o| o.spec.backup.increment_interval = None, None),
         ("paused", pause, None),
         (
-            "the newest is etcd-manager's",
+            "c13: the newest is etcd-manager's, which increments cannot follow",
             |o| {
                 if let Fact::Known(view) = &mut o.store
                     && let Some(newest) = &mut view.newest_backup
                 {
                     newest.revision = Revision(0);
                 }
+            },
+            Some("backup"),
+        ),
+        (
+            "c13: it is, and increments are switched off",
+            |o| {
+                if let Fact::Known(view) = &mut o.store
+                    && let Some(newest) = &mut view.newest_backup
+                {
+                    newest.revision = Revision(0);
+                }
+                o.spec.backup.increment_interval = None;
             },
             None,
         ),

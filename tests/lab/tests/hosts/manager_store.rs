@@ -132,6 +132,16 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
     lab.wait_healthy(3, SOON).unwrap();
     assert_eq!(get(&lab, lab.host(3).unwrap(), "a").unwrap(), "b");
 
+    // Increments do not wait for the next full that is due: there is a chain at once.
+    wait_until("a full of ours and increments", SOON, || {
+        put(&lab, "after", "the restore");
+        Ok(!stored(&lab, "/backup.json").is_empty()
+            && stored(&lab, ".zst")
+                .iter()
+                .any(|key| key.contains("/increments/")))
+    })
+    .unwrap();
+
     // The command waits for a person, who takes it away.
     let told = wait_coordinator_says(&lab, "command-waiting");
     assert!(told.contains(COMMAND), "{told}");

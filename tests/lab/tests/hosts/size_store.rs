@@ -1,5 +1,7 @@
 //! The size in the store, one command on any node for all; and a node that moves to another address.
 
+use std::fs;
+
 use crate::common::{
     SOON, agent, clusters_ever, deb, etcd_environ, etcd_pids, member_ids, status, wait_status,
 };
@@ -75,6 +77,13 @@ fn s07_the_size_is_changed_in_the_store_by_one_command() {
     for host in lab.hosts() {
         wait_status(host, 0);
     }
+    // What etcd-manager reads is the size in force as well.
+    agent(n1, &["backup", "--format", "etcd-manager"]).ok().unwrap();
+    let keys = lab.s3().keys().unwrap();
+    let marker = keys.iter().find(|key| key.ends_with("/_etcd_backup.meta"));
+    let marker = fs::read(lab.s3().dir().join(marker.unwrap())).unwrap();
+    let marker: Value = serde_json::from_slice(&marker).unwrap();
+    assert_eq!(marker["clusterSpec"]["memberCount"], 5, "{marker}");
     let again = agent(n1, &["spec", "set", "size=5"]).ok().unwrap();
     assert!(again.stdout.contains("were wanted already"), "{}", again.stdout);
 
