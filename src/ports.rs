@@ -12,7 +12,7 @@ use futures::Stream;
 use crate::model::{
     Accept, AcceptReply, Assignment, BackupId, ClusterId, DataState, Directives, ElectorRecord, Enquire,
     EnquireReply, Epoch, EtcdRun, EtcdStatus, Fact, Fingerprint, GateState, InForce, Learn, MemberId,
-    MemberList, NodeName, NodeStatus, Prepare, PrepareReply, Revision, SpecRecord, SteadyMs, UnitState,
+    MemberList, NodeName, NodeStatus, Past, Prepare, PrepareReply, Revision, SpecRecord, SteadyMs, UnitState,
     UnixMs, Watched,
 };
 
@@ -199,6 +199,13 @@ pub trait Etcd: Send + Sync {
     /// cannot be watched answers that.
     async fn watch(&self, _from: Revision) -> PortResult<WatchStream> {
         Err(PortError::Permanent("this etcd cannot be watched".to_owned()))
+    }
+    /// What this revision changed, as this member knows it after a read through quorum: what was acknowledged before the
+    /// call is part of the answer, however far the member lagged. An etcd that cannot be asked answers that.
+    async fn past(&self, _at: Revision) -> PortResult<Past> {
+        Err(PortError::Permanent(
+            "this etcd tells nothing of its past".to_owned(),
+        ))
     }
     /// What a lease was granted, in seconds; `None` when there is no such lease any more.
     async fn lease_ttl(&self, _id: i64) -> PortResult<Option<i64>> {

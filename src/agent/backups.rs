@@ -104,7 +104,21 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
         move |agent, result| match result {
             Ok(Ended::Gap(why)) => {
                 tracing::warn!("the increments of {id} cannot go on, a new full backup is taken: {why}");
-                agent.shared.with(|inner| inner.backups.gap = Some(id));
+                agent.shared.with(|inner| {
+                    inner.backups.gap = Some(id);
+                    inner.backups.went_back = None;
+                });
+            }
+            Ok(Ended::WentBack(why)) => {
+                tracing::error!(
+                    message_id = message_ids::HISTORY_WENT_BACK,
+                    "etcd was put back to an older state, so the increments of {id} are of another history; a new full backup \
+                     begins a new timeline: {why}"
+                );
+                agent.shared.with(|inner| {
+                    inner.backups.gap = Some(id);
+                    inner.backups.went_back = Some(why);
+                });
             }
             Ok(Ended::Superseded) => tracing::info!("a newer full backup takes over from {id}"),
             Ok(Ended::Stopped) => {}

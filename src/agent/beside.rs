@@ -151,6 +151,7 @@ impl Runner {
             cluster: spec.cluster.clone(),
             // Nobody numbers the epochs of this cluster.
             epoch: Epoch(0),
+            cluster_id: None,
             node: spec.node.clone(),
             started_at: self.clock.now(),
             seq: self.clock.random(),

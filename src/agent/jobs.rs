@@ -92,9 +92,13 @@ pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
     let is_backup = is_backup(agent.spec.backup.format, format);
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
+        let elector = worker.shared.elector();
+        let chosen = elector.chosen.as_ref();
         let meta = BackupMeta {
             cluster: worker.spec.cluster.clone(),
-            epoch: worker.shared.elector().newest_epoch,
+            // A newer one may have been heard of, and etcd still serves the one that is known.
+            epoch: chosen.map_or(elector.newest_epoch, |genesis| genesis.epoch),
+            cluster_id: chosen.map(|genesis| genesis.cluster_id),
             node: worker.spec.node.clone(),
             started_at: worker.ports.clock.now(),
             seq: worker.ports.clock.random(),
@@ -151,6 +155,8 @@ pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
                         view.newest_backup = Some(summary.clone());
                     }
                     inner.last_backup = Some(summary);
+                    // What its marker says beyond that, e.g. that etcd was put back.
+                    inner.store_again = true;
                 });
             }
             Err(error) => {

@@ -76,6 +76,8 @@ mod tests {
                 verified: None,
                 verify_unreadable: None,
                 epoch: None,
+                timeline: None,
+                went_back: None,
                 revision_at_most: None,
                 covered: Revision(1),
             },

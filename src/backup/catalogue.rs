@@ -13,6 +13,7 @@ use super::layout::{
     BackupName, FOREIGN_META, INCREMENTS, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION,
 };
 use super::manifest::{ForeignMeta, Manifest};
+use super::timeline::Counted;
 use super::verification::Verification;
 
 /// Commit markers read at a time.
@@ -117,9 +118,15 @@ async fn read_each(
         .map(|(name, found)| read_all(store, layout, name, found, verifications))
         .buffered(AT_ONCE);
     let mut catalogue = Catalogue::default();
+    let mut counted = Counted::default();
     for entry in read.try_collect::<Vec<_>>().await? {
         match entry {
-            Ok(backup) => catalogue.backups.push(backup),
+            Ok(mut backup) => {
+                if let Some(epoch) = backup.epoch {
+                    backup.timeline = Some(counted.timeline(epoch, backup.timeline));
+                }
+                catalogue.backups.push(backup);
+            }
             Err(unreadable) => catalogue.unreadable.push(unreadable),
         }
     }
@@ -142,7 +149,8 @@ pub async fn newest(
 ) -> PortResult<Option<BackupSummary>> {
     let layout = Layout::of(store, cluster);
     let objects = store.list(layout.base()).await?;
-    newest_of(store, &layout, &objects, now()).await
+    let newest = newest_of(store, &layout, &objects, now()).await?;
+    Ok(newest.map(|backup| backup.summary))
 }
 
 /// The same, of a listing of all that the cluster has.
@@ -151,7 +159,7 @@ pub(super) async fn newest_of(
     layout: &Layout,
     objects: &[ObjectMeta],
     now: UnixMs,
-) -> PortResult<Option<BackupSummary>> {
+) -> PortResult<Option<StoredBackup>> {
     const AFTER: &str = "it is dated after now, so a clock is or was wrong";
     let all = committed(layout, objects).into_iter();
     let (past, future): (Vec<_>, Vec<_>) = all.partition(|(name, _)| name.at() <= now);
@@ -160,7 +168,7 @@ pub(super) async fn newest_of(
     }
     for (name, found) in past.into_iter().rev() {
         match read(store, layout, name, &found).await? {
-            Ok(backup) if backup.summary.at <= now => return Ok(Some(backup.summary)),
+            Ok(backup) if backup.summary.at <= now => return Ok(Some(backup)),
             Ok(backup) => tracing::warn!("backup {} is passed over: {AFTER}", backup.summary.id),
             Err((id, why)) => tracing::warn!("backup {id} is passed over: {why}"),
         }
@@ -308,6 +316,11 @@ async fn read(
             summary: manifest.summary(),
             writer: Writer::EtcdAgent,
             epoch: Some(manifest.epoch),
+            timeline: manifest.timeline,
+            went_back: manifest
+                .breaks
+                .filter(|breaks| breaks.went_back)
+                .map(|breaks| breaks.why),
             revision_at_most: manifest.revision_at_most,
             covered: manifest.revision,
             verified: None,
@@ -324,6 +337,8 @@ async fn read(
             },
             writer: Writer::EtcdManager,
             epoch: None,
+            timeline: None,
+            went_back: None,
             revision_at_most: None,
             covered: Revision(0),
             verified: None,

@@ -5,6 +5,7 @@
 //! the revisions that it covers, and of those raft has only one history, so they can only say the same.
 
 mod gathered;
+mod leases;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,15 +18,17 @@ use crate::model::{
     BackupId, BackupSummary, ClusterId, ClusterName, Epoch, NodeName, Revision, RevisionChanges, UnixMs,
     Watched,
 };
-use crate::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
+use crate::ports::{Clock, Created, Etcd, ObjectStore, PortError, PortResult};
 
 use gathered::Gathered;
 
 use super::chain;
 use super::failed::{Blame, Cause, Failed};
-use super::increment::{Change, Entry, Head, Lease, Records, file_name};
+use super::fetch::FetchError;
+use super::increment::{self, Change, Entry, Head, Records, file_name};
 use super::layout::{INCREMENTS, Layout, MANIFEST};
 use super::manifest::Manifest;
+use super::timeline::{Found, Witness};
 
 /// An increment is cut at this, before compression; what etcd tells in one message, up to 2 MiB, is not torn apart.
 const CUT_BYTES: usize = 2 * 1024 * 1024;
@@ -54,6 +57,10 @@ pub struct Chain {
     /// The full is encrypted.
     encrypted: bool,
     previous: Option<String>,
+    /// What the store says of `covered`; or why that cannot be read.
+    witness: Result<Witness, String>,
+    /// Leases of keys that were stored whose TTL etcd has not told yet.
+    unasked: BTreeSet<i64>,
     last: Option<StoredIncrement>,
     /// Of the full, where it is known.
     auth_revision: Option<u64>,
@@ -94,6 +101,9 @@ pub enum Ended {
     Stopped,
     /// etcd has compacted what would come next, or the full is of another cluster: only a new full goes on.
     Gap(String),
+    /// etcd was put back to an older state, and its history is not that of the chain any more: only a new full goes on, in a
+    /// new timeline.
+    WentBack(String),
 }
 
 /// Who follows, for whom, how often.
@@ -130,7 +140,14 @@ pub async fn resume(store: &dyn ObjectStore, cluster: &ClusterName, id: &BackupI
     let ranges = chain::ranges(&layout, id, &listed);
     let path = chain::path(&ranges, manifest.revision, None);
     let last = path.last();
+    let witness = match Witness::of_chain(store, &layout, &manifest, &path).await {
+        Ok(witness) => Ok(witness),
+        Err(FetchError::Port(error)) => return Err(error),
+        Err(FetchError::Damaged(why) | FetchError::Increment(why)) => Err(why),
+    };
     Ok(Chain {
+        witness,
+        unasked: BTreeSet::new(),
         backup: id.clone(),
         cluster_id: manifest.cluster_id,
         epoch: manifest.epoch,
@@ -163,6 +180,9 @@ pub async fn follow(
         return Ok(Ended::Gap(why.to_owned()));
     }
     if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
+        return Ok(why);
+    }
+    if let Some(why) = another_history(etcd, &chain).await.blame(Cause::Etcd)? {
         return Ok(why);
     }
     let mut auth = Auth::default();
@@ -208,25 +228,28 @@ pub async fn follow(
         };
         match next {
             Some(Some(Ok(heard))) => {
-                let compacted = match heard {
+                let why = match heard {
                     Watched::Revisions { changes, of, .. } if of == chain.cluster_id => {
                         behind = false;
-                        batch.extend(changes, clock.now());
-                        flush_at.get_or_insert_with(|| Instant::now() + following.interval);
-                        continue;
+                        match batch.extend(changes, chain.covered, clock.now()) {
+                            Ok(()) => {
+                                flush_at.get_or_insert_with(|| Instant::now() + following.interval);
+                                continue;
+                            }
+                            Err(why) => why,
+                        }
                     }
                     // A watch that rested may have been opened again on the etcd of another epoch.
-                    Watched::Revisions { .. } => None,
-                    Watched::Compacted(at) => Some(at),
+                    Watched::Revisions { .. } => chain.of_another_epoch(),
+                    Watched::Compacted(at) => {
+                        let reach = batch.last().unwrap_or(chain.covered);
+                        format!("etcd has compacted up to revision {at}, increments reach {reach}")
+                    }
                 };
                 flush(etcd, store, clock, following, &mut chain, batch)
                     .await
                     .blame(Cause::Store)?;
-                let reach = chain.covered;
-                return Ok(Ended::Gap(compacted.map_or_else(
-                    || chain.of_another_epoch(),
-                    |at| format!("etcd has compacted up to revision {at}, increments reach {reach}"),
-                )));
+                return Ok(Ended::Gap(why));
             }
             Some(ended) => {
                 // What was heard is history, whoever coordinates now, and etcd may be gone for good.
@@ -252,6 +275,11 @@ pub async fn follow(
                         chain.covered
                     )))
                     .blame(Cause::Etcd);
+                }
+                if now < chain.covered
+                    && let Some(why) = behind_the_store(etcd, &chain).await.blame(Cause::Etcd)?
+                {
+                    return Ok(why);
                 }
                 behind = now > chain.covered;
                 if auth.look(etcd, &chain).await {
@@ -335,6 +363,28 @@ async fn not_ours(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
     Ok((status.leader != Some(status.member_id)).then_some(Ended::NotCoordinator))
 }
 
+/// Whether etcd has gone on from what the chain covers, whichever way its cluster ID and its revision came about.
+async fn another_history(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
+    let witness = match &chain.witness {
+        Ok(witness) => witness,
+        Err(why) => return Ok(Some(Ended::Gap(why.clone()))),
+    };
+    Ok(ended(witness.compare(etcd).await?))
+}
+
+/// The same where only the revision can tell: a member may lag behind for a moment, and quorum does not.
+async fn behind_the_store(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
+    Ok(ended(Witness::of_revision(chain.covered).compare(etcd).await?))
+}
+
+fn ended(found: Found) -> Option<Ended> {
+    match found {
+        Found::Same => None,
+        Found::Unknown(why) => Some(Ended::Gap(why)),
+        Found::WentBack(why) => Some(Ended::WentBack(why)),
+    }
+}
+
 /// Returns when there is something new, e.g. a newer full backup; never when there will be nothing.
 async fn changed<T>(news: &mut watch::Receiver<T>) {
     if news.changed().await.is_err() {
@@ -357,7 +407,9 @@ async fn hear_the_rest(
     while batch.last().unwrap_or(chain.covered) < status.revision && batch.records.bytes() < CUT_BYTES {
         match changes.next().await {
             Some(Ok(Watched::Revisions { changes, of, .. })) if of == chain.cluster_id => {
-                batch.extend(changes, clock.now());
+                if batch.extend(changes, chain.covered, clock.now()).is_err() {
+                    return;
+                }
             }
             _ => return,
         }
@@ -376,10 +428,23 @@ impl Batch {
         self.records.last()
     }
 
-    fn extend(&mut self, revisions: Vec<RevisionChanges>, at: UnixMs) {
-        for revision in revisions {
-            self.push(revision, at.0);
+    /// Takes what was heard, as far as it goes on without a gap from what is stored up to `covered`: etcd writes
+    /// something under each revision, so one that is missing was not told (e.g. etcd issue 18089).
+    fn extend(
+        &mut self,
+        revisions: Vec<RevisionChanges>,
+        covered: Revision,
+        at: UnixMs,
+    ) -> Result<(), String> {
+        for heard in revisions {
+            let next = self.last().unwrap_or(covered).next();
+            if heard.revision != next {
+                let found = heard.revision;
+                return Err(format!("etcd told of revision {found} and not of {next}"));
+            }
+            self.push(heard, at.0);
         }
+        Ok(())
     }
 
     fn push(&mut self, revision: RevisionChanges, at_ms: u64) {
@@ -413,16 +478,9 @@ async fn flush(
     };
     let began = Instant::now();
     let first = chain.covered.next();
-    let mut leases = Vec::new();
-    for id in batch.leases {
-        // A lease that has ended already needs no TTL: its keys' deletion follows. Nor must an etcd that has just
-        // stopped keep its last changes from the store.
-        match etcd.lease_ttl(id).await {
-            Ok(Some(ttl_s)) => leases.push(Lease { id, ttl_s }),
-            Ok(None) => {}
-            Err(error) => tracing::debug!("the TTL of lease {id:x} is not known: {error}"),
-        }
-    }
+    let mut ids = std::mem::take(&mut chain.unasked);
+    ids.extend(batch.leases);
+    let (leases, unasked) = leases::ask(etcd, ids).await;
     let head = Head {
         format: 0,
         first,
@@ -433,8 +491,10 @@ async fn flush(
         at: clock.now(),
         previous: chain.previous.clone(),
         leases,
+        unasked: unasked.iter().copied().collect(),
         sha256: String::new(),
     };
+    chain.unasked = unasked;
     let packed = tokio::task::spawn_blocking(move || batch.records.pack(head)).await;
     let body = packed
         .map_err(|error| PortError::Retryable(format!("the increment's worker ended early: {error}")))?
@@ -461,7 +521,16 @@ async fn write(store: &dyn ObjectStore, clock: &dyn Clock, key: &str, body: byte
     loop {
         let conditional = timeout(QUIET, store.conditional_writes()).await;
         let written = match conditional {
-            Ok(Ok(true)) => store.create(key, body.clone()).await.map(|_| ()),
+            Ok(Ok(true)) => match store.create(key, body.clone()).await {
+                Ok(Created::Exists(there)) if increment::differ(&there, &body) => {
+                    let text = format!(
+                        "{}: {key} is there already and says another thing of these revisions",
+                        store.describe()
+                    );
+                    return Err(PortError::Permanent(text));
+                }
+                other => other.map(|_| ()),
+            },
             // Without conditions the same range is written over, with the same changes.
             Ok(Ok(false)) => store.put(key, body.clone()).await,
             Ok(Err(error)) => Err(error),

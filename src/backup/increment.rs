@@ -81,6 +81,9 @@ pub struct Head {
     /// Leases of its keys.
     #[serde(default)]
     pub leases: Vec<Lease>,
+    /// Leases of its keys, or of keys before, of which etcd has not told the TTL: a later increment may have it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unasked: Vec<i64>,
     /// SHA-256 of the records, in hexadecimal.
     pub sha256: String,
 }
@@ -227,13 +230,36 @@ impl Increment {
 
     fn check(&self) -> Result<(), IncrementError> {
         let head = &self.head;
-        let ascending = self.entries.is_sorted_by(|a, b| a.revision < b.revision);
-        let inside = |entry: &Entry| (head.first.0..=head.last.0).contains(&entry.revision);
-        if head.first > head.last || !ascending || !self.entries.iter().all(inside) {
-            return Err(damaged("its revisions are not those that its head names"));
+        if head.first > head.last {
+            return Err(damaged("its head names no revisions"));
+        }
+        // etcd writes something under each revision: one that is not there is missing.
+        let mut expected = head.first;
+        for entry in &self.entries {
+            if entry.revision != expected.0 || entry.changes.is_empty() || expected > head.last {
+                let found = entry.revision;
+                return Err(damaged(format!(
+                    "revision {found} comes where {expected} has to be"
+                )));
+            }
+            expected = expected.next();
+        }
+        if expected <= head.last {
+            return Err(damaged(format!("revision {expected} is missing")));
         }
         Ok(())
     }
+}
+
+/// Whether two increments of the same revisions say different things of them; not where one of them cannot be read.
+pub(super) fn differ(one: &[u8], other: &[u8]) -> bool {
+    let (Ok(one), Ok(other)) = (Increment::decode(one), Increment::decode(other)) else {
+        return false;
+    };
+    let changes = |increment: Increment| -> Vec<Vec<Change>> {
+        increment.entries.into_iter().map(|entry| entry.changes).collect()
+    };
+    changes(one) != changes(other)
 }
 
 /// The records behind the head.
@@ -262,6 +288,7 @@ pub(super) mod tests {
             at: UnixMs(last * 1000),
             previous: None,
             leases: vec![Lease { id: -7, ttl_s: 60 }],
+            unasked: Vec::new(),
             sha256: String::new(),
         }
     }
@@ -314,7 +341,10 @@ pub(super) mod tests {
     fn what_was_altered_is_refused() {
         let increment = Increment {
             head: head(5, 9),
-            entries: vec![entry(5, &[("a", "1")]), entry(9, &[("a", "")])],
+            entries: (5..9)
+                .map(|n| entry(n, &[("a", "1")]))
+                .chain([entry(9, &[("a", "")])])
+                .collect(),
         };
         let good = packed(&increment);
         assert_eq!(Increment::decode(&good).unwrap().entries, increment.entries);
@@ -334,18 +364,31 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn revisions_that_the_head_does_not_name_are_refused() {
-        for entries in [
-            vec![entry(4, &[])],
-            vec![entry(10, &[])],
-            vec![entry(6, &[]), entry(6, &[])],
-            vec![entry(7, &[]), entry(6, &[])],
+    fn c05_revisions_that_the_head_does_not_name_or_that_are_missing_are_refused() {
+        let some = |revisions: &[u64]| -> Vec<Entry> {
+            revisions.iter().map(|n| entry(*n, &[("a", "1")])).collect()
+        };
+        for (what, entries, good) in [
+            ("all", some(&[5, 6, 7, 8, 9]), true),
+            ("none", some(&[]), false),
+            ("the first is missing", some(&[6, 7, 8, 9]), false),
+            ("one is missing", some(&[5, 6, 8, 9]), false),
+            ("the last is missing", some(&[5, 6, 7, 8]), false),
+            ("one before", some(&[4, 5, 6, 7, 8, 9]), false),
+            ("one after", some(&[5, 6, 7, 8, 9, 10]), false),
+            ("one twice", some(&[5, 6, 6, 7, 8, 9]), false),
+            ("out of order", some(&[5, 7, 6, 8, 9]), false),
+            (
+                "one without a change",
+                [some(&[5, 6, 7, 8]), vec![entry(9, &[])]].concat(),
+                false,
+            ),
         ] {
             let bytes = packed(&Increment {
                 head: head(5, 9),
                 entries,
             });
-            assert!(Increment::decode(&bytes).is_err());
+            assert_eq!(Increment::decode(&bytes).is_ok(), good, "{what}");
         }
     }
 
@@ -360,7 +403,7 @@ pub(super) mod tests {
             n if n % 10 == 0 => vec![noise(CHUNK_BYTES)],
             n => vec![noise(usize::try_from(n).unwrap())],
         };
-        let entries: Vec<Entry> = (5..900)
+        let entries: Vec<Entry> = (5..=900)
             .map(|revision| Entry {
                 revision,
                 at_ms: revision,
@@ -379,13 +422,13 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn all_of_it_comes_back(revisions in proptest::collection::btree_map(5_u64..5000, proptest::collection::vec((any::<bool>(), proptest::collection::vec(any::<u8>(), 0..80)), 0..4), 0..40)) {
-            let entries: Vec<Entry> = revisions.into_iter().map(|(revision, changes)| Entry {
+        fn all_of_it_comes_back(revisions in proptest::collection::vec(proptest::collection::vec((any::<bool>(), proptest::collection::vec(any::<u8>(), 0..80)), 1..4), 1..40)) {
+            let entries: Vec<Entry> = (5..).zip(revisions).map(|(revision, changes)| Entry {
                 revision,
                 at_ms: revision + 99,
                 changes: changes.into_iter().map(|(deleted, stored)| Change { deleted, stored }).collect(),
             }).collect();
-            let increment = Increment { head: head(5, 5000), entries };
+            let increment = Increment { head: head(5, 4 + entries.len() as u64), entries };
             let read = Increment::decode(&packed(&increment)).unwrap();
             prop_assert_eq!(read.entries, increment.entries);
             prop_assert_eq!(read.head.leases, increment.head.leases);

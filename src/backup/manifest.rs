@@ -47,6 +47,17 @@ pub struct Manifest {
     /// The revision of users and roles before the snapshot began; `None` when etcd did not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_revision: Option<u64>,
+    /// Which history of its epoch it is of: grows when etcd was put back to an older state under the same cluster ID.
+    /// `None` from an agent that did not know of it: then it is that of the full before.
+    #[serde(default)]
+    pub timeline: Option<u64>,
+    /// What it breaks with, when it begins a timeline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaks: Option<Break>,
+    /// The first 8 digits of the SHA-256 of what was written as `revision`, by which that history is known again;
+    /// `None` when etcd did not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes_sum: Option<String>,
     /// Size of what `etcdctl snapshot save` would have written: bbolt file and 32-byte trailer.
     pub raw_size_bytes: u64,
     /// Size of the stored object.
@@ -67,6 +78,20 @@ pub struct Manifest {
     /// What the member held at `revision`, for a verification to compare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
+}
+
+/// What a full backup that begins a timeline does not go on from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Break {
+    /// The backup whose increments led furthest in the timeline before.
+    pub backup: BackupId,
+    /// The newest revision that they lead to.
+    pub covered: Revision,
+    /// True when etcd was seen to have another history; false when nobody can tell.
+    #[serde(default)]
+    pub went_back: bool,
+    /// One line for people.
+    pub why: String,
 }
 
 /// A commit marker that cannot be read.
@@ -174,6 +199,9 @@ pub(super) fn example() -> Manifest {
         etcd_version: "3.6.16".to_owned(),
         revision: Revision(81237),
         revision_at_most: Some(Revision(81240)),
+        timeline: Some(0),
+        breaks: None,
+        changes_sum: None,
         auth_revision: None,
         raw_size_bytes: 20512,
         stored_size_bytes: 4711,
@@ -208,6 +236,7 @@ mod tests {
           "etcd_version": "3.6.16",
           "revision": 81237,
           "revision_at_most": 81240,
+          "timeline": 0,
           "raw_size_bytes": 20512,
           "stored_size_bytes": 4711,
           "sha256": "0000000000000000000000000000000000000000000000000000000000000000",

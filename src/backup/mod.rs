@@ -27,6 +27,7 @@ mod room;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod testing;
+mod timeline;
 mod trailer;
 mod unpack;
 mod verification;

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 
 use crate::model::{
-    BackupFormat, BackupSummary, ClusterName, Epoch, EtcdStatus, Fingerprint, NodeName, Revision, UnixMs,
+    BackupFormat, BackupSummary, ClusterId, ClusterName, Epoch, EtcdStatus, Fingerprint, NodeName, Revision,
+    UnixMs,
 };
 use crate::ports::{ByteStream, Etcd, ObjectStore, PortError, PortResult, Upload};
 
@@ -18,6 +19,7 @@ use super::failed::{Blame, Cause, Failed};
 use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD};
 use super::manager;
 use super::manifest::{Compression, FORMAT, Manifest};
+use super::timeline;
 use super::worker::{Packer, Stored, Worker, pack_failed};
 
 /// etcd sends without a pause; a stream that stands still this long is dead.
@@ -65,6 +67,8 @@ pub struct BackupMeta {
     pub cluster: ClusterName,
     /// In which epoch.
     pub epoch: Epoch,
+    /// That epoch's etcd cluster: a member of another one is not backed up under its name. `None`: whichever answers.
+    pub cluster_id: Option<ClusterId>,
     /// The node that takes it.
     pub node: NodeName,
     /// Now.
@@ -123,10 +127,38 @@ pub async fn take_full_as(
         )))
         .blame(Cause::Store);
     }
+    let asked = etcd.status().await.blame(Cause::Etcd)?;
+    let (timeline, breaks) = timeline::of(etcd, store, &meta.cluster, meta.epoch, &asked).await?;
+    if let Some(breaks) = &breaks {
+        tracing::warn!(
+            "the backup {id} begins timeline {timeline}: it does not go on from {}, which leads to revision {}: {}",
+            breaks.backup,
+            breaks.covered,
+            breaks.why
+        );
+    }
     // Before the stream: what the snapshot holds is this revision or a later one (design §10).
     let status = etcd.status().await.blame(Cause::Etcd)?;
+    if let Some(wanted) = meta.cluster_id
+        && wanted != status.cluster_id
+    {
+        return Err(PortError::Retryable(format!(
+            "etcd serves cluster {}, and epoch {} has cluster {wanted}: nothing is stored under its name",
+            status.cluster_id, meta.epoch
+        )))
+        .blame(Cause::Etcd);
+    }
+    let changes_sum = timeline::changes_sum(etcd, status.revision).await;
     // Before it as well: a change meanwhile makes the full look older than it is, and another one is taken.
-    let auth_revision = etcd.auth_revision().await.ok();
+    let auth_revision = match etcd.auth_revision().await {
+        Ok(revision) => Some(revision),
+        // etcd 3.4 has no such call. A time-out is no such answer: nobody would notice a change of users.
+        Err(PortError::Permanent(why)) => {
+            tracing::debug!("the revision of users and roles is not recorded: {why}");
+            None
+        }
+        Err(error) => return Err(error).blame(Cause::Etcd),
+    };
     let began = std::time::Instant::now();
     let mut stream = etcd.snapshot().await.blame(Cause::Etcd)?;
     let first = tokio::time::timeout(IDLE, stream.next()).await.map_err(|_| {
@@ -170,6 +202,9 @@ pub async fn take_full_as(
         stored,
         meta.started_at.plus(began.elapsed()),
     );
+    manifest.timeline = Some(timeline);
+    manifest.breaks = breaks;
+    manifest.changes_sum = changes_sum;
     manifest.fingerprint = fingerprint;
     manifest.auth_revision = auth_revision;
     manifest.encryption = store.encryption().map(str::to_owned);
@@ -220,6 +255,9 @@ fn manifest(
         etcd_version: status.version.clone(),
         revision: status.revision,
         revision_at_most: Some(at_most),
+        timeline: None,
+        breaks: None,
+        changes_sum: None,
         auth_revision: None,
         raw_size_bytes: stored.raw_bytes,
         stored_size_bytes: stored.bytes,

@@ -70,6 +70,7 @@ pub async fn find(
     let part = backup.cloned().map_or(Part::All, Part::Only);
     let known = unverified(store, cluster, &part).await?;
     let mut candidates = known.backups;
+    let living = candidates.iter().filter_map(StoredBackup::history).max();
     let fits = |b: &StoredBackup| match wanted {
         Wanted::Latest | Wanted::Full => true,
         Wanted::Revision(until) => b.revision_at_most.is_some_and(|most| most <= until) && until <= b.covered,
@@ -108,10 +109,24 @@ pub async fn find(
     if wanted == Wanted::Full {
         return Ok(newest.summary);
     }
-    // That full serves, unless an older one of its epoch leads further: its chain goes on until the newer one has its
+    // A revision has been given out again since: which of the two is meant, a person has to say.
+    if let (Wanted::Revision(revision), None, Some(living), Some(history)) =
+        (wanted, backup, living, newest.history())
+        && living.0 == history.0
+        && living != history
+    {
+        let id = &newest.summary.id;
+        return Err(nothing(format!(
+            "revision {revision} is only in the history that etcd had before it was put back to an older state: to restore \
+             that one all the same name the backup, `etcd-agent restore {id} --revision {revision}`"
+        )));
+    }
+    // That full serves, unless an older one of its history leads further: its chain goes on until the newer one has its
     // own.
     let mut best = reach(store, &layout, newest.clone(), wanted).await?;
-    candidates.retain(|b| b.epoch.is_some() && b.epoch == newest.epoch && b.summary.id != newest.summary.id);
+    candidates.retain(|b| {
+        b.epoch.is_some() && b.history() == newest.history() && b.summary.id != newest.summary.id
+    });
     for older in candidates.into_iter().rev() {
         let further = best.is_less_than(older.covered);
         if further && !matches!(wanted, Wanted::Revision(_)) {

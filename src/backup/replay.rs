@@ -95,6 +95,7 @@ fn merge(
     let mut merge = Merge::open(&file)?;
     while let Some(increment) = increments.blocking_recv() {
         merge.grant(&increment.head.leases);
+        merge.unasked(&increment.head.unasked);
         for entry in increment.entries.iter().filter(|entry| entry.revision <= until.0) {
             merge.push(entry)?;
         }

@@ -8,8 +8,8 @@ use futures::stream;
 
 use crate::adapters::dir::DirStore;
 use crate::model::{
-    BackupId, ClusterId, ClusterName, Epoch, EtcdStatus, Genesis, MemberId, MemberList, NodeName, Origin,
-    RaftTerm, Revision, UnixMs,
+    BackupId, ClusterId, ClusterName, Epoch, EtcdStatus, Genesis, KeyChange, MemberId, MemberList, NodeName,
+    Origin, Past, RaftTerm, Revision, RevisionChanges, UnixMs,
 };
 use crate::ports::{ByteStream, Created, Etcd, ObjectMeta, ObjectStore, PortError, PortResult, Upload};
 
@@ -44,6 +44,14 @@ impl Etcd for FakeEtcd {
     async fn members(&self, _: bool) -> PortResult<MemberList> {
         Err(unused())
     }
+    async fn past(&self, at: Revision) -> PortResult<Past> {
+        let newest = self.status().await?.revision;
+        Ok(if at > newest {
+            Past::Ahead(newest)
+        } else {
+            Past::Changes(revision(at.0, 0))
+        })
+    }
     async fn add_learner(&self, _: &[String]) -> PortResult<MemberId> {
         Err(unused())
     }
@@ -75,6 +83,18 @@ impl Etcd for FakeEtcd {
     }
 }
 
+/// What the etcds of these tests write as a revision.
+pub(super) fn revision(number: u64, lease: i64) -> RevisionChanges {
+    RevisionChanges {
+        revision: Revision(number),
+        changes: vec![KeyChange {
+            deleted: false,
+            stored: number.to_be_bytes().to_vec(),
+            lease,
+        }],
+    }
+}
+
 fn unused() -> PortError {
     PortError::Permanent("not used here".to_owned())
 }
@@ -96,6 +116,7 @@ pub(super) fn meta(at: u64) -> BackupMeta {
     BackupMeta {
         cluster: cluster(),
         epoch: Epoch(1),
+        cluster_id: None,
         node: NodeName::new("n1").unwrap(),
         started_at: UnixMs(at * 1000),
         seq: 42,

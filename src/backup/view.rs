@@ -22,7 +22,7 @@ pub async fn store_view(
     let objects = store.list(layout.base()).await?;
     let now = now();
     let genesis = control::newest_of(store, cluster, &layout, &objects).await?;
-    let newest_backup = catalogue::newest_of(store, &layout, &objects, now).await?;
+    let newest = catalogue::newest_of(store, &layout, &objects, now).await?;
     let keys = objects.iter().map(|object| object.key.as_str());
     let commands = manager::command_names(&layout, keys);
     let trace = trace(&layout, &objects);
@@ -37,7 +37,8 @@ pub async fn store_view(
     let conditional_writes = genesis.is_some() || store.conditional_writes().await?;
     Ok(StoreView {
         genesis,
-        newest_backup,
+        went_back: newest.as_ref().and_then(|backup| backup.went_back.clone()),
+        newest_backup: newest.map(|backup| backup.summary),
         conditional_writes,
         size,
         trace,

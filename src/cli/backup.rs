@@ -245,7 +245,20 @@ pub(super) fn render(list: &[ListedBackup], now: UnixMs) -> String {
             Some(format!("{id} is no good: {why}\n"))
         }
     });
-    out::table(&head, &rows) + &bad.collect::<String>()
+    let readable = list.iter().filter_map(|listed| match listed {
+        ListedBackup::Readable(stored) => Some(stored),
+        ListedBackup::Unreadable { .. } => None,
+    });
+    let living = readable.clone().filter_map(|stored| stored.history()).max();
+    let ended = readable.filter(|stored| {
+        let of = stored.history();
+        of.map(|(epoch, _)| epoch) == living.map(|(epoch, _)| epoch) && of < living
+    });
+    let ended = ended.map(|stored| {
+        let id = &stored.summary.id;
+        format!("{id} is of the history before etcd was put back: `restore latest` does not mean it, `restore {id}` does\n")
+    });
+    out::table(&head, &rows) + &bad.chain(ended).collect::<String>()
 }
 
 fn verified(verified: Option<&Verified>, now: UnixMs) -> String {

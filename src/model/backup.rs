@@ -143,6 +143,12 @@ pub struct StoredBackup {
     /// In which epoch it was taken; `None` when that is not known.
     #[serde(default)]
     pub epoch: Option<Epoch>,
+    /// Which history of that epoch it is of: a higher one began when etcd was put back to an older state.
+    #[serde(default)]
+    pub timeline: Option<u64>,
+    /// What was seen, when etcd had been put back to an older state before this was taken.
+    #[serde(default)]
+    pub went_back: Option<String>,
     /// The full holds no later revision than this; `None` when that is not known.
     #[serde(default)]
     pub revision_at_most: Option<Revision>,
@@ -152,9 +158,14 @@ pub struct StoredBackup {
 }
 
 impl StoredBackup {
-    /// The backup that `latest` starts from: the newest of the highest epoch. What is dated later may be of an older
-    /// one, as clocks differ, and that one was replaced. Of a backup without an epoch, as etcd-manager writes them,
-    /// nothing but its date is known.
+    /// Which history it is of: none is compared with another one by its revisions. `None` where that is not known.
+    pub fn history(&self) -> Option<(Epoch, u64)> {
+        Some((self.epoch?, self.timeline.unwrap_or_default()))
+    }
+
+    /// The backup that `latest` starts from: the newest of the newest timeline of the highest epoch. What is dated later may
+    /// be of an older one, as clocks differ, and that one was replaced. Of a backup without an epoch, as etcd-manager writes
+    /// them, nothing but its date is known.
     pub fn latest(backups: &[Self]) -> Option<&Self> {
         let newest_of = |wanted: &dyn Fn(&Self) -> bool| {
             let those = backups.iter().filter(|backup| wanted(backup));
@@ -164,8 +175,8 @@ impl StoredBackup {
         if newest.epoch.is_none() {
             return Some(newest);
         }
-        let highest = backups.iter().map(|backup| backup.epoch).max()?;
-        newest_of(&|backup| backup.epoch == highest)
+        let highest = backups.iter().map(Self::history).max()?;
+        newest_of(&|backup| backup.history() == highest)
     }
 }
 
@@ -316,4 +327,6 @@ pub struct BackupView {
     pub flushing: bool,
     /// The full backup whose increments cannot go on: a new one has to be taken.
     pub gap: Option<BackupId>,
+    /// What was seen, when that is because etcd was put back to an older state.
+    pub went_back: Option<String>,
 }

@@ -37,3 +37,14 @@ pub enum Watched {
     /// What was asked for was compacted away: nothing before this revision can be told any more.
     Compacted(Revision),
 }
+
+/// What etcd says of one of its revisions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Past {
+    /// These were its changes.
+    Changes(RevisionChanges),
+    /// It is compacted, or its changes are not told for another reason; etcd is at this revision.
+    Gone(Revision),
+    /// etcd has not come so far: this is its newest revision, read through quorum.
+    Ahead(Revision),
+}

@@ -34,7 +34,7 @@ pub use backup::{
     StoreCommand, StoredBackup, Verdict, Wanted, Writer,
 };
 pub use calendar::{Calendar, CalendarError};
-pub use change::{KeyChange, RevisionChanges, Watched};
+pub use change::{KeyChange, Past, RevisionChanges, Watched};
 pub use decision::{Action, Decision, LearnerProgress, Memory, Reason, Removal, StartFence};
 pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};
 pub use etcd_version::is_too_old;

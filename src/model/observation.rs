@@ -92,6 +92,9 @@ pub struct StoreView {
     pub genesis: Option<Genesis>,
     /// The newest committed backup that is not dated after now, if any.
     pub newest_backup: Option<BackupSummary>,
+    /// What was seen, when etcd had been put back to an older state before that backup was taken.
+    #[serde(default)]
+    pub went_back: Option<String>,
     /// False when the store was seen to ignore `If-None-Match: *`.
     pub conditional_writes: bool,
     /// How many voters `control/etcd-cluster-spec` wants; absent when there is no such object or no number in it.

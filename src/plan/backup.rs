@@ -49,6 +49,22 @@ pub(super) fn say_commands(cx: &mut Context<'_>) {
     cx.because("command-waiting", text);
 }
 
+/// Says that etcd was put back to an older state: a person may not know what that took away.
+pub(super) fn say_history(cx: &mut Context<'_>) {
+    if !cx.is_coordinator() {
+        return;
+    }
+    let stored = cx.obs.store.known().and_then(|store| store.went_back.as_ref());
+    let followed = cx.obs.backups.went_back.as_ref().filter(|_| gap(cx));
+    if let Some(why) = followed.or(stored) {
+        let text = format!(
+            "etcd was put back to an older state under the same cluster ID: {why}; what was stored before stays in the store, \
+             and `restore latest` means what etcd has now: `etcd-agent backup list`"
+        );
+        cx.because("history-went-back", text);
+    }
+}
+
 /// A backup that a person asked for and that cannot be taken here is answered, not kept waiting.
 fn refuse(cx: &Context<'_>) -> Option<Action> {
     let request = cx.obs.requests.iter().find(|r| is_backup(r))?;

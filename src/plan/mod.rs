@@ -69,6 +69,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     }
     directive::say_paused(cx);
     backup::say_commands(cx);
+    backup::say_history(cx);
     let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))
         .or_else(|| resize::follow(cx))

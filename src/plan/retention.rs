@@ -5,7 +5,7 @@
 //! nothing but what was only kept for being recent. Pruning early or late, often or seldom, ends in the same set
 //! (`tests`): no order of events can take away what another order would have kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -40,9 +40,11 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
         }
         let good = backup_is_good(&verdict.backup);
         let leads = reach.is_longer_with(&verdict.backup);
+        // A history that a restore or a step back has ended may turn out to be the one that is wanted after all.
+        let kept_for_it = reach.is_living(&verdict.backup) || days.reach(at.0 / DAY_MS, wanted.daily);
         let slots = [
             (seen == 0, Keep::Newest),
-            (leads && seen > 0, Keep::Increments),
+            (leads && kept_for_it && seen > 0, Keep::Increments),
             (good && !verified, Keep::Verified),
             (now.since(at) < wanted.recent, Keep::Recent),
             (hours.first_of(at.0 / HOUR_MS, wanted.hourly), Keep::Hourly),
@@ -75,32 +77,42 @@ fn backup_is_good(backup: &StoredBackup) -> bool {
     backup.verified.as_ref().is_some_and(Verified::is_ok)
 }
 
-/// How far the highest epoch's backups lead, newest first.
+/// How far the backups of each history lead, newest first.
 struct Reach {
-    epoch: Option<Epoch>,
-    holds: Option<Revision>,
+    /// The history that etcd goes on with.
+    living: Option<(Epoch, u64)>,
+    holds: BTreeMap<(Epoch, u64), Revision>,
 }
 
 impl Reach {
-    /// The highest epoch, not the newest backup's: what is dated last may be of an epoch that was replaced, as clocks
-    /// differ, and a later prune would judge otherwise.
+    /// The newest timeline of the highest epoch, not the newest backup's: what is dated last may be of an epoch that was
+    /// replaced, as clocks differ, and a later prune would judge otherwise.
     fn of(verdicts: &[Verdict], now: UnixMs) -> Self {
         let counted = verdicts
             .iter()
             .filter(|verdict| takes_no_place(&verdict.backup, now).is_none());
         Self {
-            epoch: counted.filter_map(|verdict| verdict.backup.epoch).max(),
-            holds: None,
+            living: counted.filter_map(|verdict| verdict.backup.history()).max(),
+            holds: BTreeMap::new(),
         }
     }
 
-    /// True when the increments of this backup lead further than any newer one does: without them that state is lost,
-    /// e.g. when etcd was lost before the newest backup had increments of its own.
+    fn is_living(&self, backup: &StoredBackup) -> bool {
+        self.living.is_some() && backup.history() == self.living
+    }
+
+    /// True when the increments of this backup lead further than any newer one of its history does: without them that
+    /// state is lost, e.g. when etcd was lost before the newest backup had increments of its own.
     fn is_longer_with(&mut self, backup: &StoredBackup) -> bool {
+        let Some(history) = backup.history() else {
+            return false;
+        };
         // What it leads to for sure: a full may hold less than `revision_at_most`.
-        let holds = Some(backup.covered.max(backup.summary.revision));
-        let longer = self.epoch.is_some() && self.epoch == backup.epoch && holds > self.holds;
-        self.holds = if longer { holds } else { self.holds };
+        let holds = backup.covered.max(backup.summary.revision);
+        let longer = self.holds.get(&history).is_none_or(|held| holds > *held);
+        if longer {
+            self.holds.insert(history, holds);
+        }
         longer
     }
 }
@@ -117,6 +129,11 @@ impl Slots {
     /// True for the newest backup of one of the newest `limit` slots; backups come newest first.
     fn first_of(&mut self, slot: u64, limit: usize) -> bool {
         self.0.len() < limit && self.0.insert(slot)
+    }
+
+    /// True for a slot that is one of the newest `limit`, whichever backup it is of.
+    fn reach(&self, slot: u64, limit: usize) -> bool {
+        self.0.len() < limit || self.0.contains(&slot)
     }
 }
 

@@ -13,6 +13,8 @@ pub const MEMBER_REPAIRED: &str = "6c6d4cc1e90d4ad1a5d6cf9cca0959dc";
 pub const BACKUP_COMMITTED: &str = "3415a0736bd640218c4c1e76318c6963";
 /// A backup was tried and failed.
 pub const BACKUP_FAILED: &str = "d66d33ac50f44000bd5de0eb7b1130eb";
+/// etcd was put back to an older state: its history is not that of the increments any more.
+pub const HISTORY_WENT_BACK: &str = "8c1f0a5be2c94d5f9b0d6e7a4f3c2b19";
 /// Old backups were removed.
 pub const BACKUPS_PRUNED: &str = "5d1f0d6a1c0e4c2fb0a7c2b8e2f49a61";
 /// A backup was restored for a look, and is good.

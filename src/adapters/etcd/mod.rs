@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use etcd_client::{Client, ConnectOptions, GetOptions, MemberAddOptions};
-use futures::stream;
+use futures::{StreamExt, stream};
 use hyper::http::uri::PathAndQuery;
 use tokio::time::timeout;
 use tonic::Request;
@@ -25,8 +25,8 @@ use tonic_prost::ProstCodec;
 
 use crate::config::Settings;
 use crate::model::{
-    ClusterId, EtcdStatus, Fingerprint, KvHash, Member, MemberId, MemberList, NodeName, RaftTerm, Revision,
-    TlsFiles,
+    ClusterId, EtcdStatus, Fingerprint, KvHash, Member, MemberId, MemberList, NodeName, Past, RaftTerm,
+    Revision, TlsFiles, Watched,
 };
 use crate::ports::{ByteStream, Etcd, PortError, PortResult, WatchStream};
 
@@ -37,6 +37,8 @@ const STATUS: Duration = Duration::from_secs(1);
 /// A watch is opened before anything is sent on it.
 const OPEN_WATCH: Duration = Duration::from_secs(10);
 const MEMBERS: Duration = Duration::from_secs(5);
+/// A large transaction comes in several messages.
+const PAST: Duration = Duration::from_secs(5);
 /// etcd sends snapshot chunks without pause; before the first one it may have to commit a large batch.
 const SNAPSHOT_IDLE: Duration = Duration::from_secs(30);
 /// A hash reads the whole database.
@@ -426,7 +428,41 @@ impl Etcd for LocalEtcd {
     }
 
     async fn watch(&self, from: Revision) -> PortResult<WatchStream> {
-        watch::open(&self.connector, self.what("watch all keys"), from).await
+        watch::open(
+            &self.connector,
+            self.what("watch all keys"),
+            from,
+            self.watch_limit,
+        )
+        .await
+    }
+
+    async fn past(&self, at: Revision) -> PortResult<Past> {
+        // Which version it is decides how it is asked through quorum.
+        self.status().await?;
+        // Answered through raft, so what this member says afterwards is no older than what was acknowledged before.
+        self.members(true).await?;
+        let newest = self.status().await?.revision;
+        if newest < at {
+            return Ok(Past::Ahead(newest));
+        }
+        let what = self.what(&format!("read revision {at}"));
+        let mut watch = watch::open(&self.connector, what.clone(), at, self.watch_limit).await?;
+        // It has happened, so a watch tells of it at once.
+        match timeout(PAST, watch.next()).await {
+            Ok(Some(Ok(Watched::Revisions { changes, .. }))) => {
+                let first = changes.into_iter().next();
+                Ok(first
+                    .filter(|first| first.revision == at)
+                    .map_or(Past::Gone(newest), Past::Changes))
+            }
+            Ok(Some(Ok(Watched::Compacted(_)))) => Ok(Past::Gone(newest)),
+            Ok(Some(Err(error))) => Err(error),
+            Ok(None) => Err(PortError::Retryable(format!("{what}: the watch ended"))),
+            // A deletion that was compacted is not told by each version, and after the newest there is nothing else to tell.
+            Err(_) if newest == at => Ok(Past::Gone(newest)),
+            Err(_) => Err(no_answer(&what, Kind::Read, PAST)),
+        }
     }
 
     async fn auth_revision(&self) -> PortResult<u64> {

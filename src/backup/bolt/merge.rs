@@ -1,6 +1,6 @@
 //! Puts revisions of increments behind those of a snapshot, under the same numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -16,8 +16,10 @@ use crate::model::Revision;
 const KEYS: &[u8] = b"key";
 const LEASES: &[u8] = b"lease";
 const META: &[u8] = b"meta";
-/// A lease whose key is in an increment and whose TTL was never learned: it had ended before it could be asked for.
-const UNKNOWN_TTL_S: i64 = 60;
+/// A lease whose key is in an increment and that had ended before it could be asked for.
+const ENDED_TTL_S: i64 = 60;
+/// A lease that etcd was asked for in vain: its keys stay until whoever holds it has had the time to renew it.
+const UNKNOWN_TTL_S: i64 = 24 * 3600;
 
 /// etcd's `leasepb.Lease`.
 #[derive(Clone, PartialEq, Message)]
@@ -48,7 +50,9 @@ pub(in crate::backup) struct Merge<'a> {
     new: Leaves,
     leases: BTreeMap<Vec<u8>, Item>,
     lease_sequence: u64,
-    needed: std::collections::BTreeSet<i64>,
+    needed: BTreeSet<i64>,
+    /// Leases that etcd was asked for in vain.
+    unasked: BTreeSet<i64>,
     /// The newest revision that it holds.
     holds: Revision,
 }
@@ -115,7 +119,8 @@ impl<'a> Merge<'a> {
                 .map(|item| (item.key.clone(), item))
                 .collect(),
             lease_sequence,
-            needed: std::collections::BTreeSet::new(),
+            needed: BTreeSet::new(),
+            unasked: BTreeSet::new(),
             // A compaction may have taken the newest revision away, and the store counts on from there all the same.
             holds: Revision(newest.max(compacted).max(1)),
         })
@@ -159,6 +164,11 @@ impl<'a> Merge<'a> {
         }
     }
 
+    /// Takes note of leases that etcd was asked for in vain.
+    pub(in crate::backup) fn unasked(&mut self, ids: &[i64]) {
+        self.unasked.extend(ids);
+    }
+
     /// Makes all of it count.
     pub(in crate::backup) fn finish(mut self) -> Bolt<()> {
         let missing: Vec<Lease> = self
@@ -166,7 +176,11 @@ impl<'a> Merge<'a> {
             .iter()
             .map(|id| Lease {
                 id: *id,
-                ttl_s: UNKNOWN_TTL_S,
+                ttl_s: if self.unasked.contains(id) {
+                    UNKNOWN_TTL_S
+                } else {
+                    ENDED_TTL_S
+                },
             })
             .collect();
         self.grant(&missing);

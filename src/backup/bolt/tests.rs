@@ -156,6 +156,29 @@ fn leases_are_granted_once_and_none_is_missing() {
 }
 
 #[test]
+fn c09b_a_lease_that_etcd_was_asked_for_in_vain_is_not_one_that_had_ended() {
+    let file = empty(None);
+    let leased = |id: u8| Change {
+        deleted: false,
+        stored: vec![10, 1, b'k', 48, id],
+    };
+    let mut merge = Merge::open(&file).unwrap();
+    merge.unasked(&[7, 8]);
+    merge
+        .push(&entry(2, vec![leased(7), leased(8), leased(9)]))
+        .unwrap();
+    // A later increment has it.
+    merge.grant(&[Lease { id: 8, ttl_s: 30 }]);
+    merge.finish().unwrap();
+    let ttls: Vec<Vec<u8>> = contents(&file, "lease")
+        .into_iter()
+        .map(|(_, value)| value)
+        .collect();
+    let day = [8, 7, 16, 0x80, 0xa3, 5].to_vec();
+    assert_eq!(ttls, [day, vec![8, 8, 16, 30], vec![8, 9, 16, 60]]);
+}
+
+#[test]
 fn a_file_that_is_cut_or_altered_is_an_error_or_the_same() {
     let file = empty(None);
     merge(&file, &[entry(2, vec![change(9000), change(3)])], &[]);

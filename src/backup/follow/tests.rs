@@ -1,18 +1,22 @@
 //! The follower against an etcd that says what it is told to; the real one is in `tests/store`.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use futures::StreamExt;
 
-use super::super::testing::{cluster, meta, store};
+use super::super::increment::Lease;
+use super::super::testing::{cluster, meta, revision, store};
 use super::super::trailer::snapshot;
 use super::super::{list, take_full};
 use super::*;
 use crate::adapters::clock::SystemClock;
-use crate::model::{EtcdStatus, KeyChange, MemberId, MemberList};
+use crate::model::{EtcdStatus, MemberId, MemberList, Past};
 use crate::ports::{ByteStream, WatchStream};
+
+/// A revision of users that is not told.
+const SILENT: u64 = u64::MAX;
 
 /// Leads, is at a revision, and tells one script for each watch.
 struct Told {
@@ -21,10 +25,14 @@ struct Told {
     from: AtomicU64,
     /// The revision of users and roles.
     auth: AtomicU64,
+    /// So often it says nothing when it is asked for a lease.
+    leases_silent: AtomicI64,
     /// Cancelled once a script is at its end, and then nothing more is heard, and another member leads.
     stop: Option<CancellationToken>,
     /// That it has, where that is another than the full's.
     revision: Option<Revision>,
+    /// What it says of each revision, where that is not what was written.
+    past: Option<fn(Revision) -> Past>,
 }
 
 #[async_trait]
@@ -39,6 +47,10 @@ impl Etcd for Told {
     }
     async fn members(&self, linearizable: bool) -> PortResult<MemberList> {
         self.inner.members(linearizable).await
+    }
+    async fn past(&self, at: Revision) -> PortResult<Past> {
+        let says = self.past.unwrap_or(|at| Past::Changes(revision(at.0, 0)));
+        Ok(says(at))
     }
     async fn add_learner(&self, urls: &[String]) -> PortResult<MemberId> {
         self.inner.add_learner(urls).await
@@ -75,21 +87,16 @@ impl Etcd for Told {
         Ok(Box::pin(script.chain(silence)))
     }
     async fn auth_revision(&self) -> PortResult<u64> {
-        Ok(self.auth.load(Ordering::Relaxed))
+        match self.auth.load(Ordering::Relaxed) {
+            SILENT => Err(PortError::Retryable("no answer".to_owned())),
+            revision => Ok(revision),
+        }
     }
     async fn lease_ttl(&self, id: i64) -> PortResult<Option<i64>> {
+        if self.leases_silent.fetch_sub(1, Ordering::Relaxed) > 0 {
+            return std::future::pending().await;
+        }
         Ok((id == 9).then_some(120))
-    }
-}
-
-fn revision(number: u64, lease: i64) -> RevisionChanges {
-    RevisionChanges {
-        revision: Revision(number),
-        changes: vec![KeyChange {
-            deleted: false,
-            stored: number.to_be_bytes().to_vec(),
-            lease,
-        }],
     }
 }
 
@@ -108,8 +115,10 @@ fn told(scripts: Vec<Vec<PortResult<Watched>>>) -> Told {
         scripts: Mutex::new(scripts),
         from: AtomicU64::new(0),
         auth: AtomicU64::new(3),
+        leases_silent: AtomicI64::new(0),
         stop: None,
         revision: None,
+        past: None,
     }
 }
 
@@ -375,10 +384,10 @@ async fn a_change_of_users_since_the_full_is_told_and_the_chain_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let gone = || Err(PortError::Retryable("gone".to_owned()));
-    let script = || vec![Ok(heard(vec![revision(78, 0)])), gone()];
-    let etcd = told(vec![script(), script()]);
+    let script = |number| vec![Ok(heard(vec![revision(number, 0)])), gone()];
+    let etcd = told(vec![script(78), script(79)]);
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
-    for changed in [false, true] {
+    for (changed, covered) in [(false, 78), (true, 79)] {
         let heard = Mutex::new(Vec::new());
         let chain = resume(&store, &cluster(), &full.id).await.unwrap();
         let (_sender, newer) = watch::channel(None);
@@ -390,7 +399,7 @@ async fn a_change_of_users_since_the_full_is_told_and_the_chain_goes_on() {
             heard.iter().all(|progress| progress.auth_changed == changed),
             "{heard:?}"
         );
-        assert_eq!(heard.last().unwrap().covered, Revision(78));
+        assert_eq!(heard.last().unwrap().covered, Revision(covered));
         etcd.auth.store(4, Ordering::Relaxed);
     }
 }
@@ -433,6 +442,8 @@ fn a_newer_full_takes_over_once_it_is_reached() {
         increments: 1,
         previous: None,
         encrypted: false,
+        witness: Ok(Witness::of_revision(Revision(50))),
+        unasked: BTreeSet::new(),
         last: None,
         auth_revision: None,
     };
@@ -459,4 +470,180 @@ fn a_newer_full_takes_over_once_it_is_reached() {
         let (_sender, receiver) = watch::channel(newer);
         assert_eq!(superseded(&receiver, &chain), over, "{what}");
     }
+}
+
+/// A chain that leads to revision 79, and its full.
+async fn chain_to_79(store: &dyn ObjectStore) -> BackupSummary {
+    let gone = Err(PortError::Retryable("gone".to_owned()));
+    let etcd = told(vec![vec![Ok(heard(many(78, 2))), gone]]);
+    let full = take_full(&etcd, store, &meta(1000), |_| {}).await.unwrap();
+    assert!(run(&etcd, store, &full.id).await.is_err());
+    assert_eq!(names(store).await, ["78-79.zst"]);
+    full
+}
+
+/// Of an etcd that was put back and has been written to since.
+fn other(at: Revision) -> RevisionChanges {
+    let mut other = revision(at.0, 0);
+    other.changes[0].stored = b"another history".to_vec();
+    other
+}
+
+#[tokio::test]
+async fn c04_an_etcd_that_was_put_back_is_not_followed() {
+    type Row = (&'static str, fn(Revision) -> Past, fn(&Ended) -> bool);
+    let rows: [Row; 4] = [
+        (
+            "to before what is stored",
+            |_| Past::Ahead(Revision(60)),
+            |ended| matches!(ended, Ended::WentBack(why) if why.contains("60") && why.contains("79")),
+        ),
+        (
+            "and has been written to past that since",
+            |at| Past::Changes(other(at)),
+            |ended| matches!(ended, Ended::WentBack(why) if why.contains("79")),
+        ),
+        (
+            "perhaps: it cannot tell any more",
+            |_| Past::Gone(Revision(400)),
+            |ended| matches!(ended, Ended::Gap(_)),
+        ),
+        (
+            "not at all",
+            |at| Past::Changes(revision(at.0, 0)),
+            |ended| *ended == Ended::NotCoordinator,
+        ),
+    ];
+    for (what, past, expected) in rows {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let full = chain_to_79(&store).await;
+        let mut etcd = told(vec![vec![Ok(heard(many(80, 1)))]]);
+        etcd.past = Some(past);
+        etcd.revision = Some(Revision(400));
+        etcd.stop = Some(CancellationToken::new());
+        let ended = run(&etcd, &store, &full.id).await.unwrap();
+        assert!(expected(&ended), "{what}: {ended:?}");
+        let stored = names(&store).await.len();
+        assert_eq!(
+            stored,
+            if ended == Ended::NotCoordinator { 2 } else { 1 },
+            "{what}"
+        );
+    }
+}
+
+/// As in a new virtual machine of an old memory image: nobody asked etcd before this was written.
+#[tokio::test]
+async fn c04_an_increment_that_says_another_thing_than_the_one_that_is_there_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let mut etcd = told(vec![vec![Ok(heard(vec![
+        other(Revision(78)),
+        other(Revision(79)),
+    ]))]]);
+    etcd.stop = Some(CancellationToken::new());
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let before = resume(&store, &cluster(), &full.id).await.unwrap();
+    let writer = told(vec![vec![
+        Ok(heard(many(78, 2))),
+        Err(PortError::Retryable("gone".to_owned())),
+    ]]);
+    assert!(run(&writer, &store, &full.id).await.is_err());
+    let (_sender, newer) = watch::channel(None);
+    let ended = follow(&etcd, &store, &SystemClock, &following(), before, newer, |_| {}).await;
+    let error = ended.unwrap_err();
+    assert!(
+        error.to_string().contains("78-79.zst is there already"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn c05_a_revision_that_etcd_did_not_tell_is_a_gap() {
+    let rows: [(&str, Vec<RevisionChanges>, &[&str]); 4] = [
+        ("the first", vec![revision(79, 0), revision(80, 0)], &[]),
+        (
+            "one in between",
+            vec![revision(78, 0), revision(80, 0)],
+            &["78-78.zst"],
+        ),
+        (
+            "one that comes twice",
+            vec![revision(78, 0), revision(78, 0)],
+            &["78-78.zst"],
+        ),
+        (
+            "one that was told before",
+            vec![revision(78, 0), revision(77, 0)],
+            &["78-78.zst"],
+        ),
+    ];
+    for (what, changes, expected) in rows {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let etcd = told(vec![vec![
+            Ok(heard(changes)),
+            Err(PortError::Retryable("gone".to_owned())),
+        ]]);
+        let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+        let ended = run(&etcd, &store, &full.id).await;
+        assert!(matches!(ended, Ok(Ended::Gap(_))), "{what}: {ended:?}");
+        assert_eq!(names(&store).await, expected, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn c09a_a_full_is_not_taken_while_etcd_does_not_tell_the_revision_of_users() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let etcd = told(vec![]);
+    etcd.auth.store(SILENT, Ordering::Relaxed);
+    let taken = take_full(&etcd, &store, &meta(1000), |_| {}).await;
+    assert!(matches!(taken, Err(PortError::Retryable(_))), "{taken:?}");
+    assert_eq!(list(&store, &cluster()).await.unwrap().backups, []);
+}
+
+/// Forty leases and an etcd that answers none of these questions hold up what was written no longer than one does; what
+/// was not told is asked for again.
+#[tokio::test]
+async fn c09c_leases_are_asked_for_together_and_once_more_where_etcd_was_silent() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let etcd = told(vec![]);
+    etcd.leases_silent.store(16, Ordering::Relaxed);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let mut chain = resume(&store, &cluster(), &full.id).await.unwrap();
+    let flushed = async |chain: &mut Chain, batch: Batch| {
+        let following = following();
+        let flushed = flush(&etcd, &store, &SystemClock, &following, chain, batch);
+        timeout(Duration::from_mins(2), flushed).await.unwrap().unwrap();
+        let layout = Layout::of(&store, &cluster());
+        let listed = store.list(&layout.in_backup(&full.id, INCREMENTS)).await.unwrap();
+        let ranges = chain::ranges(&layout, &full.id, &listed);
+        let last = *ranges.last().unwrap();
+        super::super::point::read(&store, &layout, &full.id, false, last)
+            .await
+            .unwrap()
+            .head
+    };
+    let mut batch = Batch::default();
+    let changes = (1..=40)
+        .map(|n| revision(77 + n, i64::try_from(n).unwrap()))
+        .collect();
+    batch.extend(changes, chain.covered, UnixMs(1)).unwrap();
+    let head = flushed(&mut chain, batch).await;
+    assert_eq!(
+        head.leases,
+        [],
+        "etcd said nothing of the first, and the others have ended"
+    );
+    assert_eq!(head.unasked, (1..=16).collect::<Vec<i64>>());
+    let mut batch = Batch::default();
+    batch
+        .extend(vec![revision(118, 0)], chain.covered, UnixMs(1))
+        .unwrap();
+    let head = flushed(&mut chain, batch).await;
+    assert_eq!(head.leases, [Lease { id: 9, ttl_s: 120 }]);
+    assert_eq!(head.unasked, Vec::<i64>::new());
 }

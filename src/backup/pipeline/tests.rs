@@ -4,7 +4,7 @@ use super::super::testing::{EVER, FakeEtcd, cluster, etcd, meta, store};
 use super::super::trailer::snapshot;
 use super::super::{list, newest};
 use super::*;
-use crate::model::Revision;
+use crate::model::{ClusterId, Revision};
 
 const NAME: &str = "prod/2026-03-01T04:05:06Z-000042";
 const AT: u64 = 1_772_337_906;
@@ -128,4 +128,20 @@ async fn a_dropped_backup_leaves_nothing() {
 
 fn packer() -> Packer {
     Packer::new(Compression::Zstd).unwrap()
+}
+
+/// A newer epoch was heard of, and etcd still serves the one before.
+#[tokio::test]
+async fn c09d_another_clusters_etcd_is_not_stored_under_the_name_of_an_epoch() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    for (cluster_id, good) in [(Some(1), true), (None, true), (Some(9), false)] {
+        let meta = BackupMeta {
+            cluster_id: cluster_id.map(ClusterId),
+            ..meta(AT + cluster_id.unwrap_or(0))
+        };
+        let taken = take_full(&etcd(snapshot(2)), &store, &meta, |_| {}).await;
+        assert_eq!(taken.is_ok(), good, "{cluster_id:?}: {taken:?}");
+    }
+    assert_eq!(list(&store, &cluster()).await.unwrap().backups.len(), 2);
 }

@@ -12,6 +12,7 @@ use crate::backup::layout::{INCREMENTS, Layout, MANIFEST};
 use crate::backup::manifest::Manifest;
 use crate::backup::pipeline::fingerprint;
 use crate::backup::replay::replay;
+use crate::backup::timeline;
 
 /// What is known of the state that the increments lead to.
 #[derive(Debug, Default)]
@@ -55,7 +56,9 @@ pub(super) async fn held(
     covered: Revision,
     live: &dyn Etcd,
 ) -> PortResult<Held> {
-    if let Ok(status) = live.status().await
+    // What a member says of a revision is no witness against a history that it does not have any more.
+    if timeline::is_living(store, cluster, manifest).await?
+        && let Ok(status) = live.status().await
         && status.cluster_id == manifest.cluster_id
         && let Some(told) = fingerprint(live, &status, covered).await
         && (told.keys.is_some() || told.hash.is_some())
@@ -97,7 +100,7 @@ async fn next(
     };
     let text = store.get_small(&layout.in_backup(id, MANIFEST)).await?;
     let next = text.and_then(|text| Manifest::parse(id, &text).ok());
-    Ok(next.filter(|next| next.cluster_id == manifest.cluster_id))
+    Ok(next.filter(|next| next.cluster_id == manifest.cluster_id && next.breaks.is_none()))
 }
 
 /// Holds what the throw-away etcd has, increments included, against what a member held.
@@ -221,6 +224,9 @@ mod tests {
         async fn fingerprint(&self, revision: Revision, _: bool) -> PortResult<Fingerprint> {
             let told = self.1.filter(|told| told.revision == revision);
             told.ok_or_else(|| PortError::Permanent("compacted".to_owned()))
+        }
+        async fn past(&self, at: Revision) -> PortResult<crate::model::Past> {
+            self.0.past(at).await
         }
         async fn members(&self, linearizable: bool) -> PortResult<crate::model::MemberList> {
             self.0.members(linearizable).await

@@ -287,6 +287,8 @@ async fn b05_a_store_of_ten_thousand_is_listed_and_restored_from() {
             }),
             verify_unreadable: None,
             epoch: None,
+            timeline: None,
+            went_back: None,
             revision_at_most: None,
             covered: Revision(1),
         }))

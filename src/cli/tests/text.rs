@@ -206,6 +206,8 @@ fn tables_and_plans() {
             summary,
             writer: Writer::EtcdAgent,
             epoch: None,
+            timeline: None,
+            went_back: None,
             revision_at_most: None,
             verified: None,
             verify_unreadable: None,

@@ -33,6 +33,8 @@ fn backup(at: u64, number: u64) -> StoredBackup {
         verified: None,
         verify_unreadable: None,
         epoch: None,
+        timeline: None,
+        went_back: None,
         revision_at_most: None,
         covered: Revision(0),
     }
@@ -175,6 +177,7 @@ fn history() -> impl Strategy<Value = Vec<StoredBackup>> {
             // Clocks differ: a backup of an older epoch, or revision, may be dated after one of a newer.
             let mut full = backup(NOON - minute * 60_000, number * 10 + late);
             full.epoch = Some(Epoch(1 + (number + ahead) / 20));
+            full.timeline = Some((number + ahead) % 20 / 10);
             // And chains overlap.
             full.covered = Revision(full.summary.revision.0 + more);
             full.verified = good.then(|| Verified {
@@ -237,12 +240,12 @@ proptest! {
         prop_assert_eq!(names(&step_by_step), names(&prune(&backups, UnixMs(NOON), &wanted)));
     }
 
-    /// Rule 7: what can be restored of the highest epoch does not get less.
+    /// Rule 7: what can be restored of the history that etcd goes on with does not get less.
     #[test]
     fn rule_7_what_increments_lead_to_stays(backups in history(), wanted in wanted()) {
         let furthest = |backups: &[StoredBackup]| {
-            let epoch = backups.iter().map(|b| b.epoch).max()?;
-            backups.iter().filter(|b| b.epoch == epoch).map(|b| b.covered).max()
+            let living = backups.iter().map(StoredBackup::history).max()?;
+            backups.iter().filter(|b| b.history() == living).map(|b| b.covered).max()
         };
         let left = prune(&backups, UnixMs(NOON), &wanted);
         prop_assert_eq!(furthest(&left), furthest(&backups));
@@ -341,4 +344,67 @@ fn the_newest_that_was_found_good_stays() {
         keep,
         [vec![], vec![], vec![Keep::Verified], vec![], vec![Keep::Newest]]
     );
+}
+
+/// A restore of the wrong point, or machines that were put back by mistake: what there was before may be wanted after all.
+#[test]
+fn c09f_c04_what_the_history_before_leads_to_stays_for_as_many_days_as_there_are_daily_backups() {
+    const D: u64 = 24 * 60;
+    let chain = |minutes: u64, epoch: u64, timeline: u64, revision: u64, covered: u64| {
+        let mut full = backup(NOON - minutes * 60_000, revision);
+        full.epoch = Some(Epoch(epoch));
+        full.timeline = Some(timeline);
+        full.covered = Revision(covered);
+        full
+    };
+    let wanted = |daily| Retention { daily, ..NOTHING };
+    type Row = (&'static str, usize, Vec<StoredBackup>, Vec<Vec<Keep>>);
+    let rows: Vec<Row> = vec![
+        (
+            "of the epoch before a restore",
+            1,
+            vec![
+                chain(20, 1, 0, 10, 90),
+                chain(10, 1, 0, 80, 85),
+                chain(5, 2, 0, 20, 20),
+            ],
+            vec![
+                vec![Keep::Increments],
+                vec![Keep::Increments],
+                vec![Keep::Newest, Keep::Daily],
+            ],
+        ),
+        (
+            "of the timeline before",
+            1,
+            vec![chain(20, 1, 0, 10, 5000), chain(5, 1, 1, 3000, 3100)],
+            vec![vec![Keep::Increments], vec![Keep::Newest, Keep::Daily]],
+        ),
+        (
+            "and what leads less far does not",
+            1,
+            vec![
+                chain(20, 1, 0, 10, 50),
+                chain(10, 1, 0, 40, 5000),
+                chain(5, 1, 1, 3000, 3100),
+            ],
+            vec![vec![], vec![Keep::Increments], vec![Keep::Newest, Keep::Daily]],
+        ),
+        (
+            "not past the days that have a backup",
+            2,
+            vec![
+                chain(3 * D, 1, 0, 10, 5000),
+                chain(2 * D, 1, 1, 3000, 3100),
+                chain(D, 1, 1, 3100, 3200),
+                chain(5, 1, 1, 3200, 3300),
+            ],
+            vec![vec![], vec![], vec![Keep::Daily], vec![Keep::Newest, Keep::Daily]],
+        ),
+    ];
+    for (what, daily, backups, expected) in rows {
+        let verdicts = judge(&backups, UnixMs(NOON), &wanted(daily));
+        let keeps: Vec<Vec<Keep>> = verdicts.into_iter().map(|v| v.keep).collect();
+        assert_eq!(keeps, expected, "{what}");
+    }
 }

@@ -12,6 +12,7 @@ fn store(genesis: Option<Genesis>) -> Fact<StoreView> {
         genesis,
         newest_backup: None,
         size: Fact::Absent,
+        went_back: None,
         conditional_writes: true,
         trace: None,
         commands: vec![],

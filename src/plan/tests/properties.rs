@@ -59,6 +59,7 @@ fn any_store(kind: u8, g: &Genesis) -> Fact<StoreView> {
     let view = StoreView {
         genesis: (kind == 4).then(|| g.clone()),
         newest_backup: None,
+        went_back: None,
         conditional_writes: true,
         size: Fact::Absent,
         trace: (kind == 3).then(|| "prod/2026-01-01T00:00:00Z-000001/backup.json".to_owned()),

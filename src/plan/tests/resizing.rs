@@ -16,6 +16,7 @@ fn store(newest: &str) -> Fact<StoreView> {
         genesis: None,
         newest_backup: Some(backup(newest)),
         size: Fact::Absent,
+        went_back: None,
         conditional_writes: true,
         trace: None,
         commands: vec![],

@@ -11,6 +11,7 @@ fn a_healthy_cluster_is_backed_up_by_its_coordinator_only() {
         genesis: None,
         newest_backup: None,
         size: Fact::Absent,
+        went_back: None,
         conditional_writes: true,
         trace: None,
         commands: vec![],
@@ -285,6 +286,7 @@ fn backed_up(me: usize) -> Observation {
         genesis: obs.me.genesis.clone(),
         newest_backup: Some(newest),
         size: Fact::Absent,
+        went_back: None,
         conditional_writes: true,
         trace: None,
         commands: vec![],
@@ -366,6 +368,55 @@ fn s28_the_coordinator_follows_the_newest_full() {
     let mut follower = backed_up(1);
     follower.backups.pruned = obs.backups.pruned;
     assert_eq!(action(&follower), None, "only the coordinator");
+}
+
+/// As right after a restore from its store: the interval says nothing about what increments need.
+#[test]
+fn c13_a_full_of_ours_follows_etcd_managers_at_once() {
+    let mut obs = backed_up(0);
+    let Fact::Known(view) = &mut obs.store else {
+        panic!("there is a store")
+    };
+    view.newest_backup.as_mut().unwrap().revision = Revision(0);
+    assert_eq!(action(&obs), Some("backup"));
+    assert!(has(&obs, "backup-foreign"));
+    obs.spec.backup.increment_interval = None;
+    assert!(!has(&obs, "backup-foreign"));
+}
+
+#[test]
+fn c04_that_etcd_was_put_back_is_said() {
+    let newest = BackupId::new(NEWEST).unwrap();
+    let why = "etcd is at revision 3000, and its changes up to 5000 are stored";
+    let text = |obs: &Observation| {
+        let reasons = decide(obs).reasons;
+        let found = reasons
+            .into_iter()
+            .find(|reason| reason.code == "history-went-back");
+        found.map(|reason| reason.text)
+    };
+    let mut obs = backed_up(0);
+    assert_eq!(text(&obs), None);
+    obs.backups.gap = Some(newest);
+    obs.backups.went_back = Some(why.to_owned());
+    assert!(text(&obs).unwrap().contains(why));
+    assert_eq!(action(&obs), Some("backup"), "which begins a timeline");
+    // Once there is one, it is said by what that says.
+    let Fact::Known(view) = &mut obs.store else {
+        panic!("there is a store")
+    };
+    let next = BackupId::new("2026-03-01T12:00:01Z-000004").unwrap();
+    view.newest_backup = view
+        .newest_backup
+        .clone()
+        .map(|full| BackupSummary { id: next, ..full });
+    assert_eq!(text(&obs), None);
+    let Fact::Known(view) = &mut obs.store else {
+        panic!("there is a store")
+    };
+    view.went_back = Some(why.to_owned());
+    assert!(text(&obs).unwrap().contains(why));
+    assert_eq!(action(&obs), Some("increments"));
 }
 
 #[test]

@@ -44,6 +44,7 @@ fn a_pause_holds_back_what_is_autonomous_and_nothing_else() {
             genesis: None,
             newest_backup: None,
             size: Fact::Absent,
+            went_back: None,
             conditional_writes: true,
             trace: None,
             commands: vec![],

@@ -27,6 +27,7 @@ fn s44_one_follower_verifies_the_newest_backup_once_in_each_interval() {
                 size_bytes: 1,
             }),
             size: Fact::Absent,
+            went_back: None,
             conditional_writes: true,
             trace: None,
             commands: vec![],

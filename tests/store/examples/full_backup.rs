@@ -42,6 +42,7 @@ async fn main() {
     let meta = BackupMeta {
         cluster: ClusterName::new("prod").unwrap(),
         epoch: Epoch(1),
+        cluster_id: None,
         node: NodeName::new("n1").unwrap(),
         started_at: UnixMs(u64::try_from(now.as_millis()).unwrap()),
         seq: u64::from(now.subsec_nanos()),

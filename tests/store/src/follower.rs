@@ -100,6 +100,7 @@ pub fn meta(seq: u64) -> BackupMeta {
     BackupMeta {
         cluster: cluster(),
         epoch: Epoch(1),
+        cluster_id: None,
         node: NodeName::new("n1").unwrap(),
         started_at: SystemClock.now(),
         seq,

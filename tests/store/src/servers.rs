@@ -185,11 +185,32 @@ impl RealEtcd {
         (server, url)
     }
 
+    /// The same again, after something was done to its data directory while it was down.
+    #[must_use]
+    pub fn restarted(self, change: impl FnOnce(&Path)) -> Self {
+        let Self {
+            _server: server,
+            dir,
+            bin,
+            ..
+        } = self;
+        drop(server);
+        let data = dir.path().join("data");
+        change(&data);
+        let (server, url) = Self::run(&bin, &data, &dir.path().join("log"), &[]);
+        Self {
+            _server: server,
+            dir,
+            bin,
+            url,
+        }
+    }
+
     /// Another etcd on a restored data directory.
     #[must_use]
     pub fn serve(&self, data: &Path) -> Self {
         let dir = TempDir::new().unwrap();
-        let (server, url) = Self::run(&self.bin, data, &dir.path().join("log"));
+        let (server, url) = Self::run(&self.bin, data, &dir.path().join("log"), &[]);
         Self {
             _server: server,
             dir,

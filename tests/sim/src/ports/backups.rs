@@ -34,6 +34,9 @@ impl Backups for Work {
             let writes = writes.ok_or_else(|| PortError::Retryable("etcd does not run".to_owned()))?;
             let layout = Layout::of(store, &meta.cluster);
             let status = etcd.status().await?;
+            if meta.cluster_id.is_some_and(|wanted| wanted != status.cluster_id) {
+                return Err(PortError::Retryable("etcd is of another epoch".to_owned()));
+            }
             store
                 .put(
                     &layout.in_backup(&id, "etcd.backup.zst"),
@@ -54,6 +57,9 @@ impl Backups for Work {
                 etcd_version: status.version,
                 revision: status.revision,
                 revision_at_most: Some(status.revision),
+                timeline: Some(0),
+                breaks: None,
+                changes_sum: None,
                 auth_revision: None,
                 fingerprint: None,
                 raw_size_bytes: 1,

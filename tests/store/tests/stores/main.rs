@@ -13,4 +13,5 @@ mod store_copy;
 mod store_encrypted;
 mod store_faults;
 mod store_s3;
+mod timeline;
 mod verify;

@@ -72,6 +72,7 @@ async fn what_is_written_in_its_form_is_what_etcd_manager_reads() {
             let meta = BackupMeta {
                 cluster: prod.clone(),
                 epoch: Epoch(1),
+                cluster_id: None,
                 node: node(),
                 started_at: NOW,
                 seq,

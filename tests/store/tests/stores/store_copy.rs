@@ -21,6 +21,7 @@ async fn a_backup_is_copied_to_another_server_and_fetched_from_there() {
     let meta = BackupMeta {
         cluster: cluster.clone(),
         epoch: Epoch(1),
+        cluster_id: None,
         node: NodeName::new("n1").unwrap(),
         started_at: UnixMs(1_772_337_906_000),
         seq: 1,

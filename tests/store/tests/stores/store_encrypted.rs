@@ -21,6 +21,7 @@ async fn an_encrypted_backup_is_opened_with_its_identity_and_not_without() {
     let meta = BackupMeta {
         cluster: cluster.clone(),
         epoch: Epoch(1),
+        cluster_id: None,
         node: NodeName::new("n1").unwrap(),
         started_at: UnixMs(1_772_337_906_000),
         seq: 1,

@@ -20,6 +20,7 @@ fn meta(seq: u64) -> BackupMeta {
     BackupMeta {
         cluster: cluster(),
         epoch: Epoch(1),
+        cluster_id: None,
         node: NodeName::new("n1").unwrap(),
         started_at: UnixMs(1_772_337_906_000),
         seq,

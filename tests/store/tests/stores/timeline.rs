@@ -1,0 +1,175 @@
+//! An etcd that is put back to an older image of its disk, while the store keeps what came after.
+
+use std::path::Path;
+
+use etcd_agent::backup::{self, Ended};
+use etcd_agent::model::{Revision, Wanted};
+use etcd_agent::ports::Etcd;
+use etcd_agent_lab::{Cmd, ETCD_VERSIONS};
+use etcd_agent_store_tests::{
+    EVER, Follower, LONG, RealEtcd, S3, change, cluster, full, hash, restored, revision, state, verify,
+};
+
+async fn write(etcd: &RealEtcd, prefix: &str, count: usize) {
+    let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
+    for n in 0..count {
+        client.put(format!("{prefix}/{n}"), "x", None).await.unwrap();
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    Cmd::new("cp").args(["-a"]).arg(from).arg(to).ok().unwrap();
+}
+
+/// How it ends, when it does; how far it has come, when it goes on.
+async fn ends(follower: &mut Follower, etcd: &RealEtcd) -> Ended {
+    let now = revision(etcd).await;
+    let task = tokio::time::timeout(LONG, &mut follower.task).await;
+    let ended = task.unwrap_or_else(|_| panic!("it goes on, with etcd at revision {now}"));
+    ended.unwrap().unwrap()
+}
+
+/// The disk's image of revision 51, writes up to 251 stored, the image put back, and so many writes after that.
+#[tokio::test]
+async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_on_each_etcd() {
+    let s3 = S3::start();
+    let store = s3.store();
+    for (n, version) in (0..).zip(ETCD_VERSIONS) {
+        // Less than was stored, and more.
+        for (m, count) in [(0, 100), (1, 300)] {
+            let what = format!("{version}, {count} writes");
+            let etcd = RealEtcd::start(version);
+            let image = etcd.dir.path().join("image");
+            write(&etcd, "k", 50).await;
+            let etcd = etcd.restarted(|data| copy(data, &image));
+            assert_eq!(revision(&etcd).await, Revision(51), "{what}");
+            let old = full(&etcd, store.as_ref(), 10 * n + 2 * m).await;
+            let mut follower = Follower::start(&etcd, &store, &old.id, "n1");
+            write(&etcd, "old", 200).await;
+            follower.reaches(Revision(251)).await;
+            follower.ends().await;
+            let before = state(&etcd, None).await;
+            let before_hash = hash(&etcd, Revision(251));
+
+            let etcd = etcd.restarted(|data| copy(&image, data));
+            assert_eq!(revision(&etcd).await, Revision(51), "{what}");
+            write(&etcd, "new", count).await;
+            let mut follower = Follower::start(&etcd, &store, &old.id, "n1");
+            let ended = ends(&mut follower, &etcd).await;
+            assert!(matches!(ended, Ended::WentBack(_)), "{what}: {ended:?}");
+            let new = full(&etcd, store.as_ref(), 10 * n + 2 * m + 1).await;
+            let mut follower = Follower::start(&etcd, &store, &new.id, "n1");
+            let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
+            change(&mut client, 1).await;
+            let end = revision(&etcd).await;
+            follower.reaches(end).await;
+            follower.ends().await;
+
+            let prod = cluster();
+            let latest = backup::find(store.as_ref(), &prod, None, Wanted::Latest)
+                .await
+                .unwrap();
+            assert!(
+                latest.id.as_str().starts_with(new.id.as_str()),
+                "{what}: {latest:?}"
+            );
+            let back = restored(&etcd, store.as_ref(), &latest).await;
+            assert_eq!(state(&back, None).await, state(&etcd, None).await, "{what}");
+            assert_eq!(hash(&back, end), hash(&etcd, end), "{what}");
+            // What there was before is restored by name.
+            let named = backup::find(store.as_ref(), &prod, Some(&old.id), Wanted::Latest)
+                .await
+                .unwrap();
+            assert_eq!(named.revision, Revision(251), "{what}");
+            let back = restored(&etcd, store.as_ref(), &named).await;
+            assert_eq!(state(&back, None).await, before, "{what}");
+            assert_eq!(hash(&back, Revision(251)), before_hash, "{what}");
+            // A chain of another history is no worse for that: the living etcd is no witness against it.
+            for id in [&old.id, &new.id] {
+                let verified = verify(&etcd, store.as_ref(), id).await.unwrap();
+                assert_eq!(verified.problems, Vec::<String>::new(), "{what}");
+            }
+            // The next one begins anew.
+            for id in [&old.id, &new.id] {
+                let goes = [id.clone()];
+                backup::remove(store.as_ref(), &prod, &goes, EVER).await.unwrap();
+            }
+        }
+    }
+}
+
+/// What etcd says of a revision is what a watch stored of it, also of large transactions, deletions and leases.
+#[tokio::test]
+async fn c04_an_etcd_that_goes_on_is_followed_after_each_kind_of_change_on_each_etcd() {
+    let s3 = S3::start();
+    let store = s3.store();
+    for (n, version) in (0..).zip(ETCD_VERSIONS) {
+        let etcd = RealEtcd::start(version);
+        let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
+        let taken = full(&etcd, store.as_ref(), n).await;
+        client.put("a", "1", None).await.unwrap();
+        for round in 0..4 {
+            match round {
+                0 => drop(client.delete("a", None).await.unwrap()),
+                1 => change(&mut client, 1).await,
+                2 => drop(client.put("large", vec![b'x'; 1 << 20], None).await.unwrap()),
+                _ => etcd.ctl(&["lease", "grant", "600"]).clear(),
+            }
+            let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
+            follower.reaches(revision(&etcd).await).await;
+            follower.ends().await;
+        }
+        // Nothing was written since: a deletion that was compacted, of which some versions tell nothing, is no gap.
+        client.delete("large", None).await.unwrap();
+        let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
+        let end = revision(&etcd).await;
+        follower.reaches(end).await;
+        follower.ends().await;
+        client.compact(i64::try_from(end.0).unwrap(), None).await.unwrap();
+        let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
+        follower.reaches(end).await;
+        client.put("b", "1", None).await.unwrap();
+        follower.reaches(revision(&etcd).await).await;
+        follower.ends().await;
+        // What is compacted cannot be compared: nobody knows.
+        let end = revision(&etcd).await;
+        client.put("b", "2", None).await.unwrap();
+        client.put("b", "3", None).await.unwrap();
+        let now = i64::try_from(revision(&etcd).await.0).unwrap();
+        client.compact(now, None).await.unwrap();
+        assert!(matches!(
+            etcd.member().past(end).await,
+            Ok(etcd_agent::model::Past::Gone(_))
+        ));
+        let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
+        let ended = ends(&mut follower, &etcd).await;
+        assert!(matches!(ended, Ended::Gap(_)), "{version}: {ended:?}");
+    }
+}
+
+/// A store that is away for a while, values of 5 MiB, and a watch that catches up with many of them at once.
+#[tokio::test]
+async fn c06_values_as_large_as_max_request_bytes_allows_are_stored_on_each_etcd() {
+    let s3 = S3::start();
+    let store = s3.store();
+    for (n, version) in (0..).zip(ETCD_VERSIONS) {
+        let etcd = RealEtcd::start_with(version, &["--max-request-bytes", "10485760"]);
+        let channel = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
+        let mut client = channel.kv_client();
+        let taken = full(&etcd, store.as_ref(), n).await;
+        for key in ["a", "b", "c", "a"] {
+            client.put(key, vec![b'x'; 5 << 20], None).await.unwrap();
+        }
+        let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
+        follower.reaches(revision(&etcd).await).await;
+        client.put("d", vec![b'y'; 9 << 20], None).await.unwrap();
+        let end = revision(&etcd).await;
+        follower.reaches(end).await;
+        follower.ends().await;
+        let point = backup::find(store.as_ref(), &cluster(), Some(&taken.id), Wanted::Latest).await;
+        let back = restored(&etcd, store.as_ref(), &point.unwrap()).await;
+        assert_eq!(revision(&back).await, end, "{version}");
+        assert_eq!(hash(&back, end), hash(&etcd, end), "{version}");
+    }
+}
