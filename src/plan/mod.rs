@@ -4,6 +4,7 @@
 //! leaves no choice to execution. The concerns are asked in order, and the first that has an action wins; what
 //! cannot be is a reason with `halt`, shown to the operator, never a panic.
 
+mod alarms;
 mod assign;
 mod backup;
 mod beside;
@@ -70,6 +71,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     directive::say_paused(cx);
     backup::say_commands(cx);
     backup::say_history(cx);
+    alarms::say(cx);
     let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))
         .or_else(|| resize::follow(cx))

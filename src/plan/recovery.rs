@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::alarms;
 use super::bootstrap::{become_eligible, propose};
 use super::context::{Context, names};
 use super::electors;
@@ -50,10 +51,19 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             "was opened from"
         };
         let members = names(genesis.members.keys());
+        // The backup has it: who asked for the restore must not take a cluster that refuses writes for one that does not.
+        let alarm = cx
+            .obs
+            .me
+            .etcd
+            .known()
+            .filter(|_| serving)
+            .and_then(alarms::raised);
+        let alarm = alarm.map_or_else(String::new, |text| format!("; but {text}"));
         return Some(Action::Answer {
             request,
             done: true,
-            message: format!("epoch {} {verb} {backup} with {members}", genesis.epoch),
+            message: format!("epoch {} {verb} {backup} with {members}{alarm}", genesis.epoch),
         });
     }
     if let Some(error) = cx

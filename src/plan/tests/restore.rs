@@ -43,6 +43,7 @@ fn c08_another_node_takes_the_backup_that_fails_on_the_coordinators_host() {
             genesis: obs.me.genesis.clone(),
             newest_backup: None,
             size: Fact::Absent,
+            went_back: None,
             conditional_writes: true,
             trace: None,
             commands: vec![],
@@ -219,6 +220,41 @@ fn rule_6_a_restore_begins_with_fetching_and_proposes_only_what_is_fetched() {
         panic!("no proposal")
     };
     assert_eq!(genesis.epoch, Epoch(2));
+}
+
+/// An alarm is kept in the database, so the backup has it too.
+#[test]
+fn c10a_a_restored_cluster_that_refuses_writes_says_so() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let mut obs = healthy(0);
+    let mut restored = genesis(&obs.spec, 3, 1, Origin::Backup(backup.clone()));
+    restored.cluster_id = obs.me.genesis.as_ref().unwrap().cluster_id;
+    obs.me.genesis = Some(restored);
+    obs.requests = vec![OperatorRequest::Restore {
+        backup,
+        without: BTreeSet::new(),
+        replace: None,
+        above: Epoch(0),
+    }];
+    let answer = |obs: &Observation| {
+        let decision = decide(obs);
+        let said = decision.reasons.iter().any(|reason| reason.code == "etcd-alarm");
+        match decision.action {
+            Some(Action::Answer { done, message, .. }) => (done, message, said),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (done, message, said) = answer(&obs);
+    assert!(done && !message.contains("alarm") && !said, "{message}");
+    let Fact::Known(etcd) = &mut obs.me.etcd else {
+        panic!("etcd is up")
+    };
+    etcd.errors = vec!["memberID:8211f1d0f64f3269 alarm:NOSPACE".to_owned()];
+    let (done, message, said) = answer(&obs);
+    assert!(
+        done && message.contains("etcdctl alarm disarm") && said,
+        "{message}"
+    );
 }
 
 /// Found by the simulator, seed 13071: two requests opened one epoch after the other, without end.

@@ -1,0 +1,34 @@
+//! Alarms of etcd: it refuses writes until a person has made room and disarmed them. They are kept in the database, so a
+//! backup that was taken meanwhile has them too.
+
+use super::context::Context;
+use crate::model::EtcdStatus;
+
+/// What to do about it, in one line.
+const HELP: &str = "free room (`etcdctl compact`, `etcdctl defrag`, a larger etcd.settings.quota-backend-bytes), then `etcdctl alarm \
+                    disarm`";
+
+/// Says that the etcd of this node has an alarm.
+pub(super) fn say(cx: &mut Context<'_>) {
+    if let Some(text) = cx.obs.me.etcd.known().and_then(raised) {
+        cx.because("etcd-alarm", text);
+    }
+}
+
+/// What an alarm of this etcd means; `None` without one.
+pub(super) fn raised(etcd: &EtcdStatus) -> Option<String> {
+    let alarms: Vec<&str> = etcd
+        .errors
+        .iter()
+        .filter_map(|error| error.split_once("alarm:").map(|(_, alarm)| alarm.trim()))
+        .collect();
+    match alarms.first()? {
+        alarm if alarm.starts_with("NOSPACE") => Some(format!(
+            "etcd refuses writes, its database has reached the quota (alarm NOSPACE): {HELP}"
+        )),
+        _ => Some(format!(
+            "etcd refuses to serve as usual (alarm {}): `etcdctl alarm list`",
+            alarms.join(", ")
+        )),
+    }
+}
