@@ -41,6 +41,8 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
             "etcd's changes after revision {} are stored as increments of {backup}",
             chain.covered
         );
+        // Also what another agent has stored and not copied.
+        worker.shared.copy_increments.notify_one();
         let following = backup::Following {
             cluster: worker.spec.cluster.clone(),
             node: worker.spec.node.clone(),
@@ -63,6 +65,7 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
         let told = |progress: Progress| {
             let now = clock.now();
             if let Some(last) = progress.last {
+                worker.shared.copy_increments.notify_one();
                 worker.counters.stored(
                     "increment",
                     Success {

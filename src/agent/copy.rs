@@ -8,14 +8,17 @@ use crate::model::CopyStatus;
 use crate::ports::ObjectStore;
 
 use super::Agent;
+use super::shared::Shared;
 
 /// After a failure: this, doubled each time, and up to as much again at random.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
+/// Increments gather for so long before they are copied: each round lists both stores.
+const GATHER: Duration = Duration::from_mins(1);
 /// A round that has not ended by then hangs; the next one goes on with what it left.
 const ROUND: Duration = Duration::from_hours(6);
 
-/// Copies after the start and after each backup of this node, until the future is dropped. Asks neither store for
+/// Copies after the start, after each backup of this node and a minute after increments of it were stored, until the future is dropped. Asks neither store for
 /// anything while there is nothing new.
 pub(super) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn ObjectStore>) {
     let mut failures = 0;
@@ -31,10 +34,12 @@ pub(super) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn Ob
                 agent.shared.with(|inner| {
                     if let Some(status) = &mut inner.copy {
                         status.newest = copied.newest;
+                        status.covered = copied.covered;
                         if problem.is_none() {
                             *status = CopyStatus {
                                 store: status.store.clone(),
                                 newest: status.newest.take(),
+                                covered: status.covered,
                                 at: Some(now),
                                 failures: 0,
                                 error: None,
@@ -47,7 +52,7 @@ pub(super) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn Ob
                     Some(problem) => problem,
                     None => {
                         failures = 0;
-                        agent.shared.copy_wanted.notified().await;
+                        next(&agent.shared).await;
                         continue;
                     }
                 }
@@ -67,6 +72,18 @@ pub(super) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn Ob
             () = tokio::time::sleep(pause(failures, agent.ports.clock.random())) => {}
             () = agent.shared.copy_wanted.notified() => {}
         }
+    }
+}
+
+/// Returns when there is something to copy: a backup, or increments that have gathered for a while.
+async fn next(shared: &Shared) {
+    let increments = async {
+        shared.copy_increments.notified().await;
+        tokio::time::sleep(GATHER).await;
+    };
+    tokio::select! {
+        () = shared.copy_wanted.notified() => {}
+        () = increments => {}
     }
 }
 

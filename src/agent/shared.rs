@@ -98,6 +98,8 @@ pub(super) struct Shared {
     pub(super) wake: Notify,
     /// Wakes what copies to the second store.
     pub(super) copy_wanted: Notify,
+    /// Wakes it when there are increments to copy, which can wait a little.
+    pub(super) copy_increments: Notify,
     /// Grows with each material change of the status.
     pub(super) version: Version,
     /// Cancelled when the loop ends: what runs without an end of its own ends with it.
@@ -128,6 +130,7 @@ impl Shared {
             electorate,
             wake: Notify::new(),
             copy_wanted: Notify::new(),
+            copy_increments: Notify::new(),
             version: Version::new((run >> 32) << 16),
             stopped: CancellationToken::new(),
             newest_full: watch::Sender::new(None),

@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::TryStreamExt;
 
-use crate::model::{BackupId, ClusterName};
+use crate::model::{BackupId, ClusterName, Revision};
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
-use super::layout::{BackupName, FOREIGN_META, Layout, is_marker};
+use super::chain::{self, Range};
+use super::increment::parse_name;
+use super::layout::{BackupName, FOREIGN_META, INCREMENTS, Layout, MANIFEST, is_marker};
+use super::manifest::Manifest;
 
 /// What a round of copying did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,6 +19,8 @@ pub struct Copied {
     pub backups: Vec<BackupId>,
     /// The newest backup that is in both now.
     pub newest: Option<BackupId>,
+    /// The newest revision that its increments lead to there; `None` where it has no revision.
+    pub covered: Option<Revision>,
     /// How much was copied, in bytes.
     pub bytes: u64,
     /// Those that the first store does not give away, and why; all others are copied.
@@ -58,6 +63,10 @@ pub async fn copy_missing(
         let id = name
             .id()
             .map_err(|error| PortError::Permanent(error.to_string()))?;
+        let ranges: Vec<Range> = files
+            .iter()
+            .filter_map(|(file, _)| increment_range(file))
+            .collect();
         files.retain(|(file, size)| have.get(&there.in_backup(&id, file)) != Some(size));
         // The marker commits: it comes when all it speaks of is there. etcd-manager's comes after ours: alone it would
         // make a backup of ours pass for one of etcd-manager's.
@@ -81,13 +90,36 @@ pub async fn copy_missing(
             }
         }
         if whole {
-            copied.newest.get_or_insert_with(|| id.clone());
+            if copied.newest.is_none() {
+                copied.newest = Some(id.clone());
+                copied.covered = covered(from, &here, &id, ranges).await?;
+            }
             if lacked {
                 copied.backups.push(id);
             }
         }
     }
     Ok(copied)
+}
+
+/// Which revisions a file is an increment of, encrypted or not.
+fn increment_range(file: &str) -> Option<Range> {
+    let name = file.strip_prefix(INCREMENTS)?;
+    let (first, last) = parse_name(name.strip_suffix(".age").unwrap_or(name))?;
+    Some(Range { first, last })
+}
+
+/// How far a backup leads with these increments.
+async fn covered(
+    store: &dyn ObjectStore,
+    layout: &Layout,
+    id: &BackupId,
+    mut ranges: Vec<Range>,
+) -> PortResult<Option<Revision>> {
+    let text = store.get_small(&layout.in_backup(id, MANIFEST)).await?;
+    let manifest = text.and_then(|text| Manifest::parse(id, &text).ok());
+    ranges.sort_unstable();
+    Ok(manifest.map(|manifest| chain::covered(&ranges, manifest.revision)))
 }
 
 /// The files of each committed backup, with their sizes.

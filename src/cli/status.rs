@@ -164,7 +164,14 @@ fn copies(status: &AdminStatus) -> String {
         return String::new();
     };
     let newest = match (&copy.newest, copy.at) {
-        (Some(newest), Some(at)) => format!("up to {newest}, {} ago", out::age(status.node.now.since(at))),
+        (Some(newest), Some(at)) => {
+            let covers = copy.covered.map(|to| format!(", covers to revision {to}"));
+            format!(
+                "up to {newest}{}, {} ago",
+                covers.unwrap_or_default(),
+                out::age(status.node.now.since(at))
+            )
+        }
         _ => "none yet".to_owned(),
     };
     let failing = copy.error.iter().map(|error| format!("; failing: {error}"));

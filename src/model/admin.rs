@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BackupId, BackupView, Decision, DirectiveChange, Directives, Fact, NodeName, NodeStatus, Observation,
-    OperatorRequest, UnixMs, Verified,
+    OperatorRequest, Revision, UnixMs, Verified,
 };
 
 /// `GET /v1/status` on the admin socket.
@@ -51,6 +51,9 @@ pub struct CopyStatus {
     pub store: String,
     /// The newest backup that both stores have, as far as this node knows.
     pub newest: Option<BackupId>,
+    /// The newest revision that its increments lead to in the second store.
+    #[serde(default)]
+    pub covered: Option<Revision>,
     /// When this node last found everything copied.
     pub at: Option<UnixMs>,
     /// Rounds that failed since then.

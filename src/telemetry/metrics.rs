@@ -107,6 +107,15 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
             "Rounds of copying to the second store that failed since the last that did not.",
             u64::from(copy.failures),
         );
+        if let Some(covered) = copy.covered {
+            let name = "etcd_agent_copy_revision";
+            out.head(
+                name,
+                "gauge",
+                "The newest revision that this node has seen covered in the second store.",
+            );
+            out.sample(name, &[], covered.0);
+        }
         if let Some(at) = copy.at {
             let name = "etcd_agent_copy_complete_timestamp_seconds";
             out.head(

@@ -2,6 +2,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
+use super::super::manifest::example;
 use super::super::testing::{Refusing, cluster, store};
 use super::*;
 use crate::ports::ObjectStore;
@@ -124,4 +125,34 @@ async fn b16_one_backup_that_cannot_be_read_does_not_keep_the_others_back() {
     let busy = PortError::Retryable("SlowDown".to_owned());
     let from = Refusing::new(store(a), "000002/etcd.backup.zst", busy);
     assert!(copy_missing(&from, &store(b), &cluster()).await.is_err());
+}
+
+/// What the second store would restore is what is said of it, encrypted or not.
+#[tokio::test]
+async fn b09_how_far_the_second_store_leads_is_told() {
+    for suffix in ["", ".age"] {
+        let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (a, b) = (a.path(), b.path());
+        let full = Manifest {
+            id: BackupId::new(FIRST).unwrap(),
+            revision: Revision(10),
+            ..example()
+        };
+        put(a, &format!("prod/{FIRST}/etcd.backup.zst{suffix}"), "first").await;
+        let manifest = String::from_utf8(full.to_json().unwrap()).unwrap();
+        put(a, &format!("prod/{FIRST}/backup.json"), &manifest).await;
+        for (increments, expected) in [
+            (&[][..], 10),
+            (&["11-20", "21-25"][..], 25),
+            (&["27-30"][..], 25),
+            (&["24-26"][..], 30),
+        ] {
+            for range in increments {
+                put(a, &format!("prod/{FIRST}/increments/{range}.zst{suffix}"), "more").await;
+            }
+            let copied = copy_missing(&store(a), &store(b), &cluster()).await.unwrap();
+            assert_eq!(copied.covered, Some(Revision(expected)), "{increments:?}{suffix}");
+        }
+        assert_eq!(keys(b).await, keys(a).await);
+    }
 }
