@@ -252,15 +252,20 @@ impl Runner {
     }
 
     async fn rest(&self, pause: Duration) {
-        let until: UnixMs = self.clock.now().plus(pause);
-        loop {
-            watchdog::feed();
-            let left = until.since(self.clock.now());
-            if left.is_zero() {
-                return;
-            }
-            tokio::time::sleep(left.min(BEAT)).await;
+        rest(&self.clock, pause).await;
+    }
+}
+
+/// Waits by the clock that never jumps: the one on the wall may be set back meanwhile.
+async fn rest(clock: &dyn Clock, pause: Duration) {
+    let began = clock.steady();
+    loop {
+        watchdog::feed();
+        let left = pause.saturating_sub(clock.steady().since(began));
+        if left.is_zero() {
+            return;
         }
+        tokio::time::sleep(left.min(BEAT)).await;
     }
 }
 
@@ -280,5 +285,36 @@ async fn alive(failed: &str, work: impl Future<Output = PortResult<()>>) -> Port
             Err(_) => Err(told(&format!("not done within {} h", ROUND.as_secs() / 3600))),
         },
         never = beats => never,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::model::SteadyMs;
+
+    /// Set back by an hour whenever somebody looks at it.
+    struct SetBack(AtomicU64, tokio::time::Instant);
+
+    impl Clock for SetBack {
+        fn now(&self) -> UnixMs {
+            UnixMs(self.0.fetch_sub(3_600_000, Ordering::Relaxed))
+        }
+        fn steady(&self) -> SteadyMs {
+            SteadyMs(u64::try_from(self.1.elapsed().as_millis()).unwrap_or(u64::MAX))
+        }
+        fn random(&self) -> u64 {
+            0
+        }
+    }
+
+    #[tokio::test]
+    async fn b08_a_clock_that_is_set_back_makes_nobody_wait_longer() {
+        let clock = SetBack(AtomicU64::new(1_772_366_400_000), tokio::time::Instant::now());
+        let rest = rest(&clock, Duration::from_millis(20));
+        assert!(tokio::time::timeout(Duration::from_mins(2), rest).await.is_ok());
+        assert!(clock.steady() >= SteadyMs(20));
     }
 }
