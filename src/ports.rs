@@ -254,6 +254,22 @@ pub trait Peers: Send + Sync {
     async fn accept(&self, node: &NodeName, message: &Accept) -> PortResult<AcceptReply>;
     /// Tells a chosen genesis.
     async fn learn(&self, node: &NodeName, message: &Learn) -> PortResult<()>;
+    /// Hands what a person asked for to the agent of another node.
+    async fn submit(
+        &self,
+        node: &NodeName,
+        _request: &crate::model::OperatorRequest,
+    ) -> PortResult<crate::model::RequestView> {
+        Err(PortError::Permanent(format!(
+            "{node} takes no requests from here"
+        )))
+    }
+    /// Where such a request stands there; permanent when it is not known there (any more).
+    async fn request(&self, node: &NodeName, _id: u64) -> PortResult<crate::model::RequestView> {
+        Err(PortError::Permanent(format!(
+            "{node} takes no requests from here"
+        )))
+    }
 }
 
 /// One object in a listing.
@@ -464,6 +480,8 @@ pub trait AgentHandle: Send + Sync {
     ) -> PortResult<crate::model::Page<crate::model::Verdict>>;
     /// Queues what a person asks for.
     fn submit(&self, request: crate::model::OperatorRequest) -> PortResult<crate::model::RequestView>;
+    /// Queues what a person asks another node for, which hands it to this one.
+    fn take_over(&self, request: crate::model::OperatorRequest) -> PortResult<crate::model::RequestView>;
     /// Where a request stands.
     fn request(&self, id: u64) -> Option<crate::model::RequestView>;
     /// Takes an order for the whole cluster, on disk before this returns; with `dry_run` only says what would follow.

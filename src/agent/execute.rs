@@ -9,7 +9,7 @@ use crate::model::{
 use crate::ports::{DataRequest, PortError, PortResult};
 
 use super::members::{self, Going};
-use super::{Agent, backups, jobs, propose, steer, verify};
+use super::{Agent, backups, hand, jobs, propose, steer, verify};
 
 /// Longest that apply may take: two small files, a daemon-reload, a read-back.
 const APPLY: Duration = Duration::from_secs(30);
@@ -147,6 +147,10 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         }
         Action::Verify { backup } => {
             verify::verify(agent, backup);
+            Ok(())
+        }
+        Action::HandOver { request, to } => {
+            hand::over(agent, request, to);
             Ok(())
         }
         Action::Answer {

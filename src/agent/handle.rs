@@ -209,7 +209,7 @@ impl AgentHandle for Agent {
 
     fn submit(&self, mut request: OperatorRequest) -> PortResult<RequestView> {
         self.fill_in(&mut request);
-        let view = self.shared.submit(request)?;
+        let view = self.shared.submit(request, false)?;
         let busy = self.shared.with(|inner| inner.backups.verify.running);
         if busy && view.message == QUEUED && matches!(view.request, OperatorRequest::Verify { .. }) {
             let asked = view.request.clone();
@@ -217,6 +217,11 @@ impl AgentHandle for Agent {
             self.shared.tell(|r| *r == asked, RequestState::Pending, text);
         }
         Ok(view)
+    }
+
+    fn take_over(&self, mut request: OperatorRequest) -> PortResult<RequestView> {
+        self.fill_in(&mut request);
+        self.shared.submit(request, true)
     }
 
     fn request(&self, id: u64) -> Option<RequestView> {

@@ -7,6 +7,7 @@ mod copy;
 mod direct;
 mod events;
 mod execute;
+mod hand;
 mod handle;
 mod jobs;
 mod listing;

@@ -65,7 +65,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     size::heard(agent, &peers, &spec_digest);
     let elector = agent.shared.elector();
     let silence = silence::look(agent, steady, &peers, members.known());
-    let pending = agent.shared.pending();
+    let pending = agent.shared.undecided();
 
     let steering = steering(agent, unit.known(), &in_force, &pending);
 

@@ -81,6 +81,10 @@ pub(super) struct Inner {
     pub(super) progress: Option<SteadyMs>,
     pub(super) events: Events,
     requests: BTreeMap<u64, RequestView>,
+    /// Those that another node carries out.
+    handed: BTreeSet<u64>,
+    /// Those that another node has handed over to this one.
+    taken: BTreeSet<u64>,
     next_request: u64,
 }
 
@@ -273,7 +277,8 @@ impl Shared {
         });
     }
 
-    pub(super) fn submit(&self, request: OperatorRequest) -> PortResult<RequestView> {
+    /// Queues what a person asks for; `taken` over from another node it is done here or not at all.
+    pub(super) fn submit(&self, request: OperatorRequest, taken: bool) -> PortResult<RequestView> {
         let view = self.with(|inner| {
             let pending = inner
                 .requests
@@ -308,6 +313,9 @@ impl Shared {
                 message: QUEUED.to_owned(),
             };
             inner.requests.insert(id, view.clone());
+            if taken {
+                inner.taken.insert(id);
+            }
             let ended: Vec<u64> = inner
                 .requests
                 .values()
@@ -316,6 +324,7 @@ impl Shared {
                 .collect();
             for id in ended.iter().take(ended.len().saturating_sub(ENDED_LIMIT)) {
                 inner.requests.remove(id);
+                inner.taken.remove(id);
             }
             Ok(view)
         })?;
@@ -338,13 +347,56 @@ impl Shared {
         })
     }
 
+    /// Those that are for this node to decide on.
+    pub(super) fn undecided(&self) -> Vec<RequestView> {
+        let handed = self.with(|inner| inner.handed.clone());
+        let mut pending = self.pending();
+        pending.retain(|request| !handed.contains(&request.id));
+        pending
+    }
+
+    /// Takes note that another node carries this request out; `None` when it is not pending any more, or handed over
+    /// already. One that was handed over to this node ends here: who leads has changed meanwhile, and two nodes must not
+    /// hand it to and fro.
+    pub(super) fn hand_over(&self, request: &OperatorRequest) -> Option<u64> {
+        self.with(|inner| {
+            let mut pending = inner
+                .requests
+                .values_mut()
+                .filter(|r| r.state == RequestState::Pending && r.request == *request);
+            let view = pending.next()?;
+            if inner.taken.contains(&view.id) {
+                view.state = RequestState::Failed;
+                "the raft leader has moved meanwhile: ask again".clone_into(&mut view.message);
+                return None;
+            }
+            inner.handed.insert(view.id).then_some(view.id)
+        })
+    }
+
+    /// Says how a request goes that another node carries out, or ends it.
+    pub(super) fn handed(&self, id: u64, state: RequestState, message: &str) {
+        self.with(|inner| {
+            if state != RequestState::Pending {
+                inner.handed.remove(&id);
+            }
+            if let Some(request) = inner.requests.get_mut(&id)
+                && request.state == RequestState::Pending
+            {
+                request.state = state;
+                message.clone_into(&mut request.message);
+            }
+        });
+    }
+
     /// Says how a pending request goes, or ends it.
     pub(super) fn tell(&self, which: impl Fn(&OperatorRequest) -> bool, state: RequestState, message: &str) {
         self.with(|inner| {
+            let handed = &inner.handed;
             let pending = inner
                 .requests
                 .values_mut()
-                .filter(|r| r.state == RequestState::Pending);
+                .filter(|r| r.state == RequestState::Pending && !handed.contains(&r.id));
             for request in pending.filter(|r| which(&r.request)) {
                 request.state = state;
                 message.clone_into(&mut request.message);

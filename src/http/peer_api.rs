@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -16,7 +16,10 @@ use super::caller::{Access, Caller};
 use super::limits::Limits;
 use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
-use crate::model::{Accept, AcceptReply, Enquire, EnquireReply, Learn, NodeStatus, Prepare, PrepareReply};
+use crate::model::{
+    Accept, AcceptReply, Enquire, EnquireReply, Learn, NodeStatus, OperatorRequest, Prepare, PrepareReply,
+    RequestView,
+};
 use crate::ports::AgentHandle;
 use crate::telemetry::{Counters, exposition};
 
@@ -52,6 +55,8 @@ pub(super) fn router(
         .route("/v1/genesis/prepare", post(prepare))
         .route("/v1/genesis/accept", post(accept))
         .route("/v1/genesis/learn", post(learn))
+        .route("/v1/requests", post(submit))
+        .route("/v1/requests/{id}", get(request))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
@@ -145,6 +150,42 @@ async fn learn(
     api.access.is_a_node(&caller)?;
     let _permit = api.write()?;
     Ok(Json(api.handle.learn(message).await?))
+}
+
+/// What a person asked another node for, and only this one can do. What opens an epoch, removes or verifies is for the node
+/// where it was asked.
+async fn submit(
+    State(api): Shared,
+    Extension(caller): Extension<Caller>,
+    Strict(wanted): Strict<OperatorRequest>,
+) -> Reply<RequestView> {
+    api.access.is_a_node(&caller)?;
+    let _permit = api.write()?;
+    match wanted {
+        OperatorRequest::Backup
+        | OperatorRequest::BackupAs { .. }
+        | OperatorRequest::Increment
+        | OperatorRequest::MoveLeader { .. } => Ok(Json(api.handle.take_over(wanted)?)),
+        OperatorRequest::Restore { .. }
+        | OperatorRequest::Bootstrap { .. }
+        | OperatorRequest::Prune
+        | OperatorRequest::Verify { .. } => Err(Refused::forbidden("this is not for another node to ask")),
+    }
+}
+
+async fn request(
+    State(api): Shared,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<u64>,
+) -> Reply<RequestView> {
+    api.access.is_a_node(&caller)?;
+    let view = api.handle.request(id);
+    view.map(Json).ok_or_else(|| {
+        Refused::new(
+            StatusCode::NOT_FOUND,
+            format!("there is no request {id} in this run of the agent"),
+        )
+    })
 }
 
 async fn healthz(State(api): Shared) -> Result<&'static str, Refused> {

@@ -186,8 +186,16 @@ impl AgentHandle for FakeAgent {
             message: "queued".to_owned(),
         })
     }
-    fn request(&self, _: u64) -> Option<RequestView> {
-        None
+    fn take_over(&self, request: OperatorRequest) -> PortResult<RequestView> {
+        self.submit(request)
+    }
+    fn request(&self, id: u64) -> Option<RequestView> {
+        (id == 1).then(|| RequestView {
+            id,
+            request: OperatorRequest::Backup,
+            state: RequestState::Done,
+            message: "b (revision 7)".to_owned(),
+        })
     }
     fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView> {
         self.wrote();

@@ -207,6 +207,13 @@ pub enum Action {
         /// Which.
         backup: BackupId,
     },
+    /// Have another node do what a person asked for here, and answer with what came of it.
+    HandOver {
+        /// What was asked.
+        request: OperatorRequest,
+        /// Who can do it.
+        to: NodeName,
+    },
     /// A person's request is done or cannot be done: drop it, with what to tell them.
     Answer {
         /// What was asked.
@@ -263,6 +270,7 @@ impl Action {
             Self::Flush => "flush",
             Self::Prune { .. } => "prune",
             Self::Verify { .. } => "verify",
+            Self::HandOver { .. } => "hand-over",
             Self::Answer { .. } => "answer",
         }
     }

@@ -17,6 +17,7 @@ mod directive;
 mod electors;
 mod epoch;
 mod grant;
+mod hand;
 mod identity;
 mod leader;
 mod learner;
@@ -89,6 +90,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         })
         .or_else(|| assign::assign(cx))
         .or_else(|| local::keep_running(cx))
+        .or_else(|| hand::over(cx))
         .or_else(|| leader::answer(cx))
         .or_else(|| restart::granted(cx))
         .or_else(|| coordinate(cx))

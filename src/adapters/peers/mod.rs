@@ -19,8 +19,8 @@ use tokio::task::JoinSet;
 
 use crate::adapters::tls::Tls;
 use crate::model::{
-    Accept, AcceptReply, ClusterName, Enquire, EnquireReply, Fact, Learn, NodeName, NodeStatus, Prepare,
-    PrepareReply,
+    Accept, AcceptReply, ClusterName, Enquire, EnquireReply, Fact, Learn, NodeName, NodeStatus,
+    OperatorRequest, Prepare, PrepareReply, RequestView,
 };
 use crate::ports::{Peers, PortError, PortResult};
 
@@ -156,5 +156,17 @@ impl Peers for HttpPeers {
 
     async fn learn(&self, node: &NodeName, message: &Learn) -> PortResult<()> {
         self.post(node, "learn", message).await
+    }
+
+    async fn submit(&self, node: &NodeName, request: &OperatorRequest) -> PortResult<RequestView> {
+        let body = serde_json::to_vec(request)
+            .map_err(|error| PortError::Permanent(format!("cannot write the request: {error}")))?;
+        self.caller(node)?.call(Method::POST, "/v1/requests", body).await
+    }
+
+    async fn request(&self, node: &NodeName, id: u64) -> PortResult<RequestView> {
+        self.caller(node)?
+            .call(Method::GET, &format!("/v1/requests/{id}"), Vec::new())
+            .await
     }
 }

@@ -14,7 +14,7 @@ use crate::adapters::clock::SystemClock;
 use crate::adapters::tls::testing::Authority;
 use crate::http::Limits;
 use crate::http::testing::{FakeAgent, Served, enquiry, name, nodes, quick, serve, serve_at, serve_known};
-use crate::model::{Ballot, Epoch, UnixMs};
+use crate::model::{Ballot, Epoch, RequestState, UnixMs};
 use crate::ports::Clock;
 
 const FRESH: Duration = Duration::ZERO;
@@ -383,4 +383,33 @@ async fn f07_strangers_do_not_keep_a_peer_out() {
     let peers = peers_of_n2(served.address, Some(client));
     until(&peers, "an answer", |seen| seen.known().is_some()).await;
     assert_eq!(held.len(), 128);
+}
+
+#[tokio::test]
+async fn h09_what_a_person_asked_for_elsewhere_is_taken_over_and_followed() {
+    let peer = serve(FakeAgent::new("n1"), None, quick()).await;
+    let peers = peers_of_n2(peer.address, None);
+    let n1 = name("n1");
+    let view = peers.submit(&n1, &OperatorRequest::Backup).await.unwrap();
+    assert_eq!((view.id, view.state), (1, RequestState::Pending));
+    let view = peers.request(&n1, 1).await.unwrap();
+    assert_eq!(
+        (view.state, view.message.as_str()),
+        (RequestState::Done, "b (revision 7)")
+    );
+    let forgotten = peers.request(&n1, 2).await.unwrap_err();
+    assert!(matches!(forgotten, PortError::Permanent(_)), "{forgotten}");
+    // What opens an epoch, or removes, is for the node where a person asked for it.
+    let before = peer.agent.writes.load(Ordering::Relaxed);
+    for other in [
+        OperatorRequest::Prune,
+        OperatorRequest::Bootstrap {
+            without: std::collections::BTreeSet::new(),
+            empty: true,
+        },
+    ] {
+        let refused = peers.submit(&n1, &other).await.unwrap_err();
+        assert!(refused.to_string().contains("not for another node"), "{refused}");
+    }
+    assert_eq!(peer.agent.writes.load(Ordering::Relaxed), before);
 }

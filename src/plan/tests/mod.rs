@@ -5,6 +5,7 @@
 mod electors;
 mod epochs;
 mod forming;
+mod hand;
 mod identity;
 mod joining;
 mod keeping;

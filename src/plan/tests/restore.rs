@@ -141,8 +141,20 @@ fn s29_an_increment_on_demand_is_stored_by_who_follows_or_answered() {
             other => unreachable!("{other:?}"),
         }
     };
+    let handed = decide(&asked(1)).action;
+    assert!(
+        matches!(&handed, Some(Action::HandOver { to, .. }) if *to == name(0)),
+        "{handed:?}"
+    );
     let rows: [(usize, Change, &str); 4] = [
-        (1, |_| {}, "the coordinator does: ask n1"),
+        (
+            1,
+            |o| {
+                // The one that leads does not say how it is.
+                o.peers.insert(name(0), Fact::Unreachable("cut off".to_owned()));
+            },
+            "the coordinator does: ask it",
+        ),
         (0, |o| o.spec.backup_interval = None, "set store.url"),
         (
             0,
@@ -172,10 +184,9 @@ fn a_backup_in_another_form_is_taken_or_answered() {
     let from = name(1);
     assert_eq!(decide(&obs).action, Some(Action::Backup { from, format }));
     lose_data(&mut obs.me);
-    assert!(matches!(
-        decide(&obs).action,
-        Some(Action::Answer { done: false, .. })
-    ));
+    let request = OperatorRequest::BackupAs { format };
+    let to = name(0);
+    assert_eq!(decide(&obs).action, Some(Action::HandOver { request, to }));
 }
 
 #[test]
@@ -194,6 +205,12 @@ fn a_backup_that_cannot_be_taken_here_is_answered() {
     let mut obs = healthy(1);
     lose_data(&mut obs.me);
     obs.requests = vec![OperatorRequest::Backup];
+    let (request, to) = (OperatorRequest::Backup, name(0));
+    assert_eq!(decide(&obs).action, Some(Action::HandOver { request, to }));
+    // Nobody is seen that could.
+    for i in [0, 2] {
+        obs.peers.insert(name(i), Fact::Unreachable("cut off".to_owned()));
+    }
     assert!(matches!(
         decide(&obs).action,
         Some(Action::Answer { done: false, .. })

@@ -166,6 +166,19 @@ fn s04_size_one_second_node_is_spare() {
         Ok(true)
     })
     .unwrap();
+    // H09: every verb works on every node.
+    for line in [
+        &["backup", "now"][..],
+        &["backup", "now", "--increment"],
+        &["backup", "list"],
+    ] {
+        let done = agent(n2, line);
+        assert_eq!(
+            done.code, 0,
+            "h09: {line:?} on a spare: {}{}",
+            done.stdout, done.stderr
+        );
+    }
     holds_for("n2 forms nothing", Duration::from_secs(4), || {
         n2.unit_property("etcd", "ActiveState").unwrap() == "inactive"
             && !n2

@@ -1,0 +1,49 @@
+//! What a person asks for here and only another node can do is handed to that node: every verb works on every node.
+
+use super::backup::healthy_voters;
+use super::context::Context;
+use crate::model::{Action, NodeName, OperatorRequest};
+
+/// Hands a request to the node that can do it, when this one cannot and another is seen that can. Where none is seen, the
+/// request's own concern says why it cannot be done.
+pub(super) fn over(cx: &mut Context<'_>) -> Option<Action> {
+    let requests = cx.obs.requests.iter();
+    let (request, to) = requests.clone().find_map(|request| {
+        let to = whom(cx, request)?;
+        Some((request.clone(), to.clone()))
+    })?;
+    cx.because(
+        "handed-over",
+        format!("what a person asked for here is for {to} to do"),
+    );
+    Some(Action::HandOver { request, to })
+}
+
+fn whom<'a>(cx: &Context<'a>, request: &OperatorRequest) -> Option<&'a NodeName> {
+    let has_store = cx.spec.backup_interval.is_some();
+    let serves = cx
+        .obs
+        .me
+        .etcd
+        .known()
+        .is_some_and(|etcd| etcd.leader.is_some() && !etcd.is_learner);
+    let elsewhere = match request {
+        OperatorRequest::Backup | OperatorRequest::BackupAs { .. } => has_store && !serves,
+        OperatorRequest::Increment => {
+            has_store && cx.spec.backup.increment_interval.is_some() && !cx.is_coordinator()
+        }
+        OperatorRequest::MoveLeader { .. } => !serves,
+        // A restore and a first epoch are what any elector opens; the rest needs the store alone.
+        OperatorRequest::Restore { .. }
+        | OperatorRequest::Bootstrap { .. }
+        | OperatorRequest::Prune
+        | OperatorRequest::Verify { .. } => false,
+    };
+    if !elsewhere {
+        return None;
+    }
+    let voters = healthy_voters(cx);
+    let others = voters.iter().filter(|(_, node)| **node != cx.spec.node);
+    let mut coordinator = others.filter(|(leads, _)| *leads);
+    coordinator.next().map(|(_, node)| *node)
+}
