@@ -34,8 +34,12 @@ pub enum Written {
 /// What the store answered.
 pub async fn wanted_size(store: &dyn ObjectStore, cluster: &ClusterName) -> PortResult<Fact<usize>> {
     let key = Layout::of(store, cluster).spec();
-    let Some(text) = store.get_small(&key).await? else {
-        return Ok(Fact::Absent);
+    let text = match store.get_small(&key).await {
+        Ok(Some(text)) => text,
+        Ok(None) => return Ok(Fact::Absent),
+        // Of this object alone: it hides neither the backups nor the epochs beside it.
+        Err(PortError::Permanent(why)) => return Ok(Fact::Unreachable(why)),
+        Err(error) => return Err(error),
     };
     Ok(match parse(&text).and_then(|fields| count(&fields)) {
         Ok(Some(size)) => Fact::Known(size),

@@ -299,3 +299,30 @@ async fn b05_of_ten_thousand_backups_only_what_is_asked_for_is_read() {
     assert_eq!((only.backups.len(), next), (1, None));
     assert_eq!(asked(), (2, OBJECTS));
 }
+
+/// The size that the store wants is unknown then, and all else of the store is known.
+#[tokio::test]
+async fn b02_a_spec_that_cannot_be_read_hides_no_backup() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = three(dir.path()).await;
+    put(&store(dir.path()), "prod/control/etcd-cluster-spec", "{}").await;
+    let error = |permanent: bool| {
+        let text = "AccessDenied (HTTP 403)".to_owned();
+        if permanent {
+            PortError::Permanent(text)
+        } else {
+            PortError::Retryable(text)
+        }
+    };
+    let refusing = |permanent| Refusing::new(store(dir.path()), "etcd-cluster-spec", error(permanent));
+    let view = super::super::store_view(&refusing(true), &cluster(), || EVER)
+        .await
+        .unwrap();
+    assert_eq!(view.newest_backup.as_ref(), Some(&taken[2]));
+    assert!(
+        matches!(view.size, crate::model::Fact::Unreachable(_)),
+        "{view:?}"
+    );
+    let view = super::super::store_view(&refusing(false), &cluster(), || EVER).await;
+    assert_eq!(view.unwrap_err(), error(false));
+}

@@ -98,7 +98,12 @@ async fn next(
     let Some(id) = later.first() else {
         return Ok(None);
     };
-    let text = store.get_small(&layout.in_backup(id, MANIFEST)).await?;
+    let text = match store.get_small(&layout.in_backup(id, MANIFEST)).await {
+        Ok(text) => text,
+        // What the next one knows would be good to have; what may pass is waited for.
+        Err(PortError::Permanent(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
     let next = text.and_then(|text| Manifest::parse(id, &text).ok());
     Ok(next.filter(|next| next.cluster_id == manifest.cluster_id && next.breaks.is_none()))
 }
