@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::backup::{self, Blame, Cause, Ended, Progress};
-use crate::model::{BackupId, ChainView, OperatorRequest, RequestState, Revision, Verdict};
+use crate::model::{BackupId, ChainView, OperatorRequest, Origin, RequestState, Revision, Verdict};
 use crate::plan;
 use crate::ports::PortResult;
 use crate::telemetry::{Success, message_ids};
@@ -21,7 +21,24 @@ pub(super) async fn verdicts(agent: &Agent) -> PortResult<Vec<Verdict>> {
         tracing::warn!("backup {id} cannot be read and is left alone: {why}");
     }
     let now = agent.ports.clock.now();
-    Ok(plan::judge(&catalogue.backups, now, &agent.spec.backup.retention))
+    let mut verdicts = plan::judge(&catalogue.backups, now, &agent.spec.backup.retention);
+    if let Some(origin) = origin_to_keep(agent) {
+        plan::keep_origin(&mut verdicts, &origin);
+    }
+    Ok(verdicts)
+}
+
+/// The backup that the newest epoch may have still to be restored from somewhere.
+fn origin_to_keep(agent: &Agent) -> Option<BackupId> {
+    let chosen = agent.shared.elector().chosen;
+    agent.shared.with(|inner| match &inner.observation {
+        // Of an epoch that was opened since nothing is known yet.
+        Some(seen) if seen.me.genesis == chosen => plan::needed_origin(seen),
+        _ => match chosen?.origin {
+            Origin::Backup(backup) => Some(backup),
+            Origin::Empty | Origin::Member(_) => None,
+        },
+    })
 }
 
 /// Begins to follow etcd's changes as increments of a full backup.

@@ -237,6 +237,8 @@ pub enum Keep {
     Newest,
     /// Its increments lead further than any newer backup: it is what `restore latest` restores (design rule 7).
     Increments,
+    /// The newest epoch is restored from it, and not all its founders have started yet (design rule 7).
+    Origin,
     /// It is the newest one that was verified and found good: that one stays as well (design rule 7).
     Verified,
     /// Younger than `recent`.
@@ -265,6 +267,7 @@ impl Keep {
         match self {
             Self::Newest => "newest",
             Self::Increments => "increments",
+            Self::Origin => "origin",
             Self::Verified => "verified",
             Self::Recent => "recent",
             Self::Hourly => "hourly",

@@ -78,20 +78,23 @@ pub fn misses(witness: &NodeStatus, node: &NodeName) -> bool {
     witness.silent_agents.contains(node) && witness.silent_etcds.contains(node)
 }
 
-/// The agent answers and its etcd does not run, although it has been a member: not held by a person, not waiting
-/// for quorum, and not because its data is gone (that is attested and needs no waiting).
+/// The agent answers and its etcd does not run, although it has been a member, or is to be one from the beginning: not held
+/// by a person, not waiting for quorum, and not because its data is gone (that is attested and needs no waiting).
 fn cannot_run(cx: &Context<'_>, genesis: &Genesis, member: &Member) -> bool {
     let Some(status) = cx.spec.node_of(member).and_then(|node| cx.status_of(node)) else {
         return false;
     };
+    // A founder that does not come to its first start is waited for no longer than one that has run: without it the
+    // cluster is never whole, and its backup stays for ever.
+    let founder = genesis.member_id(&status.node) == Some(member.id);
     let down = status.unit.known().is_some_and(|unit| {
         !unit.held
             && (matches!(unit.active, ActiveState::Inactive | ActiveState::Failed) || unit.waits_to_start())
     });
-    let its_own = status
-        .assignment
-        .as_ref()
-        .is_some_and(|assigned| has_started(assigned, member, genesis));
+    let its_own = status.assignment.as_ref().is_some_and(|assigned| {
+        let same = assigned.member_id == member.id;
+        (same && founder) || has_started(assigned, member, genesis)
+    });
     down && its_own
         && status.etcd.known().is_none()
         && status.newest_epoch == genesis.epoch

@@ -47,7 +47,7 @@ pub use steps::{request_steps, steps};
 use context::Context;
 pub use dead::{is_gone, misses};
 pub use grant::REST;
-pub use retention::judge;
+pub use retention::{judge, keep_origin, needed_origin};
 pub use retired::removed_by;
 pub use safety::{Change, is_healthy, keeps_quorum};
 

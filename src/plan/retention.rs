@@ -10,7 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::model::{Epoch, Keep, Retention, Revision, StoredBackup, UnixMs, Verdict, Verified, Writer};
+use crate::model::{
+    BackupId, Epoch, Fact, Keep, MemberList, Observation, Origin, Retention, Revision, StoredBackup, UnixMs,
+    Verdict, Verified, Writer,
+};
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
@@ -60,6 +63,39 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
     }
     verdicts.reverse();
     verdicts
+}
+
+/// Keeps what founders of the newest epoch have still to be restored from: a full backup, or a point of its increments, which
+/// is named after it. It takes no place among those that are counted.
+pub fn keep_origin(verdicts: &mut [Verdict], origin: &BackupId) {
+    let named = |full: &BackupId| {
+        let rest = origin.as_str().strip_prefix(full.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(".r"))
+    };
+    for verdict in verdicts.iter_mut().filter(|v| named(&v.backup.summary.id)) {
+        verdict.keep.push(Keep::Origin);
+    }
+}
+
+/// The backup that founders of the newest epoch may have still to be restored from: until some member list of that epoch
+/// says of each that it has started, or was removed. What is not known counts as needed.
+pub fn needed_origin(observation: &Observation) -> Option<BackupId> {
+    let genesis = observation.me.genesis.as_ref()?;
+    let Origin::Backup(backup) = &genesis.origin else {
+        return None;
+    };
+    // A member publishes its client URLs when it starts for the first time. Neither that nor a removal is ever undone, so
+    // an older list tells the truth too.
+    let settled = |list: &&MemberList| {
+        let mut founders = genesis.members.keys().filter_map(|node| genesis.member_id(node));
+        let done = |id| list.get(id).is_none_or(|member| !member.client_urls.is_empty());
+        list.cluster_id == genesis.cluster_id && !list.members.is_empty() && founders.all(done)
+    };
+    let peers = observation.peers.values().filter_map(Fact::known);
+    let mut lists = std::iter::once(&observation.me)
+        .chain(peers)
+        .filter_map(|status| status.members.known());
+    lists.find(settled).is_none().then(|| backup.clone())
 }
 
 /// Why a backup stays without a place among those that are counted.

@@ -408,3 +408,24 @@ fn c09f_c04_what_the_history_before_leads_to_stays_for_as_many_days_as_there_are
         assert_eq!(keeps, expected, "{what}");
     }
 }
+
+/// A restored epoch whose third founder has not started: what it is restored from stays, whatever retention says.
+#[test]
+fn c03_the_origin_of_the_newest_epoch_stays_and_nothing_else_does() {
+    let all: Vec<_> = (1..5).map(|n| backup(NOON - n * 3_600_000, n)).collect();
+    let id = |n: usize| all.get(n).unwrap().summary.id.clone();
+    let point = |n: usize| BackupId::new(format!("{}.r77", id(n))).unwrap();
+    let rows = [
+        ("a full", id(2), vec![id(2), id(0)]),
+        ("a point of its increments", point(3), vec![id(3), id(0)]),
+        ("the newest has two reasons", point(0), vec![id(0)]),
+        ("of another store", BackupId::new("b-0").unwrap(), vec![id(0)]),
+    ];
+    for (what, origin, expected) in rows {
+        let mut verdicts = judge(&all, UnixMs(NOON), &NOTHING);
+        keep_origin(&mut verdicts, &origin);
+        let stays = verdicts.into_iter().filter(|v| !v.goes());
+        let stays: Vec<BackupId> = stays.map(|v| v.backup.summary.id).collect();
+        assert_eq!(stays, expected, "{what}");
+    }
+}

@@ -633,3 +633,149 @@ fn rule_1_a_start_on_the_data_of_an_older_epoch_is_cancelled() {
     obs.gate.cleared = Some(Generation(1));
     assert_eq!(action(&obs), Some("cancel-start"));
 }
+
+/// A restored epoch of three with n4 as a spare, seen by n1, which leads: n3 is a founder and has never started.
+fn third_never_started() -> Observation {
+    let mut obs = cluster(4, 3, 3);
+    let origin = Origin::Backup(BackupId::new(NEWEST).unwrap());
+    let new = genesis(&obs.spec, 3, 2, origin);
+    let spec = obs.spec.clone();
+    serving(&spec, &mut obs.me, &new, 0, 3);
+    for i in 1..4 {
+        let mut status = node(&spec, i);
+        serving(&spec, &mut status, &new, i.min(2), 3);
+        if i == 3 {
+            status.assignment = None;
+        }
+        if i >= 2 {
+            lose_data(&mut status);
+            status.unit = unit(ActiveState::Inactive);
+            status.assignment = status.assignment.map(|assigned| AssignmentSummary {
+                started_once: false,
+                ..assigned
+            });
+        }
+        obs.peers.insert(name(i), Fact::Known(status));
+    }
+    obs.assignment = Some(assignment(&spec, &new, 0));
+    obs.newest_epoch = Epoch(2);
+    for i in 0..2 {
+        let status = if i == 0 { &mut obs.me } else { peer(&mut obs, i) };
+        if let Fact::Known(list) = &mut status.members {
+            for (member, at) in list.members.iter_mut().zip(0..2) {
+                member.client_urls = vec![format!("https://n{at}:2379")];
+            }
+        }
+    }
+    obs
+}
+
+#[test]
+fn c03_the_origin_is_needed_until_all_founders_have_started_or_are_gone() {
+    type Change = fn(&mut Observation);
+    fn list(obs: &mut Observation) -> &mut MemberList {
+        match &mut obs.me.members {
+            Fact::Known(list) => list,
+            _ => unreachable!(),
+        }
+    }
+    let rows: [(&str, Change, bool); 7] = [
+        ("n3 has not started", |_| {}, true),
+        (
+            "n3 has started",
+            |o| list(o).members[2].client_urls = vec!["https://n3:2379".into()],
+            false,
+        ),
+        ("n3 was removed", |o| drop(list(o).members.remove(2)), false),
+        (
+            "only a peer's list says so",
+            |o| {
+                list(o).members[2].client_urls = vec!["https://n3:2379".into()];
+                let told = o.me.members.clone();
+                peer(o, 1).members = told;
+                o.me.members = Fact::Unreachable("x".into());
+            },
+            false,
+        ),
+        (
+            "nobody has a list",
+            |o| {
+                o.me.members = Fact::Unreachable("x".into());
+                peer(o, 1).members = Fact::Absent;
+            },
+            true,
+        ),
+        (
+            "the list is of another epoch",
+            |o| {
+                list(o).members[2].client_urls = vec!["https://n3:2379".into()];
+                list(o).cluster_id = ClusterId(5);
+            },
+            true,
+        ),
+        (
+            "the epoch began empty",
+            |o| {
+                let genesis = o.me.genesis.take().unwrap();
+                o.me.genesis = Some(Genesis {
+                    origin: Origin::Empty,
+                    ..genesis
+                });
+            },
+            false,
+        ),
+    ];
+    for (what, change, needed) in rows {
+        let mut obs = third_never_started();
+        change(&mut obs);
+        assert_eq!(crate::plan::needed_origin(&obs).is_some(), needed, "{what}");
+    }
+}
+
+#[test]
+fn c03_a_founder_that_does_not_start_is_replaced_like_a_broken_member() {
+    let after = |obs: &Observation, secs: u64| {
+        let mut memory = plan(obs, &Memory::default(), &obs.spec).memory;
+        let mut later = obs.clone();
+        later.steady = SteadyMs(obs.steady.0 + secs * 1000);
+        // It has led for long.
+        memory.coordinates = Some((RaftTerm(2), SteadyMs(0)));
+        plan(&later, &memory, &later.spec)
+    };
+    let obs = third_never_started();
+    let waits = after(&obs, 299);
+    assert!(
+        waits.reasons.iter().any(|r| r.code == "etcd-down"),
+        "{:?}",
+        waits.reasons
+    );
+    assert!(!matches!(waits.action, Some(Action::RemoveMember { .. })));
+    let Some(Action::RemoveMember { node, why, .. }) = after(&obs, 300).action else {
+        panic!("not replaced")
+    };
+    assert_eq!((node, why), (name(2), Removal::Broken));
+    // Rule 3: never below a healthy quorum; nor without somebody who takes its place.
+    let mut two = obs.clone();
+    two.peers.insert(name(1), Fact::Unreachable("no route".into()));
+    assert!(!matches!(
+        after(&two, 300).action,
+        Some(Action::RemoveMember { .. })
+    ));
+    let mut alone = obs.clone();
+    alone.peers.insert(name(3), Fact::Unreachable("no route".into()));
+    let decision = after(&alone, 300);
+    assert!(
+        decision.reasons.iter().any(|r| r.code == "no-spare"),
+        "{:?}",
+        decision.reasons
+    );
+    // Stopped by a person: it is waited for.
+    let mut held = obs;
+    if let Fact::Known(unit) = &mut peer(&mut held, 2).unit {
+        unit.held = true;
+    }
+    assert!(!matches!(
+        after(&held, 300).action,
+        Some(Action::RemoveMember { .. })
+    ));
+}
