@@ -129,7 +129,7 @@ impl Shared {
         Ok(Self {
             inner: Mutex::new(Inner::default()),
             elector: Mutex::new(state.elector()?),
-            directives: Mutex::new(state.directives()?),
+            directives: Mutex::new(usable(state.directives()?)),
             etcd_run: Mutex::new(state.etcd_run()?),
             electorate,
             wake: Notify::new(),
@@ -403,6 +403,15 @@ impl Shared {
             }
         });
     }
+}
+
+/// A register that leaves no room for later orders would keep operators out for good.
+fn usable(directives: Directives) -> Directives {
+    let Some(why) = directives.defect() else {
+        return directives;
+    };
+    tracing::error!("what is stored of operators' orders is not believed ({why}): it is begun anew");
+    Directives::default()
 }
 
 /// A node whose agent was installed anew, beside an etcd that may be of an epoch that was replaced, gets a gate that lets

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::backup::{Layout, Written, want_size};
 use crate::model::{
-    Fact, MOST_VOTERS, NodeName, NodeStatus, SizeOrder, SizeSource, SizeView, Spec, SpecRecord, unwise_size,
+    Directives, Fact, MOST_VOTERS, NodeName, NodeStatus, SizeOrder, SizeSource, SizeView, Spec, SpecRecord,
+    unwise_size,
 };
 use crate::plan;
 use crate::ports::{OrderError, PortError};
@@ -86,6 +87,9 @@ pub(super) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
             .into());
         }
     };
+    // What the store says alone makes no cluster smaller: the word goes to the other agents too.
+    let sized = |mine: &Directives| mine.sized(order.size, &agent.spec.node);
+    agent.shared.direct(agent.ports.state.as_ref(), sized)?;
     Ok(SizeView {
         size: order.size,
         before,

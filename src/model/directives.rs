@@ -10,6 +10,10 @@ use super::{NodeName, UnixMs};
 
 /// More names than a cluster can have nodes come from nobody who means well.
 const MOST_NAMES: usize = 256;
+/// A version beyond this leaves no room for later orders.
+const MOST_VERSIONS: u64 = u64::MAX / 2;
+/// So many orders ahead of the own register one that a single peer tells is not believed.
+const FAR: u64 = 1000;
 
 /// No autonomous action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +50,10 @@ pub struct Directives {
     /// The last ordered restart.
     #[serde(default)]
     pub restart: Option<RestartOrder>,
+    /// The size that an operator last took to the store through an agent: a smaller one that the store says is followed
+    /// only when it is this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<usize>,
 }
 
 /// One order.
@@ -102,8 +110,30 @@ impl Directives {
 
     /// Why a register that somebody sent is not believed; `None` when it may be.
     pub fn defect(&self) -> Option<String> {
+        if self.version > MOST_VERSIONS {
+            return Some(format!(
+                "version {} leaves no room for later orders",
+                self.version
+            ));
+        }
         let names = self.out.len() + self.restart.as_ref().map_or(0, |order| order.nodes.len());
         (names > MOST_NAMES).then(|| format!("it has {names} node names, expected at most {MOST_NAMES}"))
+    }
+
+    /// True when `told` is further ahead of this register than anybody who means well is.
+    pub fn is_far_below(&self, told: &Self) -> bool {
+        told.version > self.version.saturating_add(FAR)
+    }
+
+    /// The register after an operator at `by` has wanted this size; `None` when that was the last one wanted.
+    #[must_use]
+    pub fn sized(&self, size: usize, by: &NodeName) -> Option<Self> {
+        (self.size != Some(size)).then(|| Self {
+            version: self.version.saturating_add(1),
+            by: Some(by.clone()),
+            size: Some(size),
+            ..self.clone()
+        })
     }
 
     /// The register after one more order, given at `by`; `None` when it changes nothing.

@@ -1,20 +1,64 @@
 //! What operators have ordered for the whole cluster.
 
+use std::collections::BTreeSet;
+
 use super::context::Context;
 use super::grant;
-use crate::model::{Action, Paused};
+use crate::model::{Action, Directives, NodeName, Paused};
 
-/// Takes over a newer register of orders from a peer of the same cluster.
+/// Takes over a newer register of orders from a peer of the same cluster. One node that lies must not lock operators out
+/// (rule 10): what only one tells has bounds.
 pub(super) fn take(cx: &mut Context<'_>) -> Option<Action> {
     let mine = &cx.obs.me.steering.directives;
-    let newest = cx
+    let told: Vec<(&NodeName, &Directives)> = cx
         .known_peers()
         .filter(|(node, status)| status.cluster == cx.spec.cluster && cx.spec.nodes.contains_key(*node))
-        .map(|(_, status)| &status.steering.directives)
-        .filter(|theirs| theirs.is_newer_than(mine) && theirs.defect().is_none())
-        .reduce(|one, other| if other.is_newer_than(one) { other } else { one })?;
+        .map(|(node, status)| (node, &status.steering.directives))
+        .filter(|(_, theirs)| theirs.is_newer_than(mine))
+        .collect();
+    let mut newest: Option<&Directives> = None;
+    for (node, theirs) in &told {
+        let same = told.iter().filter(|(_, other)| other == theirs).count();
+        if let Some(why) = objection(cx, node, theirs, same > 1) {
+            let text = format!("what {node} tells of operators' orders ({theirs}) is not taken over: {why}");
+            cx.because("orders-refused", text);
+        } else if newest.is_none_or(|newest| theirs.is_newer_than(newest)) {
+            newest = Some(*theirs);
+        }
+    }
     Some(Action::TakeDirectives {
-        directives: Box::new(newest.clone()),
+        directives: Box::new(newest?.clone()),
+    })
+}
+
+/// Why a register that this peer tells is not believed; `borne_out` when another one tells the very same.
+fn objection(cx: &Context<'_>, teller: &NodeName, told: &Directives, borne_out: bool) -> Option<String> {
+    let mine = &cx.obs.me.steering.directives;
+    if let Some(why) = told.defect() {
+        return Some(why);
+    }
+    if mine.out.contains(teller) {
+        return Some("that node was ordered out".to_owned());
+    }
+    if borne_out {
+        return None;
+    }
+    let author = told.by.as_ref();
+    if author.is_none_or(|author| !cx.spec.nodes.contains_key(author)) {
+        return Some("it names no node of cluster.nodes at which it was ordered".to_owned());
+    }
+    if mine.is_far_below(told) {
+        return Some(format!("it is too far ahead of version {}", mine.version));
+    }
+    let left = |out: &BTreeSet<NodeName>| {
+        let nodes = cx.spec.nodes.keys();
+        nodes.filter(|node| !out.contains(*node)).count()
+    };
+    let fewer = left(&told.out) < left(&mine.out);
+    (fewer && left(&told.out) < cx.spec.majority()).then(|| {
+        "it orders out so many that fewer than a majority of the nodes is left: such an order has to be given at two of \
+         the nodes"
+            .to_owned()
     })
 }
 

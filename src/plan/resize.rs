@@ -47,6 +47,15 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
         // What was once said stands.
         Fact::Absent => return None,
         Fact::Known(size) if (1..=most).contains(size) => {
+            if is_unordered(cx, *size) {
+                let text = format!(
+                    "the store wants {size} members and {} stay wanted: nobody has ordered fewer through an agent; \
+                     `etcd-agent spec set size={size}` does",
+                    cx.spec.size
+                );
+                cx.because("size-unconfirmed", text);
+                return None;
+            }
             let stored = Some(*size);
             let record = SpecRecord {
                 stored,
@@ -65,6 +74,22 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
     );
     cx.because("spec-invalid", text);
     None
+}
+
+/// A smaller size stops members. Whoever can write into the store does not order that alone (rule 10): an operator has to
+/// have said it to an agent, or a majority of the nodes follows it already. Before the first epoch there is nothing to stop.
+fn is_unordered(cx: &Context<'_>, size: usize) -> bool {
+    if size >= cx.spec.size || cx.genesis().is_none() {
+        return false;
+    }
+    let mut followed = cx.spec.clone();
+    followed.size = size;
+    let digest = followed.digest();
+    let following = cx
+        .known_peers()
+        .filter(|(_, status)| status.spec_digest == digest)
+        .count();
+    cx.obs.me.steering.directives.size != Some(size) && following < cx.spec.majority()
 }
 
 /// Another size than the cluster has is acted on only while it is known what is wanted and nobody who answers follows

@@ -16,6 +16,7 @@ mod restarts;
 mod restore;
 mod sizing;
 mod steering;
+mod trust;
 mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};

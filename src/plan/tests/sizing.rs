@@ -71,10 +71,10 @@ fn what_the_store_says_is_written_down_and_followed() {
             5,
         ),
         (
-            "another size",
+            "fewer, which nobody has ordered",
             record(Some(5), Some(5)),
             Fact::Known(1),
-            Some(1),
+            None,
             5,
         ),
         (
@@ -275,4 +275,24 @@ fn a_node_that_moved_writes_its_settings_anew() {
         panic!("{:?}", decide(&moved))
     };
     assert_eq!(assignment.initial_cluster, unstarted.initial_cluster);
+}
+
+#[test]
+fn f03_a_smaller_size_in_the_store_alone_is_not_followed() {
+    let forged = stored(5, record(Some(5), Some(5)), Fact::Known(1));
+    assert!(has(&forged, "size-unconfirmed"));
+    assert_eq!(written(&forged), None);
+    let mut ordered = forged.clone();
+    let order = Directives::default().sized(1, &name(3)).unwrap();
+    ordered.me.steering.directives = order;
+    assert_eq!(written(&ordered), Some(1), "an operator said so to an agent");
+    let mut late = forged;
+    let mut followed = late.spec.clone();
+    followed.size = 1;
+    for i in 1..3 {
+        peer(&mut late, i).spec_digest = followed.digest();
+    }
+    assert_eq!(written(&late), None, "two of five follow it");
+    peer(&mut late, 3).spec_digest = followed.digest();
+    assert_eq!(written(&late), Some(1), "a majority follows it");
 }
