@@ -47,14 +47,13 @@ pub(super) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn Ob
                         }
                     }
                 });
-                match problem {
+                if let Some(problem) = problem {
                     // What is not copied yet is tried again, and what is new does not wait for that.
-                    Some(problem) => problem,
-                    None => {
-                        failures = 0;
-                        next(&agent.shared).await;
-                        continue;
-                    }
+                    problem
+                } else {
+                    failures = 0;
+                    next(&agent.shared).await;
+                    continue;
                 }
             }
             Ok(Err(error)) => error.to_string(),

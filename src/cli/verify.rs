@@ -40,16 +40,13 @@ pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
             other => other?,
         }
     }
-    let list: Vec<ListedBackup> = match chosen.as_slice() {
-        [one] => {
-            let page: Page<ListedBackup> = store.get(&format!("/v1/backups?backup={one}")).await?;
-            page.items
-        }
-        _ => {
-            let mut list: Vec<ListedBackup> = store.all("/v1/backups").await?;
-            list.retain(|listed| chosen.contains(listed.id()));
-            list
-        }
+    let list: Vec<ListedBackup> = if let [one] = chosen.as_slice() {
+        let page: Page<ListedBackup> = store.get(&format!("/v1/backups?backup={one}")).await?;
+        page.items
+    } else {
+        let mut list: Vec<ListedBackup> = store.all("/v1/backups").await?;
+        list.retain(|listed| chosen.contains(listed.id()));
+        list
     };
     args.output
         .print(&list, |list| backup::render(list, out::now()))?;

@@ -519,7 +519,7 @@ fn h06_metrics_take_no_port_of_etcds() {
     assert_eq!(metrics(own).unwrap(), None);
     assert_eq!(metrics("[etcd]\npeer_port = 2381\n").unwrap(), None);
     let both = format!("{own}[metrics]\nlisten = \"127.0.0.1:2381\"\n");
-    let problems = metrics(&both).unwrap_err().to_string();
+    let problems = metrics(&both).unwrap_err();
     assert!(
         problems.contains("metrics.listen") && problems.contains("2381"),
         "{problems}"

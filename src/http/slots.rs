@@ -183,46 +183,46 @@ mod tests {
         })
     }
 
-    fn address(text: &str) -> Option<IpAddr> {
-        Some(text.parse().unwrap())
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
     }
 
     #[test]
     fn f07_strangers_take_no_slot_of_those_who_are_known() {
         let slots = slots();
-        slots.know(BTreeSet::from([address("10.0.0.1").unwrap()]));
-        let mut first = slots.take(address("10.0.0.9"), false).unwrap();
-        let _second = slots.take(address("10.0.0.8"), false).unwrap();
+        slots.know(BTreeSet::from([address("10.0.0.1")]));
+        let mut first = slots.take(Some(address("10.0.0.9")), false).unwrap();
+        let _second = slots.take(Some(address("10.0.0.8")), false).unwrap();
         assert!(
-            slots.take(address("10.0.0.7"), false).is_err(),
+            slots.take(Some(address("10.0.0.7")), false).is_err(),
             "two prove themselves"
         );
-        let _node = slots.take(address("10.0.0.1"), false).unwrap();
+        let _node = slots.take(Some(address("10.0.0.1")), false).unwrap();
         first.prove().unwrap();
-        let _third = slots.take(address("10.0.0.7"), false).unwrap();
+        let _third = slots.take(Some(address("10.0.0.7")), false).unwrap();
         // With all slots of strangers taken a node still has its own.
         let _kept = [slots.take(None, true).unwrap(), slots.take(None, true).unwrap()];
         assert!(slots.take(None, true).is_err());
-        assert!(slots.take(address("10.0.0.6"), true).is_err());
-        let again = slots.take(address("10.0.0.1"), false).unwrap();
+        assert!(slots.take(Some(address("10.0.0.6")), true).is_err());
+        let again = slots.take(Some(address("10.0.0.1")), false).unwrap();
         assert!(
-            slots.take(address("10.0.0.1"), false).is_err(),
+            slots.take(Some(address("10.0.0.1")), false).is_err(),
             "and no more than those"
         );
         drop((again, first));
         assert!(
-            slots.take(address("10.0.0.6"), true).is_ok(),
+            slots.take(Some(address("10.0.0.6")), true).is_ok(),
             "a slot is free again"
         );
-        assert!(slots.take(address("10.0.0.1"), false).is_ok());
+        assert!(slots.take(Some(address("10.0.0.1")), false).is_ok());
     }
 
     #[test]
     fn f07_a_network_of_ipv6_counts_as_one() {
         let slots = slots();
-        let _first = slots.take(address("2001:db8::1"), false).unwrap();
-        let _second = slots.take(address("2001:db8::2:1"), true).unwrap();
-        assert!(slots.take(address("2001:db8::3"), true).is_err());
-        assert!(slots.take(address("2001:db8:0:1::1"), true).is_ok());
+        let _first = slots.take(Some(address("2001:db8::1")), false).unwrap();
+        let _second = slots.take(Some(address("2001:db8::2:1")), true).unwrap();
+        assert!(slots.take(Some(address("2001:db8::3")), true).is_err());
+        assert!(slots.take(Some(address("2001:db8:0:1::1")), true).is_ok());
     }
 }

@@ -349,6 +349,7 @@ fn the_newest_that_was_found_good_stays() {
 /// A restore of the wrong point, or machines that were put back by mistake: what there was before may be wanted after all.
 #[test]
 fn c09f_c04_what_the_history_before_leads_to_stays_for_as_many_days_as_there_are_daily_backups() {
+    type Row = (&'static str, usize, Vec<StoredBackup>, Vec<Vec<Keep>>);
     const D: u64 = 24 * 60;
     let chain = |minutes: u64, epoch: u64, timeline: u64, revision: u64, covered: u64| {
         let mut full = backup(NOON - minutes * 60_000, revision);
@@ -358,7 +359,6 @@ fn c09f_c04_what_the_history_before_leads_to_stays_for_as_many_days_as_there_are
         full
     };
     let wanted = |daily| Retention { daily, ..NOTHING };
-    type Row = (&'static str, usize, Vec<StoredBackup>, Vec<Vec<Keep>>);
     let rows: Vec<Row> = vec![
         (
             "of the epoch before a restore",

@@ -72,7 +72,7 @@ fn c14_a_new_memory_enquires_whatever_the_epoch() {
     let enquires = Action::Enquire {
         without: BTreeSet::new(),
     };
-    let rows: [(&str, Observation, Change, bool); 9] = [
+    let rows: Vec<(&str, Observation, Change, bool)> = vec![
         ("a site is lost, the store is not", lost_site(1), |_| {}, true),
         (
             "the others are silent",
@@ -251,9 +251,9 @@ fn ordered(obs: &Observation, without: &[&str], replace: Option<&str>) -> Option
 
 #[test]
 fn c15_a_cluster_is_restored_onto_hosts_with_other_names_on_a_persons_word() {
-    let all = ["a", "b", "c"];
     // The former electors, what the person says, who is vouched gone.
     type Row<'a> = (&'a [&'a str], &'a [&'a str], Option<&'a str>, &'a [&'a str]);
+    let all = ["a", "b", "c"];
     let rows: [Row<'_>; 6] = [
         (&all, &all, None, &all),
         (&all, &[], Some("prod"), &all),

@@ -20,7 +20,7 @@ fn h08_no_cluster_is_formed_on_an_etcd_that_is_too_old() {
     let old: [(&str, Change); 2] = [
         ("here", |obs| obs.me.etcd_too_old = Some("3.4.23".into())),
         ("on a peer", |obs| {
-            peer(obs, 2).etcd_too_old = Some("3.4.23".into())
+            peer(obs, 2).etcd_too_old = Some("3.4.23".into());
         }),
     ];
     for (what, change) in old {

@@ -5,14 +5,14 @@ use crate::plan::context::Context;
 use crate::plan::hand;
 
 /// Whom a request goes to that is asked for at `me`; n1 leads.
-fn goes_to(obs: &Observation, request: OperatorRequest) -> Option<String> {
+fn goes_to(obs: &Observation, request: &OperatorRequest) -> Option<String> {
     let mut obs = obs.clone();
     obs.requests = vec![request.clone()];
     let (memory, spec) = (Memory::default(), obs.spec.clone());
     let mut cx = Context::new(&obs, &memory, &spec);
     match hand::over(&mut cx)? {
         Action::HandOver { request: handed, to } => {
-            assert_eq!(handed, request);
+            assert_eq!(handed, *request);
             Some(to.to_string())
         }
         other => panic!("{other:?}"),
@@ -60,7 +60,7 @@ fn h09_what_only_another_node_can_do_is_handed_to_the_coordinator() {
         ("there is no store", &without_store, backup(), None),
     ];
     for (what, obs, request, expected) in rows {
-        assert_eq!(goes_to(obs, request).as_deref(), expected, "{what}");
+        assert_eq!(goes_to(obs, &request).as_deref(), expected, "{what}");
     }
 }
 

@@ -128,7 +128,9 @@ proptest! {
         let n = if five { 5 } else { 3 };
         let mut nodes = nodes;
         if fresh_all {
-            nodes.iter_mut().for_each(|node| node.3 = 0);
+            for node in &mut nodes {
+                node.3 = 0;
+            }
         }
         let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
         let mut obs = fresh(me, n, 3);

@@ -18,7 +18,7 @@ fn orders(change: impl FnOnce(&mut Directives)) -> Observation {
 #[test]
 fn f02_one_peers_orders_lock_nobody_out_and_take_no_majority_out() {
     let stranger = NodeName::new("x9").unwrap();
-    let rows: [(&str, Observation, bool); 7] = [
+    let rows: Vec<(&str, Observation, bool)> = vec![
         ("an order", orders(|_| {}), true),
         ("one node out", orders(|d| d.out = [name(1)].into()), true),
         (

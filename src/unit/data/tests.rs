@@ -9,7 +9,7 @@ use crate::model::{BackupId, ClusterId, Epoch, MemberId};
 use crate::unit::wal;
 
 struct World {
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     owner: Owner,
 }
 
@@ -39,7 +39,7 @@ impl World {
             short_of_space: |_| false,
             held_by: Ok(None),
         };
-        Self { _dir: dir, owner }
+        Self { dir, owner }
     }
 
     fn with_data(ids: (ClusterId, MemberId)) -> Self {
@@ -441,7 +441,7 @@ fn a_request_is_carried_out_once() {
 #[test]
 fn h08_an_etcd_that_is_too_old_is_reported() {
     let world = World::new();
-    let bin = world._dir.path().join("bin");
+    let bin = world.dir.path().join("bin");
     fs::create_dir(&bin).unwrap();
     for (version, expected) in [("3.4.23", Some("3.4.23")), ("3.5.16", None)] {
         let script = format!("#!/bin/sh\necho 'etcd Version: {version}'\necho 'Git SHA: x'\n");

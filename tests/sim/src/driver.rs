@@ -270,7 +270,7 @@ impl<'a> Driver<'a> {
             .hosts
             .iter()
             .enumerate()
-            .filter(|(host, h)| !votes(h) && !(h.reinstalled > 0 && behind(*host)))
+            .filter(|(host, h)| !votes(h) && (h.reinstalled == 0 || !behind(*host)))
             .map(|(_, h)| h.name.to_string())
             .collect();
         if !voteless.is_empty() && self.connected.is_some_and(|since| world.now > since + VOTES_MS) {

@@ -87,7 +87,7 @@ async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_o
             assert_eq!(hash(&back, Revision(251)), before_hash, "{what}");
             // A chain of another history is no worse for that: the living etcd is no witness against it.
             for id in [&old.id, &new.id] {
-                let verified = verify(&etcd, store.as_ref(), id).await.unwrap();
+                let verified = verify(store.as_ref(), id, &etcd).await.unwrap();
                 assert_eq!(verified.problems, Vec::<String>::new(), "{what}");
             }
             // The next one begins anew.
