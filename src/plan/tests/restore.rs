@@ -246,6 +246,9 @@ fn c10a_a_restored_cluster_that_refuses_writes_says_so() {
     let mut obs = healthy(0);
     let mut restored = genesis(&obs.spec, 3, 1, Origin::Backup(backup.clone()));
     restored.cluster_id = obs.me.genesis.as_ref().unwrap().cluster_id;
+    for i in 1..3 {
+        peer(&mut obs, i).genesis = Some(restored.clone());
+    }
     obs.me.genesis = Some(restored);
     obs.requests = vec![OperatorRequest::Restore {
         backup,

@@ -264,14 +264,12 @@ impl<'a> Driver<'a> {
             return false;
         }
         // A new memory that is dated before the old one is refused: see docs/safety.md, Clocks.
-        let behind = |host: usize| self.sim.skew[host].load(Ordering::Relaxed) < 0;
         let votes = |h: &Host| h.elector.as_ref().is_some_and(|record| record.eligible);
         let voteless: Vec<String> = world
             .hosts
             .iter()
-            .enumerate()
-            .filter(|(host, h)| !votes(h) && (h.reinstalled == 0 || !behind(*host)))
-            .map(|(_, h)| h.name.to_string())
+            .filter(|h| !votes(h) && !h.outdated)
+            .map(|h| h.name.to_string())
             .collect();
         if !voteless.is_empty() && self.connected.is_some_and(|since| world.now > since + VOTES_MS) {
             let text = format!(

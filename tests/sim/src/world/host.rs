@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use etcd_agent::model::{
     Assignment, BackupId, DataState, Directives, ElectorRecord, Epoch, EtcdRun, GateState, Generation,
-    InForce, NodeName, SpecRecord,
+    InForce, Incarnation, NodeName, SpecRecord,
 };
 
 use super::raft::{Dir, Server};
@@ -53,6 +53,10 @@ pub struct Host {
     /// How often the agent's state was lost.
     pub reinstalled: u32,
 
+    /// The incarnation of all its electors' memories that is dated last.
+    pub newest_incarnation: Option<Incarnation>,
+    /// True while its elector's memory is dated before an earlier one: its clock was set back in between.
+    pub outdated: bool,
     /// The elector's memory.
     pub elector: Option<ElectorRecord>,
     /// The assignment.
@@ -119,6 +123,8 @@ impl Host {
             may_linger_from: 0,
             crossings: 0,
             reinstalled: 0,
+            newest_incarnation: None,
+            outdated: false,
             elector: None,
             assignment: None,
             etcd_run: EtcdRun::default(),
