@@ -8,6 +8,8 @@ use crate::ports::{PortError, PortResult};
 use super::fetch::failed;
 
 const RESERVE_BYTES: u64 = 2 << 30;
+/// The reserve grows with the file system up to four times as much: the largest quota that etcd's documentation suggests.
+const TIMES_RESERVE: u64 = 4;
 /// A backup may be larger than the database is now, which may have been lost or compacted.
 const TIMES_LIVE: u64 = 8;
 /// Twice the largest quota that etcd's documentation suggests.
@@ -16,7 +18,7 @@ const ALWAYS_BYTES: u64 = 16 << 30;
 /// The limits of one fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Free space that stays, whatever share of the file system it is.
+    /// The least free space that stays.
     reserve_bytes: u64,
     /// The largest snapshot that is taken; `None` where a person has asked for it.
     most_bytes: Option<u64>,
@@ -59,8 +61,8 @@ impl Room {
         }
     }
 
-    /// What may be written to a file system: a tenth of it, or 2 GiB if that is more, stays free. Of a small one a quarter
-    /// is enough, as 2 GiB may be all of it.
+    /// What may be written to a file system: a tenth of it stays free, at least 2 GiB and at most 8 GiB. Of a small one a
+    /// quarter is enough, as 2 GiB may be all of it.
     pub(super) fn free_bytes(&self, dir: &Path) -> PortResult<u64> {
         let stat = rustix::fs::statvfs(dir).map_err(|error| failed(dir, &error.into()))?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
@@ -68,7 +70,10 @@ impl Room {
     }
 
     fn reserve(&self, total_bytes: u64) -> u64 {
-        (total_bytes / 10).max(self.reserve_bytes.min(total_bytes / 4))
+        let most = self.reserve_bytes.saturating_mul(TIMES_RESERVE);
+        (total_bytes / 10)
+            .clamp(self.reserve_bytes, most)
+            .min(total_bytes / 4)
     }
 
     /// Limits for tests: no more than this, and a full disk is no matter.
@@ -99,7 +104,8 @@ mod tests {
     fn f09_what_stays_free() {
         let room = Room::beside(None);
         for (total, stays) in [
-            (1000 * GIB, 100 * GIB),
+            (1000 * GIB, 8 * GIB),
+            (50 * GIB, 5 * GIB),
             (20 * GIB, 2 * GIB),
             (10 * GIB, 2 * GIB),
             (4 * GIB, GIB),
