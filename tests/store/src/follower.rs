@@ -114,7 +114,16 @@ pub async fn full(etcd: &RealEtcd, store: &dyn ObjectStore, seq: u64) -> BackupS
 }
 
 pub async fn revision(etcd: &RealEtcd) -> Revision {
-    etcd.member().status().await.unwrap().revision
+    // The agent's own patience is a second, which a busy machine may need for something else.
+    let status = async {
+        loop {
+            match etcd.member().status().await {
+                Err(PortError::Retryable(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
+                answer => break answer.unwrap(),
+            }
+        }
+    };
+    tokio::time::timeout(LONG, status).await.unwrap().revision
 }
 
 /// Everything that can be changed: puts, overwrites, deletions, transactions of many keys, leases, large values.
