@@ -247,13 +247,10 @@ fn s29_a_full_and_an_increment_on_demand() {
     assert!(keys.iter().any(|key| key.contains("/increments/")), "{keys:?}");
     agent(leader, &["backup", "now", "--increment"]).ok().unwrap();
 
-    let elsewhere = agent(follower(&lab), &["backup", "now", "--increment"]);
-    assert_ne!(elsewhere.code, 0);
-    assert!(
-        elsewhere.stderr.contains(&format!("ask {}", leader.name())),
-        "{}",
-        elsewhere.stderr
-    );
+    // Any node takes the order: it is handed to the one that can carry it out (H9).
+    agent(follower(&lab), &["backup", "now", "--increment"])
+        .ok()
+        .unwrap();
 
     lab.each(Host::kill).unwrap();
     for host in lab.hosts() {
