@@ -41,7 +41,11 @@ fn replace_hosts(lab: &Lab, names: &[&str]) {
     on(lab, names, |host| {
         EVERYTHING.iter().try_for_each(|path| host.wipe(path))
     });
-    on(lab, names, |host| host.boot().map(drop));
+    on(lab, names, |host| {
+        host.boot()?;
+        // The package starts the agent at boot: this waits until it is ready.
+        host.systemctl(&["start", "etcd-agent"])?.ok().map(drop)
+    });
 }
 
 /// A cluster of these nodes, and no others.
@@ -61,18 +65,22 @@ fn start_agents(lab: &Lab, names: &[&str]) {
 fn restore_lost(lab: &Lab, host: &Host, args: &[&str], what: &str) {
     let begun = Instant::now();
     std::thread::scope(|scope| {
-        let command = scope.spawn(|| agent(host, args));
+        let command = scope.spawn(|| {
+            let output = agent(host, args);
+            eprintln!("{what}: the command ended after {:?}", begun.elapsed());
+            output.ok().unwrap();
+        });
         wait_until("a served read", SOON, || {
-            Ok(lab.hosts().iter().any(|host| get(lab, host, "first").is_ok()))
+            let mut on = lab.hosts().iter().filter(|host| host.is_on());
+            Ok(on.any(|host| get(lab, host, "first").is_ok()))
         })
         .unwrap();
         eprintln!(
             "{what}: a read was served {:?} after the command",
             begun.elapsed()
         );
-        command.join().unwrap().ok().unwrap();
+        command.join().unwrap();
     });
-    eprintln!("{what}: the command ended after {:?}", begun.elapsed());
 }
 
 fn serves(lab: &Lab, host: &Host, keys: &[(&str, &str)], epoch: u64) {
