@@ -7,7 +7,8 @@ use super::alarms;
 use super::bootstrap::{become_eligible, propose};
 use super::context::{Context, names};
 use super::electors;
-use crate::model::{Action, Epoch, Fact, NodeName, OperatorRequest, Origin};
+use super::retired::removed_by;
+use crate::model::{Action, Assignment, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin};
 
 /// Carries out a restore that a person asked for.
 pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
@@ -45,7 +46,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             .is_some_and(|e| e.cluster_id == genesis.cluster_id && e.leader.is_some());
         let verb = if serving {
             "serves"
-        } else if genesis.members.contains_key(&cx.spec.node) {
+        } else if is_to_come_up(cx, genesis) {
             return None;
         } else {
             "was opened from"
@@ -137,4 +138,13 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         .collect();
     let epoch = Epoch(super::safety::newest_epoch(cx).0.saturating_add(1));
     propose(cx, epoch, Origin::Backup(backup), members, gone)
+}
+
+/// Whether this node's member of a restored epoch is still to come up. One that has run and has lost its data since, or that
+/// was removed, is no matter of the restore any more: the next restore must not wait for it.
+fn is_to_come_up(cx: &Context<'_>, genesis: &Genesis) -> bool {
+    let comes = |assigned: &Assignment| {
+        assigned.epoch < genesis.epoch || !assigned.started && removed_by(assigned, &cx.obs.peers).is_none()
+    };
+    genesis.members.contains_key(&cx.spec.node) && cx.obs.assignment.as_ref().is_none_or(comes)
 }

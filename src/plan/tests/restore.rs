@@ -308,6 +308,32 @@ fn a_restore_ends_where_another_one_has_opened_an_epoch() {
     );
 }
 
+/// Found by the simulator, seeds 3357 and 4708: the order was kept waiting without end, and refused every later one.
+#[test]
+fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let mut obs = healthy(0);
+    let restored = genesis(&obs.spec, 3, 2, Origin::Backup(backup.clone()));
+    obs.requests = vec![OperatorRequest::Restore {
+        backup,
+        without: BTreeSet::new(),
+        replace: None,
+        above: Epoch(1),
+    }];
+    obs.me.genesis = Some(restored.clone());
+    obs.newest_epoch = Epoch(2);
+    obs.me.unit = unit(ActiveState::Inactive);
+    obs.me.etcd = Fact::Absent;
+    obs.me.data = Fact::Known(DataState::Missing);
+    let mut assigned = assignment(&obs.spec, &restored, 0);
+    for (started, answered) in [(false, false), (true, true)] {
+        assigned.started = started;
+        obs.assignment = Some(assigned.clone());
+        let done = matches!(decide(&obs).action, Some(Action::Answer { done: true, .. }));
+        assert_eq!(done, answered, "it has run: {started}");
+    }
+}
+
 #[test]
 fn rule_5_the_old_data_makes_way_only_for_a_staged_restore() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
