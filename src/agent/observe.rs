@@ -207,7 +207,8 @@ fn steering(
     let directives = agent.shared.directives();
     let process = unit.and_then(|unit| process(agent, unit));
     let digest = in_force.known().map(|f| f.settings_digest.as_str());
-    let order = directives.restart.as_ref();
+    // While systemd does not say what runs, an order is not heard of yet: it would count as carried out.
+    let order = directives.restart.as_ref().filter(|_| unit.is_some());
     let looked = agent.shared.ran(agent.ports.state.as_ref(), |run| {
         run.look(process.as_deref(), digest, order, &agent.spec.node)
     });
