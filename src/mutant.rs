@@ -74,9 +74,9 @@ mod chosen {
     }
 
     /// A restore of the newest backup that nobody has asked for, in the planner that is broken in this way.
-    pub fn restores_unasked(seen: &Observation) -> Option<(OperatorRequest, BackupId, Epoch)> {
+    pub fn restores_unasked(seen: &Observation) -> Option<(OperatorRequest, BackupId, Option<Epoch>)> {
         let newest = seen.store.known()?.newest_backup.as_ref()?.id.clone();
         let asked = OperatorRequest::Backup;
-        is(Mutant::RestoresUnasked).then(|| (asked, newest, Epoch::default()))
+        is(Mutant::RestoresUnasked).then(|| (asked, newest, Some(Epoch::default())))
     }
 }

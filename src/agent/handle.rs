@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
-use super::shared::{FirstLook, QUEUED};
+use super::shared::{FirstLook, QUEUED, asked_above};
 use super::{Agent, backups, direct, execute, listing, size};
 
 /// A loop that has not come round for this long is stuck.
@@ -296,7 +296,7 @@ impl Agent {
     /// What a request is about when it is asked.
     pub(super) fn fill_in(&self, request: &mut OperatorRequest) {
         if let OperatorRequest::Restore { above, .. } = request {
-            *above = self.shared.elector().newest_epoch;
+            *above = asked_above(&self.shared.elector());
         }
         if let OperatorRequest::MoveLeader { from, id, asked, .. } = request {
             *from = self.status().etcd.known().and_then(|etcd| etcd.leader);

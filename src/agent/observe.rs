@@ -12,6 +12,7 @@ use crate::model::{
 use crate::plan::removed_by;
 use crate::ports::{PortError, PortResult};
 
+use super::shared::asked_above;
 use super::{Agent, look, silence, size};
 
 /// How often an etcd that was found too old, and does not run, is looked at again.
@@ -65,6 +66,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     size::heard(agent, &peers, &spec_digest);
     let elector = agent.shared.elector();
     let silence = silence::look(agent, steady, &peers, members.known());
+    agent.shared.ask_above(asked_above(&elector));
     let pending = agent.shared.undecided();
 
     let steering = steering(agent, unit.known(), &in_force, &pending);

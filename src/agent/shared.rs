@@ -23,6 +23,11 @@ use super::look::Still;
 /// What a request says that nobody has looked at yet.
 pub(super) const QUEUED: &str = "queued";
 
+/// Which epoch an order to restore replaces that is given now. A new memory cannot tell yet.
+pub(super) fn asked_above(elector: &ElectorRecord) -> Option<Epoch> {
+    elector.eligible.then_some(elector.newest_epoch)
+}
+
 /// How far the first look around of a run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FirstLook {
@@ -345,6 +350,17 @@ impl Shared {
                 .cloned()
                 .collect()
         })
+    }
+
+    /// Says which epoch the orders to restore replace that were given while nothing could be said of it.
+    pub(super) fn ask_above(&self, newest: Option<Epoch>) {
+        self.with(|inner| {
+            for view in inner.requests.values_mut() {
+                if let OperatorRequest::Restore { above, .. } = &mut view.request {
+                    *above = above.or(newest);
+                }
+            }
+        });
     }
 
     /// Those that are for this node to decide on.

@@ -107,7 +107,7 @@ pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool)
         backup: backup.id.clone(),
         without,
         replace: args.replace_electorate.clone(),
-        above: crate::model::Epoch(0),
+        above: None,
     };
     if args.dry_run {
         return preview(&client, &request).await;

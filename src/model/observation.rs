@@ -24,9 +24,10 @@ pub enum OperatorRequest {
         /// does not name are gone for good.
         #[serde(default)]
         replace: Option<ClusterName>,
-        /// The newest epoch when it was asked, which the restore has to replace; the agent fills it in.
+        /// The newest epoch when it was asked, which the restore has to replace; the agent fills it in. `None` while its
+        /// memory is new: what it learns then happened before the order.
         #[serde(default)]
-        above: Epoch,
+        above: Option<Epoch>,
     },
     /// Form the first cluster without these electors, which the operator vouches are gone.
     Bootstrap {

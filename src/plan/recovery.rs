@@ -21,7 +21,9 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     let (request, backup, above) = asked?;
     // Two people who restore at one time must not take turns: whoever opened an epoch last is right.
     if let Some((epoch, other)) = cx.genesis().and_then(|g| match &g.origin {
-        Origin::Backup(other) if g.epoch > above && *other != backup => Some((g.epoch, other)),
+        Origin::Backup(other) if above.is_some_and(|above| g.epoch > above) && *other != backup => {
+            Some((g.epoch, other))
+        }
         _ => None,
     }) {
         let message = format!(
@@ -36,7 +38,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     }
     if let Some(genesis) = cx
         .genesis()
-        .filter(|g| g.epoch > above && g.origin == Origin::Backup(backup.clone()))
+        .filter(|g| above.is_some_and(|above| g.epoch > above) && g.origin == Origin::Backup(backup.clone()))
     {
         let serving = cx
             .obs

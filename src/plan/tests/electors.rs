@@ -58,7 +58,7 @@ fn restore(without: &[usize]) -> OperatorRequest {
         backup: BackupId::new(BACKUP).unwrap(),
         without: without.iter().map(|i| name(*i)).collect(),
         replace: None,
-        above: Epoch(1),
+        above: Some(Epoch(1)),
     }
 }
 
@@ -244,7 +244,7 @@ fn ordered(obs: &Observation, without: &[&str], replace: Option<&str>) -> Option
         backup: BackupId::new(BACKUP).unwrap(),
         without: without.iter().map(|name| NodeName::new(*name).unwrap()).collect(),
         replace: replace.map(|name| ClusterName::new(name).unwrap()),
-        above: Epoch(1),
+        above: Some(Epoch(1)),
     }];
     decide(&obs).action
 }

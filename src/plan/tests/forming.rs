@@ -185,7 +185,7 @@ fn s39_no_empty_cluster_beside_a_store_that_another_has_written_to() {
         backup: BackupId::new("2023-11-14T22:13:20Z-000001").unwrap(),
         without: BTreeSet::new(),
         replace: None,
-        above: Epoch(0),
+        above: Some(Epoch(0)),
     }];
     assert_eq!(action(&obs), Some("fetch-backup"));
 }

@@ -229,7 +229,7 @@ fn rule_6_a_restore_begins_with_fetching_and_proposes_only_what_is_fetched() {
         backup: backup.clone(),
         without: BTreeSet::new(),
         replace: None,
-        above: Epoch(0),
+        above: Some(Epoch(0)),
     }];
     assert_eq!(action(&obs), Some("fetch-backup"));
     obs.fetched = Some(backup);
@@ -254,7 +254,7 @@ fn c10a_a_restored_cluster_that_refuses_writes_says_so() {
         backup,
         without: BTreeSet::new(),
         replace: None,
-        above: Epoch(0),
+        above: Some(Epoch(0)),
     }];
     let answer = |obs: &Observation| {
         let decision = decide(obs);
@@ -295,12 +295,12 @@ fn a_restore_ends_where_another_one_has_opened_an_epoch() {
     };
     obs.me.genesis = Some(genesis(&obs.spec, 3, 3, Origin::Backup(backup(2))));
     obs.newest_epoch = Epoch(3);
-    obs.requests = vec![ask(Epoch(1))];
+    obs.requests = vec![ask(Some(Epoch(1)))];
     assert!(matches!(
         decide(&obs).action,
         Some(Action::Answer { done: false, .. })
     ));
-    obs.requests = vec![ask(Epoch(3))];
+    obs.requests = vec![ask(Some(Epoch(3)))];
     assert_eq!(
         action(&obs),
         Some("propose"),
@@ -318,7 +318,7 @@ fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
         backup,
         without: BTreeSet::new(),
         replace: None,
-        above: Epoch(1),
+        above: Some(Epoch(1)),
     }];
     obs.me.genesis = Some(restored.clone());
     obs.newest_epoch = Epoch(2);
@@ -331,6 +331,29 @@ fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
         obs.assignment = Some(assigned.clone());
         let done = matches!(decide(&obs).action, Some(Action::Answer { done: true, .. }));
         assert_eq!(done, answered, "it has run: {started}");
+    }
+}
+
+/// Seen on hosts of a lost site: the order came before the new memory had heard of the last restore, of the same backup.
+#[test]
+fn c14_a_new_memory_takes_no_earlier_restore_for_the_answer() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let mut obs = healthy(0);
+    let mut restored = genesis(&obs.spec, 3, 1, Origin::Backup(backup.clone()));
+    restored.cluster_id = obs.me.genesis.as_ref().unwrap().cluster_id;
+    for i in 1..3 {
+        peer(&mut obs, i).genesis = Some(restored.clone());
+    }
+    obs.me.genesis = Some(restored);
+    for (above, answered) in [(None, false), (Some(Epoch(1)), false), (Some(Epoch(0)), true)] {
+        obs.requests = vec![OperatorRequest::Restore {
+            backup: backup.clone(),
+            without: BTreeSet::new(),
+            replace: None,
+            above,
+        }];
+        let done = matches!(decide(&obs).action, Some(Action::Answer { done: true, .. }));
+        assert_eq!(done, answered, "asked above {above:?}");
     }
 }
 

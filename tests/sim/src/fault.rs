@@ -255,7 +255,7 @@ fn restore(sim: &Sim, host: usize) {
         backup,
         without: std::collections::BTreeSet::new(),
         replace: None,
-        above: etcd_agent::model::Epoch::default(),
+        above: None,
     };
     submit(sim, host, request);
 }

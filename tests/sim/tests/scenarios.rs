@@ -197,6 +197,27 @@ fn c14_one_order_at_one_host_restores_a_lost_site() {
     }
 }
 
+/// The hosts of a restored cluster are lost as well. The order comes before the new memories have heard of that restore,
+/// which happened before the order and not meanwhile: it is no answer to it.
+#[test]
+fn c14_an_order_to_a_new_memory_is_not_answered_by_what_happened_before() {
+    for seed in 0..2 {
+        for asked in 40_501..40_550 {
+            let mut schedule = Schedule::calm(seed, 3, 3, true);
+            schedule.faults.push((20_000, Fault::Restore(0)));
+            for host in 0..3 {
+                schedule.faults.push((40_000, Fault::Reinstall(host)));
+                schedule.faults.push((40_000, Fault::Wipe(host)));
+            }
+            schedule.faults.push((asked, Fault::Restore(1)));
+            schedule.faults.push((70_000, Fault::Mend));
+            let outcome = whole("c14", &schedule);
+            let opened = told(&outcome, "epoch 3 was chosen");
+            assert_eq!(opened, 1, "asked at {asked}: {}", outcome.history.join("\n"));
+        }
+    }
+}
+
 /// Hosts are replaced one by one in a living cluster: the votes come back, and a restore goes on wherever it is ordered.
 #[test]
 fn c14_electors_that_are_replaced_one_by_one_keep_their_votes() {
