@@ -21,6 +21,7 @@ mod roots;
 mod selftest;
 mod settings;
 mod site_lost;
+mod situations;
 mod size_store;
 mod verbs;
 mod verify;

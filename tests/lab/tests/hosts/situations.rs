@@ -1,0 +1,231 @@
+//! What befalls whole hosts at a bad moment of a restore or of the increments: power, polkit, a full disk, disks that are
+//! put back to an older image, values as large as etcd takes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::common::{
+    SOON, agent, assert_value, backup_now, deb, etcd_pid, formed, holds_for, increment_now, member_ids,
+    others, put, status, wait_stored,
+};
+use etcd_agent_lab::{Cmd, Host, Lab, Written, wait_until};
+
+const RESTORE: [&str; 3] = ["restore", "latest", "--yes"];
+
+/// What etcd and the agent keep on a host's disk.
+const STATE: [&str; 2] = ["var/lib/etcd", "var/lib/etcd-agent"];
+
+/// At least so many writes, all acknowledged.
+fn written(lab: &Lab, prefix: &str, count: u64) -> Written {
+    let load = lab.start_load(prefix).unwrap();
+    load.wait_for(count, SOON).unwrap();
+    load.stop().unwrap()
+}
+
+fn image(lab: &Lab, host: &Host, part: &str) -> PathBuf {
+    lab.dir().join("images").join(host.name()).join(part)
+}
+
+/// Puts a copy of a directory, with owners and modes, in the place of what was there.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if to.exists() {
+        std::fs::remove_dir_all(to)?;
+    }
+    std::fs::create_dir_all(to)?;
+    Cmd::new("cp").arg("-aT").arg(from).arg(to).ok().map(drop)
+}
+
+/// Every machine goes back to an older image while the store keeps what was written since; C4.
+#[test]
+fn c04_disks_put_back_to_an_older_image_begin_a_timeline_of_their_own() {
+    let lab = formed("images", 3);
+    let n1 = lab.host(1).unwrap();
+    backup_now(n1);
+    let kept = written(&lab, "kept", 200);
+    wait_stored(&lab, n1);
+    lab.each(|host| host.power_off().map(drop)).unwrap();
+    lab.each(|host| {
+        STATE
+            .iter()
+            .try_for_each(|part| copy(&host.disk().join(part), &image(&lab, host, part)))
+    })
+    .unwrap();
+    lab.each(|host| host.boot().map(drop)).unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    let undone = written(&lab, "undone", 200);
+    wait_stored(&lab, n1);
+
+    lab.each(Host::kill).unwrap();
+    lab.each(|host| {
+        STATE
+            .iter()
+            .try_for_each(|part| copy(&image(&lab, host, part), &host.disk().join(part)))
+    })
+    .unwrap();
+    lab.each(|host| host.boot().map(drop)).unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    // Fewer than were undone: the older timeline leads to a higher revision.
+    let again = written(&lab, "again", 100);
+    increment_now(n1);
+    put(&lab, "last", "in an increment alone");
+    increment_now(n1);
+
+    agent(n1, &RESTORE).ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    assert_value(&lab, n1, "last", "in an increment alone");
+    for written in [&kept, &again] {
+        written.verify_all(&lab).unwrap();
+    }
+    let missing = undone.missing(&lab).unwrap();
+    assert_eq!(
+        missing.len() as u64,
+        undone.acknowledged,
+        "what the image does not have came back"
+    );
+    lab.passed();
+}
+
+/// polkit refuses the stop that a restore needs, for a while; C2.
+#[test]
+fn c02_a_stop_that_polkit_refuses_during_a_restore_is_made_up_for() {
+    const REFUSE: &str = r#"polkit.addRule(function (action, subject) {
+    if (action.lookup("unit") === "etcd.service" && action.lookup("verb") === "stop") {
+        return polkit.Result.NO;
+    }
+});
+"#;
+    let rule = "/etc/polkit-1/rules.d/10-refuse.rules";
+    let lab = Lab::builder("polkit").hosts(3).package(&deb()).boot().unwrap();
+    lab.s3().start().unwrap();
+    lab.configure(|_, config| config.size = 1).unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    let member = lab.raft_leader().unwrap();
+    put(&lab, "first", "1");
+    backup_now(member);
+    let (cluster, _) = member_ids(&lab, member).unwrap();
+    let load = lab.start_load("old").unwrap();
+    load.wait_for(50, SOON).unwrap();
+    let pid = etcd_pid(member);
+
+    member.write_file(rule, REFUSE, "0644", "root:root").unwrap();
+    member.systemctl(&["restart", "polkit"]).unwrap().ok().unwrap();
+    let asked = *others(&lab, member).first().unwrap();
+    std::thread::scope(|scope| {
+        let command = scope.spawn(|| agent(asked, &RESTORE).ok().unwrap());
+        wait_until("polkit to refuse the stop", SOON, || {
+            Ok(member.journal("etcd-agent")?.contains("stop-etcd ("))
+        })
+        .unwrap();
+        holds_for(
+            "no newer epoch is assigned beside the old etcd",
+            Duration::from_secs(3),
+            || {
+                let epoch = status(member).map(|status| status["node"]["assignment"]["epoch"].as_u64());
+                etcd_pid(member) == pid && epoch.is_ok_and(|epoch| epoch == Some(1))
+            },
+        );
+        member.wipe(rule).unwrap();
+        member.systemctl(&["restart", "polkit"]).unwrap().ok().unwrap();
+        command.join().unwrap();
+    });
+    load.stop().unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    wait_until("one etcd of the new epoch, and no other", SOON, || {
+        let running: Vec<&Host> = lab
+            .hosts()
+            .iter()
+            .filter(|host| matches!(host.main_pid("etcd"), Ok(Some(_))))
+            .collect();
+        let [only] = running.as_slice() else {
+            anyhow::bail!("{} etcds run", running.len());
+        };
+        let (now, members) = member_ids(&lab, only)?;
+        Ok(now != cluster && members.len() == 1)
+    })
+    .unwrap();
+    assert_value(&lab, lab.raft_leader().unwrap(), "first", "1");
+    lab.passed();
+}
+
+/// All hosts lose power while the restored data is being staged, and D-Bus is slow when they boot; C1.
+#[test]
+fn c01_power_lost_on_all_hosts_while_a_restore_is_staging() {
+    let lab = formed("staging", 3);
+    let n1 = lab.host(1).unwrap();
+    let big = "for n in $(seq 60); do head -c 750000 /dev/urandom | base64 -w 0 | \
+               etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/etcd/tls/ca.crt --cert=/etc/etcd/tls/node.crt \
+               --key=/etc/etcd/tls/node.key put big/$n >/dev/null; done";
+    n1.exec_for(SOON, &["sh", "-ec", big]).unwrap().ok().unwrap();
+    put(&lab, "first", "1");
+    wait_stored(&lab, n1);
+    backup_now(n1);
+    let slow = "mkdir -p /etc/systemd/system/dbus.service.d && \
+                printf '[Service]\\nExecStartPre=sleep 2\\n' > /etc/systemd/system/dbus.service.d/slow.conf";
+    lab.each(|host| host.sh(slow)?.ok().map(drop)).unwrap();
+    std::thread::scope(|scope| {
+        // The command dies with its host.
+        scope.spawn(|| drop(agent(n1, &RESTORE)));
+        wait_until("all hosts to stage", SOON, || {
+            let staging = |host: &Host| {
+                host.journal("etcd-agent")
+                    .map(|text| text.contains("stage-restore"))
+            };
+            for host in lab.hosts() {
+                anyhow::ensure!(staging(host)?, "{} does not stage yet", host.name());
+            }
+            Ok(true)
+        })
+        .unwrap();
+        lab.each(Host::kill).unwrap();
+    });
+    lab.each(|host| host.boot().map(drop)).unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    for host in lab.hosts() {
+        wait_until("the restored epoch to be assigned", SOON, || {
+            Ok(status(host)?["node"]["assignment"]["epoch"] == 2)
+        })
+        .unwrap();
+        assert_value(&lab, host, "first", "1");
+    }
+    lab.passed();
+}
+
+/// One founder has no room for the restored data until retention has removed all that is older than the newest backups; C3.
+#[test]
+fn c03_a_founder_whose_disk_is_full_is_restored_later_from_the_same_point() {
+    let lab = Lab::builder("late").hosts(3).package(&deb()).boot().unwrap();
+    lab.s3().start().unwrap();
+    let newest_only =
+        "[backup.retention]\nrecent = \"1s\"\nhourly = 0\ndaily = 0\nweekly = 0\nyearly = 0\ncount = 1\n";
+    lab.configure(|_, config| newest_only.clone_into(&mut config.extra))
+        .unwrap();
+    let n3 = lab.host(3).unwrap();
+    let mount = "set -e; owner=$(stat -c uid=%u,gid=%g,mode=%a /var/lib/etcd); \
+                 mount -t tmpfs -o size=400m,$owner small /var/lib/etcd";
+    n3.sh(mount).unwrap().ok().unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    let n1 = lab.host(1).unwrap();
+    put(&lab, "first", "1");
+    backup_now(n1);
+    put(&lab, "second", "2");
+    wait_stored(&lab, n1);
+    n3.sh("dd if=/dev/zero of=/var/lib/etcd/filler bs=64k || true")
+        .unwrap()
+        .ok()
+        .unwrap();
+
+    agent(n1, &RESTORE).ok().unwrap();
+    put(&lab, "third", "3");
+    for _ in 0..3 {
+        backup_now(n1);
+    }
+    agent(n1, &["backup", "prune"]).ok().unwrap();
+    n3.sh("rm /var/lib/etcd/filler").unwrap().ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    for (key, value) in [("first", "1"), ("second", "2"), ("third", "3")] {
+        assert_value(&lab, n3, key, value);
+    }
+    lab.passed();
+}
