@@ -69,7 +69,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     agent.shared.ask_above(asked_above(&elector));
     let pending = agent.shared.undecided();
 
-    let steering = steering(agent, unit.known(), &in_force, &pending);
+    let steering = steering(agent, &unit, &in_force, &pending);
 
     let data = agent.shared.with(|inner| {
         if up {
@@ -202,20 +202,23 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
 /// What this node has been ordered, and what it wants for it.
 fn steering(
     agent: &Agent,
-    unit: Option<&UnitState>,
+    unit: &Fact<UnitState>,
     in_force: &Fact<InForce>,
     pending: &[RequestView],
 ) -> Steering {
     let directives = agent.shared.directives();
-    let process = unit.and_then(|unit| process(agent, unit));
+    let process = match unit {
+        Fact::Known(unit) => process(agent, unit),
+        Fact::Absent => Fact::Absent,
+        Fact::Unreachable(why) => Fact::Unreachable(why.clone()),
+    };
     let digest = in_force.known().map(|f| f.settings_digest.as_str());
-    // While systemd does not say what runs, an order is not heard of yet: it would count as carried out.
-    let order = directives.restart.as_ref().filter(|_| unit.is_some());
+    let order = directives.restart.as_ref();
     let looked = agent.shared.ran(agent.ports.state.as_ref(), |run| {
-        run.look(process.as_deref(), digest, order, &agent.spec.node)
+        run.look(&process, digest, order, &agent.spec.node)
     });
     let wants_restart = match looked {
-        Ok(run) => run.wish(process.as_deref(), order),
+        Ok(run) => run.wish(process.known().map(String::as_str), order),
         Err(error) => {
             // Without memory of it a restart could be done twice: rather none.
             tracing::warn!("no restart is asked for: {error}");
@@ -245,8 +248,11 @@ fn steering(
 }
 
 /// The name of the etcd process that runs, if one does.
-pub(super) fn process(agent: &Agent, unit: &UnitState) -> Option<String> {
-    (unit.main_pid != 0).then(|| format!("{}:{}", agent.boot_id, unit.main_pid))
+pub(super) fn process(agent: &Agent, unit: &UnitState) -> Fact<String> {
+    if unit.main_pid == 0 {
+        return Fact::Absent;
+    }
+    Fact::Known(format!("{}:{}", agent.boot_id, unit.main_pid))
 }
 
 /// The newest backup that this node or a peer that answers knows of: a follower looks at the store itself but rarely.

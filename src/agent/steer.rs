@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use crate::model::{
-    ActiveState, EtcdStatus, Grant, InForce, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, StartFence,
+    ActiveState, EtcdStatus, Fact, Grant, InForce, MemberId, MemberList, NodeName, NodeStatus, RaftTerm,
+    StartFence,
 };
 use crate::ports::{PortError, PortResult};
 
@@ -25,11 +26,11 @@ pub(super) async fn apply(agent: &Agent, deadline: Duration) -> PortResult<InFor
     let state = agent.ports.state.as_ref();
     let process = |unit: &crate::model::UnitState| observe::process(agent, unit);
     let before = process(&agent.ports.service.etcd_unit().await?);
-    agent.shared.ran(state, |run| {
-        run.look(before.as_deref(), None, None, &agent.spec.node)
-    })?;
+    agent
+        .shared
+        .ran(state, |run| run.look(&before, None, None, &agent.spec.node))?;
     let in_force = agent.ports.service.apply(deadline).await?;
-    if let Some(after) = process(&agent.ports.service.etcd_unit().await?) {
+    if let Fact::Known(after) = process(&agent.ports.service.etcd_unit().await?) {
         agent.shared.ran(state, |run| run.came_up_meanwhile(&after))?;
     }
     Ok(in_force)

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{NodeName, RestartOrder};
+use super::{Fact, NodeName, RestartOrder};
 
 /// What an agent remembers of its etcd process. A process is named by boot and PID.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,12 +35,13 @@ pub struct RestartWish {
 }
 
 impl EtcdRun {
-    /// What is known after one more look: the process that runs now, if any, the digest of the settings that are
-    /// in force for the next start, where known, and the last ordered restart.
+    /// What is known after one more look: the process that runs now, the digest of the settings that are in force for
+    /// the next start, where known, and the last ordered restart. While nobody can tell what runs, an order is not heard
+    /// of: it would count as carried out.
     #[must_use]
     pub fn look(
         &self,
-        process: Option<&str>,
+        process: &Fact<String>,
         in_force: Option<&str>,
         order: Option<&RestartOrder>,
         me: &NodeName,
@@ -49,15 +50,14 @@ impl EtcdRun {
         if let Some(digest) = in_force {
             next.written = Some(digest.to_owned());
         }
-        if let Some(process) = process
-            && next.process.as_deref() != Some(process)
-        {
-            next.process = Some(process.to_owned());
+        let runs = process.known();
+        if runs.is_some() && next.process.as_ref() != runs {
+            next.process = runs.cloned();
             next.settings.clone_from(&next.written);
         }
-        if let Some(order) = order.filter(|order| order.id > self.order) {
+        if let Some(order) = order.filter(|order| order.id > self.order && !process.is_unreachable()) {
             next.order = order.id;
-            next.replaces = process.filter(|_| order.nodes.contains(me)).map(str::to_owned);
+            next.replaces = runs.filter(|_| order.nodes.contains(me)).cloned();
         }
         next
     }
@@ -103,6 +103,10 @@ mod tests {
         NodeName::new("n1").unwrap()
     }
 
+    fn runs(process: &str) -> Fact<String> {
+        Fact::Known(process.to_owned())
+    }
+
     fn order(id: u64) -> RestartOrder {
         RestartOrder {
             id,
@@ -113,16 +117,16 @@ mod tests {
     #[test]
     fn a_process_that_runs_with_older_settings_is_to_be_replaced_once() {
         let none = EtcdRun::default();
-        let first = none.look(Some("b:7"), Some("old"), None, &me());
+        let first = none.look(&runs("b:7"), Some("old"), None, &me());
         assert_eq!(first.wish(Some("b:7"), None), None, "nothing has changed");
-        let written = first.look(Some("b:7"), Some("new"), None, &me());
+        let written = first.look(&runs("b:7"), Some("new"), None, &me());
         assert!(written.wish(Some("b:7"), None).is_some(), "written since");
         assert_eq!(written.wish(None, None), None, "nothing runs");
-        let back = written.look(Some("b:7"), Some("old"), None, &me());
+        let back = written.look(&runs("b:7"), Some("old"), None, &me());
         assert_eq!(back.wish(Some("b:7"), None), None, "taken back");
-        let again = written.look(Some("b:9"), Some("new"), None, &me());
+        let again = written.look(&runs("b:9"), Some("new"), None, &me());
         assert_eq!(again.wish(Some("b:9"), None), None, "restarted");
-        let rebooted = written.look(Some("c:7"), None, None, &me());
+        let rebooted = written.look(&runs("c:7"), None, None, &me());
         assert_eq!(
             rebooted.wish(Some("c:7"), None),
             None,
@@ -132,40 +136,50 @@ mod tests {
 
     #[test]
     fn an_etcd_that_was_there_before_the_agent_is_left_alone() {
-        let before = EtcdRun::default().look(Some("b:7"), None, None, &me());
-        let after = before.look(Some("b:7"), Some("ours"), None, &me());
+        let before = EtcdRun::default().look(&runs("b:7"), None, None, &me());
+        let after = before.look(&runs("b:7"), Some("ours"), None, &me());
         assert_eq!(after.wish(Some("b:7"), None), None);
     }
 
     #[test]
     fn a_process_that_came_up_while_settings_were_written_may_have_the_old_ones() {
-        let run = EtcdRun::default().look(Some("b:7"), Some("old"), None, &me());
+        let run = EtcdRun::default().look(&runs("b:7"), Some("old"), None, &me());
         let run = run
             .came_up_meanwhile("b:8")
-            .look(Some("b:8"), Some("new"), None, &me());
+            .look(&runs("b:8"), Some("new"), None, &me());
         assert!(run.wish(Some("b:8"), None).is_some());
         assert_eq!(run.came_up_meanwhile("b:8"), run);
     }
 
     #[test]
     fn an_order_is_carried_out_once_and_only_on_its_nodes() {
-        let run = EtcdRun::default().look(Some("b:7"), Some("x"), Some(&order(3)), &me());
+        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
         assert_eq!(run.wish(Some("b:7"), Some(&order(3))).unwrap().order, Some(3));
         assert_eq!(run.wish(Some("b:8"), Some(&order(3))), None, "another process");
         assert_eq!(run.wish(Some("b:7"), None), None, "withdrawn");
-        let done = run.look(Some("b:8"), Some("x"), Some(&order(3)), &me());
+        let done = run.look(&runs("b:8"), Some("x"), Some(&order(3)), &me());
         assert_eq!(done.wish(Some("b:8"), Some(&order(3))), None, "not again");
         let elsewhere = RestartOrder {
             id: 4,
             nodes: [NodeName::new("n2").unwrap()].into(),
         };
-        let other = run.look(Some("b:7"), Some("x"), Some(&elsewhere), &me());
+        let other = run.look(&runs("b:7"), Some("x"), Some(&elsewhere), &me());
         assert_eq!(other.wish(Some("b:7"), Some(&elsewhere)), None, "not here");
-        let down = EtcdRun::default().look(None, Some("x"), Some(&order(3)), &me());
+        let down = EtcdRun::default().look(&Fact::Absent, Some("x"), Some(&order(3)), &me());
         assert_eq!(
             down.wish(Some("b:9"), Some(&order(3))),
             None,
             "nothing ran when it was ordered"
         );
+    }
+
+    #[test]
+    fn t02_an_order_is_not_heard_of_while_nobody_can_tell_what_runs() {
+        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), None, &me());
+        let silent = Fact::Unreachable("systemd does not answer".to_owned());
+        let unknown = run.look(&silent, Some("x"), Some(&order(3)), &me());
+        assert_eq!(unknown, run, "nothing is noted");
+        let heard = unknown.look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
+        assert_eq!(heard.wish(Some("b:7"), Some(&order(3))).unwrap().order, Some(3));
     }
 }
