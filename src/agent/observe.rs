@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::genesis::Electorate;
 use crate::model::{
-    AssignmentSummary, BackupSummary, DataState, ElectorView, Fact, GateView, InForce, LeaderAsk, MemberList,
-    NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Spec, Steering, UnitState, UnixMs,
-    is_too_old,
+    AssignmentSummary, BackupSummary, DataState, Directives, ElectorView, Fact, GateView, InForce, LeaderAsk,
+    MemberList, NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Spec, Steering, UnitState,
+    UnixMs, is_too_old,
 };
 use crate::plan::removed_by;
 use crate::ports::{PortError, PortResult};
@@ -29,6 +29,9 @@ pub(super) fn fact<T>(result: PortResult<T>) -> Fact<T> {
 pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let ports = &agent.ports;
     let steady = ports.clock.steady();
+    // Before what runs is asked for: an order that comes in between would be held against a process that may be gone by
+    // then, and count as carried out.
+    let directives = agent.shared.directives();
     let unit = match ports.service.etcd_unit().await {
         Ok(unit) if unit.load == "not-found" => Fact::Absent,
         other => fact(other),
@@ -69,7 +72,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     agent.shared.ask_above(asked_above(&elector));
     let pending = agent.shared.undecided();
 
-    let steering = steering(agent, &unit, &in_force, &pending);
+    let steering = steering(agent, directives, &unit, &in_force, &pending);
 
     let data = agent.shared.with(|inner| {
         if up {
@@ -202,11 +205,11 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
 /// What this node has been ordered, and what it wants for it.
 fn steering(
     agent: &Agent,
+    directives: Directives,
     unit: &Fact<UnitState>,
     in_force: &Fact<InForce>,
     pending: &[RequestView],
 ) -> Steering {
-    let directives = agent.shared.directives();
     let process = match unit {
         Fact::Known(unit) => process(agent, unit),
         Fact::Absent => Fact::Absent,
