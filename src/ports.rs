@@ -11,9 +11,9 @@ use futures::Stream;
 
 use crate::model::{
     Accept, AcceptReply, Assignment, BackupId, ClusterId, DataState, Directives, ElectorRecord, Enquire,
-    EnquireReply, Epoch, EtcdRun, EtcdStatus, Fact, Fingerprint, GateState, InForce, Learn, MemberId,
-    MemberList, NodeName, NodeStatus, Past, Prepare, PrepareReply, Revision, SpecRecord, SteadyMs, UnitState,
-    UnixMs, Watched,
+    EnquireReply, Epoch, EtcdRun, EtcdStatus, Fact, Fingerprint, GateState, InForce, LastWords, Learn,
+    MemberId, MemberList, NodeName, NodeStatus, Past, Prepare, PrepareReply, Revision, SpecRecord, SteadyMs,
+    UnitState, UnixMs, Watched,
 };
 
 /// How a call across a port failed. The text is one line: what was tried, on what, what the operator can do.
@@ -55,7 +55,12 @@ pub type WatchStream = Pin<Box<dyn Stream<Item = PortResult<Watched>> + Send>>;
 #[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
 pub enum DataRequest {
     /// Say what is there.
-    Inspect,
+    Inspect {
+        /// etcd has ended by itself since it last served: its last words are read, and where they say that the data is
+        /// damaged, the data is read as well, which takes as long as that lasts.
+        #[serde(default)]
+        failed: bool,
+    },
     /// Restore a snapshot file beside the data directory; nothing is replaced.
     Stage {
         /// The epoch that it is for.
@@ -99,6 +104,9 @@ pub struct DataReport {
     /// The version of etcd on this host, when that is older than what is supported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_too_old: Option<String>,
+    /// What etcd said when it last ended by itself, where that was asked and is understood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_words: Option<LastWords>,
 }
 
 /// What is to be proved of a fetched snapshot (`etcd-agent-verify.service`).

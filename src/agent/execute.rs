@@ -15,6 +15,8 @@ use super::{Agent, backups, hand, jobs, propose, steer, verify};
 const APPLY: Duration = Duration::from_secs(30);
 /// Longest that an inspection or a rename may take.
 const DATA: Duration = Duration::from_secs(30);
+/// Longest that an inspection may take that reads the data because etcd says that it is damaged.
+const READING: Duration = Duration::from_secs(150);
 /// etcd's own unit gives it 90 s by default; the loop's watchdog is fed while it waits.
 const STOP: Duration = Duration::from_secs(30);
 
@@ -38,7 +40,10 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             Ok(())
         }
         Action::InspectData => {
-            let report = agent.ports.service.data(&DataRequest::Inspect, DATA).await?;
+            let failed = agent.shared.etcd_failed();
+            let within = if failed { READING } else { DATA };
+            let request = DataRequest::Inspect { failed };
+            let report = agent.ports.service.data(&request, within).await?;
             agent.shared.take_report(&report, agent.ports.clock.steady());
             report
                 .error

@@ -75,6 +75,9 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let steering = steering(agent, directives, &unit, &in_force, &pending);
 
     let data = agent.shared.with(|inner| {
+        if etcd.known().is_some() {
+            inner.last_words = None;
+        }
         if up {
             inner.data = match etcd.known() {
                 Some(e) => Fact::Known(DataState::Present {
@@ -192,6 +195,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         spec_record,
         in_force,
         gate: GateView { cleared },
+        last_words: agent.shared.with(|inner| inner.last_words.clone()),
         staged,
         fetched,
         backup,

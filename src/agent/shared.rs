@@ -12,8 +12,8 @@ use super::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Directives, ElectorRecord, Epoch,
-    EtcdRun, Fact, GateState, Job, NodeName, NodeStatus, Observation, OperatorRequest, RequestState,
-    RequestView, Revision, SteadyMs, StoreView, UnixMs,
+    EtcdRun, Fact, GateState, Job, LastWords, NodeName, NodeStatus, Observation, OperatorRequest,
+    RequestState, RequestView, Revision, SteadyMs, StoreView, UnixMs,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
@@ -58,6 +58,8 @@ pub(super) struct Inner {
     pub(super) data: Fact<DataState>,
     /// The version of an etcd that is too old, and when that was seen.
     pub(super) too_old: Option<(String, SteadyMs)>,
+    /// What etcd said when it last ended by itself, until it serves again.
+    pub(super) last_words: Option<LastWords>,
     pub(super) staged: Option<(Epoch, BackupId)>,
     pub(super) fetched: Option<(BackupId, String)>,
     pub(super) backup: Job,
@@ -259,11 +261,20 @@ impl Shared {
         Ok(next)
     }
 
+    /// True when etcd has ended by itself since it last served.
+    pub(super) fn etcd_failed(&self) -> bool {
+        self.with(|inner| {
+            let unit = inner.status.as_ref().and_then(|status| status.unit.known());
+            inner.last_words.is_some() || unit.is_some_and(|unit| unit.result != "success")
+        })
+    }
+
     /// Takes over what the data directory's owner reported.
     pub(super) fn take_report(&self, report: &DataReport, now: SteadyMs) {
         self.with(|inner| {
             inner.too_old = report.etcd_too_old.clone().map(|version| (version, now));
             inner.data = Fact::Known(report.data.clone());
+            inner.last_words.clone_from(&report.last_words);
             inner.staged.clone_from(&report.staged);
         });
     }

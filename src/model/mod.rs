@@ -13,6 +13,7 @@ mod event;
 mod fact;
 mod genesis;
 mod ids;
+mod last_words;
 mod observation;
 mod paxos;
 mod running;
@@ -45,6 +46,7 @@ pub use ids::{
     BackupId, Ballot, ClusterId, ClusterName, Epoch, Generation, IdError, Incarnation, MemberId, NodeName,
     RaftTerm, Revision,
 };
+pub use last_words::{LastWords, Trouble};
 pub use observation::{ElectorView, GateView, InForce, Job, Observation, OperatorRequest, StoreView};
 pub use paxos::{
     Accept, AcceptReply, ElectorRecord, Enquire, EnquireReply, EpochVotes, Learn, Prepare, PrepareReply,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Assignment, BackupFormat, BackupId, BackupSummary, BackupView, ClusterName, Epoch, Fact, Generation,
-    Genesis, MemberId, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnixMs, VerifyView,
+    Genesis, LastWords, MemberId, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnixMs, VerifyView,
 };
 
 /// What a person asked this agent to do.
@@ -193,6 +193,9 @@ pub struct Observation {
     pub in_force: Fact<InForce>,
     /// The gate.
     pub gate: GateView,
+    /// What etcd said when it last ended by itself, while it has not served since; `None` also where nothing is understood.
+    #[serde(default)]
+    pub last_words: Option<LastWords>,
     /// The backup that is restored beside the old data and ready to be swapped in, by epoch.
     pub staged: Option<(Epoch, BackupId)>,
     /// The backup that lies fetched and checked on this node.

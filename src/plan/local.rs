@@ -6,6 +6,7 @@ use super::context::{Context, names};
 use super::data::{self, Data};
 use super::restart;
 use super::retired::{self, removed_by};
+use super::words;
 use crate::model::{
     Action, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, Genesis, NodeStatus, StartFence,
     UnitState,
@@ -22,13 +23,23 @@ pub(super) fn look(cx: &mut Context<'_>) -> Option<Action> {
     if down && start_queued(cx) {
         return None;
     }
-    (down
-        && cx.obs.me.data.is_unreachable()
-        && cx.may_try(
-            "inspect-data",
-            Duration::from_millis(500),
-            Duration::from_secs(30),
-        ))
+    if !down || !cx.obs.me.data.is_unreachable() {
+        return None;
+    }
+    inspect(cx)
+}
+
+/// Asks the data directory's owner, and says why that could not be answered the last time.
+fn inspect(cx: &mut Context<'_>) -> Option<Action> {
+    if let Some(error) = cx.memory.errors.get("inspect-data") {
+        let text = format!("what is in the data directory is not known: {error}");
+        cx.because("data-unknown", text);
+    }
+    cx.may_try(
+        "inspect-data",
+        Duration::from_millis(500),
+        Duration::from_secs(30),
+    )
     .then_some(Action::InspectData)
 }
 
@@ -77,13 +88,7 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         if start_queued(cx) {
             return None;
         }
-        return cx
-            .may_try(
-                "inspect-data",
-                Duration::from_millis(500),
-                Duration::from_secs(30),
-            )
-            .then_some(Action::InspectData);
+        return inspect(cx);
     }
     let Some(assignment) = &cx.obs.assignment else {
         return if waits_at_gate(unit) { call_off(cx) } else { None };
@@ -212,7 +217,10 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
             cx.memory.start_failures = 0;
             await_election(cx, etcd);
         }
-        Fact::Absent => cx.wake_in(Duration::from_millis(50)),
+        Fact::Absent => {
+            words::say(cx);
+            cx.wake_in(Duration::from_millis(50));
+        }
         Fact::Unreachable(why) => {
             let recent = cx
                 .memory

@@ -38,6 +38,7 @@ mod steps;
 mod tests;
 mod text;
 mod verify;
+mod words;
 
 pub use beside::{backup_in, backup_of};
 pub use out::objection;

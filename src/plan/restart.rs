@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::directive;
 use super::local::start_fence;
+use super::words;
 use crate::model::{Action, ActiveState, Assignment, Grant, NodeName};
 
 /// A start that lasted this long was one.
@@ -44,6 +45,7 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
                     pause.saturating_sub(since).as_secs_f64()
                 ),
             );
+            words::say(cx);
             cx.wake_in(pause.saturating_sub(since));
             return None;
         }

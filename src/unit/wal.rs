@@ -4,6 +4,8 @@
 //! field (low 56 bits: length of the record; when the highest bit is set, bits 56 to 58: bytes of padding), then
 //! a `walpb.Record`, then the padding. Each file begins with a CRC record and a metadata record.
 
+pub(super) mod check;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -83,6 +85,15 @@ pub fn remembers(dir: &Path) -> Result<bool, WalError> {
 
 /// The oldest file in a `member/wal` directory, and how many there are.
 fn oldest(dir: &Path) -> Result<(PathBuf, usize), WalError> {
+    let names = names(dir)?;
+    match names.first() {
+        Some(name) => Ok((dir.join(name), names.len())),
+        None => Err(WalError::Content(format!("no WAL file in {}", dir.display()))),
+    }
+}
+
+/// The names of a log's files, oldest first.
+fn names(dir: &Path) -> Result<Vec<String>, WalError> {
     let failed = |source| WalError::Io {
         path: dir.to_owned(),
         source,
@@ -92,10 +103,14 @@ fn oldest(dir: &Path) -> Result<(PathBuf, usize), WalError> {
         let name = entry.map_err(failed)?.file_name();
         names.extend(name.to_str().filter(|name| is_wal_name(name)).map(str::to_owned));
     }
-    match names.iter().min() {
-        Some(name) => Ok((dir.join(name), names.len())),
-        None => Err(WalError::Content(format!("no WAL file in {}", dir.display()))),
-    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The bytes of a record and of the padding after it, from the length field before it.
+fn frame(field: u64) -> (u64, u64) {
+    let padding = if field >> 63 == 1 { (field >> 56) & 0x7 } else { 0 };
+    (field & ((1 << 56) - 1), padding)
 }
 
 fn head(path: &Path) -> Result<Vec<u8>, WalError> {
@@ -130,9 +145,7 @@ pub fn decode(head: &[u8]) -> Result<(ClusterId, MemberId), String> {
         let Some((field, after)) = rest.split_first_chunk::<8>() else {
             return Err("ends before its metadata record".to_owned());
         };
-        let field = u64::from_le_bytes(*field);
-        let length = field & ((1 << 56) - 1);
-        let padding = if field >> 63 == 1 { (field >> 56) & 0x7 } else { 0 };
+        let (length, padding) = frame(u64::from_le_bytes(*field));
         if length == 0 {
             return Err("holds no metadata record".to_owned());
         }
@@ -169,9 +182,7 @@ fn has_log(head: &[u8]) -> bool {
     let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let mut rest = head;
     while let Some((field, after)) = rest.split_first_chunk::<8>() {
-        let field = u64::from_le_bytes(*field);
-        let length = field & ((1 << 56) - 1);
-        let padding = if field >> 63 == 1 { (field >> 56) & 0x7 } else { 0 };
+        let (length, padding) = frame(u64::from_le_bytes(*field));
         if length == 0 {
             return false;
         }
@@ -196,10 +207,28 @@ fn has_log(head: &[u8]) -> bool {
 /// CRC-32 (Castagnoli), continued from `seed` as Go's `crc32.Update` does.
 fn crc32c(seed: u32, data: &[u8]) -> u32 {
     !data.iter().fold(!seed, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg())
-        })
+        let at = (crc ^ u32::from(*byte)) & 0xff;
+        (crc >> 8) ^ CRC_TABLE.get(at as usize).copied().unwrap_or_default()
     })
+}
+
+const CRC_TABLE: [u32; 256] = crc_table();
+
+#[allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+const fn crc_table() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        let mut crc = at as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+            bit += 1;
+        }
+        table[at] = crc;
+        at += 1;
+    }
+    table
 }
 
 /// A WAL head with these IDs, framed as etcd does it.
@@ -235,19 +264,46 @@ pub(crate) fn encode_with(cluster: ClusterId, member: MemberId, more: &[(i64, &[
     ];
     let mut out = Vec::new();
     for record in records.into_iter().chain(more) {
-        let body = record.encode_to_vec();
-        let padding = (8 - body.len() % 8) % 8;
-        let mut field = body.len() as u64;
-        if padding > 0 {
-            field |= (0x80 | padding as u64) << 56;
-        }
-        out.extend(field.to_le_bytes());
-        out.extend(&body);
-        out.extend(std::iter::repeat_n(0, padding));
+        put(&mut out, &record);
     }
     // A preallocated file goes on with zeroes.
     out.extend([0; 64]);
     out
+}
+
+#[cfg(test)]
+fn put(out: &mut Vec<u8>, record: &Record) {
+    let body = record.encode_to_vec();
+    let padding = (8 - body.len() % 8) % 8;
+    let mut field = body.len() as u64;
+    if padding > 0 {
+        field |= (0x80 | padding as u64) << 56;
+    }
+    out.extend(field.to_le_bytes());
+    out.extend(&body);
+    out.extend(std::iter::repeat_n(0, padding));
+}
+
+/// Appends a record with its place in the chain of checksums.
+#[cfg(test)]
+fn append(out: &mut Vec<u8>, crc: &mut u32, kind: i64, data: &[u8]) {
+    *crc = crc32c(*crc, data);
+    let record = Record {
+        kind,
+        crc: *crc,
+        data: data.to_vec(),
+    };
+    put(out, &record);
+}
+
+/// The checksum after the head that [`encode`] makes.
+#[cfg(test)]
+fn metadata_crc(cluster: ClusterId, member: MemberId) -> u32 {
+    let metadata = Metadata {
+        node_id: member.0,
+        cluster_id: cluster.0,
+    };
+    crc32c(0, &metadata.encode_to_vec())
 }
 
 #[cfg(test)]

@@ -311,7 +311,11 @@ mod tests {
         let within = Duration::from_mins(1);
         let applied = timeout(within, systemd.apply(within * 9)).await;
         assert!(matches!(applied, Ok(Err(PortError::Retryable(why))) if why.contains("is at work")));
-        let looked = timeout(within, systemd.data(&DataRequest::Inspect, within * 9)).await;
+        let looked = timeout(
+            within,
+            systemd.data(&DataRequest::Inspect { failed: false }, within * 9),
+        )
+        .await;
         assert!(matches!(looked, Ok(Err(PortError::Retryable(why))) if why.contains("is at work")));
         drop(staging);
     }

@@ -170,6 +170,7 @@ pub(super) fn observation() -> Observation {
         spec_record: crate::model::SpecRecord::default(),
         in_force: Fact::Absent,
         gate: GateView::default(),
+        last_words: None,
         staged: None,
         fetched: None,
         backup: Job::default(),

@@ -245,3 +245,60 @@ fn while_the_leader_is_down_the_next_one_is_looked_for() {
     lose_data(peer(&mut obs, 0));
     assert!(wake(&obs) <= Duration::from_millis(100));
 }
+
+#[test]
+fn c11_what_keeps_etcd_down_is_named_and_leads_to_nothing() {
+    let mut obs = healthy(1);
+    obs.me.unit = unit(ActiveState::Failed);
+    obs.me.etcd = Fact::Absent;
+    let memory = Memory {
+        started_at: Some(obs.steady),
+        start_failures: 3,
+        ..Memory::default()
+    };
+    let table = [
+        (Trouble::NoSpace, 9, Some("no-space")),
+        (Trouble::ReadOnly, 9, Some("disk-read-only")),
+        (Trouble::NotPermitted, 9, Some("not-permitted")),
+        (Trouble::DiskError, 9, Some("disk-error")),
+        (Trouble::AddressTaken, 9, Some("address-taken")),
+        (Trouble::Certificate, 9, Some("certificate-unusable")),
+        (Trouble::Log, 2, Some("damage-unproven")),
+        (Trouble::Database, 2, Some("damage-unproven")),
+        (Trouble::Log, 1, None),
+    ];
+    for (trouble, starts, code) in table {
+        obs.last_words = Some(LastWords {
+            trouble,
+            text: "its last words".into(),
+            starts,
+        });
+        let decision = plan(&obs, &memory, &obs.spec);
+        assert_eq!(decision.action, None, "{trouble:?}");
+        let named: Vec<&str> = decision
+            .reasons
+            .iter()
+            .filter(|reason| reason.text.contains("its last words"))
+            .map(|reason| reason.code.as_str())
+            .collect();
+        assert_eq!(named, Vec::from_iter(code), "{trouble:?}");
+    }
+}
+
+#[test]
+fn c11_why_the_data_is_unknown_is_said() {
+    let mut obs = healthy(1);
+    obs.me.unit = unit(ActiveState::Failed);
+    obs.me.etcd = Fact::Absent;
+    obs.me.data = Fact::Unreachable("etcd ran since".into());
+    let why = "/var/lib/etcd/default belongs to uid 0";
+    let memory = Memory {
+        failures: [("inspect-data".to_owned(), (3, obs.steady))].into(),
+        errors: [("inspect-data".to_owned(), why.to_owned())].into(),
+        ..Memory::default()
+    };
+    let decision = plan(&obs, &memory, &obs.spec);
+    assert_eq!(decision.action, None);
+    let says = |reason: &Reason| reason.code == "data-unknown" && reason.text.contains(why);
+    assert!(decision.reasons.iter().any(says), "{:?}", decision.reasons);
+}

@@ -108,3 +108,26 @@ fn a_node_with_data_of_a_replaced_epoch_may_join() {
     peer(&mut obs, 2).assignment = None;
     assert_eq!(action(&obs), None);
 }
+
+#[test]
+fn c11_a_damaged_member_is_replaced_only_beside_a_quorum() {
+    let damaged = || {
+        Fact::Known(DataState::Unusable {
+            why: "etcd ends with \"walpb: crc mismatch\"".into(),
+        })
+    };
+    let mut obs = healthy(0);
+    lose_data(peer(&mut obs, 2));
+    peer(&mut obs, 2).data = damaged();
+    assert_eq!(action(&obs), Some("remove-member"));
+    obs.peers.insert(name(1), Fact::Unreachable("no route".into()));
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "too-few-healthy"));
+
+    // The node itself neither starts it nor moves anything before its member is gone.
+    let mut obs = healthy(2);
+    lose_data(&mut obs.me);
+    obs.me.data = damaged();
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "data-gone"));
+}

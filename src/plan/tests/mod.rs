@@ -144,6 +144,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         spec_record: crate::model::SpecRecord::default(),
         in_force: Fact::Absent,
         gate: GateView::default(),
+        last_words: None,
         staged: None,
         fetched: None,
         backup: Job::default(),

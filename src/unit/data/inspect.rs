@@ -27,12 +27,13 @@ pub(super) fn inspect(owner: &Owner) -> Result<DataState, String> {
         return missing(owner);
     }
     if meta.uid() != owner.uid {
-        return Ok(unusable(format!(
-            "{} belongs to uid {}, etcd runs as uid {}",
+        // The data may be as good as ever: whoever gives it back to etcd is not to find it replaced.
+        return Err(format!(
+            "{} belongs to uid {}, etcd runs as uid {}: chown -R it back",
             dir.display(),
             meta.uid(),
             owner.uid
-        )));
+        ));
     }
     for (part, what) in [
         ("member", "member directory"),

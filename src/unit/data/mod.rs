@@ -4,11 +4,15 @@
 mod ages;
 mod archive;
 pub mod beside;
+mod database;
 mod inspect;
+mod judge;
 mod mounts;
 mod replace;
 mod stage;
+mod starts;
 pub(super) mod tool;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{boot, files, settings};
 use crate::config::{ArchiveSettings, Settings};
-use crate::model::{ClusterId, DataState, GateState, MemberId, is_too_old};
+use crate::model::{ClusterId, DataState, GateState, LastWords, MemberId, is_too_old};
 use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest};
 
@@ -71,6 +75,8 @@ pub(crate) struct Owner {
     pub(crate) short_of_space: fn(&Path) -> bool,
     /// The mount that held the data when they were last seen.
     pub(crate) held_by: Result<Option<Mount>, String>,
+    /// How etcd's last starts ended.
+    pub(crate) starts: fn() -> Vec<starts::Start>,
 }
 
 impl Owner {
@@ -87,6 +93,7 @@ impl Owner {
             now: ages::Moment::now,
             short_of_space,
             held_by: held_by(&paths.data_mount()),
+            starts: starts::of_this_boot,
         }
     }
 
@@ -99,7 +106,7 @@ impl Owner {
 
     fn carry_out(&self, request: &DataRequest) -> Result<(), String> {
         match request {
-            DataRequest::Inspect => Ok(()),
+            DataRequest::Inspect { .. } => Ok(()),
             DataRequest::Stage { .. } => stage::stage(self, request),
             DataRequest::Replace { epoch, why, staged } => replace::replace(self, *epoch, why, *staged),
         }
@@ -112,7 +119,16 @@ impl Owner {
         } else {
             self.carry_out(&file.request).err()
         };
-        let found = inspect::inspect(self);
+        let mut found = inspect::inspect(self);
+        let words = match &found {
+            Ok(DataState::Present { .. }) if file.request == (DataRequest::Inspect { failed: true }) => {
+                starts::last_words(&(self.starts)())
+            }
+            _ => None,
+        };
+        if let Some(words) = &words {
+            found = found.map(|data| judge::judge(self, data, words));
+        }
         // A member that has not started yet will have its data where the directory is now.
         let remembers = match &found {
             Ok(DataState::Present { .. }) => true,
@@ -121,7 +137,7 @@ impl Owner {
         };
         let mount = if remembers { self.mount() } else { None };
         let (report, unknown) = match found {
-            Ok(data) => (Some(self.report(data, error)), None),
+            Ok(data) => (Some(self.report(data, error, words)), None),
             Err(why) => (
                 None,
                 Some(error.map_or_else(|| why.clone(), |error| format!("{error}; {why}"))),
@@ -144,7 +160,7 @@ impl Owner {
         mounts::holding(&there, &self.mounts.1)
     }
 
-    fn report(&self, data: DataState, error: Option<String>) -> DataReport {
+    fn report(&self, data: DataState, error: Option<String>, last_words: Option<LastWords>) -> DataReport {
         DataReport {
             data,
             staged: stage::newest(self),
@@ -155,6 +171,7 @@ impl Owner {
                 .ok()
                 .and_then(|etcd| tool::etcd_version(&etcd))
                 .filter(|version| is_too_old(version)),
+            last_words,
         }
     }
 }

@@ -38,6 +38,7 @@ impl World {
             },
             short_of_space: |_| false,
             held_by: Ok(None),
+            starts: Vec::new,
         };
         Self { dir, owner }
     }
@@ -142,10 +143,11 @@ fn what_a_directory_is() {
 }
 
 #[test]
-fn of_another_owner_is_unusable() {
+fn c11_of_another_owner_is_unknown_and_not_lost() {
     let mut world = World::with_data(OLD);
     world.owner.uid += 1;
-    assert!(matches!(world.state(), DataState::Unusable { why } if why.contains("belongs to uid")));
+    let why = inspect::inspect(&world.owner).unwrap_err();
+    assert!(why.contains("belongs to uid"), "{why}");
 }
 
 #[test]
@@ -198,7 +200,7 @@ fn swapped_for_a_staged_restore() {
     let world = World::with_data(OLD);
     world.stage(NEW);
     assert_eq!(
-        world.ask(DataRequest::Inspect).staged,
+        world.ask(DataRequest::Inspect { failed: false }).staged,
         Some((Epoch(2), marker().backup))
     );
     let report = world.replace(true);
@@ -234,7 +236,10 @@ fn finished_after_a_crash_at_each_step() {
     let world = World::with_data(OLD);
     world.stage(NEW);
     archive::put(&world.owner, "restore", &(world.owner.now)()).unwrap();
-    assert_eq!(world.ask(DataRequest::Inspect).data, DataState::Missing);
+    assert_eq!(
+        world.ask(DataRequest::Inspect { failed: false }).data,
+        DataState::Missing
+    );
     let report = world.replace(true);
     assert_eq!((report.error, report.data), (None, present(NEW)));
     assert_eq!(world.archived().len(), 1);
@@ -427,7 +432,7 @@ fn a_request_is_carried_out_once() {
     let file = RequestFile {
         id: "a".to_owned(),
         boot_id: String::new(),
-        request: DataRequest::Inspect,
+        request: DataRequest::Inspect { failed: false },
     };
     fs::write(
         &path,
@@ -448,7 +453,7 @@ fn h08_an_etcd_that_is_too_old_is_reported() {
         fs::write(bin.join("fresh"), script).unwrap();
         fs::set_permissions(bin.join("fresh"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::rename(bin.join("fresh"), bin.join("etcd")).unwrap();
-        let report = world.ask(DataRequest::Inspect);
+        let report = world.ask(DataRequest::Inspect { failed: false });
         assert_eq!(report.etcd_too_old.as_deref(), expected, "{version}");
         assert_eq!(report.error, None);
     }
@@ -465,7 +470,7 @@ fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
         let file = RequestFile {
             id: "x".to_owned(),
             boot_id: String::new(),
-            request: DataRequest::Inspect,
+            request: DataRequest::Inspect { failed: false },
         };
         world.owner.answer(&file, false)
     };
@@ -503,4 +508,77 @@ fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
     world.owner.started = None;
     world.owner.mounts.1 = disk;
     assert!(look(&world).mount.is_some(), "remembered before the first start");
+}
+
+/// A member whose log is damaged within an entry, as etcd says in these starts.
+fn damaged_log(starts: fn() -> Vec<starts::Start>) -> World {
+    let mut world = World::with_data(OLD);
+    world.owner.starts = starts;
+    let log = wal::encode_with(OLD.0, OLD.1, &[(2, b"an entry with a wrong checksum")]);
+    let path = world
+        .owner
+        .data_dir
+        .join("member/wal/0000000000000000-0000000000000000.wal");
+    fs::write(path, log).unwrap();
+    world
+}
+
+fn log_twice() -> Vec<starts::Start> {
+    starts::said(&[("discovery failed", "walpb: crc mismatch"); 2])
+}
+
+#[test]
+fn c11_damaged_only_when_etcd_says_so_twice_and_reading_it_finds_the_same() {
+    let failed = DataRequest::Inspect { failed: true };
+    let report = damaged_log(log_twice).ask(failed.clone());
+    assert!(
+        matches!(&report.data, DataState::Unusable { why } if why.contains("walpb: crc mismatch") && why.contains("wrong checksum")),
+        "{report:?}"
+    );
+    assert_eq!(report.last_words.unwrap().starts, 2);
+
+    let mut healthy = World::with_data(OLD);
+    healthy.owner.starts = log_twice;
+    let report = healthy.ask(failed.clone());
+    assert_eq!(report.data, present(OLD), "etcd's words alone");
+    assert!(report.last_words.unwrap().claim_damage());
+
+    let table: [(&str, fn() -> Vec<starts::Start>); 5] = [
+        ("no words", Vec::new),
+        ("once", || {
+            starts::said(&[("discovery failed", "walpb: crc mismatch")])
+        }),
+        ("unknown words", || {
+            starts::said(&[("discovery failed", "who knows"); 3])
+        }),
+        ("about something else", || {
+            starts::said(&[("discovery failed", "write x: no space left on device"); 3])
+        }),
+        ("about the database, which is not read as damaged", || {
+            starts::said(&[("fatal error: fault", ""); 2])
+        }),
+    ];
+    for (case, words) in table {
+        assert_eq!(
+            damaged_log(words).ask(failed.clone()).data,
+            present(OLD),
+            "{case}"
+        );
+    }
+    let report = damaged_log(log_twice).ask(DataRequest::Inspect { failed: false });
+    assert_eq!(
+        (report.data, report.last_words),
+        (present(OLD), None),
+        "it has not failed"
+    );
+}
+
+#[test]
+fn c11_nothing_is_judged_while_etcd_has_its_database_open() {
+    let world = damaged_log(log_twice);
+    let held = inspect::lock(&world.owner.data_dir).unwrap();
+    let failed = DataRequest::Inspect { failed: true };
+    assert_eq!(world.ask(failed.clone()).data, present(OLD));
+    drop(held);
+    assert!(matches!(world.ask(failed).data, DataState::Unusable { .. }));
 }

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::unit::roots::roots_own;
@@ -92,13 +92,47 @@ pub(in crate::unit) fn etcd_version(etcd: &Path) -> Option<String> {
     Some(version.trim().to_owned())
 }
 
+/// How a tool ended, and the last of what it printed.
+pub(super) struct Output {
+    pub(super) status: ExitStatus,
+    pub(super) text: String,
+}
+
 /// Runs it; answers the last of what it printed, or an error with it.
 pub(super) fn run(tool: &Path, args: &[String], deadline: Duration) -> Result<String, String> {
-    let what = format!(
+    let output = output(tool, args, deadline, 16 << 10)?;
+    if output.status.success() {
+        return Ok(output.text);
+    }
+    let last = output
+        .text
+        .lines()
+        .rfind(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    let last: String = last.chars().take(600).collect();
+    Err(format!(
+        "{} failed ({}): {last}",
+        shown(tool, args),
+        output.status
+    ))
+}
+
+fn shown(tool: &Path, args: &[String]) -> String {
+    format!(
         "{} {}",
         tool.display(),
         args.iter().take(2).cloned().collect::<Vec<_>>().join(" ")
-    );
+    )
+}
+
+/// Runs it; answers how it ended, and the last `most` bytes of what it printed.
+pub(super) fn output(
+    tool: &Path,
+    args: &[String],
+    deadline: Duration,
+    most: usize,
+) -> Result<Output, String> {
+    let what = shown(tool, args);
     let failed = |error: std::io::Error| format!("{what}: {error}");
     let (mut reader, writer) = std::io::pipe().map_err(failed)?;
     let mut command = Command::new(tool);
@@ -117,9 +151,11 @@ pub(super) fn run(tool: &Path, args: &[String], deadline: Duration) -> Result<St
         let mut chunk = [0; 4096];
         while let Ok(n @ 1..) = reader.read(&mut chunk) {
             tail.extend(chunk.iter().take(n));
-            let surplus = tail.len().saturating_sub(16 << 10);
-            tail.drain(..surplus);
+            if tail.len() > 2 * most {
+                tail.drain(..tail.len() - most);
+            }
         }
+        tail.drain(..tail.len().saturating_sub(most));
         String::from_utf8_lossy(&tail).into_owned()
     });
     let start = Instant::now();
@@ -134,16 +170,8 @@ pub(super) fn run(tool: &Path, args: &[String], deadline: Duration) -> Result<St
         }
         std::thread::sleep(Duration::from_millis(10));
     };
-    let output = output.join().unwrap_or_default();
-    if status.success() {
-        return Ok(output);
-    }
-    let last = output
-        .lines()
-        .rfind(|line| !line.trim().is_empty())
-        .unwrap_or_default();
-    let last: String = last.chars().take(600).collect();
-    Err(format!("{what} failed ({status}): {last}"))
+    let text = output.join().unwrap_or_default();
+    Ok(Output { status, text })
 }
 
 #[cfg(test)]

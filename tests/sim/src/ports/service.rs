@@ -123,6 +123,7 @@ impl ServiceManager for Service {
                 staged: host.staged.as_ref().map(|(epoch, id, _)| (*epoch, id.clone())),
                 error,
                 etcd_too_old: None,
+                last_words: None,
             }
         };
         self.0.cross().await;
@@ -137,7 +138,7 @@ impl ServiceManager for Service {
 /// What the data directory's owner does (`src/unit/data`).
 fn carry_out(world: &mut World, host: usize, request: &DataRequest) -> Result<(), String> {
     match request {
-        DataRequest::Inspect => Ok(()),
+        DataRequest::Inspect { .. } => Ok(()),
         DataRequest::Stage {
             epoch,
             backup,

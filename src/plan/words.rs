@@ -1,0 +1,30 @@
+//! What keeps etcd from staying up, as its own last words have it. They are named, and decide nothing: whether data is
+//! damaged is for the owner of the data to find out (`src/unit/data/judge.rs`).
+
+use super::context::Context;
+use crate::model::Trouble;
+
+/// Names the trouble in etcd's last words, and what helps.
+pub(super) fn say(cx: &mut Context<'_>) {
+    let Some(words) = &cx.obs.last_words else {
+        return;
+    };
+    let (code, helps) = match words.trouble {
+        Trouble::NoSpace => ("no-space", "make room on its disk"),
+        Trouble::ReadOnly => ("disk-read-only", "mount its file system read-write"),
+        Trouble::NotPermitted => (
+            "not-permitted",
+            "give the file back to the user that etcd runs as",
+        ),
+        Trouble::DiskError => ("disk-error", "look at the disk"),
+        Trouble::AddressTaken => ("address-taken", "end the program that listens there"),
+        Trouble::Certificate => ("certificate-unusable", "put a certificate and its key there"),
+        Trouble::Log | Trouble::Database if words.claim_damage() => (
+            "damage-unproven",
+            "reading its data finds no damage, so it is not replaced",
+        ),
+        Trouble::Log | Trouble::Database => return,
+    };
+    let text = format!("etcd does not stay up: {}; {helps}", words.text);
+    cx.because(code, text);
+}

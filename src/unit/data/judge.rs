@@ -1,0 +1,46 @@
+//! Is this member's data damaged? Only where etcd has ended twice in a row with words that say so, and the data, read
+//! anew while etcd does not run, says the same. One of the two alone is not believed: etcd's tool calls a database with one
+//! good meta page damaged, which etcd itself serves from, and etcd's words may be about what has been repaired since.
+
+use super::{Owner, database, inspect};
+use crate::model::{DataState, LastWords, Trouble};
+use crate::unit::journal;
+use crate::unit::wal::check;
+
+/// What the data directory is in the light of etcd's last words. What could not be found out changes nothing.
+pub(super) fn judge(owner: &Owner, found: DataState, words: &LastWords) -> DataState {
+    if !words.claim_damage() {
+        return found;
+    }
+    match damage(owner, words.trouble) {
+        Ok(Some(what)) => DataState::Unusable {
+            why: format!(
+                "etcd ends with \"{}\", and reading the data finds: {what}",
+                words.text
+            ),
+        },
+        Ok(None) => found,
+        Err(why) => {
+            journal::say(&format!("whether the data is damaged is not known: {why}"), None);
+            found
+        }
+    }
+}
+
+fn damage(owner: &Owner, trouble: Trouble) -> Result<Option<String>, String> {
+    // etcd's tool takes this lock for itself.
+    let held = inspect::lock(&owner.data_dir)?;
+    let member = owner.data_dir.join("member");
+    match trouble {
+        Trouble::Log => {
+            let found = check::damage(&member).map_err(|error| error.to_string());
+            drop(held);
+            found
+        }
+        Trouble::Database => {
+            drop(held);
+            database::damage(&member.join("snap/db"), &owner.tools)
+        }
+        _ => Ok(None),
+    }
+}
