@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{
     SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, holds_for, member_ids,
-    others, put, status, wait_stored, with_bad_store,
+    others, put, status, wait_reason, wait_stored, with_bad_store,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, PATIENCE, S3Server, wait_until};
 
@@ -56,6 +56,7 @@ fn etcd_without_room(name: &str, version: &str) {
         Ok(victim.journal("etcd")?.contains("no space left on device"))
     })
     .unwrap();
+    wait_reason(victim, "no-space");
     load.wait_for(100, SOON).unwrap();
     holds_for("the member and its data stay", Duration::from_secs(15), || {
         let there = victim

@@ -5,6 +5,7 @@
 mod auth;
 mod common;
 mod crashes;
+mod damage;
 mod env_files;
 mod faults;
 mod forming;

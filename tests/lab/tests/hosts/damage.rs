@@ -1,0 +1,197 @@
+//! A member whose data is damaged, with each etcd, under writes: C11. It is replaced, or goes on as who it was, or is left
+//! alone with the reason; nothing that was acknowledged is lost. docs/damage.md has what each etcd says.
+
+use std::time::Instant;
+
+use crate::common::{
+    DATA, SOON, agent, archived, etcd_pids, follower, formed_of, kill_etcd, member_ids, others, wait_reason,
+};
+use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Load, wait_until};
+
+/// Names for what the scripts below damage.
+const PRELUDE: &str = r#"set -e; cd /var/lib/etcd/default/member
+first=$(ls wal/*.wal | head -n 1); newest=$(ls wal/*.wal | tail -n 1); db=snap/db
+# Within a record of the newest log file: of a key that was written in the middle of it, or of the last one.
+key() { perl -e 'local $/; open F, $ARGV[1]; $_ = <F>; s/\0+$//;
+  print $ARGV[0] eq "last" ? rindex($_, "load0") : index($_, "load0", length() / 2)' $1 $newest; }
+noise() { dd if=/dev/urandom of=$1 bs=1 seek=$2 count=$3 conv=notrunc status=none; }
+"#;
+
+/// The root page of the newer meta page (bbolt's layout).
+const DB_ROOT: &str = r#"root=$(perl -e 'open F, $ARGV[0]; read F, $_, 8192;
+my ($a, $b) = (unpack("x64 Q<", $_), unpack("x4160 Q<", $_)); print unpack($a > $b ? "x32 Q<" : "x4128 Q<", $_)' $db)
+noise $db $((root * 4096)) 4096"#;
+
+/// A damage that is to be healed: what it is, and how it is done.
+type Damage = (&'static str, &'static str);
+
+const LOG_MIDDLE: Damage = ("the middle of the log", "noise $newest $(key middle) 4096");
+const LOG_LAST: Damage = ("the last record of the log", "noise $newest $(key last) 4");
+const LOG_RECORD: Damage = ("a length and a record of the log", "noise $first 8 64");
+const LOG_CUT: Damage = (
+    "a log file that is cut off, with another after it",
+    "test $first != $newest; truncate -s 2000000 $first",
+);
+const DB_CUT: Damage = ("a database that is cut off", "truncate -s 16384 $db");
+const DB_META: Damage = ("both meta pages of the database", "noise $db 0 8192");
+const DB_PAGE: Damage = ("the root page of the database", DB_ROOT);
+
+/// A damage that etcd repairs by itself.
+const SNAPSHOTS_GONE: Damage = ("all snapshots", "rm -f snap/*.snap");
+
+/// etcd ends, and nobody starts it before this was done to the host.
+fn while_down(host: &Host, script: &str) {
+    agent(host, &["pause"]).ok().unwrap();
+    wait_reason(host, "paused");
+    kill_etcd(host);
+    host.sh(&format!("{PRELUDE}{script}")).unwrap().ok().unwrap();
+    agent(host, &["resume"]).ok().unwrap();
+}
+
+struct Cluster<'a> {
+    lab: &'a Lab,
+    victim: &'a Host,
+    load: &'a Load,
+}
+
+impl Cluster<'_> {
+    fn ids(&self) -> (u64, std::collections::BTreeMap<String, u64>) {
+        member_ids(self.lab, others(self.lab, self.victim).first().unwrap()).unwrap()
+    }
+
+    fn is_healed(&self, (what, script): Damage) {
+        let (cluster, before) = self.ids();
+        let (name, kept) = (self.victim.name(), archived(self.victim).len());
+        let begun = Instant::now();
+        while_down(self.victim, script);
+        wait_until(
+            &format!("the member with {what} damaged to be replaced"),
+            SOON,
+            || {
+                let now = self.ids().1.get(name).copied();
+                Ok(now.is_some() && now != before.get(name).copied())
+            },
+        )
+        .unwrap();
+        self.lab.wait_healthy(3, SOON).unwrap();
+        eprintln!(
+            "{what}: damaged, replaced and healthy within {:?}",
+            begun.elapsed()
+        );
+        self.load.wait_for(50, SOON).unwrap();
+        let (same, mut after) = self.ids();
+        assert_eq!(same, cluster, "{what}: the same cluster");
+        after.insert(name.to_owned(), *before.get(name).unwrap());
+        assert_eq!(after, before, "{what}: the others are the same members");
+        assert_eq!(
+            archived(self.victim).len(),
+            kept + 1,
+            "{what}: the data is in the archive"
+        );
+    }
+
+    fn goes_on(&self, (what, script): Damage) {
+        let before = self.ids();
+        while_down(self.victim, script);
+        self.lab.wait_healthy(3, SOON).unwrap();
+        self.load.wait_for(50, SOON).unwrap();
+        assert_eq!(self.ids(), before, "{what}: the same members");
+    }
+
+    /// Named with this code, and with time enough for several starts still a member; healthy once it is undone.
+    fn is_named(&self, code: &str, script: &str, words: &str, undo: &str) {
+        let (before, kept) = (self.ids(), archived(self.victim));
+        while_down(self.victim, script);
+        let text = wait_reason(self.victim, code);
+        assert!(text.contains(words), "{code}: {text}");
+        self.load.wait_for(500, SOON).unwrap();
+        assert_eq!(self.ids(), before, "{code}: the same members");
+        assert_eq!(archived(self.victim), kept, "{code}: nothing is moved");
+        self.victim.sh(undo).unwrap().ok().unwrap();
+        self.lab.wait_healthy(3, SOON).unwrap();
+        assert_eq!(self.ids(), before, "{code}: the same members afterwards");
+    }
+}
+
+/// A cluster of this version under writes, and what is done to one member of it.
+fn under_writes(name: &str, version: &str, steps: impl FnOnce(&Cluster<'_>)) {
+    let lab = formed_of(name, 3, version);
+    let victim = follower(&lab);
+    // Only the agent starts what was killed.
+    let dropin = "/etc/systemd/system/etcd.service.d/50-once.conf";
+    victim
+        .write_file(dropin, "[Service]\nRestart=no\n", "0644", "root:root")
+        .unwrap();
+    victim.systemctl(&["daemon-reload"]).unwrap().ok().unwrap();
+    let others = others(&lab, victim);
+    let pids = etcd_pids(others.iter().copied());
+    let load = lab.start_load("load").unwrap();
+    load.wait_for(400, SOON).unwrap();
+    steps(&Cluster {
+        lab: &lab,
+        victim,
+        load: &load,
+    });
+    load.stop().unwrap().verify_all(&lab).unwrap();
+    assert_eq!(etcd_pids(others), pids, "the others were left alone");
+    lab.passed();
+}
+
+/// More than a log file holds (64 MB).
+fn fill_a_log_file(lab: &Lab, victim: &Host) {
+    let big = "for n in $(seq 70); do head -c 750000 /dev/urandom | base64 -w 0 | \
+               etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/etcd/tls/ca.crt --cert=/etc/etcd/tls/node.crt \
+               --key=/etc/etcd/tls/node.key put big/$((n % 5)) >/dev/null; done";
+    let other = *others(lab, victim).first().unwrap();
+    other.exec_for(SOON, &["sh", "-ec", big]).unwrap().ok().unwrap();
+    let second = format!("test $(ls {DATA}/member/wal/*.wal | wc -l) -gt 1");
+    wait_until("a second log file", SOON, || Ok(victim.sh(&second)?.success())).unwrap();
+}
+
+#[test]
+fn c11_damaged_data_under_the_oldest_etcd() {
+    under_writes("c11-oldest", ETCD_VERSIONS[0], |cluster| {
+        cluster.goes_on(SNAPSHOTS_GONE);
+        cluster.is_healed(LOG_MIDDLE);
+        cluster.is_named(
+            "not-permitted",
+            "chown root $db; chmod 600 $db",
+            "permission denied",
+            &format!("chown etcd {DATA}/member/snap/db"),
+        );
+        cluster.is_healed(DB_CUT);
+    });
+}
+
+#[test]
+fn c11_damaged_data_under_the_middle_etcd() {
+    under_writes("c11-middle", ETCD_VERSIONS[1], |cluster| {
+        cluster.goes_on(SNAPSHOTS_GONE);
+        cluster.is_healed(LOG_RECORD);
+        let listen = r#"systemd-run --quiet --unit=taker perl -e 'use Socket; socket(S, PF_INET, SOCK_STREAM, 0);
+            setsockopt(S, SOL_SOCKET, SO_REUSEADDR, 1); bind(S, sockaddr_in(2380, INADDR_ANY)) or die; listen(S, 1); sleep 600'"#;
+        cluster.is_named(
+            "address-taken",
+            listen,
+            "address already in use",
+            "systemctl stop taker",
+        );
+        cluster.is_healed(DB_META);
+    });
+}
+
+#[test]
+fn c11_damaged_data_under_the_newest_etcd() {
+    under_writes("c11-newest", ETCD_VERSIONS[2], |cluster| {
+        cluster.is_healed(LOG_LAST);
+        cluster.is_named(
+            "data-unknown",
+            "chown root ../../default",
+            "belongs to uid 0",
+            &format!("chown etcd {DATA}"),
+        );
+        cluster.is_healed(DB_PAGE);
+        fill_a_log_file(cluster.lab, cluster.victim);
+        cluster.is_healed(LOG_CUT);
+    });
+}
