@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use etcd_agent_lab::{Cmd, Host, Lab};
+use etcd_agent_lab::{Cmd, Host, Lab, Random};
 use etcd_client::{Certificate, Client, ConnectOptions, Identity, PutOptions, TlsOptions};
 use tokio::time::{sleep, timeout};
 
@@ -150,7 +150,7 @@ impl Values {
         let mut value = Vec::with_capacity(self.bytes() + 4096);
         while value.len() < self.bytes() {
             match self {
-                Self::Noise => value.extend_from_slice(&random.next().to_le_bytes()),
+                Self::Noise => value.extend_from_slice(&random.number().to_le_bytes()),
                 Self::Objects => value.extend_from_slice(pod(random).as_bytes()),
             }
         }
@@ -159,39 +159,28 @@ impl Values {
     }
 }
 
-struct Random(u64);
+/// 64 hexadecimal digits.
+fn hash(random: &mut Random) -> String {
+    [(); 4].map(|()| format!("{:016x}", random.number())).concat()
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// 64 hexadecimal digits.
-    fn hash(&mut self) -> String {
-        [(); 4].map(|()| format!("{:016x}", self.next())).concat()
-    }
-
-    fn uid(&mut self) -> String {
-        let hash = self.hash();
-        format!(
-            "{}-{}-4{}-a{}-{}",
-            &hash[..8],
-            &hash[8..12],
-            &hash[12..15],
-            &hash[15..18],
-            &hash[18..30]
-        )
-    }
+fn uid(random: &mut Random) -> String {
+    let hash = hash(random);
+    format!(
+        "{}-{}-4{}-a{}-{}",
+        &hash[..8],
+        &hash[8..12],
+        &hash[12..15],
+        &hash[15..18],
+        &hash[18..30]
+    )
 }
 
 fn pod(random: &mut Random) -> String {
-    let (hash, number) = (random.hash(), random.next() % 1000);
-    let (app, suffix) = (&hash[..9], &hash[9..14]);
-    let [uid, owner] = [(); 2].map(|()| random.uid());
-    let [image, container] = [(); 2].map(|()| random.hash());
+    let (digits, number) = (hash(random), random.number() % 1000);
+    let (app, suffix) = (&digits[..9], &digits[9..14]);
+    let [uid, owner] = [(); 2].map(|()| uid(random));
+    let [image, container] = [(); 2].map(|()| hash(random));
     let time = format!(
         "2026-03-{:02}T{:02}:{:02}:{:02}Z",
         1 + number % 28,
@@ -225,7 +214,7 @@ pub(crate) fn fill(lab: &Lab, bytes: u64, values: Values) -> Result<()> {
     const WRITERS: u64 = 16;
     let host = lab.host(1)?;
     outside(lab, || async {
-        let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut seed = 0;
         let mut from = 0;
         loop {
             let size = client(lab, host).await?.status().await?.db_size();
@@ -239,8 +228,8 @@ pub(crate) fn fill(lab: &Lab, bytes: u64, values: Values) -> Result<()> {
                 let mut client = client(lab, host).await?;
                 let first = from;
                 from += each;
-                seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
-                let mut random = Random(seed | 1);
+                seed += 1;
+                let mut random = Random::new(seed);
                 writers.push(tokio::spawn(async move {
                     for number in first..first + each {
                         let value = values.make(&mut random);
