@@ -7,7 +7,7 @@ RUNS ?= 1000000
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
 
-.PHONY: machine check test genesis sim fuzz demo deb lab lab-down bench
+.PHONY: machine check test genesis sim fuzz robust demo deb lab lab-down bench
 
 machine: ## what it takes to build at all; the rest is installed by `lab prepare`
 	@command -v cargo >/dev/null || { echo "cargo is missing: see https://rustup.rs" >&2; exit 1; }
@@ -31,6 +31,12 @@ sim: machine ## SEEDS=1000000 random schedules from START=0 on all cores; REPLAY
 
 fuzz: machine ## RUNS=1000000 inputs to each parser of what comes from a store (FUZZ="manifest names" for some)
 	@tests/fuzz/run.sh $(RUNS) $(FUZZ)
+
+robust: machine ## etcd's own robustness traffic and validators while the agents work: DURATION=60 SEED=1 OPS=12 ETCD=… TRAFFIC=…
+	@test -n "$(ETCD_AGENT_DEB)" || packaging/deb.sh
+	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} $(LAB) robust \
+	  $(if $(DURATION),--duration $(DURATION)) $(if $(SEED),--seed $(SEED)) $(if $(OPS),--ops $(OPS)) \
+	  $(if $(ETCD),--etcd $(ETCD)) $(if $(TRAFFIC),--traffic $(TRAFFIC))
 
 demo: machine ## three hosts: a cluster with mutual TLS, a backup in S3, a lost member healed
 	@$(LAB) prepare

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::cache;
-use crate::cmd::Cmd;
+use crate::cmd::{Cmd, Output};
 
 /// The etcd versions that every host has under `/opt/etcd-v<version>/`.
 pub const ETCD_VERSIONS: &[&str] = &["3.5.35", "3.6.16", "3.7.3"];
@@ -70,6 +70,65 @@ pub fn age() -> Result<PathBuf> {
     programs("age", "filippo.io/age", AGE, &["/cmd/age", "/cmd/age-keygen"])
 }
 
+/// etcd's own robustness suite.
+const ROBUST: &str = "v3.7.3";
+const ROBUST_FILES: [&str; 4] = ["main.go", "follow.go", "go.mod", "go.sum"];
+
+/// `tests/robust`, which sends the traffic of etcd's robustness suite and runs its validators.
+pub(crate) fn robust() -> Result<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../robust");
+    let mut recipe = format!("1 {ROBUST}");
+    for name in ROBUST_FILES {
+        recipe.push_str(
+            &fs::read_to_string(source.join(name)).with_context(|| format!("reading tests/robust/{name}"))?,
+        );
+    }
+    let dir = cache::entry("robust", &recipe, |dir| {
+        let build = dir.join("build");
+        fs::create_dir_all(build.join("out"))?;
+        for name in ROBUST_FILES {
+            fs::copy(source.join(name), build.join(name))?;
+        }
+        go(&build, &["mod", "download"], &[])?;
+        let suite = go(
+            &build,
+            &["list", "-m", "-f", "{{.Dir}}"],
+            &["go.etcd.io/etcd/tests/v3"],
+        )?;
+        // A copy that can be changed: the files of the module cache cannot.
+        Cmd::new("cp")
+            .args(["-r", "--no-preserve=mode", suite.text(), "suite"])
+            .dir(&build)
+            .ok()?;
+        read_all_entries(&build.join("suite/robustness/report/wal.go"))?;
+        go(
+            &build,
+            &["mod", "edit"],
+            &["-replace=go.etcd.io/etcd/tests/v3=./suite"],
+        )?;
+        compile(&build, &["."])?;
+        fs::rename(build.join("out/robust"), dir.join("robust"))?;
+        cache::remove_tree(&build)
+    })?;
+    Ok(dir.join("robust"))
+}
+
+/// The suite's reader of the log panics at entries that its own clients do not cause. An agent's questions do: they
+/// change no key, so that the reader may pass over them.
+fn read_all_entries(file: &Path) -> Result<()> {
+    const BEFORE: &str = "\tcase raftReq.ClusterMemberAttrSet != nil:";
+    const ENTRIES: &str = "\tcase raftReq.AuthStatus != nil, raftReq.Alarm != nil, raftReq.LeaseCheckpoint != nil:\n\t\treturn nil, nil\n";
+    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    if text.matches(BEFORE).count() != 1 {
+        bail!(
+            "{} is not as it was in {ROBUST}: see which entries it reads",
+            file.display()
+        );
+    }
+    fs::write(file, text.replace(BEFORE, &format!("{ENTRIES}{BEFORE}")))?;
+    Ok(())
+}
+
 fn program(name: &str, module_path: &str, version: &str, package: &str) -> Result<PathBuf> {
     programs(name, module_path, version, &[package])
 }
@@ -106,9 +165,10 @@ fn compile(build: &Path, packages: &[&str]) -> Result<()> {
         &["build", "-trimpath", "-ldflags", "-s -w", "-o", "out/"],
         packages,
     )
+    .map(drop)
 }
 
-fn go(build: &Path, args: &[&str], more: &[&str]) -> Result<()> {
+fn go(build: &Path, args: &[&str], more: &[&str]) -> Result<Output> {
     Cmd::new("go")
         .caller_env()
         .env("CGO_ENABLED", "0")
@@ -118,6 +178,5 @@ fn go(build: &Path, args: &[&str], more: &[&str]) -> Result<()> {
         .args(more)
         .deadline(Duration::from_mins(15))
         .ok()
-        .context("building a server of the lab: needs Go 1.26 or newer as `go` in PATH (package golang-go of a newer Debian, or https://go.dev/dl)")?;
-    Ok(())
+        .context("building a server of the lab: needs Go 1.26 or newer as `go` in PATH (package golang-go of a newer Debian, or https://go.dev/dl)")
 }

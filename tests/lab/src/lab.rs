@@ -386,7 +386,7 @@ impl Drop for Lab {
 }
 
 /// `target/lab-logs`, or `$ETCD_AGENT_LAB_LOGS`.
-fn logs_dir() -> PathBuf {
+pub(crate) fn logs_dir() -> PathBuf {
     if let Some(dir) = std::env::var_os("ETCD_AGENT_LAB_LOGS") {
         return PathBuf::from(dir);
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, S3, Suite};
+use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, Robust, S3, Suite};
 
 const USAGE: &str = "\
 lab: real systemd hosts with etcd on this machine, as root
@@ -17,6 +17,9 @@ lab: real systemd hosts with etcd on this machine, as root
                                  boot hosts that stay; with --agent (the package that `make deb` built) or --deb
                                  the package is installed and a cluster formed
   lab demo                       three hosts, a cluster, a backup, a lost member healed; nothing is left behind
+  lab robust [--duration 60] [--seed 1] [--ops 12] [--etcd 3.6.16,3.7.3] [--traffic kubernetes,etcd]
+                                 etcd's own robustness traffic and validators while the agents work, a round for each
+                                 pair of etcd and traffic
   lab list                       the labs that are up
   lab enter HOST                 a shell in a host
   lab exec HOST -- CMD...        a command in a host
@@ -49,6 +52,7 @@ fn run(args: &[String]) -> Result<ExitCode> {
             etcd_agent_lab::prepare()?;
             demo::run(&etcd_agent_lab::built_deb()?)?;
         }
+        ["robust", options @ ..] => robust(options)?,
         ["list"] => Lab::kept().iter().for_each(|(id, name)| println!("{id} {name}")),
         ["enter", name] => return enter(current()?.host_named(name)?),
         ["exec", name, "--", argv @ ..] => {
@@ -94,6 +98,42 @@ fn run(args: &[String]) -> Result<ExitCode> {
         _ => bail!("not a command of the lab\n\n{USAGE}"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn robust(options: &[&str]) -> Result<()> {
+    let (mut duration, mut seed, mut operations) = (60, 1, 12);
+    let (mut versions, mut traffics) = ("3.6.16,3.7.3", "kubernetes,etcd");
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        let value = *options
+            .next()
+            .with_context(|| format!("{option} wants a value"))?;
+        match *option {
+            "--duration" => duration = value.parse().context("--duration wants seconds")?,
+            "--seed" => seed = value.parse().context("--seed wants a number")?,
+            "--ops" => operations = value.parse().context("--ops wants a number")?,
+            "--etcd" => versions = value,
+            "--traffic" => traffics = value,
+            other => bail!("unknown option `{other}`\n\n{USAGE}"),
+        }
+    }
+    etcd_agent_lab::prepare()?;
+    let deb = etcd_agent_lab::built_deb()?;
+    for etcd in versions.split(',') {
+        for traffic in traffics.split(',') {
+            println!("etcd {etcd}, {traffic} traffic, {duration} s, seed {seed}");
+            let round = Robust {
+                etcd: etcd.to_owned(),
+                traffic: traffic.to_owned(),
+                duration: std::time::Duration::from_secs(duration),
+                seed,
+                operations,
+                hosts: 5,
+            };
+            round.run(&deb)?;
+        }
+    }
+    Ok(())
 }
 
 fn up(options: &[&str]) -> Result<()> {

@@ -18,6 +18,7 @@ mod package;
 mod partitions;
 mod reload;
 mod resizing;
+mod robust;
 mod roots;
 mod selftest;
 mod settings;
