@@ -32,11 +32,11 @@ sim: machine ## SEEDS=1000000 random schedules from START=0 on all cores; REPLAY
 fuzz: machine ## RUNS=1000000 inputs to each parser of what comes from a store (FUZZ="manifest names" for some)
 	@tests/fuzz/run.sh $(RUNS) $(FUZZ)
 
-robust: machine ## etcd's own robustness traffic and validators while the agents work: DURATION=60 SEED=1 OPS=12 ETCD=… TRAFFIC=…
+robust: machine ## etcd's own robustness traffic and validators while the agents work: DURATION=60 SEED=1 OPS=12 HOSTS=5 ETCD=… TRAFFIC=…
 	@test -n "$(ETCD_AGENT_DEB)" || packaging/deb.sh
 	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} $(LAB) robust \
 	  $(if $(DURATION),--duration $(DURATION)) $(if $(SEED),--seed $(SEED)) $(if $(OPS),--ops $(OPS)) \
-	  $(if $(ETCD),--etcd $(ETCD)) $(if $(TRAFFIC),--traffic $(TRAFFIC))
+	  $(if $(HOSTS),--hosts $(HOSTS)) $(if $(ETCD),--etcd $(ETCD)) $(if $(TRAFFIC),--traffic $(TRAFFIC))
 
 demo: machine ## three hosts: a cluster with mutual TLS, a backup in S3, a lost member healed
 	@$(LAB) prepare

@@ -412,6 +412,7 @@ pub fn prepare() -> Result<()> {
         golang::versitygw()?;
         golang::minio()?;
         golang::age()?;
+        golang::robust()?;
         match trees.join() {
             Ok(made) => made.map(drop),
             Err(_) => bail!("making the Debian trees panicked"),

@@ -17,7 +17,7 @@ lab: real systemd hosts with etcd on this machine, as root
                                  boot hosts that stay; with --agent (the package that `make deb` built) or --deb
                                  the package is installed and a cluster formed
   lab demo                       three hosts, a cluster, a backup, a lost member healed; nothing is left behind
-  lab robust [--duration 60] [--seed 1] [--ops 12] [--etcd 3.6.16,3.7.3] [--traffic kubernetes,etcd]
+  lab robust [--duration 60] [--seed 1] [--ops 12] [--hosts 5] [--etcd 3.6.16,3.7.3] [--traffic kubernetes,etcd]
                                  etcd's own robustness traffic and validators while the agents work, a round for each
                                  pair of etcd and traffic
   lab list                       the labs that are up
@@ -101,7 +101,7 @@ fn run(args: &[String]) -> Result<ExitCode> {
 }
 
 fn robust(options: &[&str]) -> Result<()> {
-    let (mut duration, mut seed, mut operations) = (60, 1, 12);
+    let (mut duration, mut seed, mut operations, mut hosts) = (60, 1, 12, 5);
     let (mut versions, mut traffics) = ("3.6.16,3.7.3", "kubernetes,etcd");
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -112,6 +112,7 @@ fn robust(options: &[&str]) -> Result<()> {
             "--duration" => duration = value.parse().context("--duration wants seconds")?,
             "--seed" => seed = value.parse().context("--seed wants a number")?,
             "--ops" => operations = value.parse().context("--ops wants a number")?,
+            "--hosts" => hosts = value.parse().context("--hosts wants a number")?,
             "--etcd" => versions = value,
             "--traffic" => traffics = value,
             other => bail!("unknown option `{other}`\n\n{USAGE}"),
@@ -128,7 +129,7 @@ fn robust(options: &[&str]) -> Result<()> {
                 duration: std::time::Duration::from_secs(duration),
                 seed,
                 operations,
-                hosts: 5,
+                hosts,
             };
             round.run(&deb)?;
         }

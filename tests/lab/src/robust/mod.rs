@@ -52,6 +52,9 @@ impl Robust {
     /// Runs one round; what it does goes to standard error. An error when etcd's validators refuse the history, or when
     /// the cluster does not become whole again. What the clients saw and the members logged is kept then.
     pub fn run(&self, deb: &Path) -> Result<()> {
+        if usize::from(self.hosts) < MEMBERS {
+            bail!("a round takes at least {MEMBERS} hosts, not {}", self.hosts);
+        }
         let program = golang::robust()?;
         let dir = logs_dir().join(format!("robust-{}-{}-{}", self.etcd, self.traffic, self.seed));
         crate::cache::remove_tree(&dir)?;
