@@ -254,7 +254,7 @@ pub(super) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
             Ok(())
         }
         Ok(false) => Ok(()),
-        Err(conflict) => Err(PortError::Permanent(conflict.to_string())),
+        Err(why) => Err(PortError::Permanent(why.to_string())),
     }
 }
 

@@ -100,9 +100,6 @@ impl AgentHandle for Agent {
                 self.spec.cluster, message.genesis.cluster
             )));
         }
-        if let Some(why) = message.genesis.defect() {
-            return Err(PortError::Permanent(format!("the genesis is malformed: {why}")));
-        }
         execute::learn(self, &message.genesis)
     }
 

@@ -7,7 +7,7 @@ use futures::stream::FuturesUnordered;
 
 use crate::backup::{Recorded, record_epoch};
 use crate::genesis::{Outcome, Round, absorb, on_accept, on_prepare};
-use crate::model::{AcceptReply, Ballot, Enquire, Fact, Genesis, NodeName, PrepareReply};
+use crate::model::{AcceptReply, Ballot, Enquire, Epoch, Fact, Genesis, NodeName, PrepareReply};
 use crate::ports::{PortError, PortResult};
 
 use super::{Agent, execute};
@@ -82,7 +82,9 @@ fn former_electors(
         Some(Fact::Known(view)) => view.genesis.clone(),
         _ => None,
     });
-    let stored = stored.filter(|genesis| genesis.cluster == agent.spec.cluster);
+    let open = chosen.map_or(Epoch::default(), |genesis| genesis.epoch);
+    let stored =
+        stored.filter(|genesis| genesis.cluster == agent.spec.cluster && genesis.objection(open).is_none());
     let newest = chosen
         .into_iter()
         .chain(&stored)

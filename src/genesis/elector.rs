@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Accept, AcceptReply, ClusterName, ElectorRecord, Enquire, EnquireReply, Epoch, Genesis, Incarnation,
-    NodeName, Prepare, PrepareReply, Refusal,
+    Accept, AcceptReply, ClusterName, ElectorRecord, Enquire, EnquireReply, Epoch, EpochVotes, Genesis,
+    Incarnation, NodeName, Prepare, PrepareReply, Refusal,
 };
 
 /// The electorate as this node has it configured.
@@ -33,6 +33,30 @@ pub struct Conflict {
     pub mine: String,
     /// The token told.
     pub other: String,
+}
+
+/// Why a genesis that was told as chosen is not learned.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotLearned {
+    /// Another one of the same epoch is known.
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
+    /// No majority that follows the protocol has chosen it.
+    #[error("the genesis of epoch {epoch} is not believed: {why}")]
+    Invalid {
+        /// The epoch told.
+        epoch: Epoch,
+        /// One line.
+        why: String,
+    },
+}
+
+/// The newest epoch that is known to be open; 0 when none is.
+fn open_epoch(record: &ElectorRecord) -> Epoch {
+    record
+        .chosen
+        .as_ref()
+        .map_or(Epoch::default(), |genesis| genesis.epoch)
 }
 
 /// A memory that knows nothing yet and may not vote.
@@ -131,15 +155,24 @@ pub fn absorb(
         if note_incarnation(record, &reply.from, &reply.incarnation).is_err() {
             continue;
         }
-        if let Some(genesis) = &reply.chosen {
-            on_learn(record, genesis)?;
+        if let Some(genesis) = reply.chosen.as_ref().filter(|g| g.cluster == electorate.cluster)
+            && let Err(NotLearned::Conflict(conflict)) = on_learn(record, genesis)
+        {
+            return Err(conflict);
         }
-        record.newest_epoch = record.newest_epoch.max(reply.newest_epoch);
+        let open = open_epoch(record);
+        if open.can_hear_of(reply.newest_epoch) {
+            record.newest_epoch = record.newest_epoch.max(reply.newest_epoch);
+        }
         if record.eligible {
             continue;
         }
         record.superseded.extend(reply.superseded.iter().cloned());
-        for (epoch, theirs) in &reply.votes {
+        for (epoch, theirs) in reply
+            .votes
+            .iter()
+            .filter(|(epoch, votes)| is_vote(open, **epoch, votes))
+        {
             let mine = record.votes.entry(*epoch).or_default();
             mine.promised = mine.promised.take().max(theirs.promised.clone());
             let newer = match (&mine.accepted, &theirs.accepted) {
@@ -166,6 +199,13 @@ pub fn absorb(
     Ok(())
 }
 
+/// True when these can be an elector's votes in this epoch, for whoever knows `open` as the newest.
+fn is_vote(open: Epoch, epoch: Epoch, votes: &EpochVotes) -> bool {
+    let accepted = votes.accepted.as_ref().map(|(_, genesis)| genesis);
+    !open.is_far_below(epoch)
+        && accepted.is_none_or(|genesis| genesis.epoch == epoch && genesis.defect().is_none())
+}
+
 fn may_vote(record: &ElectorRecord, epoch: Epoch) -> Result<(), Refusal> {
     if let Some(genesis) = record.chosen.as_ref().filter(|g| g.epoch >= epoch) {
         return Err(Refusal::Chosen {
@@ -174,6 +214,12 @@ fn may_vote(record: &ElectorRecord, epoch: Epoch) -> Result<(), Refusal> {
     }
     if !record.eligible {
         return Err(Refusal::NotEligible);
+    }
+    let open = open_epoch(record);
+    if open.is_far_below(epoch) {
+        return Err(Refusal::Invalid {
+            why: format!("epoch {epoch} is too far ahead of epoch {open}"),
+        });
     }
     // Below the newest epoch ever heard of there is nothing left to open.
     if epoch < record.newest_epoch || epoch == Epoch::default() {
@@ -270,19 +316,26 @@ fn check_accept(record: &ElectorRecord, electorate: &Electorate, message: &Accep
 /// Is told a chosen genesis. True when it was news.
 ///
 /// # Errors
-/// [`Conflict`] when another genesis of the same epoch is known.
-pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, Conflict> {
+/// [`NotLearned`] when another genesis of the same epoch is known, or when nobody can have chosen this one.
+pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, NotLearned> {
     if let Some(mine) = &record.chosen {
         if mine.epoch == genesis.epoch && !mine.same_value(genesis) {
             return Err(Conflict {
                 epoch: mine.epoch,
                 mine: mine.token.clone(),
                 other: genesis.token.clone(),
-            });
+            }
+            .into());
         }
         if mine.epoch >= genesis.epoch {
             return Ok(false);
         }
+    }
+    if let Some(why) = genesis.objection(open_epoch(record)) {
+        return Err(NotLearned::Invalid {
+            epoch: genesis.epoch,
+            why,
+        });
     }
     record.newest_epoch = record.newest_epoch.max(genesis.epoch);
     record.chosen = Some(genesis.clone());

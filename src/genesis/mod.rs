@@ -12,5 +12,7 @@ mod round;
 #[cfg(test)]
 mod tests;
 
-pub use elector::{Conflict, Electorate, absorb, new_record, on_accept, on_enquire, on_learn, on_prepare};
+pub use elector::{
+    Conflict, Electorate, NotLearned, absorb, new_record, on_accept, on_enquire, on_learn, on_prepare,
+};
 pub use round::{Outcome, Round};

@@ -104,6 +104,15 @@ impl Genesis {
             .map(|node| format!("the initial member {node} is no elector"))
     }
 
+    /// Why a node for which `open` is the newest epoch does not believe that this one was chosen, whoever tells it: its form,
+    /// or a number that is too far ahead. One line; `None` when it may be.
+    pub fn objection(&self, open: Epoch) -> Option<String> {
+        if open.is_far_below(self.epoch) {
+            return Some(format!("it is too far ahead of epoch {open}"));
+        }
+        self.defect()
+    }
+
     /// True when this epoch, or one since then, has replaced the epoch with that cluster ID.
     pub fn replaces(&self, cluster: ClusterId) -> bool {
         self.cluster_id != cluster && self.former.contains(&cluster)

@@ -162,6 +162,22 @@ number_type!(
     /// One incarnation of the cluster's data: 0 means none yet, 1 at bootstrap, +1 at each restore.
     Epoch
 );
+/// So many epochs ahead of the own one nobody who means well is: each takes a person's order.
+const FAR: u64 = 1000;
+
+impl Epoch {
+    /// True when an epoch that somebody tells is too far ahead of this one, the newest that is known to be open, to be
+    /// believed: more than 1,000.
+    pub fn is_far_below(self, told: Self) -> bool {
+        told.0 > self.0.saturating_add(FAR)
+    }
+
+    /// True when an epoch of which somebody has heard can be believed beside this one: the next one can still be opened.
+    pub fn can_hear_of(self, told: Self) -> bool {
+        !self.is_far_below(told.next())
+    }
+}
+
 number_type!(
     /// An assignment's generation on its node; each new assignment is one higher, which fences stale plans.
     Generation

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::{
-    Action, Decision, Fact, Genesis, Incarnation, MemberList, Memory, NodeName, NodeStatus, Observation,
-    Reason, Spec,
+    Action, Decision, Epoch, Fact, Genesis, Incarnation, MemberList, Memory, NodeName, NodeStatus,
+    Observation, Reason, Spec,
 };
 
 /// The longest that the loop sleeps when nothing is heard.
@@ -111,6 +111,18 @@ impl<'a> Context<'a> {
     /// The newest genesis that this node has learned as chosen.
     pub(super) fn genesis(&self) -> Option<&'a Genesis> {
         self.obs.me.genesis.as_ref()
+    }
+
+    /// The newest epoch that this node has learned as chosen; 0 when none is.
+    pub(super) fn open_epoch(&self) -> Epoch {
+        self.genesis().map(|genesis| genesis.epoch).unwrap_or_default()
+    }
+
+    /// The newest genesis in the store, if it is one of this cluster that can be believed.
+    pub(super) fn stored_genesis(&self) -> Option<&'a Genesis> {
+        let stored = self.obs.store.known()?.genesis.as_ref()?;
+        let believed = stored.cluster == self.spec.cluster && stored.objection(self.open_epoch()).is_none();
+        believed.then_some(stored)
     }
 
     /// Peers whose status is known.

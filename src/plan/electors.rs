@@ -73,11 +73,9 @@ pub(super) fn say_new_memory<'a>(cx: &mut Context<'a>, without: &BTreeSet<NodeNa
 
 /// The newest genesis, known here or in the store: its electors are asked whether another epoch may be opened.
 pub(super) fn replaced<'a>(cx: &Context<'a>) -> Option<&'a Genesis> {
-    let stored = cx.obs.store.known().and_then(|store| store.genesis.as_ref());
-    let stored = stored.filter(|genesis| genesis.cluster == cx.spec.cluster);
     cx.genesis()
         .into_iter()
-        .chain(stored)
+        .chain(cx.stored_genesis())
         .max_by_key(|genesis| genesis.epoch)
 }
 

@@ -3,23 +3,19 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::safety::newest_epoch;
-use crate::model::{Action, Epoch, Fact};
+use super::safety::{newest_epoch, say_unbelieved};
+use crate::model::{Action, Epoch};
 
 /// Learns a newer genesis, and stops an etcd that serves an older epoch.
 pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
-    let mine = cx.genesis().map(|g| g.epoch).unwrap_or_default();
+    say_unbelieved(cx);
+    let mine = cx.open_epoch();
     let told = cx
         .known_peers()
         .filter_map(|(_, s)| s.genesis.as_ref())
-        .chain(match &cx.obs.store {
-            Fact::Known(store) => store.genesis.as_ref(),
-            _ => None,
-        });
-    if let Some(newer) = told
-        .filter(|g| g.epoch > mine && g.cluster == cx.spec.cluster)
-        .max_by_key(|g| g.epoch)
-    {
+        .filter(|g| g.cluster == cx.spec.cluster && g.objection(mine).is_none())
+        .chain(cx.stored_genesis());
+    if let Some(newer) = told.filter(|g| g.epoch > mine).max_by_key(|g| g.epoch) {
         cx.because(
             "newer-epoch",
             format!("epoch {} ({}) was chosen", newer.epoch, newer.origin),

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::context::Context;
-use crate::model::{ActiveState, ClusterId, Epoch, Fact, Member, MemberId, MemberList, NodeName, NodeStatus};
+use crate::model::{
+    ActiveState, ClusterId, Epoch, Fact, Genesis, Member, MemberId, MemberList, NodeName, NodeStatus,
+};
 
 /// A change of the member list, as far as quorum depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,16 +159,43 @@ fn two_geneses(cx: &mut Context<'_>) -> bool {
     true
 }
 
-/// The newest epoch that anybody is known to have heard of.
+/// The newest epoch that anybody is known to have heard of, as far as that can be believed.
 pub(super) fn newest_epoch(cx: &Context<'_>) -> Epoch {
+    let open = cx.open_epoch();
     let peers = cx
         .known_peers()
         .map(|(_, s)| s.newest_epoch)
+        .filter(|epoch| open.can_hear_of(*epoch))
         .max()
         .unwrap_or_default();
-    let store = match &cx.obs.store {
-        Fact::Known(store) => store.genesis.as_ref().map(|g| g.epoch).unwrap_or_default(),
-        Fact::Absent | Fact::Unreachable(_) => Epoch::default(),
-    };
+    let store = cx.stored_genesis().map(|g| g.epoch).unwrap_or_default();
     cx.obs.newest_epoch.max(peers).max(store)
+}
+
+/// Says who tells of an epoch that nobody believes.
+pub(super) fn say_unbelieved(cx: &mut Context<'_>) {
+    let open = cx.open_epoch();
+    let objection = |genesis: &Genesis| genesis.objection(open).filter(|_| genesis.epoch > open);
+    let mut told: Vec<(String, Epoch, String)> = Vec::new();
+    for (node, status) in cx.known_peers().filter(|(_, s)| s.cluster == cx.spec.cluster) {
+        if !open.can_hear_of(status.newest_epoch) {
+            let why = format!("it is too far ahead of epoch {open}");
+            told.push((node.to_string(), status.newest_epoch, why));
+        } else if let Some(genesis) = &status.genesis
+            && let Some(why) = objection(genesis)
+        {
+            told.push((node.to_string(), genesis.epoch, why));
+        }
+    }
+    if let Some(genesis) = cx.obs.store.known().and_then(|store| store.genesis.as_ref())
+        && let Some(why) = objection(genesis)
+    {
+        told.push(("the store".to_owned(), genesis.epoch, why));
+    }
+    for (who, epoch, why) in told {
+        cx.because(
+            "epoch-refused",
+            format!("{who} tells of epoch {epoch}, which is not believed: {why}"),
+        );
+    }
 }

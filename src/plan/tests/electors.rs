@@ -224,6 +224,7 @@ fn other_names(former: &[&str]) -> Observation {
         .keys()
         .map(|name| (name.clone(), url(name)))
         .collect();
+    told.cluster_id = cluster_id_of(&told.members, &told.token);
     obs.store = store(Some(told.clone()));
     let learn = |status: &mut NodeStatus| {
         status.eligible = true;

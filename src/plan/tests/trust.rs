@@ -1,4 +1,4 @@
-//! One node that lies locks no operator out (rule 10).
+//! One node that lies, or whoever can write into the store, locks no operator out (rule 10).
 
 use super::*;
 
@@ -50,4 +50,56 @@ fn f02_one_peers_orders_lock_nobody_out_and_take_no_majority_out() {
         .after(&DirectiveChange::Remove { node: name(2) }, &name(0), UnixMs(1))
         .unwrap();
     assert!(has(&obs, "orders-refused"));
+}
+
+fn stored(genesis: Genesis) -> Fact<StoreView> {
+    Fact::Known(StoreView {
+        genesis: Some(genesis),
+        newest_backup: None,
+        conditional_writes: true,
+        went_back: None,
+        size: Fact::Absent,
+        trace: None,
+        commands: Vec::new(),
+        verify: VerifyView::default(),
+    })
+}
+
+/// Whether this one is named as telling of an epoch that is not believed.
+fn refuses(obs: &Observation, who: &str) -> bool {
+    let decision = decide(obs);
+    let mut reasons = decision.reasons.iter();
+    reasons.any(|r| r.code == "epoch-refused" && r.text.starts_with(who))
+}
+
+#[test]
+fn f02_an_epoch_too_far_ahead_is_refused_by_name_and_stops_and_holds_nothing() {
+    for far in [1001, 1002, u64::MAX] {
+        let mut running = healthy(1);
+        peer(&mut running, 2).newest_epoch = Epoch(far);
+        assert!(refuses(&running, "n3"), "epoch {far}");
+        running.store = stored(genesis(&running.spec, 3, far.max(1002), Origin::Empty));
+        assert!(refuses(&running, "the store"), "epoch {far}");
+        assert_eq!(action(&running), None, "epoch {far}");
+        let mut down = running;
+        down.me.unit = unit(ActiveState::Failed);
+        down.me.etcd = Fact::Absent;
+        assert_eq!(action(&down), Some("start-etcd"), "epoch {far}");
+    }
+}
+
+#[test]
+fn f02_a_malformed_genesis_is_learned_from_nobody() {
+    let broken = |obs: &Observation| Genesis {
+        cluster_id: ClusterId(1),
+        ..genesis(&obs.spec, 3, 2, Origin::Empty)
+    };
+    let mut obs = healthy(1);
+    peer(&mut obs, 2).genesis = Some(broken(&obs));
+    assert!(refuses(&obs, "n3"));
+    assert_eq!(action(&obs), None);
+    let mut obs = healthy(1);
+    obs.store = stored(broken(&obs));
+    assert!(refuses(&obs, "the store"));
+    assert_eq!(action(&obs), None);
 }
