@@ -3,6 +3,7 @@
 
 pub mod driver;
 pub mod fault;
+pub mod liar;
 mod many;
 pub mod ports;
 pub mod rng;
