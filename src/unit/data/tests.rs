@@ -527,6 +527,9 @@ fn log_twice() -> Vec<starts::Start> {
     starts::said(&[("discovery failed", "walpb: crc mismatch"); 2])
 }
 
+/// What the last starts of etcd said.
+type Starts = fn() -> Vec<starts::Start>;
+
 #[test]
 fn c11_damaged_only_when_etcd_says_so_twice_and_reading_it_finds_the_same() {
     let failed = DataRequest::Inspect { failed: true };
@@ -543,7 +546,7 @@ fn c11_damaged_only_when_etcd_says_so_twice_and_reading_it_finds_the_same() {
     assert_eq!(report.data, present(OLD), "etcd's words alone");
     assert!(report.last_words.unwrap().claim_damage());
 
-    let table: [(&str, fn() -> Vec<starts::Start>); 5] = [
+    let table: [(&str, Starts); 5] = [
         ("no words", Vec::new),
         ("once", || {
             starts::said(&[("discovery failed", "walpb: crc mismatch")])

@@ -270,7 +270,7 @@ mod tests {
             log.second[at] ^= 1;
         });
         says("holds a record that is garbage", |log| {
-            log.first[8..24].fill(0xff)
+            log.first[8..24].fill(0xff);
         });
         says("is cut off within a record", |log| log.first.truncate(1500));
         says("does not go on from the file before it", |log| {

@@ -168,8 +168,8 @@ fn c11_damaged_data_under_the_middle_etcd() {
     under_writes("c11-middle", ETCD_VERSIONS[1], |cluster| {
         cluster.goes_on(SNAPSHOTS_GONE);
         cluster.is_healed(LOG_RECORD);
-        let listen = r#"systemd-run --quiet --unit=taker perl -e 'use Socket; socket(S, PF_INET, SOCK_STREAM, 0);
-            setsockopt(S, SOL_SOCKET, SO_REUSEADDR, 1); bind(S, sockaddr_in(2380, INADDR_ANY)) or die; listen(S, 1); sleep 600'"#;
+        let listen = r"systemd-run --quiet --unit=taker perl -e 'use Socket; socket(S, PF_INET, SOCK_STREAM, 0);
+            setsockopt(S, SOL_SOCKET, SO_REUSEADDR, 1); bind(S, sockaddr_in(2380, INADDR_ANY)) or die; listen(S, 1); sleep 600'";
         cluster.is_named(
             "address-taken",
             listen,
