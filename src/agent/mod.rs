@@ -16,7 +16,6 @@ mod members;
 mod observe;
 mod ports;
 mod propose;
-mod removal;
 mod run;
 mod shared;
 mod silence;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::genesis::Electorate;
 use crate::model::{
-    Assignment, AssignmentSummary, BackupSummary, DataState, Directives, ElectorView, Fact, GateView,
-    InForce, LeaderAsk, MemberList, NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Spec,
-    Steering, UnitState, UnixMs, is_too_old,
+    AssignmentSummary, BackupSummary, DataState, Directives, ElectorView, Fact, GateView, InForce, LeaderAsk,
+    MemberList, NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Spec, Steering, UnitState,
+    UnixMs, is_too_old,
 };
+use crate::plan::removed_by;
 use crate::ports::{PortError, PortResult};
 
 use super::shared::asked_above;
@@ -53,12 +54,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let assignment = ports.state.assignment()?;
     let peers = ports.peers.last_seen();
     // A node whose member was removed is a spare for everybody else.
-    let removal = agent.shared.with(|inner| inner.removal.clone());
-    let removed = |a: &Assignment| {
-        let seen = removal.as_ref();
-        seen.is_some_and(|seen| seen.is_certain(a.cluster_id, a.member_id))
-    };
-    let held_to = assignment.as_ref().filter(|a| !removed(a));
+    let held_to = assignment.as_ref().filter(|a| removed_by(a, &peers).is_none());
     // Before its first start under this agent nobody has taken the member out of its hands: a distribution's own
     // etcd that was stopped to make room is not held. A mask always counts.
     let mut unit = unit;
@@ -185,7 +181,6 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         seed: ports.clock.random(),
         me,
         assignment,
-        removal,
         newest_epoch: elector.newest_epoch,
         elector: ElectorView {
             eligible: elector.eligible,

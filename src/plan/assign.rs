@@ -364,12 +364,5 @@ fn replaced(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) ->
     if up || me.id == assignment.member_id || list.get(assignment.member_id).is_some() {
         return None;
     }
-    // One peer's list is not enough to give a place up: `local::keep_running` has the others asked.
-    let seen = cx.obs.removal.as_ref();
-    if assignment.started
-        && !seen.is_some_and(|seen| seen.is_certain(assignment.cluster_id, assignment.member_id))
-    {
-        return None;
-    }
     joiner(cx, genesis)
 }

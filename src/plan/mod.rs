@@ -49,6 +49,7 @@ use context::Context;
 pub use dead::{is_gone, misses};
 pub use grant::REST;
 pub use retention::{judge, keep_origin, needed_origin};
+pub use retired::removed_by;
 pub use safety::{Change, is_healthy, keeps_quorum};
 
 use crate::model::{Action, Decision, Memory, Observation, Spec};

@@ -127,7 +127,6 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         seed: 7,
         me: node(&spec, me),
         assignment: None,
-        removal: None,
         newest_epoch: Epoch(0),
         elector: ElectorView {
             eligible: true,

@@ -184,22 +184,9 @@ fn removed() -> Observation {
     obs
 }
 
-/// Its removal was made sure of.
-fn certain(obs: &mut Observation) {
-    let assigned = obs.assignment.as_ref().unwrap();
-    obs.removal = Some(RemovalView {
-        cluster_id: assigned.cluster_id,
-        member_id: assigned.member_id,
-        removed: true,
-        at: obs.steady,
-    });
-}
-
 #[test]
 fn a_removed_node_stops_puts_its_data_away_and_is_a_spare() {
     let mut obs = removed();
-    assert_eq!(action(&obs), Some("check-removal"));
-    certain(&mut obs);
     assert_eq!(action(&obs), Some("stop-removed"));
     obs.me.unit = unit(ActiveState::Inactive);
     obs.me.etcd = Fact::Absent;

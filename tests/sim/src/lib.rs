@@ -3,7 +3,6 @@
 
 pub mod driver;
 pub mod fault;
-pub mod liar;
 mod many;
 pub mod ports;
 pub mod rng;

@@ -74,8 +74,6 @@ pub struct World {
     pub asked: BTreeSet<BackupId>,
     /// Backups that some agent has fetched and checked, whether it still knows that or not.
     pub ever_fetched: BTreeSet<BackupId>,
-    /// The host whose agent lies now.
-    pub liar: Option<usize>,
     /// The number of the client's next write.
     pub next_write: u32,
     /// Whether the client writes.
@@ -100,7 +98,6 @@ impl World {
             accepted: BTreeMap::new(),
             asked: BTreeSet::new(),
             ever_fetched: BTreeSet::new(),
-            liar: None,
             next_write: 0,
             writing: true,
             violation: None,
