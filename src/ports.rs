@@ -1,6 +1,7 @@
 //! What the agent needs of the world, by role. Adapters implement these; the simulator has its own.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,6 +171,11 @@ pub trait ServiceManager: Send + Sync {
     /// Whether this process is one of `etcd.service`.
     async fn is_etcds(&self, _pid: u32) -> PortResult<bool> {
         Ok(true)
+    }
+    /// Whether etcd finds room for the next file of its log on the file system of its data directory; true where that
+    /// cannot be asked.
+    fn has_room(&self, _data_dir: &Path) -> bool {
+        true
     }
     /// Returns when the state of `etcd.service` has changed since the last call (signals, not polling).
     async fn changed(&self);

@@ -92,6 +92,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         inner.data.clone()
     });
     agent.note_up(up);
+    let no_room = up && etcd.known().is_none() && !ports.service.has_room(&spec.etcd.data_dir);
     let running = etcd.known().map(|etcd| etcd.version.as_str());
     let too_old = agent.shared.with(|inner| {
         if let Some(version) = running {
@@ -196,6 +197,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         in_force,
         gate: GateView { cleared },
         last_words: agent.shared.with(|inner| inner.last_words.clone()),
+        no_room,
         staged,
         fetched,
         backup,

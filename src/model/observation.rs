@@ -196,6 +196,10 @@ pub struct Observation {
     /// What etcd said when it last ended by itself, while it has not served since; `None` also where nothing is understood.
     #[serde(default)]
     pub last_words: Option<LastWords>,
+    /// True when etcd runs and does not serve, and has no room for the next file of its log. It does not end for that where
+    /// it waits for a snapshot of the raft leader: it logs each that it could not save.
+    #[serde(default)]
+    pub no_room: bool,
     /// The backup that is restored beside the old data and ready to be swapped in, by epoch.
     pub staged: Option<(Epoch, BackupId)>,
     /// The backup that lies fetched and checked on this node.

@@ -233,6 +233,12 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
                 let text = format!("etcd runs and does not answer: {why}");
                 cx.because("etcd-silent", text);
             }
+            if cx.obs.no_room {
+                cx.because(
+                    "no-space",
+                    "the disk of etcd's data directory is full: make room on it",
+                );
+            }
         }
     }
 }

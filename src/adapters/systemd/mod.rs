@@ -8,6 +8,7 @@ pub mod proxy;
 mod state;
 mod watch;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -292,9 +293,23 @@ impl ServiceManager for Systemd {
         }
     }
 
+    fn has_room(&self, data_dir: &Path) -> bool {
+        has_free(data_dir, LOG_FILE)
+    }
+
     async fn changed(&self) {
         self.shared.changed.notified().await;
     }
+}
+
+/// What etcd allocates at once for a file of its log, in bytes (`SegmentSizeBytes` in etcd's `server/storage/wal/wal.go`).
+const LOG_FILE: u64 = 64_000_000;
+
+/// Whether so many bytes are free for a user who is not root. Where only etcd may enter the directory, the one that holds it is
+/// asked; what nobody can ask is not full.
+fn has_free(dir: &Path, bytes: u64) -> bool {
+    let stat = dir.ancestors().find_map(|dir| rustix::fs::statvfs(dir).ok());
+    stat.is_none_or(|stat| stat.f_bavail.saturating_mul(stat.f_frsize) >= bytes)
 }
 
 #[cfg(test)]
@@ -318,5 +333,13 @@ mod tests {
         .await;
         assert!(matches!(looked, Ok(Err(PortError::Retryable(why))) if why.contains("is at work")));
         drop(staging);
+    }
+
+    #[test]
+    fn s34_a_full_disk_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("etcd/default");
+        assert!(has_free(&missing, 1));
+        assert!(!has_free(&missing, u64::MAX));
     }
 }

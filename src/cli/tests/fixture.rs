@@ -171,6 +171,7 @@ pub(super) fn observation() -> Observation {
         in_force: Fact::Absent,
         gate: GateView::default(),
         last_words: None,
+        no_room: false,
         staged: None,
         fetched: None,
         backup: Job::default(),

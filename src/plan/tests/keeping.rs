@@ -285,6 +285,18 @@ fn c11_what_keeps_etcd_down_is_named_and_leads_to_nothing() {
     }
 }
 
+/// etcd does not end where it has no room for the raft leader's snapshot: it waits for the next one.
+#[test]
+fn s34_an_etcd_that_starts_without_room_is_named() {
+    let mut obs = healthy(1);
+    obs.me.unit = unit(ActiveState::Activating);
+    obs.me.etcd = Fact::Unreachable("refused".into());
+    assert!(!has(&obs, "no-space"));
+    obs.no_room = true;
+    assert!(has(&obs, "no-space") && has(&obs, "starting"));
+    assert_eq!(action(&obs), None);
+}
+
 #[test]
 fn c11_why_the_data_is_unknown_is_said() {
     let mut obs = healthy(1);

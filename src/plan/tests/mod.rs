@@ -145,6 +145,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         in_force: Fact::Absent,
         gate: GateView::default(),
         last_words: None,
+        no_room: false,
         staged: None,
         fetched: None,
         backup: Job::default(),
