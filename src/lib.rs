@@ -9,6 +9,7 @@ pub mod mutant;
 pub mod adapters;
 pub mod agent;
 pub mod backup;
+pub mod bolt_meta;
 pub mod cli;
 pub mod config;
 pub mod genesis;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("paths", &[]),
+    ("bolt_meta", &[]),
     ("ports", &["model"]),
     ("mutant", &["model"]),
     ("plan", &["model", "mutant"]),
@@ -16,11 +17,19 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("config", &["model", "paths"]),
     ("render", &["model"]),
     ("telemetry", &["model"]),
-    ("backup", &["ports", "model"]),
+    ("backup", &["ports", "model", "bolt_meta"]),
     ("adapters", &["ports", "model", "paths"]),
     (
         "unit",
-        &["ports", "model", "paths", "config", "render", "telemetry"],
+        &[
+            "ports",
+            "model",
+            "paths",
+            "bolt_meta",
+            "config",
+            "render",
+            "telemetry",
+        ],
     ),
     (
         "agent",

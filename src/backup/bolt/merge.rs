@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use prost::Message;
 
-use super::page::{BUCKET, Child, IS_BUCKET, Item, Meta};
+use super::page::{BUCKET, Child, IS_BUCKET, Item, Meta, meta_page};
 use super::read::{Bucket, Reader, bucket};
 use super::write::{Leaves, Writer, tree_of};
 use super::{Bolt, BoltError, damaged};
@@ -214,7 +214,7 @@ impl<'a> Merge<'a> {
                 ..self.meta
             };
             let at = id * u64::from(self.meta.page_size);
-            self.file.write_all_at(&meta.to_page(id)?, at)?;
+            self.file.write_all_at(&meta_page(meta, id)?, at)?;
         }
         Ok(())
     }

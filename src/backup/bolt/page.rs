@@ -1,9 +1,9 @@
 //! Pages and what stands on them, little-endian as on every platform that etcd supports.
 
 use super::{Bolt, damaged};
+use crate::bolt_meta::VERSION;
+pub(super) use crate::bolt_meta::{HEAD, Meta};
 
-/// Bytes of a page's head.
-pub(super) const HEAD: usize = 16;
 /// Bytes of one element's head, on branch and leaf pages alike.
 pub(super) const ELEMENT: usize = 16;
 /// Bytes of a bucket's head, which is the value of its element.
@@ -13,10 +13,6 @@ pub(super) const LEAF: u16 = 0x02;
 pub(super) const META: u16 = 0x04;
 /// An element of a leaf that is a bucket.
 pub(super) const IS_BUCKET: u32 = 0x01;
-const MAGIC: u32 = 0xED0C_DAED;
-const VERSION: u32 = 2;
-/// The free pages are not written down: bbolt finds them by looking, as it does for etcd anyway.
-const NO_FREELIST: u64 = u64::MAX;
 
 /// One element of a leaf page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,17 +27,6 @@ pub(super) struct Item {
 pub(super) struct Child {
     pub(super) key: Vec<u8>,
     pub(super) page: u64,
-}
-
-/// Where the tree begins, and how far the file goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Meta {
-    pub(super) page_size: u32,
-    pub(super) root: u64,
-    pub(super) sequence: u64,
-    /// The first page number that is not used yet.
-    pub(super) high: u64,
-    pub(super) txid: u64,
 }
 
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> Bolt<u16> {
@@ -120,44 +105,18 @@ pub(super) fn head(id: u64, flags: u16, count: usize, overflow: usize) -> Bolt<[
     Ok(head)
 }
 
-impl Meta {
-    /// Reads a meta page; `None` when it is not a valid one: bbolt then uses the other.
-    pub(super) fn parse(page: &[u8]) -> Bolt<Option<Self>> {
-        let valid = u16_at(page, 8)? == META
-            && u32_at(page, HEAD)? == MAGIC
-            && u32_at(page, HEAD + 4)? == VERSION
-            && page.get(HEAD..HEAD + 56).map(fnv) == Some(u64_at(page, HEAD + 56)?);
-        if !valid {
-            return Ok(None);
-        }
-        Ok(Some(Self {
-            page_size: u32_at(page, HEAD + 8)?,
-            root: u64_at(page, HEAD + 16)?,
-            sequence: u64_at(page, HEAD + 24)?,
-            high: u64_at(page, HEAD + 40)?,
-            txid: u64_at(page, HEAD + 48)?,
-        }))
+/// Reads a meta page; `None` when it is not a valid one: bbolt then uses the other.
+pub(super) fn meta(page: &[u8]) -> Bolt<Option<Meta>> {
+    if u16_at(page, 8)? != META {
+        return Ok(None);
     }
-
-    /// As meta page `id` (0 or 1).
-    pub(super) fn to_page(self, id: u64) -> Bolt<Vec<u8>> {
-        let mut page = head(id, META, 0, 0)?.to_vec();
-        for word in [MAGIC, VERSION, self.page_size, 0] {
-            page.extend_from_slice(&word.to_le_bytes());
-        }
-        for word in [self.root, self.sequence, NO_FREELIST, self.high, self.txid] {
-            page.extend_from_slice(&word.to_le_bytes());
-        }
-        let sum = fnv(&page[HEAD..]);
-        page.extend_from_slice(&sum.to_le_bytes());
-        page.resize(self.page_size as usize, 0);
-        Ok(page)
-    }
+    Ok(Meta::read(page).filter(|meta| meta.version == VERSION))
 }
 
-/// FNV-1a, 64 bits.
-fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
-        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+/// Meta page `id` (0 or 1).
+pub(super) fn meta_page(meta: Meta, id: u64) -> Bolt<Vec<u8>> {
+    let mut page = head(id, META, 0, 0)?.to_vec();
+    page.extend(meta.to_bytes());
+    page.resize(meta.page_size as usize, 0);
+    Ok(page)
 }

@@ -27,7 +27,7 @@ impl<'a> Reader<'a> {
     pub(super) fn open(file: &'a File) -> Bolt<Self> {
         let mut first = [0; 80];
         file.read_exact_at(&mut first, 0)?;
-        let size = match Meta::parse(&first)? {
+        let size = match page::meta(&first)? {
             Some(meta) => meta.page_size,
             // The page size is only known from a meta page; snapshots begin with a valid one.
             None => return damaged("its first meta page is not valid"),
@@ -37,13 +37,12 @@ impl<'a> Reader<'a> {
         }
         let mut second = [0; 80];
         file.read_exact_at(&mut second, u64::from(size))?;
-        let metas = [Meta::parse(&first)?, Meta::parse(&second)?];
+        let metas = [page::meta(&first)?, page::meta(&second)?];
         let newest = metas.into_iter().flatten().max_by_key(|meta| meta.txid);
         let Some(meta) = newest.filter(|meta| meta.page_size == size) else {
             return damaged("it has no valid meta page");
         };
-        let end = meta.high.checked_mul(u64::from(size));
-        if end.is_none_or(|end| end > file.metadata().map_or(0, |m| m.len())) {
+        if meta.file_bytes() > file.metadata().map_or(0, |m| m.len()) {
             return damaged("it is shorter than it says");
         }
         Ok(Self { file, meta })

@@ -3,7 +3,7 @@ use std::os::unix::fs::FileExt;
 
 use proptest::prelude::*;
 
-use super::page::{Item, Meta, head};
+use super::page::{Item, Meta, head, meta_page};
 use super::read::{Bucket, Reader, bucket};
 use super::write::{Writer, tree_of};
 use super::*;
@@ -57,6 +57,7 @@ fn empty(compacted: Option<u64>) -> File {
     )
     .unwrap();
     let meta = Meta {
+        version: crate::bolt_meta::VERSION,
         page_size: PAGE,
         root,
         sequence: 0,
@@ -64,7 +65,7 @@ fn empty(compacted: Option<u64>) -> File {
         txid: 7,
     };
     for id in [0, 1] {
-        file.write_all_at(&meta.to_page(id).unwrap(), id * u64::from(PAGE))
+        file.write_all_at(&meta_page(meta, id).unwrap(), id * u64::from(PAGE))
             .unwrap();
     }
     file

@@ -1,7 +1,4 @@
 //! Is etcd's database damaged? The second opinion beside etcd's last words.
-//!
-//! Source: `meta` in bbolt's `internal/common/meta.go` (1.3 to 1.5): two meta pages, each with a checksum (FNV-1a), of which
-//! the newer valid one counts.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,11 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::tool::{self, Programs};
+use crate::bolt_meta::Meta;
 
-const MAGIC: u32 = 0xed0c_daed;
-const PAGE_HEADER: usize = 16;
-/// From the magic number to the checksum.
-const META: usize = 56;
 /// Where the second meta page may begin: the size of a page.
 const PAGE_SIZES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
 /// etcd's tool reads all of it.
@@ -72,35 +66,12 @@ fn cut_off(path: &Path) -> io::Result<Option<String>> {
     file.take(2 * 65536).read_to_end(&mut head)?;
     let metas = [0].into_iter().chain(PAGE_SIZES);
     let newest = metas
-        .filter_map(|at| Meta::read(head.get(at + PAGE_HEADER..)?))
-        .max_by_key(|meta| meta.transaction);
+        .filter_map(|at| Meta::read(head.get(at..)?))
+        .max_by_key(|meta| meta.txid);
     Ok(newest
-        .filter(|meta| meta.bytes > length)
-        .map(|meta| format!("the database has {length} of its {} bytes", meta.bytes)))
-}
-
-struct Meta {
-    transaction: u64,
-    bytes: u64,
-}
-
-impl Meta {
-    /// `None` for what is no valid meta page.
-    fn read(page: &[u8]) -> Option<Self> {
-        let quarter = |at: usize| Some(u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?));
-        let word = |at: usize| Some(u64::from_le_bytes(page.get(at..at + 8)?.try_into().ok()?));
-        let valid = quarter(0)? == MAGIC && fnv1a(page.get(..META)?) == word(META)?;
-        valid.then_some(Self {
-            transaction: word(48)?,
-            bytes: word(40)?.saturating_mul(quarter(8)?.into()),
-        })
-    }
-}
-
-fn fnv1a(data: &[u8]) -> u64 {
-    data.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+        .map(|meta| meta.file_bytes())
+        .filter(|bytes| *bytes > length)
+        .map(|bytes| format!("the database has {length} of its {bytes} bytes")))
 }
 
 #[cfg(test)]
@@ -110,19 +81,19 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::bolt_meta::{HEAD, VERSION};
 
-    fn meta(transaction: u64, pages: u64) -> Vec<u8> {
-        let mut meta = Vec::new();
-        meta.extend(MAGIC.to_le_bytes());
-        meta.extend(2u32.to_le_bytes());
-        meta.extend(4096u32.to_le_bytes());
-        meta.extend(0u32.to_le_bytes());
-        for word in [3, 0, 2, pages, transaction] {
-            meta.extend(u64::to_le_bytes(word));
-        }
-        meta.extend(fnv1a(&meta).to_le_bytes());
-        let mut page = vec![0; PAGE_HEADER];
-        page.extend(meta);
+    fn meta(txid: u64, high: u64) -> Vec<u8> {
+        let meta = Meta {
+            version: VERSION,
+            page_size: 4096,
+            root: 3,
+            sequence: 0,
+            high,
+            txid,
+        };
+        let mut page = vec![0; HEAD];
+        page.extend(meta.to_bytes());
         page.resize(4096, 0);
         page
     }
