@@ -183,6 +183,31 @@ impl World {
         }
     }
 
+    fn enquire_all(&mut self) {
+        for i in 0..self.n() {
+            self.enquire(i);
+        }
+    }
+
+    /// Until nothing is under way.
+    fn deliver_all(&mut self) {
+        while !self.wire.is_empty() {
+            self.deliver(0, false);
+        }
+    }
+
+    /// All electors hear of each other, and the proposal of the first is chosen. The messages of its round that come after
+    /// that stay under way.
+    fn choose(&mut self) -> Genesis {
+        self.enquire_all();
+        self.deliver_all();
+        self.propose(0);
+        while self.chosen.is_empty() {
+            self.deliver(0, false);
+        }
+        self.rounds[0].as_ref().unwrap().value()
+    }
+
     /// The disk is gone: a new incarnation with no memory; what was on the wire to the old one is lost with its
     /// connections, as answers to the old process are.
     fn reinstall(&mut self, i: usize) {
@@ -220,9 +245,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// `keeper` never loses its memory: with nobody left who remembers, only the store or a person can tell.
 fn run(n: usize, keeper: usize, steps: &[Step]) -> World {
     let mut world = World::new(n);
-    for i in 0..n {
-        world.enquire(i);
-    }
+    world.enquire_all();
     for _ in 0..n * n {
         world.deliver(0, false);
     }
@@ -260,16 +283,10 @@ proptest! {
 #[test]
 fn a_quiet_network_chooses() {
     let mut world = World::new(3);
-    for i in 0..3 {
-        world.enquire(i);
-    }
-    while !world.wire.is_empty() {
-        world.deliver(0, false);
-    }
+    world.enquire_all();
+    world.deliver_all();
     world.propose(0);
-    while !world.wire.is_empty() {
-        world.deliver(0, false);
-    }
+    world.deliver_all();
     assert_eq!(world.chosen.len(), 1);
 }
 
@@ -278,9 +295,7 @@ fn an_elector_without_memory_does_not_vote() {
     let mut world = World::new(3);
     world.electors[0].eligible = true;
     world.propose(0);
-    while !world.wire.is_empty() {
-        world.deliver(0, false);
-    }
+    world.deliver_all();
     assert!(world.chosen.is_empty());
 }
 
@@ -300,19 +315,13 @@ fn a_different_electorate_is_refused_by_name() {
 #[test]
 fn f11e_an_epoch_of_another_cluster_is_not_accepted() {
     let mut world = World::new(3);
-    for i in 0..3 {
-        world.enquire(i);
-    }
-    while !world.wire.is_empty() {
-        world.deliver(0, false);
-    }
+    world.enquire_all();
+    world.deliver_all();
     for electorate in &mut world.electorate {
         electorate.cluster = ClusterName::new("other").unwrap();
     }
     world.propose(0);
-    while !world.wire.is_empty() {
-        world.deliver(0, false);
-    }
+    world.deliver_all();
     assert!(world.chosen.is_empty());
 }
 
@@ -321,17 +330,7 @@ fn f11e_an_epoch_of_another_cluster_is_not_accepted() {
 #[test]
 fn rule_1_a_late_elector_remembers_who_forgot() {
     let mut world = World::new(3);
-    for i in 0..3 {
-        world.enquire(i);
-    }
-    while !world.wire.is_empty() {
-        world.deliver(0, false);
-    }
-    world.propose(0);
-    while world.chosen.is_empty() {
-        world.deliver(0, false);
-    }
-    let first = world.rounds[0].as_ref().unwrap().value();
+    let first = world.choose();
     for i in 0..2 {
         on_learn(&mut world.electors[i], &first).unwrap();
     }
@@ -441,17 +440,7 @@ fn a_change_of_the_electorate_needs_both_majorities() {
 #[test]
 fn f02_an_elector_takes_no_epoch_beyond_bounds_and_no_malformed_genesis() {
     let mut world = World::new(3);
-    for i in 0..3 {
-        world.enquire(i);
-    }
-    while !world.wire.is_empty() {
-        world.deliver(0, false);
-    }
-    world.propose(0);
-    while world.chosen.is_empty() {
-        world.deliver(0, false);
-    }
-    let first = world.rounds[0].as_ref().unwrap().value();
+    let first = world.choose();
     let named = |epoch: u64| {
         let token = format!("c-{epoch}-x");
         Genesis {
