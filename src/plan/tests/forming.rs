@@ -181,12 +181,8 @@ fn s39_no_empty_cluster_beside_a_store_that_another_has_written_to() {
         }];
         assert_eq!(action(&obs), empty.then_some("propose"));
     }
-    obs.requests = vec![OperatorRequest::Restore {
-        backup: BackupId::new("2023-11-14T22:13:20Z-000001").unwrap(),
-        without: BTreeSet::new(),
-        replace: None,
-        above: Some(Epoch(0)),
-    }];
+    let backup = BackupId::new("2023-11-14T22:13:20Z-000001").unwrap();
+    obs.requests = vec![restore_from(backup, Some(Epoch(0)))];
     assert_eq!(action(&obs), Some("fetch-backup"));
 }
 

@@ -290,6 +290,16 @@ fn peer(obs: &mut Observation, i: usize) -> &mut NodeStatus {
     }
 }
 
+/// An order to restore this backup, given when `above` was the newest epoch. No node is vouched gone.
+fn restore_from(backup: BackupId, above: Option<Epoch>) -> OperatorRequest {
+    OperatorRequest::Restore {
+        backup,
+        without: BTreeSet::new(),
+        replace: None,
+        above,
+    }
+}
+
 fn decide(obs: &Observation) -> Decision {
     plan(obs, &Memory::default(), &obs.spec)
 }

@@ -160,7 +160,7 @@ proptest! {
         obs.staged = staged.then(|| (Epoch(2), backup.clone()));
         obs.fetched = fetched.then(|| backup.clone());
         if restore {
-            obs.requests = vec![OperatorRequest::Restore { backup: backup.clone(), without: BTreeSet::new(), replace: None, above: Some(Epoch(0)) }];
+            obs.requests = vec![restore_from(backup.clone(), Some(Epoch(0)))];
         }
         if applied {
             obs.in_force = in_force();

@@ -1,7 +1,5 @@
 //! Backups, and restoring them.
 
-use std::collections::BTreeSet;
-
 use super::steering::pause;
 use super::*;
 
@@ -225,12 +223,7 @@ fn rule_6_a_restore_begins_with_fetching_and_proposes_only_what_is_fetched() {
     for i in 1..3 {
         lose_data(peer(&mut obs, i));
     }
-    obs.requests = vec![OperatorRequest::Restore {
-        backup: backup.clone(),
-        without: BTreeSet::new(),
-        replace: None,
-        above: Some(Epoch(0)),
-    }];
+    obs.requests = vec![restore_from(backup.clone(), Some(Epoch(0)))];
     assert_eq!(action(&obs), Some("fetch-backup"));
     obs.fetched = Some(backup);
     let Some(Action::Propose { genesis, .. }) = decide(&obs).action else {
@@ -250,12 +243,7 @@ fn c10a_a_restored_cluster_that_refuses_writes_says_so() {
         peer(&mut obs, i).genesis = Some(restored.clone());
     }
     obs.me.genesis = Some(restored);
-    obs.requests = vec![OperatorRequest::Restore {
-        backup,
-        without: BTreeSet::new(),
-        replace: None,
-        above: Some(Epoch(0)),
-    }];
+    obs.requests = vec![restore_from(backup, Some(Epoch(0)))];
     let answer = |obs: &Observation| {
         let decision = decide(obs);
         let said = decision.reasons.iter().any(|reason| reason.code == "etcd-alarm");
@@ -287,12 +275,7 @@ fn a_restore_ends_where_another_one_has_opened_an_epoch() {
         lose_data(peer(&mut obs, i));
     }
     obs.fetched = Some(backup(1));
-    let ask = |above| OperatorRequest::Restore {
-        backup: backup(1),
-        without: BTreeSet::new(),
-        replace: None,
-        above,
-    };
+    let ask = |above| restore_from(backup(1), above);
     obs.me.genesis = Some(genesis(&obs.spec, 3, 3, Origin::Backup(backup(2))));
     obs.newest_epoch = Epoch(3);
     obs.requests = vec![ask(Some(Epoch(1)))];
@@ -314,12 +297,7 @@ fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
     let mut obs = healthy(0);
     let restored = genesis(&obs.spec, 3, 2, Origin::Backup(backup.clone()));
-    obs.requests = vec![OperatorRequest::Restore {
-        backup,
-        without: BTreeSet::new(),
-        replace: None,
-        above: Some(Epoch(1)),
-    }];
+    obs.requests = vec![restore_from(backup, Some(Epoch(1)))];
     obs.me.genesis = Some(restored.clone());
     obs.newest_epoch = Epoch(2);
     obs.me.unit = unit(ActiveState::Inactive);
@@ -346,12 +324,7 @@ fn c14_a_new_memory_takes_no_earlier_restore_for_the_answer() {
     }
     obs.me.genesis = Some(restored);
     for (above, answered) in [(None, false), (Some(Epoch(1)), false), (Some(Epoch(0)), true)] {
-        obs.requests = vec![OperatorRequest::Restore {
-            backup: backup.clone(),
-            without: BTreeSet::new(),
-            replace: None,
-            above,
-        }];
+        obs.requests = vec![restore_from(backup.clone(), above)];
         let done = matches!(decide(&obs).action, Some(Action::Answer { done: true, .. }));
         assert_eq!(done, answered, "asked above {above:?}");
     }
