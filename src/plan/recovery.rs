@@ -19,16 +19,18 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     #[cfg(feature = "mutants")]
     let asked = asked.or_else(|| crate::mutant::restores_unasked(cx.obs));
     let (request, backup, above) = asked?;
+    let opened_since = cx
+        .genesis()
+        .filter(|genesis| above.is_some_and(|above| genesis.epoch > above));
     // Two people who restore at one time must not take turns: whoever opened an epoch last is right.
-    if let Some((epoch, other)) = cx.genesis().and_then(|g| match &g.origin {
-        Origin::Backup(other) if above.is_some_and(|above| g.epoch > above) && *other != backup => {
-            Some((g.epoch, other))
-        }
-        _ => None,
-    }) {
+    if let Some(genesis) = opened_since
+        && let Origin::Backup(other) = &genesis.origin
+        && *other != backup
+    {
         let message = format!(
-            "epoch {epoch} was restored from {other} meanwhile, so {backup} is not restored over it: ask again if it \
-             should be"
+            "epoch {} was restored from {other} meanwhile, so {backup} is not restored over it: ask again if it \
+             should be",
+            genesis.epoch
         );
         return Some(Action::Answer {
             request,
@@ -36,10 +38,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             message,
         });
     }
-    if let Some(genesis) = cx
-        .genesis()
-        .filter(|g| above.is_some_and(|above| g.epoch > above) && g.origin == Origin::Backup(backup.clone()))
-    {
+    if let Some(genesis) = opened_since.filter(|genesis| genesis.origin == Origin::Backup(backup.clone())) {
         let serving = cx
             .obs
             .me
