@@ -107,13 +107,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         inner.too_old.as_ref().map(|(version, _)| version.clone())
     });
 
-    let next = elector
-        .chosen
-        .as_ref()
-        .map(|g| g.epoch)
-        .unwrap_or_default()
-        .next();
-    let votes = elector.votes.get(&next);
+    let votes = elector.votes.get(&elector.open_epoch().next());
     let seen_round = votes.and_then(|v| v.promised.as_ref()).map_or(0, |b| b.round);
     let accepted = votes.and_then(|v| v.accepted.as_ref()).map(|(_, g)| g.clone());
     if agent.spec.store_shared {

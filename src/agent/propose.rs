@@ -7,7 +7,7 @@ use futures::stream::FuturesUnordered;
 
 use crate::backup::{Recorded, record_epoch};
 use crate::genesis::{Outcome, Round, absorb, on_accept, on_prepare};
-use crate::model::{AcceptReply, Ballot, Enquire, Epoch, Fact, Genesis, NodeName, PrepareReply};
+use crate::model::{AcceptReply, Ballot, ElectorRecord, Enquire, Fact, Genesis, NodeName, PrepareReply};
 use crate::ports::{PortError, PortResult};
 
 use super::{Agent, execute};
@@ -75,18 +75,19 @@ pub(super) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
 /// by the operator's word; `None` when nobody is left to be asked.
 fn former_electors(
     agent: &Agent,
-    chosen: Option<&Genesis>,
+    record: &ElectorRecord,
     gone: &BTreeSet<NodeName>,
 ) -> Option<BTreeSet<NodeName>> {
     let stored = agent.shared.with(|inner| match &inner.store {
         Some(Fact::Known(view)) => view.genesis.clone(),
         _ => None,
     });
-    let open = chosen.map_or(Epoch::default(), |genesis| genesis.epoch);
+    let open = record.open_epoch();
     let stored =
         stored.filter(|genesis| genesis.cluster == agent.spec.cluster && genesis.objection(open).is_none());
-    let newest = chosen
-        .into_iter()
+    let newest = record
+        .chosen
+        .iter()
         .chain(&stored)
         .max_by_key(|genesis| genesis.epoch)?;
     let former = newest.electorate.keys().filter(|node| !gone.contains(*node));
@@ -106,7 +107,7 @@ pub(super) async fn propose(
         node: agent.spec.node.clone(),
     };
     let record = agent.shared.elector();
-    let previous = former_electors(agent, record.chosen.as_ref(), gone);
+    let previous = former_electors(agent, &record, gone);
     let mut candidate = candidate.clone();
     for (node, incarnation) in &record.incarnations {
         // It remembers electors of earlier lists too: they are none of this epoch's.

@@ -51,14 +51,6 @@ pub enum NotLearned {
     },
 }
 
-/// The newest epoch that is known to be open; 0 when none is.
-fn open_epoch(record: &ElectorRecord) -> Epoch {
-    record
-        .chosen
-        .as_ref()
-        .map_or(Epoch::default(), |genesis| genesis.epoch)
-}
-
 /// A memory that knows nothing yet and may not vote.
 pub fn new_record(incarnation: Incarnation) -> ElectorRecord {
     ElectorRecord {
@@ -160,7 +152,7 @@ pub fn absorb(
         {
             return Err(conflict);
         }
-        let open = open_epoch(record);
+        let open = record.open_epoch();
         if open.can_hear_of(reply.newest_epoch) {
             record.newest_epoch = record.newest_epoch.max(reply.newest_epoch);
         }
@@ -215,7 +207,7 @@ fn may_vote(record: &ElectorRecord, epoch: Epoch) -> Result<(), Refusal> {
     if !record.eligible {
         return Err(Refusal::NotEligible);
     }
-    let open = open_epoch(record);
+    let open = record.open_epoch();
     if open.is_far_below(epoch) {
         return Err(Refusal::Invalid {
             why: format!("epoch {epoch} is too far ahead of epoch {open}"),
@@ -331,7 +323,7 @@ pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, N
             return Ok(false);
         }
     }
-    if let Some(why) = genesis.objection(open_epoch(record)) {
+    if let Some(why) = genesis.objection(record.open_epoch()) {
         return Err(NotLearned::Invalid {
             epoch: genesis.epoch,
             why,
@@ -346,6 +338,6 @@ pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, N
 
 /// Votes of epochs that are open already need no memory any more.
 fn forget_past(record: &mut ElectorRecord) {
-    let open = record.chosen.as_ref().map_or(Epoch::default(), |g| g.epoch);
+    let open = record.open_epoch();
     record.votes.retain(|epoch, _| *epoch > open);
 }

@@ -36,6 +36,15 @@ pub struct ElectorRecord {
     pub newest_epoch: Epoch,
 }
 
+impl ElectorRecord {
+    /// The newest epoch that is known to be open; 0 when none is.
+    pub fn open_epoch(&self) -> Epoch {
+        self.chosen
+            .as_ref()
+            .map_or(Epoch::default(), |genesis| genesis.epoch)
+    }
+}
+
 /// Asks an elector for all it knows, and tells it the asker's incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
