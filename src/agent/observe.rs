@@ -120,7 +120,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         .filter(|e| e.leader.is_some() && whole(&spec, &spec_digest, &peers))
         .map(|e| (e.cluster_id, e.revision));
     let store = look::store(agent, steady, elector.chosen.is_none(), still);
-    let (backup, backups, restore, staged, fetched, last_backup, enquired, highest) =
+    let (backup, backups, restore, staged, fetched, last_words, last_backup, enquired, highest) =
         agent.shared.with(|inner| {
             (
                 inner.backup.clone(),
@@ -128,6 +128,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
                 inner.restore.clone(),
                 inner.staged.clone(),
                 inner.fetched.clone().map(|(id, _)| id),
+                inner.last_words.clone(),
                 inner.last_backup.clone(),
                 inner.enquired.clone(),
                 inner.highest_round,
@@ -190,7 +191,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         spec_record,
         in_force,
         gate: GateView { cleared },
-        last_words: agent.shared.with(|inner| inner.last_words.clone()),
+        last_words,
         no_room,
         staged,
         fetched,
