@@ -28,17 +28,13 @@ pub(super) fn judge(owner: &Owner, found: DataState, words: &LastWords) -> DataS
 }
 
 fn damage(owner: &Owner, trouble: Trouble) -> Result<Option<String>, String> {
-    // etcd's tool takes this lock for itself.
-    let held = inspect::lock(&owner.data_dir)?;
+    let lock = inspect::lock(&owner.data_dir)?;
     let member = owner.data_dir.join("member");
     match trouble {
-        Trouble::Log => {
-            let found = check::damage(&member).map_err(|error| error.to_string());
-            drop(held);
-            found
-        }
+        Trouble::Log => check::damage(&member).map_err(|error| error.to_string()),
         Trouble::Database => {
-            drop(held);
+            // etcd's tool takes the lock itself.
+            drop(lock);
             database::damage(&member.join("snap/db"), &owner.tools)
         }
         _ => Ok(None),
