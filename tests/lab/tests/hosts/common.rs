@@ -125,6 +125,19 @@ pub(crate) fn put(lab: &Lab, key: &str, value: &str) {
     .unwrap();
 }
 
+/// Puts `count` values of 1,000,000 bytes each through this host's etcd. The shell expands `key`: `$n` counts from 1.
+pub(crate) fn put_megabytes(host: &Host, count: u32, key: &str) {
+    let script = format!(
+        "for n in $(seq {count}); do head -c 750000 /dev/urandom | base64 -w 0 | \
+         etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/etcd/tls/ca.crt --cert=/etc/etcd/tls/node.crt \
+         --key=/etc/etcd/tls/node.key put {key} >/dev/null; done"
+    );
+    host.exec_for(SOON, &["sh", "-ec", &script])
+        .unwrap()
+        .ok()
+        .unwrap();
+}
+
 /// The value that a linearizable read through this host gives.
 pub(crate) fn get(lab: &Lab, host: &Host, key: &str) -> Result<String> {
     let args = ["get", key, "--print-value-only", "--command-timeout=10s"];

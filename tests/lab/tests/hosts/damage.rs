@@ -4,7 +4,8 @@
 use std::time::Instant;
 
 use crate::common::{
-    DATA, SOON, agent, archived, etcd_pids, follower, formed_of, kill_etcd, member_ids, others, wait_reason,
+    DATA, SOON, agent, archived, etcd_pids, follower, formed_of, kill_etcd, member_ids, others,
+    put_megabytes, wait_reason,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Load, wait_until};
 
@@ -139,11 +140,8 @@ fn under_writes(name: &str, version: &str, steps: impl FnOnce(&Cluster<'_>)) {
 
 /// More than a log file holds (64 MB).
 fn fill_a_log_file(lab: &Lab, victim: &Host) {
-    let big = "for n in $(seq 70); do head -c 750000 /dev/urandom | base64 -w 0 | \
-               etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/etcd/tls/ca.crt --cert=/etc/etcd/tls/node.crt \
-               --key=/etc/etcd/tls/node.key put big/$((n % 5)) >/dev/null; done";
     let other = *others(lab, victim).first().unwrap();
-    other.exec_for(SOON, &["sh", "-ec", big]).unwrap().ok().unwrap();
+    put_megabytes(other, 70, "big/$((n % 5))");
     let second = format!("test $(ls {DATA}/member/wal/*.wal | wc -l) -gt 1");
     wait_until("a second log file", SOON, || Ok(victim.sh(&second)?.success())).unwrap();
 }

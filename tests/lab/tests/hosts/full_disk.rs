@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{
     SOON, agent, assert_value, backup_now, backups, etcd_pid, etcd_pids, follower, holds_for, member_ids,
-    others, put, status, wait_reason, wait_stored, with_bad_store,
+    others, put, put_megabytes, status, wait_reason, wait_stored, with_bad_store,
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, PATIENCE, S3Server, wait_until};
 
@@ -44,14 +44,7 @@ fn etcd_without_room(name: &str, version: &str) {
 
     fill(victim, "/var/lib/etcd");
     // More than what etcd has set aside for its log.
-    let big = "for n in $(seq 150); do head -c 1000000 /dev/urandom | base64 -w 0 | head -c 1000000 | \
-               etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/etcd/tls/ca.crt --cert=/etc/etcd/tls/node.crt \
-               --key=/etc/etcd/tls/node.key put big/$n >/dev/null; done";
-    others[0]
-        .exec_for(SOON, &["sh", "-ec", big])
-        .unwrap()
-        .ok()
-        .unwrap();
+    put_megabytes(others[0], 150, "big/$n");
     wait_until("etcd to find no room", SOON, || {
         Ok(victim.journal("etcd")?.contains("no space left on device"))
     })

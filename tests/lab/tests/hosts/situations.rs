@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::{
     SOON, agent, assert_value, backup_now, deb, etcd_pid, formed, holds_for, increment_now, member_ids,
-    others, put, status, wait_stored,
+    others, put, put_megabytes, status, wait_stored,
 };
 use etcd_agent_lab::{Cmd, Host, Lab, Written, wait_until};
 
@@ -153,10 +153,7 @@ fn c02_a_stop_that_polkit_refuses_during_a_restore_is_made_up_for() {
 fn c01_power_lost_on_all_hosts_while_a_restore_is_staging() {
     let lab = formed("staging", 3);
     let n1 = lab.host(1).unwrap();
-    let big = "for n in $(seq 60); do head -c 750000 /dev/urandom | base64 -w 0 | \
-               etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/etc/etcd/tls/ca.crt --cert=/etc/etcd/tls/node.crt \
-               --key=/etc/etcd/tls/node.key put big/$n >/dev/null; done";
-    n1.exec_for(SOON, &["sh", "-ec", big]).unwrap().ok().unwrap();
+    put_megabytes(n1, 60, "big/$n");
     put(&lab, "first", "1");
     wait_stored(&lab, n1);
     backup_now(n1);
