@@ -210,7 +210,7 @@ fn may_vote(record: &ElectorRecord, epoch: Epoch) -> Result<(), Refusal> {
     let open = record.open_epoch();
     if open.is_far_below(epoch) {
         return Err(Refusal::Invalid {
-            why: format!("epoch {epoch} is too far ahead of epoch {open}"),
+            why: format!("epoch {epoch} is {}", open.too_far_ahead()),
         });
     }
     // Below the newest epoch ever heard of there is nothing left to open.

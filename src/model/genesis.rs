@@ -108,7 +108,7 @@ impl Genesis {
     /// or a number that is too far ahead. One line; `None` when it may be.
     pub fn objection(&self, open: Epoch) -> Option<String> {
         if open.is_far_below(self.epoch) {
-            return Some(format!("it is too far ahead of epoch {open}"));
+            return Some(format!("it is {}", open.too_far_ahead()));
         }
         self.defect()
     }

@@ -172,6 +172,11 @@ impl Epoch {
         told.0 > self.0.saturating_add(FAR)
     }
 
+    /// What is said of an epoch that this one is far below.
+    pub fn too_far_ahead(self) -> String {
+        format!("too far ahead of epoch {self}")
+    }
+
     /// True when an epoch of which somebody has heard can be believed beside this one: the next one can still be opened.
     pub fn can_hear_of(self, told: Self) -> bool {
         !self.is_far_below(told.next())

@@ -179,7 +179,7 @@ pub(super) fn say_unbelieved(cx: &mut Context<'_>) {
     let mut told: Vec<(String, Epoch, String)> = Vec::new();
     for (node, status) in cx.known_peers().filter(|(_, s)| s.cluster == cx.spec.cluster) {
         if !open.can_hear_of(status.newest_epoch) {
-            let why = format!("it is too far ahead of epoch {open}");
+            let why = format!("it is {}", open.too_far_ahead());
             told.push((node.to_string(), status.newest_epoch, why));
         } else if let Some(genesis) = &status.genesis
             && let Some(why) = objection(genesis)
