@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crc_fast::{CrcAlgorithm, Digest};
 use prost::Message;
 
 use crate::model::{ClusterId, MemberId};
@@ -205,30 +206,11 @@ fn has_log(head: &[u8]) -> bool {
 }
 
 /// CRC-32 (Castagnoli), continued from `seed` as Go's `crc32.Update` does.
+#[allow(clippy::cast_possible_truncation)]
 fn crc32c(seed: u32, data: &[u8]) -> u32 {
-    !data.iter().fold(!seed, |crc, byte| {
-        let at = (crc ^ u32::from(*byte)) & 0xff;
-        (crc >> 8) ^ CRC_TABLE.get(at as usize).copied().unwrap_or_default()
-    })
-}
-
-const CRC_TABLE: [u32; 256] = crc_table();
-
-#[allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
-const fn crc_table() -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut at = 0;
-    while at < 256 {
-        let mut crc = at as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
-            bit += 1;
-        }
-        table[at] = crc;
-        at += 1;
-    }
-    table
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, (!seed).into());
+    digest.update(data);
+    digest.finalize() as u32
 }
 
 /// A WAL head with these IDs, framed as etcd does it.
