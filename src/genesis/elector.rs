@@ -191,7 +191,7 @@ pub fn absorb(
     Ok(())
 }
 
-/// True when these can be an elector's votes in this epoch, for whoever knows `open` as the newest.
+/// True when an elector can have cast these votes in this epoch. `open` is the newest epoch that is known to be open.
 fn is_vote(open: Epoch, epoch: Epoch, votes: &EpochVotes) -> bool {
     let accepted = votes.accepted.as_ref().map(|(_, genesis)| genesis);
     !open.is_far_below(epoch)

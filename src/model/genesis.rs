@@ -104,8 +104,8 @@ impl Genesis {
             .map(|node| format!("the initial member {node} is no elector"))
     }
 
-    /// Why a node for which `open` is the newest epoch does not believe that this one was chosen, whoever tells it: its form,
-    /// or a number that is too far ahead. One line; `None` when it may be.
+    /// Why this genesis is not believed to have been chosen, wherever it comes from. Its form is wrong, or its epoch is too far
+    /// ahead of `open`, the newest that is known to be open. One line; `None` when it may be believed.
     pub fn objection(&self, open: Epoch) -> Option<String> {
         if open.is_far_below(self.epoch) {
             return Some(format!("it is {}", open.too_far_ahead()));

@@ -162,7 +162,7 @@ number_type!(
     /// One incarnation of the cluster's data: 0 means none yet, 1 at bootstrap, +1 at each restore.
     Epoch
 );
-/// So many epochs ahead of the own one nobody who means well is: each takes a person's order.
+/// How many epochs ahead a told epoch may be. An honest node is never further ahead: each epoch takes a person's order.
 const FAR: u64 = 1000;
 
 impl Epoch {

@@ -141,8 +141,8 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     propose(cx, epoch, Origin::Backup(backup), members, gone)
 }
 
-/// Whether this node's member of a restored epoch is still to come up. One that has run and has lost its data since, or that
-/// was removed, is no matter of the restore any more: the next restore must not wait for it.
+/// Whether this node's member of a restored epoch is still to come up. A member that was removed, or that has run and has lost
+/// its data since, no longer belongs to the restore. The next restore must not wait for it.
 fn is_to_come_up(cx: &Context<'_>, genesis: &Genesis) -> bool {
     let comes = |assigned: &Assignment| {
         assigned.epoch < genesis.epoch || !assigned.started && removed_by(assigned, &cx.obs.peers).is_none()

@@ -1,4 +1,4 @@
-//! One node that lies, or whoever can write into the store, locks no operator out (rule 10).
+//! Neither one node that lies nor a writer of the store can lock an operator out (rule 10).
 
 use super::*;
 

@@ -27,7 +27,7 @@ pub(super) fn inspect(owner: &Owner) -> Result<DataState, String> {
         return missing(owner);
     }
     if meta.uid() != owner.uid {
-        // The data may be as good as ever: whoever gives it back to etcd is not to find it replaced.
+        // The data may still be good. It is not replaced, so that an operator can give it back to etcd.
         return Err(format!(
             "{} belongs to uid {}, etcd runs as uid {}: chown -R it back",
             dir.display(),

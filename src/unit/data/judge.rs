@@ -7,7 +7,7 @@ use crate::model::{DataState, LastWords, Trouble};
 use crate::unit::journal;
 use crate::unit::wal::check;
 
-/// What the data directory is in the light of etcd's last words. What could not be found out changes nothing.
+/// Checks what was found in the data directory against etcd's last words. A check that fails changes nothing.
 pub(super) fn judge(owner: &Owner, found: DataState, words: &LastWords) -> DataState {
     if !words.claim_damage() {
         return found;

@@ -15,7 +15,7 @@ const LINES: &str = "--lines=600";
 const MOST_BYTES: usize = 8 << 20;
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// One start, and all that it ended with.
+/// One start of etcd, and every fatal message in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Start {
     invocation: String,

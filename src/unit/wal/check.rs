@@ -13,7 +13,7 @@ use super::{CRC, Record, WalError, crc32c, frame, names};
 
 /// etcd's records are a few megabytes at most (`max-request-bytes`); more is read of none.
 const MOST_RECORD_BYTES: u64 = 512 << 20;
-/// etcd takes a record of which a sector was never written for torn by a crash.
+/// etcd treats a record as torn by a crash when one of its sectors was never written.
 const SECTOR: usize = 512;
 
 /// What is damaged in the log below `member`, one line; `None` where etcd could read it, or would cut off its end and go on.
@@ -100,7 +100,7 @@ impl Reader {
             let at = self.offset;
             let damaged = |what: &str| Ok(Some((at, what.to_owned())));
             if self.length - at < 8 {
-                // etcd takes the end of a file at a frame for the end, and a torn length for a crash in the last file.
+                // etcd accepts a file that ends between two frames. In the last file it treats a torn length as left by a crash.
                 return if last || self.length == at {
                     Ok(None)
                 } else {
