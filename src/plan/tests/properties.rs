@@ -74,7 +74,7 @@ fn any_store(kind: u8, g: &Genesis) -> Fact<StoreView> {
 }
 
 /// What of a healthy cluster is disturbed: who wants a restart, who has asked for another leader, who has leave.
-fn steer(obs: &mut Observation, wants: [bool; 5], asks: bool, grant: Option<u8>) {
+fn steer(obs: &mut Observation, me: usize, wants: [bool; 5], asks: bool, grant: Option<u8>) {
     let wish = || {
         Some(RestartWish {
             why: "settings".into(),
@@ -82,7 +82,7 @@ fn steer(obs: &mut Observation, wants: [bool; 5], asks: bool, grant: Option<u8>)
         })
     };
     let n = obs.spec.nodes.len();
-    obs.me.steering.wants_restart = wish().filter(|_| wants[0]);
+    obs.me.steering.wants_restart = wish().filter(|_| wants[me]);
     obs.me.steering.leader_ask = asks.then(|| LeaderAsk {
         id: 1,
         to: None,
@@ -166,7 +166,7 @@ proptest! {
             obs.in_force = in_force();
         }
         obs.gate.cleared = gate.then_some(Generation(2));
-        steer(&mut obs, wants, asks, grant);
+        steer(&mut obs, me, wants, asks, grant);
 
         let told = obs.store.known().and_then(|s| s.genesis.as_ref()).map(|g| g.epoch).unwrap_or_default();
         let newest = obs.peers.values().filter_map(Fact::known).map(|s| s.newest_epoch).max().unwrap_or_default().max(obs.newest_epoch).max(told);
