@@ -2,7 +2,7 @@
 
 N ?= 3
 SEEDS ?= 20000
-START ?= 0
+START ?=
 RUNS ?= 1000000
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
@@ -25,7 +25,7 @@ test: machine ## everything, real systemd hosts included; the last line is the s
 genesis: machine ## the genesis protocol exhaustively within larger bounds: hours, up to 16 GB
 	GENESIS_LARGER=1 cargo test --quiet --locked --package etcd-agent-genesis-check -- --nocapture --test-threads=2
 
-sim: machine ## SEEDS=1000000 random schedules from START=0 on all cores; REPLAY=seed prints the history of one
+sim: machine ## SEEDS=1000000 schedules on all cores, from START=seed or where the sources say; REPLAY=seed prints the history of one
 	@cargo run --quiet --locked --profile sim --package etcd-agent-sim --bin sim -- \
 	  $(if $(REPLAY),replay $(REPLAY),$(SEEDS) $(START))
 

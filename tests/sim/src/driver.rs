@@ -13,7 +13,9 @@ use etcd_agent::plan::plan;
 use etcd_agent::ports::AgentHandle;
 use tokio::task::AbortHandle;
 
+use crate::coverage::Seen;
 use crate::fault::{Fault, inject};
+use crate::orders;
 use crate::ports::{Board, Seat, ports, watch};
 use crate::schedule::Schedule;
 use crate::sim::Sim;
@@ -27,6 +29,10 @@ const BOUND_MS: u64 = 300_000;
 /// While all agents run and reach each other (and the store), each elector has its vote within this time, in
 /// milliseconds.
 const VOTES_MS: u64 = 20_000;
+/// What happens this soon after a restore was typed happens while it is under way, in milliseconds.
+const RESTORING_MS: u64 = 10_000;
+/// People do what the reasons ask for this often, in milliseconds.
+const HEED_MS: u64 = 30_000;
 /// With an excuse nothing is waited for any longer than this, in milliseconds.
 const EXCUSED_MS: u64 = 30_000;
 
@@ -43,6 +49,8 @@ pub struct Outcome {
     pub crossings: u64,
     /// When it ended, in simulated milliseconds.
     pub ended: u64,
+    /// What was seen in it.
+    pub seen: Seen,
 }
 
 /// Runs a schedule from its beginning to its end.
@@ -141,6 +149,9 @@ impl<'a> Driver<'a> {
             if self.sim.world().violation.is_some() {
                 break None;
             }
+            if tick.is_multiple_of(5) {
+                orders::follow(&self.sim);
+            }
             let over = now.saturating_sub(self.schedule.end());
             if faults.peek().is_none() && tick.is_multiple_of(5) && over > 0 {
                 if (1000..1500).contains(&over) {
@@ -152,7 +163,10 @@ impl<'a> Driver<'a> {
                         inject(&self.sim, &Fault::Resume(host));
                     }
                 }
-                if over >= 1500 && !voteless && goal(&self.sim, self.schedule) {
+                if over >= HEED_MS && over % HEED_MS < 500 {
+                    orders::heed(&self.sim);
+                }
+                if over >= 1500 && !voteless && self.is_settled() && goal(&self.sim, self.schedule) {
                     break None;
                 }
                 let excused = if over > EXCUSED_MS {
@@ -171,6 +185,10 @@ impl<'a> Driver<'a> {
             }
             tokio::time::sleep(TICK).await;
         };
+        for host in 0..self.schedule.nodes {
+            self.sim.take_note(host);
+        }
+        self.note_orders();
         let mut world = self.sim.world();
         Outcome {
             violation: world.violation.take(),
@@ -178,6 +196,35 @@ impl<'a> Driver<'a> {
             history: world.history.take().unwrap_or_default(),
             crossings: world.hosts.iter().map(|h| u64::from(h.crossings)).sum(),
             ended: world.now,
+            seen: std::mem::take(&mut world.seen),
+        }
+    }
+
+    /// Whether each order has come into effect or was refused.
+    fn is_settled(&self) -> bool {
+        !self.sim.orders().all.iter().any(orders::Order::is_open)
+    }
+
+    /// Takes note of what came of each order, and what else happened meanwhile.
+    fn note_orders(&self) {
+        let orders = self.sim.orders();
+        let mut world = self.sim.world();
+        for order in &orders.all {
+            world.saw("order", &order.name());
+            let restored =
+                matches!(order.what, orders::What::Restore(..)) && order.state == orders::State::Done;
+            let meanwhile = order.at..order.at + RESTORING_MS;
+            let faults = self.schedule.faults.iter();
+            if restored
+                && faults
+                    .clone()
+                    .any(|(at, fault)| meanwhile.contains(at) && fault.is_hard())
+            {
+                world.saw("event", "a restore under faults");
+            }
+        }
+        if world.chosen.len() > 1 {
+            world.saw("event", "a later epoch");
         }
     }
 
@@ -295,7 +342,7 @@ impl<'a> Driver<'a> {
             h.up = true;
             h.power_at = None;
             h.boot += 1;
-            h.agent = AgentState::Until(later);
+            h.agent = AgentState::Until(later.max(h.agent_off_until));
             world.tell(|w| format!("{} boots", w.hosts[host].name));
             world.start_unit(host);
             drop(world);
@@ -338,6 +385,10 @@ impl<'a> Driver<'a> {
         let seat = Seat::new(self.sim.clone(), host, run, seed);
         let board = Board::new(spec.nodes.keys().filter(|n| **n != spec.node).cloned());
         let Ok(agent) = Agent::over(ports(&seat, &board), spec, format!("boot-{boot}")) else {
+            // It ends with an error, and systemd starts it again.
+            let mut world = self.sim.world();
+            let at = world.now + 1000;
+            world.hosts[host].kill_agent(AgentState::Until(at));
             return;
         };
         self.sim.set_agent(host, Some(agent.clone()));
@@ -349,6 +400,10 @@ impl<'a> Driver<'a> {
         }
         let looping = tokio::spawn(async move { agent.run_loop().await });
         self.tasks[host].push(looping.abort_handle());
+        let asks = std::mem::take(&mut self.sim.world().hosts[host].asks_at_once);
+        if asks {
+            inject(&self.sim, &Fault::Restore(host));
+        }
     }
 
     /// Data of a cluster that nobody knows go, and the agent beside them is restarted.
@@ -374,6 +429,9 @@ impl<'a> Driver<'a> {
         inject(&self.sim, &Fault::Mend);
         if self.schedule.store {
             inject(&self.sim, &Fault::Store(Weather::Fair));
+            if let Some(store) = &mut self.sim.world().store {
+                store.refuses.clear();
+            }
         }
         for host in 0..self.schedule.nodes {
             self.move_foreign_data_away(host);
@@ -384,6 +442,8 @@ impl<'a> Driver<'a> {
             h.inspect_fails = false;
             h.stops_fail = 0;
             h.may_linger_from = now;
+            h.broken_calls.clear();
+            h.agent_off_until = 0;
             if let Some(at) = &mut h.power_at {
                 *at = now;
             }
@@ -404,8 +464,11 @@ impl<'a> Driver<'a> {
 
 /// Whether all agents run, and reach each other and the store, if there is one.
 fn agents_are_connected(world: &World) -> bool {
-    let fair = |store: &Store| store.weather == Weather::Fair;
-    world.hosts.iter().all(Host::has_agent)
+    let fair = |store: &Store| store.weather == Weather::Fair && store.refuses.is_empty();
+    world
+        .hosts
+        .iter()
+        .all(|h| h.has_agent() && h.broken_calls.is_empty())
         && world.links.all_open(Plane::Agents)
         && world.store.as_ref().is_none_or(fair)
 }
@@ -420,7 +483,11 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
         node: name(host)?,
         size: schedule.size,
         nodes,
-        size_source: SizeSource::Default,
+        size_source: if schedule.sized {
+            SizeSource::Store { said: None }
+        } else {
+            SizeSource::Default
+        },
         etcd: EtcdSpec {
             data_dir: PathBuf::from("/var/lib/etcd/sim"),
             client_port: 2379,
@@ -437,7 +504,7 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
             ..etcd_agent::model::BackupSpec::default()
         },
         store_shared: schedule.store,
-        grace: Duration::from_secs(20),
+        grace: Duration::from_millis(schedule.grace_ms),
         join: etcd_agent::model::Join::default(),
     })
 }

@@ -1,13 +1,14 @@
 //! What can go wrong, and what an operator can type.
 
-use etcd_agent::agent::Agent;
-use etcd_agent::model::{ClusterId, DirectiveChange, DirectiveOrder, MemberId, OperatorRequest};
-use etcd_agent::ports::AgentHandle;
+use std::sync::Arc;
 
+use etcd_agent::model::{ClusterId, DirectiveChange, MemberId, NodeName};
+
+use crate::orders::{What, give};
 use crate::ports::set_skew;
 use crate::sim::Sim;
 use crate::world::raft::Dir;
-use crate::world::{AgentState, Phase, Plane, Store, Weather, World};
+use crate::world::{AgentState, Broken, Phase, Plane, Store, Weather, World};
 
 /// One thing that happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Fault {
     AgentStops(usize, u64),
     /// The agent's state is lost.
     Reinstall(usize),
+    /// The agent's state is lost, and a restore is the first thing that is typed to the new one.
+    Anew(usize),
     /// Nobody can look into the data directory, until people see to it.
     InspectFails(usize),
     /// The data directory holds data of a cluster that nobody here knows.
@@ -68,25 +71,89 @@ pub enum Fault {
     Pause(usize),
     /// Typed here: resume.
     Resume(usize),
+    /// Typed here: what of a restart is not done yet is not wanted any more.
+    CancelRestart(usize),
+    /// Typed here: so many members.
+    SetSize(usize, usize),
+    /// Typed here: that node is to be no member.
+    Out(usize, usize),
+    /// Typed here: that node may be a member again.
+    In(usize, usize),
+    /// Typed here: that node is to lead, or any other.
+    MoveLeader(usize, Option<usize>),
+    /// The agent is switched off, for this many milliseconds, whatever happens to its host.
+    AgentOff(usize, u64),
+    /// All hosts lose power, and have it again within this many milliseconds.
+    Blackout(u64),
+    /// The store refuses this host's credentials.
+    StoreRefuses(usize),
+    /// Calls of this host's agent fail.
+    Breaks(usize, Broken),
+}
+
+impl Fault {
+    /// True for what takes something away, and false for what people type and for what gives it back.
+    pub fn is_hard(&self) -> bool {
+        matches!(
+            self,
+            Self::Cut(..)
+                | Self::Isolate(_)
+                | Self::AgentDies(..)
+                | Self::AgentStops(..)
+                | Self::AgentOff(..)
+                | Self::Reinstall(_)
+                | Self::Anew(_)
+                | Self::PowerOff(..)
+                | Self::Blackout(_)
+                | Self::KillEtcd(_)
+                | Self::Wipe(_)
+                | Self::Corrupt(_)
+                | Self::SetBack(_)
+                | Self::Foreign(_)
+                | Self::InspectFails(_)
+                | Self::StopsFail(..)
+                | Self::Breaks(..)
+                | Self::StoreRefuses(_)
+                | Self::Store(Weather::Down | Weather::Slow | Weather::Mute)
+        )
+    }
 }
 
 /// Makes it happen.
-pub fn inject(sim: &Sim, fault: &Fault) {
+pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
     sim.world().tell(|_| format!("-- {fault:?}"));
+    let kind = format!("{fault:?}");
+    sim.world()
+        .saw("fault", kind.split('(').next().unwrap_or_default());
     match fault {
         Fault::Restore(host) => restore(sim, *host),
         Fault::Without(host, gone) => without(sim, *host, *gone),
-        Fault::Backup(host) => submit(sim, *host, OperatorRequest::Backup),
-        Fault::Pause(host) => direct(sim, *host, DirectiveChange::Pause),
-        Fault::Resume(host) => direct(sim, *host, DirectiveChange::Resume),
-        Fault::RestartAll(host) => {
-            let nodes = sim.world().hosts.iter().map(|h| h.name.clone()).collect();
-            direct(sim, *host, DirectiveChange::Restart { nodes });
+        Fault::Backup(host) => {
+            let committed = sim.world().store.as_ref().map_or(0, |store| store.committed);
+            give(sim, *host, What::Backup(committed));
+        }
+        Fault::SetSize(host, size) => give(sim, *host, What::Size(*size)),
+        Fault::MoveLeader(host, to) => {
+            let to = to.map(|to| name(sim, to));
+            give(sim, *host, What::MoveLeader(to));
+        }
+        Fault::Pause(_)
+        | Fault::Resume(_)
+        | Fault::RestartAll(_)
+        | Fault::CancelRestart(_)
+        | Fault::Out(..)
+        | Fault::In(..) => direct(sim, fault),
+        Fault::Blackout(_) | Fault::AgentOff(..) | Fault::StoreRefuses(_) | Fault::Breaks(..) => {
+            longer(sim, fault);
         }
         Fault::Clock(host, ms) => set_skew(sim, *host, *ms),
         Fault::Cut(..) | Fault::Isolate(_) | Fault::Mend | Fault::Noise(..) => network(sim, fault),
         Fault::Store(_) | Fault::EmptyStore => store(&mut sim.world(), fault),
-        Fault::AgentDies(..) | Fault::AgentStops(..) | Fault::Reinstall(_) | Fault::PowerOff(..) => {
+        Fault::AgentDies(..)
+        | Fault::AgentStops(..)
+        | Fault::Reinstall(_)
+        | Fault::Anew(_)
+        | Fault::PowerOff(..) => {
             process(sim, fault);
         }
         _ => host_fault(sim, fault),
@@ -145,13 +212,16 @@ fn process(sim: &Sim, fault: &Fault) {
             world.hosts[*host].dies_in = Some(*crossings);
         }
         Fault::AgentStops(host, ms) if world.hosts[*host].has_agent() => {
-            world.hosts[*host].kill_agent(AgentState::Until(now + ms));
+            let at = (now + ms).max(world.hosts[*host].agent_off_until);
+            world.hosts[*host].kill_agent(AgentState::Until(at));
             drop(world);
             sim.set_agent(*host, None);
         }
-        Fault::Reinstall(host) if world.hosts[*host].up => {
+        Fault::Reinstall(host) | Fault::Anew(host) if world.hosts[*host].up => {
             forget(&mut world, *host);
-            world.hosts[*host].kill_agent(AgentState::Until(now + 500));
+            world.hosts[*host].asks_at_once = matches!(fault, Fault::Anew(_));
+            let at = (now + 500).max(world.hosts[*host].agent_off_until);
+            world.hosts[*host].kill_agent(AgentState::Until(at));
             drop(world);
             sim.set_agent(*host, None);
         }
@@ -173,6 +243,7 @@ fn forget(world: &mut World, host: usize) {
     h.directives = etcd_agent::model::Directives::default();
     h.etcd_run = etcd_agent::model::EtcdRun::default();
     h.fetched.clear();
+    h.spec = etcd_agent::model::SpecRecord::default();
     h.cleared = None;
     h.in_force = None;
     h.written = None;
@@ -191,7 +262,11 @@ fn host_fault(sim: &Sim, fault: &Fault) {
     let mut world = sim.world();
     match fault {
         Fault::InspectFails(host) => world.hosts[*host].inspect_fails = true,
-        Fault::Foreign(host) => world.hosts[*host].dir = Some(Dir::empty(ClusterId(0xf0), MemberId(0xf0))),
+        Fault::Foreign(host) => {
+            lose(&mut world, *host);
+            world.hosts[*host].dir = Some(Dir::empty(ClusterId(0xf0), MemberId(0xf0)));
+            world.hosts[*host].broken = false;
+        }
         Fault::StopsFail(host, times) => world.hosts[*host].stops_fail = *times,
         Fault::KillEtcd(host) => world.kill_etcd(*host),
         Fault::Wipe(host) => {
@@ -229,39 +304,92 @@ fn host_fault(sim: &Sim, fault: &Fault) {
     }
 }
 
-fn submit(sim: &Sim, host: usize, request: OperatorRequest) {
-    if let Some(agent) = sim.agent(host) {
-        // A person who is refused reads why and goes away.
-        let _ = agent.submit(request);
-    }
+fn name(sim: &Sim, host: usize) -> NodeName {
+    sim.world().hosts[host].name.clone()
 }
 
-fn direct(sim: &Sim, host: usize, change: DirectiveChange) {
-    let order = DirectiveOrder {
-        change,
-        dry_run: false,
-        force: false,
+/// An order for the whole cluster.
+fn direct(sim: &Arc<Sim>, fault: &Fault) {
+    let (host, change) = match fault {
+        Fault::Pause(host) => (host, DirectiveChange::Pause),
+        Fault::Resume(host) => (host, DirectiveChange::Resume),
+        Fault::CancelRestart(host) => (host, DirectiveChange::CancelRestart),
+        Fault::RestartAll(host) => {
+            let nodes = sim.world().hosts.iter().map(|h| h.name.clone()).collect();
+            (host, DirectiveChange::Restart { nodes })
+        }
+        Fault::Out(host, node) => (
+            host,
+            DirectiveChange::Remove {
+                node: name(sim, *node),
+            },
+        ),
+        Fault::In(host, node) => (
+            host,
+            DirectiveChange::Add {
+                node: name(sim, *node),
+            },
+        ),
+        _ => return,
     };
-    if let Some(agent) = sim.agent(host) {
-        let _ = Agent::direct(&agent, &order);
+    give(sim, *host, What::Change(change));
+}
+
+/// What lasts until it is repaired, or for minutes.
+fn longer(sim: &Sim, fault: &Fault) {
+    let mut world = sim.world();
+    let now = world.now;
+    match fault {
+        Fault::Breaks(host, broken) => world.hosts[*host].broken_calls.push(*broken),
+        Fault::StoreRefuses(host) => {
+            if let Some(store) = &mut world.store {
+                store.refuses.insert(*host);
+            }
+        }
+        Fault::AgentOff(host, ms) => {
+            let h = &mut world.hosts[*host];
+            h.agent_off_until = now + ms;
+            if h.up {
+                h.kill_agent(AgentState::Until(now + ms));
+            }
+            drop(world);
+            sim.set_agent(*host, None);
+        }
+        Fault::Blackout(ms) => {
+            for host in 0..world.hosts.len() {
+                let back = now + world.rng.range(100, (*ms).max(101));
+                world.hosts[host].power_off(Some(back));
+            }
+            let hosts = world.hosts.len();
+            drop(world);
+            for host in 0..hosts {
+                sim.set_agent(host, None);
+            }
+        }
+        _ => {}
     }
 }
 
-fn restore(sim: &Sim, host: usize) {
-    let newest = sim.world().store.as_ref().and_then(Store::newest);
+fn restore(sim: &Arc<Sim>, host: usize) {
+    let (newest, above) = {
+        let world = sim.world();
+        let newest = world.store.as_ref().and_then(Store::newest);
+        // An agent that is cut off goes by its memory. A new memory asks the others first.
+        let known = world.hosts[host]
+            .elector
+            .as_ref()
+            .filter(|memory| memory.eligible);
+        let above = known.map(|memory| memory.newest_epoch);
+        let newest_of_all = || world.newest().map(|chosen| chosen.genesis.epoch);
+        (newest, above.or_else(newest_of_all))
+    };
     let Some(backup) = newest else { return };
     sim.world().asked.insert(backup.clone());
-    let request = OperatorRequest::Restore {
-        backup,
-        without: std::collections::BTreeSet::new(),
-        replace: None,
-        above: None,
-    };
-    submit(sim, host, request);
+    give(sim, host, What::Restore(backup, above.unwrap_or_default()));
 }
 
 /// An operator who says that a host is gone for good tells the truth: should it come back, then as a new machine.
-fn without(sim: &Sim, host: usize, gone: usize) {
+fn without(sim: &Arc<Sim>, host: usize, gone: usize) {
     let mut world = sim.world();
     let back = world.now + 20_000;
     lose(&mut world, gone);
@@ -274,9 +402,5 @@ fn without(sim: &Sim, host: usize, gone: usize) {
     let name = h.name.clone();
     drop(world);
     sim.set_agent(gone, None);
-    let request = OperatorRequest::Bootstrap {
-        without: [name].into(),
-        empty: false,
-    };
-    submit(sim, host, request);
+    give(sim, host, What::Bootstrap(name));
 }

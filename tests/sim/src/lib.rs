@@ -1,9 +1,12 @@
 //! The simulator: the production planner and agent loop over in-memory ports, in a world that follows from a seed.
 //! See `README.md`.
 
+pub mod coverage;
 pub mod driver;
 pub mod fault;
+mod long;
 mod many;
+pub mod orders;
 pub mod ports;
 pub mod rng;
 pub mod schedule;
@@ -15,7 +18,8 @@ pub mod world;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+pub use coverage::Coverage;
 pub use driver::{Load, Outcome, load, run};
 pub use fault::Fault;
-pub use many::run_many;
+pub use many::{run_many, start};
 pub use schedule::Schedule;

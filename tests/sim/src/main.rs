@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use etcd_agent_sim::{Outcome, Schedule, load, run, run_many};
+use etcd_agent_sim::{Coverage, Outcome, Schedule, load, run, run_many, start};
 
 /// Between two lines of progress.
 const TELL_EVERY: Duration = Duration::from_secs(1);
@@ -20,7 +20,13 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["bench"] => bench(),
         ["replay", seed] if number(seed).is_some() => replay(number(seed).unwrap_or_default()),
-        [seeds] if number(seeds).is_some() => many(number(seeds).unwrap_or_default(), 0),
+        [seeds] if number(seeds).is_some() => match start() {
+            Ok(start) => many(number(seeds).unwrap_or_default(), start),
+            Err(error) => {
+                eprintln!("the sources, from which the first seed follows, cannot be read: {error}");
+                ExitCode::FAILURE
+            }
+        },
         [seeds, start] if number(seeds).is_some() && number(start).is_some() => many(
             number(seeds).unwrap_or_default(),
             number(start).unwrap_or_default(),
@@ -47,7 +53,7 @@ fn bench() -> ExitCode {
 
 /// Prints the history of one seed.
 fn replay(seed: u64) -> ExitCode {
-    let schedule = Schedule::random(seed);
+    let schedule = Schedule::of(seed);
     println!("{schedule:?}");
     let outcome = run(&schedule, true);
     for line in &outcome.history {
@@ -71,6 +77,7 @@ fn replay(seed: u64) -> ExitCode {
 struct Sum {
     violations: BTreeMap<u64, String>,
     excuses: BTreeMap<&'static str, u64>,
+    coverage: Coverage,
     crossings: u64,
     simulated_ms: u64,
 }
@@ -79,6 +86,7 @@ impl Sum {
     fn add(&mut self, seed: u64, outcome: Outcome) {
         self.crossings += outcome.crossings;
         self.simulated_ms += outcome.ended;
+        self.coverage.add(&outcome.seen);
         if let Some(excuse) = outcome.excuse {
             *self.excuses.entry(excuse).or_default() += 1;
         }
@@ -120,12 +128,18 @@ fn many(seeds: u64, start: u64) -> ExitCode {
     for (excuse, times) in &sum.excuses {
         println!("{times} did not become whole: {excuse}");
     }
+    println!("seen in so many schedules:\n{}", sum.coverage.table());
+    let missed = sum.coverage.missed();
+    for line in &missed {
+        println!("too rare: {line}");
+    }
     let rate = count(seeds) / begun.elapsed().as_secs_f64();
+    println!("from seed {start} on (again by `make sim SEEDS={seeds} START={start}`)");
     println!(
         "{seeds} schedules, {} violations, {rate:.0} schedules per second",
         sum.violations.len()
     );
-    if sum.violations.is_empty() {
+    if sum.violations.is_empty() && missed.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -19,7 +19,14 @@ pub struct Schedule {
     pub starts: Vec<u64>,
     /// What happens when, in milliseconds, in order.
     pub faults: Vec<(u64, Fault)>,
+    /// `cluster.grace`, in milliseconds.
+    pub grace_ms: u64,
+    /// Whether the store holds the size.
+    pub sized: bool,
 }
+
+/// One schedule of so many is a long one, which takes that much more time.
+const LONG: u64 = 3;
 
 impl Schedule {
     /// A cluster that forms and to which nothing happens.
@@ -31,10 +38,21 @@ impl Schedule {
             store,
             starts: vec![0; nodes],
             faults: Vec::new(),
+            grace_ms: 20_000,
+            sized: false,
         }
     }
 
-    /// Everything from the seed.
+    /// A dense or a long one, as the seed wants.
+    pub fn of(seed: u64) -> Self {
+        if seed.is_multiple_of(LONG) {
+            Self::long(seed)
+        } else {
+            Self::random(seed)
+        }
+    }
+
+    /// A dense one, everything from the seed: faults while the cluster forms, or right after.
     pub fn random(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x5eed_0fa1_1f00_d5e7);
         let (nodes, size) = match rng.below(20) {
@@ -62,7 +80,7 @@ impl Schedule {
             size,
             store,
             starts,
-            faults: Vec::new(),
+            ..Self::calm(seed, nodes, size, store)
         };
         // While it forms, or once it has formed.
         let mut at = if rng.chance(40) {

@@ -4,15 +4,21 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use etcd_agent::agent::{Agent, Version};
+use etcd_agent::ports::AgentHandle;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::coverage;
+use crate::orders::Orders;
 use crate::world::World;
 
 /// One simulation. It runs on one thread: no lock is ever waited for.
 pub struct Sim {
     world: Mutex<World>,
     agents: Mutex<Vec<Option<Agent>>>,
+    orders: Mutex<Orders>,
+    /// Up to which event of each host's running agent note was taken.
+    noted: Mutex<Vec<u64>>,
     begin: Instant,
     /// Each host's clock against the true one, in milliseconds.
     pub skew: Vec<AtomicI64>,
@@ -31,6 +37,8 @@ impl Sim {
         Arc::new(Self {
             world: Mutex::new(world),
             agents: Mutex::new((0..hosts).map(|_| None).collect()),
+            orders: Mutex::default(),
+            noted: Mutex::new(vec![0; hosts]),
             begin: Instant::now(),
             skew: (0..hosts).map(|_| AtomicI64::new(0)).collect(),
             unit_bells: (0..hosts).map(|_| Notify::new()).collect(),
@@ -61,8 +69,24 @@ impl Sim {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)[host].clone()
     }
 
+    /// What people have typed. Not to be held while the world is asked for what may type something itself.
+    pub fn orders(&self) -> MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of what a host's agent has done since the last time.
+    pub fn take_note(&self, host: usize) {
+        let Some(agent) = self.agent(host) else { return };
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let view = agent.events(noted[host]);
+        noted[host] = view.newest;
+        coverage::note(&mut self.world().seen, &view.events);
+    }
+
     /// Takes note of a host's running agent, or that there is none.
     pub fn set_agent(&self, host: usize, agent: Option<Agent>) {
+        self.take_note(host);
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)[host] = 0;
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)[host] = agent;
         self.changed();
     }

@@ -2,8 +2,10 @@
 
 use etcd_agent::ports::AgentHandle;
 
+use crate::orders::register;
 use crate::schedule::Schedule;
 use crate::sim::Sim;
+use crate::world::World;
 use crate::world::raft::Dir;
 
 /// True when the newest epoch's cluster has its size, and every voter serves.
@@ -23,7 +25,7 @@ pub fn goal(sim: &Sim, schedule: &Schedule) -> bool {
         return false;
     };
     let own = dir.member;
-    let whole = server.config.members.len() == schedule.size.min(schedule.nodes)
+    let whole = server.config.members.len() == wanted(&world, schedule)
         && server.config.members.iter().all(|(id, info)| {
             let h = &world.hosts[info.host];
             !info.learner
@@ -46,6 +48,19 @@ pub fn goal(sim: &Sim, schedule: &Schedule) -> bool {
     world.write(leader, number).is_some()
 }
 
+/// How many members are wanted: as many as the store or the configuration says, of the nodes that nobody has ordered out.
+fn wanted(world: &World, schedule: &Schedule) -> usize {
+    let said = world
+        .store
+        .as_ref()
+        .filter(|_| schedule.sized)
+        .and_then(|store| store.size);
+    let out = register(world).out;
+    let there = world.hosts.iter().filter(|h| !out.contains(&h.name)).count();
+    // The last member stays, whatever was ordered.
+    said.unwrap_or(schedule.size).min(there).max(1)
+}
+
 /// Reasons that the planner may rightly give for not going on, each with what makes it right.
 pub fn excuse(sim: &Sim) -> Option<&'static str> {
     let world = sim.world();
@@ -56,20 +71,27 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
     let beyond_repair = newest.is_some_and(|genesis| world.is_beyond_repair(genesis));
     let truth = newest.and_then(|genesis| world.truths.get(&genesis.cluster_id));
     let tainted = truth.is_some_and(|t| t.tainted);
-    let set_back = truth.is_some_and(|truth| {
-        let back =
-            |d: &Dir| truth.set_back.contains(&d.member) && Some(d.cluster) == newest.map(|g| g.cluster_id);
-        world
-            .hosts
-            .iter()
-            .any(|h| h.server.is_none() && h.dir.as_ref().is_some_and(back))
+    let disk_went_back = truth.is_some_and(|t| !t.set_back.is_empty());
+    // Either the one that forgot what it had acknowledged, or one that remembers what the others have forgotten with it.
+    let does_not_start = newest.is_some_and(|genesis| {
+        let of_it = |d: &Dir| d.cluster == genesis.cluster_id;
+        let mut hosts = world.hosts.iter();
+        hosts.any(|h| h.server.is_none() && h.dir.as_ref().is_some_and(of_it))
     });
+    let set_back = disk_went_back && does_not_start;
     let no_epoch = newest.is_none();
     let restoring = world.newest().is_some_and(|c| c.genesis.epoch.0 > 1);
     drop(world);
     let reasons = reasons(sim);
     let says = |code: &str| reasons.iter().any(|(_, c, _)| c == code);
-    if tainted || beyond_repair {
+    if tainted && disk_went_back {
+        return Some("a disk went back to an older state, which no agent can know: nothing is promised");
+    }
+    // Somebody has to say so; and who has typed the restore waits for it.
+    let lost = ["all-data-lost", "data-gone", "lost-membership"]
+        .into_iter()
+        .any(says);
+    if (tainted || beyond_repair) && lost && !sim.orders().restores() {
         return Some("a majority of disks is lost: a person has to restore");
     }
     if no_epoch && says("data-without-epoch") {
@@ -86,7 +108,7 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
         return Some("a majority of electors has lost its memory: a person has to say who is gone");
     }
     if set_back && says("start-backoff") {
-        return Some("a member whose disk was set back does not start: a person has to remove it");
+        return Some("a disk was set back, and a member does not start for it: a person has to remove it");
     }
     if restoring && emptied {
         return Some("the backup that is being restored was deleted");
@@ -120,6 +142,7 @@ pub fn complaint(sim: &Sim) -> String {
     let said = reasons(sim)
         .into_iter()
         .map(|(node, code, text)| format!("{node} {code}: {text}"));
-    let all: Vec<String> = texts.chain(said).collect();
+    let orders = sim.orders().open();
+    let all: Vec<String> = texts.chain(said).chain(orders).collect();
     format!("the cluster did not become whole: {}", all.join(" | "))
 }

@@ -45,8 +45,17 @@ fn s37_any_partition_of_the_electorate_yields_at_most_one_cluster() {
     }
 }
 
-/// The agent of one node dies at each crossing of a port in turn, while something is done; the next run finishes it.
-fn dies_everywhere(what: &str, base: &Schedule, host: usize, at: u64, most: u32, quiet_etcd: bool) {
+/// The agent of one node dies at each crossing of a port in turn, while something is done; the next run finishes it. All
+/// `must` be told of in each history.
+fn dies_everywhere(
+    what: &str,
+    base: &Schedule,
+    host: usize,
+    at: u64,
+    most: u32,
+    quiet_etcd: bool,
+    must: &[&str],
+) {
     let mut died = 0;
     for crossing in 0..most {
         let mut schedule = base.clone();
@@ -56,6 +65,13 @@ fn dies_everywhere(what: &str, base: &Schedule, host: usize, at: u64, most: u32,
         schedule.faults.sort_by_key(|(at, _)| *at);
         let outcome = whole(what, &schedule);
         died += told(&outcome, "dies between two steps");
+        for wanted in must {
+            assert!(
+                told(&outcome, wanted) > 0,
+                "{wanted}: {}",
+                outcome.history.join("\n")
+            );
+        }
         if quiet_etcd {
             assert_eq!(
                 told(&outcome, "has lost its quorum"),
@@ -74,7 +90,15 @@ fn dies_everywhere(what: &str, base: &Schedule, host: usize, at: u64, most: u32,
 #[test]
 fn s40_forming_survives_the_agents_death_at_every_step() {
     for host in 0..3 {
-        dies_everywhere("form", &Schedule::calm(3, 3, 3, false), host, 0, 60, false);
+        dies_everywhere(
+            "form",
+            &Schedule::calm(3, 3, 3, false),
+            host,
+            0,
+            60,
+            false,
+            &["epoch 1 was chosen"],
+        );
     }
 }
 
@@ -83,7 +107,7 @@ fn s40_healing_survives_the_agents_death_at_every_step() {
     let mut base = Schedule::calm(4, 3, 3, false);
     base.faults.push((9000, Fault::Wipe(1)));
     for host in 0..3 {
-        dies_everywhere("heal", &base, host, 9000, 60, false);
+        dies_everywhere("heal", &base, host, 9000, 60, false, &["as learner", "promotes"]);
     }
 }
 
@@ -92,14 +116,16 @@ fn s40_restoring_survives_the_agents_death_at_every_step() {
     let mut base = Schedule::calm(5, 3, 3, true);
     base.faults.push((20_000, Fault::Restore(0)));
     for host in 0..3 {
-        dies_everywhere("restore", &base, host, 20_000, 60, false);
+        // Typed again where the agent that had it died: at the end there is the epoch that was asked for.
+        let must = ["epoch 2 was chosen"];
+        dies_everywhere("restore", &base, host, 20_000, 60, false, &must);
     }
 }
 
 #[test]
 fn s40_nothing_to_do_and_the_agent_dies_etcd_never_notices() {
     for host in 0..3 {
-        dies_everywhere("idle", &Schedule::calm(6, 3, 3, false), host, 9000, 20, true);
+        dies_everywhere("idle", &Schedule::calm(6, 3, 3, false), host, 9000, 20, true, &[]);
     }
 }
 
@@ -215,6 +241,20 @@ fn c14_an_order_to_a_new_memory_is_not_answered_by_what_happened_before() {
             let opened = told(&outcome, "epoch 3 was chosen");
             assert_eq!(opened, 1, "asked at {asked}: {}", outcome.history.join("\n"));
         }
+    }
+}
+
+/// The agent of one host is installed anew, and a restore is the first word to it: of the epoch that was restored before it
+/// knows nothing yet.
+#[test]
+fn t02_the_first_word_to_a_new_agent_opens_an_epoch() {
+    for seed in 0..20 {
+        let mut schedule = Schedule::calm(seed, 3, 3, true);
+        schedule.faults.push((15_000, Fault::Restore(0)));
+        schedule.faults.push((45_000, Fault::Anew(1)));
+        let outcome = whole("first word", &schedule);
+        let opened = told(&outcome, "epoch 3 was chosen");
+        assert_eq!(opened, 1, "seed {seed}: {}", outcome.history.join("\n"));
     }
 }
 

@@ -1,17 +1,25 @@
 //! Calm schedules, random ones, regressions, and that a seed says all. More random ones: `make sim SEEDS=…`.
 
+#![allow(clippy::print_stdout)]
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use etcd_agent_sim::{Schedule, run, run_many};
+use etcd_agent_sim::{Coverage, Schedule, run, run_many};
 
-/// As many schedules as `make sim` runs when it is not told how many.
-const SCHEDULES: u64 = 20_000;
+/// A minute or two of them; `make sim` runs more.
+const SCHEDULES: u64 = 15_000;
+
+/// A number from the environment: `SEEDS=…` of them, beginning at `START=…`.
+fn told(name: &str, otherwise: u64) -> u64 {
+    let told = std::env::var(name).ok().and_then(|text| text.parse().ok());
+    told.unwrap_or(otherwise)
+}
 
 #[test]
 fn the_same_seed_gives_the_same_history_byte_for_byte() {
     for seed in 0..40 {
-        let schedule = Schedule::random(seed);
+        let schedule = Schedule::of(seed);
         let (first, second) = (run(&schedule, true), run(&schedule, true));
         assert!(first.history.len() > 10, "seed {seed} tells nothing");
         assert_eq!(first, second, "seed {seed} runs in two ways");
@@ -43,18 +51,30 @@ fn regressions_stay_fixed() {
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
     {
-        let seed = line.split_whitespace().next().and_then(|word| word.parse().ok());
+        let (long, seed) = line
+            .strip_prefix("long ")
+            .map_or((false, line), |rest| (true, rest));
+        let seed = seed.split_whitespace().next().and_then(|word| word.parse().ok());
         let seed = seed.unwrap_or_else(|| panic!("regressions.txt: {line:?} does not begin with a seed"));
-        let outcome = run(&Schedule::random(seed), true);
+        let schedule = if long {
+            Schedule::long(seed)
+        } else {
+            Schedule::random(seed)
+        };
+        let outcome = run(&schedule, true);
         assert_eq!(outcome.violation, None, "{line}\n{}", outcome.history.join("\n"));
     }
 }
 
 #[test]
 fn no_random_schedule_breaks_a_rule() {
+    let (schedules, start) = (told("SEEDS", SCHEDULES), told("START", 0));
+    println!("{schedules} schedules from seed {start} on (the same again: SEEDS={schedules} START={start})");
     let (violations, excused) = (Mutex::new(BTreeMap::new()), Mutex::new(0));
-    run_many(SCHEDULES, 0, |seed, outcome| {
+    let coverage = Mutex::new(Coverage::default());
+    run_many(schedules, start, |seed, outcome| {
         *excused.lock().unwrap() += u64::from(outcome.excuse.is_some());
+        coverage.lock().unwrap().add(&outcome.seen);
         if let Some(violation) = outcome.violation {
             violations.lock().unwrap().insert(seed, violation);
         }
@@ -67,7 +87,14 @@ fn no_random_schedule_breaks_a_rule() {
     // A generator that mostly ruins its clusters would show nothing.
     let excused = excused.into_inner().unwrap();
     assert!(
-        excused * 10 < SCHEDULES,
-        "{excused} of {SCHEDULES} schedules have an excuse"
+        excused * 10 < schedules,
+        "{excused} of {schedules} schedules have an excuse"
+    );
+    let coverage = coverage.into_inner().unwrap();
+    println!("seen in so many schedules:\n{}", coverage.table());
+    assert_eq!(
+        coverage.missed(),
+        [""; 0],
+        "a run that hardly saw this shows nothing"
     );
 }

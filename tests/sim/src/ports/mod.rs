@@ -20,7 +20,7 @@ use etcd_agent::ports::{Clock, ObjectStore, PortError};
 
 use crate::rng::Rng;
 use crate::sim::Sim;
-use crate::world::AgentState;
+use crate::world::{AgentState, Call, How};
 
 pub use board::{Board, watch};
 
@@ -100,6 +100,35 @@ impl Seat {
             .map_err(|Dead| PortError::Retryable("dead".to_owned()))
     }
 
+    /// Whether this call fails now: an error when nothing happens, true when it happens and nobody hears of it.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn breaks(&self, call: Call) -> Result<bool, PortError> {
+        let mut world = self.sim.world();
+        let how = world.hosts[self.host].breaks(call);
+        if let Some(how) = how {
+            let now = world.now;
+            world.hosts[self.host].may_linger_from = now;
+            world.tell(|w| format!("{}: {call:?} is {how:?}", w.hosts[self.host].name));
+            world.saw("broken", &format!("{call:?} {how:?}"));
+        }
+        match how {
+            None => Ok(false),
+            Some(How::Refused) => Err(PortError::Retryable(format!("{call:?} is refused"))),
+            Some(How::Unheard) => Ok(true),
+        }
+    }
+
+    /// Whether the store refuses this host's credentials.
+    fn is_refused(&self) -> bool {
+        let world = self.sim.world();
+        world
+            .store
+            .as_ref()
+            .is_some_and(|store| store.refuses.contains(&self.host))
+    }
+
     /// Waits for some time below `most_ms`.
     pub async fn pause(&self, most_ms: u64) {
         let ms = self.sim.world().rng.below(most_ms + 1);
@@ -121,6 +150,14 @@ impl Clock for Seat {
     fn random(&self) -> u64 {
         self.chance.lock().map_or(0, |mut rng| rng.number())
     }
+}
+
+/// What is told of a call that was done.
+fn heard(unheard: bool) -> Result<(), PortError> {
+    if unheard {
+        return Err(PortError::OutcomeUnknown("no answer in time".to_owned()));
+    }
+    Ok(())
 }
 
 /// All ports of one run, and the board that its peers' statuses arrive on.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use etcd_agent::agent::Agent;
 use etcd_agent::model::{
-    Accept, AcceptReply, Enquire, EnquireReply, Fact, Learn, NodeName, NodeStatus, Prepare, PrepareReply,
+    Accept, AcceptReply, Enquire, EnquireReply, Fact, Learn, NodeName, NodeStatus, OperatorRequest, Prepare,
+    PrepareReply, RequestView,
 };
 use etcd_agent::ports::{AgentHandle, Peers, PortError, PortResult};
 
@@ -130,5 +131,21 @@ impl Peers for Others {
             async move { agent.learn(message).await }
         })
         .await
+    }
+
+    async fn submit(&self, node: &NodeName, request: &OperatorRequest) -> PortResult<RequestView> {
+        self.call(node, |agent| {
+            let request = request.clone();
+            async move { agent.take_over(request) }
+        })
+        .await
+    }
+
+    async fn request(&self, node: &NodeName, id: u64) -> PortResult<RequestView> {
+        let unknown = PortError::Permanent(format!("{node} does not know the request any more"));
+        let view = self
+            .call(node, |agent| async move { Ok(agent.request(id)) })
+            .await?;
+        view.ok_or(unknown)
     }
 }

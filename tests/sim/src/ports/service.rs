@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use etcd_agent::model::{Fact, InForce, UnitState, member_id_of};
 use etcd_agent::ports::{DataReport, DataRequest, PortError, PortResult, ServiceManager};
 
-use super::Seat;
+use super::{Seat, heard};
 use crate::world::raft::Dir;
-use crate::world::{Phase, World};
+use crate::world::{Call, Phase, World};
 
 /// The archive keeps this many.
 const ARCHIVED: usize = 3;
@@ -46,40 +46,45 @@ impl Service {
 impl ServiceManager for Service {
     async fn etcd_unit(&self) -> PortResult<UnitState> {
         self.0.cross().await;
+        self.0.breaks(Call::Unit)?;
         Ok(self.0.sim.world().unit_state(self.0.host))
     }
 
     async fn start_etcd(&self) -> PortResult<()> {
         self.0.cross().await;
         self.stops()?;
+        let unheard = self.0.breaks(Call::Start)?;
         self.0.sim.world().start_unit(self.0.host);
         self.0.sim.unit_bells[self.0.host].notify_one();
         self.0.cross().await;
-        Ok(())
+        heard(unheard)
     }
 
     async fn restart_etcd(&self) -> PortResult<()> {
         self.0.cross().await;
         self.stops()?;
+        let unheard = self.0.breaks(Call::Restart)?;
         self.0.sim.world().restart_unit(self.0.host);
         self.0.sim.unit_bells[self.0.host].notify_one();
         self.0.cross().await;
-        Ok(())
+        heard(unheard)
     }
 
     async fn stop_etcd(&self, _deadline: Duration) -> PortResult<()> {
         self.0.cross().await;
         self.0.pause(50).await;
         self.refuses_stop()?;
+        let unheard = self.0.breaks(Call::Stop)?;
         self.0.sim.world().stop_unit(self.0.host, true);
         self.0.sim.unit_bells[self.0.host].notify_one();
         self.0.cross().await;
-        Ok(())
+        heard(unheard)
     }
 
     async fn apply(&self, _deadline: Duration) -> PortResult<InForce> {
         self.0.cross().await;
         self.0.pause(20).await;
+        let unheard = self.0.breaks(Call::Apply)?;
         let in_force = {
             let mut world = self.0.sim.world();
             let host = &mut world.hosts[self.0.host];
@@ -97,6 +102,7 @@ impl ServiceManager for Service {
             in_force
         };
         self.0.cross().await;
+        heard(unheard)?;
         Ok(in_force)
     }
 
@@ -114,6 +120,11 @@ impl ServiceManager for Service {
         if self.0.sim.world().hosts[self.0.host].inspect_fails {
             return Err(PortError::Retryable("etcd-agent-data.service failed".to_owned()));
         }
+        let unheard = self.0.breaks(match request {
+            DataRequest::Inspect { .. } => Call::Inspect,
+            DataRequest::Stage { .. } => Call::Stage,
+            DataRequest::Replace { .. } => Call::Replace,
+        })?;
         let report = {
             let mut world = self.0.sim.world();
             let error = carry_out(&mut world, self.0.host, request).err();
@@ -127,6 +138,7 @@ impl ServiceManager for Service {
             }
         };
         self.0.cross().await;
+        heard(unheard)?;
         Ok(report)
     }
 
@@ -175,7 +187,7 @@ fn carry_out(world: &mut World, host: usize, request: &DataRequest) -> Result<()
             if world.hosts[host].server.is_some() {
                 return Err("etcd runs on it".to_owned());
             }
-            world.check_replace(host, *epoch);
+            world.check_replace(host, *epoch, *staged);
             world.tell(|w| {
                 format!(
                     "{} archives its data for epoch {epoch}: {why}",

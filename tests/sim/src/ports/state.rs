@@ -9,13 +9,14 @@ use etcd_agent::model::{
 use etcd_agent::ports::{NodeState, PortError, PortResult};
 
 use super::Seat;
-use crate::world::Host;
+use crate::world::{Call, Host};
 
 pub(super) struct Disk(pub(super) Arc<Seat>);
 
 impl Disk {
     fn write(&self, change: impl FnOnce(&mut Host)) -> PortResult<()> {
         self.0.cross_now()?;
+        self.0.breaks(Call::Remember)?;
         change(&mut self.0.sim.world().hosts[self.0.host]);
         self.0.cross_now()
     }
@@ -49,6 +50,7 @@ impl NodeState for Disk {
 
     fn save_elector(&self, record: &ElectorRecord) -> PortResult<()> {
         self.0.cross_now()?;
+        self.0.breaks(Call::Remember)?;
         let host = self.0.host;
         let mut world = self.0.sim.world();
         world.check_elector(host, record);

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use etcd_agent::ports::{ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Upload};
+use etcd_agent::ports::{
+    ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Replaced, Tag, Upload,
+};
 
 use super::Seat;
 use crate::world::{Store, Weather};
@@ -18,6 +20,11 @@ const SLOW_MS: u64 = 4000;
 impl Bucket {
     async fn ask<T>(&self, changes: bool, ask: impl FnOnce(&mut Store) -> T + Send) -> PortResult<T> {
         self.0.cross().await;
+        if self.0.is_refused() {
+            return Err(PortError::Permanent(
+                "403: the credentials are refused".to_owned(),
+            ));
+        }
         let weather = self
             .0
             .sim
@@ -43,6 +50,11 @@ impl Bucket {
     }
 }
 
+/// The objects that are replaced are small: each names its version itself.
+fn tag(body: &Bytes) -> Tag {
+    Tag(String::from_utf8_lossy(body).into_owned())
+}
+
 #[async_trait]
 impl ObjectStore for Bucket {
     fn describe(&self) -> String {
@@ -60,7 +72,28 @@ impl ObjectStore for Bucket {
 
     async fn put(&self, key: &str, body: Bytes) -> PortResult<()> {
         self.ask(true, |store| {
+            store.record(key, &body);
             store.objects.insert(key.to_owned(), body);
+        })
+        .await
+    }
+
+    async fn get_tagged(&self, key: &str) -> PortResult<Option<(Bytes, Tag)>> {
+        self.ask(false, |store| {
+            let body = store.objects.get(key)?;
+            Some((body.clone(), tag(body)))
+        })
+        .await
+    }
+
+    async fn replace(&self, key: &str, body: Bytes, read: &Tag) -> PortResult<Replaced> {
+        self.ask(true, |store| {
+            if store.objects.get(key).map(tag).as_ref() != Some(read) {
+                return Replaced::Changed;
+            }
+            store.record(key, &body);
+            store.objects.insert(key.to_owned(), body);
+            Replaced::Done
         })
         .await
     }

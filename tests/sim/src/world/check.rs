@@ -18,6 +18,10 @@ const HEARD_MS: u64 = 5000;
 /// After this long an agent has ended an etcd of an older epoch: a stop that failed is tried again within half of it.
 const ENDED_MS: u64 = 60_000;
 
+/// What a voter's agent said when it was asked before a removal is no older than this: two answers, each within 2 s, and
+/// what etcd takes to notice that it has no leader.
+const ASKED_MS: u64 = 6000;
+
 impl World {
     /// Rules 1, 6 and 8: an elector's memory was stored.
     pub fn check_elector(&mut self, host: usize, record: &ElectorRecord) {
@@ -253,12 +257,15 @@ impl World {
             return;
         };
         let rest: Vec<_> = server.config.voters().filter(|(other, _)| *other != id).collect();
-        // What an agent was told may be as old as a silence takes to be noticed.
+        // Each was asked right before: what it said may be as old as an answer, and etcd's own word for its leader.
         let healthy = rest
             .iter()
             .filter(|(_, info)| {
                 let h = &self.hosts[info.host];
-                h.server.is_some() || self.now.saturating_sub(h.etcd_seen) < TOLD_MS
+                let follows = h.server.as_ref().is_some_and(|s| s.leader.is_some());
+                follows
+                    || h.served_at
+                        .is_some_and(|at| self.now.saturating_sub(at) < ASKED_MS)
             })
             .count();
         if healthy < rest.len() / 2 + 1 {
@@ -268,7 +275,7 @@ impl World {
     }
 
     /// Rule 5: an agent has the data directory replaced on behalf of an epoch.
-    pub fn check_replace(&mut self, host: usize, epoch: Epoch) {
+    pub fn check_replace(&mut self, host: usize, epoch: Epoch, staged: bool) {
         let h = &self.hosts[host];
         let DataState::Present {
             cluster_id,
@@ -278,6 +285,15 @@ impl World {
             return;
         };
         let Some(truth) = self.truths.get(&cluster_id) else {
+            // A person who restores here has nothing but the restored data served here.
+            if staged {
+                return;
+            }
+            let text = format!(
+                "{} moves away the data of cluster {cluster_id}, which is of no epoch",
+                h.name
+            );
+            self.violate(5, text);
             return;
         };
         let older = truth.epoch < epoch && self.chosen.contains_key(&epoch);

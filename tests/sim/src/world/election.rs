@@ -315,6 +315,7 @@ impl World {
     fn lead(&mut self, host: usize, own: MemberId, term: u64, granted: &[usize]) {
         let now = self.now;
         let h = &mut self.hosts[host];
+        h.led_at = Some(now);
         if let (Some(dir), Some(server)) = (&mut h.dir, &mut h.server) {
             server.leads = true;
             server.leader = Some(own);

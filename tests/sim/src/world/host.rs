@@ -8,6 +8,7 @@ use etcd_agent::model::{
     InForce, Incarnation, NodeName, SpecRecord,
 };
 
+use super::broken::Broken;
 use super::raft::{Dir, Server};
 use super::unit::Phase;
 
@@ -48,6 +49,12 @@ pub struct Host {
     pub stops_fail: u32,
     /// Since when nothing has kept the agent from ending an etcd of an older epoch than it has learned.
     pub may_linger_from: u64,
+    /// Its agent is not started before this time.
+    pub agent_off_until: u64,
+    /// Calls across its agent's ports that fail.
+    pub broken_calls: Vec<Broken>,
+    /// A restore is typed as soon as its agent runs.
+    pub asks_at_once: bool,
     /// Counts crossings of a port.
     pub crossings: u32,
     /// How often the agent's state was lost.
@@ -102,8 +109,10 @@ pub struct Host {
     pub pid: u32,
     /// When it was restarted on purpose, until it is ready again.
     pub disturbed: Option<u64>,
-    /// When one last ran.
-    pub etcd_seen: u64,
+    /// When one last led.
+    pub led_at: Option<u64>,
+    /// When one last served with a leader.
+    pub served_at: Option<u64>,
 }
 
 impl Host {
@@ -121,6 +130,9 @@ impl Host {
             inspect_fails: false,
             stops_fail: 0,
             may_linger_from: 0,
+            agent_off_until: 0,
+            broken_calls: Vec::new(),
+            asks_at_once: false,
             crossings: 0,
             reinstalled: 0,
             newest_incarnation: None,
@@ -147,7 +159,8 @@ impl Host {
             server: None,
             pid: 0,
             disturbed: None,
-            etcd_seen: 0,
+            led_at: None,
+            served_at: None,
         }
     }
 

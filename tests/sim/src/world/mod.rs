@@ -1,6 +1,7 @@
 //! The world that the agents live in: hosts with their disks, units and etcds, the network, the store, one client,
 //! and the invariants that hold in all of it (design §7).
 
+mod broken;
 mod check;
 mod cluster;
 mod election;
@@ -17,6 +18,7 @@ use etcd_agent::model::{BackupId, ClusterId, Epoch, Genesis, MemberId, NodeName}
 
 use crate::rng::Rng;
 
+pub use broken::{Broken, Call, How};
 pub use cluster::Refused;
 pub use host::{AgentState, Host};
 pub use link::{Links, Plane};
@@ -82,6 +84,8 @@ pub struct World {
     pub violation: Option<String>,
     /// What has happened, when somebody wants to read it.
     pub history: Option<Vec<String>>,
+    /// What has happened, by kind and name.
+    pub seen: BTreeSet<String>,
 }
 
 impl World {
@@ -102,6 +106,7 @@ impl World {
             writing: true,
             violation: None,
             history: record.then(Vec::new),
+            seen: BTreeSet::new(),
         }
     }
 
@@ -113,6 +118,11 @@ impl World {
                 history.push(line);
             }
         }
+    }
+
+    /// Takes note that something of this kind has happened.
+    pub fn saw(&mut self, kind: &str, name: &str) {
+        self.seen.insert(format!("{kind} {name}"));
     }
 
     /// Something happened that must never happen.

@@ -32,6 +32,12 @@ pub struct Store {
     pub recorded: BTreeSet<(Epoch, String)>,
     /// True once everything in it was deleted.
     pub emptied: bool,
+    /// Hosts whose credentials it refuses.
+    pub refuses: BTreeSet<usize>,
+    /// The last size of the cluster that was written into it.
+    pub size: Option<usize>,
+    /// How many backups were ever committed.
+    pub committed: usize,
 }
 
 impl Store {
@@ -43,11 +49,23 @@ impl Store {
             contents: BTreeMap::new(),
             recorded: BTreeSet::new(),
             emptied: false,
+            refuses: BTreeSet::new(),
+            size: None,
+            committed: 0,
         }
     }
 
-    /// Notes which genesis an epoch was recorded with.
+    /// Notes which genesis an epoch was recorded with, which size is wanted, and that a backup was committed.
     pub fn record(&mut self, key: &str, body: &[u8]) {
+        if key.ends_with("/etcd-cluster-spec")
+            && let Ok(spec) = serde_json::from_slice::<serde_json::Value>(body)
+        {
+            let size = spec.get("memberCount").and_then(serde_json::Value::as_u64);
+            self.size = size.and_then(|size| usize::try_from(size).ok());
+        }
+        if key.ends_with("/backup.json") {
+            self.committed += 1;
+        }
         if key.contains("/epochs/")
             && let Ok(genesis) = serde_json::from_slice::<etcd_agent::model::Genesis>(body)
         {

@@ -182,7 +182,14 @@ impl World {
                 self.look_at_gate(host, Asked::NotYet);
             }
             if self.hosts[host].server.is_some() {
-                self.hosts[host].etcd_seen = self.now;
+                let now = self.now;
+                let h = &mut self.hosts[host];
+                if let Some(server) = &h.server {
+                    h.led_at = server.leads.then_some(now).or(h.led_at);
+                    h.served_at = (server.ready && server.leader.is_some())
+                        .then_some(now)
+                        .or(h.served_at);
+                }
                 self.check_lingering(host);
             }
             let Some(code) = self.hosts[host].server.as_ref().and_then(|s| s.exit) else {
@@ -225,6 +232,7 @@ impl World {
         let silence = Duration::from_millis(self.now.saturating_sub(heard));
         if matches!(self.decide_gate(host, Answer::Silent(silence)), Step::Pass(_)) {
             self.tell(|w| format!("gate of {} decides alone", w.hosts[host].name));
+            self.saw("event", "a gate decides alone");
             self.run_etcd(host);
         }
         false

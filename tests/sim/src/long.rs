@@ -1,0 +1,260 @@
+//! Schedules in which something happens: a cluster that has formed, orders of every kind, hosts and agents that stay away,
+//! calls that fail, and time between.
+
+use crate::fault::Fault;
+use crate::rng::Rng;
+use crate::schedule::Schedule;
+use crate::world::{Broken, Call, How, Weather};
+
+/// `cluster.grace` in these, in milliseconds.
+const GRACE_MS: u64 = 3000;
+
+/// What may happen in one schedule.
+struct Kinds {
+    /// The store may be emptied; then no agent loses its memory, for which the store would vouch wrongly.
+    empties: bool,
+    /// Disks of more than one host may go.
+    ruins: bool,
+    /// Else all losses of data and memory hit this one; and it is the one that may be ordered out.
+    victim: usize,
+}
+
+impl Schedule {
+    /// Everything from the seed.
+    pub fn long(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x10e6_5c4e_d01e_5eed);
+        let (nodes, size) = match rng.below(20) {
+            0 => (1, 1),
+            1 | 2 => (3, 1),
+            3..7 => (5, 3),
+            7..10 => (4, 3),
+            10 | 11 => (5, 5),
+            _ => (3, 3),
+        };
+        let store = rng.chance(65);
+        let kinds = Kinds {
+            empties: store && rng.chance(8),
+            ruins: rng.chance(20),
+            victim: rng.index(nodes),
+        };
+        let mut schedule = Self {
+            starts: (0..nodes).map(|_| rng.below(300)).collect(),
+            grace_ms: GRACE_MS,
+            sized: store && !kinds.empties,
+            ..Self::calm(seed, nodes, size, store)
+        };
+        let mut at = rng.range(8000, 14_000);
+        let begins = rng.chance(25);
+        if begins {
+            at = schedule.begin(&mut rng, at);
+        }
+        for number in 0..rng.range(2, 7) {
+            schedule.more(&kinds, &mut rng, at);
+            at += match rng.below(10) {
+                // What was begun is still under way.
+                _ if begins && number == 0 => rng.below(4000),
+                0..4 => rng.below(1500),
+                4..7 => rng.below(8000),
+                7..9 => rng.below(30_000),
+                _ => rng.below(90_000),
+            };
+        }
+        schedule.faults.sort_by_key(|(at, _)| *at);
+        schedule
+    }
+
+    fn push(&mut self, at: u64, fault: Fault) {
+        self.faults.push((at, fault));
+    }
+
+    /// A restore, a rolling restart or another size, and what comes next comes soon after.
+    fn begin(&mut self, rng: &mut Rng, at: u64) -> u64 {
+        let (a, b) = (rng.index(self.nodes), rng.index(self.nodes));
+        match rng.below(3) {
+            0 if self.store => {
+                self.push(at, Fault::Backup(a));
+                let at = at + rng.range(1000, 4000);
+                if rng.chance(40) {
+                    let (host, call) = (rng.index(self.nodes), steps(rng));
+                    self.push(at, Fault::Breaks(host, fails(rng, call)));
+                }
+                self.push(at, Fault::Restore(b));
+                if rng.chance(20) {
+                    self.push(at + rng.below(1500), Fault::Blackout(rng.range(500, 20_000)));
+                }
+                at + rng.below(1500)
+            }
+            1 if self.sized => {
+                self.push(at, Fault::SetSize(a, size(rng)));
+                at + rng.below(5000)
+            }
+            _ => {
+                self.push(at, Fault::RestartAll(a));
+                at + rng.below(10_000)
+            }
+        }
+    }
+
+    /// One more thing, or two that go together.
+    fn more(&mut self, kinds: &Kinds, rng: &mut Rng, at: u64) {
+        let (a, b) = (rng.index(self.nodes), rng.index(self.nodes));
+        let victim = if kinds.ruins { a } else { kinds.victim };
+        let fault = match rng.below(100) {
+            0..20 => return self.process(kinds, rng, at, a, victim),
+            20..36 => return self.disks(rng, at, a, victim),
+            36..46 => network(rng, a, b),
+            46..48 => Fault::Mend,
+            48..50 => Fault::Noise(rng.below(30), rng.below(30), rng.below(800)),
+            50..55 => Fault::KillEtcd(a),
+            55..57 => Fault::Clock(a, i64::try_from(rng.below(240_000)).unwrap_or(0) - 120_000),
+            57..60 => Fault::Store(weather(rng)),
+            60..62 => Fault::StoreRefuses(a),
+            62 if kinds.empties => Fault::EmptyStore,
+            63..75 => Fault::Breaks(a, broken(rng)),
+            _ => self.order(kinds, rng, a, b),
+        };
+        self.push(at, fault);
+    }
+
+    /// Agents and hosts that go, for moments or for minutes.
+    fn process(&mut self, kinds: &Kinds, rng: &mut Rng, at: u64, a: usize, victim: usize) {
+        let fault = match rng.below(20) {
+            0..5 => Fault::AgentDies(a, u32::try_from(rng.below(40)).unwrap_or(0)),
+            5..7 => Fault::AgentStops(a, rng.below(20_000)),
+            7 => Fault::AgentOff(a, rng.range(90_000, 150_000)),
+            8..11 => {
+                // The gate decides alone, and nobody repairs anything before.
+                self.push(at, Fault::AgentOff(a, rng.range(90_000, 150_000)));
+                self.push(at + rng.range(66_000, 90_000), Fault::Mend);
+                let off = rng.range(500, 5000);
+                return self.push(at + rng.below(2000), Fault::PowerOff(a, off));
+            }
+            11 | 12 if !kinds.empties && (self.nodes > 1 || self.store) => {
+                // A single elector has nobody to ask: it takes the epoch that it reads in the store for one opened since.
+                if self.store && self.nodes > 1 && rng.chance(40) {
+                    Fault::Anew(victim)
+                } else {
+                    Fault::Reinstall(victim)
+                }
+            }
+            13 => Fault::Blackout(rng.range(500, 30_000)),
+            14..16 => Fault::PowerOff(a, rng.range(20_000, 90_000)),
+            _ => Fault::PowerOff(a, rng.below(9000)),
+        };
+        self.push(at, fault);
+    }
+
+    /// Disks that are emptied, damaged, go back to an older state, or cannot be looked into.
+    ///
+    /// Another cluster's data are for directed schedules: a node that was just invited puts them into the archive, and one
+    /// that has seen them does not look again until its agent is restarted.
+    fn disks(&mut self, rng: &mut Rng, at: u64, a: usize, victim: usize) {
+        match rng.below(18) {
+            0..9 => self.push(at, Fault::Wipe(victim)),
+            9..12 => self.push(at, Fault::Corrupt(victim)),
+            12..15 => {
+                self.push(at.saturating_sub(rng.below(5000)), Fault::Copy(victim));
+                self.push(at + rng.below(10_000), Fault::SetBack(victim));
+            }
+            15 => self.push(at, Fault::InspectFails(a)),
+            16 => self.push(
+                at,
+                Fault::StopsFail(a, u32::try_from(rng.range(1, 30)).unwrap_or(1)),
+            ),
+            _ => self.push(at, Fault::Copy(a)),
+        }
+    }
+
+    /// What people type. They order out one node at most: of two that are ordered out at two places at once, neither listens
+    /// to the other, and the orders never become one.
+    fn order(&self, kinds: &Kinds, rng: &mut Rng, a: usize, b: usize) -> Fault {
+        match rng.below(25) {
+            0..2 => Fault::Stop(a),
+            2 => Fault::Start(a),
+            3 => Fault::Mask(a),
+            4 => Fault::Pause(a),
+            5 => Fault::Resume(a),
+            6..8 => Fault::Backup(a),
+            8..11 => Fault::RestartAll(a),
+            11 => Fault::CancelRestart(a),
+            12..15 if self.store => Fault::Restore(a),
+            15..18 if self.sized => Fault::SetSize(a, size(rng)),
+            18..20 => Fault::Out(a, kinds.victim),
+            20..22 => Fault::In(a, b),
+            22 => Fault::MoveLeader(a, None),
+            _ => Fault::MoveLeader(a, Some(b)),
+        }
+    }
+}
+
+fn size(rng: &mut Rng) -> usize {
+    match rng.below(8) {
+        0 | 1 => 1,
+        2..5 => 5,
+        5 | 6 => 3,
+        _ => rng.index(7),
+    }
+}
+
+fn weather(rng: &mut Rng) -> Weather {
+    match rng.below(4) {
+        0 => Weather::Down,
+        1 => Weather::Slow,
+        2 => Weather::Mute,
+        _ => Weather::Fair,
+    }
+}
+
+/// Cuts a link, or a host off.
+fn network(rng: &mut Rng, a: usize, b: usize) -> Fault {
+    if a == b || rng.chance(40) {
+        return Fault::Isolate(a);
+    }
+    let plane = match rng.below(4) {
+        0 => Some(true),
+        1 => Some(false),
+        _ => None,
+    };
+    Fault::Cut(a, b, plane)
+}
+
+/// Any call fails.
+fn broken(rng: &mut Rng) -> Broken {
+    let call = match rng.below(10) {
+        0 => Call::Unit,
+        1 => Call::Inspect,
+        2 | 3 => Call::Remember,
+        _ => steps(rng),
+    };
+    fails(rng, call)
+}
+
+/// What a restore asks of systemd and of the data's owner.
+fn steps(rng: &mut Rng) -> Call {
+    match rng.below(6) {
+        0 => Call::Start,
+        1 => Call::Stop,
+        2 => Call::Restart,
+        3 => Call::Apply,
+        4 => Call::Stage,
+        _ => Call::Replace,
+    }
+}
+
+/// It fails once, a few times, or until it is repaired.
+fn fails(rng: &mut Rng, call: Call) -> Broken {
+    let may_be_unheard = !matches!(call, Call::Unit | Call::Inspect | Call::Remember);
+    Broken {
+        call,
+        how: if may_be_unheard && rng.chance(40) {
+            How::Unheard
+        } else {
+            How::Refused
+        },
+        times: match rng.below(4) {
+            0 => None,
+            1 => Some(u32::try_from(rng.range(2, 8)).unwrap_or(2)),
+            _ => Some(1),
+        },
+    }
+}

@@ -1,0 +1,227 @@
+//! What comes of what people typed: its effect, or a refusal with a reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use etcd_agent::model::{BackupId, DirectiveChange, Directives, Epoch, NodeName, Origin, RequestState};
+use etcd_agent::ports::AgentHandle;
+
+use super::{Order, Orders, State, What, ask, key, register};
+use crate::sim::Sim;
+use crate::world::{Chosen, Host, World};
+
+/// Who said that another member leads was right at this time before, in milliseconds.
+const LED_MS: u64 = 20_000;
+/// Two who restore this soon after each other do so at one time: the second may be answered by what the first one opened, in
+/// milliseconds.
+const AT_ONE_TIME_MS: u64 = 20_000;
+/// A restore whose agent died is typed again so often.
+const TRIES: u32 = 5;
+
+/// Looks what has come of each order.
+pub fn follow(sim: &Arc<Sim>) {
+    let mut orders = sim.orders();
+    let Orders { all, lineage } = &mut *orders;
+    for (index, order) in all.iter_mut().enumerate().filter(|(_, order)| order.is_open()) {
+        let before = order.state.clone();
+        match before {
+            State::Asked(run, id) => asked(sim, order, run, id),
+            State::Forgotten => again(sim, order),
+            State::Ordered => ordered(sim, lineage, index, order),
+            State::Sent(run) if sim.world().hosts[order.host].run != run => {
+                order.state = State::Void("its agent died");
+            }
+            _ => {}
+        }
+        if order.state != before {
+            sim.world()
+                .tell(|_| format!("   {:?}: {:?}", order.what, order.state));
+        }
+    }
+}
+
+fn asked(sim: &Sim, order: &mut Order, run: u64, id: u64) {
+    if matches!(order.what, What::Bootstrap(_)) && sim.world().newest().is_some() {
+        order.state = State::Done;
+        return;
+    }
+    if sim.world().hosts[order.host].run != run {
+        order.state = match order.what {
+            What::Restore(..) => State::Forgotten,
+            _ => State::Void("its agent died"),
+        };
+        return;
+    }
+    let view = sim.agent(order.host).and_then(|agent| agent.request(id));
+    let Some(view) = view else { return };
+    match view.state {
+        RequestState::Pending => {}
+        RequestState::Failed => {
+            if let What::Restore(backup, above) = &order.what
+                && view.message.contains("meanwhile")
+                && !opened(&sim.world(), *above, order.at).any(|origin| !is_from(origin, backup))
+            {
+                let text = format!(
+                    "{:?} is refused for what was before: {}",
+                    order.what, view.message
+                );
+                sim.world().violate(0, text);
+            }
+            order.state = State::Refused(view.message);
+        }
+        RequestState::Done => {
+            order.state = State::Done;
+            if !is_true(&sim.world(), order) {
+                let text = format!("{:?} is said to be done: {}", order.what, view.message);
+                sim.world().violate(0, text);
+            }
+        }
+    }
+    if matches!(&order.state, State::Refused(why) if why.is_empty()) {
+        let text = format!("{:?} is refused without a reason", order.what);
+        sim.world().violate(0, text);
+    }
+}
+
+/// Whether what an agent says it has done was done.
+fn is_true(world: &World, order: &Order) -> bool {
+    match &order.what {
+        What::Restore(backup, above) => opened(world, *above, order.at).any(|origin| is_from(origin, backup)),
+        What::Backup(before) => world
+            .store
+            .as_ref()
+            .is_some_and(|store| store.committed > *before),
+        What::MoveLeader(Some(to)) => world
+            .hosts
+            .iter()
+            .any(|h| h.name == *to && h.led_at.is_some_and(|at| at + LED_MS >= world.now)),
+        _ => true,
+    }
+}
+
+/// Whence the epochs come that were opened since an order, given above this epoch at this time.
+fn opened(world: &World, above: Epoch, at: u64) -> impl Iterator<Item = &Origin> {
+    let since = move |(epoch, chosen): &(&Epoch, &Chosen)| **epoch > above || chosen.at + AT_ONE_TIME_MS > at;
+    let opened = world.chosen.iter().filter(since);
+    opened.map(|(_, chosen)| &chosen.genesis.origin)
+}
+
+fn is_from(origin: &Origin, backup: &BackupId) -> bool {
+    *origin == Origin::Backup(backup.clone())
+}
+
+/// Whoever waits for a restore and whose agent died looks whether there is a new epoch, and else types it again.
+fn again(sim: &Sim, order: &mut Order) {
+    let What::Restore(backup, above) = order.what.clone() else {
+        return;
+    };
+    let next = {
+        let world = sim.world();
+        opened(&world, above, u64::MAX)
+            .map(|origin| is_from(origin, &backup))
+            .max()
+    };
+    match next {
+        Some(true) => order.state = State::Done,
+        Some(false) => order.state = State::Void("another restore came first"),
+        None if order.tries >= TRIES => order.state = State::Void("its agent died again and again"),
+        None => {
+            if sim.agent(order.host).is_some() {
+                ask(sim, order);
+            }
+        }
+    }
+}
+
+fn ordered(
+    sim: &Sim,
+    lineage: &BTreeMap<(u64, Option<NodeName>), BTreeSet<usize>>,
+    index: usize,
+    order: &mut Order,
+) {
+    let What::Change(change) = &order.what else { return };
+    let mut world = sim.world();
+    let newest = register(&world);
+    let knows = |register: &Directives| lineage.get(&key(register)).is_some_and(|k| k.contains(&index));
+    if !knows(&newest) {
+        if newest.version > 0 || world.hosts.iter().any(|h| knows(&h.directives)) {
+            order.state = State::Void("of two orders at once the other won");
+        } else if world
+            .hosts
+            .iter()
+            .zip(&order.memories)
+            .any(|(h, before)| h.reinstalled > *before)
+        {
+            order.state = State::Void("whoever had heard of it has lost its memory");
+        } else {
+            let text = format!("{change:?} was taken and is in no register");
+            world.violate(0, text);
+        }
+        return;
+    }
+    let heard = |h: &Host| !h.has_agent() || h.directives == newest;
+    if !world.hosts.iter().all(heard) {
+        return;
+    }
+    let done = match change {
+        DirectiveChange::Remove { node } => {
+            !newest.out.contains(node) || !is_member(&world, node) || is_last(&world, &newest)
+        }
+        DirectiveChange::Restart { nodes } => {
+            let latest = newest
+                .restart
+                .as_ref()
+                .is_some_and(|restart| restart.nodes == *nodes);
+            // Two that are ordered at once at two places have one number: who has carried out one leaves the other.
+            let at_once = newest.restart.as_ref().is_some_and(|restart| {
+                lineage
+                    .keys()
+                    .filter(|(version, _)| *version == restart.id)
+                    .count()
+                    > 1
+            });
+            let mut hosts = world.hosts.iter().zip(&order.processes);
+            !latest
+                || at_once
+                || hosts.all(|(h, before)| {
+                    !nodes.contains(&h.name)
+                        || before.is_none_or(|before| before != h.pid)
+                        || h.server.is_none()
+                })
+        }
+        DirectiveChange::Pause
+        | DirectiveChange::Resume
+        | DirectiveChange::Add { .. }
+        | DirectiveChange::CancelRestart => true,
+    };
+    if done {
+        order.state = State::Done;
+    }
+}
+
+/// Whether the newest cluster lists this node.
+fn is_member(world: &World, node: &NodeName) -> bool {
+    let Some(host) = world.host_of(node) else {
+        return false;
+    };
+    let Some(newest) = world.newest() else {
+        return false;
+    };
+    let leads = |h: &&Host| {
+        let of_it = h
+            .dir
+            .as_ref()
+            .is_some_and(|d| d.cluster == newest.genesis.cluster_id);
+        of_it && h.server.as_ref().is_some_and(|s| s.leads && s.ready)
+    };
+    // Without a leader nobody can say that it has gone.
+    let Some(server) = world.hosts.iter().find(leads).and_then(|h| h.server.as_ref()) else {
+        return true;
+    };
+    server.config.members.values().any(|info| info.host == host)
+}
+
+/// Whether all nodes were ordered out: the last member stays, and says why.
+fn is_last(world: &World, register: &Directives) -> bool {
+    world.hosts.iter().all(|h| register.out.contains(&h.name))
+}

@@ -1,0 +1,336 @@
+//! What people type, and what comes of it: each order ends in its effect or in a refusal with a reason.
+
+mod follow;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use etcd_agent::model::{
+    BackupId, DirectiveChange, DirectiveOrder, Directives, Epoch, NodeName, OperatorRequest, SizeOrder,
+};
+use etcd_agent::ports::{AgentHandle, OrderError, PortError};
+
+use crate::sim::Sim;
+use crate::verdict::reasons;
+use crate::world::{Host, World};
+
+pub use follow::follow;
+
+/// What was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// `restore`: that backup, in place of the newest epoch that the agent knew of then, or that a new one has to hear of.
+    Restore(BackupId, Epoch),
+    /// `bootstrap --without`.
+    Bootstrap(NodeName),
+    /// `backup now`, when so many backups had ever been committed.
+    Backup(usize),
+    /// `move-leader`.
+    MoveLeader(Option<NodeName>),
+    /// `pause`, `resume`, `restart`, `member remove`, `member add`.
+    Change(DirectiveChange),
+    /// `spec set size=`.
+    Size(usize),
+}
+
+/// What came of it so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// That run of the agent has it, under this number.
+    Asked(u64, u64),
+    /// Its agent died. A person types a restore again.
+    Forgotten,
+    /// It is in the register.
+    Ordered,
+    /// That run of the agent takes it to the store.
+    Sent(u64),
+    /// It has come into effect.
+    Done,
+    /// It was refused, and this is what was said.
+    Refused(String),
+    /// Nothing has to come of it, and why.
+    Void(&'static str),
+}
+
+/// One order.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// When it was typed, in milliseconds.
+    pub at: u64,
+    /// At which host.
+    pub host: usize,
+    /// What.
+    pub what: What,
+    /// What came of it.
+    pub state: State,
+    /// How often it was typed.
+    tries: u32,
+    /// How often each host's etcd had been started, where one ran.
+    processes: Vec<Option<u32>>,
+    /// How often each agent had lost its memory.
+    memories: Vec<u32>,
+}
+
+/// All orders of one simulation.
+#[derive(Debug, Default)]
+pub struct Orders {
+    /// In the order in which they were typed.
+    pub all: Vec<Order>,
+    /// Which orders each version of the register contains.
+    lineage: BTreeMap<(u64, Option<NodeName>), BTreeSet<usize>>,
+}
+
+impl Order {
+    /// True while neither its effect nor a refusal was seen.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.state, State::Done | State::Refused(_) | State::Void(_))
+    }
+
+    /// A short name of what was typed, and of what came of it.
+    pub fn name(&self) -> String {
+        let what = match &self.what {
+            What::Restore(..) => "restore",
+            What::Bootstrap(_) => "bootstrap",
+            What::Backup(_) => "backup",
+            What::MoveLeader(_) => "move leader",
+            What::Size(_) => "size",
+            What::Change(DirectiveChange::Pause) => "pause",
+            What::Change(DirectiveChange::Resume) => "resume",
+            What::Change(DirectiveChange::Remove { .. }) => "out",
+            What::Change(DirectiveChange::Add { .. }) => "in",
+            What::Change(DirectiveChange::Restart { .. }) => "restart",
+            What::Change(DirectiveChange::CancelRestart) => "cancel restart",
+        };
+        let end = match &self.state {
+            State::Done => "done",
+            State::Refused(_) => "refused",
+            State::Void(_) => "void",
+            _ => "open",
+        };
+        format!("{what} {end}")
+    }
+}
+
+impl Orders {
+    /// Those of which nothing has come yet, for people.
+    pub fn open(&self) -> Vec<String> {
+        let open = self.all.iter().filter(|order| order.is_open());
+        open.map(|order| {
+            format!(
+                "{:?} typed at n{} is {:?} since {} ms",
+                order.what,
+                order.host + 1,
+                order.state,
+                order.at
+            )
+        })
+        .collect()
+    }
+
+    /// Whether a restore is still to come into effect.
+    pub fn restores(&self) -> bool {
+        let restore = |order: &&Order| matches!(order.what, What::Restore(..));
+        self.all.iter().filter(restore).any(Order::is_open)
+    }
+}
+
+/// Somebody types this at a host.
+pub fn give(sim: &Arc<Sim>, host: usize, what: What) {
+    let mut order = {
+        let world = sim.world();
+        let ran = |h: &Host| h.server.is_some().then_some(h.pid);
+        Order {
+            at: world.now,
+            host,
+            what,
+            state: State::Forgotten,
+            tries: 0,
+            processes: world.hosts.iter().map(ran).collect(),
+            memories: world.hosts.iter().map(|h| h.reinstalled).collect(),
+        }
+    };
+    let mut orders = sim.orders();
+    let index = orders.all.len();
+    match order.what.clone() {
+        What::Change(change) => direct(sim, &mut orders, index, &mut order, &change),
+        What::Size(size) => resize(sim, index, &mut order, size),
+        _ => ask(sim, &mut order),
+    }
+    // Whoever asks for what is under way already joins those who wait for it.
+    let joined = orders
+        .all
+        .iter()
+        .find(|o| o.host == host && o.state == order.state);
+    if let (What::Backup(_), State::Asked(..), Some(first)) = (&order.what, &order.state, joined) {
+        order.what = first.what.clone();
+    }
+    sim.world()
+        .tell(|_| format!("   {:?}: {:?}", order.what, order.state));
+    orders.all.push(order);
+}
+
+fn refused(error: &PortError) -> State {
+    State::Refused(error.to_string())
+}
+
+/// A request that the agent keeps in memory.
+fn ask(sim: &Sim, order: &mut Order) {
+    order.tries += 1;
+    let Some(agent) = sim.agent(order.host) else {
+        order.state = State::Refused("the agent does not run".to_owned());
+        return;
+    };
+    let request = match &order.what {
+        What::Restore(backup, _) => OperatorRequest::Restore {
+            backup: backup.clone(),
+            without: BTreeSet::new(),
+            replace: None,
+            above: None,
+        },
+        What::Bootstrap(gone) => OperatorRequest::Bootstrap {
+            without: [gone.clone()].into(),
+            empty: false,
+        },
+        What::MoveLeader(to) => OperatorRequest::MoveLeader {
+            to: to.clone(),
+            from: None,
+            id: 0,
+            asked: etcd_agent::model::SteadyMs::default(),
+        },
+        _ => OperatorRequest::Backup,
+    };
+    let run = sim.world().hosts[order.host].run;
+    order.state = match agent.submit(request) {
+        Ok(view) => State::Asked(run, view.id),
+        Err(error) => refused(&error),
+    };
+}
+
+/// An order for the register that all agents keep on disk.
+fn direct(sim: &Sim, orders: &mut Orders, index: usize, order: &mut Order, change: &DirectiveChange) {
+    let Some(agent) = sim.agent(order.host) else {
+        order.state = State::Refused("the agent does not run".to_owned());
+        return;
+    };
+    let before = key(&sim.world().hosts[order.host].directives);
+    let typed = DirectiveOrder {
+        change: change.clone(),
+        dry_run: false,
+        force: matches!(change, DirectiveChange::Remove { .. }) && sim.world().rng.chance(70),
+    };
+    order.state = match AgentHandle::direct(&agent, &typed) {
+        Ok(view) if view.changed => {
+            let mut knows = orders.lineage.get(&before).cloned().unwrap_or_default();
+            knows.insert(index);
+            orders.lineage.insert(key(&view.directives), knows);
+            State::Ordered
+        }
+        // It is so already.
+        Ok(_) => State::Done,
+        Err(error) => refused(&error),
+    };
+}
+
+fn key(register: &Directives) -> (u64, Option<NodeName>) {
+    (register.version, register.by.clone())
+}
+
+fn resize(sim: &Arc<Sim>, index: usize, order: &mut Order, size: usize) {
+    let Some(agent) = sim.agent(order.host) else {
+        order.state = State::Refused("the agent does not run".to_owned());
+        return;
+    };
+    order.state = State::Sent(sim.world().hosts[order.host].run);
+    let force = {
+        let mut world = sim.world();
+        // Whoever says again what the store says has thought about it.
+        let said = world.store.as_ref().and_then(|store| store.size);
+        world.rng.chance(50) || said == Some(size)
+    };
+    let typed = SizeOrder {
+        size,
+        force,
+        dry_run: false,
+    };
+    let sim = sim.clone();
+    tokio::spawn(async move {
+        let state = match agent.set_size(&typed).await {
+            Ok(_) => State::Done,
+            Err(
+                OrderError::Store(PortError::OutcomeUnknown(_))
+                | OrderError::Here(PortError::OutcomeUnknown(_)),
+            ) => State::Void("nobody knows whether the store has it"),
+            Err(error) => State::Refused(error.to_string()),
+        };
+        sim.world().tell(|_| format!("   size {size}: {state:?}"));
+        if let Some(order) = sim.orders().all.get_mut(index)
+            && matches!(order.state, State::Sent(_))
+        {
+            order.state = state;
+        }
+    });
+}
+
+/// People do what the reasons ask them to.
+pub fn heed(sim: &Arc<Sim>) {
+    let said = reasons(sim);
+    let says = |wanted: &str| -> Vec<usize> {
+        let world = sim.world();
+        let hosts = world.hosts.iter().enumerate();
+        let say = hosts.filter(|(_, h)| {
+            let mut said = said.iter();
+            said.any(|(node, code, _)| node == h.name.as_str() && code == wanted)
+        });
+        say.map(|(host, _)| host).collect()
+    };
+    confirm(sim, &says("orders-refused"));
+    let size = sim.world().store.as_ref().and_then(|store| store.size);
+    if let (Some(host), Some(size)) = (says("size-unconfirmed").first(), size) {
+        give(sim, *host, What::Size(size));
+    }
+    // Of a memory that is dated before an earlier one nothing is taken: see docs/safety.md, Clocks.
+    let refused = [says("not-agreed"), says("votes-missing")].concat();
+    for order in &mut sim.orders().all {
+        let outdated = sim.world().hosts[order.host].outdated;
+        if matches!(order.state, State::Asked(..)) && outdated && refused.contains(&order.host) {
+            order.state = State::Void("the memory of its agent is refused");
+        }
+    }
+}
+
+/// What one node alone orders has bounds: it is given at a second one, too.
+fn confirm(sim: &Sim, hosts: &[usize]) {
+    let mut orders = sim.orders();
+    let Orders { all, lineage } = &mut *orders;
+    for (index, order) in all.iter().enumerate() {
+        let (What::Change(change), State::Ordered) = (&order.what, &order.state) else {
+            continue;
+        };
+        for host in hosts {
+            let Some(agent) = sim.agent(*host) else { continue };
+            let before = key(&sim.world().hosts[*host].directives);
+            let typed = DirectiveOrder {
+                change: change.clone(),
+                dry_run: false,
+                force: true,
+            };
+            // One that is out takes no orders.
+            let Ok(view) = AgentHandle::direct(&agent, &typed) else {
+                continue;
+            };
+            let mut knows = lineage.get(&before).cloned().unwrap_or_default();
+            knows.insert(index);
+            lineage.insert(key(&view.directives), knows);
+            sim.world()
+                .tell(|w| format!("   {change:?} at {} too", w.hosts[*host].name));
+            break;
+        }
+    }
+}
+
+/// The newest register on any disk.
+pub fn register(world: &World) -> Directives {
+    let registers = world.hosts.iter().map(|h| &h.directives);
+    let newest = registers.reduce(|one, other| if other.is_newer_than(one) { other } else { one });
+    newest.cloned().unwrap_or_default()
+}

@@ -1,0 +1,62 @@
+//! Calls across a port that fail: once, a few times, or until somebody repairs what is broken.
+
+use super::Host;
+
+/// What is asked for across a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// The state of `etcd.service`.
+    Unit,
+    /// Starting it.
+    Start,
+    /// Stopping it.
+    Stop,
+    /// Restarting it.
+    Restart,
+    /// Writing its settings.
+    Apply,
+    /// Looking into the data directory.
+    Inspect,
+    /// Restoring beside it.
+    Stage,
+    /// Replacing it.
+    Replace,
+    /// Storing what the agent must remember.
+    Remember,
+}
+
+/// How a call fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// It is refused: nothing happens.
+    Refused,
+    /// It happens, and nobody hears that it did.
+    Unheard,
+}
+
+/// Something that is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broken {
+    /// What fails.
+    pub call: Call,
+    /// How.
+    pub how: How,
+    /// How often still; `None` until it is repaired.
+    pub times: Option<u32>,
+}
+
+impl Host {
+    /// How this call fails now, if it does.
+    pub fn breaks(&mut self, call: Call) -> Option<How> {
+        let at = self.broken_calls.iter().position(|broken| broken.call == call)?;
+        let broken = self.broken_calls.get_mut(at)?;
+        let how = broken.how;
+        if let Some(times) = &mut broken.times {
+            *times = times.saturating_sub(1);
+            if *times == 0 {
+                self.broken_calls.remove(at);
+            }
+        }
+        Some(how)
+    }
+}
