@@ -57,6 +57,10 @@ mod chosen {
         PrunesAll,
         /// Rule 8: a minority chooses a genesis.
         MinorityChooses,
+        /// Rule 10: a removal is believed from one peer.
+        BelievesRemovals,
+        /// Rule 10: orders are taken over from anybody, of any version.
+        BelievesOrders,
     }
 
     thread_local! {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::model::{
     Action, ActiveState, Assignment, Directives, Epoch, Fact, GateState, Generation, Genesis, Job, Learn,
-    NodeName, OperatorRequest, RequestState, StartFence,
+    OperatorRequest, RequestState, StartFence,
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
 use super::members::{self, Going};
-use super::{Agent, backups, hand, jobs, propose, steer, verify};
+use super::{Agent, backups, hand, jobs, propose, removal, steer, verify};
 
 /// Longest that apply may take: two small files, a daemon-reload, a read-back.
 const APPLY: Duration = Duration::from_secs(30);
@@ -100,7 +100,12 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             fence_stop(agent, *newest).await?;
             agent.ports.service.stop_etcd(STOP).await
         }
-        Action::StopRemoved { generation, by } => stop_removed(agent, *generation, by).await,
+        Action::CheckRemoval {
+            cluster_id,
+            member_id,
+            listed,
+        } => removal::check(agent, *cluster_id, *member_id, *listed).await,
+        Action::StopRemoved { generation } => stop_removed(agent, *generation).await,
         Action::RememberSpec { record } => agent.ports.state.save_spec(record),
         Action::RemoveMember {
             id,
@@ -325,17 +330,13 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
     })
 }
 
-/// Stops an etcd whose member was removed, if the list that says so still does.
-async fn stop_removed(agent: &Agent, generation: Generation, by: &NodeName) -> PortResult<()> {
+/// Stops an etcd whose member was removed.
+async fn stop_removed(agent: &Agent, generation: Generation) -> PortResult<()> {
     fence_generation(agent, generation)?;
     let assigned = assignment(agent)?;
-    let status = agent.ports.peers.status(by).await?;
-    let removed = status.members.known().is_some_and(|list| {
-        list.linearizable && list.cluster_id == assigned.cluster_id && list.get(assigned.member_id).is_none()
-    });
-    if !removed {
+    if !assigned.removed {
         return Err(stale(format_args!(
-            "{by} does not say any more that member {} was removed",
+            "it was not made sure of that member {} was removed",
             assigned.member_id
         )));
     }

@@ -16,6 +16,7 @@ mod members;
 mod observe;
 mod ports;
 mod propose;
+mod removal;
 mod run;
 mod shared;
 mod silence;

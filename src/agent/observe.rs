@@ -9,7 +9,6 @@ use crate::model::{
     MemberList, NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Spec, Steering, UnitState,
     UnixMs, is_too_old,
 };
-use crate::plan::removed_by;
 use crate::ports::{PortError, PortResult};
 
 use super::shared::asked_above;
@@ -54,7 +53,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let assignment = ports.state.assignment()?;
     let peers = ports.peers.last_seen();
     // A node whose member was removed is a spare for everybody else.
-    let held_to = assignment.as_ref().filter(|a| removed_by(a, &peers).is_none());
+    let held_to = assignment.as_ref().filter(|a| !a.removed);
     // Before its first start under this agent nobody has taken the member out of its hands: a distribution's own
     // etcd that was stopped to make room is not held. A mask always counts.
     let mut unit = unit;
@@ -177,6 +176,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         seed: ports.clock.random(),
         me,
         assignment,
+        removal: agent.shared.with(|inner| inner.removal.clone()),
         newest_epoch: elector.newest_epoch,
         elector: ElectorView {
             eligible: elector.eligible,

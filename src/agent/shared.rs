@@ -13,7 +13,7 @@ use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Directives, ElectorRecord, Epoch,
     EtcdRun, Fact, GateState, Job, LastWords, NodeName, NodeStatus, Observation, OperatorRequest,
-    RequestState, RequestView, Revision, SteadyMs, StoreView, UnixMs,
+    RemovalView, RequestState, RequestView, Revision, SteadyMs, StoreView, UnixMs,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
@@ -77,6 +77,8 @@ pub(super) struct Inner {
     /// The digest of the spec that each peer last said it follows.
     pub(super) spec_heard: BTreeMap<NodeName, String>,
     pub(super) enquired: BTreeSet<NodeName>,
+    /// What came of asking whether a member of this node was removed.
+    pub(super) removal: Option<RemovalView>,
     pub(super) probes: BTreeMap<NodeName, Probe>,
     pub(super) highest_round: u64,
     pub(super) status: Option<NodeStatus>,

@@ -101,6 +101,7 @@ pub(super) fn would_be(spec: &Spec) -> Assignment {
         initial_cluster: members,
         data_dir: spec.etcd.data_dir.clone(),
         started: false,
+        removed: false,
         listed: RaftTerm::default(),
         restore: None,
         settings_digest: spec.settings_digest(),

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignment, BackupFormat, BackupId, Directives, Epoch, Generation, Genesis, Grant, MemberId, NodeName,
-    OperatorRequest, RaftTerm, SpecRecord, SteadyMs,
+    Assignment, BackupFormat, BackupId, ClusterId, Directives, Epoch, Generation, Genesis, Grant, MemberId,
+    NodeName, OperatorRequest, RaftTerm, SpecRecord, SteadyMs,
 };
 
 /// What must still hold when etcd is started.
@@ -97,12 +97,19 @@ pub enum Action {
         /// The assignment generation.
         generation: Generation,
     },
+    /// Ask etcd itself, and the agents of the others, whether a member of this node was removed.
+    CheckRemoval {
+        /// The cluster.
+        cluster_id: ClusterId,
+        /// The member.
+        member_id: MemberId,
+        /// The raft term of the member list that named it first.
+        listed: RaftTerm,
+    },
     /// Stop `etcd.service` because its member was removed from the cluster.
     StopRemoved {
         /// The assignment generation.
         generation: Generation,
-        /// The node whose member list, read through quorum, no longer has the member.
-        by: NodeName,
     },
     /// Write down what this node has to remember of the wanted size.
     RememberSpec {
@@ -255,6 +262,7 @@ impl Action {
             Self::ClearGate { .. } => "clear-gate",
             Self::StartEtcd { .. } => "start-etcd",
             Self::CancelStart { .. } => "cancel-start",
+            Self::CheckRemoval { .. } => "check-removal",
             Self::StopRemoved { .. } => "stop-removed",
             Self::RememberSpec { .. } => "remember-spec",
             Self::UpdateMember { .. } => "update-member",

@@ -47,7 +47,9 @@ pub use ids::{
     RaftTerm, Revision,
 };
 pub use last_words::{LastWords, Trouble};
-pub use observation::{ElectorView, GateView, InForce, Job, Observation, OperatorRequest, StoreView};
+pub use observation::{
+    ElectorView, GateView, InForce, Job, Observation, OperatorRequest, RemovalView, StoreView,
+};
 pub use paxos::{
     Accept, AcceptReply, ElectorRecord, Enquire, EnquireReply, EpochVotes, Learn, Prepare, PrepareReply,
     Refusal,

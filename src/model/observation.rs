@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignment, BackupFormat, BackupId, BackupSummary, BackupView, ClusterName, Epoch, Fact, Generation,
-    Genesis, LastWords, MemberId, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnixMs, VerifyView,
+    Assignment, BackupFormat, BackupId, BackupSummary, BackupView, ClusterId, ClusterName, Epoch, Fact,
+    Generation, Genesis, LastWords, MemberId, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnixMs,
+    VerifyView,
 };
 
 /// What a person asked this agent to do.
@@ -161,6 +162,26 @@ pub struct ElectorView {
     pub accepted: Option<Genesis>,
 }
 
+/// Whether a member was removed from its cluster, as etcd itself or the agents of two nodes said when they were asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovalView {
+    /// The cluster.
+    pub cluster_id: ClusterId,
+    /// The member.
+    pub member_id: MemberId,
+    /// True when it was removed: for good, since etcd uses no ID twice.
+    pub removed: bool,
+    /// When they were asked.
+    pub at: SteadyMs,
+}
+
+impl RemovalView {
+    /// True when this is about that member.
+    pub fn is_of(&self, cluster: ClusterId, member: MemberId) -> bool {
+        (self.cluster_id, self.member_id) == (cluster, member)
+    }
+}
+
 /// Everything one agent saw at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
@@ -175,6 +196,9 @@ pub struct Observation {
     pub me: NodeStatus,
     /// The full assignment, when there is one.
     pub assignment: Option<Assignment>,
+    /// What came of asking whether a member of this node was removed.
+    #[serde(default)]
+    pub removal: Option<RemovalView>,
     /// The newest epoch heard of anywhere by this node.
     pub newest_epoch: Epoch,
     /// Own elector.

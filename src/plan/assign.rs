@@ -112,6 +112,7 @@ fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         data_dir: cx.spec.etcd.data_dir.clone(),
         listed: RaftTerm::default(),
         started: false,
+        removed: false,
         restore: None,
         settings_digest: cx.spec.settings_digest(),
     })
@@ -253,6 +254,7 @@ fn joined(
         data_dir: cx.spec.etcd.data_dir.clone(),
         listed,
         started: false,
+        removed: false,
         restore: None,
         settings_digest: cx.spec.settings_digest(),
     }
@@ -362,6 +364,10 @@ fn replaced(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) ->
         .is_none_or(|unit| unit.active == ActiveState::Active);
     let (list, me) = invitation(cx, genesis)?;
     if up || me.id == assignment.member_id || list.get(assignment.member_id).is_some() {
+        return None;
+    }
+    // One peer's list is not enough to give a place up: `local::keep_running` has the others asked.
+    if assignment.started && !assignment.removed {
         return None;
     }
     joiner(cx, genesis)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::assign::{invitation, linearizable_lists};
 use super::context::{Context, names};
 use super::dead::is_gone;
+use super::retired::{self, Removal};
 use crate::model::{Action, Assignment, BackupId, DataState, Fact, Genesis, InitialState, Role};
 
 /// Whether etcd may be started on the data that is there.
@@ -100,17 +101,25 @@ fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, d
             cluster_id,
             member_id,
         } if *cluster_id == genesis.cluster_id => {
-            let confirmed = linearizable_lists(cx, genesis)
+            let told = linearizable_lists(cx, genesis)
                 .iter()
                 .any(|list| assignment.is_told_by(list) && list.get(*member_id).is_none());
-            if !confirmed {
-                cx.because(
-                    "removal-unconfirmed",
-                    "the old data is kept until its removal is confirmed by quorum",
-                );
-                return Data::Wait;
+            let removal = if told {
+                retired::removal(cx, *cluster_id, *member_id, assignment.listed)
+            } else {
+                Removal::No
+            };
+            match removal {
+                Removal::Certain => "removed",
+                Removal::First(action) => return Data::First(action),
+                Removal::No => {
+                    cx.because(
+                        "removal-unconfirmed",
+                        "the old data is kept until its removal is confirmed by quorum",
+                    );
+                    return Data::Wait;
+                }
             }
-            "removed"
         }
         DataState::Present { .. } => "older-epoch",
         DataState::Missing => return Data::Ready,

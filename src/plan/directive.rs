@@ -34,6 +34,9 @@ pub(super) fn take(cx: &mut Context<'_>) -> Option<Action> {
 /// Why a register that this peer tells is not believed; `borne_out` when another one tells the very same.
 fn objection(cx: &Context<'_>, teller: &NodeName, told: &Directives, borne_out: bool) -> Option<String> {
     let mine = &cx.obs.me.steering.directives;
+    if mutant!(BelievesOrders) {
+        return None;
+    }
     if let Some(why) = told.defect() {
         return Some(why);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::context::{Context, names};
 use super::data::{self, Data};
 use super::restart;
-use super::retired::{self, removed_by};
+use super::retired::{self, Removal, removed_by};
 use super::words;
 use crate::model::{
     Action, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, Genesis, NodeStatus, StartFence,
@@ -94,10 +94,13 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         return if waits_at_gate(unit) { call_off(cx) } else { None };
     };
     let genesis = cx.genesis().filter(|g| g.epoch == assignment.epoch)?;
-    if let Some((by, _)) = removed_by(assignment, &cx.obs.peers)
-        && unit.load != "masked"
-    {
-        return retired::leave(cx, assignment, by);
+    let told = assignment.removed || removed_by(assignment, &cx.obs.peers).is_some();
+    if told && unit.load != "masked" {
+        match retired::removal(cx, assignment.cluster_id, assignment.member_id, assignment.listed) {
+            Removal::Certain => return retired::leave(cx, assignment),
+            Removal::First(action) => return Some(action),
+            Removal::No => {}
+        }
     }
     if unit.held {
         cx.because(
@@ -263,7 +266,8 @@ fn await_election(cx: &mut Context<'_>, etcd: &EtcdStatus) {
 
 /// Clears the gate once the epoch is confirmed by a majority of the electorate or by the shared store.
 fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Option<Action> {
-    if cx.obs.gate.cleared == Some(assignment.generation) {
+    // Hearsay of a newer epoch holds a start back.
+    if cx.obs.gate.cleared == Some(assignment.generation) || cx.obs.newest_epoch > genesis.epoch {
         return None;
     }
     let agreeing = cx

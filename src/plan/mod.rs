@@ -49,7 +49,6 @@ use context::Context;
 pub use dead::{is_gone, misses};
 pub use grant::REST;
 pub use retention::{judge, keep_origin, needed_origin};
-pub use retired::removed_by;
 pub use safety::{Change, is_healthy, keeps_quorum};
 
 use crate::model::{Action, Decision, Memory, Observation, Spec};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::safety::{Change, healthy_members, keeps_quorum};
+use super::safety::{Change, healthy_members, keeps_quorum, must_wait};
 use super::{grant, leader};
 use crate::model::{
     Action, DirectiveChange, Fact, Member, MemberList, Memory, NodeName, NodeStatus, Observation,
@@ -45,6 +45,9 @@ pub(super) fn take_out(cx: &mut Context<'_>) -> Option<Action> {
             "this node was ordered out: another member leads first",
         );
         return leader::away(cx, list);
+    }
+    if must_wait(cx, list, member, node) {
+        return None;
     }
     cx.because("ordered-out", format!("an operator ordered {node} out"));
     cx.may_try("take-out", Duration::from_millis(250), Duration::from_secs(5))

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::context::{Context, names};
 use super::membership::{may_lose, remove};
-use super::safety::{healthy_members, undisturbed};
+use super::safety::{healthy_members, must_wait, undisturbed};
 use super::{backup, dead, grant};
 use crate::model::{
     Action, BackupId, BackupSummary, Fact, Join, MOST_VOTERS, Member, MemberList, NodeName, Removal,
@@ -243,7 +243,7 @@ pub(super) fn shrink(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> 
         node,
         why: Removal::Excess,
     };
-    if !may_lose(cx, list, &leaving) {
+    if !may_lose(cx, list, &leaving) || must_wait(cx, list, member, node) {
         return None;
     }
     cx.because("shrink", format!("{node} leaves: {from} voters and {to} wanted"));

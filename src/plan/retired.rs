@@ -1,17 +1,64 @@
 //! A node whose member was removed from the cluster: its etcd ends, its data goes into the archive, and it is a
 //! spare from then on. Its assignment stays on record, as what the next one is numbered after and what the gate
 //! holds a start back with.
+//!
+//! One peer may lie (rule 10): its list is a reason to ask. What is acted on is what etcd itself or the agents of two nodes
+//! say then (`agent/removal.rs`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::context::Context;
-use crate::model::{Action, Assignment, DataState, Fact, MemberList, NodeName, NodeStatus};
+use crate::model::{
+    Action, Assignment, ClusterId, DataState, Fact, MemberId, MemberList, NodeName, NodeStatus, RaftTerm,
+};
+
+/// Who says that a member was removed, and was not borne out, is asked about again after this long.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// What is known of a removal.
+pub(super) enum Removal {
+    /// It is certain.
+    Certain,
+    /// This first.
+    First(Action),
+    /// It is not known, or not so; the reason is recorded.
+    No,
+}
+
+/// What is known of the removal of this member, of which somebody tells.
+pub(super) fn removal(
+    cx: &mut Context<'_>,
+    cluster_id: ClusterId,
+    member_id: MemberId,
+    listed: RaftTerm,
+) -> Removal {
+    let assigned = cx.obs.assignment.as_ref();
+    let known = assigned.is_some_and(|a| a.removed && (a.cluster_id, a.member_id) == (cluster_id, member_id));
+    let seen = cx.obs.removal.as_ref();
+    let seen = seen.filter(|seen| seen.is_of(cluster_id, member_id));
+    if known || seen.is_some_and(|seen| seen.removed) {
+        return Removal::Certain;
+    }
+    let fresh = seen.is_some_and(|seen| cx.obs.steady.since(seen.at) < AGAIN);
+    if !fresh && cx.may_try("check-removal", Duration::from_millis(500), AGAIN) {
+        return Removal::First(Action::CheckRemoval {
+            cluster_id,
+            member_id,
+            listed,
+        });
+    }
+    cx.because(
+        "removal-hearsay",
+        format!("member {member_id} of this node was removed, says one peer: neither etcd nor a second one bears it out"),
+    );
+    Removal::No
+}
 
 /// Who says that the member of this assignment is not in the cluster any more: the newest list that was read
 /// through quorum, by raft term, among those of the peers that answer and can tell (`Assignment::is_told_by`). etcd never
 /// uses a member ID twice, so such a list without it is newer than the one that named it.
-pub fn removed_by<'a>(
+pub(super) fn removed_by<'a>(
     assignment: &Assignment,
     peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,
 ) -> Option<(&'a NodeName, &'a MemberList)> {
@@ -33,16 +80,15 @@ pub fn removed_by<'a>(
 }
 
 /// Leaves the cluster that has removed this node's member.
-pub(super) fn leave(cx: &mut Context<'_>, assignment: &Assignment, by: &NodeName) -> Option<Action> {
+pub(super) fn leave(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Action> {
     let unit = cx.obs.me.unit.known()?;
     let id = assignment.member_id;
     if unit.active.is_up() {
         cx.because("removed", format!("member {id} was removed: its etcd ends"));
         return cx
             .may_try("stop-removed", Duration::from_secs(1), Duration::from_secs(30))
-            .then(|| Action::StopRemoved {
+            .then_some(Action::StopRemoved {
                 generation: assignment.generation,
-                by: by.clone(),
             });
     }
     let why = match &cx.obs.me.data {

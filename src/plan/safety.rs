@@ -1,6 +1,7 @@
 //! What must never be gone on from without a person, and the rules that each change of the cluster has to keep.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::context::Context;
 use crate::model::{
@@ -55,6 +56,36 @@ pub(super) fn takes_another(cx: &Context<'_>, list: &MemberList) -> bool {
         })
         .count();
     voters == 1 || connected > voters.div_ceil(2)
+}
+
+/// True while a member must not go yet, with the reason: its removal would leave one member alone, and another node may not
+/// have left yet. What a single member says of a removal is believed only where no other node bears a member (rule 10,
+/// `agent/removal.rs`): two nodes that leave at the same moment would wait for each other. A node that an operator has
+/// ordered out takes the operator's word instead.
+pub(super) fn must_wait(cx: &mut Context<'_>, list: &MemberList, member: &Member, node: &NodeName) -> bool {
+    if list.voters().filter(|voter| voter.id != member.id).count() != 1 {
+        return false;
+    }
+    let listed: BTreeSet<&NodeName> = list.members.iter().filter_map(|m| cx.spec.node_of(m)).collect();
+    let out = &cx.obs.me.steering.directives.out;
+    let mut others = cx.spec.nodes.keys().filter(|other| !listed.contains(other));
+    let has_left = |status: &NodeStatus| {
+        let assigned = status.assignment.as_ref();
+        assigned.is_none_or(|assigned| assigned.cluster_id != list.cluster_id)
+    };
+    let first = others.find(|other| !out.contains(*other) && !cx.status_of(other).is_some_and(has_left));
+    let Some(first) = first else { return false };
+    let state = if cx.status_of(first).is_some() {
+        "has not ended its etcd yet"
+    } else {
+        "does not answer"
+    };
+    let text = format!(
+        "{node} leaves after {first}, which {state}; if {first} is gone for good: `etcd-agent member remove {first}`"
+    );
+    cx.because("removal-unfinished", text);
+    cx.wake_in(Duration::from_millis(200));
+    true
 }
 
 /// Members (learners too) that their own agents report as up and serving this cluster.

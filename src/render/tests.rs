@@ -37,6 +37,7 @@ fn assignment(spec: &Spec) -> Assignment {
             .collect(),
         data_dir: spec.etcd.data_dir.clone(),
         started: false,
+        removed: false,
         listed: RaftTerm(0),
         restore: None,
         settings_digest: spec.settings_digest(),

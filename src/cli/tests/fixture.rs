@@ -156,6 +156,7 @@ pub(super) fn observation() -> Observation {
         seed: 7,
         me: node(1),
         assignment: None,
+        removal: None,
         newest_epoch: Epoch(1),
         elector: ElectorView {
             eligible: true,

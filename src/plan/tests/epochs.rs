@@ -197,6 +197,7 @@ fn c02_a_stop_that_failed_is_tried_again_whatever_is_assigned_by_then() {
     let second = obs.me.genesis.clone().unwrap();
     obs.assignment = Some(Assignment {
         started: false,
+        removed: false,
         ..assignment(&obs.spec, &second, 0)
     });
     memory.failures.clear();

@@ -87,9 +87,9 @@ fn rule_5_a_list_from_before_the_member_was_added_removes_nothing() {
         }
         action(&obs)
     };
-    assert_eq!(stopped(0, [2, 2]), Some("replace-data"));
-    assert_eq!(stopped(3, [2, 3]), Some("replace-data"));
-    assert_ne!(stopped(3, [2, 2]), Some("replace-data"));
+    assert_eq!(stopped(0, [2, 2]), Some("check-removal"));
+    assert_eq!(stopped(3, [2, 3]), Some("check-removal"));
+    assert_eq!(stopped(3, [2, 2]), Some("start-etcd"));
 }
 
 #[test]

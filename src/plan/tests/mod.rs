@@ -127,6 +127,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         seed: 7,
         me: node(&spec, me),
         assignment: None,
+        removal: None,
         newest_epoch: Epoch(0),
         elector: ElectorView {
             eligible: true,
@@ -218,6 +219,7 @@ fn assignment(spec: &Spec, g: &Genesis, i: usize) -> Assignment {
         initial_cluster: g.members.clone(),
         data_dir: spec.etcd.data_dir.clone(),
         started: true,
+        removed: false,
         listed: RaftTerm(0),
         restore: None,
         settings_digest: spec.settings_digest(),

@@ -146,6 +146,40 @@ fn s07_who_leaves_first() {
     }
 }
 
+/// What a single member says of a removal is believed only where no other node bears a member.
+#[test]
+fn f02_the_last_but_one_member_leaves_after_those_before_it() {
+    let ordered: fn(&mut Observation) = |obs| {
+        obs.spec.size = 2;
+        obs.spec_record.settled = Some(2);
+        obs.me.steering.directives.out.insert(name(1));
+    };
+    for (what, change, expected) in [
+        ("too many", (|_| ()) as fn(&mut Observation), "remove-member"),
+        ("ordered out", ordered, "take-out"),
+    ] {
+        let mut obs = cluster(5, 2, 1);
+        obs.spec.backup_interval = None;
+        obs.spec_record.settled = Some(1);
+        change(&mut obs);
+        assert_eq!(action(&obs), Some(expected), "{what}");
+        let mut leaving = obs.me.assignment.clone().unwrap();
+        leaving.member_id = MemberId(99);
+        peer(&mut obs, 3).assignment = Some(leaving);
+        assert_eq!(action(&obs), None, "{what}");
+        assert!(has(&obs, "removal-unfinished"), "{what}");
+        obs.peers.insert(name(3), Fact::Unreachable("no route".into()));
+        assert_eq!(action(&obs), None, "{what}: it may come back as a member");
+        assert!(has(&obs, "removal-unfinished"), "{what}");
+        obs.me.steering.directives.out.insert(name(3));
+        assert_eq!(
+            action(&obs),
+            Some(expected),
+            "{what}: an operator says that it does not"
+        );
+    }
+}
+
 #[test]
 fn the_leader_never_leaves_whatever_its_name() {
     let mut obs = cluster(3, 3, 1);
@@ -184,10 +218,22 @@ fn removed() -> Observation {
     obs
 }
 
+/// Its removal was made sure of.
+fn certain(obs: &mut Observation) {
+    obs.assignment.as_mut().unwrap().removed = true;
+}
+
 #[test]
 fn a_removed_node_stops_puts_its_data_away_and_is_a_spare() {
     let mut obs = removed();
+    assert_eq!(action(&obs), Some("check-removal"));
+    certain(&mut obs);
     assert_eq!(action(&obs), Some("stop-removed"));
+    let mut alone = obs.clone();
+    for fact in alone.peers.values_mut() {
+        *fact = Fact::Unreachable("no route".into());
+    }
+    assert_eq!(action(&alone), Some("stop-removed"), "it was made sure of before");
     obs.me.unit = unit(ActiveState::Inactive);
     obs.me.etcd = Fact::Absent;
     let Some(Action::ReplaceData { why, staged, .. }) = decide(&obs).action else {

@@ -1,4 +1,4 @@
-//! Neither one node that lies nor a writer of the store can lock an operator out (rule 10).
+//! Neither one node that lies nor a writer of the store stops or archives anything, or locks an operator out (rule 10).
 
 use super::*;
 
@@ -102,4 +102,53 @@ fn f02_a_malformed_genesis_is_learned_from_nobody() {
     obs.store = stored(broken(&obs));
     assert!(refuses(&obs, "the store"));
     assert_eq!(action(&obs), None);
+}
+
+#[test]
+fn f02_one_peers_list_neither_stops_nor_archives_a_member() {
+    let mut obs = healthy(2);
+    if let Fact::Known(list) = &mut peer(&mut obs, 0).members {
+        list.members.truncate(2);
+        list.term = RaftTerm(u64::MAX);
+    }
+    assert_eq!(action(&obs), Some("check-removal"), "etcd itself is asked first");
+    let assigned = obs.assignment.clone().unwrap();
+    obs.removal = Some(RemovalView {
+        cluster_id: assigned.cluster_id,
+        member_id: assigned.member_id,
+        removed: false,
+        at: obs.steady,
+    });
+    assert_eq!(action(&obs), None);
+    assert!(has(&obs, "removal-hearsay"));
+    obs.me.unit = unit(ActiveState::Failed);
+    obs.me.etcd = Fact::Absent;
+    obs.me.members = Fact::Unreachable("down".into());
+    assert_eq!(
+        action(&obs),
+        Some("start-etcd"),
+        "nor does it keep etcd from being started"
+    );
+}
+
+/// The same beside an invitation to join anew: the place that this member has is not given up.
+#[test]
+fn f02_one_peers_invitation_takes_no_place_away() {
+    let mut obs = healthy(2);
+    obs.me.unit = unit(ActiveState::Failed);
+    obs.me.etcd = Fact::Absent;
+    obs.me.members = Fact::Unreachable("down".into());
+    let url = obs.spec.peer_url(&name(2)).unwrap();
+    if let Fact::Known(list) = &mut peer(&mut obs, 0).members {
+        list.members.truncate(2);
+        list.term = RaftTerm(u64::MAX);
+        list.members.push(Member {
+            id: MemberId(99),
+            name: String::new(),
+            peer_urls: vec![url],
+            client_urls: Vec::new(),
+            is_learner: true,
+        });
+    }
+    assert_eq!(action(&obs), Some("check-removal"));
 }

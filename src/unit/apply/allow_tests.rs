@@ -41,6 +41,7 @@ fn assignment() -> Assignment {
         initial_cluster: [(node, vec!["http://n1:2380".to_owned()])].into(),
         data_dir: "/var/lib/etcd/default".into(),
         started: false,
+        removed: false,
         listed: RaftTerm(0),
         restore: None,
         settings_digest: settings().spec.settings_digest(),

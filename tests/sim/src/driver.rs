@@ -427,6 +427,7 @@ impl<'a> Driver<'a> {
     /// Everything that was broken is repaired, as far as people repair such things.
     fn mend(&self) {
         inject(&self.sim, &Fault::Mend);
+        self.sim.world().liar = None;
         if self.schedule.store {
             inject(&self.sim, &Fault::Store(Weather::Fair));
             if let Some(store) = &mut self.sim.world().store {

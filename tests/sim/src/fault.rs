@@ -53,6 +53,8 @@ pub enum Fault {
     Store(Weather),
     /// The store is emptied.
     EmptyStore,
+    /// The agent of this host lies, in whatever it answers and pushes, until people repair it.
+    Lies(usize),
     /// Typed here: restore the newest backup.
     Restore(usize),
     /// Typed here: form the first cluster without that host, which is gone for good.
@@ -146,6 +148,7 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         Fault::Blackout(_) | Fault::AgentOff(..) | Fault::StoreRefuses(_) | Fault::Breaks(..) => {
             longer(sim, fault);
         }
+        Fault::Lies(host) => sim.world().liar = Some(*host),
         Fault::Clock(host, ms) => set_skew(sim, *host, *ms),
         Fault::Cut(..) | Fault::Isolate(_) | Fault::Mend | Fault::Noise(..) => network(sim, fault),
         Fault::Store(_) | Fault::EmptyStore => store(&mut sim.world(), fault),

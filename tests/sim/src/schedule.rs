@@ -106,6 +106,39 @@ impl Schedule {
         schedule
     }
 
+    /// One node lies once the cluster has formed, while agents, etcds and links fail, and a person perhaps restores.
+    pub fn with_a_liar(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x011e_5011_e501_1e50);
+        let (nodes, size) = match rng.below(8) {
+            0 => (3, 1),
+            1 => (5, 5),
+            2 => (4, 3),
+            _ => (3, 3),
+        };
+        let mut schedule = Self::calm(seed, nodes, size, rng.chance(40));
+        let liar = rng.index(nodes);
+        let mut at = rng.range(9000, 14_000);
+        schedule.faults.push((at, Fault::Lies(liar)));
+        for _ in 0..rng.range(1, 7) {
+            at += rng.below(5000);
+            let (a, b) = (rng.index(nodes), rng.index(nodes));
+            let fault = match rng.below(10) {
+                0 | 1 => network(&mut rng, a, b),
+                2 => Fault::Mend,
+                3 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),
+                4 => Fault::AgentDies(a, u32::try_from(rng.below(25)).unwrap_or(0)),
+                5 => Fault::AgentStops(a, rng.below(10_000)),
+                6 => Fault::PowerOff(a, rng.below(5000)),
+                7 if schedule.store => Fault::Restore(a),
+                _ => Fault::KillEtcd(a),
+            };
+            schedule.faults.push((at, fault));
+        }
+        // It goes on lying for a while when nothing else happens any more.
+        schedule.faults.push((at + 30_000, Fault::Mend));
+        schedule
+    }
+
     /// When the last fault happens.
     pub fn end(&self) -> u64 {
         self.faults.iter().map(|(at, _)| *at).max().unwrap_or(0)

@@ -27,6 +27,7 @@ fn assignment(spec: &Spec) -> Assignment {
         data_dir: spec.etcd.data_dir.clone(),
         listed: RaftTerm::default(),
         started: true,
+        removed: false,
         restore: None,
         settings_digest: String::new(),
     }

@@ -166,6 +166,7 @@ impl Model {
             initial_cluster,
             data_dir: "/var/lib/etcd/default".into(),
             started: false,
+            removed: false,
             listed: RaftTerm(0),
             restore: None,
             settings_digest: String::new(),

@@ -9,6 +9,7 @@ use etcd_agent::ports::AgentHandle;
 use tokio::sync::Notify;
 
 use super::Seat;
+use crate::liar;
 use crate::world::Plane;
 
 /// How long a poll may be held back.
@@ -96,7 +97,9 @@ async fn follow(seat: &Seat, board: &Board, peer: usize, name: &NodeName, topolo
         seat.pause(2).await;
         seat.sim.note_messages();
         let version = agent.status_version();
-        board.set(name, Fact::Known(agent.status()));
+        let status = agent.status();
+        let status = liar::status(&mut seat.sim.world(), peer, status);
+        board.set(name, Fact::Known(status));
         tokio::time::sleep(PAUSE).await;
         let poll = tokio::time::Instant::now();
         loop {

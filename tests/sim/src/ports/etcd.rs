@@ -3,21 +3,37 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use etcd_agent::model::{EtcdStatus, MemberId, MemberList};
+use etcd_agent::model::{EtcdStatus, MemberId, MemberList, NodeName};
 use etcd_agent::ports::{ByteStream, Etcd, PortError, PortResult};
 
 use super::Seat;
-use crate::world::{Refused, World};
+use crate::world::{Plane, Refused, World};
 
-pub(super) struct LocalEtcd(pub(super) Arc<Seat>);
+/// The etcd of one host, as an agent asks it.
+pub(super) struct LocalEtcd {
+    pub(super) seat: Arc<Seat>,
+    /// Whose etcd.
+    pub(super) host: usize,
+}
 
 /// How long a call without an answer is waited for, in milliseconds.
 const SILENT_MS: u64 = 5000;
 
 impl LocalEtcd {
+    /// Whether a question gets there, and its answer back.
+    fn is_reached(&self) -> bool {
+        let world = self.seat.sim.world();
+        let me = self.seat.host;
+        me == self.host || (world.hosts[self.host].up && world.links.both(Plane::Etcd, me, self.host))
+    }
+
     async fn read<T>(&self, ask: impl FnOnce(&mut World) -> Result<T, Refused>) -> PortResult<T> {
-        self.0.cross().await;
-        let answer = ask(&mut self.0.sim.world());
+        self.seat.cross().await;
+        if !self.is_reached() {
+            tokio::time::sleep(std::time::Duration::from_millis(SILENT_MS)).await;
+            return Err(PortError::Retryable("no answer in time".to_owned()));
+        }
+        let answer = ask(&mut self.seat.sim.world());
         match answer {
             Ok(answer) => Ok(answer),
             Err(Refused::Down) => Err(PortError::Retryable("connection refused".to_owned())),
@@ -29,10 +45,10 @@ impl LocalEtcd {
     }
 
     async fn change<T>(&self, ask: impl FnOnce(&mut World) -> Result<T, Refused>) -> PortResult<T> {
-        self.0.cross().await;
-        self.0.pause(5).await;
-        let answer = ask(&mut self.0.sim.world());
-        self.0.cross().await;
+        self.seat.cross().await;
+        self.seat.pause(5).await;
+        let answer = ask(&mut self.seat.sim.world());
+        self.seat.cross().await;
         match answer {
             Ok(answer) => Ok(answer),
             Err(Refused::Down) => Err(PortError::Retryable("connection refused".to_owned())),
@@ -49,42 +65,56 @@ impl LocalEtcd {
 #[async_trait]
 impl Etcd for LocalEtcd {
     async fn status(&self) -> PortResult<EtcdStatus> {
-        let host = self.0.host;
+        let host = self.host;
         self.read(|world| world.status(host)).await
     }
 
     async fn members(&self, linearizable: bool) -> PortResult<MemberList> {
-        let host = self.0.host;
-        self.read(|world| world.members(host, linearizable)).await
+        let (host, own) = (self.host, self.host == self.seat.host);
+        self.read(|world| {
+            let mut list = world.members(host, linearizable)?;
+            if !own {
+                // What answers at the client port of a lying host lies too.
+                crate::liar::members(world, host, &mut list);
+            }
+            Ok(list)
+        })
+        .await
     }
 
     async fn add_learner(&self, peer_urls: &[String]) -> PortResult<MemberId> {
-        let (host, url) = (self.0.host, peer_urls.first().cloned().unwrap_or_default());
+        let (host, url) = (self.host, peer_urls.first().cloned().unwrap_or_default());
         self.change(|world| world.add_learner(host, &url)).await
     }
 
     async fn remove_member(&self, id: MemberId) -> PortResult<()> {
-        let host = self.0.host;
+        let host = self.host;
         self.change(|world| world.remove_member(host, id)).await
     }
 
     async fn update_member(&self, id: MemberId, peer_urls: &[String]) -> PortResult<()> {
-        let (host, url) = (self.0.host, peer_urls.first().cloned().unwrap_or_default());
+        let (host, url) = (self.host, peer_urls.first().cloned().unwrap_or_default());
         self.change(|world| world.update_member(host, id, &url)).await
     }
 
     async fn probe(&self, client_url: &str) -> PortResult<()> {
-        let host = self.0.host;
+        let host = self.host;
         self.read(|world| world.probe(host, client_url)).await
     }
 
+    fn of(&self, node: &NodeName) -> Option<Arc<dyn Etcd>> {
+        let host = self.seat.sim.world().host_of(node)?;
+        let seat = self.seat.clone();
+        Some(Arc::new(Self { seat, host }))
+    }
+
     async fn promote(&self, id: MemberId) -> PortResult<()> {
-        let host = self.0.host;
+        let host = self.host;
         self.change(|world| world.promote(host, id)).await
     }
 
     async fn move_leader(&self, to: MemberId) -> PortResult<()> {
-        let host = self.0.host;
+        let host = self.host;
         self.change(|world| world.move_leader(host, to)).await
     }
 

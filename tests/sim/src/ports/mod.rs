@@ -165,7 +165,10 @@ pub fn ports(seat: &Arc<Seat>, board: &Arc<Board>) -> Ports {
     let has_store = seat.sim.world().store.is_some();
     Ports {
         service: Arc::new(service::Service(seat.clone())),
-        etcd: Arc::new(etcd::LocalEtcd(seat.clone())),
+        etcd: Arc::new(etcd::LocalEtcd {
+            seat: seat.clone(),
+            host: seat.host,
+        }),
         peers: Arc::new(peers::Others {
             seat: seat.clone(),
             board: board.clone(),

@@ -13,6 +13,7 @@ use etcd_agent::model::{
 use etcd_agent::ports::{AgentHandle, Peers, PortError, PortResult};
 
 use super::{Board, Seat};
+use crate::liar;
 use crate::world::Plane;
 
 /// How long an answer is waited for (`adapters::peers::call`).
@@ -87,7 +88,15 @@ impl Others {
 impl Peers for Others {
     async fn status(&self, node: &NodeName) -> PortResult<NodeStatus> {
         let ask = |agent: Agent| async move { Ok(agent.status()) };
-        match self.call(node, ask).await {
+        let status = self.call(node, ask).await;
+        let lie = |status| {
+            let mut world = self.seat.sim.world();
+            match world.host_of(node) {
+                Some(peer) => liar::status(&mut world, peer, status),
+                None => status,
+            }
+        };
+        match status.map(lie) {
             Err(PortError::OutcomeUnknown(why)) => Err(PortError::Retryable(why)),
             other => other,
         }

@@ -75,6 +75,7 @@ impl ServiceManager for Service {
         self.0.pause(50).await;
         self.refuses_stop()?;
         let unheard = self.0.breaks(Call::Stop)?;
+        self.0.sim.world().check_stop(self.0.host);
         self.0.sim.world().stop_unit(self.0.host, true);
         self.0.sim.unit_bells[self.0.host].notify_one();
         self.0.cross().await;

@@ -103,6 +103,7 @@ impl NodeState for Disk {
     }
 
     fn save_directives(&self, directives: &Directives) -> PortResult<()> {
+        self.0.sim.world().check_orders(self.0.host, directives.version);
         self.write(|host| host.directives = directives.clone())
     }
 

@@ -274,6 +274,33 @@ impl World {
         }
     }
 
+    /// Rule 10: an agent stops an etcd that serves; its epoch was replaced, or its member removed, whatever anybody says.
+    pub fn check_stop(&mut self, host: usize) {
+        let h = &self.hosts[host];
+        let (Some(dir), Some(_)) = (&h.dir, &h.server) else {
+            return;
+        };
+        let Some(truth) = self.truths.get(&dir.cluster) else {
+            return;
+        };
+        let replaced = self.chosen.range(truth.epoch.next()..).next().is_some();
+        if !replaced && !truth.removed.contains(&dir.member) {
+            let text = format!(
+                "{} stops member {} of epoch {}, which is the newest",
+                h.name, dir.member, truth.epoch
+            );
+            self.violate(10, text);
+        }
+    }
+
+    /// Rule 10: an agent keeps a register of orders after which operators can give none any more.
+    pub fn check_orders(&mut self, host: usize, version: u64) {
+        if version > u64::MAX / 2 {
+            let text = format!("{} keeps orders of version {version}", self.hosts[host].name);
+            self.violate(10, text);
+        }
+    }
+
     /// Rule 5: an agent has the data directory replaced on behalf of an epoch.
     pub fn check_replace(&mut self, host: usize, epoch: Epoch, staged: bool) {
         let h = &self.hosts[host];

@@ -76,6 +76,8 @@ pub struct World {
     pub asked: BTreeSet<BackupId>,
     /// Backups that some agent has fetched and checked, whether it still knows that or not.
     pub ever_fetched: BTreeSet<BackupId>,
+    /// The host whose agent lies now.
+    pub liar: Option<usize>,
     /// The number of the client's next write.
     pub next_write: u32,
     /// Whether the client writes.
@@ -102,6 +104,7 @@ impl World {
             accepted: BTreeMap::new(),
             asked: BTreeSet::new(),
             ever_fetched: BTreeSet::new(),
+            liar: None,
             next_write: 0,
             writing: true,
             violation: None,

@@ -1,0 +1,50 @@
+//! One node with a valid certificate lies (rule 10): it neither stops nor archives another's etcd, nor locks operators out.
+//! What it stops by lying would be a violation of rule 10 or 5; what it locks up, of rule 0, once it lies no more.
+
+use etcd_agent_sim::{Schedule, run};
+
+/// Each with other lies.
+const SCHEDULES: u64 = 1500;
+
+#[test]
+fn f02_a_single_liar_neither_stops_nor_archives_anothers_etcd() {
+    for seed in 0..SCHEDULES {
+        let schedule = Schedule::with_a_liar(seed);
+        let violation = run(&schedule, false).violation;
+        if violation.is_some() {
+            let history = run(&schedule, true).history.join("\n");
+            panic!("seed {seed}: {violation:?}: {schedule:?}\n{history}");
+        }
+    }
+}
+
+#[cfg(feature = "mutants")]
+mod mutants {
+    use etcd_agent::mutant::{Mutant, set};
+
+    use super::*;
+
+    /// Without this guard one of so many liars succeeds.
+    fn breaks(mutant: Mutant, rules: &[u8]) {
+        let hit = (0..SCHEDULES).find(|seed| {
+            set(Some(mutant));
+            let violation = run(&Schedule::with_a_liar(*seed), false).violation;
+            set(None);
+            violation.is_some_and(|violation| {
+                let mut rules = rules.iter();
+                rules.any(|rule| violation.starts_with(&format!("rule {rule}:")))
+            })
+        });
+        assert!(hit.is_some(), "{mutant:?} breaks none of the rules {rules:?}");
+    }
+
+    #[test]
+    fn rule_10_a_removal_is_believed_from_one_peer() {
+        breaks(Mutant::BelievesRemovals, &[5, 10]);
+    }
+
+    #[test]
+    fn rule_10_orders_of_any_version_are_taken_over() {
+        breaks(Mutant::BelievesOrders, &[10]);
+    }
+}
