@@ -6,7 +6,9 @@ use super::assign::{invitation, linearizable_lists};
 use super::context::{Context, names};
 use super::dead::is_gone;
 use super::retired::{self, Removal};
-use crate::model::{Action, Assignment, BackupId, DataState, Fact, Genesis, InitialState, Role};
+use crate::model::{
+    Action, Assignment, BackupId, ClusterId, DataState, Fact, Genesis, InitialState, MemberId, Role,
+};
 
 /// Whether etcd may be started on the data that is there.
 pub(super) enum Data {
@@ -76,20 +78,28 @@ pub(super) fn prepare(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assi
                 cluster_id,
                 member_id,
             },
-        ) => {
-            cx.halt(
-                "foreign-data",
-                format!(
-                    "{} holds member {member_id} of cluster {cluster_id}, expected member {} of cluster {}: move it \
-                     away by hand",
-                    assignment.data_dir.display(),
-                    assignment.member_id,
-                    assignment.cluster_id
-                ),
-            );
-            Data::Wait
-        }
+        ) => foreign(cx, assignment, *cluster_id, *member_id),
     }
+}
+
+/// Data of which nobody knows that it was replaced may be the only copy of another cluster's.
+fn foreign(
+    cx: &mut Context<'_>,
+    assignment: &Assignment,
+    cluster_id: ClusterId,
+    member_id: MemberId,
+) -> Data {
+    cx.halt(
+        "foreign-data",
+        format!(
+            "{} holds member {member_id} of cluster {cluster_id}, expected member {} of cluster {}: move it away by hand, then \
+             `systemctl restart etcd-agent`",
+            assignment.data_dir.display(),
+            assignment.member_id,
+            assignment.cluster_id
+        ),
+    );
+    Data::Wait
 }
 
 /// Rule 5: data is moved into the archive only for a newer epoch, for a removal that a linearizable member list
@@ -121,7 +131,11 @@ fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, d
                 }
             }
         }
-        DataState::Present { .. } => "older-epoch",
+        DataState::Present { cluster_id, .. } if genesis.replaces(*cluster_id) => "older-epoch",
+        DataState::Present {
+            cluster_id,
+            member_id,
+        } => return foreign(cx, assignment, *cluster_id, *member_id),
         DataState::Missing => return Data::Ready,
     };
     cx.because(

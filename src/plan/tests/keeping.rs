@@ -92,6 +92,38 @@ fn rule_5_a_list_from_before_the_member_was_added_removes_nothing() {
     assert_eq!(stopped(3, [2, 2]), Some("start-etcd"));
 }
 
+/// Data that came between the invitation and the first start may be the only copy of another cluster's.
+#[test]
+fn rule_5_a_joiner_moves_no_data_of_an_unknown_cluster_away() {
+    let (former, unknown) = (ClusterId(5), ClusterId(6));
+    for (cluster_id, expected) in [(former, Some("replace-data")), (unknown, None)] {
+        let mut obs = healthy(2);
+        lose_data(&mut obs.me);
+        let assigned = obs.assignment.as_mut().unwrap();
+        let before = assigned.member_id;
+        (assigned.role, assigned.started, assigned.member_id) = (Role::Joiner, false, MemberId(99));
+        for i in [0, 1] {
+            let status = peer(&mut obs, i);
+            status.genesis.as_mut().unwrap().former = vec![former];
+            let Fact::Known(list) = &mut status.members else {
+                unreachable!()
+            };
+            list.linearizable = true;
+            let me = list.members.iter_mut().find(|member| member.id == before);
+            let me = me.unwrap();
+            (me.id, me.is_learner) = (MemberId(99), true);
+            me.name.clear();
+        }
+        obs.me.genesis.as_mut().unwrap().former = vec![former];
+        obs.me.data = Fact::Known(DataState::Present {
+            cluster_id,
+            member_id: MemberId(7),
+        });
+        assert_eq!(action(&obs), expected, "{cluster_id}");
+        assert_eq!(has(&obs, "foreign-data"), expected.is_none());
+    }
+}
+
 #[test]
 fn a_conflicting_setting_keeps_etcd_from_being_started() {
     let mut obs = healthy(1);
