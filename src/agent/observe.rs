@@ -119,7 +119,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         .filter(|e| e.leader.is_some() && whole(&spec, &spec_digest, &peers))
         .map(|e| (e.cluster_id, e.revision));
     let store = look::store(agent, steady, elector.chosen.is_none(), still);
-    let (backup, backups, restore, staged, fetched, last_words, last_backup, enquired, highest) =
+    let (backup, backups, restore, staged, fetched, last_words, last_backup, enquired, highest, removal) =
         agent.shared.with(|inner| {
             (
                 inner.backup.clone(),
@@ -131,6 +131,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
                 inner.last_backup.clone(),
                 inner.enquired.clone(),
                 inner.highest_round,
+                inner.removal.clone(),
             )
         });
     // After all that was heard of: no backup among it is dated after now but by another clock.
@@ -176,7 +177,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         seed: ports.clock.random(),
         me,
         assignment,
-        removal: agent.shared.with(|inner| inner.removal.clone()),
+        removal,
         newest_epoch: elector.newest_epoch,
         elector: ElectorView {
             eligible: elector.eligible,

@@ -35,7 +35,7 @@ pub(super) async fn check(
 ) -> PortResult<()> {
     let removed = is_removed(agent, cluster, member, listed).await?;
     let assigned = agent.ports.state.assignment()?;
-    if let Some(mut assigned) = assigned.filter(|a| (a.cluster_id, a.member_id) == (cluster, member))
+    if let Some(mut assigned) = assigned.filter(|a| a.is_of(cluster, member))
         && removed
     {
         // On disk before anything follows. When this agent is started again, who says it now may have left as well.

@@ -78,6 +78,11 @@ pub struct Assignment {
 }
 
 impl Assignment {
+    /// True when this is about that member.
+    pub fn is_of(&self, cluster: ClusterId, member: MemberId) -> bool {
+        (self.cluster_id, self.member_id) == (cluster, member)
+    }
+
     /// True when this member list can tell what became of members of this node: of this cluster, read through quorum, and
     /// not of an older raft term than the list that named this member first. Whoever has been cut off since still shows
     /// what was before.

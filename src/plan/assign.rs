@@ -128,7 +128,7 @@ fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         member_id,
     }) = cx.obs.me.data
     {
-        if cluster_id == wanted.cluster_id && member_id == wanted.member_id {
+        if wanted.is_of(cluster_id, member_id) {
             cx.because(
                 "own-data",
                 "the data directory is this member's own: it is taken up again",
@@ -303,7 +303,7 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         .me
         .etcd
         .known()
-        .is_some_and(|e| e.member_id == assignment.member_id && e.cluster_id == assignment.cluster_id);
+        .is_some_and(|e| assignment.is_of(e.cluster_id, e.member_id));
     let digest = cx.spec.settings_digest();
     let mut wanted = assignment.clone();
     let heard = !mutant!(FounderForgets) && has_published(cx, assignment);

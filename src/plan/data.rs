@@ -30,8 +30,7 @@ pub(super) fn prepare(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assi
         cluster_id,
         member_id,
     } = data
-        && *cluster_id == assignment.cluster_id
-        && *member_id == assignment.member_id
+        && assignment.is_of(*cluster_id, *member_id)
         && !mutant!(ReplacesOwnData)
     {
         return Data::Ready;

@@ -140,8 +140,7 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         watch_start(cx, assignment, unit.active);
         // Cleared while it runs, so that systemd's own restart of a crashed etcd does not wait for anybody. But only where
         // it is what was assigned: what runs on other data would start on them again.
-        let its_own =
-            |e: &EtcdStatus| (e.cluster_id, e.member_id) == (assignment.cluster_id, assignment.member_id);
+        let its_own = |e: &EtcdStatus| assignment.is_of(e.cluster_id, e.member_id);
         if !cx.obs.me.etcd.known().is_some_and(its_own) {
             return None;
         }
@@ -201,9 +200,7 @@ fn conflicts(cx: &mut Context<'_>) -> bool {
 
 fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveState) {
     match &cx.obs.me.etcd {
-        Fact::Known(etcd)
-            if etcd.cluster_id != assignment.cluster_id || etcd.member_id != assignment.member_id =>
-        {
+        Fact::Known(etcd) if !assignment.is_of(etcd.cluster_id, etcd.member_id) => {
             cx.halt(
                 "foreign-member",
                 format!(

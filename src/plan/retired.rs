@@ -34,7 +34,7 @@ pub(super) fn removal(
     listed: RaftTerm,
 ) -> Removal {
     let assigned = cx.obs.assignment.as_ref();
-    let known = assigned.is_some_and(|a| a.removed && (a.cluster_id, a.member_id) == (cluster_id, member_id));
+    let known = assigned.is_some_and(|a| a.removed && a.is_of(cluster_id, member_id));
     let seen = cx.obs.removal.as_ref();
     let seen = seen.filter(|seen| seen.is_of(cluster_id, member_id));
     if known || seen.is_some_and(|seen| seen.removed) {
@@ -95,7 +95,7 @@ pub(super) fn leave(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
         Fact::Known(DataState::Present {
             cluster_id,
             member_id,
-        }) if *cluster_id == assignment.cluster_id && *member_id == id => "removed",
+        }) if assignment.is_of(*cluster_id, *member_id) => "removed",
         Fact::Known(DataState::Unusable { .. }) => "unusable",
         _ => {
             cx.because("spare", super::assign::spare_text(cx));

@@ -72,9 +72,7 @@ fn s48_a_founder_that_has_started_unseen_is_not_started_as_new_again() {
 fn rule_5_a_list_from_before_the_member_was_added_removes_nothing() {
     let stopped = |listed: u64, terms: [u64; 2]| {
         let mut obs = healthy(0);
-        obs.me.unit = unit(ActiveState::Inactive);
-        obs.me.etcd = Fact::Absent;
-        obs.me.members = Fact::Unreachable("down".into());
+        take_down(&mut obs.me, ActiveState::Inactive);
         let assignment = obs.assignment.as_mut().unwrap();
         assignment.listed = RaftTerm(listed);
         let id = assignment.member_id;

@@ -98,9 +98,7 @@ fn a_node_with_data_of_a_replaced_epoch_may_join() {
     obs.newest_epoch = Epoch(2);
     let late = peer(&mut obs, 2);
     serving(&spec, late, &old, 2, 3);
-    late.unit = unit(ActiveState::Inactive);
-    late.etcd = Fact::Absent;
-    late.members = Fact::Unreachable("down".into());
+    take_down(late, ActiveState::Inactive);
     late.newest_epoch = Epoch(2);
     late.genesis = Some(new);
     assert_eq!(action(&obs), Some("add-learner"));

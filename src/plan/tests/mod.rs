@@ -278,11 +278,16 @@ fn cluster(nodes: usize, voters: usize, size: usize) -> Observation {
     obs
 }
 
-fn lose_data(status: &mut NodeStatus) {
-    status.unit = unit(ActiveState::Failed);
-    status.data = Fact::Known(DataState::Missing);
+/// etcd does not run, and its unit is in this state.
+fn take_down(status: &mut NodeStatus, active: ActiveState) {
+    status.unit = unit(active);
     status.etcd = Fact::Absent;
     status.members = Fact::Unreachable("down".into());
+}
+
+fn lose_data(status: &mut NodeStatus) {
+    take_down(status, ActiveState::Failed);
+    status.data = Fact::Known(DataState::Missing);
 }
 
 fn peer(obs: &mut Observation, i: usize) -> &mut NodeStatus {

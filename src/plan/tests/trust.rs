@@ -121,9 +121,7 @@ fn f02_one_peers_list_neither_stops_nor_archives_a_member() {
     });
     assert_eq!(action(&obs), None);
     assert!(has(&obs, "removal-hearsay"));
-    obs.me.unit = unit(ActiveState::Failed);
-    obs.me.etcd = Fact::Absent;
-    obs.me.members = Fact::Unreachable("down".into());
+    take_down(&mut obs.me, ActiveState::Failed);
     assert_eq!(
         action(&obs),
         Some("start-etcd"),
@@ -135,9 +133,7 @@ fn f02_one_peers_list_neither_stops_nor_archives_a_member() {
 #[test]
 fn f02_one_peers_invitation_takes_no_place_away() {
     let mut obs = healthy(2);
-    obs.me.unit = unit(ActiveState::Failed);
-    obs.me.etcd = Fact::Absent;
-    obs.me.members = Fact::Unreachable("down".into());
+    take_down(&mut obs.me, ActiveState::Failed);
     let url = obs.spec.peer_url(&name(2)).unwrap();
     if let Fact::Known(list) = &mut peer(&mut obs, 0).members {
         list.members.truncate(2);
