@@ -3,8 +3,8 @@
 
 use crate::fault::Fault;
 use crate::rng::Rng;
-use crate::schedule::Schedule;
-use crate::world::{Broken, Call, How, Weather};
+use crate::schedule::{self, Schedule, weather};
+use crate::world::{Broken, Call, How};
 
 /// `cluster.grace` in these, in milliseconds.
 const GRACE_MS: u64 = 3000;
@@ -196,26 +196,13 @@ fn size(rng: &mut Rng) -> usize {
     }
 }
 
-fn weather(rng: &mut Rng) -> Weather {
-    match rng.below(4) {
-        0 => Weather::Down,
-        1 => Weather::Slow,
-        2 => Weather::Mute,
-        _ => Weather::Fair,
-    }
-}
-
-/// Cuts a link, or a host off.
+/// Cuts a link or a host off. Cuts hosts off more often than a dense schedule does.
 fn network(rng: &mut Rng, a: usize, b: usize) -> Fault {
-    if a == b || rng.chance(40) {
-        return Fault::Isolate(a);
+    if a != b && rng.chance(40) {
+        Fault::Isolate(a)
+    } else {
+        schedule::network(rng, a, b)
     }
-    let plane = match rng.below(4) {
-        0 => Some(true),
-        1 => Some(false),
-        _ => None,
-    };
-    Fault::Cut(a, b, plane)
 }
 
 /// Any call fails.

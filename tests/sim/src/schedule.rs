@@ -177,12 +177,7 @@ impl Kinds {
             85 => Fault::Pause(a),
             86 => Fault::Resume(a),
             87 if a != b && !self.empties => Fault::Without(a, b),
-            88..92 => Fault::Store(match rng.below(4) {
-                0 => Weather::Down,
-                1 => Weather::Slow,
-                2 => Weather::Mute,
-                _ => Weather::Fair,
-            }),
+            88..92 => Fault::Store(weather(rng)),
             92 if self.empties => Fault::EmptyStore,
             93 | 94 => Fault::Backup(a),
             95 => Fault::RestartAll(a),
@@ -193,8 +188,18 @@ impl Kinds {
     }
 }
 
-/// Cuts a link, or a host off.
-fn network(rng: &mut Rng, a: usize, b: usize) -> Fault {
+/// How the store behaves.
+pub(crate) fn weather(rng: &mut Rng) -> Weather {
+    match rng.below(4) {
+        0 => Weather::Down,
+        1 => Weather::Slow,
+        2 => Weather::Mute,
+        _ => Weather::Fair,
+    }
+}
+
+/// Cuts a link between two hosts. Cuts the host off when both are the same.
+pub(crate) fn network(rng: &mut Rng, a: usize, b: usize) -> Fault {
     if a == b {
         return Fault::Isolate(a);
     }
