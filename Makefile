@@ -25,7 +25,7 @@ test: machine ## everything, real systemd hosts included; the last line is the s
 genesis: machine ## the genesis protocol exhaustively within larger bounds: hours, up to 16 GB
 	GENESIS_LARGER=1 cargo test --quiet --locked --package etcd-agent-genesis-check -- --nocapture --test-threads=2
 
-sim: machine ## SEEDS=1000000 schedules on all cores, from START=seed or where the sources say; REPLAY=seed prints the history of one
+sim: machine ## SEEDS=1000000 schedules on all cores, from START=seed or one that the sources give; REPLAY=seed prints the history of one
 	@cargo run --quiet --locked --profile sim --package etcd-agent-sim --bin sim -- \
 	  $(if $(REPLAY),replay $(REPLAY),$(SEEDS) $(START))
 

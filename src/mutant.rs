@@ -59,7 +59,7 @@ mod chosen {
         MinorityChooses,
         /// Rule 10: a removal is believed from one peer.
         BelievesRemovals,
-        /// Rule 10: orders are taken over from anybody, of any version.
+        /// Rule 10: orders of any version are taken over from any node.
         BelievesOrders,
     }
 

@@ -336,7 +336,7 @@ async fn stop_removed(agent: &Agent, generation: Generation) -> PortResult<()> {
     let assigned = assignment(agent)?;
     if !assigned.removed {
         return Err(stale(format_args!(
-            "it was not made sure of that member {} was removed",
+            "the removal of member {} is not confirmed",
             assigned.member_id
         )));
     }

@@ -1,5 +1,5 @@
-//! Whether a member of this node was removed: etcd itself is asked, at every node, over its own TLS, and the agents are.
-//! One node may lie, with its agent and with what answers at its client port; so two have to say it.
+//! Whether a member of this node was removed. The agent asks etcd at every node, over etcd's own TLS, and every other
+//! agent. One node may lie through its agent and at its client port, so two nodes have to confirm a removal.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use crate::ports::{PortError, PortResult};
 
 use super::Agent;
 
-/// The longest that one question may take.
+/// Timeout of one request.
 const ASK: Duration = Duration::from_secs(8);
 
-/// What was heard at one node.
+/// The answers of one node.
 struct Heard<'a> {
     node: &'a NodeName,
-    /// Its agent.
+    /// The status that its agent reports.
     status: Option<NodeStatus>,
     /// The list that its etcd read through quorum.
     list: Option<MemberList>,
 }
 
-/// Asks, and remembers what came of it.
+/// Asks the other nodes, and records the result.
 ///
 /// # Errors
-/// What `is_removed` could not find out.
+/// Those of `is_removed`, and a state that could not be read or written.
 pub(super) async fn check(
     agent: &Agent,
     cluster: ClusterId,
@@ -38,7 +38,7 @@ pub(super) async fn check(
     if let Some(mut assigned) = assigned.filter(|a| a.is_of(cluster, member))
         && removed
     {
-        // On disk before anything follows. When this agent is started again, who says it now may have left as well.
+        // Saved before anything acts on it: the nodes that confirm it now may have left when this agent starts again.
         assigned.removed = true;
         agent.ports.state.save_assignment(&assigned)?;
     }
@@ -56,16 +56,16 @@ pub(super) async fn check(
     if news && !removed {
         tracing::warn!(
             member_id = %member,
-            "a peer's member list lacks member {member} of this node, and nobody bears it out: nothing follows from it"
+            "ignoring a peer's member list without member {member} of this node: neither etcd nor a second node confirms it"
         );
     }
     Ok(())
 }
 
-/// Whether the member is not in the cluster any more.
+/// True when the member is no longer in the cluster.
 ///
 /// # Errors
-/// Retryable when nobody says that it still is in, and too few say that it is not.
+/// Retryable when no list has the member and too few lists lack it.
 async fn is_removed(
     agent: &Agent,
     cluster: ClusterId,
@@ -80,11 +80,11 @@ async fn is_removed(
         .collect();
     let asked = join_all(others.iter().map(|node| hear(agent, node)));
     let (heard, own) = join(asked, own_list(agent, cluster)).await;
-    // A list through quorum by the member itself: a removed one can read none.
+    // A removed member cannot read a list through quorum.
     if own.is_some_and(|list| list.get(member).is_some()) && !mutant!(BelievesRemovals) {
         return Ok(false);
     }
-    // What was not read through quorum may be older than the list that named the member first.
+    // A list of an older term, or one that was not read through quorum, may be from before the member was added.
     let telling = |list: &&MemberList| list.linearizable && list.cluster_id == cluster && list.term >= listed;
     let lacks = |list: &MemberList| list.get(member).is_none();
     let mut gone = 0;
@@ -99,12 +99,12 @@ async fn is_removed(
             alone &= etcd.is_some_and(|list| list.voters().count() == 1);
         } else {
             has |= etcd.or(agents).is_some();
-            // A spare bears no member that could say something else. What is ordered out is not to bear one.
+            // A spare has no member that could contradict. A node that was ordered out is to have none either.
             alone &= out.contains(heard.node) || status.is_some_and(|status| status.assignment.is_none());
         }
     }
-    // A cluster of one has nobody else to say it: then every other node has to be there, and to bear no member. Or an
-    // operator has ordered this node out.
+    // The last voter has no second witness: its list is enough when every other node answers and has no member. One
+    // list is also enough when an operator has ordered this node out.
     let ordered = out.contains(&agent.spec.node);
     if gone >= 2 || (gone == 1 && (alone || ordered || mutant!(BelievesRemovals))) {
         return Ok(true);
@@ -113,7 +113,7 @@ async fn is_removed(
         return Ok(false);
     }
     Err(PortError::Retryable(format!(
-        "whether member {member} was removed cannot be made sure of: {gone} of {} other nodes say so",
+        "the removal of member {member} is not confirmed: {gone} of {} other nodes report it",
         others.len()
     )))
 }
@@ -135,7 +135,7 @@ async fn hear<'a>(agent: &Agent, node: &'a NodeName) -> Heard<'a> {
     }
 }
 
-/// What the etcd here reads through quorum, if it runs.
+/// The list that the local etcd reads through quorum, if it runs.
 async fn own_list(agent: &Agent, cluster: ClusterId) -> Option<MemberList> {
     let unit = agent.ports.service.etcd_unit().await.ok()?;
     if unit.main_pid == 0 {

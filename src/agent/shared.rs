@@ -77,7 +77,7 @@ pub(super) struct Inner {
     /// The digest of the spec that each peer last said it follows.
     pub(super) spec_heard: BTreeMap<NodeName, String>,
     pub(super) enquired: BTreeSet<NodeName>,
-    /// What came of asking whether a member of this node was removed.
+    /// The last check of whether a member of this node was removed.
     pub(super) removal: Option<RemovalView>,
     pub(super) probes: BTreeMap<NodeName, Probe>,
     pub(super) highest_round: u64,

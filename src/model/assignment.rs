@@ -67,8 +67,8 @@ pub struct Assignment {
     pub listed: RaftTerm,
     /// True once this member was seen running: from then on it never starts without its data.
     pub started: bool,
-    /// True once it was made sure of that this member was removed from its cluster (rule 10): for good, since etcd uses no member ID
-    /// twice.
+    /// True once the removal of this member from its cluster was confirmed (rule 10). Permanent, because etcd never
+    /// uses a member ID twice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
     /// The backup this member's data directory has to be restored from before its first start.

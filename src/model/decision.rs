@@ -97,7 +97,7 @@ pub enum Action {
         /// The assignment generation.
         generation: Generation,
     },
-    /// Ask etcd itself, and the agents of the others, whether a member of this node was removed.
+    /// Ask etcd at every node, and every other agent, whether a member of this node was removed.
     CheckRemoval {
         /// The cluster.
         cluster_id: ClusterId,

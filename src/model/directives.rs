@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{NodeName, UnixMs};
 
-/// More names than a cluster can have nodes come from nobody who means well.
+/// No cluster has more nodes than this: a register with more names is refused.
 const MOST_NAMES: usize = 256;
 /// A version beyond this leaves no room for later orders.
 const MOST_VERSIONS: u64 = u64::MAX / 2;
@@ -120,7 +120,7 @@ impl Directives {
         (names > MOST_NAMES).then(|| format!("it has {names} node names, expected at most {MOST_NAMES}"))
     }
 
-    /// True when `told` is further ahead of this register than anybody who means well is.
+    /// True when `told` is too far ahead of this register to be believed from a single peer.
     pub fn is_far_below(&self, told: &Self) -> bool {
         told.version > self.version.saturating_add(FAR)
     }

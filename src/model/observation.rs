@@ -162,16 +162,16 @@ pub struct ElectorView {
     pub accepted: Option<Genesis>,
 }
 
-/// Whether a member was removed from its cluster, as etcd itself or the agents of two nodes said when they were asked.
+/// The result of a check of whether a member was removed from its cluster (`agent/removal.rs`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovalView {
     /// The cluster.
     pub cluster_id: ClusterId,
     /// The member.
     pub member_id: MemberId,
-    /// True when it was removed: for good, since etcd uses no ID twice.
+    /// True when it was removed. Permanent, because etcd never uses a member ID twice.
     pub removed: bool,
-    /// When they were asked.
+    /// When the check ended.
     pub at: SteadyMs,
 }
 
@@ -196,7 +196,7 @@ pub struct Observation {
     pub me: NodeStatus,
     /// The full assignment, when there is one.
     pub assignment: Option<Assignment>,
-    /// What came of asking whether a member of this node was removed.
+    /// The last check of whether a member of this node was removed.
     #[serde(default)]
     pub removal: Option<RemovalView>,
     /// The newest epoch heard of anywhere by this node.

@@ -366,7 +366,7 @@ fn replaced(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) ->
     if up || me.id == assignment.member_id || list.get(assignment.member_id).is_some() {
         return None;
     }
-    // One peer's list is not enough to give a place up: `local::keep_running` has the others asked.
+    // One peer's list is not enough to give up a member: `local::keep_running` asks the others first.
     if assignment.started && !assignment.removed {
         return None;
     }

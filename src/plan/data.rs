@@ -81,7 +81,7 @@ pub(super) fn prepare(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assi
     }
 }
 
-/// Data of which nobody knows that it was replaced may be the only copy of another cluster's.
+/// Halts: this data is not known to be replaced, and may be the only copy of another cluster's data.
 fn foreign(
     cx: &mut Context<'_>,
     assignment: &Assignment,

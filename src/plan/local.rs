@@ -263,7 +263,7 @@ fn await_election(cx: &mut Context<'_>, etcd: &EtcdStatus) {
 
 /// Clears the gate once the epoch is confirmed by a majority of the electorate or by the shared store.
 fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Option<Action> {
-    // Hearsay of a newer epoch holds a start back.
+    // To have heard of a newer epoch is enough to hold a start back.
     if cx.obs.gate.cleared == Some(assignment.generation) || cx.obs.newest_epoch > genesis.epoch {
         return None;
     }

@@ -2,8 +2,8 @@
 //! spare from then on. Its assignment stays on record, as what the next one is numbered after and what the gate
 //! holds a start back with.
 //!
-//! One peer may lie (rule 10): its list is a reason to ask. What is acted on is what etcd itself or the agents of two nodes
-//! say then (`agent/removal.rs`).
+//! One peer may lie (rule 10), so its list only starts a check. The node acts on the result of that check
+//! (`agent/removal.rs`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::model::{
     Action, Assignment, ClusterId, DataState, Fact, MemberId, MemberList, NodeName, NodeStatus, RaftTerm,
 };
 
-/// Who says that a member was removed, and was not borne out, is asked about again after this long.
+/// A removal that was not confirmed is checked again after this long.
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// What is known of a removal.
@@ -22,11 +22,11 @@ pub(super) enum Removal {
     Certain,
     /// This first.
     First(Action),
-    /// It is not known, or not so; the reason is recorded.
+    /// It is not confirmed; the reason is recorded.
     No,
 }
 
-/// What is known of the removal of this member, of which somebody tells.
+/// Whether the reported removal of this member is certain; if not, whether to check it now.
 pub(super) fn removal(
     cx: &mut Context<'_>,
     cluster_id: ClusterId,
@@ -50,7 +50,7 @@ pub(super) fn removal(
     }
     cx.because(
         "removal-hearsay",
-        format!("member {member_id} of this node was removed, says one peer: neither etcd nor a second one bears it out"),
+        format!("a peer reports the removal of member {member_id} of this node; neither etcd nor a second node confirms it"),
     );
     Removal::No
 }

@@ -58,10 +58,10 @@ pub(super) fn takes_another(cx: &Context<'_>, list: &MemberList) -> bool {
     voters == 1 || connected > voters.div_ceil(2)
 }
 
-/// True while a member must not go yet, with the reason: its removal would leave one member alone, and another node may not
-/// have left yet. What a single member says of a removal is believed only where no other node bears a member (rule 10,
-/// `agent/removal.rs`): two nodes that leave at the same moment would wait for each other. A node that an operator has
-/// ordered out takes the operator's word instead.
+/// True while a member must not be removed yet; the reason is recorded. Its removal would leave one member, and another
+/// node may not have left yet. The list of the last member confirms a removal only while no other node has a member
+/// (rule 10, `agent/removal.rs`), so two nodes that leave at the same time would wait for each other. A node that an
+/// operator has ordered out does not count: the order confirms its removal.
 pub(super) fn must_wait(cx: &mut Context<'_>, list: &MemberList, member: &Member, node: &NodeName) -> bool {
     if list.voters().filter(|voter| voter.id != member.id).count() != 1 {
         return false;
@@ -76,7 +76,7 @@ pub(super) fn must_wait(cx: &mut Context<'_>, list: &MemberList, member: &Member
     let first = others.find(|other| !out.contains(*other) && !cx.status_of(other).is_some_and(has_left));
     let Some(first) = first else { return false };
     let state = if cx.status_of(first).is_some() {
-        "has not ended its etcd yet"
+        "has not left yet"
     } else {
         "does not answer"
     };

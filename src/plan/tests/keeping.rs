@@ -90,7 +90,7 @@ fn rule_5_a_list_from_before_the_member_was_added_removes_nothing() {
     assert_eq!(stopped(3, [2, 2]), Some("start-etcd"));
 }
 
-/// Data that came between the invitation and the first start may be the only copy of another cluster's.
+/// Data that appears between the invitation and the first start may be the only copy of another cluster's data.
 #[test]
 fn rule_5_a_joiner_moves_no_data_of_an_unknown_cluster_away() {
     let (former, unknown) = (ClusterId(5), ClusterId(6));

@@ -146,7 +146,7 @@ fn s07_who_leaves_first() {
     }
 }
 
-/// What a single member says of a removal is believed only where no other node bears a member.
+/// The list of the last member confirms a removal only while no other node has a member.
 #[test]
 fn f02_the_last_but_one_member_leaves_after_those_before_it() {
     let ordered: fn(&mut Observation) = |obs| {
@@ -175,7 +175,7 @@ fn f02_the_last_but_one_member_leaves_after_those_before_it() {
         assert_eq!(
             action(&obs),
             Some(expected),
-            "{what}: an operator says that it does not"
+            "{what}: an operator has ordered it out"
         );
     }
 }
@@ -218,7 +218,7 @@ fn removed() -> Observation {
     obs
 }
 
-/// Its removal was made sure of.
+/// Its removal was confirmed.
 fn certain(obs: &mut Observation) {
     obs.assignment.as_mut().unwrap().removed = true;
 }
@@ -233,7 +233,7 @@ fn a_removed_node_stops_puts_its_data_away_and_is_a_spare() {
     for fact in alone.peers.values_mut() {
         *fact = Fact::Unreachable("no route".into());
     }
-    assert_eq!(action(&alone), Some("stop-removed"), "it was made sure of before");
+    assert_eq!(action(&alone), Some("stop-removed"), "it was confirmed before");
     obs.me.unit = unit(ActiveState::Inactive);
     obs.me.etcd = Fact::Absent;
     let Some(Action::ReplaceData { why, staged, .. }) = decide(&obs).action else {

@@ -1,4 +1,4 @@
-//! Neither one node that lies nor a writer of the store stops or archives anything, or locks an operator out (rule 10).
+//! A single lying node or a writer of the store stops nothing, archives nothing and locks no operator out (rule 10).
 
 use super::*;
 
@@ -125,11 +125,11 @@ fn f02_one_peers_list_neither_stops_nor_archives_a_member() {
     assert_eq!(
         action(&obs),
         Some("start-etcd"),
-        "nor does it keep etcd from being started"
+        "one peer's list does not keep etcd from being started"
     );
 }
 
-/// The same beside an invitation to join anew: the place that this member has is not given up.
+/// The list also invites this node to join anew. The node does not give up its member for that.
 #[test]
 fn f02_one_peers_invitation_takes_no_place_away() {
     let mut obs = healthy(2);

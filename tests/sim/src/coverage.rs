@@ -1,18 +1,18 @@
-//! What has happened in a schedule, and how many schedules it has to happen in: a run of many that saw too little shows
-//! nothing.
+//! What happened in a schedule, and in how many schedules each thing has to happen. A large run that saw too little
+//! proves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use etcd_agent::model::{Event, EventOutcome};
 
-/// Floors are for so many schedules.
+/// The number of schedules that the floors are for.
 const OF: u64 = 10_000;
 
 /// What was seen in one schedule, by kind and name.
 pub type Seen = BTreeSet<String>;
 
-/// Takes note of an agent's events: what it did, and the reasons that it gave.
+/// Records what an agent did, and the reasons that it gave.
 pub fn note(seen: &mut Seen, events: &[Event]) {
     for event in events {
         let code = |reason: &String| reason.split(':').next().unwrap_or_default().to_owned();
@@ -34,7 +34,7 @@ pub fn note(seen: &mut Seen, events: &[Event]) {
     }
 }
 
-/// In how many schedules each was seen.
+/// The number of schedules in which each thing was seen.
 #[derive(Debug, Default, Clone)]
 pub struct Coverage {
     schedules: u64,
@@ -77,7 +77,7 @@ impl Coverage {
         text
     }
 
-    /// What was seen too rarely. A run of few schedules says nothing.
+    /// What was seen too rarely. Empty for a run of fewer than `OF` schedules.
     pub fn missed(&self) -> Vec<String> {
         if self.schedules < OF {
             return Vec::new();
@@ -96,7 +96,7 @@ impl Coverage {
     }
 }
 
-/// Well below what any ten thousand schedules have: a number and a name a line.
+/// The floors, well below what any ten thousand schedules reach. Each line holds a number and a name.
 fn floors() -> impl Iterator<Item = (&'static str, u64)> {
     let lines = include_str!("../floors.txt").lines();
     lines.filter_map(|line| {

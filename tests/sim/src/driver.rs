@@ -29,9 +29,9 @@ const BOUND_MS: u64 = 300_000;
 /// While all agents run and reach each other (and the store), each elector has its vote within this time, in
 /// milliseconds.
 const VOTES_MS: u64 = 20_000;
-/// What happens this soon after a restore was typed happens while it is under way, in milliseconds.
+/// A fault within this time after a restore was typed counts as a fault during the restore, in milliseconds.
 const RESTORING_MS: u64 = 10_000;
-/// People do what the reasons ask for this often, in milliseconds.
+/// How often people do what the reasons ask for, in milliseconds.
 const HEED_MS: u64 = 30_000;
 /// With an excuse nothing is waited for any longer than this, in milliseconds.
 const EXCUSED_MS: u64 = 30_000;
@@ -49,7 +49,7 @@ pub struct Outcome {
     pub crossings: u64,
     /// When it ended, in simulated milliseconds.
     pub ended: u64,
-    /// What was seen in it.
+    /// What was seen during it.
     pub seen: Seen,
 }
 
@@ -200,12 +200,12 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Whether each order has come into effect or was refused.
+    /// True when no order is open.
     fn is_settled(&self) -> bool {
         !self.sim.orders().all.iter().any(orders::Order::is_open)
     }
 
-    /// Takes note of what came of each order, and what else happened meanwhile.
+    /// Records the outcome of each order, restores under faults, and later epochs.
     fn note_orders(&self) {
         let orders = self.sim.orders();
         let mut world = self.sim.world();

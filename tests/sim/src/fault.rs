@@ -27,7 +27,7 @@ pub enum Fault {
     AgentStops(usize, u64),
     /// The agent's state is lost.
     Reinstall(usize),
-    /// The agent's state is lost, and a restore is the first thing that is typed to the new one.
+    /// The agent's state is lost. The first order to the new agent is a restore.
     Anew(usize),
     /// Nobody can look into the data directory, until people see to it.
     InspectFails(usize),
@@ -53,7 +53,7 @@ pub enum Fault {
     Store(Weather),
     /// The store is emptied.
     EmptyStore,
-    /// The agent of this host lies, in whatever it answers and pushes, until people repair it.
+    /// The agent and the etcd of this host lie in what they answer and push, until people repair it.
     Lies(usize),
     /// Typed here: restore the newest backup.
     Restore(usize),
@@ -73,19 +73,19 @@ pub enum Fault {
     Pause(usize),
     /// Typed here: resume.
     Resume(usize),
-    /// Typed here: what of a restart is not done yet is not wanted any more.
+    /// Typed here: cancel what is left of a restart.
     CancelRestart(usize),
-    /// Typed here: so many members.
+    /// Typed here: set the number of members.
     SetSize(usize, usize),
-    /// Typed here: that node is to be no member.
+    /// Typed here: order that node out.
     Out(usize, usize),
-    /// Typed here: that node may be a member again.
+    /// Typed here: let that node be a member again.
     In(usize, usize),
-    /// Typed here: that node is to lead, or any other.
+    /// Typed here: move the leader to that node, or to any other.
     MoveLeader(usize, Option<usize>),
-    /// The agent is switched off, for this many milliseconds, whatever happens to its host.
+    /// The agent is off for this many milliseconds, even when its host boots meanwhile.
     AgentOff(usize, u64),
-    /// All hosts lose power, and have it again within this many milliseconds.
+    /// All hosts lose power. Each gets it back within this many milliseconds.
     Blackout(u64),
     /// The store refuses this host's credentials.
     StoreRefuses(usize),
@@ -94,7 +94,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// True for what takes something away, and false for what people type and for what gives it back.
+    /// True for a fault that takes something away, false for orders and repairs.
     pub fn is_hard(&self) -> bool {
         matches!(
             self,
@@ -338,7 +338,7 @@ fn direct(sim: &Arc<Sim>, fault: &Fault) {
     give(sim, *host, What::Change(change));
 }
 
-/// What lasts until it is repaired, or for minutes.
+/// Faults that last for minutes, or until people repair them.
 fn longer(sim: &Sim, fault: &Fault) {
     let mut world = sim.world();
     let now = world.now;
@@ -377,7 +377,7 @@ fn restore(sim: &Arc<Sim>, host: usize) {
     let (newest, above) = {
         let world = sim.world();
         let newest = world.store.as_ref().and_then(Store::newest);
-        // An agent that is cut off goes by its memory. A new memory asks the others first.
+        // An agent that is cut off uses its memory. An agent with a new memory asks the others first.
         let known = world.hosts[host]
             .elector
             .as_ref()

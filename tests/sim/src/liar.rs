@@ -1,7 +1,7 @@
-//! One node that lies, with a valid certificate, in what it answers: of its epoch, of the members, of operators' orders
-//! (rule 10). Its epochs are out of bounds: one that could be true is still believed.
+//! One node with a valid certificate that lies about its epoch, the members and operators' orders (rule 10). Its epochs
+//! are out of bounds, because an epoch within bounds is still believed.
 //!
-//! What it orders is not among it: an order that it could give by the rules is an operator's.
+//! It forges no order that one node may give: such an order counts as an operator's.
 
 use etcd_agent::model::{
     Epoch, Fact, Member, MemberId, MemberList, NodeName, NodeStatus, Paused, RaftTerm, UnixMs,
@@ -10,16 +10,16 @@ use etcd_agent::model::{
 use crate::rng::Rng;
 use crate::world::World;
 
-/// Of a hundred answers so many are lies.
+/// The percentage of its answers that are lies.
 const LIES: u64 = 60;
 
-/// Chance for one lie of this host, when it lies now.
+/// The source of chance for a lie, when this host lies now.
 fn chance(world: &mut World, host: usize) -> Option<&mut Rng> {
     let lies = world.liar == Some(host) && world.rng.chance(LIES);
     lies.then_some(&mut world.rng)
 }
 
-/// A list that lacks somebody, and perhaps invites it anew.
+/// Removes a member from a list, and may invite its node anew.
 pub fn list(rng: &mut Rng, list: &mut MemberList) {
     list.linearizable = true;
     list.term = RaftTerm(u64::MAX);
@@ -40,14 +40,14 @@ pub fn list(rng: &mut Rng, list: &mut MemberList) {
     }
 }
 
-/// What the etcd of a lying host answers for a member list.
+/// Falsifies a member list that the etcd of a lying host answers.
 pub fn members(world: &mut World, host: usize, told: &mut MemberList) {
     if let Some(rng) = chance(world, host) {
         list(rng, told);
     }
 }
 
-/// What a lying host says of itself.
+/// The status that a host reports, falsified when it lies.
 pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeStatus {
     let names: Vec<NodeName> = world.hosts.iter().map(|h| h.name.clone()).collect();
     let Some(rng) = chance(world, host) else {
@@ -74,7 +74,7 @@ pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeSta
     status
 }
 
-/// Orders that no operator gave, beyond what one node may order.
+/// Adds orders that no operator gave and that exceed what one node may order.
 fn orders(rng: &mut Rng, status: &mut NodeStatus, names: &[NodeName]) {
     let me = status.node.clone();
     let told = &mut status.steering.directives;

@@ -1,5 +1,5 @@
-//! Schedules in which something happens: a cluster that has formed, orders of every kind, hosts and agents that stay away,
-//! calls that fail, and time between.
+//! Long schedules. The cluster has formed. Orders of every kind are typed, hosts and agents stay away, and calls fail,
+//! with time in between.
 
 use crate::fault::Fault;
 use crate::rng::Rng;
@@ -11,11 +11,11 @@ const GRACE_MS: u64 = 3000;
 
 /// What may happen in one schedule.
 struct Kinds {
-    /// The store may be emptied; then no agent loses its memory, for which the store would vouch wrongly.
+    /// The store may be emptied. Then no agent loses its memory: a new memory would trust the empty store.
     empties: bool,
     /// Disks of more than one host may go.
     ruins: bool,
-    /// Else all losses of data and memory hit this one; and it is the one that may be ordered out.
+    /// The only host that may be ordered out. Without `ruins` also the only one that loses data or memory.
     victim: usize,
 }
 
@@ -51,7 +51,7 @@ impl Schedule {
         for number in 0..rng.range(2, 7) {
             schedule.more(&kinds, &mut rng, at);
             at += match rng.below(10) {
-                // What was begun is still under way.
+                // What `begin` started is still under way.
                 _ if begins && number == 0 => rng.below(4000),
                 0..4 => rng.below(1500),
                 4..7 => rng.below(8000),
@@ -67,7 +67,7 @@ impl Schedule {
         self.faults.push((at, fault));
     }
 
-    /// A restore, a rolling restart or another size, and what comes next comes soon after.
+    /// Starts a restore, a rolling restart or a change of size. Returns the time of the next fault, soon after it.
     fn begin(&mut self, rng: &mut Rng, at: u64) -> u64 {
         let (a, b) = (rng.index(self.nodes), rng.index(self.nodes));
         match rng.below(3) {
@@ -95,7 +95,7 @@ impl Schedule {
         }
     }
 
-    /// One more thing, or two that go together.
+    /// Adds one more fault or order, or several that belong together.
     fn more(&mut self, kinds: &Kinds, rng: &mut Rng, at: u64) {
         let (a, b) = (rng.index(self.nodes), rng.index(self.nodes));
         let victim = if kinds.ruins { a } else { kinds.victim };
@@ -116,21 +116,21 @@ impl Schedule {
         self.push(at, fault);
     }
 
-    /// Agents and hosts that go, for moments or for minutes.
+    /// Agents and hosts that stop, for moments or for minutes.
     fn process(&mut self, kinds: &Kinds, rng: &mut Rng, at: u64, a: usize, victim: usize) {
         let fault = match rng.below(20) {
             0..5 => Fault::AgentDies(a, u32::try_from(rng.below(40)).unwrap_or(0)),
             5..7 => Fault::AgentStops(a, rng.below(20_000)),
             7 => Fault::AgentOff(a, rng.range(90_000, 150_000)),
             8..11 => {
-                // The gate decides alone, and nobody repairs anything before.
+                // The gate decides alone. `Mend` comes late, so that people repair nothing before that.
                 self.push(at, Fault::AgentOff(a, rng.range(90_000, 150_000)));
                 self.push(at + rng.range(66_000, 90_000), Fault::Mend);
                 let off = rng.range(500, 5000);
                 return self.push(at + rng.below(2000), Fault::PowerOff(a, off));
             }
             11 | 12 if !kinds.empties && (self.nodes > 1 || self.store) => {
-                // A single elector has nobody to ask: it takes the epoch that it reads in the store for one opened since.
+                // A single elector has no other to ask. It takes the epoch in the store for one opened after the order.
                 if self.store && self.nodes > 1 && rng.chance(40) {
                     Fault::Anew(victim)
                 } else {
@@ -144,10 +144,10 @@ impl Schedule {
         self.push(at, fault);
     }
 
-    /// Disks that are emptied, damaged, go back to an older state, or cannot be looked into.
+    /// Data directories that are emptied, damaged, set back to an older state, or cannot be inspected.
     ///
-    /// Another cluster's data are for directed schedules: a node that was just invited puts them into the archive, and one
-    /// that has seen them does not look again until its agent is restarted.
+    /// Data of another cluster is for directed schedules only: a node that has seen it does not look again until its
+    /// agent is restarted.
     fn disks(&mut self, rng: &mut Rng, at: u64, a: usize, victim: usize) {
         match rng.below(18) {
             0..9 => self.push(at, Fault::Wipe(victim)),
@@ -165,8 +165,8 @@ impl Schedule {
         }
     }
 
-    /// What people type. They order out one node at most: of two that are ordered out at two places at once, neither listens
-    /// to the other, and the orders never become one.
+    /// What people type. They order out one node at most. When two nodes are ordered out at the same time at two nodes,
+    /// neither takes the other's orders, and the two registers never become one.
     fn order(&self, kinds: &Kinds, rng: &mut Rng, a: usize, b: usize) -> Fault {
         match rng.below(25) {
             0..2 => Fault::Stop(a),
@@ -205,7 +205,7 @@ fn network(rng: &mut Rng, a: usize, b: usize) -> Fault {
     }
 }
 
-/// Any call fails.
+/// A call of any kind that fails.
 fn broken(rng: &mut Rng) -> Broken {
     let call = match rng.below(10) {
         0 => Call::Unit,
@@ -216,7 +216,7 @@ fn broken(rng: &mut Rng) -> Broken {
     fails(rng, call)
 }
 
-/// What a restore asks of systemd and of the data's owner.
+/// A call that a restore makes to systemd or to the owner of the data.
 fn steps(rng: &mut Rng) -> Call {
     match rng.below(6) {
         0 => Call::Start,
@@ -228,7 +228,7 @@ fn steps(rng: &mut Rng) -> Call {
     }
 }
 
-/// It fails once, a few times, or until it is repaired.
+/// The call fails once, a few times, or until it is repaired.
 fn fails(rng: &mut Rng, call: Call) -> Broken {
     let may_be_unheard = !matches!(call, Call::Unit | Call::Inspect | Call::Remember);
     Broken {

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         [seeds] if number(seeds).is_some() => match start() {
             Ok(start) => many(number(seeds).unwrap_or_default(), start),
             Err(error) => {
-                eprintln!("the sources, from which the first seed follows, cannot be read: {error}");
+                eprintln!("cannot read the sources, from which the first seed is computed: {error}");
                 ExitCode::FAILURE
             }
         },
@@ -128,13 +128,13 @@ fn many(seeds: u64, start: u64) -> ExitCode {
     for (excuse, times) in &sum.excuses {
         println!("{times} did not become whole: {excuse}");
     }
-    println!("seen in so many schedules:\n{}", sum.coverage.table());
+    println!("schedules in which each was seen:\n{}", sum.coverage.table());
     let missed = sum.coverage.missed();
     for line in &missed {
-        println!("too rare: {line}");
+        println!("seen too rarely: {line}");
     }
     let rate = count(seeds) / begun.elapsed().as_secs_f64();
-    println!("from seed {start} on (again by `make sim SEEDS={seeds} START={start}`)");
+    println!("the first seed was {start}; to run the same again: `make sim SEEDS={seeds} START={start}`");
     println!(
         "{seeds} schedules, {} violations, {rate:.0} schedules per second",
         sum.violations.len()

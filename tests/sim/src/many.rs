@@ -10,12 +10,12 @@ use crate::schedule::Schedule;
 
 /// Seeds that a thread takes at a time.
 const BATCH: u64 = 64;
-/// A run that was not told where to begin begins at one of so many seeds,
+/// The number of seeds that `start` can return.
 const STARTS: u64 = 1_000_000;
-/// each so far from the next.
+/// The distance between two of them.
 const ROUND: u64 = 100_000;
 
-/// Runs the schedules of `seeds` seeds from `start` on, on all cores; `each` hears of every one, in no order.
+/// Runs the schedules of `seeds` seeds from `start` on, on all cores. Calls `each` for every one, in any order.
 pub fn run_many(seeds: u64, start: u64, each: impl Fn(u64, Outcome) + Sync) {
     let next = AtomicU64::new(0);
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -37,10 +37,10 @@ pub fn run_many(seeds: u64, start: u64, each: impl Fn(u64, Outcome) + Sync) {
     });
 }
 
-/// Where a run begins that was not told where: at another seed for each state of the sources.
+/// The first seed of a run that was given none. It differs for each state of the sources.
 ///
 /// # Errors
-/// When they cannot be read.
+/// When the sources cannot be read.
 pub fn start() -> std::io::Result<u64> {
     let sim = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();

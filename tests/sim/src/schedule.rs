@@ -25,7 +25,7 @@ pub struct Schedule {
     pub sized: bool,
 }
 
-/// One schedule of so many is a long one, which takes that much more time.
+/// One schedule in this many is long.
 const LONG: u64 = 3;
 
 impl Schedule {
@@ -43,7 +43,7 @@ impl Schedule {
         }
     }
 
-    /// A dense or a long one, as the seed wants.
+    /// A dense or a long schedule, depending on the seed.
     pub fn of(seed: u64) -> Self {
         if seed.is_multiple_of(LONG) {
             Self::long(seed)
@@ -52,7 +52,7 @@ impl Schedule {
         }
     }
 
-    /// A dense one, everything from the seed: faults while the cluster forms, or right after.
+    /// A dense schedule, all from the seed: faults while the cluster forms, or right after.
     pub fn random(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x5eed_0fa1_1f00_d5e7);
         let (nodes, size) = match rng.below(20) {
@@ -106,7 +106,7 @@ impl Schedule {
         schedule
     }
 
-    /// One node lies once the cluster has formed, while agents, etcds and links fail, and a person perhaps restores.
+    /// One node lies once the cluster has formed. Agents, etcds and links fail meanwhile, and a person may restore.
     pub fn with_a_liar(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x011e_5011_e501_1e50);
         let (nodes, size) = match rng.below(8) {
@@ -134,7 +134,7 @@ impl Schedule {
             };
             schedule.faults.push((at, fault));
         }
-        // It goes on lying for a while when nothing else happens any more.
+        // The node keeps lying for a while after the last other fault.
         schedule.faults.push((at + 30_000, Fault::Mend));
         schedule
     }

@@ -17,7 +17,7 @@ pub struct Sim {
     world: Mutex<World>,
     agents: Mutex<Vec<Option<Agent>>>,
     orders: Mutex<Orders>,
-    /// Up to which event of each host's running agent note was taken.
+    /// The last event of each host's running agent that was recorded.
     noted: Mutex<Vec<u64>>,
     begin: Instant,
     /// Each host's clock against the true one, in milliseconds.
@@ -69,12 +69,12 @@ impl Sim {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)[host].clone()
     }
 
-    /// What people have typed. Not to be held while the world is asked for what may type something itself.
+    /// What people have typed. Do not hold this lock across a call that may type something itself.
     pub fn orders(&self) -> MutexGuard<'_, Orders> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of what a host's agent has done since the last time.
+    /// Records what a host's agent has done since the last call.
     pub fn take_note(&self, host: usize) {
         let Some(agent) = self.agent(host) else { return };
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);

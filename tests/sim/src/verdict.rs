@@ -48,7 +48,7 @@ pub fn goal(sim: &Sim, schedule: &Schedule) -> bool {
     world.write(leader, number).is_some()
 }
 
-/// How many members are wanted: as many as the store or the configuration says, of the nodes that nobody has ordered out.
+/// The wanted number of members: the size in the store or configuration, at most the nodes that are not ordered out.
 fn wanted(world: &World, schedule: &Schedule) -> usize {
     let said = world
         .store
@@ -57,7 +57,7 @@ fn wanted(world: &World, schedule: &Schedule) -> usize {
         .and_then(|store| store.size);
     let out = register(world).out;
     let there = world.hosts.iter().filter(|h| !out.contains(&h.name)).count();
-    // The last member stays, whatever was ordered.
+    // The last member stays, even if it was ordered out.
     said.unwrap_or(schedule.size).min(there).max(1)
 }
 
@@ -72,7 +72,7 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
     let truth = newest.and_then(|genesis| world.truths.get(&genesis.cluster_id));
     let tainted = truth.is_some_and(|t| t.tainted);
     let disk_went_back = truth.is_some_and(|t| !t.set_back.is_empty());
-    // Either the one that forgot what it had acknowledged, or one that remembers what the others have forgotten with it.
+    // The member that forgot what it had acknowledged, or one that has entries which the others lost with it.
     let does_not_start = newest.is_some_and(|genesis| {
         let of_it = |d: &Dir| d.cluster == genesis.cluster_id;
         let mut hosts = world.hosts.iter();
@@ -85,9 +85,9 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
     let reasons = reasons(sim);
     let says = |code: &str| reasons.iter().any(|(_, c, _)| c == code);
     if tainted && disk_went_back {
-        return Some("a disk went back to an older state, which no agent can know: nothing is promised");
+        return Some("a disk went back to an older state, which no agent can detect: nothing is promised");
     }
-    // Somebody has to say so; and who has typed the restore waits for it.
+    // An agent has to report the loss. A restore that was typed has to end first.
     let lost = ["all-data-lost", "data-gone", "lost-membership"]
         .into_iter()
         .any(says);
@@ -108,7 +108,7 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
         return Some("a majority of electors has lost its memory: a person has to say who is gone");
     }
     if set_back && says("start-backoff") {
-        return Some("a disk was set back, and a member does not start for it: a person has to remove it");
+        return Some("a disk was set back, and a member cannot start: a person has to remove it");
     }
     if restoring && emptied {
         return Some("the backup that is being restored was deleted");

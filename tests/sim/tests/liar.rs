@@ -1,9 +1,9 @@
-//! One node with a valid certificate lies (rule 10): it neither stops nor archives another's etcd, nor locks operators out.
-//! What it stops by lying would be a violation of rule 10 or 5; what it locks up, of rule 0, once it lies no more.
+//! One node with a valid certificate lies (rule 10). Its lies must not stop another node's etcd, archive its data or
+//! lock operators out. A stop or an archived directory violates rule 10 or 5, a lockout that outlasts the lies rule 0.
 
 use etcd_agent_sim::{Schedule, run};
 
-/// Each with other lies.
+/// Each schedule has other lies.
 const SCHEDULES: u64 = 1500;
 
 #[test]
@@ -24,7 +24,7 @@ mod mutants {
 
     use super::*;
 
-    /// Without this guard one of so many liars succeeds.
+    /// Without this guard a liar in one of the schedules succeeds.
     fn breaks(mutant: Mutant, rules: &[u8]) {
         let hit = (0..SCHEDULES).find(|seed| {
             set(Some(mutant));

@@ -45,8 +45,8 @@ fn s37_any_partition_of_the_electorate_yields_at_most_one_cluster() {
     }
 }
 
-/// The agent of one node dies at each crossing of a port in turn, while something is done; the next run finishes it. All
-/// `must` be told of in each history.
+/// The agent of one node dies at each crossing of a port in turn, while something is done; the next run finishes it.
+/// Each history has to contain all of `must`.
 fn dies_everywhere(
     what: &str,
     base: &Schedule,
@@ -116,7 +116,7 @@ fn s40_restoring_survives_the_agents_death_at_every_step() {
     let mut base = Schedule::calm(5, 3, 3, true);
     base.faults.push((20_000, Fault::Restore(0)));
     for host in 0..3 {
-        // Typed again where the agent that had it died: at the end there is the epoch that was asked for.
+        // The restore is typed again when its agent died: in the end the new epoch is opened.
         let must = ["epoch 2 was chosen"];
         dies_everywhere("restore", &base, host, 20_000, 60, false, &must);
     }
@@ -244,8 +244,8 @@ fn c14_an_order_to_a_new_memory_is_not_answered_by_what_happened_before() {
     }
 }
 
-/// The agent of one host is installed anew, and a restore is the first word to it: of the epoch that was restored before it
-/// knows nothing yet.
+/// The agent of one host is reinstalled, and the first order to it is a restore. It does not know yet of the epoch that
+/// was restored before.
 #[test]
 fn t02_the_first_word_to_a_new_agent_opens_an_epoch() {
     for seed in 0..20 {

@@ -7,10 +7,10 @@ use std::sync::Mutex;
 
 use etcd_agent_sim::{Coverage, Schedule, run, run_many};
 
-/// A minute or two of them; `make sim` runs more.
+/// They take a minute or two. `make sim` runs more.
 const SCHEDULES: u64 = 15_000;
 
-/// A number from the environment: `SEEDS=…` of them, beginning at `START=…`.
+/// A number from the environment: `SEEDS` or `START`.
 fn told(name: &str, otherwise: u64) -> u64 {
     let told = std::env::var(name).ok().and_then(|text| text.parse().ok());
     told.unwrap_or(otherwise)
@@ -69,7 +69,7 @@ fn regressions_stay_fixed() {
 #[test]
 fn no_random_schedule_breaks_a_rule() {
     let (schedules, start) = (told("SEEDS", SCHEDULES), told("START", 0));
-    println!("{schedules} schedules from seed {start} on (the same again: SEEDS={schedules} START={start})");
+    println!("{schedules} schedules from seed {start} on (again: SEEDS={schedules} START={start})");
     let (violations, excused) = (Mutex::new(BTreeMap::new()), Mutex::new(0));
     let coverage = Mutex::new(Coverage::default());
     run_many(schedules, start, |seed, outcome| {
@@ -91,10 +91,10 @@ fn no_random_schedule_breaks_a_rule() {
         "{excused} of {schedules} schedules have an excuse"
     );
     let coverage = coverage.into_inner().unwrap();
-    println!("seen in so many schedules:\n{}", coverage.table());
+    println!("schedules in which each was seen:\n{}", coverage.table());
     assert_eq!(
         coverage.missed(),
         [""; 0],
-        "a run that hardly saw this shows nothing"
+        "a run that saw this too rarely proves nothing"
     );
 }

@@ -1,4 +1,4 @@
-//! What comes of what people typed: its effect, or a refusal with a reason.
+//! Follows each order to its end: its effect, or a refusal with a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,15 +10,14 @@ use super::{Order, Orders, State, What, ask, key, register};
 use crate::sim::Sim;
 use crate::world::{Chosen, Host, World};
 
-/// Who said that another member leads was right at this time before, in milliseconds.
+/// A leader move is done when the wanted member led within this time, in milliseconds.
 const LED_MS: u64 = 20_000;
-/// Two who restore this soon after each other do so at one time: the second may be answered by what the first one opened, in
-/// milliseconds.
+/// Two restores within this time are concurrent, in milliseconds: the epoch of the first one may answer the second.
 const AT_ONE_TIME_MS: u64 = 20_000;
-/// A restore whose agent died is typed again so often.
+/// How often a restore is typed when its agent dies each time.
 const TRIES: u32 = 5;
 
-/// Looks what has come of each order.
+/// Updates the state of each open order.
 pub fn follow(sim: &Arc<Sim>) {
     let mut orders = sim.orders();
     let Orders { all, lineage } = &mut *orders;
@@ -62,7 +61,7 @@ fn asked(sim: &Sim, order: &mut Order, run: u64, id: u64) {
                 && !opened(&sim.world(), *above, order.at).any(|origin| !is_from(origin, backup))
             {
                 let text = format!(
-                    "{:?} is refused for what was before: {}",
+                    "{:?} is refused, though no other epoch was opened since: {}",
                     order.what, view.message
                 );
                 sim.world().violate(0, text);
@@ -72,7 +71,7 @@ fn asked(sim: &Sim, order: &mut Order, run: u64, id: u64) {
         RequestState::Done => {
             order.state = State::Done;
             if !is_true(&sim.world(), order) {
-                let text = format!("{:?} is said to be done: {}", order.what, view.message);
+                let text = format!("{:?} is not done as reported: {}", order.what, view.message);
                 sim.world().violate(0, text);
             }
         }
@@ -83,7 +82,7 @@ fn asked(sim: &Sim, order: &mut Order, run: u64, id: u64) {
     }
 }
 
-/// Whether what an agent says it has done was done.
+/// True when what an agent reports as done was done.
 fn is_true(world: &World, order: &Order) -> bool {
     match &order.what {
         What::Restore(backup, above) => opened(world, *above, order.at).any(|origin| is_from(origin, backup)),
@@ -99,7 +98,7 @@ fn is_true(world: &World, order: &Order) -> bool {
     }
 }
 
-/// Whence the epochs come that were opened since an order, given above this epoch at this time.
+/// The origins of the epochs that were opened since an order, which was given above this epoch at this time.
 fn opened(world: &World, above: Epoch, at: u64) -> impl Iterator<Item = &Origin> {
     let since = move |(epoch, chosen): &(&Epoch, &Chosen)| **epoch > above || chosen.at + AT_ONE_TIME_MS > at;
     let opened = world.chosen.iter().filter(since);
@@ -110,7 +109,7 @@ fn is_from(origin: &Origin, backup: &BackupId) -> bool {
     *origin == Origin::Backup(backup.clone())
 }
 
-/// Whoever waits for a restore and whose agent died looks whether there is a new epoch, and else types it again.
+/// The agent died while the restore was open. The person types it again if there is no new epoch.
 fn again(sim: &Sim, order: &mut Order) {
     let What::Restore(backup, above) = order.what.clone() else {
         return;
@@ -145,16 +144,16 @@ fn ordered(
     let knows = |register: &Directives| lineage.get(&key(register)).is_some_and(|k| k.contains(&index));
     if !knows(&newest) {
         if newest.version > 0 || world.hosts.iter().any(|h| knows(&h.directives)) {
-            order.state = State::Void("of two orders at once the other won");
+            order.state = State::Void("a concurrent order won");
         } else if world
             .hosts
             .iter()
             .zip(&order.memories)
             .any(|(h, before)| h.reinstalled > *before)
         {
-            order.state = State::Void("whoever had heard of it has lost its memory");
+            order.state = State::Void("the agents that had heard of it lost their memory");
         } else {
-            let text = format!("{change:?} was taken and is in no register");
+            let text = format!("{change:?} was accepted and is in no register");
             world.violate(0, text);
         }
         return;
@@ -172,7 +171,7 @@ fn ordered(
                 .restart
                 .as_ref()
                 .is_some_and(|restart| restart.nodes == *nodes);
-            // Two that are ordered at once at two places have one number: who has carried out one leaves the other.
+            // Concurrent orders at two nodes have the same number: a node that has carried out one skips the other.
             let at_once = newest.restart.as_ref().is_some_and(|restart| {
                 lineage
                     .keys()
@@ -214,14 +213,14 @@ fn is_member(world: &World, node: &NodeName) -> bool {
             .is_some_and(|d| d.cluster == newest.genesis.cluster_id);
         of_it && h.server.as_ref().is_some_and(|s| s.leads && s.ready)
     };
-    // Without a leader nobody can say that it has gone.
+    // Without a leader nothing shows that it was removed.
     let Some(server) = world.hosts.iter().find(leads).and_then(|h| h.server.as_ref()) else {
         return true;
     };
     server.config.members.values().any(|info| info.host == host)
 }
 
-/// Whether all nodes were ordered out: the last member stays, and says why.
+/// True when all nodes were ordered out. The last member stays and gives the reason.
 fn is_last(world: &World, register: &Directives) -> bool {
     world.hosts.iter().all(|h| register.out.contains(&h.name))
 }

@@ -1,4 +1,4 @@
-//! What people type, and what comes of it: each order ends in its effect or in a refusal with a reason.
+//! What people type. Each order has to end in its effect or in a refusal with a reason.
 
 mod follow;
 
@@ -19,11 +19,11 @@ pub use follow::follow;
 /// What was typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// `restore`: that backup, in place of the newest epoch that the agent knew of then, or that a new one has to hear of.
+    /// `restore` of that backup, above the newest epoch that the agent knew of, or with a new memory the newest of all.
     Restore(BackupId, Epoch),
     /// `bootstrap --without`.
     Bootstrap(NodeName),
-    /// `backup now`, when so many backups had ever been committed.
+    /// `backup now`, and the number of backups that had been committed before.
     Backup(usize),
     /// `move-leader`.
     MoveLeader(Option<NodeName>),
@@ -33,22 +33,22 @@ pub enum What {
     Size(usize),
 }
 
-/// What came of it so far.
+/// How far an order has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// That run of the agent has it, under this number.
+    /// This run of the agent has it, under this number.
     Asked(u64, u64),
-    /// Its agent died. A person types a restore again.
+    /// Its agent died. The person types the restore again.
     Forgotten,
     /// It is in the register.
     Ordered,
-    /// That run of the agent takes it to the store.
+    /// This run of the agent writes it to the store.
     Sent(u64),
-    /// It has come into effect.
+    /// It has taken effect.
     Done,
-    /// It was refused, and this is what was said.
+    /// It was refused, for this reason.
     Refused(String),
-    /// Nothing has to come of it, and why.
+    /// It need not take effect, for this reason.
     Void(&'static str),
 }
 
@@ -59,15 +59,15 @@ pub struct Order {
     pub at: u64,
     /// At which host.
     pub host: usize,
-    /// What.
+    /// What was typed.
     pub what: What,
-    /// What came of it.
+    /// How far it has come.
     pub state: State,
     /// How often it was typed.
     tries: u32,
-    /// How often each host's etcd had been started, where one ran.
+    /// The process ID of each host's etcd at that time, where one ran.
     processes: Vec<Option<u32>>,
-    /// How often each agent had lost its memory.
+    /// How often each agent had lost its memory by then.
     memories: Vec<u32>,
 }
 
@@ -86,7 +86,7 @@ impl Order {
         !matches!(self.state, State::Done | State::Refused(_) | State::Void(_))
     }
 
-    /// A short name of what was typed, and of what came of it.
+    /// A short name of what was typed and of how it ended.
     pub fn name(&self) -> String {
         let what = match &self.what {
             What::Restore(..) => "restore",
@@ -112,7 +112,7 @@ impl Order {
 }
 
 impl Orders {
-    /// Those of which nothing has come yet, for people.
+    /// The open orders, as text for people.
     pub fn open(&self) -> Vec<String> {
         let open = self.all.iter().filter(|order| order.is_open());
         open.map(|order| {
@@ -127,14 +127,14 @@ impl Orders {
         .collect()
     }
 
-    /// Whether a restore is still to come into effect.
+    /// True while a restore is open.
     pub fn restores(&self) -> bool {
         let restore = |order: &&Order| matches!(order.what, What::Restore(..));
         self.all.iter().filter(restore).any(Order::is_open)
     }
 }
 
-/// Somebody types this at a host.
+/// A person types this at a host.
 pub fn give(sim: &Arc<Sim>, host: usize, what: What) {
     let mut order = {
         let world = sim.world();
@@ -156,7 +156,7 @@ pub fn give(sim: &Arc<Sim>, host: usize, what: What) {
         What::Size(size) => resize(sim, index, &mut order, size),
         _ => ask(sim, &mut order),
     }
-    // Whoever asks for what is under way already joins those who wait for it.
+    // An agent that already takes a backup answers with that request: the order joins the first one.
     let joined = orders
         .all
         .iter()
@@ -225,7 +225,7 @@ fn direct(sim: &Sim, orders: &mut Orders, index: usize, order: &mut Order, chang
             orders.lineage.insert(key(&view.directives), knows);
             State::Ordered
         }
-        // It is so already.
+        // The register already says so.
         Ok(_) => State::Done,
         Err(error) => refused(&error),
     };
@@ -243,7 +243,7 @@ fn resize(sim: &Arc<Sim>, index: usize, order: &mut Order, size: usize) {
     order.state = State::Sent(sim.world().hosts[order.host].run);
     let force = {
         let mut world = sim.world();
-        // Whoever says again what the store says has thought about it.
+        // A person who repeats the size in the store confirms it.
         let said = world.store.as_ref().and_then(|store| store.size);
         world.rng.chance(50) || said == Some(size)
     };
@@ -259,7 +259,7 @@ fn resize(sim: &Arc<Sim>, index: usize, order: &mut Order, size: usize) {
             Err(
                 OrderError::Store(PortError::OutcomeUnknown(_))
                 | OrderError::Here(PortError::OutcomeUnknown(_)),
-            ) => State::Void("nobody knows whether the store has it"),
+            ) => State::Void("the outcome of the write is unknown"),
             Err(error) => State::Refused(error.to_string()),
         };
         sim.world().tell(|_| format!("   size {size}: {state:?}"));
@@ -271,7 +271,7 @@ fn resize(sim: &Arc<Sim>, index: usize, order: &mut Order, size: usize) {
     });
 }
 
-/// People do what the reasons ask them to.
+/// People do what the reasons ask for.
 pub fn heed(sim: &Arc<Sim>) {
     let said = reasons(sim);
     let says = |wanted: &str| -> Vec<usize> {
@@ -288,7 +288,7 @@ pub fn heed(sim: &Arc<Sim>) {
     if let (Some(host), Some(size)) = (says("size-unconfirmed").first(), size) {
         give(sim, *host, What::Size(size));
     }
-    // Of a memory that is dated before an earlier one nothing is taken: see docs/safety.md, Clocks.
+    // The votes of a memory that is dated before an earlier one are refused: see docs/safety.md, Clocks.
     let refused = [says("not-agreed"), says("votes-missing")].concat();
     for order in &mut sim.orders().all {
         let outdated = sim.world().hosts[order.host].outdated;
@@ -298,7 +298,7 @@ pub fn heed(sim: &Arc<Sim>) {
     }
 }
 
-/// What one node alone orders has bounds: it is given at a second one, too.
+/// Orders that one node alone tells are bounded, so people give them at a second node too.
 fn confirm(sim: &Sim, hosts: &[usize]) {
     let mut orders = sim.orders();
     let Orders { all, lineage } = &mut *orders;
@@ -314,7 +314,7 @@ fn confirm(sim: &Sim, hosts: &[usize]) {
                 dry_run: false,
                 force: true,
             };
-            // One that is out takes no orders.
+            // A node that was ordered out takes no orders.
             let Ok(view) = AgentHandle::direct(&agent, &typed) else {
                 continue;
             };

@@ -9,10 +9,10 @@ use etcd_agent::ports::{ByteStream, Etcd, PortError, PortResult};
 use super::Seat;
 use crate::world::{Plane, Refused, World};
 
-/// The etcd of one host, as an agent asks it.
+/// The etcd of one host, as the agent of `seat` reaches it.
 pub(super) struct LocalEtcd {
     pub(super) seat: Arc<Seat>,
-    /// Whose etcd.
+    /// The host of that etcd.
     pub(super) host: usize,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct LocalEtcd {
 const SILENT_MS: u64 = 5000;
 
 impl LocalEtcd {
-    /// Whether a question gets there, and its answer back.
+    /// True when a request reaches that etcd and its answer comes back.
     fn is_reached(&self) -> bool {
         let world = self.seat.sim.world();
         let me = self.seat.host;
@@ -74,7 +74,7 @@ impl Etcd for LocalEtcd {
         self.read(|world| {
             let mut list = world.members(host, linearizable)?;
             if !own {
-                // What answers at the client port of a lying host lies too.
+                // The client port of a lying host lies as well.
                 crate::liar::members(world, host, &mut list);
             }
             Ok(list)

@@ -100,10 +100,10 @@ impl Seat {
             .map_err(|Dead| PortError::Retryable("dead".to_owned()))
     }
 
-    /// Whether this call fails now: an error when nothing happens, true when it happens and nobody hears of it.
+    /// True when this call takes effect and its answer is lost.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the call is refused and has no effect.
     pub fn breaks(&self, call: Call) -> Result<bool, PortError> {
         let mut world = self.sim.world();
         let how = world.hosts[self.host].breaks(call);
@@ -152,7 +152,7 @@ impl Clock for Seat {
     }
 }
 
-/// What is told of a call that was done.
+/// The answer to a call that took effect: an error when the answer is lost.
 fn heard(unheard: bool) -> Result<(), PortError> {
     if unheard {
         return Err(PortError::OutcomeUnknown("no answer in time".to_owned()));

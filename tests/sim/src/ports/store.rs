@@ -50,7 +50,7 @@ impl Bucket {
     }
 }
 
-/// The objects that are replaced are small: each names its version itself.
+/// The objects that are replaced are small, so the content serves as its own tag.
 fn tag(body: &Bytes) -> Tag {
     Tag(String::from_utf8_lossy(body).into_owned())
 }

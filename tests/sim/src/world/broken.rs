@@ -1,4 +1,4 @@
-//! Calls across a port that fail: once, a few times, or until somebody repairs what is broken.
+//! Calls across a port that fail once, a few times, or until people repair them.
 
 use super::Host;
 
@@ -28,20 +28,20 @@ pub enum Call {
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// It is refused: nothing happens.
+    /// It is refused and has no effect.
     Refused,
-    /// It happens, and nobody hears that it did.
+    /// It takes effect, and its answer is lost.
     Unheard,
 }
 
-/// Something that is broken.
+/// A call that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken {
     /// What fails.
     pub call: Call,
     /// How.
     pub how: How,
-    /// How often still; `None` until it is repaired.
+    /// How many more times; `None` until it is repaired.
     pub times: Option<u32>,
 }
 

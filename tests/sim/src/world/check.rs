@@ -18,8 +18,8 @@ const HEARD_MS: u64 = 5000;
 /// After this long an agent has ended an etcd of an older epoch: a stop that failed is tried again within half of it.
 const ENDED_MS: u64 = 60_000;
 
-/// What a voter's agent said when it was asked before a removal is no older than this: two answers, each within 2 s, and
-/// what etcd takes to notice that it has no leader.
+/// The greatest age of what a voter's agent reported before a removal, in milliseconds: two answers within 2 s each,
+/// and the time etcd takes to notice that it has no leader.
 const ASKED_MS: u64 = 6000;
 
 impl World {
@@ -257,7 +257,7 @@ impl World {
             return;
         };
         let rest: Vec<_> = server.config.voters().filter(|(other, _)| *other != id).collect();
-        // Each was asked right before: what it said may be as old as an answer, and etcd's own word for its leader.
+        // Each voter was asked right before, so a voter that served within `ASKED_MS` may have been reported healthy.
         let healthy = rest
             .iter()
             .filter(|(_, info)| {
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// Rule 10: an agent stops an etcd that serves; its epoch was replaced, or its member removed, whatever anybody says.
+    /// Rule 10: an agent stops a running etcd. Its epoch must have been replaced, or its member removed.
     pub fn check_stop(&mut self, host: usize) {
         let h = &self.hosts[host];
         let (Some(dir), Some(_)) = (&h.dir, &h.server) else {
@@ -293,7 +293,7 @@ impl World {
         }
     }
 
-    /// Rule 10: an agent keeps a register of orders after which operators can give none any more.
+    /// Rule 10: an agent saves a register. Its version has to leave room for later orders.
     pub fn check_orders(&mut self, host: usize, version: u64) {
         if version > u64::MAX / 2 {
             let text = format!("{} keeps orders of version {version}", self.hosts[host].name);
@@ -312,7 +312,7 @@ impl World {
             return;
         };
         let Some(truth) = self.truths.get(&cluster_id) else {
-            // A person who restores here has nothing but the restored data served here.
+            // A person ordered this restore: it may replace data of any cluster.
             if staged {
                 return;
             }

@@ -109,9 +109,9 @@ pub struct Host {
     pub pid: u32,
     /// When it was restarted on purpose, until it is ready again.
     pub disturbed: Option<u64>,
-    /// When one last led.
+    /// When an etcd last led here.
     pub led_at: Option<u64>,
-    /// When one last served with a leader.
+    /// When an etcd last served here with a leader.
     pub served_at: Option<u64>,
 }
 

@@ -76,7 +76,7 @@ pub struct World {
     pub asked: BTreeSet<BackupId>,
     /// Backups that some agent has fetched and checked, whether it still knows that or not.
     pub ever_fetched: BTreeSet<BackupId>,
-    /// The host whose agent lies now.
+    /// The host that lies now.
     pub liar: Option<usize>,
     /// The number of the client's next write.
     pub next_write: u32,
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// Takes note that something of this kind has happened.
+    /// Records that something of this kind has happened.
     pub fn saw(&mut self, kind: &str, name: &str) {
         self.seen.insert(format!("{kind} {name}"));
     }

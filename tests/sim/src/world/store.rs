@@ -55,7 +55,7 @@ impl Store {
         }
     }
 
-    /// Notes which genesis an epoch was recorded with, which size is wanted, and that a backup was committed.
+    /// Records the genesis of an epoch, the wanted size, or that a backup was committed.
     pub fn record(&mut self, key: &str, body: &[u8]) {
         if key.ends_with("/etcd-cluster-spec")
             && let Ok(spec) = serde_json::from_slice::<serde_json::Value>(body)
