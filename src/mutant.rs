@@ -57,6 +57,8 @@ mod chosen {
         PrunesAll,
         /// Rule 8: a minority chooses a genesis.
         MinorityChooses,
+        /// Rule 10: an epoch is learned from whoever tells it.
+        BelievesEpochs,
         /// Rule 10: a removal is believed from one peer.
         BelievesRemovals,
         /// Rule 10: orders of any version are taken over from any node.

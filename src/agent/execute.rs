@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::model::{
-    Action, ActiveState, Assignment, Directives, Epoch, Fact, GateState, Generation, Genesis, Job, Learn,
-    OperatorRequest, RequestState, StartFence,
+    Action, ActiveState, Assignment, DataState, Directives, Epoch, Fact, GateState, Generation, Genesis, Job,
+    Learn, OperatorRequest, RequestState, StartFence,
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
 use super::members::{self, Going};
-use super::{Agent, backups, hand, jobs, propose, removal, steer, verify};
+use super::{Agent, backups, confirm, hand, jobs, propose, removal, steer, verify};
 
 /// Longest that apply may take: two small files, a daemon-reload, a read-back.
 const APPLY: Duration = Duration::from_secs(30);
@@ -28,7 +28,9 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
     match action {
         Action::Enquire { without } => propose::enquire(agent, without).await,
         Action::Propose { round, genesis, gone } => propose::propose(agent, *round, genesis, gone).await,
-        Action::Learn { genesis } => learn(agent, genesis),
+        Action::Confirm { told_by, by_operator } => {
+            confirm::confirm(agent, told_by, by_operator.as_deref()).await
+        }
         Action::TakeDirectives { directives } => take_directives(agent, directives),
         Action::Assign { assignment } => assign(agent, assignment),
         Action::Apply { generation } => {
@@ -65,6 +67,12 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             let unit = agent.ports.service.etcd_unit().await?;
             if unit.active.is_up() || assignment(agent)?.epoch != *epoch {
                 return Err(stale("etcd runs again, or another epoch is assigned"));
+            }
+            let missing = agent
+                .shared
+                .with(|inner| matches!(inner.data, Fact::Known(DataState::Missing)));
+            if agent.shared.elector().open_epoch() < *epoch && !missing {
+                return Err(stale(format_args!("epoch {epoch} is not confirmed")));
             }
             let request = DataRequest::Replace {
                 epoch: *epoch,
@@ -194,8 +202,12 @@ fn assignment(agent: &Agent) -> PortResult<Assignment> {
         .ok_or_else(|| stale("nothing is assigned to this node"))
 }
 
-/// What is stopped still is of an epoch that was replaced: by its assignment, else by the cluster ID that it serves.
+/// What is stopped still is of an epoch that was replaced: by its assignment, else by the cluster ID that it serves. Learned
+/// means that a majority of the electors confirmed the newer one when they were asked (`confirm`).
 async fn fence_stop(agent: &Agent, newest: Epoch) -> PortResult<()> {
+    if agent.shared.elector().open_epoch() < newest {
+        return Err(stale(format_args!("epoch {newest} is not confirmed")));
+    }
     let assigned = agent.ports.state.assignment()?;
     if assigned.is_some_and(|assigned| assigned.epoch < newest) {
         return Ok(());
@@ -241,7 +253,7 @@ pub(super) async fn fence_start(agent: &Agent, fence: &StartFence) -> PortResult
     Ok(())
 }
 
-/// Takes over a chosen genesis.
+/// Takes over a genesis that is known to be chosen.
 pub(super) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
     let news = agent.shared.vote(agent.ports.state.as_ref(), |record| {
         crate::genesis::on_learn(record, genesis)
@@ -305,7 +317,7 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
         return Ok(());
     };
     let elector = agent.shared.elector();
-    let genesis_voters = elector.chosen.as_ref().map_or(0, |g| g.members.len());
+    let genesis_voters = elector.acted_on().map_or(0, |g| g.members.len());
     let voters = agent.shared.with(|inner| {
         inner
             .status

@@ -16,7 +16,7 @@ use crate::model::{
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
 use super::shared::{FirstLook, QUEUED, asked_above};
-use super::{Agent, backups, direct, execute, listing, size};
+use super::{Agent, backups, direct, listing, size};
 
 /// A loop that has not come round for this long is stuck.
 const STUCK: Duration = Duration::from_mins(1);
@@ -100,7 +100,18 @@ impl AgentHandle for Agent {
                 self.spec.cluster, message.genesis.cluster
             )));
         }
-        execute::learn(self, &message.genesis)
+        let (told, open) = (message.genesis.epoch, self.shared.elector().open_epoch());
+        if told <= open {
+            return Ok(());
+        }
+        if let Some(why) = message.genesis.objection(open) {
+            let why = format!("the genesis of epoch {told} is not believed: {why}");
+            return Err(PortError::Permanent(why));
+        }
+        // Whoever says so may lie: the loop asks the electors.
+        self.shared.with(|inner| inner.pushed = Some(message.genesis));
+        self.shared.wake.notify_one();
+        Ok(())
     }
 
     fn admin_status(&self) -> AdminStatus {
@@ -255,9 +266,13 @@ impl AgentHandle for Agent {
             ));
         }
         // From the disk: what was seen last may be older than what was assigned since.
-        let assigned = self.ports.state.assignment()?.map(|a| a.generation);
+        let assigned = self.ports.state.assignment()?;
         let cleared = self.ports.state.cleared_gate()?;
-        let clear = assigned.is_none() || assigned == cleared;
+        // A newer epoch that was heard of holds a start back, also where the gate has no state of its own to tell by.
+        let newest = self.shared.elector().newest_epoch;
+        let clear = assigned
+            .as_ref()
+            .is_none_or(|a| Some(a.generation) == cleared && newest <= a.epoch);
         let text = self.shared.with(|inner| {
             if clear {
                 // A gate that may pass does not ask: it has found other data than the agent last did.

@@ -3,6 +3,7 @@
 mod backups;
 mod beside;
 mod build;
+mod confirm;
 mod copy;
 mod direct;
 mod events;

@@ -106,7 +106,12 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         inner.too_old.as_ref().map(|(version, _)| version.clone())
     });
 
-    let votes = elector.votes.get(&elector.open_epoch().next());
+    let next = elector
+        .known()
+        .map(|genesis| genesis.epoch)
+        .unwrap_or_default()
+        .next();
+    let votes = elector.votes.get(&next);
     let seen_round = votes.and_then(|v| v.promised.as_ref()).map_or(0, |b| b.round);
     let accepted = votes.and_then(|v| v.accepted.as_ref()).map(|(_, g)| g.clone());
     if agent.spec.store_shared {
@@ -118,22 +123,36 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         .known()
         .filter(|e| e.leader.is_some() && whole(&spec, &spec_digest, &peers))
         .map(|e| (e.cluster_id, e.revision));
-    let store = look::store(agent, steady, elector.chosen.is_none(), still);
-    let (backup, backups, restore, staged, fetched, last_words, last_backup, enquired, highest, removal) =
-        agent.shared.with(|inner| {
-            (
-                inner.backup.clone(),
-                inner.backups.clone(),
-                inner.restore.clone(),
-                inner.staged.clone(),
-                inner.fetched.clone().map(|(id, _)| id),
-                inner.last_words.clone(),
-                inner.last_backup.clone(),
-                inner.enquired.clone(),
-                inner.highest_round,
-                inner.removal.clone(),
-            )
-        });
+    let store = look::store(agent, steady, elector.known().is_none(), still);
+    let (
+        backup,
+        backups,
+        restore,
+        staged,
+        fetched,
+        last_words,
+        last_backup,
+        enquired,
+        highest,
+        removal,
+        pushed,
+        denied,
+    ) = agent.shared.with(|inner| {
+        (
+            inner.backup.clone(),
+            inner.backups.clone(),
+            inner.restore.clone(),
+            inner.staged.clone(),
+            inner.fetched.clone().map(|(id, _)| id),
+            inner.last_words.clone(),
+            inner.last_backup.clone(),
+            inner.enquired.clone(),
+            inner.highest_round,
+            inner.removal.clone(),
+            inner.pushed.as_ref().map(|told| told.epoch),
+            inner.denied.clone(),
+        )
+    });
     // After all that was heard of: no backup among it is dated after now but by another clock.
     let now = ports.clock.now();
     let newest_backup = store.known().and_then(|s| s.newest_backup.as_ref());
@@ -159,7 +178,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         members,
         etcd_too_old: too_old,
         newest_epoch: elector.newest_epoch,
-        genesis: elector.chosen.clone(),
+        genesis: elector.acted_on().cloned(),
         silent_agents: silence.agents,
         silent_etcds: silence.etcds,
         backup_failures: backup.failures,
@@ -185,6 +204,9 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
             superseded: elector.superseded.clone(),
             highest_round: highest.max(seen_round),
             accepted,
+            hearsay: elector.chosen.is_none() && elector.told.is_some(),
+            pushed,
+            denied,
         },
         clocks: ports.peers.clocks(),
         peers,

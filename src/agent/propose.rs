@@ -12,6 +12,9 @@ use crate::ports::{PortError, PortResult};
 
 use super::{Agent, execute};
 
+/// The next round is at most so much higher than the last, whatever round an elector says that it has promised.
+const STEP: u64 = 1 << 20;
+
 fn others(agent: &Agent) -> Vec<NodeName> {
     agent
         .spec
@@ -86,8 +89,8 @@ fn former_electors(
     let stored =
         stored.filter(|genesis| genesis.cluster == agent.spec.cluster && genesis.objection(open).is_none());
     let newest = record
-        .chosen
-        .iter()
+        .known()
+        .into_iter()
         .chain(&stored)
         .max_by_key(|genesis| genesis.epoch)?;
     let former = newest.electorate.keys().filter(|node| !gone.contains(*node));
@@ -121,28 +124,36 @@ pub(super) async fn propose(
     let mut round = Round::new(ballot, agent.spec.electorate_digest(), candidate, previous);
 
     if let Outcome::Chosen(genesis) = prepare(agent, &mut round, &record.incarnation).await? {
-        return execute::learn(agent, &genesis);
+        return Err(told(agent, &genesis));
     }
     if let Outcome::Chosen(genesis) = accept(agent, &mut round).await? {
-        return execute::learn(agent, &genesis);
+        return Err(told(agent, &genesis));
     }
-    let mut genesis = round.value();
+    let genesis = round.value();
     // The store's record comes before anybody learns: with a shared store an epoch is open only once it is there.
     if agent.spec.store_shared
         && let Some(store) = &agent.ports.store
         && let Recorded::Exists(recorded) =
             record_epoch(store.as_ref(), &agent.spec.cluster, &genesis).await?
     {
-        tracing::warn!(
-            "the store has epoch {} as {}: that one is taken over",
-            recorded.epoch,
-            recorded.token
-        );
-        genesis = *recorded;
+        // Whoever may write into the store could have put it there: it stops nobody's etcd. The next try looks at the
+        // store first, and opens a later epoch.
+        agent.shared.with(|inner| inner.store_again = true);
+        return Err(PortError::Retryable(format!(
+            "the store has epoch {} as {}, which no majority of the electors has chosen: a later one is opened",
+            recorded.epoch, recorded.token
+        )));
     }
     execute::learn(agent, &genesis)?;
     execute::spread(agent, &genesis);
     Ok(())
+}
+
+/// One elector says that the epoch is open already: the others are asked before anything follows from it.
+fn told(agent: &Agent, genesis: &Genesis) -> PortError {
+    let epoch = genesis.epoch;
+    agent.shared.with(|inner| inner.pushed = Some(genesis.clone()));
+    PortError::Retryable(format!("an elector knows epoch {epoch} already"))
 }
 
 async fn prepare(
@@ -167,7 +178,8 @@ async fn prepare(
         })
         .collect();
     let mut silent = Vec::new();
-    while round.prepared() == Outcome::Open {
+    // To the last answer: one elector that refuses, with whatever it says, ends no round that the others carry.
+    while round.prepared() != Outcome::Reached {
         match asked.next().await {
             Some((node, Ok(reply))) => round.on_prepare_reply(&node, reply),
             Some((node, Err(error))) => silent.push(format!("{node}: {error}")),
@@ -195,7 +207,7 @@ async fn accept(agent: &Agent, round: &mut Round) -> PortResult<Outcome> {
         })
         .collect();
     let mut silent = Vec::new();
-    while round.accepted() == Outcome::Open {
+    while round.accepted() != Outcome::Reached {
         match asked.next().await {
             Some((node, Ok(reply))) => round.on_accept_reply(&node, reply),
             Some((node, Err(error))) => silent.push(format!("{node}: {error}")),
@@ -210,9 +222,10 @@ fn judge(agent: &Agent, outcome: Outcome, verb: &str, silent: &[String]) -> Port
     match outcome {
         Outcome::Reached | Outcome::Chosen(_) => Ok(outcome),
         Outcome::Preempted(ballot) => {
-            agent
-                .shared
-                .with(|inner| inner.highest_round = inner.highest_round.max(ballot.round));
+            agent.shared.with(|inner| {
+                let most = inner.highest_round.saturating_add(STEP);
+                inner.highest_round = inner.highest_round.max(ballot.round.min(most));
+            });
             Err(PortError::Retryable(format!("ballot {ballot} is ahead")))
         }
         Outcome::Refused(why) => Err(PortError::Retryable(why)),

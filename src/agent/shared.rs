@@ -11,9 +11,9 @@ use super::silence::Probe;
 use super::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
-    BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Directives, ElectorRecord, Epoch,
-    EtcdRun, Fact, GateState, Job, LastWords, NodeName, NodeStatus, Observation, OperatorRequest,
-    RemovalView, RequestState, RequestView, Revision, SteadyMs, StoreView, UnixMs,
+    BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Denial, Directives, ElectorRecord,
+    Epoch, EtcdRun, Fact, GateState, Genesis, Job, LastWords, NodeName, NodeStatus, Observation,
+    OperatorRequest, RemovalView, RequestState, RequestView, Revision, SteadyMs, StoreView, UnixMs,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
@@ -23,9 +23,14 @@ use super::look::Still;
 /// What a request says that nobody has looked at yet.
 pub(super) const QUEUED: &str = "queued";
 
-/// Which epoch an order to restore replaces that is given now. A new memory cannot tell yet.
+/// Which epoch an order to restore replaces that is given now. A new memory cannot tell yet. Where an epoch is known, one that
+/// was only heard of is not counted: it would be waited for in vain.
 pub(super) fn asked_above(elector: &ElectorRecord) -> Option<Epoch> {
-    elector.eligible.then_some(elector.newest_epoch)
+    let known = elector
+        .chosen
+        .as_ref()
+        .map_or(elector.newest_epoch, |genesis| genesis.epoch);
+    elector.eligible.then_some(known)
 }
 
 /// How far the first look around of a run has come.
@@ -77,6 +82,10 @@ pub(super) struct Inner {
     /// The digest of the spec that each peer last said it follows.
     pub(super) spec_heard: BTreeMap<NodeName, String>,
     pub(super) enquired: BTreeSet<NodeName>,
+    /// What a message has told as chosen since the electors were last asked.
+    pub(super) pushed: Option<Genesis>,
+    /// Who told of an epoch that a majority of the electors has denied.
+    pub(super) denied: BTreeMap<String, Denial>,
     /// The last check of whether a member of this node was removed.
     pub(super) removal: Option<RemovalView>,
     pub(super) probes: BTreeMap<NodeName, Probe>,
@@ -218,6 +227,10 @@ impl Shared {
                 tell_gate(state, &changed)?;
             }
             state.save_elector(&changed)?;
+            if changed.newest_epoch < record.newest_epoch {
+                // What was only heard of was denied: a start is held back for it no longer. The gate hears of it last.
+                tell_gate(state, &changed)?;
+            }
             *record = changed;
             drop(record);
             self.wake.notify_one();

@@ -6,6 +6,7 @@ mod client;
 mod commands;
 mod config;
 mod direct;
+mod epoch;
 mod events;
 mod exit;
 mod health;
@@ -80,6 +81,8 @@ enum Verb {
     Restore(restore::RestoreArgs),
     Bootstrap(restore::BootstrapArgs),
     #[command(subcommand)]
+    Epoch(epoch::EpochVerb),
+    #[command(subcommand)]
     Spec(spec::SpecVerb),
     #[command(subcommand)]
     Store(store::StoreVerb),
@@ -145,6 +148,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Commands(verb) => commands::run(paths, verb).await,
         Verb::Restore(args) => restore::restore(paths, args).await,
         Verb::Bootstrap(args) => restore::bootstrap(paths, args).await,
+        Verb::Epoch(verb) => epoch::run(paths, verb).await,
         Verb::Spec(verb) => spec::run(paths, verb).await,
         Verb::Store(verb) => store::run(paths, &verb).await,
         Verb::Render(args) => render::run(paths, &args),

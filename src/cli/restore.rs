@@ -255,7 +255,7 @@ fn nobody(status: &AdminStatus) -> String {
 }
 
 /// Asks on the terminal.
-fn confirm(warning: &str) -> Result<(), Failure> {
+pub(super) fn confirm(warning: &str) -> Result<(), Failure> {
     let mut err = std::io::stderr();
     let mut answer = String::new();
     let asked = write!(err, "{warning}\nType yes to go on: ").and_then(|()| err.flush());

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
-    Accept, AcceptReply, ClusterName, ElectorRecord, Enquire, EnquireReply, Epoch, EpochVotes, Genesis,
-    Incarnation, NodeName, Prepare, PrepareReply, Refusal,
+    Accept, AcceptReply, Ballot, ClusterName, ElectorRecord, Enquire, EnquireReply, Epoch, EpochVotes,
+    Genesis, Incarnation, NodeName, Prepare, PrepareReply, Refusal,
 };
 
 /// The electorate as this node has it configured.
@@ -51,6 +51,15 @@ pub enum NotLearned {
     },
 }
 
+/// A ballot may be so many rounds above what was promised. One that left no room for higher ones would end all rounds of an
+/// epoch.
+const ROUNDS: u64 = 1 << 32;
+
+/// True for a ballot that is too far above what is promised to be believed.
+fn is_beyond(ballot: &Ballot, promised: Option<&Ballot>) -> bool {
+    ballot.round > promised.map_or(0, |b| b.round).saturating_add(ROUNDS)
+}
+
 /// A memory that knows nothing yet and may not vote.
 pub fn new_record(incarnation: Incarnation) -> ElectorRecord {
     ElectorRecord {
@@ -61,6 +70,7 @@ pub fn new_record(incarnation: Incarnation) -> ElectorRecord {
         votes: BTreeMap::new(),
         chosen: None,
         newest_epoch: Epoch::default(),
+        told: None,
     }
 }
 
@@ -143,29 +153,37 @@ pub fn absorb(
             let _ = note_incarnation(record, elector, incarnation);
         }
     }
+    let mut two = None;
     for reply in replies {
         if note_incarnation(record, &reply.from, &reply.incarnation).is_err() {
             continue;
         }
-        if let Some(genesis) = reply.chosen.as_ref().filter(|g| g.cluster == electorate.cluster)
-            && let Err(NotLearned::Conflict(conflict)) = on_learn(record, genesis)
-        {
-            return Err(conflict);
+        if let Some(genesis) = reply.chosen.as_ref().filter(|g| g.cluster == electorate.cluster) {
+            // One who tells another genesis than the chosen one keeps nobody from voting.
+            two = two.or(hear(record, genesis).err());
         }
-        let open = record.open_epoch();
-        if open.can_hear_of(reply.newest_epoch) {
-            record.newest_epoch = record.newest_epoch.max(reply.newest_epoch);
-        }
+        hear_of(record, reply.newest_epoch);
         if record.eligible {
             continue;
         }
         record.superseded.extend(reply.superseded.iter().cloned());
+        let open = record.open_epoch();
         for (epoch, theirs) in reply
             .votes
             .iter()
             .filter(|(epoch, votes)| is_vote(open, **epoch, votes))
         {
             let mine = record.votes.entry(*epoch).or_default();
+            let ballots = theirs
+                .promised
+                .iter()
+                .chain(theirs.accepted.iter().map(|(ballot, _)| ballot));
+            if ballots
+                .into_iter()
+                .any(|ballot| is_beyond(ballot, mine.promised.as_ref()))
+            {
+                continue;
+            }
             mine.promised = mine.promised.take().max(theirs.promised.clone());
             let newer = match (&mine.accepted, &theirs.accepted) {
                 (Some((a, _)), Some((b, _))) => b > a,
@@ -188,7 +206,7 @@ pub fn absorb(
         record.eligible = true;
     }
     forget_past(record);
-    Ok(())
+    two.map_or(Ok(()), Err)
 }
 
 /// True when an elector can have cast these votes in this epoch. `open` is the newest epoch that is known to be open.
@@ -199,7 +217,7 @@ fn is_vote(open: Epoch, epoch: Epoch, votes: &EpochVotes) -> bool {
 }
 
 fn may_vote(record: &ElectorRecord, epoch: Epoch) -> Result<(), Refusal> {
-    if let Some(genesis) = record.chosen.as_ref().filter(|g| g.epoch >= epoch) {
+    if let Some(genesis) = record.known().filter(|g| g.epoch >= epoch) {
         return Err(Refusal::Chosen {
             genesis: Box::new(genesis.clone()),
         });
@@ -234,6 +252,9 @@ pub fn on_prepare(record: &mut ElectorRecord, electorate: &Electorate, message: 
         return PrepareReply::Refused(refusal);
     }
     let votes = record.votes.entry(message.epoch).or_default();
+    if is_beyond(&message.ballot, votes.promised.as_ref()) {
+        return PrepareReply::Refused(no_room(&message.ballot));
+    }
     if let Some(promised) = votes.promised.as_ref().filter(|p| **p > message.ballot) {
         return PrepareReply::Refused(Refusal::HigherBallot {
             promised: promised.clone(),
@@ -254,6 +275,9 @@ pub fn on_accept(record: &mut ElectorRecord, electorate: &Electorate, message: &
         return AcceptReply::Refused(refusal);
     }
     let votes = record.votes.entry(message.genesis.epoch).or_default();
+    if is_beyond(&message.ballot, votes.promised.as_ref()) {
+        return AcceptReply::Refused(no_room(&message.ballot));
+    }
     if let Some(promised) = votes.promised.as_ref().filter(|p| **p > message.ballot) {
         return AcceptReply::Refused(Refusal::HigherBallot {
             promised: promised.clone(),
@@ -305,20 +329,69 @@ fn check_accept(record: &ElectorRecord, electorate: &Electorate, message: &Accep
     Ok(())
 }
 
-/// Is told a chosen genesis. True when it was news.
+fn no_room(ballot: &Ballot) -> Refusal {
+    Refusal::Invalid {
+        why: format!("ballot {ballot} is too far ahead to leave room for others"),
+    }
+}
+
+/// Is told a genesis by one who says that it was chosen. That alone closes its epoch for votes and holds back a start of
+/// etcd for an older one; it does no more before it is confirmed ([`super::Tally`]). True when it was news. What is
+/// malformed or too far ahead is not heard.
+///
+/// # Errors
+/// [`Conflict`] when another genesis of the same epoch is known to be chosen.
+pub fn hear(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, Conflict> {
+    if genesis.objection(record.open_epoch()).is_some() {
+        return Ok(false);
+    }
+    if let Some(mine) = &record.chosen {
+        conflict(mine, genesis)?;
+    }
+    if record.known().is_some_and(|known| known.epoch >= genesis.epoch) {
+        return Ok(false);
+    }
+    record.newest_epoch = record.newest_epoch.max(genesis.epoch);
+    record.told = Some(genesis.clone());
+    Ok(true)
+}
+
+/// Is told the number of an epoch, and no more. True when it was news.
+pub fn hear_of(record: &mut ElectorRecord, epoch: Epoch) -> bool {
+    if epoch <= record.newest_epoch || !record.open_epoch().can_hear_of(epoch) {
+        return false;
+    }
+    record.newest_epoch = epoch;
+    true
+}
+
+/// A majority of the electors denies every epoch above this one: what was only heard of them is forgotten.
+pub fn forget_above(record: &mut ElectorRecord, ceiling: Epoch) {
+    let ceiling = ceiling.max(record.open_epoch());
+    record.newest_epoch = record.newest_epoch.min(ceiling);
+    if record.told.as_ref().is_some_and(|told| told.epoch > ceiling) {
+        record.told = None;
+    }
+}
+
+fn conflict(mine: &Genesis, other: &Genesis) -> Result<(), Conflict> {
+    if mine.epoch != other.epoch || mine.same_value(other) {
+        return Ok(());
+    }
+    Err(Conflict {
+        epoch: mine.epoch,
+        mine: mine.token.clone(),
+        other: other.token.clone(),
+    })
+}
+
+/// Learns a genesis that is known to be chosen. True when it was news.
 ///
 /// # Errors
 /// [`NotLearned`] when another genesis of the same epoch is known, or when nobody can have chosen this one.
 pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, NotLearned> {
     if let Some(mine) = &record.chosen {
-        if mine.epoch == genesis.epoch && !mine.same_value(genesis) {
-            return Err(Conflict {
-                epoch: mine.epoch,
-                mine: mine.token.clone(),
-                other: genesis.token.clone(),
-            }
-            .into());
-        }
+        conflict(mine, genesis)?;
         if mine.epoch >= genesis.epoch {
             return Ok(false);
         }
@@ -330,7 +403,17 @@ pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, N
         });
     }
     record.newest_epoch = record.newest_epoch.max(genesis.epoch);
-    record.chosen = Some(genesis.clone());
+    record.chosen = Some(match &record.chosen {
+        Some(replaced) => genesis.after(replaced),
+        None => genesis.clone(),
+    });
+    if record
+        .told
+        .as_ref()
+        .is_some_and(|told| told.epoch <= genesis.epoch)
+    {
+        record.told = None;
+    }
     settle_losses(record);
     forget_past(record);
     Ok(true)

@@ -9,10 +9,13 @@
 
 mod elector;
 mod round;
+mod tally;
 #[cfg(test)]
 mod tests;
 
 pub use elector::{
-    Conflict, Electorate, NotLearned, absorb, new_record, on_accept, on_enquire, on_learn, on_prepare,
+    Conflict, Electorate, NotLearned, absorb, forget_above, hear, hear_of, new_record, on_accept, on_enquire,
+    on_learn, on_prepare,
 };
 pub use round::{Outcome, Round};
+pub use tally::{Tally, Word};

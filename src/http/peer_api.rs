@@ -168,6 +168,7 @@ async fn submit(
         | OperatorRequest::MoveLeader { .. } => Ok(Json(api.handle.take_over(wanted)?)),
         OperatorRequest::Restore { .. }
         | OperatorRequest::Bootstrap { .. }
+        | OperatorRequest::ConfirmEpoch { .. }
         | OperatorRequest::Prune
         | OperatorRequest::Verify { .. } => Err(Refused::forbidden("this is not for another node to ask")),
     }

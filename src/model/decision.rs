@@ -39,10 +39,13 @@ pub enum Action {
         #[serde(default)]
         gone: BTreeSet<NodeName>,
     },
-    /// Take over a genesis that a peer or the store has as chosen.
-    Learn {
-        /// The value.
-        genesis: Box<Genesis>,
+    /// Ask the electors whether a newer epoch is open, and learn it when a majority confirms it.
+    Confirm {
+        /// Who tells of one, and of which.
+        told_by: BTreeMap<String, Epoch>,
+        /// The token of the genesis that an operator has confirmed here.
+        #[serde(default)]
+        by_operator: Option<String>,
     },
     /// Take over what operators have ordered elsewhere.
     TakeDirectives {
@@ -251,7 +254,7 @@ impl Action {
         match self {
             Self::Enquire { .. } => "enquire",
             Self::Propose { .. } => "propose",
-            Self::Learn { .. } => "learn",
+            Self::Confirm { .. } => "confirm",
             Self::TakeDirectives { .. } => "take-directives",
             Self::Assign { .. } => "assign",
             Self::Apply { .. } => "apply",

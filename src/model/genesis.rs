@@ -59,6 +59,13 @@ pub struct Genesis {
 /// So many replaced epochs a genesis names.
 const FORMER: usize = 64;
 
+/// These cluster IDs and then those, each once, the newest at the end.
+fn followed(mut former: Vec<ClusterId>, newer: &[ClusterId]) -> Vec<ClusterId> {
+    former.retain(|id| !newer.contains(id));
+    former.extend(newer);
+    former.split_off(former.len().saturating_sub(FORMER))
+}
+
 impl Genesis {
     /// True when both open the same epoch with the same cluster. The electors' incarnations are no part of the
     /// value: a proposer that has to repeat an accepted value stamps it with the incarnations it knows now.
@@ -120,10 +127,17 @@ impl Genesis {
 
     /// What a genesis that replaces this one has to name as `former`.
     pub fn lineage(&self) -> Vec<ClusterId> {
-        let mut all = self.former.clone();
-        all.retain(|id| *id != self.cluster_id);
-        all.push(self.cluster_id);
-        all.split_off(all.len().saturating_sub(FORMER))
+        followed(self.former.clone(), &[self.cluster_id])
+    }
+
+    /// This genesis, as a node knows it that followed `replaced` before: one whose proposer did not know of that epoch does
+    /// not name it.
+    #[must_use]
+    pub fn after(&self, replaced: &Self) -> Self {
+        Self {
+            former: followed(replaced.lineage(), &self.former),
+            ..self.clone()
+        }
     }
 
     /// The member ID that etcd gives an initial member, or `None` when the node is not one.

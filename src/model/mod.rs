@@ -48,7 +48,7 @@ pub use ids::{
 };
 pub use last_words::{LastWords, Trouble};
 pub use observation::{
-    ElectorView, GateView, InForce, Job, Observation, OperatorRequest, RemovalView, StoreView,
+    Denial, ElectorView, GateView, InForce, Job, Observation, OperatorRequest, RemovalView, StoreView,
 };
 pub use paxos::{
     Accept, AcceptReply, ElectorRecord, Enquire, EnquireReply, EpochVotes, Learn, Prepare, PrepareReply,

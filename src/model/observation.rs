@@ -38,6 +38,13 @@ pub enum OperatorRequest {
         #[serde(default)]
         empty: bool,
     },
+    /// Take this genesis for chosen, on the operator's word, where the electors that are left can neither confirm nor deny it.
+    ConfirmEpoch {
+        /// Its epoch.
+        epoch: Epoch,
+        /// Its token: another genesis of the same epoch is not meant.
+        token: String,
+    },
     /// Take a full backup now.
     Backup,
     /// Store what was written until now as an increment, without waiting for the interval.
@@ -76,7 +83,8 @@ impl OperatorRequest {
     pub fn without(&self) -> impl Iterator<Item = &NodeName> {
         let without = match self {
             Self::Restore { without, .. } | Self::Bootstrap { without, .. } => Some(without),
-            Self::Backup
+            Self::ConfirmEpoch { .. }
+            | Self::Backup
             | Self::BackupAs { .. }
             | Self::Increment
             | Self::Prune
@@ -160,6 +168,24 @@ pub struct ElectorView {
     pub highest_round: u64,
     /// A value accepted in the next epoch and maybe chosen: only this may be proposed.
     pub accepted: Option<Genesis>,
+    /// True while no epoch is confirmed here: the genesis shown is what somebody told this new memory.
+    #[serde(default)]
+    pub hearsay: bool,
+    /// An epoch that a message has told and that is not confirmed.
+    #[serde(default)]
+    pub pushed: Option<Epoch>,
+    /// Who told of a newer epoch that a majority of the electors has denied.
+    #[serde(default)]
+    pub denied: BTreeMap<String, Denial>,
+}
+
+/// What a majority of the electors has denied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Denial {
+    /// The epoch that was told.
+    pub epoch: Epoch,
+    /// When the electors were asked.
+    pub at: SteadyMs,
 }
 
 /// The result of a check of whether a member was removed from its cluster (`agent/removal.rs`).

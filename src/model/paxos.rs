@@ -30,14 +30,33 @@ pub struct ElectorRecord {
     pub superseded: BTreeSet<NodeName>,
     /// Votes by epoch; only the newest epochs are kept.
     pub votes: BTreeMap<Epoch, EpochVotes>,
-    /// The newest genesis learned as chosen.
+    /// The newest genesis that is known to be chosen: a majority of the electors has confirmed it to this one, or has
+    /// accepted it in this one's own round.
     pub chosen: Option<Genesis>,
-    /// The newest epoch heard of, chosen here or not.
+    /// The newest epoch heard of, confirmed or not: it holds back a start of etcd for an older one.
     pub newest_epoch: Epoch,
+    /// A newer genesis that somebody told as chosen and that nobody has confirmed yet. It closes its epoch for votes, and
+    /// stops nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Genesis>,
 }
 
 impl ElectorRecord {
-    /// The newest epoch that is known to be open; 0 when none is.
+    /// The newest genesis, confirmed or only told.
+    pub fn known(&self) -> Option<&Genesis> {
+        let told = self.told.as_ref();
+        match &self.chosen {
+            Some(chosen) => Some(told.filter(|told| told.epoch > chosen.epoch).unwrap_or(chosen)),
+            None => told,
+        }
+    }
+
+    /// What this node acts by: the genesis that is confirmed. Only a new memory, which has none, acts by what it was told.
+    pub fn acted_on(&self) -> Option<&Genesis> {
+        self.chosen.as_ref().or(self.told.as_ref())
+    }
+
+    /// The epoch that is known to be open; 0 when none is.
     pub fn open_epoch(&self) -> Epoch {
         self.chosen
             .as_ref()

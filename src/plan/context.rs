@@ -113,9 +113,10 @@ impl<'a> Context<'a> {
         self.obs.me.genesis.as_ref()
     }
 
-    /// The newest epoch that this node has learned as chosen; 0 when none is.
+    /// The newest epoch that is confirmed here; 0 when none is.
     pub(super) fn open_epoch(&self) -> Epoch {
-        self.genesis().map(|genesis| genesis.epoch).unwrap_or_default()
+        let genesis = self.genesis().filter(|_| !self.obs.elector.hearsay);
+        genesis.map(|genesis| genesis.epoch).unwrap_or_default()
     }
 
     /// The newest genesis in the store, if it is one of this cluster that can be believed.

@@ -20,8 +20,19 @@ pub(super) enum Data {
     First(Action),
 }
 
-/// Brings the data directory to what the assignment needs.
+/// Brings the data directory to what the assignment needs. What is there makes way only for a genesis that is confirmed
+/// (rule 10).
 pub(super) fn prepare(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Data {
+    let wanted = wanted(cx, genesis, assignment);
+    let takes_away = matches!(&wanted, Data::First(Action::ReplaceData { .. }));
+    let there = !matches!(cx.obs.me.data, Fact::Known(DataState::Missing));
+    if takes_away && there && cx.obs.elector.hearsay {
+        return Data::Wait;
+    }
+    wanted
+}
+
+fn wanted(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Data {
     let data = match &cx.obs.me.data {
         Fact::Known(data) => data,
         Fact::Absent | Fact::Unreachable(_) => return Data::Wait,

@@ -1,33 +1,30 @@
-//! Following the newest epoch: a node runs etcd only for the newest one that it knows (rule 1).
+//! Following the newest epoch: a node runs etcd only for the newest one that it knows (rule 1). A source that reports a
+//! newer one may lie (rule 10): a report holds back a start, and only what a majority of the electors confirms stops etcd.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::context::Context;
-use super::safety::{newest_epoch, say_unbelieved};
-use crate::model::{Action, Epoch};
+use super::safety::say_unbelieved;
+use crate::model::{Action, Epoch, OperatorRequest};
 
-/// Learns a newer genesis, and stops an etcd that serves an older epoch.
+/// The electors are asked again after this long about an epoch that they denied and a source still reports.
+const AGAIN: Duration = Duration::from_mins(10);
+/// The same where the epoch may have been opened since.
+const CHANGED: Duration = Duration::from_secs(5);
+
+/// The name of this node's own record as a source.
+const OWN: &str = "this node's memory";
+
+/// Asks about a newer epoch, and stops an etcd that serves an older one than is confirmed.
 pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
     say_unbelieved(cx);
-    let mine = cx.open_epoch();
-    let told = cx
-        .known_peers()
-        .filter_map(|(_, s)| s.genesis.as_ref())
-        .filter(|g| g.cluster == cx.spec.cluster && g.objection(mine).is_none())
-        .chain(cx.stored_genesis());
-    if let Some(newer) = told.filter(|g| g.epoch > mine).max_by_key(|g| g.epoch) {
-        cx.because(
-            "newer-epoch",
-            format!("epoch {} ({}) was chosen", newer.epoch, newer.origin),
-        );
-        return Some(Action::Learn {
-            genesis: Box::new(newer.clone()),
-        });
+    if let Some(action) = confirm(cx) {
+        return Some(action);
     }
-
-    let newest = newest_epoch(cx);
-    let text = outdated(cx, newest)?;
+    let text = outdated(cx)?;
     cx.because("epoch-outdated", text);
+    let newest = cx.open_epoch();
     let up = cx.obs.me.unit.known().is_some_and(|unit| unit.active.is_up());
     if up && cx.may_try("stop-etcd", Duration::from_secs(1), Duration::from_secs(30)) {
         return Some(Action::StopEtcd { newest });
@@ -35,9 +32,85 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
     None
 }
 
+/// The sources that report a later epoch than this, and which, within the bounds of what is believed.
+fn told(cx: &Context<'_>, open: Epoch) -> Vec<(String, Epoch)> {
+    let peers = cx
+        .known_peers()
+        .filter(|(_, status)| status.cluster == cx.spec.cluster)
+        .map(|(node, status)| {
+            let genesis = status.genesis.as_ref().filter(|g| g.objection(open).is_none());
+            let number = Some(status.newest_epoch).filter(|epoch| open.can_hear_of(*epoch));
+            let told = genesis.map(|genesis| genesis.epoch).max(number);
+            (node.to_string(), told.unwrap_or_default())
+        });
+    let store = cx.stored_genesis();
+    let store = store.map(|genesis| ("the store".to_owned(), genesis.epoch));
+    let pushed = cx.obs.elector.pushed.map(|epoch| ("a message".to_owned(), epoch));
+    // The own record has no bounds here: nothing else would repair a damaged one.
+    let own = (OWN.to_owned(), cx.obs.newest_epoch);
+    let all = peers.chain(store).chain(pushed).chain([own]);
+    all.filter(|(_, epoch)| *epoch > open).collect()
+}
+
+/// Asks the electors about the epochs that are reported.
+fn confirm(cx: &mut Context<'_>) -> Option<Action> {
+    let open = cx.open_epoch();
+    let mut ask = Vec::new();
+    let (mut held, mut denied) = (BTreeSet::new(), BTreeSet::new());
+    for (who, epoch) in told(cx, open) {
+        // This node forgets what is denied, so it asks about its own record until that is done.
+        let denied_before = cx.obs.elector.denied.get(&who).filter(|_| who != OWN);
+        let before = denied_before.map(|denial| {
+            let same = denial.epoch == epoch;
+            (same, cx.obs.steady.since(denial.at))
+        });
+        match before {
+            Some((same, passed)) if same || passed < AGAIN => {
+                let settled = same && cx.obs.elector.accepted.is_none();
+                if passed >= if settled { AGAIN } else { CHANGED } {
+                    ask.push((who.clone(), epoch));
+                }
+                denied.insert(format!("{who} (epoch {epoch})"));
+            }
+            _ => {
+                held.insert(format!("{who} (epoch {epoch})"));
+                ask.push((who, epoch));
+            }
+        }
+    }
+    let list = |of: BTreeSet<String>| of.into_iter().collect::<Vec<_>>().join(", ");
+    if !denied.is_empty() {
+        let text = format!(
+            "ignoring a newer epoch than {open}, reported by {}: a majority of the electors denies it",
+            list(denied)
+        );
+        cx.because("epoch-denied", text);
+    }
+    if !held.is_empty() {
+        let text = format!(
+            "a newer epoch than {open} is reported by {}: etcd is not started for an older one until a majority of the electors \
+             confirms or denies it; start the agents that do not answer, or, if you know that it was opened, run \
+             `etcd-agent epoch confirm N` here",
+            list(held)
+        );
+        cx.because("epoch-hearsay", text);
+    }
+    let told_by: BTreeMap<String, Epoch> = ask.into_iter().collect();
+    let by_operator = cx.obs.requests.iter().find_map(|request| match request {
+        OperatorRequest::ConfirmEpoch { token, .. } => Some(token.clone()),
+        _ => None,
+    });
+    if told_by.is_empty() && by_operator.is_none() {
+        return None;
+    }
+    cx.may_try("confirm", Duration::from_millis(250), Duration::from_secs(10))
+        .then_some(Action::Confirm { told_by, by_operator })
+}
+
 /// How etcd here is of an older epoch, if it is: by its assignment; or by the newest genesis, which names the clusters
 /// that it replaced. The second counts beside any assignment: a process outlives the assignment that it was started with.
-fn outdated(cx: &Context<'_>, newest: Epoch) -> Option<String> {
+fn outdated(cx: &Context<'_>) -> Option<String> {
+    let newest = cx.open_epoch();
     if let Some(assigned) = cx.obs.assignment.as_ref().filter(|a| a.epoch < newest) {
         return Some(format!(
             "etcd here serves epoch {}, the newest is {newest}",
@@ -47,7 +120,7 @@ fn outdated(cx: &Context<'_>, newest: Epoch) -> Option<String> {
     if mutant!(StopForgotten) && cx.obs.assignment.is_some() {
         return None;
     }
-    let genesis = cx.genesis()?;
+    let genesis = cx.genesis().filter(|_| !cx.obs.elector.hearsay)?;
     let etcd = cx.obs.me.etcd.known()?;
     genesis.replaces(etcd.cluster_id).then(|| {
         format!(

@@ -36,6 +36,7 @@ fn whom<'a>(cx: &Context<'a>, request: &OperatorRequest) -> Option<&'a NodeName>
         // A restore and a first epoch are what any elector opens; the rest needs the store alone.
         OperatorRequest::Restore { .. }
         | OperatorRequest::Bootstrap { .. }
+        | OperatorRequest::ConfirmEpoch { .. }
         | OperatorRequest::Prune
         | OperatorRequest::Verify { .. } => false,
     };

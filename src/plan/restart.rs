@@ -13,7 +13,8 @@ const LASTED: Duration = Duration::from_secs(30);
 
 /// Starts etcd: at once the first time, then with a growing pause between starts that do not last.
 pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Action> {
-    if cx.obs.gate.cleared != Some(assignment.generation) {
+    // A newer epoch that was heard of holds a start back.
+    if cx.obs.gate.cleared != Some(assignment.generation) || cx.obs.newest_epoch > assignment.epoch {
         return None;
     }
     if assignment.started && directive::paused(cx).is_some() {

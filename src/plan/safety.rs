@@ -168,7 +168,8 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
     false
 }
 
-/// Rule 1: two geneses of one epoch must never be; if they ever are, nobody touches anything.
+/// Rule 1: two geneses of one epoch must never be; if they ever are, nobody touches anything. One node that tells another
+/// genesis than this one's, or the store alone, may lie (rule 10): that is shown, and stops nothing.
 fn two_geneses(cx: &mut Context<'_>) -> bool {
     let Some(mine) = cx.genesis() else { return false };
     let other = cx
@@ -178,29 +179,37 @@ fn two_geneses(cx: &mut Context<'_>) -> bool {
             Fact::Known(store) => store.genesis.as_ref().map(|g| ("the store".to_owned(), g)),
             _ => None,
         })
-        .find(|(_, theirs)| theirs.epoch == mine.epoch && !theirs.same_value(mine));
-    let Some((who, theirs)) = other else { return false };
+        .filter(|(_, theirs)| theirs.epoch == mine.epoch && !theirs.same_value(mine));
+    let others: Vec<String> = other
+        .map(|(who, theirs)| format!("{} at {who}", theirs.token))
+        .collect();
+    if others.is_empty() {
+        return false;
+    }
+    let text = format!(
+        "epoch {} is {} here and {}",
+        mine.epoch,
+        mine.token,
+        others.join(", ")
+    );
+    if others.len() == 1 {
+        let text = format!("{text}: one of them lies or is damaged, and nothing follows from it here");
+        cx.because("genesis-differs", text);
+        return false;
+    }
     cx.halt(
         "two-geneses",
-        format!(
-            "epoch {} is {} here and {} at {who}: two clusters were formed; stop one of them by hand",
-            mine.epoch, mine.token, theirs.token
-        ),
+        format!("{text}: two clusters were formed; stop one of them by hand"),
     );
     true
 }
 
-/// The newest epoch that anybody is known to have heard of, as far as that can be believed.
+/// The newest epoch that this node or the store has a record of: a new one comes after it. What peers tell is in the own
+/// record, as far as it was not denied; a record in the store keeps its place in any case, since nobody can write another
+/// there.
 pub(super) fn newest_epoch(cx: &Context<'_>) -> Epoch {
-    let open = cx.open_epoch();
-    let peers = cx
-        .known_peers()
-        .map(|(_, s)| s.newest_epoch)
-        .filter(|epoch| open.can_hear_of(*epoch))
-        .max()
-        .unwrap_or_default();
     let store = cx.stored_genesis().map(|g| g.epoch).unwrap_or_default();
-    cx.obs.newest_epoch.max(peers).max(store)
+    cx.obs.newest_epoch.max(store)
 }
 
 /// Says who tells of an epoch that nobody believes.

@@ -68,5 +68,13 @@ pub fn request_steps(request: &OperatorRequest) -> Vec<String> {
             "a new epoch opens on all nodes, and the old data goes into the archive".to_owned(),
         ],
         OperatorRequest::Bootstrap { .. } => vec!["the first cluster is formed".to_owned()],
+        OperatorRequest::ConfirmEpoch { epoch, token } => vec![
+            format!(
+                "the electors are asked once more; where a majority denies epoch {epoch}, nothing changes"
+            ),
+            format!(
+                "this node follows epoch {epoch} ({token}): an etcd of an older epoch stops, and its data goes into the archive"
+            ),
+        ],
     }
 }

@@ -1,11 +1,13 @@
 //! What people read.
 
-use super::fixture::{NOW, backups, decision, name, node, status};
+use std::collections::BTreeMap;
+
+use super::fixture::{NOW, backups, decision, name, node, observation, status};
 use crate::cli::direct::{self, Silent, Spread};
 use crate::cli::health::{self, Health};
 use crate::cli::member;
 use crate::cli::restart::{self, Stands};
-use crate::cli::{Exit, backup, config, events, members, plan, restore, status as verb};
+use crate::cli::{Exit, backup, config, epoch, events, members, plan, restore, status as verb};
 use crate::model::*;
 
 #[test]
@@ -399,4 +401,37 @@ fn whether_a_node_has_a_member_is_the_leaders_word() {
         etcd.leader = None;
     }
     assert_eq!(member::listed(&headless, &name("n2")), None);
+}
+
+#[test]
+fn f02_what_an_operator_confirms_is_one_genesis_that_is_told() {
+    let mut seen = observation();
+    let cluster = seen.spec.cluster.clone();
+    let members = [(name("n1"), Vec::new()), (name("n2"), Vec::new())].into();
+    let told = |epoch: u64, token: &str| Genesis {
+        epoch: Epoch(epoch),
+        cluster: cluster.clone(),
+        token: token.to_owned(),
+        members: BTreeMap::clone(&members),
+        origin: Origin::Backup(BackupId::new("2026-03-01T12:00:00Z-000003").unwrap()),
+        electorate: BTreeMap::new(),
+        cluster_id: ClusterId(2),
+        created: NOW,
+        former: Vec::new(),
+    };
+    let tell = |seen: &mut Observation, number: u64, genesis: Genesis| {
+        let mut status = node(number);
+        status.genesis = Some(genesis);
+        seen.peers
+            .insert(name(&format!("n{number}")), Fact::Known(status));
+    };
+    assert!(epoch::meant(&seen, Epoch(2)).is_err());
+    tell(&mut seen, 2, told(2, "prod-2-a"));
+    let (genesis, tellers) = epoch::meant(&seen, Epoch(2)).unwrap();
+    assert_eq!(genesis.token, "prod-2-a");
+    insta::assert_snapshot!("epoch_confirm", epoch::warning(&seen, &genesis, &tellers));
+    tell(&mut seen, 3, told(2, "prod-2-b"));
+    let refused = epoch::meant(&seen, Epoch(2)).unwrap_err();
+    assert_eq!(refused.exit, Exit::Refused);
+    insta::assert_snapshot!("epoch_confirm_two", refused.text);
 }

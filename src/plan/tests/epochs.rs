@@ -102,6 +102,22 @@ fn a_restore_names_all_that_it_replaces() {
 }
 
 #[test]
+fn an_epoch_replaces_what_a_node_followed_also_where_its_proposer_did_not_know_of_it() {
+    let of = |epoch| genesis(&spec(0, 3, 3), 3, epoch, Origin::Empty);
+    let (two, mut three, mut later) = (of(2), of(3), of(190));
+    three.former = two.lineage();
+    later.former = two.lineage();
+    assert!(!later.replaces(three.cluster_id));
+    let mut record = crate::genesis::new_record(incarnation(0));
+    for learned in [&two, &three, &later] {
+        assert_eq!(crate::genesis::on_learn(&mut record, learned), Ok(true));
+    }
+    let known = record.chosen.unwrap();
+    assert_eq!(known.former, [three.cluster_id, two.cluster_id]);
+    assert!(known.same_value(&later));
+}
+
+#[test]
 fn own_data_is_taken_up_without_a_quorum_that_may_wait_for_it() {
     let mut obs = healthy(0);
     let genesis = obs.me.genesis.clone().unwrap();

@@ -7,7 +7,8 @@ fn rule_1_a_second_genesis_of_an_epoch_halts_everything() {
     let mut obs = healthy(0);
     let mut other = genesis(&obs.spec, 3, 1, Origin::Empty);
     other.token = "prod-1-other".into();
-    peer(&mut obs, 1).genesis = Some(other);
+    peer(&mut obs, 1).genesis = Some(other.clone());
+    peer(&mut obs, 2).genesis = Some(other);
     let decision = decide(&obs);
     assert_eq!(decision.action, None);
     assert!(decision.reasons.iter().any(|r| r.halt && r.code == "two-geneses"));

@@ -135,6 +135,9 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
             superseded: BTreeSet::new(),
             highest_round: 0,
             accepted: None,
+            hearsay: false,
+            pushed: None,
+            denied: BTreeMap::new(),
         },
         peers: (0..nodes)
             .filter(|i| *i != me)

@@ -74,6 +74,7 @@ fn a_pause_holds_back_what_is_autonomous_and_nothing_else() {
     };
     let outdated = || {
         let mut obs = healthy(1);
+        obs.me.genesis = Some(genesis(&obs.spec, 3, 2, Origin::Empty));
         obs.newest_epoch = Epoch(2);
         obs
     };

@@ -148,3 +148,134 @@ fn f02_one_peers_invitation_takes_no_place_away() {
     }
     assert_eq!(action(&obs), Some("check-removal"));
 }
+
+#[test]
+fn f02_a_bare_epoch_of_one_peer_stops_no_etcd() {
+    for epoch in [2, 7, 1000] {
+        let mut obs = healthy(0);
+        peer(&mut obs, 2).newest_epoch = Epoch(epoch);
+        assert_eq!(
+            action(&obs),
+            Some("confirm"),
+            "epoch {epoch}: the electors are asked first"
+        );
+        assert!(has(&obs, "epoch-hearsay"));
+    }
+}
+
+#[test]
+fn f02_a_genesis_of_one_peer_or_of_the_store_is_not_learned_unasked() {
+    let mut obs = healthy(0);
+    let forged = genesis(&obs.spec, 3, 2, Origin::Empty);
+    peer(&mut obs, 2).genesis = Some(forged.clone());
+    assert_eq!(action(&obs), Some("confirm"));
+
+    let mut obs = healthy(0);
+    obs.store = stored(forged);
+    match decide(&obs).action {
+        Some(Action::Confirm { told_by, .. }) => {
+            assert_eq!(told_by, [("the store".to_owned(), Epoch(2))].into());
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn f02_what_a_majority_has_denied_holds_no_start_back_whatever_the_liar_says_next() {
+    let mut obs = healthy(0);
+    obs.me.unit = unit(ActiveState::Failed);
+    obs.me.etcd = Fact::Absent;
+    assert_eq!(action(&obs), Some("start-etcd"));
+    peer(&mut obs, 2).newest_epoch = Epoch(7);
+    assert_eq!(action(&obs), Some("confirm"));
+    obs.elector.denied = [(
+        "n3".to_owned(),
+        Denial {
+            epoch: Epoch(7),
+            at: obs.steady,
+        },
+    )]
+    .into();
+    assert_eq!(action(&obs), Some("start-etcd"));
+    assert!(has(&obs, "epoch-denied") && !has(&obs, "epoch-hearsay"));
+    // Another lie of the same node.
+    peer(&mut obs, 2).newest_epoch = Epoch(8);
+    assert_eq!(action(&obs), Some("start-etcd"));
+    // It is asked about all the same, and so is another node that says it.
+    obs.steady = SteadyMs(obs.steady.0 + 5000);
+    assert_eq!(action(&obs), Some("confirm"));
+    obs.steady = SteadyMs(obs.steady.0 - 5000);
+    peer(&mut obs, 1).newest_epoch = Epoch(8);
+    assert!(has(&obs, "epoch-hearsay"));
+}
+
+#[test]
+fn f02_hearsay_that_nobody_confirms_or_denies_holds_a_start_back_and_stops_nothing() {
+    let mut obs = healthy(0);
+    obs.newest_epoch = Epoch(2);
+    let mut memory = Memory::default();
+    memory.failures.insert("confirm".to_owned(), (9, obs.steady));
+    let decision = plan(&obs, &memory, &obs.spec);
+    assert_eq!(decision.action, None, "a running etcd runs on");
+    assert!(decision.reasons.iter().any(|r| r.code == "epoch-hearsay"));
+    obs.me.unit = unit(ActiveState::Failed);
+    obs.me.etcd = Fact::Absent;
+    assert_eq!(
+        plan(&obs, &memory, &obs.spec).action,
+        None,
+        "a start is held back"
+    );
+    obs.gate.cleared = None;
+    assert_eq!(
+        plan(&obs, &memory, &obs.spec).action,
+        None,
+        "the gate is not cleared"
+    );
+}
+
+#[test]
+fn f02_a_new_memory_moves_no_data_away_on_hearsay() {
+    let mut obs = healthy(0);
+    let newer = genesis(&obs.spec, 3, 2, Origin::Backup(BackupId::new("b").unwrap()));
+    obs.me.genesis = Some(newer.clone());
+    obs.newest_epoch = Epoch(2);
+    obs.me.unit = unit(ActiveState::Inactive);
+    obs.me.etcd = Fact::Absent;
+    let mut assigned = assignment(&obs.spec, &newer, 0);
+    (assigned.started, assigned.restore) = (false, Some(BackupId::new("b").unwrap()));
+    obs.assignment = Some(assigned);
+    obs.gate.cleared = None;
+    obs.staged = Some((Epoch(2), BackupId::new("b").unwrap()));
+    let mut memory = Memory::default();
+    memory.failures.insert("confirm".to_owned(), (9, obs.steady));
+    let wanted = |obs: &Observation| plan(obs, &memory, &obs.spec).action.map(|action| action.name());
+    assert_eq!(wanted(&obs), Some("replace-data"));
+    obs.elector.hearsay = true;
+    assert_eq!(wanted(&obs), None);
+}
+
+#[test]
+fn f02_one_peer_with_another_genesis_halts_nothing() {
+    let mut obs = healthy(0);
+    let mut other = genesis(&obs.spec, 3, 1, Origin::Empty);
+    other.token = "prod-1-other".into();
+    peer(&mut obs, 1).genesis = Some(other.clone());
+    assert!(has(&obs, "genesis-differs") && !has(&obs, "two-geneses"));
+    obs.store = stored(other);
+    assert!(has(&obs, "two-geneses"), "two say so");
+}
+
+#[test]
+fn f02_an_operators_word_on_an_epoch_is_taken_to_the_electors() {
+    let mut obs = healthy(0);
+    let asked = OperatorRequest::ConfirmEpoch {
+        epoch: Epoch(2),
+        token: "prod-2-other".into(),
+    };
+    obs.requests.push(asked);
+    let wanted = Action::Confirm {
+        told_by: BTreeMap::new(),
+        by_operator: Some("prod-2-other".into()),
+    };
+    assert_eq!(decide(&obs).action, Some(wanted));
+}

@@ -11,6 +11,8 @@ pub enum Fault {
     PromisesNotStored,
     /// A new memory votes at once, without having asked anybody.
     NewMemoryVotes,
+    /// A new memory denies an epoch of which it has not heard.
+    NewMemoryDenies,
     /// A lost memory comes back under its old incarnation, as after a restore from an image.
     OldIncarnationKept,
     /// Acceptances count whichever memory gave them.
@@ -49,4 +51,9 @@ pub(crate) fn counted(fault: Fault, reply: &AcceptReply, stamped: Option<&Incarn
         },
         _ => reply.clone(),
     }
+}
+
+/// Whether an elector's silence on an epoch denies it; `complete` when it remembers all that it has accepted.
+pub(crate) fn denies(fault: Fault, complete: bool) -> bool {
+    complete || fault == Fault::NewMemoryDenies
 }

@@ -13,6 +13,7 @@
 )]
 
 mod book;
+mod denial;
 mod fast;
 mod faults;
 mod parts;

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use etcd_agent::genesis::{Outcome, Round, absorb, on_accept, on_enquire, on_learn, on_prepare};
+use etcd_agent::genesis::{Outcome, Round, Word, absorb, on_accept, on_enquire, on_learn, on_prepare};
 use etcd_agent::model::{AcceptReply, ElectorRecord, Enquire, EnquireReply, Epoch, Genesis, PrepareReply};
 
 use crate::fast::FastMap;
 use crate::faults::{self, Fault};
 use crate::parts::{Process, Reply, Request, add, ends_of_phase_1};
-use crate::state::State;
+use crate::state::{MOST_NODES, State};
 use crate::symmetry::{incarnation, name};
 use crate::world::{DIGEST, Violation, World, candidate};
 
@@ -47,6 +47,12 @@ pub(crate) struct Memo {
     ends: FastMap<u32, Vec<(u32, u32)>>,
     /// By node, record and process: the record after the answers were taken in.
     absorbed: FastMap<(usize, u32, u32), u32>,
+    /// By record: what it says when it is asked, as a place in `words`.
+    pub(crate) word: FastMap<u32, u32>,
+    /// What electors say.
+    pub(crate) words: Vec<Word>,
+    /// By what all say, and an epoch: whether some of them deny it.
+    pub(crate) denied: FastMap<([u32; MOST_NODES], Epoch), bool>,
     /// By record and notes and which: the record after it was told.
     learned: FastMap<(u32, u32, usize), Option<u32>>,
     /// By node, record and notes: the new record and the notes after its memory was lost.
@@ -92,6 +98,7 @@ impl World {
 
     /// Every state that may come next.
     pub(crate) fn next(&mut self, state: State, found: &mut Vec<(Step, State)>) -> Result<(), Violation> {
+        self.check_denial(&state)?;
         let mut requests = std::mem::take(&mut self.memo.requests);
         requests.clear();
         requests.extend(self.sent.get(state.sent));
@@ -419,6 +426,10 @@ impl World {
                         false,
                     )
                     .map_err(|conflict| Violation(conflict.to_string()))?;
+                    // Nobody lies here: what one tells as chosen, a majority confirms.
+                    if let Some(told) = after.told.clone() {
+                        on_learn(&mut after, &told).map_err(|conflict| Violation(conflict.to_string()))?;
+                    }
                     let after = self.electors.number(after);
                     self.memo.absorbed.insert(key, after);
                     after

@@ -231,6 +231,18 @@ fn new_memories_that_vote_at_once_are_found_out() {
 }
 
 #[test]
+fn f02_new_memories_that_deny_an_epoch_are_found_out() {
+    let found = found_out(
+        Fault::NewMemoryDenies,
+        Bounds {
+            losses: 1,
+            ..bounds()
+        },
+    );
+    assert!(found.violation.unwrap().contains("a majority denies"));
+}
+
+#[test]
 fn a_memory_lost_under_its_old_incarnation_is_found_out() {
     found_out(
         Fault::OldIncarnationKept,

@@ -33,8 +33,8 @@ const VOTES_MS: u64 = 20_000;
 const RESTORING_MS: u64 = 10_000;
 /// How often people do what the reasons ask for, in milliseconds.
 const HEED_MS: u64 = 30_000;
-/// With an excuse nothing is waited for any longer than this, in milliseconds.
-const EXCUSED_MS: u64 = 30_000;
+/// With an excuse nothing is waited for any longer than this, in milliseconds: what people do first has its time.
+const EXCUSED_MS: u64 = HEED_MS + 30_000;
 
 /// What came of a schedule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -148,7 +148,11 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         Fault::Blackout(_) | Fault::AgentOff(..) | Fault::StoreRefuses(_) | Fault::Breaks(..) => {
             longer(sim, fault);
         }
-        Fault::Lies(host) => sim.world().liar = Some(*host),
+        Fault::Lies(host) => {
+            let mut world = sim.world();
+            world.liar = Some(*host);
+            world.lied = true;
+        }
         Fault::Clock(host, ms) => set_skew(sim, *host, *ms),
         Fault::Cut(..) | Fault::Isolate(_) | Fault::Mend | Fault::Noise(..) => network(sim, fault),
         Fault::Store(_) | Fault::EmptyStore => store(&mut sim.world(), fault),

@@ -1,10 +1,10 @@
-//! One node with a valid certificate that lies about its epoch, the members and operators' orders (rule 10). Its epochs
-//! are out of bounds, because an epoch within bounds is still believed.
+//! One node with a valid certificate that lies in any field of what it answers and pushes (rule 10).
 //!
-//! It forges no order that one node may give: such an order counts as an operator's.
+//! It forges no order that one node may give: such an order counts as an operator's (ADR 19).
 
 use etcd_agent::model::{
-    Epoch, Fact, Member, MemberId, MemberList, NodeName, NodeStatus, Paused, RaftTerm, UnixMs,
+    AcceptReply, BackupId, Ballot, EnquireReply, Epoch, EpochVotes, Fact, Genesis, Member, MemberId,
+    MemberList, NodeName, NodeStatus, Origin, Paused, PrepareReply, RaftTerm, Refusal, UnixMs, cluster_id_of,
 };
 
 use crate::rng::Rng;
@@ -17,6 +17,32 @@ const LIES: u64 = 60;
 fn chance(world: &mut World, host: usize) -> Option<&mut Rng> {
     let lies = world.liar == Some(host) && world.rng.chance(LIES);
     lies.then_some(&mut world.rng)
+}
+
+/// A later epoch: the next, or one far ahead.
+fn later(rng: &mut Rng, epoch: Epoch) -> Epoch {
+    match rng.below(4) {
+        0 | 1 => epoch.next(),
+        2 => Epoch(epoch.0 + rng.below(1500)),
+        _ => Epoch(u64::MAX),
+    }
+}
+
+/// A genesis that nobody has chosen.
+fn forged(rng: &mut Rng, of: &Genesis) -> Genesis {
+    let mut genesis = of.clone();
+    if rng.chance(80) {
+        genesis.former = genesis.lineage();
+        genesis.epoch = later(rng, of.epoch);
+    }
+    genesis.token = format!("{}-{}-forged{}", genesis.cluster, genesis.epoch, rng.below(3));
+    if rng.chance(50)
+        && let Ok(id) = BackupId::new("2020-01-01T00:00:00Z-000001")
+    {
+        genesis.origin = Origin::Backup(id);
+    }
+    genesis.cluster_id = cluster_id_of(&genesis.members, &genesis.token);
+    genesis
 }
 
 /// Removes a member from a list, and may invite its node anew.
@@ -55,11 +81,11 @@ pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeSta
     };
     for _ in 0..=rng.below(2) {
         match rng.below(6) {
-            0 => status.newest_epoch = Epoch(u64::MAX - rng.below(3)),
+            0 => status.newest_epoch = later(rng, status.newest_epoch),
             1 | 2 => {
                 if let Some(genesis) = &mut status.genesis {
-                    genesis.epoch = Epoch(status.newest_epoch.0 + 1001);
-                    genesis.token = format!("{}-{}-forged", genesis.cluster, genesis.epoch);
+                    *genesis = forged(rng, genesis);
+                    status.newest_epoch = genesis.epoch;
                 }
             }
             3 => {
@@ -95,4 +121,77 @@ fn orders(rng: &mut Rng, status: &mut NodeStatus, names: &[NodeName]) {
     if told.out.is_empty() && told.by.is_some() && told.version < 1000 {
         told.version = u64::MAX;
     }
+}
+
+/// What it pushes: a genesis, as if it had been chosen.
+pub fn pushed(world: &mut World, host: usize, status: &NodeStatus) -> Option<Genesis> {
+    let rng = chance(world, host)?;
+    status.genesis.as_ref().map(|genesis| forged(rng, genesis))
+}
+
+/// What it answers to an enquiry.
+pub fn enquired(world: &mut World, host: usize, mut reply: EnquireReply) -> EnquireReply {
+    let Some(rng) = chance(world, host) else {
+        return reply;
+    };
+    match rng.below(4) {
+        0 => reply.newest_epoch = later(rng, reply.newest_epoch),
+        1 | 2 => reply.chosen = reply.chosen.map(|genesis| forged(rng, &genesis)),
+        _ => {
+            let epoch = later(rng, reply.newest_epoch);
+            let promised = Some(beyond(&reply.from));
+            reply.votes.insert(
+                epoch,
+                EpochVotes {
+                    promised,
+                    accepted: None,
+                },
+            );
+        }
+    }
+    reply
+}
+
+fn beyond(node: &NodeName) -> Ballot {
+    Ballot {
+        round: u64::MAX,
+        node: node.clone(),
+    }
+}
+
+fn refusal(rng: &mut Rng, node: &NodeName, known: Option<&Genesis>) -> Refusal {
+    match (rng.below(3), known) {
+        (0, Some(genesis)) => Refusal::Chosen {
+            genesis: Box::new(forged(rng, genesis)),
+        },
+        (1, _) => Refusal::NotEligible,
+        _ => Refusal::HigherBallot {
+            promised: beyond(node),
+        },
+    }
+}
+
+/// What it answers in phase 1.
+pub fn prepared(world: &mut World, host: usize, reply: PrepareReply) -> PrepareReply {
+    let name = world.hosts[host].name.clone();
+    let known = known(world, host);
+    let Some(rng) = chance(world, host) else {
+        return reply;
+    };
+    PrepareReply::Refused(refusal(rng, &name, known.as_ref()))
+}
+
+/// What it answers in phase 2. It does not say that it has accepted what it has not: with one such elector among three
+/// nothing is chosen for sure.
+pub fn accepted(world: &mut World, host: usize, reply: AcceptReply) -> AcceptReply {
+    let name = world.hosts[host].name.clone();
+    let known = known(world, host);
+    let Some(rng) = chance(world, host) else {
+        return reply;
+    };
+    AcceptReply::Refused(refusal(rng, &name, known.as_ref()))
+}
+
+fn known(world: &World, host: usize) -> Option<Genesis> {
+    world.hosts[host].elector.as_ref()?.chosen.clone()
 }

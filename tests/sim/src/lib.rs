@@ -22,5 +22,5 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 pub use coverage::Coverage;
 pub use driver::{Load, Outcome, load, run};
 pub use fault::Fault;
-pub use many::{run_many, start};
+pub use many::{run_many, start, told};
 pub use schedule::Schedule;

@@ -15,6 +15,12 @@ const STARTS: u64 = 1_000_000;
 /// The distance between two of them.
 const ROUND: u64 = 100_000;
 
+/// A number from the environment: `SEEDS` or `START`.
+pub fn told(name: &str, otherwise: u64) -> u64 {
+    let told = std::env::var(name).ok().and_then(|text| text.parse().ok());
+    told.unwrap_or(otherwise)
+}
+
 /// Runs the schedules of `seeds` seeds from `start` on, on all cores. Calls `each` for every one, in any order.
 pub fn run_many(seeds: u64, start: u64, each: impl Fn(u64, Outcome) + Sync) {
     let next = AtomicU64::new(0);

@@ -280,3 +280,22 @@ fn c14_electors_that_are_replaced_one_by_one_keep_their_votes() {
         }
     }
 }
+
+/// One node was away when an epoch was opened, and another has lost its memory and its data since: one elector and the store
+/// tell of it, and nobody can confirm or deny it. It is followed once an operator has said so.
+#[test]
+fn f02_an_epoch_that_nobody_can_confirm_is_followed_on_an_operators_word() {
+    let mut schedule = Schedule::calm(7, 3, 3, true);
+    schedule.faults = vec![
+        (20_000, Fault::PowerOff(0, 600_000)),
+        (25_000, Fault::Restore(1)),
+        (45_000, Fault::Reinstall(2)),
+        (45_000, Fault::Wipe(2)),
+    ];
+    let outcome = whole("an epoch that nobody can confirm", &schedule);
+    let confirmed = outcome
+        .history
+        .iter()
+        .any(|line| line.contains("Confirm(Epoch(2)") && line.contains("Done"));
+    assert!(confirmed, "{}", outcome.history.join("\n"));
+}

@@ -5,16 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use etcd_agent_sim::{Coverage, Schedule, run, run_many};
+use etcd_agent_sim::{Coverage, Schedule, run, run_many, told};
 
 /// They take a minute or two. `make sim` runs more.
 const SCHEDULES: u64 = 15_000;
-
-/// A number from the environment: `SEEDS` or `START`.
-fn told(name: &str, otherwise: u64) -> u64 {
-    let told = std::env::var(name).ok().and_then(|text| text.parse().ok());
-    told.unwrap_or(otherwise)
-}
 
 #[test]
 fn the_same_seed_gives_the_same_history_byte_for_byte() {

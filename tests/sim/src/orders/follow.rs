@@ -86,6 +86,11 @@ fn asked(sim: &Sim, order: &mut Order, run: u64, id: u64) {
 fn is_true(world: &World, order: &Order) -> bool {
     match &order.what {
         What::Restore(backup, above) => opened(world, *above, order.at).any(|origin| is_from(origin, backup)),
+        What::Confirm(epoch, token) => {
+            let record = world.hosts[order.host].elector.as_ref();
+            let chosen = record.and_then(|record| record.chosen.as_ref());
+            chosen.is_some_and(|genesis| genesis.epoch > *epoch || genesis.token == *token)
+        }
         What::Backup(before) => world
             .store
             .as_ref()

@@ -23,6 +23,8 @@ pub enum What {
     Restore(BackupId, Epoch),
     /// `bootstrap --without`.
     Bootstrap(NodeName),
+    /// `epoch confirm`: the genesis with that token.
+    Confirm(Epoch, String),
     /// `backup now`, and the number of backups that had been committed before.
     Backup(usize),
     /// `move-leader`.
@@ -91,6 +93,7 @@ impl Order {
         let what = match &self.what {
             What::Restore(..) => "restore",
             What::Bootstrap(_) => "bootstrap",
+            What::Confirm(..) => "confirm",
             What::Backup(_) => "backup",
             What::MoveLeader(_) => "move leader",
             What::Size(_) => "size",
@@ -191,6 +194,10 @@ fn ask(sim: &Sim, order: &mut Order) {
             without: [gone.clone()].into(),
             empty: false,
         },
+        What::Confirm(epoch, token) => OperatorRequest::ConfirmEpoch {
+            epoch: *epoch,
+            token: token.clone(),
+        },
         What::MoveLeader(to) => OperatorRequest::MoveLeader {
             to: to.clone(),
             from: None,
@@ -288,6 +295,7 @@ pub fn heed(sim: &Arc<Sim>) {
     if let (Some(host), Some(size)) = (says("size-unconfirmed").first(), size) {
         give(sim, *host, What::Size(size));
     }
+    confirm_epoch(sim, &says("epoch-hearsay"));
     // The votes of a memory that is dated before an earlier one are refused: see docs/safety.md, Clocks.
     let refused = [says("not-agreed"), says("votes-missing")].concat();
     for order in &mut sim.orders().all {
@@ -324,6 +332,22 @@ fn confirm(sim: &Sim, hosts: &[usize]) {
             sim.world()
                 .tell(|w| format!("   {change:?} at {} too", w.hosts[*host].name));
             break;
+        }
+    }
+}
+
+/// A person knows which epoch was opened last, and says so where the electors cannot tell.
+fn confirm_epoch(sim: &Arc<Sim>, hosts: &[usize]) {
+    let newest = sim.world().newest().map(|chosen| chosen.genesis.clone());
+    let Some(newest) = newest else { return };
+    for host in hosts {
+        let behind = {
+            let world = sim.world();
+            let record = world.hosts[*host].elector.as_ref();
+            record.is_some_and(|record| record.open_epoch() < newest.epoch)
+        };
+        if behind {
+            give(sim, *host, What::Confirm(newest.epoch, newest.token.clone()));
         }
     }
 }

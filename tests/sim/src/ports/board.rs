@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use etcd_agent::model::{Fact, NodeName, NodeStatus};
+use etcd_agent::model::{Fact, Learn, NodeName, NodeStatus};
 use etcd_agent::ports::AgentHandle;
 use tokio::sync::Notify;
 
@@ -97,9 +97,17 @@ async fn follow(seat: &Seat, board: &Board, peer: usize, name: &NodeName, topolo
         seat.pause(2).await;
         seat.sim.note_messages();
         let version = agent.status_version();
-        let status = agent.status();
-        let status = liar::status(&mut seat.sim.world(), peer, status);
+        let (status, pushed) = {
+            let status = agent.status();
+            let mut world = seat.sim.world();
+            let pushed = liar::pushed(&mut world, peer, &status);
+            (liar::status(&mut world, peer, status), pushed)
+        };
         board.set(name, Fact::Known(status));
+        if let (Some(genesis), Some(own)) = (pushed, seat.sim.agent(seat.host)) {
+            // What is refused is of no effect.
+            let _ = own.learn(Learn { genesis }).await;
+        }
         tokio::time::sleep(PAUSE).await;
         let poll = tokio::time::Instant::now();
         loop {

@@ -14,7 +14,7 @@ use etcd_agent::ports::{AgentHandle, Peers, PortError, PortResult};
 
 use super::{Board, Seat};
 use crate::liar;
-use crate::world::Plane;
+use crate::world::{Plane, World};
 
 /// How long an answer is waited for (`adapters::peers::call`).
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -47,6 +47,21 @@ impl Others {
             lost: !open || rng.chance(loss),
             answer_lost: !back || rng.chance(loss),
             twice: rng.chance(twice),
+        }
+    }
+
+    /// What a node that lies makes of its answer.
+    fn lie<T>(
+        &self,
+        node: &NodeName,
+        reply: PortResult<T>,
+        lie: impl FnOnce(&mut World, usize, T) -> T,
+    ) -> PortResult<T> {
+        let mut world = self.seat.sim.world();
+        let peer = world.host_of(node);
+        match peer {
+            Some(peer) => reply.map(|reply| lie(&mut world, peer, reply)),
+            None => reply,
         }
     }
 
@@ -89,14 +104,7 @@ impl Peers for Others {
     async fn status(&self, node: &NodeName) -> PortResult<NodeStatus> {
         let ask = |agent: Agent| async move { Ok(agent.status()) };
         let status = self.call(node, ask).await;
-        let lie = |status| {
-            let mut world = self.seat.sim.world();
-            match world.host_of(node) {
-                Some(peer) => liar::status(&mut world, peer, status),
-                None => status,
-            }
-        };
-        match status.map(lie) {
+        match self.lie(node, status, liar::status) {
             Err(PortError::OutcomeUnknown(why)) => Err(PortError::Retryable(why)),
             other => other,
         }
@@ -111,27 +119,33 @@ impl Peers for Others {
     }
 
     async fn enquire(&self, node: &NodeName, message: &Enquire) -> PortResult<EnquireReply> {
-        self.call(node, |agent| {
-            let message = message.clone();
-            async move { agent.enquire(message).await }
-        })
-        .await
+        let reply = self
+            .call(node, |agent| {
+                let message = message.clone();
+                async move { agent.enquire(message).await }
+            })
+            .await;
+        self.lie(node, reply, liar::enquired)
     }
 
     async fn prepare(&self, node: &NodeName, message: &Prepare) -> PortResult<PrepareReply> {
-        self.call(node, |agent| {
-            let message = message.clone();
-            async move { agent.prepare(message).await }
-        })
-        .await
+        let reply = self
+            .call(node, |agent| {
+                let message = message.clone();
+                async move { agent.prepare(message).await }
+            })
+            .await;
+        self.lie(node, reply, liar::prepared)
     }
 
     async fn accept(&self, node: &NodeName, message: &Accept) -> PortResult<AcceptReply> {
-        self.call(node, |agent| {
-            let message = message.clone();
-            async move { agent.accept(message).await }
-        })
-        .await
+        let reply = self
+            .call(node, |agent| {
+                let message = message.clone();
+                async move { agent.accept(message).await }
+            })
+            .await;
+        self.lie(node, reply, liar::accepted)
     }
 
     async fn learn(&self, node: &NodeName, message: &Learn) -> PortResult<()> {

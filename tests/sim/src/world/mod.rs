@@ -78,6 +78,8 @@ pub struct World {
     pub ever_fetched: BTreeSet<BackupId>,
     /// The host that lies now.
     pub liar: Option<usize>,
+    /// Whether an agent has ever lied.
+    pub lied: bool,
     /// The number of the client's next write.
     pub next_write: u32,
     /// Whether the client writes.
@@ -105,6 +107,7 @@ impl World {
             asked: BTreeSet::new(),
             ever_fetched: BTreeSet::new(),
             liar: None,
+            lied: false,
             next_write: 0,
             writing: true,
             violation: None,

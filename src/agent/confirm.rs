@@ -1,0 +1,197 @@
+//! Asks the electors afresh whether a newer epoch is open, before the node acts on a report of it (rule 10).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::{join, join_all};
+
+use crate::genesis::{Tally, Word, forget_above, hear, hear_of};
+use crate::model::{
+    ClusterId, DataState, Denial, Enquire, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin,
+    RequestState,
+};
+use crate::ports::{PortError, PortResult};
+
+use super::{Agent, execute};
+
+/// Each call has a deadline of its own; this bounds them all.
+const ASK: Duration = Duration::from_secs(5);
+
+/// Asks about the epochs that these sources report. Learns the genesis that a majority confirms, or the one with the token
+/// `by_operator` unless a majority denies it.
+///
+/// # Errors
+/// Retryable while the newest is neither confirmed nor denied: it holds back a start until then.
+pub(super) async fn confirm(
+    agent: &Agent,
+    told_by: &BTreeMap<String, Epoch>,
+    by_operator: Option<&str>,
+) -> PortResult<()> {
+    let epoch = told_by.values().copied().max().unwrap_or_default();
+    let state = agent.ports.state.as_ref();
+    let (pushed, doubted) = agent.shared.with(|inner| {
+        let doubted = told_by.keys().all(|who| inner.denied.contains_key(who));
+        (inner.pushed.take(), doubted)
+    });
+    if !doubted {
+        // On disk before anybody is asked: an agent that dies meanwhile leaves a gate that holds a start back.
+        agent.shared.vote(state, |record| hear_of(record, epoch))?;
+    }
+    let tally = ask(agent, pushed).await;
+    let record = agent.shared.elector();
+    let open = record.open_epoch();
+    let confirmed = tally.confirmed(open).or_else(|| witnessed(agent, &tally));
+    let word = by_operator.map(|token| (token, tally.operators_word(record.chosen.as_ref(), token)));
+    let vouched = word
+        .as_ref()
+        .and_then(|(_, judged)| judged.as_ref().ok().copied());
+    if let Some(genesis) = confirmed.or(vouched.flatten()) {
+        if confirmed.is_none() {
+            tracing::warn!(
+                "an operator has confirmed epoch {} ({})",
+                genesis.epoch,
+                genesis.token
+            );
+        }
+        agent
+            .shared
+            .with(|inner| inner.denied.retain(|who, _| !told_by.contains_key(who)));
+        execute::learn(agent, genesis)?;
+        answer(agent, word);
+        return Ok(());
+    }
+    answer(agent, word);
+    if epoch <= open {
+        return Ok(());
+    }
+    if let Some(ceiling) = tally.ceiling(epoch).filter(|ceiling| *ceiling < epoch) {
+        agent.shared.vote(state, |record| forget_above(record, ceiling))?;
+        deny(agent, told_by, ceiling);
+        return Ok(());
+    }
+    let news = agent.shared.vote(state, |record| {
+        let best = tally.told().max_by_key(|genesis| genesis.epoch);
+        let told = best.is_some_and(|genesis| hear(record, genesis).unwrap_or(false));
+        hear_of(record, epoch) || told
+    })?;
+    if news && open == Epoch::default() {
+        return Ok(());
+    }
+    Err(PortError::Retryable(format!(
+        "epoch {epoch} is neither confirmed nor denied: {} of {} electors answer, {} are needed",
+        tally.words.len(),
+        agent.spec.nodes.len(),
+        tally.majority()
+    )))
+}
+
+/// Answers the operator who has confirmed a genesis.
+fn answer(agent: &Agent, word: Option<(&str, Result<Option<&Genesis>, String>)>) {
+    let Some((token, judged)) = word else { return };
+    let chosen = agent.shared.elector().chosen;
+    let (state, text) = match (judged, chosen) {
+        (_, Some(chosen)) if chosen.token == token => {
+            let text = format!("epoch {} ({token}) is followed here", chosen.epoch);
+            (RequestState::Done, text)
+        }
+        (Err(why), _) => (RequestState::Failed, why),
+        (Ok(_), chosen) => {
+            let open = chosen.map_or_else(|| "none".to_owned(), |g| format!("{} ({})", g.epoch, g.token));
+            let text = format!("another epoch is confirmed here meanwhile: {open}");
+            (RequestState::Failed, text)
+        }
+    };
+    let asked = |request: &OperatorRequest| matches!(request, OperatorRequest::ConfirmEpoch { token: asked, .. } if asked == token);
+    agent.shared.tell(asked, state, &text);
+}
+
+/// Records which source reported a denied epoch, and logs it once a source.
+fn deny(agent: &Agent, told_by: &BTreeMap<String, Epoch>, ceiling: Epoch) {
+    let at = agent.ports.clock.steady();
+    for (who, epoch) in told_by.iter().filter(|(_, epoch)| **epoch > ceiling) {
+        let denial = Denial { epoch: *epoch, at };
+        let before = agent
+            .shared
+            .with(|inner| inner.denied.insert(who.clone(), denial));
+        if before.is_none() {
+            tracing::warn!(
+                "ignoring epoch {epoch}, reported by {who}: it is denied by a majority of the electors"
+            );
+        }
+    }
+}
+
+/// The reported genesis that the data here belongs to, for a new memory that knows no epoch. A cluster ID follows from
+/// members and token, so no other genesis has the same one.
+fn witnessed<'a>(agent: &Agent, tally: &'a Tally) -> Option<&'a Genesis> {
+    let record = agent.shared.elector();
+    if record.chosen.is_some() {
+        return None;
+    }
+    let own = agent.shared.with(|inner| match &inner.data {
+        Fact::Known(DataState::Present { cluster_id, .. }) => Some(*cluster_id),
+        _ => None,
+    })?;
+    let of_own = |genesis: &&Genesis| is_computed(genesis, own);
+    tally.told().filter(of_own).max_by_key(|genesis| genesis.epoch)
+}
+
+fn is_computed(genesis: &Genesis, own: ClusterId) -> bool {
+    genesis.cluster_id == own && !matches!(genesis.origin, Origin::Member(_))
+}
+
+/// The answers of all electors.
+async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
+    let record = agent.shared.elector();
+    let open = record.open_epoch();
+    let message = Enquire {
+        from: agent.spec.node.clone(),
+        incarnation: record.incarnation.clone(),
+        electorate_digest: agent.spec.electorate_digest(),
+    };
+    let others = agent.spec.nodes.keys().filter(|node| **node != agent.spec.node);
+    let asked = others.map(|node| word(agent, node, &message));
+    let answers = tokio::time::timeout(ASK, join_all(asked))
+        .await
+        .unwrap_or_default();
+    let mut words: BTreeMap<NodeName, Word> = answers.into_iter().flatten().collect();
+    let believed =
+        |genesis: &Genesis| genesis.cluster == agent.spec.cluster && genesis.objection(open).is_none();
+    for word in words.values_mut() {
+        word.chosen = word.chosen.take().filter(believed);
+    }
+    words.insert(agent.spec.node.clone(), Word::of(&record));
+    let stored = agent.shared.with(|inner| match &inner.store {
+        Some(Fact::Known(view)) => view.genesis.clone(),
+        _ => None,
+    });
+    let seen = agent.ports.peers.last_seen();
+    let seen = seen
+        .into_values()
+        .filter_map(|fact| fact.known()?.genesis.clone());
+    Tally {
+        words,
+        stored: stored.filter(believed),
+        heard: seen.chain(pushed).chain(record.told).filter(believed).collect(),
+        electors: agent.spec.nodes.len(),
+    }
+}
+
+/// The answer of one elector; `None` without one. An elector with another list of electors answers no enquiry. Its status
+/// shows what it has as chosen, and denies nothing.
+async fn word(agent: &Agent, node: &NodeName, message: &Enquire) -> Option<(NodeName, Word)> {
+    let peers = agent.ports.peers.as_ref();
+    let (status, reply) = join(peers.status(node), peers.enquire(node, message)).await;
+    let status = status.ok().filter(|status| status.cluster == agent.spec.cluster);
+    let word = match (reply, status) {
+        (Ok(reply), status) if reply.from == *node => {
+            Word::told(reply, status.is_some_and(|status| status.eligible))
+        }
+        (_, Some(status)) => Word {
+            chosen: status.genesis,
+            ..Word::default()
+        },
+        _ => return None,
+    };
+    Some((node.clone(), word))
+}

@@ -1,0 +1,80 @@
+//! What a majority of the electors denies was never chosen: in each state, whichever of them answer.
+
+use etcd_agent::genesis::{Tally, Word};
+use etcd_agent::model::Epoch;
+
+use crate::faults::{Fault, denies};
+use crate::state::{MOST_NODES, State};
+use crate::symmetry::name;
+use crate::world::{Violation, World};
+
+impl World {
+    /// No part of the electors denies an epoch that was chosen.
+    pub(crate) fn check_denial(&mut self, state: &State) -> Result<(), Violation> {
+        if !matches!(self.bounds.fault, Fault::None | Fault::NewMemoryDenies) {
+            // The others break rule 1, and are to be found by that.
+            return Ok(());
+        }
+        let chosen = self.notes.get(state.notes).chosen.iter();
+        let chosen: Vec<Epoch> = chosen.map(|genesis| genesis.epoch).collect();
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        let mut words = [0; MOST_NODES];
+        for (word, elector) in words.iter_mut().zip(state.electors).take(self.bounds.nodes) {
+            *word = self.word(elector);
+        }
+        // Who says what makes no difference.
+        words[..self.bounds.nodes].sort_unstable();
+        for epoch in chosen {
+            let key = (words, epoch);
+            let denied = if let Some(known) = self.memo.denied.get(&key) {
+                *known
+            } else {
+                let denied = self.is_denied(&words, epoch);
+                self.memo.denied.insert(key, denied);
+                denied
+            };
+            if denied {
+                let text = format!("epoch {epoch} was chosen, and a majority denies it");
+                return Err(Violation(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// What an elector says when it is asked, by number.
+    fn word(&mut self, elector: u32) -> u32 {
+        if let Some(known) = self.memo.word.get(&elector) {
+            return *known;
+        }
+        let mut word = Word::of(self.electors.get(elector));
+        word.complete = denies(self.bounds.fault, word.complete);
+        let known = self.memo.words.iter().position(|other| *other == word);
+        let at = known.unwrap_or(self.memo.words.len());
+        if known.is_none() {
+            self.memo.words.push(word);
+        }
+        let number = u32::try_from(at).expect("few words");
+        self.memo.word.insert(elector, number);
+        number
+    }
+
+    /// Whether some part of the electors denies this epoch, which was chosen. All of them together rightly deny one that
+    /// nobody has learned of yet.
+    fn is_denied(&self, words: &[u32; MOST_NODES], epoch: Epoch) -> bool {
+        let nodes = self.bounds.nodes;
+        (1_u32..1 << nodes).any(|part| {
+            let answer = (0..nodes).filter(|node| part & (1 << node) != 0);
+            let words = answer.map(|node| (name(node), self.memo.words[words[node] as usize].clone()));
+            let tally = Tally {
+                words: words.collect(),
+                electors: nodes,
+                ..Tally::default()
+            };
+            let learned = tally.told().any(|genesis| genesis.epoch >= epoch);
+            (learned || tally.words.len() < nodes)
+                && tally.ceiling(epoch).is_some_and(|ceiling| ceiling < epoch)
+        })
+    }
+}

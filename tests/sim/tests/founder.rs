@@ -1,0 +1,51 @@
+//! A founder that loses its data and its memory is a joiner: as a founder it would come back as the same voter, with
+//! nothing of what it has acknowledged.
+
+use etcd_agent_sim::{Fault, Outcome, Schedule, run};
+
+/// n3 misses writes, as its etcd is cut off. n1 loses memory and disk, and its etcd is cut off too, so that nobody tells it
+/// that its member has run before; the agents reach each other. Then n2, which alone has the writes, is off for a while.
+fn a_founder_loses_its_disk(store: bool) -> Outcome {
+    let mut schedule = Schedule::calm(7, 3, 3, store);
+    let cut = |host, at| {
+        let others = (0..3).filter(move |other| *other != host);
+        others.flat_map(move |other| {
+            [(host, other), (other, host)].map(|(from, to)| (at, Fault::Cut(from, to, Some(false))))
+        })
+    };
+    schedule.faults.extend(cut(2, 10_000));
+    schedule.faults.extend(cut(0, 15_000));
+    schedule.faults.extend([
+        (15_000, Fault::Reinstall(0)),
+        (15_000, Fault::KillEtcd(0)),
+        (15_000, Fault::Wipe(0)),
+        (17_000, Fault::PowerOff(1, 60_000)),
+        (18_000, Fault::Mend),
+        (90_000, Fault::Mend),
+    ]);
+    run(&schedule, true)
+}
+
+#[test]
+fn rule_2_a_founder_that_has_lost_its_disk_is_no_founder_any_more() {
+    for store in [false, true] {
+        let outcome = a_founder_loses_its_disk(store);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert_eq!(outcome.excuse, None, "{history}");
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn rule_2_a_founder_that_has_lost_its_data_starts_as_if_it_were_new() {
+    use etcd_agent::mutant::{Mutant, set};
+    for store in [false, true] {
+        set(Some(Mutant::FounderForgets));
+        let outcome = a_founder_loses_its_disk(store);
+        set(None);
+        let history = outcome.history.join("\n");
+        let violation = outcome.violation.unwrap_or_default();
+        assert!(violation.starts_with("rule 2:"), "{violation}\n{history}");
+    }
+}
