@@ -9,13 +9,13 @@ use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
     Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, Decision, DirectiveOrder, DirectiveView,
-    Enquire, EnquireReply, EventsView, Fact, Learn, ListedBackup, NodeStatus, OperatorRequest, Page,
+    Enquire, EnquireReply, Epoch, EventsView, Fact, Learn, ListedBackup, NodeStatus, OperatorRequest, Page,
     PlanView, Prepare, PrepareReply, Refusal, RequestState, RequestView, SizeOrder, SizeView, StoreCommand,
     Verdict, Wanted,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
-use super::shared::{FirstLook, QUEUED, asked_above};
+use super::shared::{FirstLook, QUEUED};
 use super::{Agent, backups, direct, listing, size};
 
 /// A loop that has not come round for this long is stuck.
@@ -305,10 +305,31 @@ impl AgentHandle for Agent {
 }
 
 impl Agent {
+    /// The epoch that an order to restore replaces when it is given now; `None` while it cannot be known. A new memory
+    /// cannot tell before it has a vote, and a node that knows no epoch not before it has seen the shared store. An epoch
+    /// that was only reported does not count where one is known: the order would wait for it in vain.
+    pub(super) fn asked_above(&self) -> Option<Epoch> {
+        let elector = self.shared.elector();
+        if !elector.eligible {
+            return None;
+        }
+        if let Some(chosen) = &elector.chosen {
+            return Some(chosen.epoch);
+        }
+        let stored = self.shared.with(|inner| match &inner.store {
+            Some(Fact::Known(view)) => Some(view.genesis.as_ref().map(|genesis| genesis.epoch)),
+            _ => None,
+        });
+        match stored {
+            None if self.spec.store_shared && self.ports.store.is_some() => None,
+            stored => Some(elector.newest_epoch.max(stored.flatten().unwrap_or_default())),
+        }
+    }
+
     /// What a request is about when it is asked.
     pub(super) fn fill_in(&self, request: &mut OperatorRequest) {
         if let OperatorRequest::Restore { above, .. } = request {
-            *above = asked_above(&self.shared.elector());
+            *above = self.asked_above();
         }
         if let OperatorRequest::MoveLeader { from, id, asked, .. } = request {
             *from = self.status().etcd.known().and_then(|etcd| etcd.leader);

@@ -11,7 +11,6 @@ use crate::model::{
 };
 use crate::ports::{PortError, PortResult};
 
-use super::shared::asked_above;
 use super::{Agent, look, silence, size};
 
 /// How often an etcd that was found too old, and does not run, is looked at again.
@@ -68,7 +67,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     size::heard(agent, &peers, &spec_digest);
     let elector = agent.shared.elector();
     let silence = silence::look(agent, steady, &peers, members.known());
-    agent.shared.ask_above(asked_above(&elector));
+    agent.shared.ask_above(agent.asked_above());
     let pending = agent.shared.undecided();
 
     let steering = steering(agent, directives, &unit, &in_force, &pending);

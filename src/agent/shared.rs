@@ -23,16 +23,6 @@ use super::look::Still;
 /// What a request says that nobody has looked at yet.
 pub(super) const QUEUED: &str = "queued";
 
-/// Which epoch an order to restore replaces that is given now. A new memory cannot tell yet. Where an epoch is known, one that
-/// was only heard of is not counted: it would be waited for in vain.
-pub(super) fn asked_above(elector: &ElectorRecord) -> Option<Epoch> {
-    let known = elector
-        .chosen
-        .as_ref()
-        .map_or(elector.newest_epoch, |genesis| genesis.epoch);
-    elector.eligible.then_some(known)
-}
-
 /// How far the first look around of a run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FirstLook {

@@ -130,8 +130,7 @@ impl Schedule {
                 return self.push(at + rng.below(2000), Fault::PowerOff(a, off));
             }
             11 | 12 if !kinds.empties && (self.nodes > 1 || self.store) => {
-                // A single elector has no other to ask. It takes the epoch in the store for one opened after the order.
-                if self.store && self.nodes > 1 && rng.chance(40) {
+                if self.store && rng.chance(40) {
                     Fault::Anew(victim)
                 } else {
                     Fault::Reinstall(victim)

@@ -258,6 +258,20 @@ fn t02_the_first_word_to_a_new_agent_opens_an_epoch() {
     }
 }
 
+/// The only host of a cluster is reinstalled. It votes at once, and the first order comes before it has seen the store.
+#[test]
+fn c14_a_new_memory_without_others_takes_the_epoch_to_replace_from_the_store() {
+    for seed in 0..20 {
+        let mut schedule = Schedule::calm(seed, 1, 1, true);
+        schedule.faults.push((15_000, Fault::Restore(0)));
+        schedule.faults.push((45_000, Fault::Wipe(0)));
+        schedule.faults.push((45_000, Fault::Anew(0)));
+        let outcome = whole("first word", &schedule);
+        let opened = told(&outcome, "epoch 3 was chosen");
+        assert_eq!(opened, 1, "seed {seed}: {}", outcome.history.join("\n"));
+    }
+}
+
 /// Hosts are replaced one by one in a living cluster: the votes come back, and a restore goes on wherever it is ordered.
 #[test]
 fn c14_electors_that_are_replaced_one_by_one_keep_their_votes() {
