@@ -72,7 +72,7 @@ fn two_agents(cx: &mut Context<'_>) -> bool {
                 "duplicate-node",
                 format!(
                     "{other} and {node} have the same memory ({}): one was copied from the other; stop the agent on \
-                     the copy, delete /var/lib/etcd-agent/state there, start it again",
+                     the copy, delete all files in /var/lib/etcd-agent/state there, start it again",
                     status.incarnation
                 ),
             );

@@ -28,11 +28,15 @@ fn two_agents_with_one_memory_stop_all_changes() {
     peer(&mut obs, 2).incarnation = incarnation(1);
     let decision = decide(&obs);
     assert_eq!(decision.action, None);
+    let halt = decision
+        .reasons
+        .iter()
+        .find(|r| r.halt && r.code == "duplicate-node");
+    // The agent cannot make the directory again: the one above it is root's.
+    let text = &halt.unwrap().text;
     assert!(
-        decision
-            .reasons
-            .iter()
-            .any(|r| r.halt && r.code == "duplicate-node")
+        text.contains("delete all files in /var/lib/etcd-agent/state"),
+        "{text}"
     );
 }
 
