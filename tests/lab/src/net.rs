@@ -114,6 +114,13 @@ impl Net {
         self.nft(&rule(from, to, "drop"))
     }
 
+    /// Drops silently what a host sends to this TCP port of other hosts. They still reach the same port of this one.
+    pub fn block_port(&self, from: &str, port: u16) -> Result<()> {
+        self.nft(&format!(
+            "add rule bridge lab forward iifname {from} ether type ip tcp dport {port} drop\n"
+        ))
+    }
+
     /// Hosts of different groups no longer hear each other; all still hear the outside.
     pub fn partition(&self, groups: &[&[&str]]) -> Result<()> {
         let mut rules = String::new();

@@ -141,6 +141,19 @@ impl S3 {
         )
     }
 
+    /// A command line for a shell on a host: curl of this object, signed with the keys of the account. What to do with the
+    /// object is added to it.
+    pub fn curl(&self, key: &str) -> String {
+        format!(
+            "curl -sSf --aws-sigv4 aws:amz:{}:s3 --user {}:{} {}/{}/{key}",
+            Self::REGION,
+            Self::ACCESS_KEY,
+            Self::SECRET_KEY,
+            self.endpoint(),
+            Self::BUCKET
+        )
+    }
+
     /// From its start on it keeps at most so many GiB of objects, in memory: where the server of a real host has a disk of
     /// its own, here it would take its share of the one that etcd writes to.
     pub fn in_memory(&self, gib: u32) -> Result<()> {

@@ -65,6 +65,11 @@ pub(crate) fn status(host: &Host) -> Result<Value> {
     })
 }
 
+/// A shell script as the user nobody; it must not contain single quotes.
+pub(crate) fn nobody(script: &str) -> String {
+    format!("setpriv --reuid=nobody --regid=nogroup --clear-groups sh -c '{script}'")
+}
+
 /// Waits until `status` on a host exits with this code.
 pub(crate) fn wait_status(host: &Host, code: i32) {
     let what = format!("status on {} to exit with {code}", host.name());

@@ -2,6 +2,7 @@
 //! a file need not end before the first of the next begins.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod attacks;
 mod auth;
 mod common;
 mod crashes;

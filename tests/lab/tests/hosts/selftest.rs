@@ -7,9 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use etcd_agent_lab::{
-    Authority, Cmd, ETCD_DEFAULT, Host, Lab, OUTSIDE, PATIENCE, S3, Shape, Suite, wait_until,
-};
+use etcd_agent_lab::{Authority, Cmd, ETCD_DEFAULT, Host, Lab, OUTSIDE, PATIENCE, Shape, Suite, wait_until};
 
 /// Three members formed by hand with Debian's own unit and environment file.
 fn form_by_hand(lab: &Lab) -> Result<()> {
@@ -239,20 +237,11 @@ fn writes_go_on_when_the_leader_dies_and_s3_keeps_what_it_took() {
 
     let s3 = lab.s3();
     s3.start().unwrap();
-    let sign = format!(
-        "--aws-sigv4 aws:amz:{}:s3 --user {}:{}",
-        S3::REGION,
-        S3::ACCESS_KEY,
-        S3::SECRET_KEY
-    );
-    let url = format!("{}/{}/lab/one", s3.endpoint(), S3::BUCKET);
-    let get = format!("curl -sSf {sign} {url}");
-    n1.sh(&format!(
-        "echo content > /root/one; curl -sSf {sign} -T /root/one {url}"
-    ))
-    .unwrap()
-    .ok()
-    .unwrap();
+    let get = s3.curl("lab/one");
+    n1.sh(&format!("echo content > /root/one; {get} -T /root/one"))
+        .unwrap()
+        .ok()
+        .unwrap();
     assert_eq!(s3.keys().unwrap(), ["lab/one"]);
     s3.stop().unwrap();
     assert!(!n1.sh(&get).unwrap().success());
