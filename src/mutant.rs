@@ -57,7 +57,7 @@ mod chosen {
         PrunesAll,
         /// Rule 8: a minority chooses a genesis.
         MinorityChooses,
-        /// Rule 10: an epoch is learned from whoever tells it.
+        /// Rule 10: an epoch is learned from any source.
         BelievesEpochs,
         /// Rule 10: a removal is believed from one peer.
         BelievesRemovals,

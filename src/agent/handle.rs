@@ -108,7 +108,7 @@ impl AgentHandle for Agent {
             let why = format!("the genesis of epoch {told} is not believed: {why}");
             return Err(PortError::Permanent(why));
         }
-        // Whoever says so may lie: the loop asks the electors.
+        // The sender may lie, so the loop asks the electors before it acts.
         self.shared.with(|inner| inner.pushed = Some(message.genesis));
         self.shared.wake.notify_one();
         Ok(())
@@ -306,8 +306,8 @@ impl AgentHandle for Agent {
 
 impl Agent {
     /// The epoch that an order to restore replaces when it is given now; `None` while it cannot be known. A new memory
-    /// cannot tell before it has a vote, and a node that knows no epoch not before it has seen the shared store. An epoch
-    /// that was only reported does not count where one is known: the order would wait for it in vain.
+    /// cannot tell before it has a vote, nor can a node that knows no epoch before it has seen the shared store. An epoch
+    /// that was only reported does not count when another is confirmed, because it may never open.
     pub(super) fn asked_above(&self) -> Option<Epoch> {
         let elector = self.shared.elector();
         if !elector.eligible {

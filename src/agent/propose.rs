@@ -12,7 +12,7 @@ use crate::ports::{PortError, PortResult};
 
 use super::{Agent, execute};
 
-/// The next round is at most so much higher than the last, whatever round an elector says that it has promised.
+/// The most by which the next round exceeds the last, whatever promised round an elector reports.
 const STEP: u64 = 1 << 20;
 
 fn others(agent: &Agent) -> Vec<NodeName> {
@@ -136,8 +136,8 @@ pub(super) async fn propose(
         && let Recorded::Exists(recorded) =
             record_epoch(store.as_ref(), &agent.spec.cluster, &genesis).await?
     {
-        // Whoever may write into the store could have put it there: it stops nobody's etcd. The next try looks at the
-        // store first, and opens a later epoch.
+        // Any client with write access to the store can put a record there, so it stops no etcd. The next attempt reads the
+        // store first and opens a later epoch.
         agent.shared.with(|inner| inner.store_again = true);
         return Err(PortError::Retryable(format!(
             "the store has epoch {} as {}, which no majority of the electors has chosen: a later one is opened",
@@ -149,7 +149,7 @@ pub(super) async fn propose(
     Ok(())
 }
 
-/// One elector says that the epoch is open already: the others are asked before anything follows from it.
+/// An elector reported that the epoch is open already. The other electors are asked before the node acts on it.
 fn told(agent: &Agent, genesis: &Genesis) -> PortError {
     let epoch = genesis.epoch;
     agent.shared.with(|inner| inner.pushed = Some(genesis.clone()));
@@ -178,7 +178,7 @@ async fn prepare(
         })
         .collect();
     let mut silent = Vec::new();
-    // To the last answer: one elector that refuses, with whatever it says, ends no round that the others carry.
+    // Waits for all answers: a refusal by one elector does not end a round for which the others are a majority.
     while round.prepared() != Outcome::Reached {
         match asked.next().await {
             Some((node, Ok(reply))) => round.on_prepare_reply(&node, reply),

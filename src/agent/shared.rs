@@ -72,9 +72,9 @@ pub(super) struct Inner {
     /// The digest of the spec that each peer last said it follows.
     pub(super) spec_heard: BTreeMap<NodeName, String>,
     pub(super) enquired: BTreeSet<NodeName>,
-    /// What a message has told as chosen since the electors were last asked.
+    /// The genesis that a message reported as chosen since the electors were last asked.
     pub(super) pushed: Option<Genesis>,
-    /// Who told of an epoch that a majority of the electors has denied.
+    /// The sources that reported an epoch that the electors denied.
     pub(super) denied: BTreeMap<String, Denial>,
     /// The last check of whether a member of this node was removed.
     pub(super) removal: Option<RemovalView>,
@@ -218,7 +218,7 @@ impl Shared {
             }
             state.save_elector(&changed)?;
             if changed.newest_epoch < record.newest_epoch {
-                // What was only heard of was denied: a start is held back for it no longer. The gate hears of it last.
+                // A denied epoch holds back no start. The record is saved first: a crash in between only holds one back longer.
                 tell_gate(state, &changed)?;
             }
             *record = changed;

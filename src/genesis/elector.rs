@@ -51,8 +51,8 @@ pub enum NotLearned {
     },
 }
 
-/// A ballot may be so many rounds above what was promised. One that left no room for higher ones would end all rounds of an
-/// epoch.
+/// The most rounds that a ballot may be above the promised one. A ballot that left no room for higher ones would end all
+/// rounds of an epoch.
 const ROUNDS: u64 = 1 << 32;
 
 /// True for a ballot that is too far above what is promised to be believed.
@@ -159,7 +159,7 @@ pub fn absorb(
             continue;
         }
         if let Some(genesis) = reply.chosen.as_ref().filter(|g| g.cluster == electorate.cluster) {
-            // One who tells another genesis than the chosen one keeps nobody from voting.
+            // A peer that reports another genesis than the chosen one does not keep this elector from voting.
             two = two.or(hear(record, genesis).err());
         }
         hear_of(record, reply.newest_epoch);
@@ -335,9 +335,9 @@ fn no_room(ballot: &Ballot) -> Refusal {
     }
 }
 
-/// Is told a genesis by one who says that it was chosen. That alone closes its epoch for votes and holds back a start of
-/// etcd for an older one; it does no more before it is confirmed ([`super::Tally`]). True when it was news. What is
-/// malformed or too far ahead is not heard.
+/// Takes note of a genesis that is reported as chosen. Until it is confirmed ([`super::Tally`]) it only closes its epoch for
+/// votes and holds back a start of etcd for an older one. True when it was news. A genesis that is malformed or too far
+/// ahead is ignored.
 ///
 /// # Errors
 /// [`Conflict`] when another genesis of the same epoch is known to be chosen.
@@ -356,7 +356,7 @@ pub fn hear(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, Confl
     Ok(true)
 }
 
-/// Is told the number of an epoch, and no more. True when it was news.
+/// Takes note of the number of an epoch that is reported. True when it was news.
 pub fn hear_of(record: &mut ElectorRecord, epoch: Epoch) -> bool {
     if epoch <= record.newest_epoch || !record.open_epoch().can_hear_of(epoch) {
         return false;
@@ -365,7 +365,7 @@ pub fn hear_of(record: &mut ElectorRecord, epoch: Epoch) -> bool {
     true
 }
 
-/// A majority of the electors denies every epoch above this one: what was only heard of them is forgotten.
+/// Forgets what was only reported of epochs above this one, because the electors deny them.
 pub fn forget_above(record: &mut ElectorRecord, ceiling: Epoch) {
     let ceiling = ceiling.max(record.open_epoch());
     record.newest_epoch = record.newest_epoch.min(ceiling);

@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn f02_a_vote_on_a_later_epoch_keeps_no_lie_from_being_denied() {
         let (two, later) = (genesis_of(2, "b"), genesis_of(897, "r"));
-        // Seed 202261 of the liars: a restore took the number after the one that was told, and was not ended.
+        // Seed 202261 of the liars: a restore took the number after the reported one, and its round did not end.
         let half = word(Some(&two), &[&later], true);
         let tally = tally(&[word(Some(&two), &[], true), half.clone(), half], None, 3);
         assert_eq!(tally.ceiling(Epoch(896)), Some(Epoch(2)));

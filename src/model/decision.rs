@@ -41,7 +41,7 @@ pub enum Action {
     },
     /// Ask the electors whether a newer epoch is open, and learn it when a majority confirms it.
     Confirm {
-        /// Who tells of one, and of which.
+        /// The sources that report one, and which.
         told_by: BTreeMap<String, Epoch>,
         /// The token of the genesis that an operator has confirmed here.
         #[serde(default)]

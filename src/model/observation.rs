@@ -168,21 +168,21 @@ pub struct ElectorView {
     pub highest_round: u64,
     /// A value accepted in the next epoch and maybe chosen: only this may be proposed.
     pub accepted: Option<Genesis>,
-    /// True while no epoch is confirmed here: the genesis shown is what somebody told this new memory.
+    /// True while no epoch is confirmed here: the genesis shown was only reported to this new memory.
     #[serde(default)]
     pub hearsay: bool,
-    /// An epoch that a message has told and that is not confirmed.
+    /// An epoch that a message reported and that is not confirmed.
     #[serde(default)]
     pub pushed: Option<Epoch>,
-    /// Who told of a newer epoch that a majority of the electors has denied.
+    /// The sources that reported a newer epoch that the electors denied.
     #[serde(default)]
     pub denied: BTreeMap<String, Denial>,
 }
 
-/// What a majority of the electors has denied.
+/// An epoch that the electors denied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
-    /// The epoch that was told.
+    /// The epoch that was reported.
     pub epoch: Epoch,
     /// When the electors were asked.
     pub at: SteadyMs,

@@ -35,14 +35,14 @@ pub struct ElectorRecord {
     pub chosen: Option<Genesis>,
     /// The newest epoch heard of, confirmed or not: it holds back a start of etcd for an older one.
     pub newest_epoch: Epoch,
-    /// A newer genesis that somebody told as chosen and that nobody has confirmed yet. It closes its epoch for votes, and
-    /// stops nothing.
+    /// A newer genesis that was reported as chosen and is not confirmed yet. It closes its epoch for votes, and stops no
+    /// etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Genesis>,
 }
 
 impl ElectorRecord {
-    /// The newest genesis, confirmed or only told.
+    /// The newest genesis, confirmed or only reported.
     pub fn known(&self) -> Option<&Genesis> {
         let told = self.told.as_ref();
         match &self.chosen {
@@ -51,7 +51,7 @@ impl ElectorRecord {
         }
     }
 
-    /// What this node acts by: the genesis that is confirmed. Only a new memory, which has none, acts by what it was told.
+    /// The genesis that this node acts by: the confirmed one, or in a new memory without one the reported one.
     pub fn acted_on(&self) -> Option<&Genesis> {
         self.chosen.as_ref().or(self.told.as_ref())
     }

@@ -168,8 +168,8 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
     false
 }
 
-/// Rule 1: two geneses of one epoch must never be; if they ever are, nobody touches anything. One node that tells another
-/// genesis than this one's, or the store alone, may lie (rule 10): that is shown, and stops nothing.
+/// Rule 1: one epoch never has two geneses; if it does, the node halts. One node, or the store alone, that reports another
+/// genesis may lie (rule 10): the reason names it, and nothing stops.
 fn two_geneses(cx: &mut Context<'_>) -> bool {
     let Some(mine) = cx.genesis() else { return false };
     let other = cx
@@ -204,9 +204,8 @@ fn two_geneses(cx: &mut Context<'_>) -> bool {
     true
 }
 
-/// The newest epoch that this node or the store has a record of: a new one comes after it. What peers tell is in the own
-/// record, as far as it was not denied; a record in the store keeps its place in any case, since nobody can write another
-/// there.
+/// The newest epoch that this node or the store has a record of; a new one comes after it. The own record has what peers
+/// report and the electors have not denied. A record in the store keeps its number, because no other can be written there.
 pub(super) fn newest_epoch(cx: &Context<'_>) -> Epoch {
     let store = cx.stored_genesis().map(|g| g.epoch).unwrap_or_default();
     cx.obs.newest_epoch.max(store)

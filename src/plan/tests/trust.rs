@@ -201,7 +201,7 @@ fn f02_what_a_majority_has_denied_holds_no_start_back_whatever_the_liar_says_nex
     // Another lie of the same node.
     peer(&mut obs, 2).newest_epoch = Epoch(8);
     assert_eq!(action(&obs), Some("start-etcd"));
-    // It is asked about all the same, and so is another node that says it.
+    // The electors are asked about it all the same, and about another node that reports it.
     obs.steady = SteadyMs(obs.steady.0 + 5000);
     assert_eq!(action(&obs), Some("confirm"));
     obs.steady = SteadyMs(obs.steady.0 - 5000);

@@ -24,7 +24,7 @@ impl World {
         for (word, elector) in words.iter_mut().zip(state.electors).take(self.bounds.nodes) {
             *word = self.word(elector);
         }
-        // Who says what makes no difference.
+        // It makes no difference which elector gives which answer.
         words[..self.bounds.nodes].sort_unstable();
         for epoch in chosen {
             let key = (words, epoch);
@@ -43,7 +43,7 @@ impl World {
         Ok(())
     }
 
-    /// What an elector says when it is asked, by number.
+    /// The number of an elector's answer.
     fn word(&mut self, elector: u32) -> u32 {
         if let Some(known) = self.memo.word.get(&elector) {
             return *known;
@@ -60,8 +60,8 @@ impl World {
         number
     }
 
-    /// Whether some part of the electors denies this epoch, which was chosen. All of them together rightly deny one that
-    /// nobody has learned of yet.
+    /// Whether some set of electors denies this epoch, which was chosen. All of them together rightly deny one that none
+    /// has learned yet.
     fn is_denied(&self, words: &[u32; MOST_NODES], epoch: Epoch) -> bool {
         let nodes = self.bounds.nodes;
         (1_u32..1 << nodes).any(|part| {

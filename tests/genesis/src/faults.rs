@@ -11,7 +11,7 @@ pub enum Fault {
     PromisesNotStored,
     /// A new memory votes at once, without having asked anybody.
     NewMemoryVotes,
-    /// A new memory denies an epoch of which it has not heard.
+    /// A new memory denies an epoch that it has not heard of.
     NewMemoryDenies,
     /// A lost memory comes back under its old incarnation, as after a restore from an image.
     OldIncarnationKept,

@@ -47,7 +47,7 @@ pub(crate) struct Memo {
     ends: FastMap<u32, Vec<(u32, u32)>>,
     /// By node, record and process: the record after the answers were taken in.
     absorbed: FastMap<(usize, u32, u32), u32>,
-    /// By record: what it says when it is asked, as a place in `words`.
+    /// By record: its answer when it is asked, as a place in `words`.
     pub(crate) word: FastMap<u32, u32>,
     /// What electors say.
     pub(crate) words: Vec<Word>,
@@ -426,7 +426,7 @@ impl World {
                         false,
                     )
                     .map_err(|conflict| Violation(conflict.to_string()))?;
-                    // Nobody lies here: what one tells as chosen, a majority confirms.
+                    // No elector lies here: a majority confirms what one reports as chosen.
                     if let Some(told) = after.told.clone() {
                         on_learn(&mut after, &told).map_err(|conflict| Violation(conflict.to_string()))?;
                     }

@@ -1,5 +1,5 @@
-//! A founder that loses its data and its memory is a joiner: as a founder it would come back as the same voter, with
-//! nothing of what it has acknowledged.
+//! A founder that loses its data and its memory is a joiner. As a founder it would come back as the same voter, without
+//! the writes that it has acknowledged.
 
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 

@@ -295,8 +295,8 @@ fn c14_electors_that_are_replaced_one_by_one_keep_their_votes() {
     }
 }
 
-/// One node was away when an epoch was opened, and another has lost its memory and its data since: one elector and the store
-/// tell of it, and nobody can confirm or deny it. It is followed once an operator has said so.
+/// One node was off when an epoch was opened, and another has lost its memory and its data since. One elector and the store
+/// report the epoch, and the electors can neither confirm nor deny it. An operator confirms it.
 #[test]
 fn f02_an_epoch_that_nobody_can_confirm_is_followed_on_an_operators_word() {
     let mut schedule = Schedule::calm(7, 3, 3, true);

@@ -336,7 +336,7 @@ fn confirm(sim: &Sim, hosts: &[usize]) {
     }
 }
 
-/// A person knows which epoch was opened last, and says so where the electors cannot tell.
+/// An operator knows which epoch was opened last, and confirms it where the electors cannot.
 fn confirm_epoch(sim: &Arc<Sim>, hosts: &[usize]) {
     let newest = sim.world().newest().map(|chosen| chosen.genesis.clone());
     let Some(newest) = newest else { return };

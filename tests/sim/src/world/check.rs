@@ -137,7 +137,7 @@ impl World {
             }
             _ => {}
         }
-        // A number that a liar has told is left out: numbers have to grow, no more.
+        // A number that a liar reported is left out. Numbers only have to grow.
         let follows = self
             .chosen
             .contains_key(&Epoch(genesis.epoch.0.saturating_sub(1)));
