@@ -252,6 +252,7 @@ impl Agent {
             cluster: self.spec.cluster.clone(),
             spec_digest: size::in_force(self).digest(),
             electorate_digest: self.spec.electorate_digest(),
+            store_digest: Some(self.spec.store_digest()),
             eligible: record.eligible,
             unit: Fact::Unreachable(unseen()),
             data: Fact::Unreachable(unseen()),

@@ -163,6 +163,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         cluster: agent.spec.cluster.clone(),
         spec_digest,
         electorate_digest: agent.spec.electorate_digest(),
+        store_digest: Some(agent.spec.store_digest()),
         eligible: elector.eligible,
         unit,
         data,

@@ -78,6 +78,7 @@ impl Builder<'_> {
             backup_interval: store.is_some().then_some(interval),
             backup: self.backup(),
             store_shared: store.as_ref().is_some_and(|store| store.shared),
+            shared_store: store.as_ref().map(StoreSettings::shared_url).unwrap_or_default(),
             grace: self
                 .read("cluster.grace", forms::duration)
                 .unwrap_or(Duration::from_mins(5)),

@@ -41,6 +41,18 @@ pub struct StoreSettings {
     pub options: S3Options,
 }
 
+impl StoreSettings {
+    /// The URL of a store that all nodes see; empty for a store of this node alone. The endpoint is no part of it: one
+    /// store may have several.
+    pub fn shared_url(&self) -> String {
+        match &self.url {
+            _ if !self.shared => String::new(),
+            StoreUrl::S3 { bucket, prefix } => format!("s3://{bucket}/{prefix}"),
+            StoreUrl::Directory(path) => format!("file://{}", path.display()),
+        }
+    }
+}
+
 /// The part of `[store]` that only some S3 servers and networks need.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct S3Options {

@@ -95,6 +95,7 @@ fn three_nodes_with_everything() {
     };
     assert_eq!(store.url, url);
     assert!(store.shared && settings.spec.store_shared);
+    assert_eq!(settings.spec.shared_store, store.shared_url());
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub(crate) fn node_status(node: &str) -> NodeStatus {
         cluster: ClusterName::new("prod").unwrap(),
         spec_digest: String::new(),
         electorate_digest: String::new(),
+        store_digest: None,
         eligible: false,
         unit: Fact::default(),
         data: Fact::default(),

@@ -32,6 +32,9 @@ pub struct Spec {
     pub backup: BackupSpec,
     /// True when all nodes see the same store (S3 by default; a directory only when said so).
     pub store_shared: bool,
+    /// The URL of the store that all nodes see, without secrets; empty when there is none.
+    #[serde(default)]
+    pub shared_store: String,
     /// How long a member must be out of reach before it counts as dead.
     pub grace: Duration,
     /// What the coordinator may do to the member list by itself.
@@ -210,6 +213,11 @@ impl Spec {
     pub fn electorate_digest(&self) -> String {
         let names: Vec<&str> = self.nodes.keys().map(NodeName::as_str).collect();
         digest(names.join(",").as_bytes())
+    }
+
+    /// Digest of the shared store's URL. Nodes that name different stores record their epochs in different places.
+    pub fn store_digest(&self) -> String {
+        digest(self.shared_store.as_bytes())
     }
 
     /// Digest of what all nodes must agree on: cluster, size and electorate.

@@ -251,6 +251,9 @@ pub struct NodeStatus {
     pub spec_digest: String,
     /// Digest of the electorate (sorted node names).
     pub electorate_digest: String,
+    /// Digest of the shared store's URL; `None` from an agent of an older version.
+    #[serde(default)]
+    pub store_digest: Option<String>,
     /// Whether it may vote on a genesis yet (design §6: an elector without memory may not).
     pub eligible: bool,
     /// `etcd.service`.

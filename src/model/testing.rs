@@ -27,6 +27,7 @@ pub(crate) fn spec(nodes: &[&str]) -> Spec {
         backup_interval: None,
         backup: BackupSpec::default(),
         store_shared: false,
+        shared_store: String::new(),
         grace: Duration::from_mins(5),
         join: super::Join::default(),
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::context::{Context, names};
 use super::electors;
+use super::safety::same_store;
 use crate::model::{
     Action, DataState, Epoch, Fact, Genesis, NodeName, NodeStatus, OperatorRequest, Origin, SteadyMs,
     cluster_id_of,
@@ -309,5 +310,6 @@ fn is_candidate(cx: &Context<'_>, status: &NodeStatus) -> bool {
     status.eligible
         && status.electorate_digest == cx.obs.me.electorate_digest
         && status.cluster == cx.spec.cluster
+        && same_store(cx, status)
         && matches!(status.data, Fact::Known(DataState::Missing))
 }

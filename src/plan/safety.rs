@@ -165,7 +165,32 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
             ),
         );
     }
+    say_other_stores(cx);
     false
+}
+
+/// Nodes that name different stores record epochs and backups in different places.
+fn say_other_stores(cx: &mut Context<'_>) {
+    let others = cx.known_peers().filter(|(_, status)| !same_store(cx, status));
+    let others: Vec<String> = others.map(|(node, _)| node.to_string()).collect();
+    if others.is_empty() {
+        return;
+    }
+    let mine = match cx.spec.shared_store.as_str() {
+        "" => "none",
+        url => url,
+    };
+    let text = format!(
+        "{} has another shared store than this node, which has {mine}: make store.url and store.shared the same on all nodes",
+        others.join(", ")
+    );
+    cx.because("store-differs", text);
+}
+
+/// True unless that node is known to have another shared store than this one, or one of both has none.
+pub(super) fn same_store(cx: &Context<'_>, status: &NodeStatus) -> bool {
+    let theirs = status.store_digest.as_ref();
+    theirs.is_none_or(|digest| *digest == cx.spec.store_digest())
 }
 
 /// Rule 1: one epoch never has two geneses; if it does, the node halts. One node, or the store alone, that reports another

@@ -65,6 +65,7 @@ pub(super) fn node(number: u64) -> NodeStatus {
         cluster: ClusterName::new("prod").unwrap(),
         spec_digest: "s".to_owned(),
         electorate_digest: "e".to_owned(),
+        store_digest: None,
         eligible: true,
         unit: Fact::Known(UnitState {
             active: ActiveState::Active,

@@ -116,6 +116,29 @@ fn s50_no_empty_cluster_beside_data_that_another_still_holds() {
 }
 
 #[test]
+fn c10_a_node_that_names_another_store_is_named_and_is_no_founder() {
+    let form = |obs: &Observation| match decide(obs).action {
+        Some(Action::Propose { genesis, .. }) => genesis.members.into_keys().collect(),
+        _ => Vec::new(),
+    };
+    let mut obs = fresh(0, 3, 3);
+    assert_eq!(form(&obs), [name(0), name(1), name(2)]);
+    peer(&mut obs, 2).store_digest = Some("other".into());
+    assert!(
+        has(&obs, "store-differs") && form(&obs).is_empty(),
+        "it is waited for"
+    );
+    // An agent of an older version says nothing of its store.
+    peer(&mut obs, 2).store_digest = None;
+    assert!(!has(&obs, "store-differs"));
+    assert_eq!(form(&obs), [name(0), name(1), name(2)]);
+    // It goes on beside a living cluster, and is named.
+    let mut obs = healthy(0);
+    peer(&mut obs, 1).store_digest = Some("other".into());
+    assert!(has(&obs, "store-differs"));
+}
+
+#[test]
 fn s39_a_shared_store_that_does_not_answer_holds_the_first_epoch_back() {
     let mut obs = fresh(0, 3, 3);
     obs.spec.store_shared = true;

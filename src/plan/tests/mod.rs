@@ -52,6 +52,7 @@ fn spec(me: usize, nodes: usize, size: usize) -> Spec {
         backup_interval: Some(Duration::from_mins(15)),
         backup: BackupSpec::default(),
         store_shared: false,
+        shared_store: String::new(),
         grace: Duration::from_mins(5),
         join: crate::model::Join::Replace,
     }
@@ -96,6 +97,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         cluster: spec.cluster.clone(),
         spec_digest: spec.digest(),
         electorate_digest: spec.electorate_digest(),
+        store_digest: Some(spec.store_digest()),
         eligible: true,
         unit: unit(ActiveState::Inactive),
         data: Fact::Known(DataState::Missing),

@@ -505,6 +505,7 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
             ..etcd_agent::model::BackupSpec::default()
         },
         store_shared: schedule.store,
+        shared_store: String::new(),
         grace: Duration::from_millis(schedule.grace_ms),
         join: etcd_agent::model::Join::default(),
     })
