@@ -57,6 +57,8 @@ mod chosen {
         PrunesAll,
         /// Rule 8: a minority chooses a genesis.
         MinorityChooses,
+        /// Rule 10: what any copy of a genesis says of the electors' memories is believed.
+        BelievesElectorates,
         /// Rule 10: an epoch is learned from any source.
         BelievesEpochs,
         /// Rule 10: a removal is believed from one peer.

@@ -46,6 +46,7 @@ pub(super) async fn confirm(
         .as_ref()
         .and_then(|(_, judged)| judged.as_ref().ok().copied());
     if let Some(genesis) = confirmed.or(vouched.flatten()) {
+        let genesis = trusted_copy(agent, &tally, genesis);
         if confirmed.is_none() {
             tracing::warn!(
                 "an operator has confirmed epoch {} ({})",
@@ -83,6 +84,22 @@ pub(super) async fn confirm(
         agent.spec.nodes.len(),
         tally.majority()
     )))
+}
+
+/// The copy of a genesis that this node can rely on. The electorate is no part of the value, and it tells whether this
+/// memory took part: a copy that this node has accepted itself is right; among those of others, one that does not name
+/// this memory. A node that is no founder joins, and loses nothing by that.
+fn trusted_copy<'a>(agent: &Agent, tally: &'a Tally, genesis: &'a Genesis) -> &'a Genesis {
+    if mutant!(BelievesElectorates) {
+        return genesis;
+    }
+    let (me, incarnation) = (&agent.spec.node, agent.shared.elector().incarnation);
+    let own = tally.words.get(me).into_iter().flat_map(|word| &word.accepted);
+    let others = tally
+        .told()
+        .filter(|copy| copy.electorate.get(me) != Some(&incarnation));
+    let same = |copy: &&Genesis| copy.same_value(genesis);
+    own.chain(others).find(same).unwrap_or(genesis)
 }
 
 /// Answers the operator who has confirmed a genesis.
@@ -144,27 +161,19 @@ fn is_computed(genesis: &Genesis, own: ClusterId) -> bool {
 async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
     let record = agent.shared.elector();
     let open = record.open_epoch();
-    let message = Enquire {
-        from: agent.spec.node.clone(),
-        incarnation: record.incarnation.clone(),
-        electorate_digest: agent.spec.electorate_digest(),
-    };
+    let message = agent.enquiry();
     let others = agent.spec.nodes.keys().filter(|node| **node != agent.spec.node);
     let asked = others.map(|node| word(agent, node, &message));
     let answers = tokio::time::timeout(ASK, join_all(asked))
         .await
         .unwrap_or_default();
     let mut words: BTreeMap<NodeName, Word> = answers.into_iter().flatten().collect();
-    let believed =
-        |genesis: &Genesis| genesis.cluster == agent.spec.cluster && genesis.objection(open).is_none();
+    let believed = |genesis: &Genesis| agent.believes(genesis, open);
     for word in words.values_mut() {
         word.chosen = word.chosen.take().filter(believed);
     }
     words.insert(agent.spec.node.clone(), Word::of(&record));
-    let stored = agent.shared.with(|inner| match &inner.store {
-        Some(Fact::Known(view)) => view.genesis.clone(),
-        _ => None,
-    });
+    let stored = agent.shared.with(|inner| inner.stored_genesis().cloned());
     let seen = agent.ports.peers.last_seen();
     let seen = seen
         .into_values()
@@ -185,7 +194,7 @@ async fn word(agent: &Agent, node: &NodeName, message: &Enquire) -> Option<(Node
     let status = status.ok().filter(|status| status.cluster == agent.spec.cluster);
     let word = match (reply, status) {
         (Ok(reply), status) if reply.from == *node => {
-            Word::told(reply, status.is_some_and(|status| status.eligible))
+            Word::from_reply(reply, status.is_some_and(|status| status.eligible))
         }
         (_, Some(status)) => Word {
             chosen: status.genesis,

@@ -9,9 +9,9 @@ use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
     Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, Decision, DirectiveOrder, DirectiveView,
-    Enquire, EnquireReply, Epoch, EventsView, Fact, Learn, ListedBackup, NodeStatus, OperatorRequest, Page,
-    PlanView, Prepare, PrepareReply, Refusal, RequestState, RequestView, SizeOrder, SizeView, StoreCommand,
-    Verdict, Wanted,
+    ElectorRecord, Enquire, EnquireReply, Epoch, EventsView, Fact, Learn, ListedBackup, NodeStatus,
+    OperatorRequest, Page, PlanView, Prepare, PrepareReply, Refusal, RequestState, RequestView, SizeOrder,
+    SizeView, StoreCommand, Verdict, Wanted,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
@@ -308,17 +308,16 @@ impl Agent {
     /// The epoch that an order to restore replaces when it is given now; `None` while it cannot be known. A new memory
     /// cannot tell before it has a vote, nor can a node that knows no epoch before it has seen the shared store. An epoch
     /// that was only reported does not count when another is confirmed, because it may never open.
-    pub(super) fn asked_above(&self) -> Option<Epoch> {
-        let elector = self.shared.elector();
+    pub(super) fn asked_above(&self, elector: &ElectorRecord) -> Option<Epoch> {
         if !elector.eligible {
             return None;
         }
         if let Some(chosen) = &elector.chosen {
             return Some(chosen.epoch);
         }
-        let stored = self.shared.with(|inner| match &inner.store {
-            Some(Fact::Known(view)) => Some(view.genesis.as_ref().map(|genesis| genesis.epoch)),
-            _ => None,
+        let stored = self.shared.with(|inner| {
+            let view = inner.store_view()?;
+            Some(view.genesis.as_ref().map(|genesis| genesis.epoch))
         });
         match stored {
             None if self.spec.store_shared && self.ports.store.is_some() => None,
@@ -329,7 +328,7 @@ impl Agent {
     /// What a request is about when it is asked.
     pub(super) fn fill_in(&self, request: &mut OperatorRequest) {
         if let OperatorRequest::Restore { above, .. } = request {
-            *above = self.asked_above();
+            *above = self.asked_above(&self.shared.elector());
         }
         if let OperatorRequest::MoveLeader { from, id, asked, .. } = request {
             *from = self.status().etcd.known().and_then(|etcd| etcd.leader);

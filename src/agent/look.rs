@@ -34,7 +34,7 @@ pub(super) fn store(agent: &Agent, now: SteadyMs, no_epoch: bool, still: Option<
         return Fact::Absent;
     };
     let ask = agent.shared.with(|inner| {
-        let known = matches!(inner.store, Some(Fact::Known(_)));
+        let known = inner.store_view().is_some();
         let limit = limit(known && !no_epoch, still, inner.store_still);
         let old = inner.store_seen.is_none_or(|seen| now.since(seen) >= limit);
         let ask = (old || inner.store_again) && !inner.store_asking;

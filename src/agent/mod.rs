@@ -35,8 +35,8 @@ use std::time::Duration;
 
 use crate::adapters::tls::Tls;
 use crate::model::{
-    Action, Decision, EventOutcome, Fact, Memory, NodeStatus, Observation, OperatorRequest, RequestState,
-    Spec, Steering, UnixMs,
+    Action, Decision, Enquire, Epoch, EventOutcome, Fact, Genesis, Memory, NodeStatus, Observation,
+    OperatorRequest, RequestState, Spec, Steering, UnixMs,
 };
 use crate::plan::plan;
 use crate::ports::PortResult;
@@ -240,6 +240,21 @@ impl Agent {
         self.shared.tell(opens, RequestState::Pending, going);
     }
 
+    /// The question to another elector about what it knows.
+    fn enquiry(&self) -> Enquire {
+        Enquire {
+            from: self.spec.node.clone(),
+            incarnation: self.shared.elector().incarnation,
+            electorate_digest: self.shared.electorate.digest.clone(),
+        }
+    }
+
+    /// True for a genesis of this cluster that may have been chosen, as far as its form and its epoch show. `open` is the
+    /// newest epoch that is known to be open.
+    fn believes(&self, genesis: &Genesis, open: Epoch) -> bool {
+        genesis.cluster == self.spec.cluster && genesis.objection(open).is_none()
+    }
+
     /// The status before the first tick.
     fn blank_status(&self) -> NodeStatus {
         let record = self.shared.elector();
@@ -251,7 +266,7 @@ impl Agent {
             boot_id: self.boot_id.clone(),
             cluster: self.spec.cluster.clone(),
             spec_digest: size::in_force(self).digest(),
-            electorate_digest: self.spec.electorate_digest(),
+            electorate_digest: self.shared.electorate.digest.clone(),
             store_digest: Some(self.spec.store_digest()),
             eligible: record.eligible,
             unit: Fact::Unreachable(unseen()),

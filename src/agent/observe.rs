@@ -67,7 +67,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     size::heard(agent, &peers, &spec_digest);
     let elector = agent.shared.elector();
     let silence = silence::look(agent, steady, &peers, members.known());
-    agent.shared.ask_above(agent.asked_above());
+    agent.shared.ask_above(agent.asked_above(&elector));
     let pending = agent.shared.undecided();
 
     let steering = steering(agent, directives, &unit, &in_force, &pending);
@@ -162,7 +162,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         boot_id: agent.boot_id.clone(),
         cluster: agent.spec.cluster.clone(),
         spec_digest,
-        electorate_digest: agent.spec.electorate_digest(),
+        electorate_digest: agent.shared.electorate.digest.clone(),
         store_digest: Some(agent.spec.store_digest()),
         eligible: elector.eligible,
         unit,

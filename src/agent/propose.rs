@@ -7,7 +7,7 @@ use futures::stream::FuturesUnordered;
 
 use crate::backup::{Recorded, record_epoch};
 use crate::genesis::{Outcome, Round, absorb, on_accept, on_prepare};
-use crate::model::{AcceptReply, Ballot, ElectorRecord, Enquire, Fact, Genesis, NodeName, PrepareReply};
+use crate::model::{AcceptReply, Ballot, ElectorRecord, Genesis, NodeName, PrepareReply};
 use crate::ports::{PortError, PortResult};
 
 use super::{Agent, execute};
@@ -27,12 +27,7 @@ fn others(agent: &Agent) -> Vec<NodeName> {
 
 /// Asks every other elector for what it knows, and takes it in.
 pub(super) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> PortResult<()> {
-    let incarnation = agent.shared.elector().incarnation;
-    let message = Enquire {
-        from: agent.spec.node.clone(),
-        incarnation,
-        electorate_digest: agent.spec.electorate_digest(),
-    };
+    let message = agent.enquiry();
     let mut asked: FuturesUnordered<_> = others(agent)
         .into_iter()
         .map(|node| {
@@ -53,10 +48,7 @@ pub(super) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
         }
     }
     // The shared store, once it has told the newest epoch, stands in for electors that are silent.
-    let vouched = agent.spec.store_shared
-        && agent
-            .shared
-            .with(|inner| matches!(inner.store, Some(Fact::Known(_))));
+    let vouched = agent.spec.store_shared && agent.shared.with(|inner| inner.store_view().is_some());
     agent
         .shared
         .with(|inner| inner.enquired.extend(replies.iter().map(|r| r.from.clone())));
@@ -81,13 +73,8 @@ fn former_electors(
     record: &ElectorRecord,
     gone: &BTreeSet<NodeName>,
 ) -> Option<BTreeSet<NodeName>> {
-    let stored = agent.shared.with(|inner| match &inner.store {
-        Some(Fact::Known(view)) => view.genesis.clone(),
-        _ => None,
-    });
-    let open = record.open_epoch();
-    let stored =
-        stored.filter(|genesis| genesis.cluster == agent.spec.cluster && genesis.objection(open).is_none());
+    let stored = agent.shared.with(|inner| inner.stored_genesis().cloned());
+    let stored = stored.filter(|genesis| agent.believes(genesis, record.open_epoch()));
     let newest = record
         .known()
         .into_iter()
@@ -121,7 +108,12 @@ pub(super) async fn propose(
     candidate
         .electorate
         .insert(agent.spec.node.clone(), record.incarnation.clone());
-    let mut round = Round::new(ballot, agent.spec.electorate_digest(), candidate, previous);
+    let mut round = Round::new(
+        ballot,
+        agent.shared.electorate.digest.clone(),
+        candidate,
+        previous,
+    );
 
     if let Outcome::Chosen(genesis) = prepare(agent, &mut round, &record.incarnation).await? {
         return Err(told(agent, &genesis));

@@ -96,6 +96,18 @@ pub(super) struct Inner {
     next_request: u64,
 }
 
+impl Inner {
+    /// What the store said last; `None` while it does not answer.
+    pub(super) fn store_view(&self) -> Option<&StoreView> {
+        self.store.as_ref().and_then(Fact::known)
+    }
+
+    /// The newest genesis in the store.
+    pub(super) fn stored_genesis(&self) -> Option<&Genesis> {
+        self.store_view()?.genesis.as_ref()
+    }
+}
+
 /// The shared state of one agent.
 pub(super) struct Shared {
     inner: Mutex<Inner>,

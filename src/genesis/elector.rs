@@ -369,9 +369,7 @@ pub fn hear_of(record: &mut ElectorRecord, epoch: Epoch) -> bool {
 pub fn forget_above(record: &mut ElectorRecord, ceiling: Epoch) {
     let ceiling = ceiling.max(record.open_epoch());
     record.newest_epoch = record.newest_epoch.min(ceiling);
-    if record.told.as_ref().is_some_and(|told| told.epoch > ceiling) {
-        record.told = None;
-    }
+    record.told.take_if(|told| told.epoch > ceiling);
 }
 
 fn conflict(mine: &Genesis, other: &Genesis) -> Result<(), Conflict> {
@@ -407,13 +405,7 @@ pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, N
         Some(replaced) => genesis.after(replaced),
         None => genesis.clone(),
     });
-    if record
-        .told
-        .as_ref()
-        .is_some_and(|told| told.epoch <= genesis.epoch)
-    {
-        record.told = None;
-    }
+    record.told.take_if(|told| told.epoch <= genesis.epoch);
     settle_losses(record);
     forget_past(record);
     Ok(true)

@@ -31,7 +31,7 @@ impl Word {
     }
 
     /// The answer in a reply to an enquiry; `complete` is what its sender reports of itself.
-    pub fn told(reply: EnquireReply, complete: bool) -> Self {
+    pub fn from_reply(reply: EnquireReply, complete: bool) -> Self {
         let accepted = reply.votes.into_values().filter_map(|votes| votes.accepted);
         Self {
             chosen: reply.chosen,

@@ -147,7 +147,10 @@ fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
             return Some(wanted);
         }
     }
-    let same_memory = genesis.electorate.get(&cx.spec.node) == Some(&cx.obs.me.incarnation);
+    // The electorate is no part of a genesis' value: a node that lies can name this new memory in it (rule 10). A memory
+    // that took part in the genesis has it confirmed.
+    let confirmed = !cx.obs.elector.hearsay || mutant!(BelievesElectorates);
+    let same_memory = confirmed && genesis.electorate.get(&cx.spec.node) == Some(&cx.obs.me.incarnation);
     if !same_memory && !mutant!(FounderForgets) {
         return None;
     }

@@ -310,6 +310,6 @@ fn is_candidate(cx: &Context<'_>, status: &NodeStatus) -> bool {
     status.eligible
         && status.electorate_digest == cx.obs.me.electorate_digest
         && status.cluster == cx.spec.cluster
-        && same_store(cx, status)
+        && same_store(&cx.spec.store_digest(), status)
         && matches!(status.data, Fact::Known(DataState::Missing))
 }

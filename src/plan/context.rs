@@ -122,8 +122,10 @@ impl<'a> Context<'a> {
     /// The newest genesis in the store, if it is one of this cluster that can be believed.
     pub(super) fn stored_genesis(&self) -> Option<&'a Genesis> {
         let stored = self.obs.store.known()?.genesis.as_ref()?;
-        let believed = stored.cluster == self.spec.cluster && stored.objection(self.open_epoch()).is_none();
-        believed.then_some(stored)
+        let known = self.genesis() == Some(stored);
+        let believed =
+            || stored.cluster == self.spec.cluster && stored.objection(self.open_epoch()).is_none();
+        (known || believed()).then_some(stored)
     }
 
     /// Peers whose status is known.

@@ -38,7 +38,8 @@ fn told(cx: &Context<'_>, open: Epoch) -> Vec<(String, Epoch)> {
         .known_peers()
         .filter(|(_, status)| status.cluster == cx.spec.cluster)
         .map(|(node, status)| {
-            let genesis = status.genesis.as_ref().filter(|g| g.objection(open).is_none());
+            let newer = status.genesis.as_ref().filter(|genesis| genesis.epoch > open);
+            let genesis = newer.filter(|genesis| genesis.objection(open).is_none());
             let number = Some(status.newest_epoch).filter(|epoch| open.can_hear_of(*epoch));
             let told = genesis.map(|genesis| genesis.epoch).max(number);
             (node.to_string(), told.unwrap_or_default())

@@ -171,7 +171,10 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
 
 /// Nodes that name different stores record epochs and backups in different places.
 fn say_other_stores(cx: &mut Context<'_>) {
-    let others = cx.known_peers().filter(|(_, status)| !same_store(cx, status));
+    let digest = cx.spec.store_digest();
+    let others = cx
+        .known_peers()
+        .filter(|(_, status)| !same_store(&digest, status));
     let others: Vec<String> = others.map(|(node, _)| node.to_string()).collect();
     if others.is_empty() {
         return;
@@ -187,16 +190,18 @@ fn say_other_stores(cx: &mut Context<'_>) {
     cx.because("store-differs", text);
 }
 
-/// True unless that node is known to have another shared store than this one, or one of both has none.
-pub(super) fn same_store(cx: &Context<'_>, status: &NodeStatus) -> bool {
-    let theirs = status.store_digest.as_ref();
-    theirs.is_none_or(|digest| *digest == cx.spec.store_digest())
+/// True unless that node is known to have another shared store than `mine`, or one of both has none.
+pub(super) fn same_store(mine: &str, status: &NodeStatus) -> bool {
+    status.store_digest.as_ref().is_none_or(|theirs| theirs == mine)
 }
 
 /// Rule 1: one epoch never has two geneses; if it does, the node halts. One node, or the store alone, that reports another
-/// genesis may lie (rule 10): the reason names it, and nothing stops.
+/// genesis may lie (rule 10): the reason names it, and nothing stops. Nor does a new memory stop that only heard of a genesis:
+/// it asks the electors.
 fn two_geneses(cx: &mut Context<'_>) -> bool {
-    let Some(mine) = cx.genesis() else { return false };
+    let Some(mine) = cx.genesis().filter(|_| !cx.obs.elector.hearsay) else {
+        return false;
+    };
     let other = cx
         .known_peers()
         .filter_map(|(node, status)| status.genesis.as_ref().map(|g| (node.to_string(), g)))
@@ -239,7 +244,8 @@ pub(super) fn newest_epoch(cx: &Context<'_>) -> Epoch {
 /// Says who tells of an epoch that nobody believes.
 pub(super) fn say_unbelieved(cx: &mut Context<'_>) {
     let open = cx.open_epoch();
-    let objection = |genesis: &Genesis| genesis.objection(open).filter(|_| genesis.epoch > open);
+    let newer = |genesis: &&Genesis| genesis.epoch > open;
+    let objection = |genesis: &Genesis| Some(genesis).filter(newer)?.objection(open);
     let mut told: Vec<(String, Epoch, String)> = Vec::new();
     for (node, status) in cx.known_peers().filter(|(_, s)| s.cluster == cx.spec.cluster) {
         if !open.can_hear_of(status.newest_epoch) {

@@ -266,6 +266,21 @@ fn f02_one_peer_with_another_genesis_halts_nothing() {
 }
 
 #[test]
+fn f02_a_new_memory_that_a_liar_told_of_another_genesis_asks_the_electors() {
+    let mut obs = healthy(0);
+    let mut forged = genesis(&obs.spec, 3, 1, Origin::Empty);
+    forged.token = "prod-1-forged".into();
+    obs.me.genesis = Some(forged);
+    obs.me.etcd = Fact::Absent;
+    obs.me.data = Fact::Known(DataState::Missing);
+    obs.me.assignment = None;
+    obs.assignment = None;
+    obs.elector.hearsay = true;
+    let action = decide(&obs).action;
+    assert!(matches!(action, Some(Action::Confirm { .. })), "{action:?}");
+}
+
+#[test]
 fn f02_an_operators_word_on_an_epoch_is_taken_to_the_electors() {
     let mut obs = healthy(0);
     let asked = OperatorRequest::ConfirmEpoch {
@@ -278,4 +293,25 @@ fn f02_an_operators_word_on_an_epoch_is_taken_to_the_electors() {
         by_operator: Some("prod-2-other".into()),
     };
     assert_eq!(decide(&obs).action, Some(wanted));
+}
+
+#[test]
+fn f02_a_new_memory_is_no_founder_on_hearsay() {
+    let mut obs = healthy(0);
+    obs.me.unit = unit(ActiveState::Inactive);
+    obs.me.etcd = Fact::Absent;
+    obs.me.data = Fact::Known(DataState::Missing);
+    obs.assignment = None;
+    obs.me.assignment = None;
+    // One peer lies: in its copy of the genesis this memory took part.
+    for other in 1..3 {
+        peer(&mut obs, other).members = Fact::Absent;
+    }
+    let founder = |obs: &Observation| match decide(obs).action {
+        Some(Action::Assign { assignment }) => assignment.role == Role::Founder,
+        _ => false,
+    };
+    assert!(founder(&obs), "one that took part is");
+    obs.elector.hearsay = true;
+    assert!(!founder(&obs));
 }

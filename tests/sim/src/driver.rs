@@ -19,7 +19,7 @@ use crate::orders;
 use crate::ports::{Board, Seat, ports, watch};
 use crate::schedule::Schedule;
 use crate::sim::Sim;
-use crate::verdict::{excuse, goal};
+use crate::verdict::{complaint, excuse, goal, said};
 use crate::world::{AgentState, Asked, Host, Phase, Plane, Store, Weather, World, address};
 
 /// What the world does by itself it does this often.
@@ -178,7 +178,7 @@ impl<'a> Driver<'a> {
                     break excused;
                 }
                 if over > BOUND_MS {
-                    let text = crate::verdict::complaint(&self.sim);
+                    let text = complaint(&self.sim);
                     self.sim.world().violate(0, text);
                     break None;
                 }
@@ -299,7 +299,7 @@ impl<'a> Driver<'a> {
 
     /// Whether an elector has no vote that must get it back by itself; for too long is a violation.
     fn voteless(&mut self) -> bool {
-        let mut world = self.sim.world();
+        let world = self.sim.world();
         let connected = agents_are_connected(&world);
         self.connected = self
             .connected
@@ -319,12 +319,14 @@ impl<'a> Driver<'a> {
             .map(|h| h.name.to_string())
             .collect();
         if !voteless.is_empty() && self.connected.is_some_and(|since| world.now > since + VOTES_MS) {
+            drop(world);
             let text = format!(
-                "{} has no vote although all agents reach each other for {} s",
+                "{} has no vote although all agents reach each other for {} s: {}",
                 voteless.join(", "),
-                VOTES_MS / 1000
+                VOTES_MS / 1000,
+                said(&self.sim)
             );
-            world.violate(0, text);
+            self.sim.world().violate(0, text);
         }
         !voteless.is_empty()
     }

@@ -2,9 +2,12 @@
 //!
 //! It forges no order that one node may give: such an order counts as an operator's (ADR 19).
 
+use std::collections::BTreeMap;
+
 use etcd_agent::model::{
-    AcceptReply, BackupId, Ballot, EnquireReply, Epoch, EpochVotes, Fact, Genesis, Member, MemberId,
-    MemberList, NodeName, NodeStatus, Origin, Paused, PrepareReply, RaftTerm, Refusal, UnixMs, cluster_id_of,
+    AcceptReply, BackupId, Ballot, EnquireReply, Epoch, EpochVotes, Fact, Genesis, Incarnation, Member,
+    MemberId, MemberList, NodeName, NodeStatus, Origin, Paused, PrepareReply, RaftTerm, Refusal, UnixMs,
+    cluster_id_of,
 };
 
 use crate::rng::Rng;
@@ -76,11 +79,12 @@ pub fn members(world: &mut World, host: usize, told: &mut MemberList) {
 /// The status that a host reports, falsified when it lies.
 pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeStatus {
     let names: Vec<NodeName> = world.hosts.iter().map(|h| h.name.clone()).collect();
+    let memories = memories(world);
     let Some(rng) = chance(world, host) else {
         return status;
     };
     for _ in 0..=rng.below(2) {
-        match rng.below(6) {
+        match rng.below(7) {
             0 => status.newest_epoch = later(rng, status.newest_epoch),
             1 | 2 => {
                 if let Some(genesis) = &mut status.genesis {
@@ -94,10 +98,22 @@ pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeSta
                 }
             }
             4 => status.eligible = !status.eligible,
+            5 => {
+                if let Some(genesis) = &mut status.genesis {
+                    genesis.electorate.clone_from(&memories);
+                }
+            }
             _ => orders(rng, &mut status, &names),
         }
     }
     status
+}
+
+/// The incarnations of all memories now: a genesis that names them makes founders of all that it lists.
+fn memories(world: &World) -> BTreeMap<NodeName, Incarnation> {
+    let hosts = world.hosts.iter();
+    let known = hosts.filter_map(|h| Some((h.name.clone(), h.elector.as_ref()?.incarnation.clone())));
+    known.collect()
 }
 
 /// Adds orders that no operator gave and that exceed what one node may order.
@@ -131,11 +147,17 @@ pub fn pushed(world: &mut World, host: usize, status: &NodeStatus) -> Option<Gen
 
 /// What it answers to an enquiry.
 pub fn enquired(world: &mut World, host: usize, mut reply: EnquireReply) -> EnquireReply {
+    let memories = memories(world);
     let Some(rng) = chance(world, host) else {
         return reply;
     };
-    match rng.below(4) {
+    match rng.below(5) {
         0 => reply.newest_epoch = later(rng, reply.newest_epoch),
+        4 => {
+            if let Some(genesis) = &mut reply.chosen {
+                genesis.electorate = memories;
+            }
+        }
         1 | 2 => reply.chosen = reply.chosen.map(|genesis| forged(rng, &genesis)),
         _ => {
             let epoch = later(rng, reply.newest_epoch);

@@ -134,6 +134,11 @@ pub fn reasons(sim: &Sim) -> Vec<(String, String, String)> {
 
 /// What to say of a cluster that did not become whole.
 pub fn complaint(sim: &Sim) -> String {
+    format!("the cluster did not become whole: {}", said(sim))
+}
+
+/// What every agent says now, and which orders are open.
+pub fn said(sim: &Sim) -> String {
     let hosts = sim.world().hosts.len();
     let texts = (0..hosts).filter_map(|host| {
         let view = sim.agent(host)?.plan_view()?;
@@ -144,5 +149,5 @@ pub fn complaint(sim: &Sim) -> String {
         .map(|(node, code, text)| format!("{node} {code}: {text}"));
     let orders = sim.orders().open();
     let all: Vec<String> = texts.chain(said).chain(orders).collect();
-    format!("the cluster did not become whole: {}", all.join(" | "))
+    all.join(" | ")
 }

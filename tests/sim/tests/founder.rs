@@ -6,7 +6,11 @@ use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 /// n3 misses writes, as its etcd is cut off. n1 loses memory and disk, and its etcd is cut off too, so that nobody tells it
 /// that its member has run before; the agents reach each other. Then n2, which alone has the writes, is off for a while.
 fn a_founder_loses_its_disk(store: bool) -> Outcome {
-    let mut schedule = Schedule::calm(7, 3, 3, store);
+    run(&disk_lost(7, store), true)
+}
+
+fn disk_lost(seed: u64, store: bool) -> Schedule {
+    let mut schedule = Schedule::calm(seed, 3, 3, store);
     let cut = |host, at| {
         let others = (0..3).filter(move |other| *other != host);
         others.flat_map(move |other| {
@@ -23,7 +27,44 @@ fn a_founder_loses_its_disk(store: bool) -> Outcome {
         (18_000, Fault::Mend),
         (90_000, Fault::Mend),
     ]);
+    schedule
+}
+
+/// n2 lies meanwhile: its genesis names the new memory of n1 as one that took part. The other etcds are stopped, so that no
+/// member list says that n1's member has run before.
+fn a_liar_names_the_new_memory(seed: u64) -> Outcome {
+    let mut schedule = disk_lost(seed, seed % 2 == 0);
+    schedule.faults.extend([
+        (14_000, Fault::Lies(1)),
+        (14_000, Fault::Stop(1)),
+        (14_000, Fault::Stop(2)),
+        (18_000, Fault::Start(2)),
+    ]);
+    schedule.faults.sort_by_key(|(at, _)| *at);
     run(&schedule, true)
+}
+
+#[test]
+fn f02_a_liar_makes_no_founder_of_a_new_memory() {
+    for seed in 0..60 {
+        let outcome = a_liar_names_the_new_memory(seed);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "seed {seed}\n{history}");
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn f02_a_copy_of_a_genesis_makes_a_founder_of_a_new_memory() {
+    use etcd_agent::mutant::{Mutant, set};
+    let found = (0..60).find_map(|seed| {
+        set(Some(Mutant::BelievesElectorates));
+        let outcome = a_liar_names_the_new_memory(seed);
+        set(None);
+        outcome.violation
+    });
+    let violation = found.unwrap_or_default();
+    assert!(violation.starts_with("rule 2:"), "{violation}");
 }
 
 #[test]
