@@ -38,6 +38,7 @@ mod slow;
 mod sweep;
 mod tree;
 mod units;
+mod values;
 mod wait;
 
 pub use certs::{Authority, Pair};

@@ -29,9 +29,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// How to reach the cluster from the outside.
 #[derive(Debug, Clone)]
-struct Target {
+pub(crate) struct Target {
     namespace: String,
-    endpoints: Vec<String>,
+    pub(crate) endpoints: Vec<String>,
     tls: Option<(PathBuf, PathBuf, PathBuf)>,
 }
 
@@ -133,7 +133,7 @@ impl Lab {
         })
     }
 
-    fn target(&self) -> Result<Target> {
+    pub(crate) fn target(&self) -> Result<Target> {
         let tls = if self.has_tls() {
             let (cert, key) = self.client_files()?;
             Some((self.ca()?.cert_path(), cert, key))
@@ -150,7 +150,7 @@ impl Lab {
 
 impl Target {
     /// A client of one endpoint alone, so that the fail-over is ours and measured.
-    async fn connect(&self, endpoint: &str) -> Result<Client> {
+    pub(crate) async fn connect(&self, endpoint: &str) -> Result<Client> {
         let mut options = ConnectOptions::new().with_connect_timeout(LONGEST_TRY);
         if let Some((ca, cert, key)) = &self.tls {
             options = options.with_tls(
@@ -164,7 +164,7 @@ impl Target {
 }
 
 /// Runs a future in the outside namespace, on a thread that stays there.
-fn in_outside<T, F, W>(target: &Target, work: W) -> Result<T>
+pub(crate) fn in_outside<T, F, W>(target: &Target, work: W) -> Result<T>
 where
     T: Send,
     F: Future<Output = Result<T>>,

@@ -1,14 +1,16 @@
 //! What befalls whole hosts at a bad moment of a restore or of the increments: power, polkit, a full disk, disks that are
 //! put back to an older image, values as large as etcd takes.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::common::{
-    SOON, agent, assert_value, backup_now, deb, etcd_pid, formed, holds_for, increment_now, member_ids,
-    others, put, put_megabytes, status, wait_stored,
+    DATA, SOON, agent, assert_value, backup_now, backups, deb, etcd_pid, follower, formed, get, holds_for,
+    increment_now, kill_etcd, member_ids, others, put, put_megabytes, status, wait_coordinator_says,
+    wait_stored,
 };
-use etcd_agent_lab::{Cmd, Host, Lab, Written, wait_until};
+use etcd_agent_lab::{Cmd, Host, Lab, Random, Shape, Written, wait_until};
 
 const RESTORE: [&str; 3] = ["restore", "latest", "--yes"];
 
@@ -225,4 +227,133 @@ fn c03_a_founder_whose_disk_is_full_is_restored_later_from_the_same_point() {
         assert_value(&lab, n3, key, value);
     }
     lab.passed();
+}
+
+/// Values of 5 MiB, most of them written while the store is away. The revision with which the increments would go on is
+/// compacted: it puts one key and deletes another. A member that lost its data meanwhile is healed over 50 Mbit/s.
+#[test]
+fn situation_5_large_values_a_store_that_is_away_a_compaction_and_a_thin_cable() {
+    let lab = Lab::builder("large").hosts(3).package(&deb()).boot().unwrap();
+    lab.s3().start().unwrap();
+    lab.configure(|_, config| {
+        "[etcd.settings]\nmax-request-bytes = \"10485760\"\n".clone_into(&mut config.extra);
+    })
+    .unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    let victim = follower(&lab);
+    let watcher = *others(&lab, victim).first().unwrap();
+    backup_now(watcher);
+    put_large(&lab, 1..=3);
+    lab.write(&[("doomed", b"1")], &[]).unwrap();
+    let stored = wait_stored(&lab, watcher);
+    let before = backups(&lab).len();
+
+    lab.s3().stop().unwrap();
+    lab.write(&[("large0004", &large(4))], &["doomed"]).unwrap();
+    put_large(&lab, 5..=7);
+    wait_coordinator_says(&lab, "increments-failed");
+    let next = (stored + 1).to_string();
+    lab.etcdctl(&[watcher], &["compact", &next])
+        .unwrap()
+        .ok()
+        .unwrap();
+
+    let (_, members) = member_ids(&lab, watcher).unwrap();
+    let cable = Shape {
+        rate_kbit: 50_000,
+        ..Shape::default()
+    };
+    victim.shape(cable).unwrap();
+    victim.wipe(DATA).unwrap();
+    kill_etcd(victim);
+    put_large(&lab, 8..=10);
+    wait_until("the member to be replaced", SOON, || {
+        let (_, now) = member_ids(&lab, watcher)?;
+        let id = now.get(victim.name());
+        Ok(now.len() == 3 && id.is_some() && id != members.get(victim.name()))
+    })
+    .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    lab.heal_all().unwrap();
+    assert_eq!(backups(&lab).len(), before, "the store was not away");
+
+    lab.s3().start().unwrap();
+    wait_stored(&lab, watcher);
+    // Of these the store has nothing but increments.
+    put_large(&lab, 11..=12);
+    let newest = wait_stored(&lab, watcher);
+    assert!(
+        reach(&lab) >= newest,
+        "the objects in the store lead to revision {} of {newest}",
+        reach(&lab)
+    );
+    assert_large(&lab, 1..=12);
+    agent(watcher, &["backup", "verify"]).ok().unwrap();
+
+    agent(watcher, &RESTORE).ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    wait_until("the restored epoch to be assigned", SOON, || {
+        Ok(status(watcher)?["node"]["assignment"]["epoch"] == 2)
+    })
+    .unwrap();
+    assert_large(&lab, 1..=12);
+    assert_eq!(get(&lab, watcher, "doomed").unwrap(), "", "a deletion was lost");
+    lab.passed();
+}
+
+/// 5 MiB that follow from a number, and that nothing can compress.
+fn large(number: u64) -> Vec<u8> {
+    let mut random = Random::new(number);
+    (0..(5 << 20) / 8)
+        .flat_map(|_| random.number().to_le_bytes())
+        .collect()
+}
+
+/// One after the other, each until acknowledged.
+fn put_large(lab: &Lab, numbers: RangeInclusive<u64>) {
+    for number in numbers {
+        let key = format!("large{number:04}");
+        lab.write(&[(&key, &large(number))], &[]).unwrap();
+    }
+}
+
+fn assert_large(lab: &Lab, numbers: RangeInclusive<u64>) {
+    for number in numbers {
+        let found = lab.read(&format!("large{number:04}")).unwrap();
+        assert!(
+            found.as_ref() == Some(&large(number)),
+            "value {number} differs: {:?} bytes",
+            found.map(|value| value.len())
+        );
+    }
+}
+
+/// The newest revision that a full in the S3 server, and increments of it without a gap, lead to: as the objects tell.
+fn reach(lab: &Lab) -> u64 {
+    let keys = lab.s3().keys().unwrap();
+    let of = |full: &String| {
+        let text = lab.s3().read(&format!("{full}/backup.json")).unwrap();
+        let manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let mut covered = manifest["revision"].as_u64().unwrap();
+        let mut ranges: Vec<(u64, u64)> = keys
+            .iter()
+            .filter_map(|key| key.strip_prefix(full)?.strip_prefix("/increments/"))
+            .map(|name| range(name).unwrap())
+            .collect();
+        ranges.sort_unstable();
+        for (first, last) in ranges {
+            if first <= covered + 1 {
+                covered = covered.max(last);
+            }
+        }
+        covered
+    };
+    backups(lab).iter().map(of).max().unwrap_or(0)
+}
+
+/// The revisions that an increment of this name covers.
+fn range(name: &str) -> Option<(u64, u64)> {
+    let (first, last) = name.strip_suffix(".zst")?.split_once('-')?;
+    Some((first.parse().ok()?, last.parse().ok()?))
 }
