@@ -6,7 +6,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
 use crate::backup::{Recorded, record_epoch};
-use crate::genesis::{Outcome, Round, absorb, on_accept, on_prepare};
+use crate::genesis::{Outcome, Round, absorb, hear_of, on_accept, on_prepare};
 use crate::model::{AcceptReply, Ballot, ElectorRecord, Genesis, NodeName, PrepareReply};
 use crate::ports::{PortError, PortResult};
 
@@ -48,13 +48,19 @@ pub(super) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
         }
     }
     // The shared store, once it has told the newest epoch, stands in for electors that are silent.
-    let vouched = agent.spec.store_shared && agent.shared.with(|inner| inner.store_view().is_some());
+    let stored = agent.shared.with(|inner| {
+        let genesis = inner.store_view()?.genesis.as_ref();
+        let genesis = genesis.filter(|genesis| genesis.cluster == agent.spec.cluster);
+        Some(genesis.map(|genesis| genesis.epoch).unwrap_or_default())
+    });
+    let stored = stored.filter(|_| agent.spec.store_shared);
     agent
         .shared
         .with(|inner| inner.enquired.extend(replies.iter().map(|r| r.from.clone())));
     let electorate = agent.shared.electorate.clone();
     let eligible = agent.shared.vote(agent.ports.state.as_ref(), |record| {
-        absorb(record, &electorate, &replies, without, vouched).map(|()| record.eligible)
+        hear_of(record, stored.unwrap_or_default());
+        absorb(record, &electorate, &replies, without, stored.is_some()).map(|()| record.eligible)
     })?;
     match eligible {
         Ok(true) => Ok(()),

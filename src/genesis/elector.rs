@@ -71,6 +71,7 @@ pub fn new_record(incarnation: Incarnation) -> ElectorRecord {
         chosen: None,
         newest_epoch: Epoch::default(),
         told: None,
+        may_have_voted: Epoch::default(),
     }
 }
 
@@ -132,6 +133,7 @@ pub fn on_enquire(
         votes: record.votes.clone(),
         incarnations: record.incarnations.clone(),
         superseded: record.superseded.clone(),
+        may_have_voted: record.may_have_voted,
     })
 }
 
@@ -202,11 +204,26 @@ pub fn absorb(
     // A value chosen by a majority survives while fewer than a majority forget: with more, only the store or the
     // operator can tell whether something was chosen.
     let memory_survives = record.superseded.len() <= electorate.names.len() / 2 || !without.is_empty();
-    if vouched || (memory_survives && electorate.names.iter().all(heard)) {
+    let all_heard = electorate.names.iter().all(heard);
+    if !record.eligible && (vouched || (memory_survives && all_heard)) {
         record.eligible = true;
+        // A former memory may have accepted what others report as chosen, and what only silent electors know of.
+        let silent = replies.len() + 1 < electorate.names.len();
+        record.may_have_voted = match record.newest_epoch {
+            newest if silent => newest.next(),
+            newest => newest,
+        };
+        settle_own_loss(record);
     }
     forget_past(record);
     two.map_or(Ok(()), Err)
+}
+
+/// Votes that a former memory may have cast count no more once their epoch is open.
+fn settle_own_loss(record: &mut ElectorRecord) {
+    if record.may_have_voted <= record.open_epoch() {
+        record.may_have_voted = Epoch::default();
+    }
 }
 
 /// True when an elector can have cast these votes in this epoch. `open` is the newest epoch that is known to be open.
@@ -407,6 +424,7 @@ pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, N
     });
     record.told.take_if(|told| told.epoch <= genesis.epoch);
     settle_losses(record);
+    settle_own_loss(record);
     forget_past(record);
     Ok(true)
 }

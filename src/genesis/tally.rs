@@ -17,6 +17,8 @@ pub struct Word {
     pub accepted: Vec<Genesis>,
     /// True when it remembers all that it has accepted. Only then an epoch that it does not name is denied.
     pub complete: bool,
+    /// The newest epoch in which a former memory of it may have voted. It denies none up to here.
+    pub may_have_voted: Epoch,
 }
 
 impl Word {
@@ -27,6 +29,7 @@ impl Word {
             chosen: record.chosen.clone(),
             accepted: accepted.map(|(_, genesis)| genesis.clone()).collect(),
             complete: record.eligible,
+            may_have_voted: record.may_have_voted,
         }
     }
 
@@ -37,6 +40,7 @@ impl Word {
             chosen: reply.chosen,
             accepted: accepted.map(|(_, genesis)| genesis).collect(),
             complete,
+            may_have_voted: reply.may_have_voted,
         }
     }
 
@@ -57,9 +61,10 @@ impl Word {
         self.accepted.iter().map(|genesis| genesis.epoch)
     }
 
-    /// True when this elector has no vote for this epoch, and would remember one.
+    /// True when this elector has no vote for this epoch, and no former memory of it can have had one.
     fn denies(&self, epoch: Epoch, stored: Epoch) -> bool {
-        self.open(stored) < epoch && self.accepted_epochs().all(|accepted| accepted != epoch)
+        self.open(stored).max(self.may_have_voted) < epoch
+            && self.accepted_epochs().all(|accepted| accepted != epoch)
     }
 }
 
@@ -185,6 +190,7 @@ mod tests {
             chosen: chosen.cloned(),
             accepted: accepted.iter().copied().cloned().collect(),
             complete,
+            may_have_voted: Epoch::default(),
         }
     }
 
@@ -217,6 +223,25 @@ mod tests {
             "n1 may have learned it"
         );
         assert_eq!(one_away.ceiling(Epoch(900)), Some(Epoch(897)));
+    }
+
+    #[test]
+    fn f02_a_new_memory_denies_nothing_that_its_former_one_may_have_voted_for() {
+        let (one, two) = (genesis_of(1, "a"), genesis_of(2, "b"));
+        let knows = |genesis: &Genesis| word(Some(genesis), &[], true);
+        // Seed 18331 of the simulator: epoch 2 has three votes, and the first elector has lost its memory since.
+        let mut again = knows(&one);
+        again.may_have_voted = Epoch(2);
+        let others = [knows(&two), knows(&two), knows(&one), knows(&one)];
+        let with = |first: Word| [&[first], &others[..]].concat();
+        let of = |first: Word| tally(&with(first), Some(&two), 5);
+        assert_eq!(of(again.clone()).ceiling(Epoch(2)), Some(Epoch(2)));
+        assert_eq!(of(knows(&one)).ceiling(Epoch(2)), Some(Epoch(1)), "three deny");
+        assert_eq!(
+            of(again).ceiling(Epoch(3)),
+            Some(Epoch(2)),
+            "it denies a later one"
+        );
     }
 
     #[test]

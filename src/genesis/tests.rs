@@ -436,6 +436,50 @@ fn a_change_of_the_electorate_needs_both_majorities() {
     assert_eq!(reached, 16 + 3 * 9 + 3);
 }
 
+/// Its votes are gone, and electors that have learned the epoch hold none any more.
+#[test]
+fn f02_a_new_memory_says_up_to_which_epoch_its_former_one_may_have_voted() {
+    let mut world = World::new(3);
+    let first = world.choose();
+    for other in 1..3 {
+        on_learn(&mut world.electors[other], &first).unwrap();
+    }
+    let anew = new_record(incarnation(9));
+    let message = Enquire {
+        from: name(0),
+        incarnation: anew.incarnation.clone(),
+        electorate_digest: "d".into(),
+    };
+    let replies: Vec<EnquireReply> = (1..3)
+        .map(|other| on_enquire(&mut world.electors[other], &world.electorate[other], &message).unwrap())
+        .collect();
+    let regained = |replies: &[EnquireReply], vouched: bool| {
+        let mut record = anew.clone();
+        absorb(
+            &mut record,
+            &world.electorate[0],
+            replies,
+            &BTreeSet::new(),
+            vouched,
+        )
+        .unwrap();
+        record
+    };
+    assert_eq!(
+        regained(&replies[..1], false).may_have_voted,
+        Epoch(0),
+        "no vote yet"
+    );
+    let mut all = regained(&replies, false);
+    assert_eq!((all.eligible, all.may_have_voted), (true, Epoch(1)));
+    let mut vouched = regained(&replies[..1], true);
+    assert_eq!(vouched.may_have_voted, Epoch(2), "n3 may know of a round");
+    on_learn(&mut all, &first).unwrap();
+    assert_eq!(all.may_have_voted, Epoch(0), "it is open now");
+    on_learn(&mut vouched, &first).unwrap();
+    assert_eq!(vouched.may_have_voted, Epoch(2));
+}
+
 /// One elector lies about every number and value that it tells: what it says ends nothing and leaves room for what comes.
 #[test]
 fn f02_an_elector_takes_no_epoch_beyond_bounds_and_no_malformed_genesis() {

@@ -121,6 +121,7 @@ impl AgentHandle for FakeAgent {
             votes: BTreeMap::new(),
             incarnations: BTreeMap::default(),
             superseded: std::collections::BTreeSet::default(),
+            may_have_voted: Epoch(0),
         })
     }
     async fn prepare(&self, _: Prepare) -> PortResult<PrepareReply> {

@@ -166,6 +166,12 @@ number_type!(
 const FAR: u64 = 1000;
 
 impl Epoch {
+    /// True for 0, the epoch before the first.
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde gives a reference.
+    pub fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+
     /// True when an epoch that somebody tells is too far ahead of this one, the newest that is known to be open, to be
     /// believed: more than 1,000.
     pub fn is_far_below(self, told: Self) -> bool {

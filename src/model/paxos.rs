@@ -39,6 +39,10 @@ pub struct ElectorRecord {
     /// etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Genesis>,
+    /// The newest epoch in which a former memory of this elector may have voted, as far as this one knew when it became
+    /// eligible. It denies no epoch up to here. 0 when there is none after `chosen`.
+    #[serde(default, skip_serializing_if = "Epoch::is_zero")]
+    pub may_have_voted: Epoch,
 }
 
 impl ElectorRecord {
@@ -94,6 +98,9 @@ pub struct EnquireReply {
     pub incarnations: BTreeMap<NodeName, Incarnation>,
     /// Electors that it knows to have lost their memory, but for those whose memory of now `chosen` names.
     pub superseded: BTreeSet<NodeName>,
+    /// The newest epoch in which a former memory of it may have voted.
+    #[serde(default, skip_serializing_if = "Epoch::is_zero")]
+    pub may_have_voted: Epoch,
 }
 
 /// Phase 1a.

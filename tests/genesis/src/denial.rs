@@ -3,7 +3,7 @@
 use etcd_agent::genesis::{Tally, Word};
 use etcd_agent::model::Epoch;
 
-use crate::faults::{Fault, denies};
+use crate::faults::{Fault, answered};
 use crate::state::{MOST_NODES, State};
 use crate::symmetry::name;
 use crate::world::{Violation, World};
@@ -11,7 +11,10 @@ use crate::world::{Violation, World};
 impl World {
     /// No part of the electors denies an epoch that was chosen.
     pub(crate) fn check_denial(&mut self, state: &State) -> Result<(), Violation> {
-        if !matches!(self.bounds.fault, Fault::None | Fault::NewMemoryDenies) {
+        if !matches!(
+            self.bounds.fault,
+            Fault::None | Fault::NewMemoryDenies | Fault::FormerVotesDenied
+        ) {
             // The others break rule 1, and are to be found by that.
             return Ok(());
         }
@@ -48,8 +51,7 @@ impl World {
         if let Some(known) = self.memo.word.get(&elector) {
             return *known;
         }
-        let mut word = Word::of(self.electors.get(elector));
-        word.complete = denies(self.bounds.fault, word.complete);
+        let word = answered(self.bounds.fault, Word::of(self.electors.get(elector)));
         let known = self.memo.words.iter().position(|other| *other == word);
         let at = known.unwrap_or(self.memo.words.len());
         if known.is_none() {

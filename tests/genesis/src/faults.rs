@@ -1,6 +1,7 @@
 //! Electors that are broken on purpose: the checker has to find out.
 
-use etcd_agent::model::{AcceptReply, ElectorRecord, Incarnation};
+use etcd_agent::genesis::Word;
+use etcd_agent::model::{AcceptReply, ElectorRecord, Epoch, Incarnation};
 
 /// What is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub enum Fault {
     NewMemoryVotes,
     /// A new memory denies an epoch that it has not heard of.
     NewMemoryDenies,
+    /// A new memory that has asked the others denies an epoch in which its former memory has voted.
+    FormerVotesDenied,
     /// A lost memory comes back under its old incarnation, as after a restore from an image.
     OldIncarnationKept,
     /// Acceptances count whichever memory gave them.
@@ -53,7 +56,12 @@ pub(crate) fn counted(fault: Fault, reply: &AcceptReply, stamped: Option<&Incarn
     }
 }
 
-/// Whether an elector's silence on an epoch denies it; `complete` when it remembers all that it has accepted.
-pub(crate) fn denies(fault: Fault, complete: bool) -> bool {
-    complete || fault == Fault::NewMemoryDenies
+/// The answer of an elector as others take it.
+pub(crate) fn answered(fault: Fault, mut word: Word) -> Word {
+    match fault {
+        Fault::NewMemoryDenies => word.complete = true,
+        Fault::FormerVotesDenied => word.may_have_voted = Epoch::default(),
+        _ => {}
+    }
+    word
 }

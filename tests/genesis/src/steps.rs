@@ -302,7 +302,7 @@ impl World {
             return *known;
         }
         let record = self.electors.get(number);
-        let epoch = record.chosen.as_ref().map_or(Epoch(1), |g| g.epoch.next());
+        let epoch = record.known().map_or(Epoch(1), |g| g.epoch.next());
         let votes = record.votes.get(&epoch);
         let promised = votes
             .and_then(|votes| votes.promised.as_ref())
@@ -330,10 +330,7 @@ impl World {
             .collect();
         let record = &all[node];
         let (ballot, candidate) = candidate(node, record, epoch, round, &all);
-        let previous: Option<BTreeSet<_>> = record
-            .chosen
-            .as_ref()
-            .map(|g| g.electorate.keys().cloned().collect());
+        let previous: Option<BTreeSet<_>> = record.known().map(|g| g.electorate.keys().cloned().collect());
         let prepare = Round::new(ballot, DIGEST.to_owned(), candidate.clone(), previous.clone())
             .prepare(&record.incarnation);
         let request = self.requests.number(Request::Prepare(prepare.clone()));
@@ -426,10 +423,6 @@ impl World {
                         false,
                     )
                     .map_err(|conflict| Violation(conflict.to_string()))?;
-                    // No elector lies here: a majority confirms what one reports as chosen.
-                    if let Some(told) = after.told.clone() {
-                        on_learn(&mut after, &told).map_err(|conflict| Violation(conflict.to_string()))?;
-                    }
                     let after = self.electors.number(after);
                     self.memo.absorbed.insert(key, after);
                     after

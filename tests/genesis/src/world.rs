@@ -247,7 +247,10 @@ impl World {
             Process::Enquiring { replies } => replies.len() + 1,
             _ => 0,
         };
-        let chosen = record.chosen.as_ref().map(|g| g.token.clone());
+        let chosen = (
+            record.chosen.as_ref().map(|g| g.token.clone()),
+            record.told.as_ref().map(|g| g.token.clone()),
+        );
         let known = (
             record.eligible,
             record.superseded.len(),

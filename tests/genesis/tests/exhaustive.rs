@@ -243,6 +243,18 @@ fn f02_new_memories_that_deny_an_epoch_are_found_out() {
 }
 
 #[test]
+fn f02_new_memories_that_deny_what_their_former_ones_voted_for_are_found_out() {
+    let found = found_out(
+        Fault::FormerVotesDenied,
+        Bounds {
+            losses: 1,
+            ..bounds()
+        },
+    );
+    assert!(found.violation.unwrap().contains("a majority denies"));
+}
+
+#[test]
 fn a_memory_lost_under_its_old_incarnation_is_found_out() {
     found_out(
         Fault::OldIncarnationKept,

@@ -33,7 +33,7 @@ fn disk_lost(seed: u64, store: bool) -> Schedule {
 /// n2 lies meanwhile: its genesis names the new memory of n1 as one that took part. The other etcds are stopped, so that no
 /// member list says that n1's member has run before.
 fn a_liar_names_the_new_memory(seed: u64) -> Outcome {
-    let mut schedule = disk_lost(seed, seed % 2 == 0);
+    let mut schedule = disk_lost(seed, seed.is_multiple_of(2));
     schedule.faults.extend([
         (14_000, Fault::Lies(1)),
         (14_000, Fault::Stop(1)),
