@@ -29,8 +29,19 @@ pub struct Paused {
 pub struct RestartOrder {
     /// The version of the register that it came with: each order is carried out once.
     pub id: u64,
+    /// The node at which it was ordered: two orders at one time at two nodes come with the same version. `None` from an agent
+    /// of an older version.
+    #[serde(default)]
+    pub by: Option<NodeName>,
     /// On which nodes.
     pub nodes: BTreeSet<NodeName>,
+}
+
+impl RestartOrder {
+    /// Its identity, which orders as registers do.
+    pub fn identity(&self) -> (u64, &Option<NodeName>) {
+        (self.id, &self.by)
+    }
 }
 
 /// The register. The higher version wins; of two orders given at once that of the later node name.
@@ -157,6 +168,7 @@ impl Directives {
             DirectiveChange::Restart { nodes } => {
                 next.restart = Some(RestartOrder {
                     id: self.version.saturating_add(1),
+                    by: Some(by.clone()),
                     nodes: nodes.clone(),
                 });
             }

@@ -19,6 +19,9 @@ pub struct EtcdRun {
     /// The newest ordered restart that was heard of.
     #[serde(default)]
     pub order: u64,
+    /// The node at which that was ordered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order_by: Option<NodeName>,
     /// The process that is to be replaced by that order; any other one carries it out already.
     #[serde(default)]
     pub replaces: Option<String>,
@@ -55,8 +58,10 @@ impl EtcdRun {
             next.process = runs.cloned();
             next.settings.clone_from(&next.written);
         }
-        if let Some(order) = order.filter(|order| order.id > self.order && !process.is_unreachable()) {
+        let heard = (self.order, &self.order_by);
+        if let Some(order) = order.filter(|order| order.identity() > heard && !process.is_unreachable()) {
             next.order = order.id;
+            next.order_by.clone_from(&order.by);
             next.replaces = runs.filter(|_| order.nodes.contains(me)).cloned();
         }
         next
@@ -79,7 +84,7 @@ impl EtcdRun {
     /// Whether the process that runs now is to be replaced, and why. `order` is the last ordered restart.
     pub fn wish(&self, process: Option<&str>, order: Option<&RestartOrder>) -> Option<RestartWish> {
         let process = process?;
-        let order = order.filter(|order| order.id == self.order);
+        let order = order.filter(|order| order.identity() == (self.order, &self.order_by));
         if let Some(order) = order.filter(|_| self.replaces.as_deref() == Some(process)) {
             return Some(RestartWish {
                 why: "an operator ordered it".to_owned(),
@@ -110,6 +115,7 @@ mod tests {
     fn order(id: u64) -> RestartOrder {
         RestartOrder {
             id,
+            by: Some(me()),
             nodes: [me()].into(),
         }
     }
@@ -161,6 +167,7 @@ mod tests {
         assert_eq!(done.wish(Some("b:8"), Some(&order(3))), None, "not again");
         let elsewhere = RestartOrder {
             id: 4,
+            by: Some(me()),
             nodes: [NodeName::new("n2").unwrap()].into(),
         };
         let other = run.look(&runs("b:7"), Some("x"), Some(&elsewhere), &me());
@@ -171,6 +178,25 @@ mod tests {
             None,
             "nothing ran when it was ordered"
         );
+    }
+
+    #[test]
+    fn of_two_orders_at_one_time_at_two_nodes_each_is_carried_out() {
+        let first = order(3);
+        let second = RestartOrder {
+            by: Some(NodeName::new("n2").unwrap()),
+            ..order(3)
+        };
+        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), Some(&first), &me());
+        let done = run.look(&runs("b:8"), Some("x"), Some(&first), &me());
+        assert_eq!(done.wish(Some("b:8"), Some(&first)), None);
+        let heard = done.look(&runs("b:8"), Some("x"), Some(&second), &me());
+        assert!(
+            heard.wish(Some("b:8"), Some(&second)).is_some(),
+            "the other order"
+        );
+        let back = heard.look(&runs("b:8"), Some("x"), Some(&first), &me());
+        assert_eq!(back, heard, "the earlier one is not heard of again");
     }
 
     #[test]
