@@ -35,6 +35,8 @@ mod chosen {
         GateUnaware,
         /// Rule 1: an agent that has not looked yet tells the gate that etcd may start.
         GateBlind,
+        /// Rule 1: an elector that has accepted a later epoch counts as one that knows of none.
+        VotesForgotten,
         /// Rule 1: an etcd of an older epoch is forgotten once the newer epoch is assigned, which does not wait for its end.
         StopForgotten,
         /// Rule 2: a founder that has lost its data starts as if it were new.

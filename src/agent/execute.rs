@@ -332,6 +332,7 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
         } else {
             elector.newest_epoch
         },
+        voted: elector.voted(),
         cluster_id: assigned.cluster_id,
         member_id: assigned.member_id,
         generation: assigned.generation,

@@ -34,6 +34,7 @@ impl AgentHandle for Agent {
         // Votes change between ticks; what is told of them is never older than the disk.
         status.eligible = record.eligible;
         status.newest_epoch = record.newest_epoch;
+        status.voted = record.voted();
         status.genesis = record.chosen;
         status.now = self.ports.clock.now();
         status

@@ -258,6 +258,7 @@ impl Agent {
     /// The status before the first tick.
     fn blank_status(&self) -> NodeStatus {
         let record = self.shared.elector();
+        let voted = record.voted();
         let unseen = || "the agent has just started".to_owned();
         NodeStatus {
             node: self.spec.node.clone(),
@@ -276,6 +277,7 @@ impl Agent {
             members: Fact::Unreachable(unseen()),
             etcd_too_old: None,
             newest_epoch: record.newest_epoch,
+            voted,
             genesis: record.chosen,
             silent_agents: BTreeSet::new(),
             silent_etcds: BTreeSet::new(),

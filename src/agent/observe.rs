@@ -178,6 +178,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         members,
         etcd_too_old: too_old,
         newest_epoch: elector.newest_epoch,
+        voted: elector.voted(),
         genesis: elector.acted_on().cloned(),
         silent_agents: silence.agents,
         silent_etcds: silence.etcds,

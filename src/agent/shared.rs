@@ -225,11 +225,13 @@ impl Shared {
         let mut changed = record.clone();
         let answer = f(&mut changed);
         if changed != *record {
-            if changed.newest_epoch > record.newest_epoch && !mutant!(GateUnaware) {
+            let (epoch, voted) = (changed.newest_epoch, changed.voted());
+            let newer = epoch > record.newest_epoch && !mutant!(GateUnaware);
+            if newer || voted > record.voted() {
                 tell_gate(state, &changed)?;
             }
             state.save_elector(&changed)?;
-            if changed.newest_epoch < record.newest_epoch {
+            if epoch < record.newest_epoch || voted < record.voted() {
                 // A denied epoch holds back no start. The record is saved first: a crash in between only holds one back longer.
                 tell_gate(state, &changed)?;
             }
@@ -463,7 +465,15 @@ fn usable(directives: Directives) -> Directives {
 fn tell_gate(state: &dyn NodeState, changed: &ElectorRecord) -> PortResult<()> {
     let newest_epoch = changed.newest_epoch;
     match state.gate() {
-        Ok(Some(gate)) => state.save_gate(&GateState { newest_epoch, ..gate }),
+        Ok(Some(gate)) => state.save_gate(&GateState {
+            newest_epoch: if mutant!(GateUnaware) {
+                gate.newest_epoch
+            } else {
+                newest_epoch
+            },
+            voted: changed.voted(),
+            ..gate
+        }),
         Ok(None) if newest_epoch > Epoch(1) && state.assignment()?.is_none() => {
             state.save_gate(&GateState::of_nobody(newest_epoch))
         }

@@ -52,6 +52,7 @@ pub(crate) fn node_status(node: &str) -> NodeStatus {
         members: Fact::default(),
         etcd_too_old: None,
         newest_epoch: Epoch(0),
+        voted: Epoch(0),
         genesis: None,
         silent_agents: std::collections::BTreeSet::new(),
         silent_etcds: std::collections::BTreeSet::new(),

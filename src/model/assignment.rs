@@ -101,6 +101,10 @@ pub struct GateState {
     pub epoch: Epoch,
     /// The newest epoch ever heard of; higher than `epoch` means: do not start.
     pub newest_epoch: Epoch,
+    /// The newest epoch for which this node's elector has accepted a genesis that it has not learned; 0 when there is none.
+    /// That epoch may be open elsewhere.
+    #[serde(default, skip_serializing_if = "Epoch::is_zero")]
+    pub voted: Epoch,
     /// The assignment's cluster.
     pub cluster_id: ClusterId,
     /// The assignment's member.
@@ -122,6 +126,7 @@ impl GateState {
             generation: Generation::default(),
             epoch: Epoch::default(),
             newest_epoch,
+            voted: Epoch::default(),
             cluster_id: ClusterId(0),
             member_id: MemberId(0),
             data_dir: PathBuf::new(),

@@ -60,6 +60,13 @@ impl ElectorRecord {
         self.chosen.as_ref().or(self.told.as_ref())
     }
 
+    /// The newest epoch for which this elector has accepted a genesis that it has not learned; 0 when there is none. Another
+    /// node may have learned that it was chosen.
+    pub fn voted(&self) -> Epoch {
+        let accepted = self.votes.iter().filter(|(_, votes)| votes.accepted.is_some());
+        accepted.map(|(epoch, _)| *epoch).max().unwrap_or_default()
+    }
+
     /// The epoch that is known to be open; 0 when none is.
     pub fn open_epoch(&self) -> Epoch {
         self.chosen

@@ -8,8 +8,8 @@ use super::restart;
 use super::retired::{self, Removal, removed_by};
 use super::words;
 use crate::model::{
-    Action, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, Genesis, NodeStatus, StartFence,
-    UnitState,
+    Action, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, Genesis, NodeName, NodeStatus,
+    StartFence, UnitState,
 };
 
 /// From asking for a start to the unit showing it.
@@ -267,11 +267,20 @@ fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) 
     if cx.obs.gate.cleared == Some(assignment.generation) || cx.obs.newest_epoch > genesis.epoch {
         return None;
     }
-    let agreeing = cx
-        .known_nodes()
+    let nodes = cx.known_nodes();
+    let knows_none = |s: &NodeStatus| s.newest_epoch <= genesis.epoch;
+    // An elector that has accepted a later epoch does not know whether another node has learned that it was chosen. Once all
+    // electors answer and none has learned it, it was not.
+    let all_know_none =
+        nodes.len() == cx.spec.nodes.len() && nodes.iter().all(|(_, status)| knows_none(status));
+    let may_know = |s: &NodeStatus| !all_know_none && s.voted > genesis.epoch && !mutant!(VotesForgotten);
+    let agrees = |s: &NodeStatus| knows_none(s) && !may_know(s);
+    let agreeing = nodes.iter().filter(|(_, s)| agrees(s)).count();
+    let voted: Vec<&NodeName> = nodes
         .iter()
-        .filter(|(_, s)| s.newest_epoch <= genesis.epoch)
-        .count();
+        .filter(|(_, s)| may_know(s))
+        .map(|(n, _)| *n)
+        .collect();
     let by_store = cx.spec.store_shared
         && cx
             .obs
@@ -279,10 +288,15 @@ fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) 
             .known()
             .is_some_and(|s| s.genesis.as_ref().is_some_and(|g| g.same_value(genesis)));
     if agreeing < cx.spec.majority() && !by_store {
+        let voted = if voted.is_empty() {
+            String::new()
+        } else {
+            format!("; accepted a later epoch, which may be open: {}", names(voted))
+        };
         cx.because(
             "epoch-unconfirmed",
             format!(
-                "epoch {} is confirmed by {agreeing} of {} electors, a majority or the shared store is needed; silent: {}",
+                "epoch {} is confirmed by {agreeing} of {} electors, a majority or the shared store is needed; silent: {}{voted}",
                 genesis.epoch,
                 cx.spec.nodes.len(),
                 names(&cx.silent())

@@ -102,6 +102,7 @@ pub(super) fn node(number: u64) -> NodeStatus {
         members: Fact::Known(members()),
         etcd_too_old: None,
         newest_epoch: Epoch(1),
+        voted: Epoch(0),
         genesis: None,
         silent_agents: std::collections::BTreeSet::new(),
         silent_etcds: std::collections::BTreeSet::new(),

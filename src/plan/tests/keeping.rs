@@ -123,6 +123,43 @@ fn rule_5_a_joiner_moves_no_data_of_an_unknown_cluster_away() {
     }
 }
 
+/// The proposer of epoch 2 may have learned that it was chosen, and cannot be asked.
+#[test]
+fn rule_1_an_elector_that_has_accepted_a_later_epoch_confirms_no_older_one() {
+    let starting = |voted: &[usize], silent: &[usize]| {
+        let mut obs = healthy(0);
+        take_down(&mut obs.me, ActiveState::Inactive);
+        obs.gate.cleared = None;
+        for i in voted {
+            match i {
+                0 => obs.me.voted = Epoch(2),
+                i => peer(&mut obs, *i).voted = Epoch(2),
+            }
+        }
+        for i in silent {
+            obs.peers.insert(name(*i), Fact::Unreachable("silent".into()));
+        }
+        obs
+    };
+    let rows: [(&str, &[usize], &[usize], bool); 5] = [
+        ("nobody has voted", &[], &[1], true),
+        ("the peer that answers has", &[2], &[1], false),
+        ("this one has", &[0], &[1], false),
+        ("a majority confirms without it", &[2], &[], true),
+        ("all answer, and none has learned it", &[0, 2], &[], true),
+    ];
+    for (what, voted, silent, clears) in rows {
+        let obs = starting(voted, silent);
+        assert_eq!(
+            action(&obs) == Some("clear-gate"),
+            clears,
+            "{what}: {:?}",
+            decide(&obs)
+        );
+        assert_eq!(has(&obs, "epoch-unconfirmed"), !clears, "{what}");
+    }
+}
+
 #[test]
 fn a_conflicting_setting_keeps_etcd_from_being_started() {
     let mut obs = healthy(1);

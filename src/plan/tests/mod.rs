@@ -106,6 +106,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         members: Fact::Unreachable("down".into()),
         etcd_too_old: None,
         newest_epoch: Epoch(0),
+        voted: Epoch(0),
         genesis: None,
         silent_agents: std::collections::BTreeSet::new(),
         silent_etcds: std::collections::BTreeSet::new(),

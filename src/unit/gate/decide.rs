@@ -134,6 +134,14 @@ fn alone(gate: &GateState) -> Result<(), String> {
     if !gate.started_once {
         return Err("its member has never started".to_owned());
     }
+    // The one elector in which a quorum of its voters and the majority that opened a later epoch meet may not have learned
+    // of that epoch. It has accepted it.
+    if gate.voted > gate.epoch {
+        return Err(format!(
+            "this node has accepted a genesis of epoch {}, which may be open",
+            gate.voted
+        ));
+    }
     let quorum = gate.voters / 2 + 1;
     let majority = gate.electors / 2 + 1;
     if gate.voters == 0 || quorum + majority <= gate.electors {

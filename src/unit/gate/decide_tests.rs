@@ -8,6 +8,7 @@ fn gate() -> GateState {
         generation: Generation(4),
         epoch: Epoch(2),
         newest_epoch: Epoch(2),
+        voted: Epoch::default(),
         cluster_id: ClusterId(7),
         member_id: MemberId(9),
         data_dir: "/var/lib/etcd/default".into(),
@@ -226,6 +227,24 @@ fn who_passes_and_who_waits() {
 }
 
 /// Where it passes alone, any quorum of voters and any majority of electors share a node, whatever the sizes.
+#[test]
+fn rule_1_a_gate_alone_holds_a_start_back_where_its_elector_has_accepted_a_later_epoch() {
+    let own = |_: &Path| Ok((ClusterId(7), MemberId(9)));
+    for (voted, passes) in [(0, true), (2, true), (3, false)] {
+        let alone = with_gate(|gate| gate.voted = Epoch(voted));
+        let step = decide(&alone, own);
+        assert_eq!(matches!(step, Step::Pass(_)), passes, "{voted}: {step:?}");
+        let asked = Known {
+            agent: Answer::Clear,
+            ..alone
+        };
+        assert!(
+            matches!(decide(&asked, own), Step::Pass(_)),
+            "its agent knows more"
+        );
+    }
+}
+
 #[test]
 fn alone_only_where_quorums_meet() {
     for electors in 1..10_usize {

@@ -245,6 +245,8 @@ fn process(sim: &Sim, fault: &Fault) {
 fn forget(world: &mut World, host: usize) {
     let h = &mut world.hosts[host];
     h.elector = None;
+    h.traces.clear();
+    h.learned.clear();
     h.assignment = None;
     h.gate = None;
     h.directives = etcd_agent::model::Directives::default();

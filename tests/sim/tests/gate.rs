@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use etcd_agent::agent::Agent;
+use etcd_agent::genesis::new_record;
 use etcd_agent::model::{
-    Assignment, ClusterId, Epoch, Generation, InitialState, MemberId, RaftTerm, Role, Spec,
+    Accept, AcceptReply, Assignment, Ballot, ClusterId, Epoch, GateState, Generation, Genesis, Incarnation,
+    InitialState, MemberId, Origin, RaftTerm, Role, Spec, UnixMs, cluster_id_of,
 };
 use etcd_agent::ports::AgentHandle;
+use etcd_agent::unit::gate::{Answer, Known, Step, decide};
 use etcd_agent_sim::driver::{name, spec};
 use etcd_agent_sim::ports::{Board, Seat, ports};
 use etcd_agent_sim::sim::Sim;
@@ -67,6 +70,81 @@ async fn c01_an_agent_that_has_not_looked_yet_does_not_clear_the_gate() {
     sim.world().hosts[0].unreadable = true;
     assert!(agent.gate().is_err(), "what is assigned cannot be read any more");
     looping.abort();
+}
+
+/// Epoch 2 may be open as soon as an elector has accepted it, also where nobody is left to tell it.
+#[tokio::test(start_paused = true)]
+async fn rule_1_an_elector_tells_the_gate_what_it_has_accepted() {
+    let schedule = Schedule::calm(1, 3, 3, false);
+    let names: Vec<_> = (0..3).filter_map(name).collect();
+    let sim = Sim::new(World::new(1, &names, None, false));
+    let spec = spec(&schedule, 0).unwrap();
+    let assigned = assignment(&spec);
+    let before = GateState {
+        generation: assigned.generation,
+        epoch: assigned.epoch,
+        newest_epoch: assigned.epoch,
+        voted: Epoch::default(),
+        cluster_id: assigned.cluster_id,
+        member_id: assigned.member_id,
+        data_dir: assigned.data_dir.clone(),
+        voters: 3,
+        electors: 3,
+        started_once: true,
+    };
+    let mine = Incarnation::new("a".repeat(32)).unwrap();
+    {
+        let mut world = sim.world();
+        let host = &mut world.hosts[0];
+        host.agent = AgentState::Alive;
+        host.run = 1;
+        host.assignment = Some(assigned);
+        host.gate = Some(before.clone());
+        let mut record = new_record(mine.clone());
+        (record.eligible, record.newest_epoch) = (true, Epoch(1));
+        host.elector = Some(record);
+    }
+    let seat = Seat::new(sim.clone(), 0, 1, 1);
+    let board = Board::new(spec.nodes.keys().filter(|n| **n != spec.node).cloned());
+    let agent = Agent::over(ports(&seat, &board), spec.clone(), "boot-1".to_owned()).unwrap();
+    let members: BTreeMap<_, _> = [(names[1].clone(), vec![World::peer_url(1)])].into();
+    let token = "sim-2-abc".to_owned();
+    let reply = agent
+        .accept(Accept {
+            ballot: Ballot {
+                round: 1,
+                node: names[1].clone(),
+            },
+            electorate_digest: spec.electorate_digest(),
+            genesis: Genesis {
+                epoch: Epoch(2),
+                cluster: spec.cluster.clone(),
+                cluster_id: cluster_id_of(&members, &token),
+                token,
+                members,
+                origin: Origin::Empty,
+                electorate: names.iter().map(|node| (node.clone(), mine.clone())).collect(),
+                created: UnixMs(1),
+                former: Vec::new(),
+            },
+        })
+        .await;
+    assert!(matches!(reply, Ok(AcceptReply::Accepted { .. })), "{reply:?}");
+    assert_eq!(agent.status().voted, Epoch(2));
+    let gate = sim.world().hosts[0].gate.clone().unwrap();
+    assert_eq!((gate.newest_epoch, gate.voted), (Epoch(1), Epoch(2)));
+    let alone = |gate: GateState| {
+        let known = Known {
+            gate: Ok(Some(gate)),
+            assigned: true,
+            cleared: None,
+            overridden: false,
+            agent: Answer::Silent(std::time::Duration::from_mins(2)),
+        };
+        matches!(decide(&known, |_| Ok((ClusterId(9), MemberId(7)))), Step::Pass(_))
+    };
+    assert!(alone(before), "it knew of no later epoch");
+    assert!(!alone(gate), "epoch 2 may be open");
 }
 
 /// The only voter of epoch 1 sleeps while the other electors restore, and comes back where it hears of nothing.

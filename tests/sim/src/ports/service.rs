@@ -27,6 +27,7 @@ impl Service {
         }
         host.stops_fail -= 1;
         host.may_linger_from = now;
+        host.failed_at = Some(now);
         world.tell(|w| format!("{} is not stopped: systemd refuses", w.hosts[self.0.host].name));
         Err(PortError::Permanent(
             "systemd refused to stop etcd.service".to_owned(),

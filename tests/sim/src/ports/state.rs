@@ -54,11 +54,8 @@ impl NodeState for Disk {
         let host = self.0.host;
         let mut world = self.0.sim.world();
         world.check_elector(host, record);
-        let chosen = |record: &ElectorRecord| record.chosen.as_ref().map(|g| g.epoch);
-        if world.hosts[host].elector.as_ref().and_then(chosen) < chosen(record) {
-            world.hosts[host].may_linger_from = world.now;
-        }
-        world.hosts[host].elector = Some(record.clone());
+        let now = world.now;
+        world.hosts[host].remember(record, now);
         drop(world);
         self.0.cross_now()
     }
@@ -83,7 +80,10 @@ impl NodeState for Disk {
     }
 
     fn clear_gate(&self, generation: Generation) -> PortResult<()> {
-        self.write(|host| host.cleared = Some(generation))
+        let now = self.0.sim.now();
+        self.write(|host| (host.cleared, host.cleared_at) = (Some(generation), now))?;
+        self.0.sim.world().check_clear(self.0.host);
+        Ok(())
     }
 
     fn cleared_gate(&self) -> PortResult<Option<Generation>> {

@@ -1,22 +1,25 @@
 //! The safety rules of design §7, each asserted where it could be broken.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use etcd_agent::model::{ClusterId, DataState, ElectorRecord, Epoch, Genesis, MemberId, NodeName, Origin};
 
-use super::raft::{Config, Dir};
+use super::raft::{Config, Dir, Info};
 use super::{Chosen, Plane, World};
 
-/// After this long every agent that can be told of a newer epoch has been told: a peer's silence is noticed after
-/// the long poll's twelve seconds.
-const TOLD_MS: u64 = 20_000;
+/// The greatest age of what an agent judges by when it clears a gate: a peer's silence is noticed after the long poll's
+/// twelve seconds.
+pub(super) const HEARD_OF_MS: u64 = 15_000;
 
 /// What an agent says of its host is heard everywhere after this long, once it runs and links are open.
 const HEARD_MS: u64 = 5000;
 
-/// After this long an agent has ended an etcd of an older epoch: a stop that failed is tried again within half of it.
-const ENDED_MS: u64 = 60_000;
+/// After this long an agent has ended an etcd of an older epoch. What it does first has deadlines of its own.
+const ENDED_MS: u64 = 15_000;
+
+/// After this long it has tried again what failed.
+const TRIED_AGAIN_MS: u64 = 35_000;
 
 /// The greatest age of what a voter's agent reported before a removal, in milliseconds: two answers within 2 s each,
 /// and the time etcd takes to notice that it has no leader.
@@ -149,11 +152,7 @@ impl World {
 
     /// Rule 1: etcd is about to start; its own agent must not know of a newer epoch.
     pub(super) fn check_start(&mut self, host: usize) {
-        let h = &self.hosts[host];
-        let serves = match &h.dir {
-            Some(dir) => self.epoch_of(dir.cluster),
-            None => h.written.as_ref().map(|a| a.epoch),
-        };
+        let (serves, h) = (self.epoch_here(host), &self.hosts[host]);
         let known = h.elector.as_ref().map(|e| e.newest_epoch);
         if let (Some(serves), Some(known)) = (serves, known)
             && serves < known
@@ -176,8 +175,14 @@ impl World {
         if let (Some(serves), Some(learned)) = (serves, learned)
             && serves < learned
             && free
-            && self.now.saturating_sub(h.may_linger_from) > ENDED_MS
         {
+            let passed = |since: u64| self.now.saturating_sub(since);
+            let late = passed(h.may_linger_from) > ENDED_MS
+                && h.failed_at.is_none_or(|at| passed(at) > TRIED_AGAIN_MS);
+            if !late {
+                self.saw("check", "an etcd of a replaced epoch is to be stopped");
+                return;
+            }
             let text = format!(
                 "etcd of epoch {serves} still runs on {}, whose agent has learned of epoch {learned}",
                 h.name
@@ -209,8 +214,8 @@ impl World {
         }
     }
 
-    /// Rules 1 and 2: a leader was elected by these.
-    pub(super) fn check_leader(&mut self, host: usize, granted: &[usize]) {
+    /// Rules 1 and 2: a leader was elected.
+    pub(super) fn check_leader(&mut self, host: usize) {
         let Some(dir) = &self.hosts[host].dir else { return };
         let cluster = dir.cluster;
         let Some(truth) = self.truths.get(&cluster).cloned() else {
@@ -232,25 +237,88 @@ impl World {
                     self.hosts[host].name
                 );
                 self.violate(2, text);
-                return;
             }
         }
-        let newer = self
-            .chosen
-            .range(truth.epoch.next()..)
-            .next()
-            .map(|(epoch, chosen)| (*epoch, chosen.at));
-        let Some((newer, at)) = newer else { return };
-        let late = granted.iter().all(|voter| {
-            self.hosts[*voter]
-                .server
-                .as_ref()
-                .is_some_and(|s| s.started > at + TOLD_MS)
-        });
-        if late {
+    }
+
+    /// The first epoch after this one that was chosen, and when that was learned first.
+    fn replaced_by(&self, epoch: Epoch) -> Option<(Epoch, u64)> {
+        let newer = self.chosen.range(epoch.next()..).next();
+        newer.map(|(epoch, chosen)| (*epoch, chosen.at))
+    }
+
+    /// The epoch of the data here, or of what was assigned where there is none.
+    fn epoch_here(&self, host: usize) -> Option<Epoch> {
+        let h = &self.hosts[host];
+        match &h.dir {
+            Some(dir) => self.epoch_of(dir.cluster),
+            None => h.written.as_ref().map(|a| a.epoch),
+        }
+    }
+
+    /// Rule 1: these voters store what their leader acknowledges. Nobody of a replaced epoch's voters has to have been started
+    /// before it was replaced, but no quorum of them may have been let through since.
+    pub(super) fn check_quorum(&mut self, leader: usize, acks: &[usize], quorum: usize) {
+        let Some(epoch) = self.epoch_here(leader) else {
+            return;
+        };
+        let Some((newer, at)) = self.replaced_by(epoch) else {
+            return;
+        };
+        self.saw("check", "a replaced epoch has a quorum");
+        let since = |voter: &&usize| {
+            let server = &self.hosts[**voter].server;
+            server.as_ref().is_some_and(|server| server.vouched > at)
+        };
+        if acks.iter().filter(since).count() >= quorum {
+            let text = format!("epoch {epoch} was started anew after epoch {newer} was chosen");
+            self.violate(1, text);
+        }
+    }
+
+    /// Rule 1: a gate decides alone. What its own elector has accepted may be open.
+    pub(super) fn check_alone(&mut self, host: usize) {
+        let (serves, h) = (self.epoch_here(host), &self.hosts[host]);
+        let voted = h.elector.as_ref().map(ElectorRecord::voted);
+        if let (Some(serves), Some(voted)) = (serves, voted)
+            && serves < voted
+        {
             let text = format!(
-                "epoch {} was started anew after epoch {newer} was chosen",
-                truth.epoch
+                "{} starts etcd of epoch {serves} alone and has accepted a genesis of epoch {voted}",
+                h.name
+            );
+            self.violate(1, text);
+        }
+    }
+
+    /// A gate holds a start back.
+    pub(super) fn note_held(&mut self, host: usize) {
+        let replaced = self.epoch_here(host).and_then(|epoch| self.replaced_by(epoch));
+        if replaced.is_some() {
+            self.saw("check", "a gate holds back a replaced epoch");
+        }
+    }
+
+    /// Rule 1: an agent clears the gate. A majority of the electors, or the store, must have been able to tell it that no newer
+    /// epoch is open.
+    pub fn check_clear(&mut self, host: usize) {
+        let Some(serves) = self.hosts[host].assignment.as_ref().map(|a| a.epoch) else {
+            return;
+        };
+        let now = self.now;
+        let long = |since: &BTreeMap<Epoch, u64>| {
+            let later = since.range(serves.next()..).map(|(_, since)| *since).min();
+            later.is_some_and(|since| now.saturating_sub(since) > HEARD_OF_MS)
+        };
+        if self.replaced_by(serves).is_some() {
+            self.saw("check", "a gate is cleared for a replaced epoch");
+        }
+        let learned = self.hosts.iter().any(|h| long(&h.learned));
+        let unaware = self.hosts.iter().filter(|h| !long(&h.traces)).count();
+        if learned && unaware < self.hosts.len() / 2 + 1 {
+            let text = format!(
+                "{} clears the gate for epoch {serves}, and only {unaware} electors know of none after it",
+                self.hosts[host].name
             );
             self.violate(1, text);
         }
@@ -262,17 +330,20 @@ impl World {
             return;
         };
         let rest: Vec<_> = server.config.voters().filter(|(other, _)| *other != id).collect();
-        // Each voter was asked right before, so a voter that served within `ASKED_MS` may have been reported healthy.
-        let healthy = rest
-            .iter()
-            .filter(|(_, info)| {
-                let h = &self.hosts[info.host];
-                let follows = h.server.as_ref().is_some_and(|s| s.leader.is_some());
-                follows
-                    || h.served_at
-                        .is_some_and(|at| self.now.saturating_sub(at) < ASKED_MS)
-            })
-            .count();
+        // Each voter's agent was asked right before, so one that served, ran and was in reach within `ASKED_MS` may have been
+        // reported healthy.
+        let recent = |at: u64| self.now.saturating_sub(at) < ASKED_MS;
+        let healthy = |info: &Info| {
+            let h = &self.hosts[info.host];
+            let reached = info.host == host
+                || self.links.both(Plane::Agents, host, info.host)
+                || recent(self.links.changed);
+            let serves = h.server.as_ref().is_some_and(|s| s.ready && s.leader.is_some());
+            let served = serves || h.served_at.is_some_and(recent);
+            let answered = h.has_agent() || h.agent_at.is_some_and(recent);
+            reached && served && answered
+        };
+        let healthy = rest.iter().filter(|(_, info)| healthy(info)).count();
         if healthy < rest.len() / 2 + 1 {
             let text = format!("removing {id} leaves {healthy} healthy of {} voters", rest.len());
             self.violate(3, text);

@@ -93,11 +93,11 @@ impl World {
             .map(|(id, info)| (*id, *info))
             .collect();
         let quorum = server.config.quorum();
-        let mut acks = 0;
+        let mut acks = Vec::new();
         let mut reached = Vec::new();
         for (id, info) in members {
             if id == own {
-                acks += usize::from(!info.learner);
+                acks.extend((!info.learner).then_some(leader));
                 continue;
             }
             if !self.reach(leader, id, info.host) {
@@ -114,7 +114,7 @@ impl World {
                 }
                 Appended::Panic => {}
                 Appended::Done => {
-                    acks += usize::from(!info.learner);
+                    acks.extend((!info.learner).then_some(info.host));
                     reached.push(info.host);
                     if let Some(server) = &mut self.hosts[leader].server {
                         server.matched.insert(id, length);
@@ -122,9 +122,10 @@ impl World {
                 }
             }
         }
-        if acks < quorum {
+        if acks.len() < quorum {
             return false;
         }
+        self.check_quorum(leader, &acks, quorum);
         reached.push(leader);
         for host in reached {
             self.commit(host, length);
@@ -266,7 +267,7 @@ impl World {
                 dir.vote = Some(own);
             }
         }
-        self.lead(host, own, term, &granted);
+        self.lead(host, own, term);
     }
 
     /// A leader hands over to a voter that has all it has.
@@ -308,11 +309,11 @@ impl World {
                 server.leader = Some(to);
             }
         }
-        self.lead(target.host, to, term, &granted);
+        self.lead(target.host, to, term);
         Ok(())
     }
 
-    fn lead(&mut self, host: usize, own: MemberId, term: u64, granted: &[usize]) {
+    fn lead(&mut self, host: usize, own: MemberId, term: u64) {
         let now = self.now;
         let h = &mut self.hosts[host];
         h.led_at = Some(now);
@@ -327,7 +328,7 @@ impl World {
             });
         }
         self.tell(|w| format!("etcd of {} leads in term {term}", w.hosts[host].name));
-        self.check_leader(host, granted);
+        self.check_leader(host);
         self.replicate(host);
     }
 

@@ -49,6 +49,8 @@ pub struct Host {
     pub stops_fail: u32,
     /// Since when nothing has kept the agent from ending an etcd of an older epoch than it has learned.
     pub may_linger_from: u64,
+    /// When a call of the agent, or a stop, last failed: it may wait before it tries again.
+    pub failed_at: Option<u64>,
     /// Its agent is not started before this time.
     pub agent_off_until: u64,
     /// Calls across its agent's ports that fail.
@@ -64,6 +66,10 @@ pub struct Host {
     pub newest_incarnation: Option<Incarnation>,
     /// True while its elector's memory is dated before an earlier one: its clock was set back in between.
     pub outdated: bool,
+    /// Since when its elector's memory has a trace of each epoch: it has heard of it, or accepted a genesis of it.
+    pub traces: BTreeMap<Epoch, u64>,
+    /// Since when its elector's memory has each epoch as chosen.
+    pub learned: BTreeMap<Epoch, u64>,
     /// The elector's memory.
     pub elector: Option<ElectorRecord>,
     /// The assignment.
@@ -93,6 +99,8 @@ pub struct Host {
 
     /// The generation that the gate was cleared for in this boot.
     pub cleared: Option<Generation>,
+    /// When that was.
+    pub cleared_at: u64,
     /// What was read back in this boot.
     pub in_force: Option<InForce>,
     /// `etcd.service`.
@@ -113,6 +121,8 @@ pub struct Host {
     pub led_at: Option<u64>,
     /// When an etcd last served here with a leader.
     pub served_at: Option<u64>,
+    /// When its agent last ran.
+    pub agent_at: Option<u64>,
 }
 
 impl Host {
@@ -130,6 +140,7 @@ impl Host {
             inspect_fails: false,
             stops_fail: 0,
             may_linger_from: 0,
+            failed_at: None,
             agent_off_until: 0,
             broken_calls: Vec::new(),
             asks_at_once: false,
@@ -137,6 +148,8 @@ impl Host {
             reinstalled: 0,
             newest_incarnation: None,
             outdated: false,
+            traces: BTreeMap::new(),
+            learned: BTreeMap::new(),
             elector: None,
             assignment: None,
             etcd_run: EtcdRun::default(),
@@ -151,6 +164,7 @@ impl Host {
             staged: None,
             fetched: BTreeMap::new(),
             cleared: None,
+            cleared_at: 0,
             in_force: None,
             unit: Phase::Down,
             activated: false,
@@ -161,6 +175,7 @@ impl Host {
             disturbed: None,
             led_at: None,
             served_at: None,
+            agent_at: None,
         }
     }
 
@@ -186,6 +201,21 @@ impl Host {
                 member_id: dir.member,
             },
         }
+    }
+
+    /// Its elector's memory is this from now on.
+    pub fn remember(&mut self, record: &ElectorRecord, now: u64) {
+        let note = |since: &mut BTreeMap<Epoch, u64>, epoch: Epoch| {
+            since.retain(|known, _| *known <= epoch);
+            since.entry(epoch).or_insert(now);
+        };
+        note(&mut self.traces, record.newest_epoch.max(record.voted()));
+        let learned = record.open_epoch();
+        if self.learned.keys().next_back().copied().unwrap_or_default() < learned {
+            self.may_linger_from = now;
+        }
+        note(&mut self.learned, learned);
+        self.elector = Some(record.clone());
     }
 
     /// The agent dies; what its tasks still do has no effect.

@@ -211,8 +211,9 @@ pub struct Server {
     pub matched: BTreeMap<MemberId, usize>,
     /// Since when each host's etcd is connected.
     pub connected: Vec<Option<u64>>,
-    /// When the process was started.
-    pub started: u64,
+    /// Since when nothing that was newer could speak for its start: the gate was cleared then, less the age of what the agent
+    /// may have judged by, or the gate decided alone.
+    pub vouched: u64,
     /// True once systemd was told.
     pub ready: bool,
     /// The exit code that it is about to leave with.
@@ -221,7 +222,7 @@ pub struct Server {
 
 impl Server {
     /// A process on this directory.
-    pub fn new(dir: &Dir, hosts: usize, now: u64, patience: u64) -> Self {
+    pub fn new(dir: &Dir, hosts: usize, now: u64, patience: u64, vouched: u64) -> Self {
         Self {
             config: Config::of(dir),
             leads: false,
@@ -230,7 +231,7 @@ impl Server {
             patience,
             matched: BTreeMap::new(),
             connected: vec![None; hosts],
-            started: now,
+            vouched,
             ready: false,
             exit: None,
         }

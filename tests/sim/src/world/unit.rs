@@ -7,6 +7,7 @@ use etcd_agent::model::{
 };
 use etcd_agent::unit::gate::{Answer, Known, Step, decide};
 
+use super::check::HEARD_OF_MS;
 use super::raft::{Dir, Server};
 use super::{Plane, World};
 
@@ -181,6 +182,9 @@ impl World {
                 self.hosts[host].unit = Phase::Gate(now);
                 self.look_at_gate(host, Asked::NotYet);
             }
+            if self.hosts[host].has_agent() {
+                self.hosts[host].agent_at = Some(self.now);
+            }
             if self.hosts[host].server.is_some() {
                 let now = self.now;
                 let h = &mut self.hosts[host];
@@ -223,9 +227,20 @@ impl World {
         };
         let step = self.decide_gate(host, answer);
         if matches!(step, Step::Pass(_)) {
-            self.run_etcd(host);
+            let h = &self.hosts[host];
+            let cleared = h
+                .gate
+                .as_ref()
+                .is_some_and(|gate| h.cleared >= Some(gate.generation));
+            let vouched = if cleared {
+                h.cleared_at.saturating_sub(HEARD_OF_MS)
+            } else {
+                self.now
+            };
+            self.run_etcd(host, vouched);
             return false;
         }
+        self.note_held(host);
         if !says_nothing && (asked || self.hosts[host].has_agent()) {
             return !asked;
         }
@@ -233,7 +248,8 @@ impl World {
         if matches!(self.decide_gate(host, Answer::Silent(silence)), Step::Pass(_)) {
             self.tell(|w| format!("gate of {} decides alone", w.hosts[host].name));
             self.saw("event", "a gate decides alone");
-            self.run_etcd(host);
+            self.check_alone(host);
+            self.run_etcd(host, self.now);
         }
         false
     }
@@ -257,7 +273,7 @@ impl World {
     }
 
     /// The process starts, on the data that is there or on what its settings say.
-    fn run_etcd(&mut self, host: usize) {
+    fn run_etcd(&mut self, host: usize, vouched: u64) {
         self.check_start(host);
         let patience = self.rng.range(1000, 2000);
         let (now, hosts) = (self.now, self.hosts.len());
@@ -278,7 +294,7 @@ impl World {
             h.unit = Phase::Failed;
             return;
         };
-        h.server = Some(Server::new(dir, hosts, now, patience));
+        h.server = Some(Server::new(dir, hosts, now, patience, vouched));
         h.unit = Phase::Runs;
         h.pid += 1;
         let (member, cluster, log) = (dir.member, dir.cluster, dir.log.len());
