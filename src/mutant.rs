@@ -39,6 +39,8 @@ mod chosen {
         VotesForgotten,
         /// Rule 1: an etcd of an older epoch is forgotten once the newer epoch is assigned, which does not wait for its end.
         StopForgotten,
+        /// Rule 2: data that waits for a person is looked at once.
+        LooksOnce,
         /// Rule 2: a founder that has lost its data starts as if it were new.
         FounderForgets,
         /// Rule 2: an empty cluster is formed beside data.

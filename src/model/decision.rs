@@ -380,6 +380,9 @@ pub struct Memory {
     pub errors: BTreeMap<String, String>,
     /// When etcd was last asked to start.
     pub started_at: Option<SteadyMs>,
+    /// When the data directory was last looked into.
+    #[serde(default)]
+    pub looked_at: Option<SteadyMs>,
     /// Since when this agent has waited for electors to show up.
     pub waiting_since: Option<SteadyMs>,
     /// Starts in a row that did not last.

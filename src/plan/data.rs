@@ -102,8 +102,8 @@ fn foreign(
     cx.halt(
         "foreign-data",
         format!(
-            "{} holds member {member_id} of cluster {cluster_id}, expected member {} of cluster {}: move it away by hand, then \
-             `systemctl restart etcd-agent`",
+            "{} holds member {member_id} of cluster {cluster_id}, expected member {} of cluster {}: move it away by hand; this \
+             node looks again every 15 s",
             assignment.data_dir.display(),
             assignment.member_id,
             assignment.cluster_id

@@ -12,6 +12,18 @@ use crate::model::{
     StartFence, UnitState,
 };
 
+/// What a person has to see to is looked at again after this long.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// What is said while nothing goes on because of what is in the data directory here. A person, or a mount, may change it.
+const DATA_HOLDS: [&str; 5] = [
+    "foreign-data",
+    "data-in-the-way",
+    "data-without-epoch",
+    "data-gone",
+    "all-data-lost",
+];
+
 /// From asking for a start to the unit showing it.
 const START_QUEUED: Duration = Duration::from_millis(200);
 
@@ -40,7 +52,30 @@ fn inspect(cx: &mut Context<'_>) -> Option<Action> {
         Duration::from_millis(500),
         Duration::from_secs(30),
     )
-    .then_some(Action::InspectData)
+    .then(|| {
+        cx.memory.looked_at = Some(cx.obs.steady);
+        Action::InspectData
+    })
+}
+
+/// While nothing goes on because of the data here, it is looked at again now and then: nobody tells the agent that a person
+/// has seen to it. Only while etcd is down, because what it has open is its own.
+pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
+    let down =
+        cx.obs.me.unit.known().is_some_and(|unit| {
+            !unit.held && !unit.active.is_up() && unit.active != ActiveState::Deactivating
+        });
+    let holds = |code: &str| DATA_HOLDS.contains(&code);
+    if !down || mutant!(LooksOnce) || !cx.reasons().iter().any(|reason| holds(&reason.code)) {
+        return None;
+    }
+    let looked_at = *cx.memory.looked_at.get_or_insert(cx.obs.steady);
+    let left = LOOK_AGAIN.saturating_sub(cx.obs.steady.since(looked_at));
+    if !left.is_zero() {
+        cx.wake_in(left);
+        return None;
+    }
+    inspect(cx)
 }
 
 /// A start that was just queued is not a stop.

@@ -101,6 +101,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| backup::prune(cx))
         .or_else(|| verify::due(cx))
         .or_else(|| resize::remember(cx))
+        .or_else(|| local::look_again(cx))
 }
 
 /// What the coordinator decides for the cluster.

@@ -123,6 +123,58 @@ fn rule_5_a_joiner_moves_no_data_of_an_unknown_cluster_away() {
     }
 }
 
+/// Nobody tells the agent that a person has moved data away, or has put it back.
+#[test]
+fn data_that_waits_for_a_person_is_looked_at_again() {
+    let foreign = DataState::Present {
+        cluster_id: ClusterId(6),
+        member_id: MemberId(7),
+    };
+    let stopped = |data: DataState| {
+        let mut obs = healthy(0);
+        take_down(&mut obs.me, ActiveState::Inactive);
+        obs.me.data = Fact::Known(data);
+        obs
+    };
+    let founder = || {
+        let mut obs = stopped(foreign.clone());
+        (obs.assignment, obs.me.assignment) = (None, None);
+        obs
+    };
+    let formless = || {
+        let mut obs = fresh(0, 3, 3);
+        obs.me.data = Fact::Known(foreign.clone());
+        obs
+    };
+    let rows = [
+        ("foreign-data", stopped(foreign.clone())),
+        ("data-gone", stopped(DataState::Missing)),
+        ("data-in-the-way", founder()),
+        ("data-without-epoch", formless()),
+    ];
+    for (code, mut obs) in rows {
+        let mut memory = Memory {
+            waiting_since: Some(SteadyMs(0)),
+            ..Memory::default()
+        };
+        let mut looks = 0;
+        for _ in 0..120 {
+            let decision = plan(&obs, &memory, &obs.spec);
+            assert!(
+                decision.reasons.iter().any(|r| r.code == code),
+                "{code}: {decision:?}"
+            );
+            match &decision.action {
+                Some(Action::InspectData) => looks += 1,
+                other => assert_eq!(*other, None, "{code}"),
+            }
+            memory = decision.memory;
+            obs.steady = SteadyMs(obs.steady.0 + 1000);
+        }
+        assert_eq!(looks, 7, "{code}: every 15 s for two minutes");
+    }
+}
+
 /// The proposer of epoch 2 may have learned that it was chosen, and cannot be asked.
 #[test]
 fn rule_1_an_elector_that_has_accepted_a_later_epoch_confirms_no_older_one() {

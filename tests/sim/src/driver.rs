@@ -408,22 +408,15 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Data of a cluster that nobody knows go, and the agent beside them is restarted.
+    /// People move away the data of a cluster that nobody knows.
     fn move_foreign_data_away(&self, host: usize) {
         let mut world = self.sim.world();
-        let now = world.now;
         let cluster = world.hosts[host].dir.as_ref().map(|dir| dir.cluster);
         if cluster.is_none_or(|cluster| world.truths.contains_key(&cluster)) {
             return;
         }
-        let h = &mut world.hosts[host];
-        h.dir = None;
-        h.broken = false;
-        if h.has_agent() {
-            h.kill_agent(AgentState::Until(now));
-            drop(world);
-            self.sim.set_agent(host, None);
-        }
+        world.hosts[host].dir = None;
+        world.hosts[host].broken = false;
     }
 
     /// Everything that was broken is repaired, as far as people repair such things.

@@ -27,6 +27,41 @@ fn t01_nothing_is_formed_beside_data_where_another_node_cannot_be_looked_into() 
     }
 }
 
+/// One of three hosts holds data of another cluster when its agent starts. People move it away after a minute.
+fn foreign_data_on_one_of_three(seed: u64) -> Outcome {
+    let mut schedule = Schedule::calm(seed, 3, 3, false);
+    schedule.faults.push((20_000, Fault::Foreign(2)));
+    schedule.faults.push((80_000, Fault::Mend));
+    run(&schedule, true)
+}
+
+#[test]
+fn a_node_goes_on_once_people_have_moved_data_of_another_cluster_away() {
+    for seed in 0..10 {
+        let outcome = foreign_data_on_one_of_three(seed);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert_eq!(outcome.excuse, None, "{history}");
+        let (_, after) = history.split_once("-- Mend").expect("people came");
+        assert!(
+            !after.contains("agent of n3 starts"),
+            "nobody restarts an agent\n{history}"
+        );
+        assert!(outcome.ended < 80_000 + 60_000, "it took too long\n{history}");
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn a_node_that_looks_once_waits_for_ever() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::LooksOnce));
+    let violation = foreign_data_on_one_of_three(0).violation;
+    set(None);
+    let violation = violation.expect("nobody noticed that the node waits for ever");
+    assert!(violation.starts_with("rule 0:"), "{violation}");
+}
+
 #[test]
 #[cfg(feature = "mutants")]
 fn rule_2_an_empty_cluster_is_formed_beside_data() {
