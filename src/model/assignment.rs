@@ -101,8 +101,8 @@ pub struct GateState {
     pub epoch: Epoch,
     /// The newest epoch ever heard of; higher than `epoch` means: do not start.
     pub newest_epoch: Epoch,
-    /// The newest epoch for which this node's elector has accepted a genesis that it has not learned; 0 when there is none.
-    /// That epoch may be open elsewhere.
+    /// The newest epoch for which this node's elector may have accepted a genesis that it has not learned; 0 when there is
+    /// none. That epoch may be open elsewhere.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
     pub voted: Epoch,
     /// The assignment's cluster.

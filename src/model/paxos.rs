@@ -60,11 +60,18 @@ impl ElectorRecord {
         self.chosen.as_ref().or(self.told.as_ref())
     }
 
-    /// The newest epoch for which this elector has accepted a genesis that it has not learned; 0 when there is none. Another
-    /// node may have learned that it was chosen.
+    /// The newest epoch for which this elector, or a former memory of it, may have accepted a genesis that this memory has not
+    /// learned; 0 when there is none. Another node may have learned that it was chosen.
     pub fn voted(&self) -> Epoch {
         let accepted = self.votes.iter().filter(|(_, votes)| votes.accepted.is_some());
-        accepted.map(|(epoch, _)| *epoch).max().unwrap_or_default()
+        let accepted = accepted.map(|(epoch, _)| *epoch).max().unwrap_or_default();
+        // A memory that may not vote yet has not heard from all how far its former one has come.
+        let forgotten = if self.eligible {
+            self.may_have_voted
+        } else {
+            self.newest_epoch.next()
+        };
+        accepted.max(forgotten)
     }
 
     /// The epoch that is known to be open; 0 when none is.

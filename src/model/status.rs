@@ -271,8 +271,8 @@ pub struct NodeStatus {
     pub etcd_too_old: Option<String>,
     /// The newest epoch that it has heard of.
     pub newest_epoch: Epoch,
-    /// The newest epoch for which its elector has accepted a genesis that it has not learned; 0 when there is none, and from
-    /// an agent of an older version.
+    /// The newest epoch for which its elector may have accepted a genesis that it has not learned; 0 when there is none, and
+    /// from an agent of an older version.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
     pub voted: Epoch,
     /// The newest genesis that it has learned as chosen.

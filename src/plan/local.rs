@@ -304,16 +304,18 @@ fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) 
     }
     let nodes = cx.known_nodes();
     let knows_none = |s: &NodeStatus| s.newest_epoch <= genesis.epoch;
-    // An elector that has accepted a later epoch does not know whether another node has learned that it was chosen. Once all
-    // electors answer and none has learned it, it was not.
+    // An elector that may have accepted a later epoch does not know whether another node has learned that it was chosen. Once
+    // all electors answer, none knows it.
     let all_know_none =
         nodes.len() == cx.spec.nodes.len() && nodes.iter().all(|(_, status)| knows_none(status));
-    let may_know = |s: &NodeStatus| !all_know_none && s.voted > genesis.epoch && !mutant!(VotesForgotten);
+    let may_know = |s: &NodeStatus| {
+        !all_know_none && (!s.eligible || s.voted > genesis.epoch) && !mutant!(VotesForgotten)
+    };
     let agrees = |s: &NodeStatus| knows_none(s) && !may_know(s);
     let agreeing = nodes.iter().filter(|(_, s)| agrees(s)).count();
     let voted: Vec<&NodeName> = nodes
         .iter()
-        .filter(|(_, s)| may_know(s))
+        .filter(|(_, s)| knows_none(s) && may_know(s))
         .map(|(n, _)| *n)
         .collect();
     let by_store = cx.spec.store_shared
@@ -326,7 +328,10 @@ fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) 
         let voted = if voted.is_empty() {
             String::new()
         } else {
-            format!("; accepted a later epoch, which may be open: {}", names(voted))
+            format!(
+                "; may have accepted a later epoch, which may be open: {}",
+                names(voted)
+            )
         };
         cx.because(
             "epoch-unconfirmed",

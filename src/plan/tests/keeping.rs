@@ -178,14 +178,19 @@ fn data_that_waits_for_a_person_is_looked_at_again() {
 /// The proposer of epoch 2 may have learned that it was chosen, and cannot be asked.
 #[test]
 fn rule_1_an_elector_that_has_accepted_a_later_epoch_confirms_no_older_one() {
-    let starting = |voted: &[usize], silent: &[usize]| {
+    let starting = |voted: &[usize], silent: &[usize], new_memory: bool| {
         let mut obs = healthy(0);
         take_down(&mut obs.me, ActiveState::Inactive);
         obs.gate.cleared = None;
         for i in voted {
-            match i {
-                0 => obs.me.voted = Epoch(2),
-                i => peer(&mut obs, *i).voted = Epoch(2),
+            let status = match i {
+                0 => &mut obs.me,
+                i => peer(&mut obs, *i),
+            };
+            if new_memory {
+                status.eligible = false;
+            } else {
+                status.voted = Epoch(2);
             }
         }
         for i in silent {
@@ -201,14 +206,16 @@ fn rule_1_an_elector_that_has_accepted_a_later_epoch_confirms_no_older_one() {
         ("all answer, and none has learned it", &[0, 2], &[], true),
     ];
     for (what, voted, silent, clears) in rows {
-        let obs = starting(voted, silent);
-        assert_eq!(
-            action(&obs) == Some("clear-gate"),
-            clears,
-            "{what}: {:?}",
-            decide(&obs)
-        );
-        assert_eq!(has(&obs, "epoch-unconfirmed"), !clears, "{what}");
+        for new_memory in [false, true] {
+            let obs = starting(voted, silent, new_memory);
+            assert_eq!(
+                action(&obs) == Some("clear-gate"),
+                clears,
+                "{what}, a new memory: {new_memory}: {:?}",
+                decide(&obs)
+            );
+            assert_eq!(has(&obs, "epoch-unconfirmed"), !clears, "{what}");
+        }
     }
 }
 

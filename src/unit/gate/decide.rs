@@ -135,10 +135,10 @@ fn alone(gate: &GateState) -> Result<(), String> {
         return Err("its member has never started".to_owned());
     }
     // The one elector in which a quorum of its voters and the majority that opened a later epoch meet may not have learned
-    // of that epoch. It has accepted it.
+    // of that epoch. It has accepted it, or its former memory has.
     if gate.voted > gate.epoch {
         return Err(format!(
-            "this node has accepted a genesis of epoch {}, which may be open",
+            "this node's elector may have accepted a genesis of epoch {}, which may be open",
             gate.voted
         ));
     }

@@ -72,6 +72,9 @@ async fn c01_an_agent_that_has_not_looked_yet_does_not_clear_the_gate() {
     looping.abort();
 }
 
+/// How many schedules are tried where a crash has to come between two messages.
+const ROUNDS: u64 = 100;
+
 /// Epoch 2 may be open as soon as an elector has accepted it, also where nobody is left to tell it.
 #[tokio::test(start_paused = true)]
 async fn rule_1_an_elector_tells_the_gate_what_it_has_accepted() {
@@ -145,6 +148,69 @@ async fn rule_1_an_elector_tells_the_gate_what_it_has_accepted() {
     };
     assert!(alone(before), "it knew of no later epoch");
     assert!(!alone(gate), "epoch 2 may be open");
+}
+
+/// Epoch 2 is chosen by n1, n2 and n3 of five electors. The agent of n2, which alone has learned that, dies at a crossing that
+/// the seed names, and n3 is off. n1, which has accepted it, is rebooted beside n4 and n5, which know nothing. In every other
+/// schedule n1 has lost its memory by then, and n4 is rebooted.
+fn the_witnesses_of_a_round_are_away(seed: u64) -> Outcome {
+    let forgets = seed.is_multiple_of(2);
+    let mut schedule = Schedule::calm(seed, 5, 5, true);
+    let cut = |host| [(1, host), (host, 1)].map(|(from, to)| (20_000, Fault::Cut(from, to, Some(true))));
+    schedule.faults.extend([cut(3), cut(4)].concat());
+    let refused = [0, 2, 3, 4].map(|host| (20_000, Fault::StoreRefuses(host)));
+    schedule.faults.extend(refused);
+    let died = 20_200;
+    let crossing = 10 + u32::try_from(seed / 2).unwrap_or_default();
+    schedule.faults.extend([
+        (20_100, Fault::Restore(1)),
+        (20_100, Fault::AgentDies(1, crossing)),
+        (died, Fault::AgentOff(1, 120_000)),
+        (died, Fault::Isolate(1)),
+        (died, Fault::Store(Weather::Down)),
+        (died, Fault::PowerOff(2, 120_000)),
+    ]);
+    if forgets {
+        schedule.faults.push((died + 500, Fault::Reinstall(0)));
+        schedule.faults.push((died + 20_000, Fault::PowerOff(3, 5000)));
+    } else {
+        schedule.faults.push((died + 20_000, Fault::PowerOff(0, 5000)));
+    }
+    schedule.faults.push((150_000, Fault::Mend));
+    schedule.faults.push((150_000, Fault::Store(Weather::Fair)));
+    run(&schedule, true)
+}
+
+#[test]
+fn rule_1_a_start_waits_for_those_who_may_know_of_a_later_epoch() {
+    let mut waited = 0;
+    for seed in 0..ROUNDS {
+        let outcome = the_witnesses_of_a_round_are_away(seed);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "seed {seed}\n{history}");
+        assert_eq!(outcome.excuse, None, "seed {seed}\n{history}");
+        waited += u64::from(outcome.seen.contains("check a gate holds back a replaced epoch"));
+    }
+    assert!(waited > 0, "in no schedule did a start wait");
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn rule_1_an_elector_that_has_accepted_a_later_epoch_confirms_an_older_one() {
+    use etcd_agent::mutant::{Mutant, set};
+    let mut found = [false; 2];
+    for seed in 0..ROUNDS {
+        set(Some(Mutant::VotesForgotten));
+        let violation = the_witnesses_of_a_round_are_away(seed).violation;
+        set(None);
+        if violation.is_some_and(|text| text.starts_with("rule 1:")) {
+            found[usize::from(seed.is_multiple_of(2))] = true;
+        }
+    }
+    assert_eq!(
+        found, [true; 2],
+        "with a memory that remembers, and with one that forgot"
+    );
 }
 
 /// The only voter of epoch 1 sleeps while the other electors restore, and comes back where it hears of nothing.
