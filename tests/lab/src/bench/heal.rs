@@ -1,5 +1,5 @@
-//! From the loss of one member's data to three healthy voters: by the agents, and by a scripted operator
-//! who knows at once what has happened and makes no mistake.
+//! From the loss of one member's data, or the end of its etcd on damaged data, to three healthy voters: by the agents, and
+//! by a scripted operator who knows at once what has happened and makes no mistake.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -14,17 +14,50 @@ use super::report::{Line, Samples};
 const ROUNDS: usize = 5;
 /// etcd refuses changes of membership until its peers have been connected for 5 s.
 const SETTLED: Duration = Duration::from_secs(7);
-const DATA: &str = "/var/lib/etcd/default";
+
+/// What happens to a member, and what its operator does about that before the member joins anew.
+pub(crate) struct Case {
+    /// The line's.
+    pub(crate) name: &'static str,
+    /// How big the database is; 0 for an empty one.
+    pub(crate) bytes: u64,
+    /// Done while the member runs, before the clock does.
+    pub(crate) prepare: fn(&Lab, &Host) -> Result<()>,
+    /// What begins it all, as a script on the member's host; etcd's process is `$pid` there.
+    pub(crate) lose: &'static str,
+    /// What the operator waits for, as a command on that host.
+    pub(crate) begins: &'static str,
+    /// How the operator makes room for new data, as a command on that host.
+    pub(crate) clear: &'static str,
+}
+
+const LOST: Case = Case {
+    name: "",
+    bytes: 0,
+    prepare: |_, _| Ok(()),
+    lose: "rm -rf /var/lib/etcd/default; kill -KILL $pid",
+    begins: "true",
+    clear: "rm -rf /var/lib/etcd/default",
+};
 
 pub(crate) fn empty() -> Result<Vec<Line>> {
-    run("heal_empty", 0)
+    run(&Case {
+        name: "heal_empty",
+        ..LOST
+    })
 }
 
 pub(crate) fn filled() -> Result<Vec<Line>> {
-    run("heal_500mb", 500 * 1024 * 1024)
+    run(&Case {
+        name: "heal_500mb",
+        bytes: 500 * 1024 * 1024,
+        ..LOST
+    })
 }
 
-fn run(name: &'static str, bytes: u64) -> Result<Vec<Line>> {
+/// Both in turns.
+pub(crate) fn run(case: &Case) -> Result<Vec<Line>> {
+    let bytes = case.bytes;
     // Of a database that has grown for longer than a bench, the leader no longer has all of the log: the new
     // member gets a snapshot, here as there.
     let (settings, env) = if bytes == 0 {
@@ -45,15 +78,17 @@ fn run(name: &'static str, bytes: u64) -> Result<Vec<Line>> {
     let (mut ours, mut by_hand) = (Samples::new("ours"), Samples::new("by hand"));
     for _ in 0..ROUNDS {
         let (host, id) = victim(&with_agents)?;
+        (case.prepare)(&with_agents, host)?;
         let begun = Instant::now();
-        lose(host)?;
+        lose(host, case)?;
         probe::healthy(&with_agents, Some(id), PATIENCE)?;
         ours.add_time(begun.elapsed());
 
         let (host, id) = victim(&alone)?;
-        let script = operator(&alone, host, id, env)?;
+        let script = operator(&alone, (host, id), env, case)?;
+        (case.prepare)(&alone, host)?;
         let begun = Instant::now();
-        lose(host)?;
+        lose(host, case)?;
         std::thread::scope(|scope| {
             let work = scope.spawn(|| Cmd::new("sh").args(["-ec", &script]).deadline(PATIENCE).ok());
             probe::healthy(&alone, Some(id), PATIENCE)?;
@@ -68,7 +103,7 @@ fn run(name: &'static str, bytes: u64) -> Result<Vec<Line>> {
     alone.passed();
     let by_hand = by_hand.median()?;
     Ok(vec![Line::new(
-        name,
+        case.name,
         "s",
         ours.median()?,
         Some(by_hand),
@@ -90,14 +125,14 @@ fn victim(lab: &Lab) -> Result<(&Host, u64)> {
     Ok((host, id.context("its member")?.1))
 }
 
-fn lose(host: &Host) -> Result<()> {
+fn lose(host: &Host, case: &Case) -> Result<()> {
     let pid = host.main_pid("etcd")?.context("etcd runs")?;
-    host.sh(&format!("rm -rf {DATA}; kill -KILL {pid}"))?.ok()?;
+    host.sh(&format!("pid={pid}; {}", case.lose))?.ok()?;
     Ok(())
 }
 
-/// What the operator types, on a machine that reaches all hosts and with a shell on the one that lost its data.
-fn operator(lab: &Lab, host: &Host, id: u64, env: &str) -> Result<String> {
+/// What the operator types, on a machine that reaches all hosts and with a shell on the one that it is about.
+fn operator(lab: &Lab, (host, id): (&Host, u64), env: &str, case: &Case) -> Result<String> {
     let survivors: Vec<&Host> = lab
         .hosts()
         .iter()
@@ -110,16 +145,19 @@ fn operator(lab: &Lab, host: &Host, id: u64, env: &str) -> Result<String> {
     let mut script = String::new();
     let _ = write!(
         script,
-        "{etcdctl} member remove {id:x} >&2\n\
+        "{inside} {begins}\n\
+         {etcdctl} member remove {id:x} >&2\n\
          id=$({etcdctl} member add {name} --learner --peer-urls=https://{name}:2380 |\n\
              sed -n 's/^Member *\\([0-9a-f]*\\) added.*/\\1/p')\n\
          cat > {default} <<'END'\n{content}END\n\
          {inside} systemctl stop etcd\n\
-         {inside} rm -rf {DATA}\n\
+         {inside} {clear}\n\
          {inside} systemctl reset-failed etcd || true\n\
          {inside} systemctl start --no-block etcd\n\
          until {etcdctl} member promote $id >&2; do sleep 0.02; done\n",
         default = host.disk().join("etc/default/etcd").display(),
+        begins = case.begins,
+        clear = case.clear,
     );
     Ok(script)
 }

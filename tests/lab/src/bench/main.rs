@@ -5,6 +5,7 @@
 
 mod backup;
 mod crash;
+mod damage;
 mod form;
 mod heal;
 mod idle;
@@ -27,6 +28,7 @@ const BENCHES: &[Bench] = &[
     ("form", form::run),
     ("heal_empty", heal::empty),
     ("heal_500mb", heal::filled),
+    ("damage", damage::run),
     ("backup_1gib", backup::run),
     ("backup_4gib", backup::large),
     ("restore_1gib_1m", restore::run),
