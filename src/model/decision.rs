@@ -380,6 +380,12 @@ pub struct Memory {
     pub errors: BTreeMap<String, String>,
     /// When etcd was last asked to start.
     pub started_at: Option<SteadyMs>,
+    /// As which member it was.
+    #[serde(default)]
+    pub started_as: Option<MemberId>,
+    /// True once the unit has shown that start.
+    #[serde(default)]
+    pub start_shown: bool,
     /// When the data directory was last looked into.
     #[serde(default)]
     pub looked_at: Option<SteadyMs>,

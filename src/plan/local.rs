@@ -29,6 +29,7 @@ const START_QUEUED: Duration = Duration::from_millis(200);
 
 /// What is in the data directory has to be known before anything is decided about it.
 pub(super) fn look(cx: &mut Context<'_>) -> Option<Action> {
+    note_start(cx);
     let down = cx.obs.me.unit.known().is_some_and(|unit| {
         unit.waits_to_start() || !(unit.active.is_up() || unit.active == ActiveState::Deactivating)
     });
@@ -78,16 +79,27 @@ pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
     inspect(cx)
 }
 
-/// A start that was just queued is not a stop.
-fn start_queued(cx: &mut Context<'_>) -> bool {
-    let queued = cx
-        .memory
-        .started_at
-        .is_some_and(|at| cx.obs.steady.since(at) < START_QUEUED);
-    if queued {
-        cx.wake_in(START_QUEUED);
+/// Remembers that the unit has shown the start that was asked for. Of a restart nothing is remembered: the unit is up before
+/// it, too.
+fn note_start(cx: &mut Context<'_>) {
+    let restart = cx.memory.restarted_at == cx.memory.started_at;
+    // While the gate holds it the start is not over, and etcd has said nothing yet.
+    let shows = |unit: &UnitState| unit.active.is_up() && !unit.waits_to_start();
+    if !restart && cx.obs.me.unit.known().is_some_and(shows) {
+        cx.memory.start_shown = true;
     }
-    queued
+}
+
+/// A start that was just queued is not a stop. Once the unit has shown it, a unit that is down has ended since.
+fn start_queued(cx: &mut Context<'_>) -> bool {
+    let Some(at) = cx.memory.started_at.filter(|_| !cx.memory.start_shown) else {
+        return false;
+    };
+    let left = START_QUEUED.saturating_sub(cx.obs.steady.since(at));
+    if !left.is_zero() {
+        cx.wake_in(left);
+    }
+    !left.is_zero()
 }
 
 fn waits_at_gate(unit: &UnitState) -> bool {

@@ -11,7 +11,8 @@ use crate::model::{Action, ActiveState, Assignment, Grant, NodeName};
 /// A start that lasted this long was one.
 const LASTED: Duration = Duration::from_secs(30);
 
-/// Starts etcd: at once the first time, then with a growing pause between starts that do not last.
+/// Starts etcd: at once the first time, then with a growing pause between starts that do not last. The pause is not for
+/// another member, whose data and settings are new.
 pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Action> {
     // A newer epoch that was heard of holds a start back.
     if cx.obs.gate.cleared != Some(assignment.generation) || cx.obs.newest_epoch > assignment.epoch {
@@ -29,7 +30,7 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
     }
     if let Some(at) = cx.memory.started_at {
         let since = cx.obs.steady.since(at);
-        if since >= LASTED {
+        if since >= LASTED || cx.memory.started_as != Some(assignment.member_id) {
             cx.memory.start_failures = 0;
         }
         let failures = cx.memory.start_failures;
@@ -53,6 +54,8 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
         cx.memory.start_failures = failures.saturating_add(1);
     }
     cx.memory.started_at = Some(cx.obs.steady);
+    cx.memory.started_as = Some(assignment.member_id);
+    cx.memory.start_shown = false;
     cx.because(
         "start",
         format!(
@@ -99,6 +102,8 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     cx.because("restart", format!("{} ({coordinator} gives leave)", wish.why));
     cx.memory.restarted_at = Some(cx.obs.steady);
     cx.memory.started_at = Some(cx.obs.steady);
+    cx.memory.started_as = Some(assignment.member_id);
+    cx.memory.start_shown = false;
     Some(Action::RestartEtcd {
         fence: start_fence(assignment),
         grant,

@@ -357,8 +357,67 @@ fn a_start_that_was_just_queued_is_no_reason_to_look_at_the_data() {
     let decide = |memory: &Memory| plan(&obs, memory, &obs.spec);
     let queued = decide(&started(20));
     assert_eq!(queued.action, None);
-    assert!(queued.wake <= Duration::from_millis(200));
+    assert!(queued.wake <= Duration::from_millis(180));
     assert_eq!(decide(&started(300)).action, Some(Action::InspectData));
+}
+
+#[test]
+fn c11_a_start_that_was_shown_and_has_ended_is_looked_at_at_once() {
+    let mut obs = healthy(1);
+    obs.me.etcd = Fact::Absent;
+    obs.me.data = Fact::Unreachable("etcd was started".into());
+    let after = |shown: ActiveState, sub: &str, restarted: bool| {
+        let mut memory = Memory {
+            started_at: Some(SteadyMs(obs.steady.0 - 20)),
+            ..Memory::default()
+        };
+        memory.restarted_at = memory.started_at.filter(|_| restarted);
+        let mut obs = obs.clone();
+        for state in [shown, ActiveState::Failed] {
+            obs.me.unit = unit(state);
+            if let Fact::Known(unit) = &mut obs.me.unit {
+                unit.sub = sub.to_owned();
+            }
+            let decision = plan(&obs, &memory, &obs.spec);
+            if state == ActiveState::Failed {
+                return decision.action;
+            }
+            memory = decision.memory;
+        }
+        None
+    };
+    let looks = Some(Action::InspectData);
+    assert_eq!(after(ActiveState::Activating, "start", false), looks);
+    assert_eq!(after(ActiveState::Failed, "failed", false), None, "not shown yet");
+    let at_gate = after(ActiveState::Activating, "start-pre", false);
+    assert_eq!(at_gate, None, "the gate holds it");
+    let restarts = after(ActiveState::Active, "running", true);
+    assert_eq!(restarts, None, "up before its restart");
+}
+
+#[test]
+fn c11_the_pause_after_starts_that_failed_is_not_for_another_member() {
+    let mut obs = healthy(1);
+    obs.me.unit = unit(ActiveState::Failed);
+    obs.me.etcd = Fact::Absent;
+    let me = obs.assignment.as_ref().unwrap().member_id;
+    let start = |failed: Option<MemberId>| {
+        let memory = Memory {
+            started_at: Some(obs.steady),
+            started_as: failed,
+            start_shown: true,
+            start_failures: 3,
+            ..Memory::default()
+        };
+        let decision = plan(&obs, &memory, &obs.spec);
+        let starts = matches!(decision.action, Some(Action::StartEtcd { .. }));
+        (starts, decision.memory)
+    };
+    assert!(!start(Some(me)).0);
+    let (starts, memory) = start(Some(MemberId(me.0 + 1)));
+    assert!(starts);
+    // The next one of this member waits again.
+    assert_eq!((memory.started_as, memory.start_failures), (Some(me), 1));
 }
 
 #[test]
@@ -380,6 +439,7 @@ fn c11_what_keeps_etcd_down_is_named_and_leads_to_nothing() {
     obs.me.etcd = Fact::Absent;
     let memory = Memory {
         started_at: Some(obs.steady),
+        started_as: obs.assignment.as_ref().map(|assignment| assignment.member_id),
         start_failures: 3,
         ..Memory::default()
     };

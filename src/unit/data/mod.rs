@@ -16,12 +16,13 @@ mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 
 use serde::{Deserialize, Serialize};
 
 use super::{boot, files, settings};
 use crate::config::{ArchiveSettings, Settings};
-use crate::model::{ClusterId, DataState, GateState, LastWords, MemberId, is_too_old};
+use crate::model::{ClusterId, DataState, GateState, MemberId, is_too_old};
 use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest};
 
@@ -119,13 +120,18 @@ impl Owner {
         } else {
             self.carry_out(&file.request).err()
         };
-        let mut found = inspect::inspect(self);
-        let words = match &found {
-            Ok(DataState::Present { .. }) if file.request == (DataRequest::Inspect { failed: true }) => {
-                starts::last_words(&(self.starts)())
-            }
-            _ => None,
-        };
+        // Side by side: most of the time goes into starting the two programs.
+        let (mut found, starts, too_old) = thread::scope(|scope| {
+            let too_old = scope.spawn(|| self.too_old());
+            let failed = file.request == (DataRequest::Inspect { failed: true });
+            let starts = failed.then(|| scope.spawn(|| (self.starts)()));
+            let found = inspect::inspect(self);
+            let starts = starts.and_then(|starts| starts.join().ok());
+            (found, starts, too_old.join().ok().flatten())
+        });
+        let words = starts
+            .filter(|_| matches!(found, Ok(DataState::Present { .. })))
+            .and_then(|starts| starts::last_words(&starts));
         if let Some(words) = &words {
             found = found.map(|data| judge::judge(self, data, words));
         }
@@ -137,7 +143,16 @@ impl Owner {
         };
         let mount = if remembers { self.mount() } else { None };
         let (report, unknown) = match found {
-            Ok(data) => (Some(self.report(data, error, words)), None),
+            Ok(data) => {
+                let report = DataReport {
+                    data,
+                    staged: stage::newest(self),
+                    error,
+                    etcd_too_old: too_old,
+                    last_words: words,
+                };
+                (Some(report), None)
+            }
             Err(why) => (
                 None,
                 Some(error.map_or_else(|| why.clone(), |error| format!("{error}; {why}"))),
@@ -160,19 +175,10 @@ impl Owner {
         mounts::holding(&there, &self.mounts.1)
     }
 
-    fn report(&self, data: DataState, error: Option<String>, last_words: Option<LastWords>) -> DataReport {
-        DataReport {
-            data,
-            staged: stage::newest(self),
-            error,
-            etcd_too_old: self
-                .tools
-                .etcd()
-                .ok()
-                .and_then(|etcd| tool::etcd_version(&etcd))
-                .filter(|version| is_too_old(version)),
-            last_words,
-        }
+    /// The version of the etcd that is installed, where that is too old.
+    fn too_old(&self) -> Option<String> {
+        let etcd = self.tools.etcd().ok()?;
+        tool::etcd_version(&etcd).filter(|version| is_too_old(version))
     }
 }
 
