@@ -38,9 +38,9 @@ everything() {
     trap 'kill -- -"$simulator" 2>/dev/null || true' EXIT
 
     step "tests"
-    # Two at a time: each test of the lab boots several hosts.
+    # Three at a time: each test of the lab boots several hosts, and mostly waits.
     failed=0
-    ETCD_AGENT_DEB=$deb cargo test --workspace --exclude etcd-agent-sim --locked --no-fail-fast -- --test-threads=2 || failed=$?
+    ETCD_AGENT_DEB=$deb cargo test --workspace --exclude etcd-agent-sim --locked --no-fail-fast -- --test-threads=3 || failed=$?
 
     step "the simulator"
     wait "$simulator" || failed=$?
