@@ -1,7 +1,7 @@
 //! What others than root may not do on a host, and what the certificates of the README are good for.
 
-use crate::common::{agent, deb, etcd_pid, wait_status};
-use etcd_agent_lab::{Host, Lab, Output};
+use crate::common::{SOON, agent, deb, etcd_pid, wait_status};
+use etcd_agent_lab::{Host, Lab, Output, wait_until};
 
 const README: &str = include_str!("../../../../README.md");
 const CONFIG: &str = "/etc/etcd-agent/config.toml";
@@ -81,6 +81,13 @@ END
 
 fn planted(n1: &Host) {
     let pid = etcd_pid(n1);
+    // Once its member has started the agent writes the settings anew.
+    wait_until("the settings of a started member", SOON, || {
+        Ok(n1
+            .read_file("/var/lib/etcd-agent/etcd.env")?
+            .contains("ETCD_INITIAL_CLUSTER_STATE=\"existing\""))
+    })
+    .unwrap();
     let before = n1
         .sh("cat /var/lib/etcd-agent/etcd.env; systemctl cat etcd")
         .unwrap();
