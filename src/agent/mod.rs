@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::adapters::tls::Tls;
+use crate::adapters::tls::{Expiry, Tls};
 use crate::model::{
     Action, Decision, Enquire, Epoch, EventOutcome, Fact, Genesis, Memory, NodeStatus, Observation,
     OperatorRequest, RequestState, Spec, Steering, UnixMs,
@@ -64,6 +64,8 @@ pub struct Agent {
     spec: Spec,
     insecure: bool,
     tls: Option<Arc<Tls>>,
+    /// When etcd's own certificates expire.
+    etcd_certificates: Option<Arc<Expiry>>,
     boot_id: String,
     verify_dir: PathBuf,
     shared: Arc<Shared>,
@@ -84,6 +86,7 @@ impl Agent {
             spec,
             insecure: true,
             tls: None,
+            etcd_certificates: None,
             boot_id,
             verify_dir: PathBuf::new(),
             shared: Arc::new(shared),
@@ -296,7 +299,12 @@ impl Agent {
     }
 
     fn certificate_not_after(&self) -> Option<UnixMs> {
-        self.tls.as_ref().map(|tls| tls.not_after())
+        let own = self.tls.as_ref().map(|tls| tls.not_after());
+        let etcds = self
+            .etcd_certificates
+            .as_ref()
+            .and_then(|files| files.not_after());
+        own.into_iter().chain(etcds).min()
     }
 
     /// The wanted number of voters, as last observed.

@@ -291,7 +291,7 @@ pub struct NodeStatus {
     pub peer_url: Option<String>,
     /// The newest backup that it knows of.
     pub last_backup: Option<BackupSummary>,
-    /// When its API certificate expires.
+    /// When the first certificate of the agent or of etcd expires there, or one that it depends on.
     pub certificate_not_after: Option<UnixMs>,
     /// What it has been ordered.
     #[serde(default)]

@@ -174,7 +174,7 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         out.head(
             "etcd_agent_certificate_expiry_timestamp_seconds",
             "gauge",
-            "When the API certificate expires, or one that it depends on.",
+            "When the first certificate of the agent or of etcd expires, or one that it depends on.",
         );
         out.sample(
             "etcd_agent_certificate_expiry_timestamp_seconds",

@@ -41,19 +41,16 @@ pub(super) struct Material {
 impl Material {
     pub(super) fn read(files: &TlsFiles) -> Result<Self, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let chain = certificates(&files.cert_file)?;
+        let (chain, authorities, not_after) = chain(files)?;
         let key = PrivateKeyDer::from_pem_file(&files.key_file)
             .map_err(|error| cannot(&files.key_file, "private key", &pem_text(&error)))?;
         let mut roots = RootCertStore::empty();
-        let authorities = certificates(&files.ca_file)?;
         for authority in &authorities {
             roots
                 .add(authority.clone())
                 .map_err(|error| cannot(&files.ca_file, "authority", &error.to_string()))?;
         }
         let roots = Arc::new(roots);
-        let not_after = not_after(&chain, &authorities)
-            .ok_or_else(|| cannot(&files.cert_file, "certificate", "it is not X.509"))?;
         let key = CertifiedKey::from_der(chain, key, &provider).map_err(|error| {
             cannot(
                 &files.key_file,
@@ -107,7 +104,23 @@ impl Material {
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+/// When the first certificate of a set expires, its authority's among them.
+pub(super) fn expiry(files: &TlsFiles) -> Result<UnixMs, TlsError> {
+    chain(files).map(|(_, _, not_after)| not_after)
+}
+
+type Certificates = Vec<CertificateDer<'static>>;
+
+/// The chain and the authorities of a set, and when the first of the chain stops to be good.
+fn chain(files: &TlsFiles) -> Result<(Certificates, Certificates, UnixMs), TlsError> {
+    let chain = certificates(&files.cert_file)?;
+    let authorities = certificates(&files.ca_file)?;
+    let not_after = not_after(&chain, &authorities)
+        .ok_or_else(|| cannot(&files.cert_file, "certificate", "it is not X.509"))?;
+    Ok((chain, authorities, not_after))
+}
+
+fn certificates(path: &Path) -> Result<Certificates, TlsError> {
     let found: Vec<_> = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect)
         .map_err(|error| cannot(path, "certificate", &pem_text(&error)))?;

@@ -2,6 +2,7 @@
 //!
 //! Nothing here falls back to anything weaker: where the files cannot be used, there is no connection.
 
+mod expiry;
 mod explain;
 mod files;
 mod names;
@@ -20,6 +21,7 @@ use tracing::{info, warn};
 
 use crate::model::{TlsFiles, UnixMs};
 
+pub use expiry::Expiry;
 pub use explain::explain;
 pub(crate) use explain::{find, one_line};
 pub use names::CertificateNames;

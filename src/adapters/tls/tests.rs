@@ -172,6 +172,17 @@ fn b13_the_expiry_is_that_of_the_authority_where_it_comes_first() {
     let short = Authority::until(2050).issue(dir.path(), "short", &["n1"], 2060);
     assert!(expiry(&short) < expiry(&long));
 
+    // Of certificates that only etcd uses, with a key that this user cannot read.
+    let sealed = Authority::until(2051).issue(dir.path(), "sealed", &["n1"], 2060);
+    std::fs::remove_file(&sealed.key_file).unwrap();
+    let etcds = Expiry::of(vec![long.clone(), sealed.clone(), short.clone()]);
+    assert_eq!(etcds.not_after(), Some(expiry(&short)));
+    std::fs::remove_file(&short.cert_file).unwrap();
+    let rest = etcds.not_after_checking_every(Duration::ZERO).unwrap();
+    assert!(expiry(&long) > rest, "the one with the key that cannot be read");
+    let short = Authority::until(2050).issue(dir.path(), "short", &["n1"], 2060);
+    assert_eq!(Expiry::of(Vec::new()).not_after(), None);
+
     // The renewed authority beside the old one: the old one's end harms nobody.
     let both = [&short.ca_file, &long.ca_file].map(|file| std::fs::read_to_string(file).unwrap());
     replace(&short.ca_file, &both.concat());
