@@ -60,6 +60,10 @@ pub(super) fn store(agent: &Agent, now: SteadyMs, no_epoch: bool, still: Option<
             agent.shared.with(|inner| {
                 inner.store_asking = false;
                 inner.store_seen = Some(now);
+                inner.store_failures = match &view {
+                    Ok(_) => 0,
+                    Err(_) => inner.store_failures.saturating_add(1),
+                };
                 inner.store = Some(fact(view));
             });
             agent.shared.wake.notify_one();

@@ -136,6 +136,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         removal,
         pushed,
         denied,
+        store_failures,
     ) = agent.shared.with(|inner| {
         (
             inner.backup.clone(),
@@ -150,6 +151,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
             inner.removal.clone(),
             inner.pushed.as_ref().map(|told| told.epoch),
             inner.denied.clone(),
+            inner.store_failures,
         )
     });
     // After all that was heard of: no backup among it is dated after now but by another clock.
@@ -182,7 +184,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         genesis: elector.acted_on().cloned(),
         silent_agents: silence.agents,
         silent_etcds: silence.etcds,
-        backup_failures: backup.failures,
+        backup_failures: backup.failures.max(store_failures),
         peer_url: agent.spec.peer_url(&agent.spec.node),
         last_backup: newest_of(newest_backup.into_iter().chain(&last_backup), &peers, now),
         certificate_not_after: agent.certificate_not_after(),

@@ -67,6 +67,8 @@ pub(super) struct Inner {
     /// What the data were when the store was asked last.
     pub(super) store_still: Option<Still>,
     pub(super) store_asking: bool,
+    /// How often in a row the store did not answer.
+    pub(super) store_failures: u32,
     /// The store is asked again as soon as it can be: it may say something else by now.
     pub(super) store_again: bool,
     /// The digest of the spec that each peer last said it follows.

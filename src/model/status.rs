@@ -283,7 +283,8 @@ pub struct NodeStatus {
     /// Nodes of silent agents whose etcd does not answer this agent either.
     #[serde(default)]
     pub silent_etcds: BTreeSet<NodeName>,
-    /// How many full backups have failed in a row here: after some another node takes the next.
+    /// How often in a row a full backup has failed here, or the store could not be read: after some another node takes the
+    /// next backup.
     #[serde(default)]
     pub backup_failures: u32,
     /// Its peer URL as its own configuration has it.

@@ -13,7 +13,7 @@ use crate::model::{
 const NAMED: usize = 3;
 /// A full backup of what has not changed is taken this rarely.
 const UNCHANGED: Duration = Duration::from_hours(24);
-/// After so many full backups that failed in a row on the coordinator another node takes the next.
+/// After the coordinator has failed so often in a row to take a full backup, or to read the store, another node takes the next.
 const FAILURES: u32 = 3;
 /// A prune that failed is tried again after this; more often brings nothing.
 const PRUNE_AGAIN: Duration = Duration::from_mins(1);
@@ -210,7 +210,10 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     if let Some((node, failures)) = stands_in {
         cx.because(
             "backup-stand-in",
-            format!("{failures} full backups have failed in a row on the coordinator, {node}: this node takes the next"),
+            format!(
+                "the coordinator, {node}, has failed {failures} times in a row to take a full backup or to read the store: this \
+                 node takes the next"
+            ),
         );
     }
     let text = match calendar {
