@@ -101,6 +101,11 @@ pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool)
     }
     let client = Client::new(paths);
     let seen: AdminStatus = client.get("/v1/status").await?;
+    if seen.starting && !args.dry_run {
+        return Err(Failure::refused(
+            "the agent has just started and has not looked at the cluster yet: ask again in a moment",
+        ));
+    }
     let backup = &chosen(&client.within(args.timeout.timeout), &args).await?;
     let without = known_nodes(&seen, &args.without)?;
     let request = OperatorRequest::Restore {

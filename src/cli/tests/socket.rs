@@ -212,6 +212,21 @@ fn restore_args(line: &str) -> crate::cli::restore::RestoreArgs {
     }
 }
 
+#[tokio::test]
+async fn b04_nothing_is_restored_before_the_agent_has_looked_at_the_cluster() {
+    let status = || async {
+        let mut seen = fixture::status();
+        seen.starting = true;
+        Json(seen)
+    };
+    let (_root, paths, asked) = counted(Router::new().route("/v1/status", get(status)));
+    let refused = crate::cli::restore::restore_at(&paths, restore_args("latest --yes"), false).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.exit, Exit::Refused, "{refused}");
+    assert!(refused.text.contains("has just started"), "{refused}");
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "only the status is asked for");
+}
+
 /// Right after a reload, or cut off from its peers, an agent sees nobody serve in a cluster that lives.
 #[tokio::test]
 async fn b04_without_a_terminal_a_restore_needs_yes_and_asks_nothing_before() {
