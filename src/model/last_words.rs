@@ -22,6 +22,8 @@ pub enum Trouble {
     AddressTaken,
     /// A certificate or key cannot be read or used.
     Certificate,
+    /// More members than one are learners, as this version of etcd reads its data.
+    Learners,
 }
 
 impl Trouble {

@@ -38,7 +38,7 @@ pub use calendar::{Calendar, CalendarError};
 pub use change::{KeyChange, Past, RevisionChanges, Watched};
 pub use decision::{Action, Decision, LearnerProgress, Memory, Reason, Removal, StartFence};
 pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};
-pub use etcd_version::is_too_old;
+pub use etcd_version::{forgets_promotions, is_too_old};
 pub use event::{Event, EventOutcome, EventsView};
 pub use fact::Fact;
 pub use genesis::{Genesis, Origin, cluster_id_of, member_id_of};

@@ -9,6 +9,7 @@ use super::safety::{Change, healthy_members, keeps_quorum};
 use super::spares;
 use crate::model::{
     Action, Genesis, Join, LearnerProgress, Member, MemberList, NodeName, NodeStatus, Removal,
+    forgets_promotions,
 };
 
 /// How long a node has to start the learner that it was added as.
@@ -164,12 +165,33 @@ fn promote(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: &Nod
         "promote",
         format!("{node} gets its vote as soon as it has caught up"),
     );
+    say_forgotten(cx);
     cx.may_try("promote", Duration::from_millis(100), Duration::from_secs(1))
         .then(|| Action::Promote {
             id: learner.id,
             node: node.clone(),
             term: list.term,
         })
+}
+
+/// Says that a member's etcd does not write promotions into its database: etcd 3.6 may not start on that.
+fn say_forgotten(cx: &mut Context<'_>) {
+    let peers = cx.known_peers().map(|(node, status)| (node, &status.etcd));
+    let all = peers.chain([(&cx.spec.node, &cx.obs.me.etcd)]);
+    let old = all.filter_map(|(node, etcd)| {
+        let version = &etcd.known()?.version;
+        forgets_promotions(version).then(|| format!("{node} ({version})"))
+    });
+    let old: Vec<String> = old.collect();
+    if old.is_empty() {
+        return;
+    }
+    let text = format!(
+        "etcd before 3.5.26 may forget in its database that this learner was promoted: {}; before an upgrade to 3.6 run 3.5.26 \
+         or newer of 3.5 on all members, and restart etcd on each once more",
+        old.join(", ")
+    );
+    cx.because("promotion-not-stored", text);
 }
 
 /// The learner was added to take a failing voter's place: that one goes first, so that the number of voters never

@@ -19,6 +19,11 @@ pub(super) fn say(cx: &mut Context<'_>) {
         Trouble::DiskError => ("disk-error", "look at the disk"),
         Trouble::AddressTaken => ("address-taken", "end the program that listens there"),
         Trouble::Certificate => ("certificate-unusable", "put a certificate and its key there"),
+        Trouble::Learners => (
+            "too-many-learners",
+            "etcd before 3.5.20 did not store that its learners were promoted: run 3.5.26 or newer of 3.5 on all members, \
+             restart etcd on each once more, then upgrade",
+        ),
         Trouble::Log | Trouble::Database if words.claim_damage() => (
             "damage-unproven",
             "reading its data finds no damage, so it is not replaced",

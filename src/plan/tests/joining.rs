@@ -517,3 +517,17 @@ fn c07_a_learner_is_given_the_time_that_a_large_snapshot_takes() {
         assert_eq!(gives, gives_up, "{what}: {decision:?}");
     }
 }
+
+#[test]
+fn c12_a_promotion_that_an_old_etcd_may_forget_is_named() {
+    let rows = [("3.5.16", true), ("3.5.35", false), ("3.6.16", false)];
+    for (version, named) in rows {
+        let mut obs = cluster(4, 2, 3);
+        with_learner(&mut obs, 3, true);
+        if let Fact::Known(etcd) = &mut peer(&mut obs, 1).etcd {
+            version.clone_into(&mut etcd.version);
+        }
+        assert!(has(&obs, "promote"), "{version}");
+        assert_eq!(has(&obs, "promotion-not-stored"), named, "{version}");
+    }
+}

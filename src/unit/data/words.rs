@@ -37,6 +37,11 @@ const AROUND: &[(&str, Trouble)] = &[
     ("operation not permitted", Trouble::NotPermitted),
     ("tls: ", Trouble::Certificate),
     ("x509: ", Trouble::Certificate),
+    // etcd 3.6 beside what etcd before 3.5.20 wrote: https://github.com/etcd-io/etcd/issues/19557
+    (
+        "membership: too many learner members in cluster",
+        Trouble::Learners,
+    ),
 ];
 
 /// What a message begins with, what its error holds, and what is damaged.
@@ -178,6 +183,11 @@ mod tests {
                 "listener failed",
                 "tls: failed to find any PEM data in certificate input",
                 Some(Certificate),
+            ),
+            (
+                "discovery failed",
+                "membership: too many learner members in cluster",
+                Some(Learners),
             ),
             // What is not known.
             ("discovery failed", "member 1 has already been bootstrapped", None),
