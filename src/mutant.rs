@@ -61,6 +61,10 @@ mod chosen {
         PrunesAll,
         /// Rule 8: a minority chooses a genesis.
         MinorityChooses,
+        /// An operator's restore is never carried out, nor refused.
+        RestoresDropped,
+        /// Rule 8: a new memory never asks for its vote.
+        MemoriesStayNew,
         /// Rule 10: what any copy of a genesis says of the electors' memories is believed.
         BelievesElectorates,
         /// Rule 10: an epoch is learned from any source.

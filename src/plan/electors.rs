@@ -14,7 +14,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Enquires with a new memory once that can bring back the vote: all other electors answer, or the shared store does.
 pub(super) fn regain(cx: &mut Context<'_>) -> Option<Action> {
-    if cx.obs.elector.eligible {
+    if cx.obs.elector.eligible || mutant!(MemoriesStayNew) {
         return None;
     }
     let nobody = BTreeSet::new();

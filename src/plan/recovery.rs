@@ -18,7 +18,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     });
     #[cfg(feature = "mutants")]
     let asked = asked.or_else(|| crate::mutant::restores_unasked(cx.obs));
-    let (request, backup, above) = asked?;
+    let (request, backup, above) = asked.filter(|_| !mutant!(RestoresDropped))?;
     let opened_since = cx
         .genesis()
         .filter(|genesis| above.is_some_and(|above| genesis.epoch > above));

@@ -272,26 +272,90 @@ fn c14_a_new_memory_without_others_takes_the_epoch_to_replace_from_the_store() {
     }
 }
 
-/// Hosts are replaced one by one in a living cluster: the votes come back, and a restore goes on wherever it is ordered.
+/// A majority's disks are lost, and a restore is ordered.
+fn restored_after_a_loss() -> Schedule {
+    let mut schedule = Schedule::calm(3, 3, 3, true);
+    schedule.faults.push((25_000, Fault::Wipe(0)));
+    schedule.faults.push((25_000, Fault::Wipe(1)));
+    schedule.faults.push((40_000, Fault::Restore(2)));
+    schedule
+}
+
+#[test]
+fn t03_a_restore_after_the_loss_of_a_majority_ends_in_its_effect() {
+    let outcome = whole("t03", &restored_after_a_loss());
+    let history = outcome.history.join("\n");
+    assert_eq!(told(&outcome, "epoch 2 was chosen"), 1, "{history}");
+}
+
+/// No loss excuses an order that nothing follows from.
+#[test]
+#[cfg(feature = "mutants")]
+fn t02_t03_a_restore_that_is_dropped_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::RestoresDropped));
+    let outcome = run(&restored_after_a_loss(), false);
+    set(None);
+    let violation = outcome
+        .violation
+        .expect("nobody noticed that nothing was restored");
+    assert!(violation.starts_with("rule 0:"), "{violation}");
+}
+
+/// The store refuses the credentials of one host, whichever it is, and the agent there has just started: it tries no backup
+/// into a store that it cannot read.
+#[test]
+fn c08_full_backups_go_on_where_the_store_refuses_one_host() {
+    for host in 0..3 {
+        let mut schedule = Schedule::calm(7, 3, 3, true);
+        schedule.faults.push((20_000, Fault::StoreRefuses(host)));
+        schedule.faults.push((20_000, Fault::AgentStops(host, 1000)));
+        schedule.faults.push((140_000, Fault::Mend));
+        let outcome = whole("c08", &schedule);
+        // One every ten seconds.
+        let taken = told(&outcome, "commits a full backup");
+        assert!(taken > 8, "{host}: {taken}\n{}", outcome.history.join("\n"));
+    }
+}
+
+/// Hosts of five are replaced one by one in a living cluster, and a restore is ordered where there is a store.
+fn replaced_one_by_one(seed: u64, store: bool) -> Schedule {
+    let mut schedule = Schedule::calm(seed, 5, 3, store);
+    // Without a store most electors must not forget.
+    for (turn, host) in (0..if store { 5 } else { 2 }).enumerate() {
+        let at = 20_000 + 25_000 * turn as u64;
+        schedule.faults.push((at, Fault::Wipe(host)));
+        schedule.faults.push((at, Fault::Reinstall(host)));
+    }
+    schedule.faults.push((160_000, Fault::Mend));
+    if store {
+        schedule.faults.push((170_000, Fault::Restore(1)));
+    }
+    schedule
+}
+
+/// The votes come back, and a restore goes on wherever it is ordered.
 #[test]
 fn c14_electors_that_are_replaced_one_by_one_keep_their_votes() {
     for store in [false, true] {
         for seed in 0..5 {
-            let mut schedule = Schedule::calm(seed, 5, 3, store);
-            // Without a store most electors must not forget.
-            for (turn, host) in (0..if store { 5 } else { 2 }).enumerate() {
-                let at = 20_000 + 25_000 * turn as u64;
-                schedule.faults.push((at, Fault::Wipe(host)));
-                schedule.faults.push((at, Fault::Reinstall(host)));
-            }
-            schedule.faults.push((160_000, Fault::Mend));
-            if store {
-                schedule.faults.push((170_000, Fault::Restore(1)));
-            }
-            let outcome = whole("c14", &schedule);
+            let outcome = whole("c14", &replaced_one_by_one(seed, store));
             let opened = told(&outcome, "epoch 2 was chosen");
             assert_eq!(opened, usize::from(store), "{}", outcome.history.join("\n"));
         }
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn c14_new_memories_that_never_ask_for_their_votes_are_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    for store in [false, true] {
+        set(Some(Mutant::MemoriesStayNew));
+        let violation = run(&replaced_one_by_one(0, store), false).violation;
+        set(None);
+        let violation = violation.expect("nobody noticed that votes are missing");
+        assert!(violation.contains("has no vote"), "{violation}");
     }
 }
 

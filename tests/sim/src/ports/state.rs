@@ -37,14 +37,6 @@ impl NodeState for Disk {
         let incarnation = Incarnation::new(text).map_err(|error| PortError::Permanent(error.to_string()))?;
         let record = new_record(incarnation);
         self.save_elector(&record)?;
-        let mut world = self.0.sim.world();
-        let host = &mut world.hosts[self.0.host];
-        let newest = host
-            .newest_incarnation
-            .take()
-            .max(Some(record.incarnation.clone()));
-        host.outdated = newest.as_ref() != Some(&record.incarnation);
-        host.newest_incarnation = newest;
         Ok(record)
     }
 

@@ -215,6 +215,12 @@ impl Host {
             self.may_linger_from = now;
         }
         note(&mut self.learned, learned);
+        let newest = self
+            .newest_incarnation
+            .take()
+            .max(Some(record.incarnation.clone()));
+        self.outdated = newest.as_ref() != Some(&record.incarnation);
+        self.newest_incarnation = newest;
         self.elector = Some(record.clone());
     }
 
