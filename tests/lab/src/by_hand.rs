@@ -29,7 +29,7 @@ impl Lab {
         Ok(format!(
             "nsenter --net=/run/netns/{} {} --endpoints={} --cacert={} --cert={} --key={}",
             self.net().outside_namespace(),
-            self.etcd_program("etcdctl")?.display(),
+            self.etcd_program("etcdctl").display(),
             endpoints.join(","),
             self.ca()?.cert_path().display(),
             cert.display(),

@@ -33,7 +33,7 @@ impl Lab {
         let endpoints: Vec<_> = hosts.iter().map(|host| self.client_url(host)).collect();
         let mut command = Cmd::new("nsenter")
             .arg(format!("--net=/run/netns/{}", self.net().outside_namespace()))
-            .arg(self.etcd_program("etcdctl")?)
+            .arg(self.etcd_program("etcdctl"))
             .arg(format!("--endpoints={}", endpoints.join(",")));
         if self.has_tls() {
             let (cert, key) = self.client_files()?;

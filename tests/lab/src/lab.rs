@@ -18,13 +18,22 @@ use crate::s3::{S3, S3Server, Wanted};
 use crate::tree::{self, Suite};
 use crate::{machine, outside, package, sweep};
 
+/// What `/usr/bin/etcd` is on the hosts.
+#[derive(Debug, Clone)]
+enum Etcd {
+    /// Built from its Go module, of this version.
+    Version(String),
+    /// The one of the package `etcd-server` of the hosts' Debian.
+    OfDebian,
+}
+
 /// What a lab is to be.
 #[derive(Debug, Clone)]
 pub struct Builder {
     name: String,
     hosts: u8,
     suite: Suite,
-    etcd: String,
+    etcd: Etcd,
     package: Option<PathBuf>,
     keep: bool,
     s3: Wanted,
@@ -49,7 +58,14 @@ impl Builder {
     /// The version at `/usr/bin/etcd`; all of [`ETCD_VERSIONS`] are under `/opt/etcd-v<version>/` anyway.
     #[must_use]
     pub fn etcd(mut self, version: &str) -> Self {
-        version.clone_into(&mut self.etcd);
+        self.etcd = Etcd::Version(version.to_owned());
+        self
+    }
+
+    /// The etcd of the package `etcd-server` at `/usr/bin/etcd`: 3.5.16 on Debian 13.
+    #[must_use]
+    pub fn etcd_of_debian(mut self) -> Self {
+        self.etcd = Etcd::OfDebian;
         self
     }
 
@@ -102,7 +118,13 @@ impl Builder {
             bail!("a lab has 1 to 40 hosts, not {}", self.hosts);
         }
         machine::check()?;
-        let mut layers = vec![golang::etcd(&self.etcd)?.join("bin")];
+        let (programs, mut layers) = match &self.etcd {
+            Etcd::Version(version) => {
+                let bin = golang::etcd(version)?.join("bin");
+                (bin.clone(), vec![bin])
+            }
+            Etcd::OfDebian => (golang::etcd(ETCD_DEFAULT)?.join("bin"), Vec::new()),
+        };
         for version in ETCD_VERSIONS {
             layers.push(golang::etcd(version)?.join("opt"));
         }
@@ -118,6 +140,7 @@ impl Builder {
             hosts: self.hosts,
             owner: if self.keep { None } else { Some(Owner::current()?) },
             layers,
+            programs: programs.join("usr/bin"),
             s3: self.s3,
             tls: self.tls,
         }
@@ -157,7 +180,7 @@ impl Lab {
             name: name.to_owned(),
             hosts: 1,
             suite: Suite::Trixie,
-            etcd: ETCD_DEFAULT.to_owned(),
+            etcd: Etcd::Version(ETCD_DEFAULT.to_owned()),
             package: None,
             keep: false,
             s3: Wanted {
@@ -234,10 +257,10 @@ impl Lab {
         self.record.tls
     }
 
-    /// `etcd`, `etcdctl` or `etcdutl` of this lab's version, for use on the outer machine.
-    pub fn etcd_program(&self, name: &str) -> Result<PathBuf> {
-        let layer = self.record.layers.first().context("a lab has layers")?;
-        Ok(layer.join("usr/bin").join(name))
+    /// `etcd`, `etcdctl` or `etcdutl` for use on the outer machine: of this lab's version, or of [`ETCD_DEFAULT`] where the
+    /// hosts have Debian's.
+    pub fn etcd_program(&self, name: &str) -> PathBuf {
+        self.record.programs.join(name)
     }
 
     /// All hosts in order.

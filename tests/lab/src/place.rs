@@ -27,6 +27,8 @@ pub(crate) struct Record {
     pub(crate) owner: Option<Owner>,
     /// Lower layers of the hosts' file systems, topmost first.
     pub(crate) layers: Vec<PathBuf>,
+    /// The directory of etcd's programs for use on the outer machine.
+    pub(crate) programs: PathBuf,
     pub(crate) s3: Wanted,
     /// Whether etcd and the agents speak mutual TLS.
     pub(crate) tls: bool,

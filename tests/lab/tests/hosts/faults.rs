@@ -1,10 +1,11 @@
-//! etcd or whole hosts die or lose power, and nothing that was acknowledged is lost: S06, S11 to S14, S16.
+//! etcd or whole hosts die or lose power, and nothing that was acknowledged is lost: S06, S11 to S14, S16, C10.
 
 use std::time::Duration;
 
 use crate::common::{
-    DATA, SOON, agent, archived, assert_value, backup_now, clusters_ever, data_there, etcd_pids, follower,
-    formed, holds_for, kill_etcd, member_ids, others, put, status, wait_reason, wait_status,
+    DATA, SOON, agent, archived, assert_value, backup_now, clusters_ever, data_there, deb, etcd_pid,
+    etcd_pids, follower, formed, holds_for, kill_etcd, member_ids, others, put, status, wait_reason,
+    wait_status,
 };
 use etcd_agent_lab::{Host, Lab, wait_until};
 
@@ -216,5 +217,57 @@ fn s16_majority_wiped() {
         kept.len() == 1 && kept.iter().all(|name| name.contains("older-epoch")),
         "the last copy is in the archive: {kept:?}"
     );
+    lab.passed();
+}
+
+/// earlyoom, or a person's `kill`, ends etcd by SIGTERM, which systemd takes for a clean end.
+#[test]
+fn c10b_an_etcd_that_is_sent_sigterm_is_started_again() {
+    let lab = formed("c10b", 1);
+    let n1 = lab.host(1).unwrap();
+    put(&lab, "before", "the signal");
+    let (before, old) = (member_ids(&lab, n1).unwrap(), etcd_pid(n1));
+    let killed = n1.exec(&["kill", "-s", "TERM", &old.to_string()]).unwrap();
+    killed.ok().unwrap();
+    wait_until("another etcd", SOON, || {
+        Ok(n1.main_pid("etcd")?.is_some_and(|new| new != old))
+    })
+    .unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    assert_value(&lab, n1, "before", "the signal");
+    assert_eq!(member_ids(&lab, n1).unwrap(), before, "the same member");
+    lab.passed();
+}
+
+/// What is mounted by hand, or by cloud-init, is in no `/etc/fstab`. Without it the data directory looks as if data was lost.
+#[test]
+fn c10d_data_on_a_mount_that_is_not_there_is_not_lost() {
+    const MOUNT: &str = "mount --bind /mnt/disk /var/lib/etcd";
+    let lab = Lab::builder("c10d").hosts(3).package(&deb()).boot().unwrap();
+    let n3 = lab.host(3).unwrap();
+    let script = "mkdir /mnt/disk; mount -t tmpfs disk /mnt/disk; cp -a /var/lib/etcd/. /mnt/disk/
+        chown --reference=/var/lib/etcd /mnt/disk; chmod --reference=/var/lib/etcd /mnt/disk";
+    n3.sh(&format!("{script}\n{MOUNT}")).unwrap().ok().unwrap();
+    lab.form().unwrap();
+    put(&lab, "kept", "on the disk");
+    let before = member_ids(&lab, n3).unwrap();
+    let n1 = lab.host(1).unwrap();
+
+    agent(n3, &["pause"]).ok().unwrap();
+    wait_reason(n3, "paused");
+    kill_etcd(n3);
+    n3.sh("umount /var/lib/etcd").unwrap().ok().unwrap();
+    assert!(!data_there(n3), "the mount point is empty");
+    agent(n3, &["resume"]).ok().unwrap();
+    let text = wait_reason(n3, "data-unknown");
+    assert!(text.contains("/mnt/disk") || text.contains("tmpfs"), "{text}");
+    holds_for("it is a member", Duration::from_secs(15), || {
+        member_ids(&lab, n1).unwrap() == before
+    });
+
+    n3.sh(MOUNT).unwrap().ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    assert_eq!(member_ids(&lab, n3).unwrap(), before, "the same member");
+    assert_value(&lab, n3, "kept", "on the disk");
     lab.passed();
 }

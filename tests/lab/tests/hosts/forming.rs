@@ -1,13 +1,13 @@
-//! Clusters come up, and nothing else does: S01, S02, S04.
+//! Clusters come up, and nothing else does: S01, S02, S04, C10.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::common::{
-    DATA, SOON, agent, assert_value, backups, deb, etcd_pid, formed, holds_for, member_ids, put, status,
-    wait_reason, wait_status,
+    DATA, SOON, agent, assert_value, backups, deb, etcd_pid, etcd_pids, formed, holds_for, member_ids, put,
+    status, wait_reason, wait_status,
 };
-use etcd_agent_lab::{Lab, Suite, wait_until};
+use etcd_agent_lab::{Lab, Store, Suite, wait_for, wait_until};
 
 fn one_member_survives(suite: Suite) {
     let lab = Lab::builder("s01").suite(suite).boot().unwrap();
@@ -189,5 +189,52 @@ fn s04_size_one_second_node_is_spare() {
     });
     let (_, members) = member_ids(&lab, n1).unwrap();
     assert_eq!(members.keys().collect::<Vec<_>>(), ["n1"]);
+    lab.passed();
+}
+
+#[test]
+fn c10_a_host_that_names_another_store_is_named_and_is_no_founder() {
+    let lab = Lab::builder("c10").hosts(3).package(&deb()).boot().unwrap();
+    lab.s3().start().unwrap();
+    let n3 = lab.host(3).unwrap();
+    let names = |other: bool| {
+        let configured = lab.configure(|host, config| {
+            if other && host.name() == n3.name() {
+                config.store = Store::S3("elsewhere".to_owned());
+            }
+        });
+        configured.unwrap();
+    };
+    names(true);
+    lab.start_agents().unwrap();
+    for host in lab.hosts() {
+        let text = wait_reason(host, "store-differs");
+        assert!(
+            text.contains("make store.url and store.shared the same"),
+            "{text}"
+        );
+    }
+    // The others wait for it a while, and form without it.
+    let n1 = lab.host(1).unwrap();
+    let founders = wait_for("the first cluster to be formed", SOON, || {
+        Ok(status(n1)?["node"]["genesis"]["members"].as_object().cloned())
+    });
+    let founders: Vec<String> = founders.unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(founders, ["n1", "n2"]);
+    names(false);
+    lab.each(|host| host.systemctl(&["reload", "etcd-agent"])?.ok().map(drop))
+        .unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    wait_status(n3, 0);
+
+    // Beside a cluster it is named, and the cluster goes on.
+    let (pids, members) = (etcd_pids(lab.hosts()), member_ids(&lab, n1).unwrap());
+    names(true);
+    n3.systemctl(&["reload", "etcd-agent"]).unwrap().ok().unwrap();
+    for host in lab.hosts() {
+        wait_reason(host, "store-differs");
+    }
+    assert_eq!(etcd_pids(lab.hosts()), pids, "no etcd was restarted");
+    assert_eq!(member_ids(&lab, n1).unwrap(), members);
     lab.passed();
 }

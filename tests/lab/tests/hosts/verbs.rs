@@ -217,7 +217,7 @@ fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
 /// What was written is in the store as soon as a person wants it there, whatever the interval is; whoever is asked says who
 /// can do it.
 #[test]
-fn s29_a_full_and_an_increment_on_demand() {
+fn c09g_s29_a_full_and_an_increment_on_demand() {
     let lab = Lab::builder("s29").hosts(3).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
     lab.configure(|_, _| ()).unwrap();
@@ -236,6 +236,15 @@ fn s29_a_full_and_an_increment_on_demand() {
     let leader = lab.raft_leader().unwrap();
     put(&lab, "before", "the full");
     backup_now(leader);
+    // C9 g: what goes on beside the loop is not told as done.
+    let events = agent(leader, &["events", "-n", "512", "-o", "json"])
+        .ok()
+        .unwrap();
+    let events: Vec<serde_json::Value> = serde_json::from_str(&events.stdout).unwrap();
+    let mut of_backups = events.iter().filter(|event| event["decision"] == "backup");
+    let told = |event: &serde_json::Value| event["outcome"] == "begun";
+    assert!(of_backups.next().is_some_and(told), "{events:?}");
+    assert!(of_backups.all(told), "{events:?}");
     put(&lab, "after", "the full");
     let stored = increment_now(leader);
     assert!(
