@@ -11,7 +11,7 @@ use super::form::{form, form_by_hand};
 use super::probe::{self, Values};
 use super::report::{Line, Samples};
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 /// etcd refuses changes of membership until its peers have been connected for 5 s.
 const SETTLED: Duration = Duration::from_secs(7);
 
@@ -101,11 +101,13 @@ pub(crate) fn run(case: &Case) -> Result<Vec<Line>> {
     }
     with_agents.passed();
     alone.passed();
-    let by_hand = by_hand.median()?;
+    // In some rounds, of both sides, etcd itself takes 7 s more: a new member publishes its attributes, hears nothing of it and
+    // tries again. How many rounds those are is chance.
+    let by_hand = by_hand.lower_quartile()?;
     Ok(vec![Line::new(
         case.name,
         "s",
-        ours.median()?,
+        ours.lower_quartile()?,
         Some(by_hand),
         by_hand + 0.5,
     )])

@@ -117,9 +117,20 @@ impl Samples {
         self.values.iter().copied().reduce(f64::max).context("no samples")
     }
 
-    pub(crate) fn median(&self) -> Result<f64> {
+    /// The sample that three quarters of the others are not below.
+    pub(crate) fn lower_quartile(&self) -> Result<f64> {
+        let sorted = self.sorted();
+        sorted.get(sorted.len() / 4).copied().context("no samples")
+    }
+
+    fn sorted(&self) -> Vec<f64> {
         let mut sorted = self.values.clone();
         sorted.sort_by(f64::total_cmp);
+        sorted
+    }
+
+    pub(crate) fn median(&self) -> Result<f64> {
+        let sorted = self.sorted();
         let middle = |at: usize| sorted.get(at).copied().context("no samples");
         if sorted.len() % 2 == 1 {
             middle(sorted.len() / 2)
