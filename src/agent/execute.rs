@@ -45,8 +45,11 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             let failed = agent.shared.etcd_failed();
             let within = if failed { READING } else { DATA };
             let request = DataRequest::Inspect { failed };
+            let unit = agent.ports.service.etcd_unit().await?;
             let report = agent.ports.service.data(&request, within).await?;
-            agent.shared.take_report(&report, agent.ports.clock.steady());
+            agent
+                .shared
+                .take_report(&report, &unit, agent.ports.clock.steady());
             report
                 .error
                 .map_or(Ok(()), |error| Err(PortError::Retryable(error)))
@@ -80,7 +83,9 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
                 staged: *staged,
             };
             let report = agent.ports.service.data(&request, DATA).await?;
-            agent.shared.take_report(&report, agent.ports.clock.steady());
+            agent
+                .shared
+                .take_report(&report, &unit, agent.ports.clock.steady());
             report
                 .error
                 .map_or(Ok(()), |error| Err(PortError::Retryable(error)))

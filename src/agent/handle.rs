@@ -22,6 +22,8 @@ use super::{Agent, backups, direct, listing, size};
 const STUCK: Duration = Duration::from_mins(1);
 /// How long systemd is waited for when somebody connects to the gate.
 const ASK_SYSTEMD: Duration = Duration::from_secs(2);
+/// So long a report on the data directory is believed, whatever the gate says.
+const REPORT_LASTS: Duration = Duration::from_secs(2);
 
 #[async_trait]
 impl AgentHandle for Agent {
@@ -274,9 +276,12 @@ impl AgentHandle for Agent {
         let clear = assigned
             .as_ref()
             .is_none_or(|a| Some(a.generation) == cleared && newest <= a.epoch);
+        let now = self.ports.clock.steady();
         let text = self.shared.with(|inner| {
-            if clear {
-                // A gate that may pass does not ask: it has found other data than the agent last did.
+            // A gate that may pass does not ask: it has found other data than the agent last did. It asks five times a second,
+            // and a new report has to last until something is decided on it.
+            let old = |at| now.since(at) >= REPORT_LASTS;
+            if clear && inner.data_reported.is_none_or(old) {
                 inner.data = Fact::Unreachable("the gate of etcd.service holds a start back".to_owned());
             }
             let reasons = inner.decision.iter().flat_map(|d| &d.reasons);

@@ -211,9 +211,12 @@ pub(super) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
             cluster_id: assigned.cluster_id,
             member_id: assigned.member_id,
         };
+        let unit = worker.ports.service.etcd_unit().await?;
         let report = worker.ports.service.data(&request, STAGE).await?;
         let staged: Option<(Epoch, BackupId)> = report.staged.clone();
-        worker.shared.take_report(&report, worker.ports.clock.steady());
+        worker
+            .shared
+            .take_report(&report, &unit, worker.ports.clock.steady());
         match (report.error, staged) {
             (None, Some(staged)) => Ok(staged),
             (error, _) => Err(PortError::Retryable(

@@ -30,7 +30,6 @@ mod watchdog;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::adapters::tls::{Expiry, Tls};
@@ -70,7 +69,6 @@ pub struct Agent {
     verify_dir: PathBuf,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
-    was_up: Arc<AtomicBool>,
 }
 
 impl Agent {
@@ -91,7 +89,6 @@ impl Agent {
             verify_dir: PathBuf::new(),
             shared: Arc::new(shared),
             counters: Arc::default(),
-            was_up: Arc::new(AtomicBool::new(false)),
         })
     }
 
@@ -313,14 +310,6 @@ impl Agent {
             .shared
             .with(|inner| inner.observation.as_ref().map(|o| o.spec.size));
         seen.unwrap_or(self.spec.size)
-    }
-
-    fn was_up(&self) -> bool {
-        self.was_up.load(Ordering::Relaxed)
-    }
-
-    fn note_up(&self, up: bool) {
-        self.was_up.store(up, Ordering::Relaxed);
     }
 }
 

@@ -84,12 +84,14 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
                 }),
                 None => Fact::Unreachable("etcd has it open".to_owned()),
             };
-        } else if matches!(inner.data, Fact::Known(DataState::Present { .. })) && agent.was_up() {
+        } else if !inner.data.is_unreachable()
+            && unit.known().is_some_and(|unit| unit.ended_us > inner.data_after)
+        {
+            // It may have run while it was looked at, too: systemd restarts a killed etcd before that has ended.
             inner.data = Fact::Unreachable("etcd ran since it was last looked at".to_owned());
         }
         inner.data.clone()
     });
-    agent.note_up(up);
     let no_room = up && etcd.known().is_none() && !ports.service.has_room(&spec.etcd.data_dir);
     let running = etcd.known().map(|etcd| etcd.version.as_str());
     let too_old = agent.shared.with(|inner| {

@@ -13,7 +13,8 @@ use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Denial, Directives, ElectorRecord,
     Epoch, EtcdRun, Fact, GateState, Genesis, Job, LastWords, NodeName, NodeStatus, Observation,
-    OperatorRequest, RemovalView, RequestState, RequestView, Revision, SteadyMs, StoreView, UnixMs,
+    OperatorRequest, RemovalView, RequestState, RequestView, Revision, SteadyMs, StoreView, UnitState,
+    UnixMs,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
@@ -51,6 +52,10 @@ const ENDED_LIMIT: usize = 64;
 #[derive(Default)]
 pub(super) struct Inner {
     pub(super) data: Fact<DataState>,
+    /// When etcd had ended last (`UnitState::ended_us`) as that was asked for.
+    pub(super) data_after: u64,
+    /// When its owner reported it.
+    pub(super) data_reported: Option<SteadyMs>,
     /// The version of an etcd that is too old, and when that was seen.
     pub(super) too_old: Option<(String, SteadyMs)>,
     /// What etcd said when it last ended by itself, until it serves again.
@@ -290,9 +295,11 @@ impl Shared {
         })
     }
 
-    /// Takes over what the data directory's owner reported.
-    pub(super) fn take_report(&self, report: &DataReport, now: SteadyMs) {
+    /// Takes over what the data directory's owner reported. `unit` is what `etcd.service` was before it was asked.
+    pub(super) fn take_report(&self, report: &DataReport, unit: &UnitState, now: SteadyMs) {
         self.with(|inner| {
+            inner.data_after = unit.ended_us;
+            inner.data_reported = Some(now);
             inner.too_old = report.etcd_too_old.clone().map(|version| (version, now));
             inner.data = Fact::Known(report.data.clone());
             inner.last_words.clone_from(&report.last_words);

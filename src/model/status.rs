@@ -46,6 +46,10 @@ pub struct UnitState {
     /// True when a person stopped it: it was active in this boot, is now inactive with `Result=success`,
     /// and not this agent asked for it.
     pub held: bool,
+    /// When etcd ended last: `ExecMainExitTimestampMonotonic`, in microseconds; 0 while it runs, or when it has not run in
+    /// this boot. What was seen of its data before that may have changed. For this node's own agent.
+    #[serde(skip)]
+    pub ended_us: u64,
 }
 
 impl UnitState {

@@ -7,7 +7,7 @@
 pub(super) mod check;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crc_fast::{CrcAlgorithm, Digest};
@@ -61,6 +61,22 @@ pub enum WalError {
         /// What the kernel said.
         source: io::Error,
     },
+}
+
+/// Whether a `member/wal` directory is there and holds a file of a log: then etcd takes its member from that.
+///
+/// # Errors
+/// [`WalError::Io`] when it could not be read.
+pub fn is_there(dir: &Path) -> Result<bool, WalError> {
+    match names(dir) {
+        Ok(names) => Ok(!names.is_empty()),
+        Err(WalError::Io { source, .. })
+            if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Whose data it is, from the oldest file in a `member/wal` directory.

@@ -53,6 +53,7 @@ impl RawState {
             main_pid: self.main_pid,
             load: self.load.clone(),
             held: stopped_by_a_person || self.load == "masked",
+            ended_us: self.main_exit,
         }
     }
 

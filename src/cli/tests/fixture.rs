@@ -74,6 +74,7 @@ pub(super) fn node(number: u64) -> NodeStatus {
             main_pid: 42,
             load: "loaded".to_owned(),
             held: false,
+            ended_us: 0,
         }),
         data: Fact::Known(DataState::Present {
             cluster_id: ClusterId(0xcafe),

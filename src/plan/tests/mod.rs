@@ -85,6 +85,7 @@ fn unit(active: ActiveState) -> Fact<UnitState> {
         main_pid: u32::from(up),
         load: "loaded".into(),
         held: false,
+        ended_us: 0,
     })
 }
 

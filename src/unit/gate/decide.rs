@@ -43,11 +43,23 @@ pub enum Step {
     Wait(String),
 }
 
-/// Decides. `data` says whose the data directory is, or why that is not known; it is asked only when it matters.
+/// Whose log is in the data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Log {
+    /// Its cluster.
+    pub cluster_id: ClusterId,
+    /// Its member.
+    pub member_id: MemberId,
+    /// Whether it holds anything of raft's log.
+    pub remembers: bool,
+}
+
+/// Decides. `log` says whose log is in the data directory, `None` where there is none, or why that is not known; it is asked
+/// only when it matters.
 ///
 /// The invariant held: without an agent's word, voters of an epoch that was replaced gather no quorum, because
 /// every quorum of its voters meets every majority of the electorate, which is what replaced it.
-pub fn decide(known: &Known, data: impl Fn(&Path) -> Result<(ClusterId, MemberId), String>) -> Step {
+pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>) -> Step {
     if known.overridden {
         return Step::Pass("overridden by root for this boot".to_owned());
     }
@@ -58,7 +70,7 @@ pub fn decide(known: &Known, data: impl Fn(&Path) -> Result<(ClusterId, MemberId
         // Not even the agent's word lets a start pass that a look at the directory forbids: systemd restarts a
         // crashed etcd by itself, sooner than the agent can see what became of its data.
         Ok(Some(gate)) => {
-            if let Err(why) = still_its_own(gate, &data) {
+            if let Err(why) = still_its_own(gate, &log) {
                 return Step::Wait(why);
             }
             if known.cleared.is_some_and(|cleared| cleared >= gate.generation) {
@@ -98,7 +110,7 @@ pub fn decide(known: &Known, data: impl Fn(&Path) -> Result<(ClusterId, MemberId
 /// 3.5: it starts with an empty log and panics at the leader's first heartbeat, if there is a leader).
 fn still_its_own(
     gate: &GateState,
-    data: &impl Fn(&Path) -> Result<(ClusterId, MemberId), String>,
+    log: &impl Fn(&Path) -> Result<Option<Log>, String>,
 ) -> Result<(), String> {
     if gate.epoch == Epoch::default() {
         return Err(format!(
@@ -112,19 +124,30 @@ fn still_its_own(
             gate.epoch, gate.newest_epoch
         ));
     }
-    let (cluster, member) = match data(&gate.data_dir) {
-        Ok(found) => found,
+    let Some(found) = log(&gate.data_dir)? else {
         // Nothing to be its own yet.
-        Err(_) if !gate.started_once => return Ok(()),
-        Err(why) => return Err(why),
+        return if gate.started_once {
+            Err(format!("there is no log in {}", gate.data_dir.display()))
+        } else {
+            Ok(())
+        };
     };
-    // Before its first start too: what a restore has not replaced yet is of the epoch before.
-    if (cluster, member) != (gate.cluster_id, gate.member_id) {
+    // Before its first start too: etcd takes the member from a log that is there, and not from its settings. That may be of
+    // the epoch before, which a restore has not replaced yet, or of the member that this one takes the place of.
+    if (found.cluster_id, found.member_id) != (gate.cluster_id, gate.member_id) {
         return Err(format!(
-            "{} holds member {member} of cluster {cluster}, expected member {} of cluster {}",
+            "{} holds member {} of cluster {}, expected member {} of cluster {}",
             gate.data_dir.display(),
+            found.member_id,
+            found.cluster_id,
             gate.member_id,
             gate.cluster_id
+        ));
+    }
+    if gate.started_once && !found.remembers {
+        return Err(format!(
+            "the log in {} remembers nothing",
+            gate.data_dir.display()
         ));
     }
     Ok(())

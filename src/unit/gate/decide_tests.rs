@@ -18,6 +18,14 @@ fn gate() -> GateState {
     }
 }
 
+fn own() -> Log {
+    Log {
+        cluster_id: ClusterId(7),
+        member_id: MemberId(9),
+        remembers: true,
+    }
+}
+
 fn known(change: impl FnOnce(&mut Known)) -> Known {
     let mut known = Known {
         gate: Ok(Some(gate())),
@@ -208,28 +216,62 @@ fn who_passes_and_who_waits() {
         ),
     ];
     for (name, known, passes, says) in table {
-        match decide(&known, |_| Ok((ClusterId(7), MemberId(9)))) {
+        match decide(&known, |_| Ok(Some(own()))) {
             Step::Pass(text) => assert!(passes && text.contains(says), "{name}: passes, {text}"),
             Step::Wait(text) => assert!(!passes && text.contains(says), "{name}: waits, {text}"),
         }
     }
-    let unread = decide(&known(|_| {}), |_| {
-        Err("the data directory is not there".to_owned())
-    });
-    assert_eq!(unread, Step::Wait("the data directory is not there".to_owned()));
-    let mut first = with_gate(|g| g.started_once = false);
-    first.agent = Answer::Clear;
-    let first = decide(&first, |_| Err("the data directory is not there".to_owned()));
-    assert!(
-        matches!(first, Step::Pass(_)),
-        "a first start finds nothing: {first:?}"
-    );
+}
+
+/// etcd takes the member from a log that is there, whatever its settings say. Seen on a host: systemd restarted etcd while its
+/// data was being removed, and the empty log that it made was taken for no data. The new member then never came up.
+#[test]
+fn what_is_in_the_directory_decides_first() {
+    let empty = Log {
+        remembers: false,
+        ..own()
+    };
+    let other = Log {
+        member_id: MemberId(1),
+        ..empty
+    };
+    let unread = || Err("the log cannot be read".to_owned());
+    let table = [
+        ("has run, own log", true, Ok(Some(own())), Ok(())),
+        ("has run, no log", true, Ok(None), Err("there is no log")),
+        (
+            "has run, empty log",
+            true,
+            Ok(Some(empty)),
+            Err("remembers nothing"),
+        ),
+        ("has run, no answer", true, unread(), Err("cannot be read")),
+        ("first start, nothing there", false, Ok(None), Ok(())),
+        ("first start that was cut off", false, Ok(Some(empty)), Ok(())),
+        (
+            "first start, another's log",
+            false,
+            Ok(Some(other)),
+            Err("holds member 1"),
+        ),
+        ("first start, no answer", false, unread(), Err("cannot be read")),
+    ];
+    for (name, started, found, passes) in table {
+        let mut known = with_gate(|g| g.started_once = started);
+        // Not even the agent's word helps.
+        (known.agent, known.cleared) = (Answer::Clear, Some(Generation(4)));
+        match (decide(&known, |_| found.clone()), passes) {
+            (Step::Pass(_), Ok(())) => {}
+            (Step::Wait(text), Err(says)) => assert!(text.contains(says), "{name}: {text}"),
+            (step, _) => panic!("{name}: {step:?}"),
+        }
+    }
 }
 
 /// Where it passes alone, any quorum of voters and any majority of electors share a node, whatever the sizes.
 #[test]
 fn rule_1_a_gate_alone_holds_a_start_back_where_its_elector_has_accepted_a_later_epoch() {
-    let own = |_: &Path| Ok((ClusterId(7), MemberId(9)));
+    let own = |_: &Path| Ok(Some(own()));
     for (voted, passes) in [(0, true), (2, true), (3, false)] {
         let alone = with_gate(|gate| gate.voted = Epoch(voted));
         let step = decide(&alone, own);
@@ -250,7 +292,7 @@ fn alone_only_where_quorums_meet() {
     for electors in 1..10_usize {
         for voters in 1..=electors {
             let known = with_gate(|g| (g.voters, g.electors) = (voters, electors));
-            let passes = matches!(decide(&known, |_| Ok((ClusterId(7), MemberId(9)))), Step::Pass(_));
+            let passes = matches!(decide(&known, |_| Ok(Some(own()))), Step::Pass(_));
             // The voters are among the electors: the least overlap of a quorum with a majority.
             let overlap = (voters / 2 + 1 + electors / 2 + 1).saturating_sub(electors);
             assert_eq!(passes, overlap > 0, "{voters} voters, {electors} electors");

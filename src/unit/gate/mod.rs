@@ -17,12 +17,12 @@ use serde::Deserialize;
 
 use super::files;
 use super::wal;
-use crate::model::{ClusterId, GateState, Generation, MemberId};
+use crate::model::{GateState, Generation};
 use crate::paths::Paths;
 use crate::telemetry::message_ids;
 
 pub use ask::GateAnswer;
-pub use decide::{ALONE_AFTER, Answer, Known, Step, decide};
+pub use decide::{ALONE_AFTER, Answer, Known, Log, Step, decide};
 
 /// Time between two looks: a cleared start goes on well within etcd's own election timeout.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -142,15 +142,19 @@ fn owned_by_root(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.uid() == 0 && meta.nlink() == 1)
 }
 
-/// Whose data it is. Asked only of a member that has run before, whose WAL has to remember that.
-fn identify(data_dir: &Path) -> Result<(ClusterId, MemberId), String> {
+/// Whose log it is.
+fn identify(data_dir: &Path) -> Result<Option<Log>, String> {
     let dir = data_dir.join("member/wal");
-    let ids = wal::identify(&dir).map_err(|error| error.to_string())?;
-    if wal::remembers(&dir).map_err(|error| error.to_string())? {
-        Ok(ids)
-    } else {
-        Err(format!("the WAL in {} remembers nothing", dir.display()))
+    let failed = |error: wal::WalError| error.to_string();
+    if !wal::is_there(&dir).map_err(failed)? {
+        return Ok(None);
     }
+    let (cluster_id, member_id) = wal::identify(&dir).map_err(failed)?;
+    Ok(Some(Log {
+        cluster_id,
+        member_id,
+        remembers: wal::remembers(&dir).map_err(failed)?,
+    }))
 }
 
 /// To the journal with its message id, else to standard error.

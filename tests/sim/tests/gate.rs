@@ -9,7 +9,7 @@ use etcd_agent::model::{
     InitialState, MemberId, Origin, RaftTerm, Role, Spec, UnixMs, cluster_id_of,
 };
 use etcd_agent::ports::AgentHandle;
-use etcd_agent::unit::gate::{Answer, Known, Step, decide};
+use etcd_agent::unit::gate::{Answer, Known, Log, Step, decide};
 use etcd_agent_sim::driver::{name, spec};
 use etcd_agent_sim::ports::{Board, Seat, ports};
 use etcd_agent_sim::sim::Sim;
@@ -144,7 +144,12 @@ async fn rule_1_an_elector_tells_the_gate_what_it_has_accepted() {
             overridden: false,
             agent: Answer::Silent(std::time::Duration::from_mins(2)),
         };
-        matches!(decide(&known, |_| Ok((ClusterId(9), MemberId(7)))), Step::Pass(_))
+        let own = Log {
+            cluster_id: ClusterId(9),
+            member_id: MemberId(7),
+            remembers: true,
+        };
+        matches!(decide(&known, |_| Ok(Some(own))), Step::Pass(_))
     };
     assert!(alone(before), "it knew of no later epoch");
     assert!(!alone(gate), "epoch 2 may be open");

@@ -113,6 +113,8 @@ pub struct Host {
     pub left: bool,
     /// The etcd process.
     pub server: Option<Server>,
+    /// Counts the ends of etcd processes in this boot.
+    pub ends: u64,
     /// Its process number.
     pub pid: u32,
     /// When it was restarted on purpose, until it is ready again.
@@ -171,6 +173,7 @@ impl Host {
             agent_stopped: false,
             left: false,
             server: None,
+            ends: 0,
             pid: 0,
             disturbed: None,
             led_at: None,
@@ -231,11 +234,19 @@ impl Host {
         self.dies_in = None;
     }
 
+    /// The etcd process ends. True if one ran.
+    pub fn end_server(&mut self) -> bool {
+        let ran = self.server.take().is_some();
+        self.ends += u64::from(ran);
+        ran
+    }
+
     /// Everything that a boot begins anew.
     pub fn power_off(&mut self, back: Option<u64>) {
         self.up = false;
         self.power_at = back;
-        self.server = None;
+        self.end_server();
+        self.ends = 0;
         self.unit = Phase::Down;
         self.activated = false;
         self.agent_stopped = false;

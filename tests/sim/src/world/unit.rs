@@ -5,7 +5,7 @@ use std::time::Duration;
 use etcd_agent::model::{
     ActiveState, DataState, InitialState, MemberId, UnitState, cluster_id_of, member_id_of,
 };
-use etcd_agent::unit::gate::{Answer, Known, Step, decide};
+use etcd_agent::unit::gate::{Answer, Known, Log, Step, decide};
 
 use super::check::HEARD_OF_MS;
 use super::raft::{Dir, Server};
@@ -77,6 +77,7 @@ impl World {
             },
             load: if masked { "masked" } else { "loaded" }.to_owned(),
             held: masked || by_a_person,
+            ended_us: if h.server.is_some() { 0 } else { h.ends },
         }
     }
 
@@ -147,7 +148,7 @@ impl World {
     /// Stops `etcd.service`.
     pub fn stop_unit(&mut self, host: usize, by_agent: bool) {
         let h = &mut self.hosts[host];
-        h.server = None;
+        h.end_server();
         h.left = false;
         h.agent_stopped = by_agent;
         if h.unit != Phase::Masked {
@@ -159,7 +160,7 @@ impl World {
     pub fn kill_etcd(&mut self, host: usize) {
         let again = self.now + RESTART_MS;
         let h = &mut self.hosts[host];
-        if h.server.take().is_some() {
+        if h.end_server() {
             h.unit = Phase::Again(again);
         }
     }
@@ -201,7 +202,7 @@ impl World {
             };
             self.tell(|w| format!("etcd of {} leaves with {code}", w.hosts[host].name));
             let h = &mut self.hosts[host];
-            h.server = None;
+            h.end_server();
             h.left = true;
             h.unit = if code == 0 { Phase::Down } else { Phase::Failed };
         }
@@ -267,8 +268,13 @@ impl World {
             DataState::Present {
                 cluster_id,
                 member_id,
-            } => Ok((cluster_id, member_id)),
-            _ => Err("there is no data".to_owned()),
+            } => Ok(Some(Log {
+                cluster_id,
+                member_id,
+                remembers: true,
+            })),
+            DataState::Missing => Ok(None),
+            DataState::Unusable { why } => Err(why),
         })
     }
 
