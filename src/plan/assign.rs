@@ -369,8 +369,9 @@ fn replaced(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) ->
     if up || me.id == assignment.member_id || list.get(assignment.member_id).is_some() {
         return None;
     }
-    // One peer's list is not enough to give up a member: `local::keep_running` asks the others first.
-    if assignment.started && !assignment.removed {
+    // One peer's list is not enough to give up a member, nor a founder's place: `local::keep_running` asks the others first.
+    let is_member = assignment.started || assignment.role == Role::Founder;
+    if is_member && !assignment.removed {
         return None;
     }
     joiner(cx, genesis)

@@ -110,10 +110,13 @@ pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStat
         .is_some_and(|u| matches!(u.active, ActiveState::Inactive | ActiveState::Failed) && !u.held);
     let gone = is_gone(&status.data, genesis);
     let same_epoch = status.newest_epoch == genesis.epoch;
+    // A memory that took no part in the genesis, without this epoch's data: it will never start this member.
+    let forgot = genesis.electorate.get(&status.node) != Some(&status.incarnation);
+    let founder = genesis.member_id(&status.node) == Some(member.id);
     let about_this_member = match &status.assignment {
+        Some(assigned) if founder && assigned.epoch < genesis.epoch => forgot,
         Some(assigned) => has_started(assigned, member, genesis),
-        // A reinstalled agent with no data: it will never start this member again.
-        None => genesis.electorate.get(&status.node) != Some(&status.incarnation),
+        None => forgot,
     };
     down && gone && same_epoch && about_this_member
 }

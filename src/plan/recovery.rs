@@ -142,10 +142,15 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
 }
 
 /// Whether this node's member of a restored epoch is still to come up. A member that was removed, or that has run and has lost
-/// its data since, no longer belongs to the restore. The next restore must not wait for it.
+/// its data since, no longer belongs to the restore. Nor does one that a former memory of this node was named for. The next
+/// restore must not wait for it.
 fn is_to_come_up(cx: &Context<'_>, genesis: &Genesis) -> bool {
-    let comes = |assigned: &Assignment| {
-        assigned.epoch < genesis.epoch || !assigned.started && removed_by(assigned, &cx.obs.peers).is_none()
-    };
-    genesis.members.contains_key(&cx.spec.node) && cx.obs.assignment.as_ref().is_none_or(comes)
+    let same_memory = genesis.electorate.get(&cx.spec.node) == Some(&cx.obs.me.incarnation);
+    let comes = |assigned: &Assignment| !assigned.started && removed_by(assigned, &cx.obs.peers).is_none();
+    let current = cx
+        .obs
+        .assignment
+        .as_ref()
+        .filter(|assigned| assigned.epoch >= genesis.epoch);
+    genesis.members.contains_key(&cx.spec.node) && current.map_or(same_memory, comes)
 }

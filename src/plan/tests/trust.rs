@@ -129,24 +129,38 @@ fn f02_one_peers_list_neither_stops_nor_archives_a_member() {
     );
 }
 
-/// The list also invites this node to join anew. The node does not give up its member for that.
+/// The list also invites this node to join anew. The node does not give up its member for that, nor a founder's place.
 #[test]
 fn f02_one_peers_invitation_takes_no_place_away() {
-    let mut obs = healthy(2);
-    take_down(&mut obs.me, ActiveState::Failed);
-    let url = obs.spec.peer_url(&name(2)).unwrap();
-    if let Fact::Known(list) = &mut peer(&mut obs, 0).members {
-        list.members.truncate(2);
-        list.term = RaftTerm(u64::MAX);
-        list.members.push(Member {
-            id: MemberId(99),
-            name: String::new(),
-            peer_urls: vec![url],
-            client_urls: Vec::new(),
-            is_learner: true,
-        });
+    for started in [true, false] {
+        let mut obs = healthy(2);
+        take_down(&mut obs.me, ActiveState::Failed);
+        let assignment = obs.assignment.as_mut().unwrap();
+        (assignment.role, assignment.started) = (Role::Founder, started);
+        let url = obs.spec.peer_url(&name(2)).unwrap();
+        if let Fact::Known(list) = &mut peer(&mut obs, 0).members {
+            list.members.truncate(2);
+            list.term = RaftTerm(u64::MAX);
+            list.members.push(Member {
+                id: MemberId(99),
+                name: String::new(),
+                peer_urls: vec![url],
+                client_urls: Vec::new(),
+                is_learner: true,
+            });
+        }
+        for i in [0, 1] {
+            let Fact::Known(list) = &mut peer(&mut obs, i).members else {
+                panic!("a list")
+            };
+            // Nobody has seen it start.
+            list.members
+                .iter_mut()
+                .filter(|member| !started && member.name == "n3")
+                .for_each(|member| member.client_urls.clear());
+        }
+        assert_eq!(action(&obs), Some("check-removal"), "started: {started}");
     }
-    assert_eq!(action(&obs), Some("check-removal"));
 }
 
 #[test]

@@ -90,3 +90,23 @@ fn rule_2_a_founder_that_has_lost_its_data_starts_as_if_it_were_new() {
         assert!(violation.starts_with("rule 2:"), "{violation}\n{history}");
     }
 }
+
+/// The clock of n1 is set back, and its agent is installed anew: its votes are refused, and the restored epoch names the memory
+/// that it had before. So it is no founder, and etcd has its name in the list all the same.
+#[test]
+fn c03_a_founder_that_was_named_for_a_lost_memory_is_added_anew() {
+    for seed in 0..10 {
+        let mut schedule = Schedule::calm(seed, 3, 3, true);
+        schedule.faults.extend([
+            (20_000, Fault::Clock(0, -110_000)),
+            (20_500, Fault::Reinstall(0)),
+            (25_000, Fault::Restore(2)),
+            (60_000, Fault::Mend),
+        ]);
+        let outcome = run(&schedule, true);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "seed {seed}\n{history}");
+        assert_eq!(outcome.excuse, None, "seed {seed}\n{history}");
+        assert!(history.contains("epoch 2 was chosen"), "seed {seed}\n{history}");
+    }
+}

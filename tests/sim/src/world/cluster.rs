@@ -128,9 +128,8 @@ impl World {
                     String::new()
                 },
                 peer_urls: vec![Self::peer_url(info.host)],
-                // Published with the name, when it first starts.
                 client_urls: info
-                    .named
+                    .published
                     .then(|| Self::client_url(info.host))
                     .into_iter()
                     .collect(),
@@ -183,6 +182,7 @@ impl World {
         let info = Info {
             host: target,
             named: false,
+            published: false,
             learner: true,
         };
         self.tell(|w| {

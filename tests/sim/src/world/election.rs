@@ -359,8 +359,8 @@ impl World {
         if server.ready || server.leader.is_none() {
             return;
         }
-        let named = server.config.members.get(&own).is_some_and(|info| info.named);
-        let served = if named {
+        let published = server.config.members.get(&own).is_some_and(|info| info.published);
+        let served = if published {
             self.leader_behind(host).is_ok()
         } else {
             self.propose(host, What::Change(Change::Publish(own))).is_ok()

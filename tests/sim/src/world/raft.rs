@@ -13,8 +13,10 @@ use etcd_agent::model::{ClusterId, MemberId};
 pub struct Info {
     /// The host that its peer URL leads to.
     pub host: usize,
-    /// False until it has started once: then etcd knows its name.
+    /// Whether etcd knows its name: of a founder from the beginning, of others once they have started.
     pub named: bool,
+    /// Whether it has published its client URLs, which it does when it first starts.
+    pub published: bool,
     /// True without a vote.
     pub learner: bool,
 }
@@ -87,7 +89,8 @@ impl Dir {
                     *id,
                     Info {
                         host: *host,
-                        named: false,
+                        named: true,
+                        published: false,
                         learner: false,
                     },
                 )),
@@ -160,7 +163,7 @@ impl Config {
                     }
                     Change::Publish(id) => {
                         if let Some(info) = self.members.get_mut(&id) {
-                            info.named = true;
+                            (info.named, info.published) = (true, true);
                         }
                     }
                     Change::Remove(id) => {

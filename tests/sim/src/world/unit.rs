@@ -332,11 +332,11 @@ impl World {
                     .dir
                     .as_ref()
                     .is_some_and(|d| d.cluster == cluster);
-                let named = self.hosts[*peer]
-                    .server
-                    .as_ref()
-                    .is_some_and(|s| s.config.members.get(&member).is_some_and(|info| info.named));
-                theirs && named
+                let published = self.hosts[*peer].server.as_ref().is_some_and(|s| {
+                    let info = s.config.members.get(&member);
+                    info.is_some_and(|info| info.published)
+                });
+                theirs && published
             };
             if others.iter().any(started) {
                 return None;
