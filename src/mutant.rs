@@ -59,6 +59,16 @@ mod chosen {
         RestoresUnasked,
         /// Rule 7: retention wants nothing.
         PrunesAll,
+        /// Rule 7: nothing is kept for founders that have still to be restored.
+        OriginPruned,
+        /// A founder that does not come to its first start is waited for without end.
+        FounderAwaited,
+        /// Rule 8: data that nobody could look at is taken for lost.
+        UnknownIsLost,
+        /// Nobody takes backups where the coordinator cannot.
+        NobodyStandsIn,
+        /// What only another node can do is refused.
+        HandsNothingOver,
         /// Rule 8: a minority chooses a genesis.
         MinorityChooses,
         /// An operator's restore is never carried out, nor refused.
@@ -73,6 +83,10 @@ mod chosen {
         BelievesRemovals,
         /// Rule 10: orders of any version are taken over from any node.
         BelievesOrders,
+        /// Rule 10: epochs of any number are believed.
+        BelievesNumbers,
+        /// Rule 10: a smaller size that only the store wants is followed.
+        BelievesSizes,
     }
 
     thread_local! {

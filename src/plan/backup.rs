@@ -233,7 +233,8 @@ fn stands_in<'a>(cx: &Context<'a>) -> Option<(&'a NodeName, u32)> {
     let first = healthy_voters(cx)
         .into_iter()
         .find(|(leads, node)| !leads && failures(node) < FAILURES)?;
-    (cx.spec.store_shared && failed >= FAILURES && *first.1 == cx.spec.node).then_some((coordinator, failed))
+    let turn = *first.1 == cx.spec.node && !mutant!(NobodyStandsIn);
+    (cx.spec.store_shared && failed >= FAILURES && turn).then_some((coordinator, failed))
 }
 
 /// The store has all that there is to have: so long may a full backup, which would be the same again, wait. Where nobody

@@ -86,7 +86,7 @@ fn cannot_run(cx: &Context<'_>, genesis: &Genesis, member: &Member) -> bool {
     };
     // A founder that does not come to its first start is waited for no longer than one that has run: without it the
     // cluster is never whole, and its backup stays for ever.
-    let founder = genesis.member_id(&status.node) == Some(member.id);
+    let founder = genesis.member_id(&status.node) == Some(member.id) && !mutant!(FounderAwaited);
     let down = status.unit.known().is_some_and(|unit| {
         !unit.held
             && (matches!(unit.active, ActiveState::Inactive | ActiveState::Failed) || unit.waits_to_start())
@@ -135,7 +135,7 @@ pub fn is_gone(data: &Fact<DataState>, genesis: &Genesis) -> bool {
         Fact::Known(DataState::Missing | DataState::Unusable { .. }) => true,
         // A disk that was set back to before a restore.
         Fact::Known(DataState::Present { cluster_id, .. }) => genesis.replaces(*cluster_id),
-        Fact::Absent | Fact::Unreachable(_) => false,
+        Fact::Absent | Fact::Unreachable(_) => mutant!(UnknownIsLost),
     }
 }
 

@@ -79,7 +79,7 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
 /// A smaller size stops members. Whoever can write into the store does not order that alone (rule 10): an operator has to
 /// have said it to an agent, or a majority of the nodes follows it already. Before the first epoch there is nothing to stop.
 fn is_unordered(cx: &Context<'_>, size: usize) -> bool {
-    if size >= cx.spec.size || cx.genesis().is_none() {
+    if size >= cx.spec.size || cx.genesis().is_none() || mutant!(BelievesSizes) {
         return false;
     }
     let mut followed = cx.spec.clone();

@@ -84,6 +84,9 @@ pub fn needed_origin(observation: &Observation) -> Option<BackupId> {
     let Origin::Backup(backup) = &genesis.origin else {
         return None;
     };
+    if mutant!(OriginPruned) {
+        return None;
+    }
     // A member publishes its client URLs when it starts for the first time. Neither that nor a removal is ever undone, so
     // an older list tells the truth too.
     let settled = |list: &&MemberList| {

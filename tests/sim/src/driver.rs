@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use etcd_agent::agent::Agent;
-use etcd_agent::model::{ClusterName, EtcdSpec, NodeName, SizeSource, Spec};
+use etcd_agent::model::{ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec};
 use etcd_agent::plan::plan;
 use etcd_agent::ports::AgentHandle;
 use tokio::task::AbortHandle;
@@ -469,6 +469,19 @@ fn agents_are_connected(world: &World) -> bool {
         && world.store.as_ref().is_none_or(fair)
 }
 
+/// Retention that keeps the newest so many and nothing else.
+fn keeps(count: usize) -> Retention {
+    Retention {
+        recent: Duration::ZERO,
+        hourly: 0,
+        daily: 0,
+        weekly: 0,
+        yearly: 0,
+        count,
+        ..Retention::default()
+    }
+}
+
 /// What one node is configured to.
 pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
     let nodes: BTreeMap<NodeName, String> = (0..schedule.nodes)
@@ -497,6 +510,7 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
         backup: etcd_agent::model::BackupSpec {
             // Following etcd's changes takes a watch and threads: see the README.
             increment_interval: None,
+            retention: schedule.keeps.map_or_else(Retention::default, keeps),
             ..etcd_agent::model::BackupSpec::default()
         },
         store_shared: schedule.store,

@@ -53,6 +53,10 @@ pub enum Fault {
     Store(Weather),
     /// The store is emptied.
     EmptyStore,
+    /// Somebody deletes all backups, and leaves the rest of the store alone.
+    DeleteBackups,
+    /// Somebody writes a smaller size into the store, past all agents.
+    StoreShrinks(usize),
     /// The agent and the etcd of this host lie in what they answer and push, until people repair it.
     Lies(usize),
     /// Typed here: restore the newest backup.
@@ -155,7 +159,9 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         }
         Fault::Clock(host, ms) => set_skew(sim, *host, *ms),
         Fault::Cut(..) | Fault::Isolate(_) | Fault::Mend | Fault::Noise(..) => network(sim, fault),
-        Fault::Store(_) | Fault::EmptyStore => store(&mut sim.world(), fault),
+        Fault::Store(_) | Fault::EmptyStore | Fault::DeleteBackups | Fault::StoreShrinks(_) => {
+            store(&mut sim.world(), fault);
+        }
         Fault::AgentDies(..)
         | Fault::AgentStops(..)
         | Fault::Reinstall(_)
@@ -203,11 +209,17 @@ fn network(sim: &Sim, fault: &Fault) {
 
 fn store(world: &mut World, fault: &Fault) {
     let Some(store) = &mut world.store else { return };
-    if let Fault::Store(weather) = fault {
-        store.weather = *weather;
-    } else {
-        store.objects.clear();
-        store.emptied = true;
+    match fault {
+        Fault::Store(weather) => store.weather = *weather,
+        Fault::DeleteBackups => store.objects.retain(|key, _| key.contains("/control/")),
+        Fault::StoreShrinks(size) => {
+            store.write_size(*size);
+            world.unordered = Some(*size);
+        }
+        _ => {
+            store.objects.clear();
+            store.emptied = true;
+        }
     }
 }
 

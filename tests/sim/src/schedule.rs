@@ -23,6 +23,8 @@ pub struct Schedule {
     pub grace_ms: u64,
     /// Whether the store holds the size.
     pub sized: bool,
+    /// How many full backups retention keeps; `None` for what it keeps by default.
+    pub keeps: Option<usize>,
 }
 
 /// One schedule in this many is long.
@@ -40,6 +42,7 @@ impl Schedule {
             faults: Vec::new(),
             grace_ms: 20_000,
             sized: false,
+            keeps: None,
         }
     }
 

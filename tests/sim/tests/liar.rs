@@ -57,4 +57,9 @@ mod mutants {
     fn rule_10_orders_of_any_version_are_taken_over() {
         breaks(Mutant::BelievesOrders, &[10]);
     }
+
+    #[test]
+    fn f02_epochs_of_any_number_are_believed() {
+        breaks(Mutant::BelievesNumbers, &[0, 1, 8, 10]);
+    }
 }

@@ -1,6 +1,6 @@
 //! Planners that break a safety rule on purpose: the simulator finds each, and says which rule it broke.
 #![cfg(feature = "mutants")]
-#![allow(clippy::print_stdout)]
+#![allow(clippy::panic, clippy::print_stdout)]
 
 use etcd_agent::mutant::{Mutant, set};
 use etcd_agent_sim::{Schedule, run};

@@ -302,22 +302,6 @@ fn t02_t03_a_restore_that_is_dropped_is_found_out() {
     assert!(violation.starts_with("rule 0:"), "{violation}");
 }
 
-/// The store refuses the credentials of one host, whichever it is, and the agent there has just started: it tries no backup
-/// into a store that it cannot read.
-#[test]
-fn c08_full_backups_go_on_where_the_store_refuses_one_host() {
-    for host in 0..3 {
-        let mut schedule = Schedule::calm(7, 3, 3, true);
-        schedule.faults.push((20_000, Fault::StoreRefuses(host)));
-        schedule.faults.push((20_000, Fault::AgentStops(host, 1000)));
-        schedule.faults.push((140_000, Fault::Mend));
-        let outcome = whole("c08", &schedule);
-        // One every ten seconds.
-        let taken = told(&outcome, "commits a full backup");
-        assert!(taken > 8, "{host}: {taken}\n{}", outcome.history.join("\n"));
-    }
-}
-
 /// Hosts of five are replaced one by one in a living cluster, and a restore is ordered where there is a store.
 fn replaced_one_by_one(seed: u64, store: bool) -> Schedule {
     let mut schedule = Schedule::calm(seed, 5, 3, store);

@@ -248,6 +248,7 @@ fn resize(sim: &Arc<Sim>, index: usize, order: &mut Order, size: usize) {
         return;
     };
     order.state = State::Sent(sim.world().hosts[order.host].run);
+    sim.world().unordered.take_if(|unordered| *unordered == size);
     let force = {
         let mut world = sim.world();
         // A person who repeats the size in the store confirms it.

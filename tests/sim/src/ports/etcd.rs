@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use etcd_agent::model::{EtcdStatus, MemberId, MemberList, NodeName};
-use etcd_agent::ports::{ByteStream, Etcd, PortError, PortResult};
+use etcd_agent::ports::{AgentHandle, ByteStream, Etcd, PortError, PortResult};
 
 use super::Seat;
 use crate::world::{Plane, Refused, World};
@@ -89,7 +89,18 @@ impl Etcd for LocalEtcd {
 
     async fn remove_member(&self, id: MemberId) -> PortResult<()> {
         let host = self.host;
-        self.change(|world| world.remove_member(host, id)).await
+        let agent = self.seat.sim.agent(self.seat.host);
+        let reasons = agent
+            .and_then(|agent| agent.plan_view())
+            .map(|view| view.decision.reasons);
+        let gone = reasons.is_some_and(|said| said.iter().any(|reason| reason.code == "replace-gone"));
+        self.change(|world| {
+            if gone {
+                world.check_gone(host, id);
+            }
+            world.remove_member(host, id)
+        })
+        .await
     }
 
     async fn update_member(&self, id: MemberId, peer_urls: &[String]) -> PortResult<()> {

@@ -104,6 +104,7 @@ impl NodeState for Disk {
     }
 
     fn save_spec(&self, record: &SpecRecord) -> PortResult<()> {
+        self.0.sim.world().check_size(self.0.host, record.stored);
         self.write(|host| host.spec = record.clone())
     }
 }

@@ -377,6 +377,37 @@ impl World {
         }
     }
 
+    /// Rule 10: an agent writes down the size that it follows.
+    pub fn check_size(&mut self, host: usize, stored: Option<usize>) {
+        if let Some(size) = stored
+            && self.unordered == stored
+        {
+            let name = &self.hosts[host].name;
+            let text = format!("{name} follows a size of {size}, which nobody has ordered through an agent");
+            self.violate(10, text);
+        }
+    }
+
+    /// Rule 8: an agent has a voter removed because the node there attests that its data is gone. A learner has no vote yet: it
+    /// may have started since its agent looked, and is added anew.
+    pub fn check_gone(&mut self, host: usize, id: MemberId) {
+        let cluster = self.hosts[host].dir.as_ref().map(|dir| dir.cluster);
+        let whole = |info: &Info| {
+            let h = &self.hosts[info.host];
+            let is_its = |dir: &Dir| dir.member == id && Some(dir.cluster) == cluster && !dir.log.is_empty();
+            !info.learner && !h.broken && h.dir.as_ref().is_some_and(is_its)
+        };
+        let Some(server) = &self.hosts[host].server else {
+            return;
+        };
+        let there = server.config.members.get(&id).filter(|info| whole(info));
+        if let Some(info) = there {
+            let name = &self.hosts[info.host].name;
+            let text = format!("member {id} is removed because its data is gone, and it is there on {name}");
+            self.violate(8, text);
+        }
+    }
+
     /// Rule 5: an agent has the data directory replaced on behalf of an epoch.
     pub fn check_replace(&mut self, host: usize, epoch: Epoch, staged: bool) {
         let h = &self.hosts[host];

@@ -76,6 +76,8 @@ pub struct World {
     pub asked: BTreeSet<BackupId>,
     /// Backups that some agent has fetched and checked, whether it still knows that or not.
     pub ever_fetched: BTreeSet<BackupId>,
+    /// A smaller size that the store wants, and that no operator has ordered through an agent.
+    pub unordered: Option<usize>,
     /// The host that lies now.
     pub liar: Option<usize>,
     /// Whether an agent has ever lied.
@@ -106,6 +108,7 @@ impl World {
             accepted: BTreeMap::new(),
             asked: BTreeSet::new(),
             ever_fetched: BTreeSet::new(),
+            unordered: None,
             liar: None,
             lied: false,
             next_write: 0,

@@ -73,6 +73,14 @@ impl Store {
         }
     }
 
+    /// Writes the wanted size into it, as anybody can who may write there.
+    pub fn write_size(&mut self, size: usize) {
+        let key = "sim/control/etcd-cluster-spec";
+        let body = Bytes::from(format!("{{\"memberCount\":{size}}}"));
+        self.record(key, &body);
+        self.objects.insert(key.to_owned(), body);
+    }
+
     /// The newest backup in it.
     pub fn newest(&self) -> Option<BackupId> {
         self.contents.keys().next_back().cloned()

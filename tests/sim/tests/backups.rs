@@ -1,0 +1,156 @@
+//! What founders, and the backups of a cluster, depend on the store and on one host for.
+
+use etcd_agent_sim::{Fault, Outcome, Schedule, run};
+
+fn told(outcome: &Outcome, what: &str) -> usize {
+    outcome.history.iter().filter(|line| line.contains(what)).count()
+}
+
+fn whole(outcome: &Outcome) {
+    let history = outcome.history.join("\n");
+    assert_eq!(outcome.violation, None, "{history}");
+    assert_eq!(outcome.excuse, None, "{history}");
+}
+
+/// n3 is a founder of the restored epoch and cannot fetch the backup for a while. Backups of that epoch are taken
+/// meanwhile, and only the newest stays.
+fn a_founder_fetches_late(seed: u64) -> Outcome {
+    let mut schedule = Schedule::calm(seed, 3, 3, true);
+    schedule.keeps = Some(1);
+    schedule.faults.push((20_000, Fault::StoreRefuses(2)));
+    schedule.faults.push((20_500, Fault::Restore(0)));
+    schedule.faults.push((90_000, Fault::Mend));
+    run(&schedule, true)
+}
+
+#[test]
+fn c03_the_origin_of_an_epoch_stays_until_its_founders_have_started() {
+    for seed in 0..5 {
+        let outcome = a_founder_fetches_late(seed);
+        whole(&outcome);
+        assert!(
+            told(&outcome, "commits a full backup") > 5,
+            "{:#?}",
+            outcome.history
+        );
+        assert!(outcome.seen.contains("action prune"), "{:#?}", outcome.history);
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn c03_an_origin_that_is_pruned_too_early_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::OriginPruned));
+    let outcome = a_founder_fetches_late(0);
+    set(None);
+    let violation = outcome.violation.unwrap_or_default();
+    let history = outcome.history.join("\n");
+    assert!(violation.starts_with("rule 0:"), "{violation}\n{history}");
+}
+
+/// All backups are deleted after n1 and n2 have fetched what they are restored from, and before n3 has. n4 is a spare.
+fn a_founder_never_fetches(seed: u64) -> Outcome {
+    let mut schedule = Schedule::calm(seed, 4, 3, true);
+    schedule.grace_ms = 3000;
+    schedule.faults.push((20_000, Fault::StoreRefuses(2)));
+    schedule.faults.push((20_500, Fault::Restore(0)));
+    schedule.faults.push((24_500, Fault::DeleteBackups));
+    schedule.faults.push((60_000, Fault::Mend));
+    run(&schedule, true)
+}
+
+#[test]
+fn c03_a_founder_that_never_starts_is_replaced() {
+    for seed in 0..5 {
+        let outcome = a_founder_never_fetches(seed);
+        whole(&outcome);
+        assert_eq!(told(&outcome, "epoch 2 was chosen"), 1, "{:#?}", outcome.history);
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn c03_a_founder_that_is_waited_for_without_end_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::FounderAwaited));
+    let outcome = a_founder_never_fetches(0);
+    set(None);
+    let violation = outcome.violation.unwrap_or_default();
+    let history = outcome.history.join("\n");
+    assert!(violation.starts_with("rule 0:"), "{violation}\n{history}");
+}
+
+/// The store refuses the credentials of one host, whichever it is, and the agent there has just started: it tries no backup
+/// into a store that it cannot read. How many full backups are taken in two minutes.
+fn taken_while_one_is_refused(host: usize) -> usize {
+    let mut schedule = Schedule::calm(7, 3, 3, true);
+    schedule.faults.push((20_000, Fault::StoreRefuses(host)));
+    schedule.faults.push((20_000, Fault::AgentStops(host, 1000)));
+    schedule.faults.push((140_000, Fault::Mend));
+    let outcome = run(&schedule, true);
+    whole(&outcome);
+    told(&outcome, "commits a full backup")
+}
+
+/// One every ten seconds.
+const ENOUGH: usize = 8;
+
+#[test]
+fn c08_full_backups_go_on_where_the_store_refuses_one_host() {
+    for host in 0..3 {
+        let taken = taken_while_one_is_refused(host);
+        assert!(taken > ENOUGH, "{host}: {taken}");
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn c08_a_coordinator_that_nobody_stands_in_for_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::NobodyStandsIn));
+    let taken: Vec<usize> = (0..3).map(taken_while_one_is_refused).collect();
+    set(None);
+    assert!(taken.iter().any(|taken| *taken <= ENOUGH), "{taken:?}");
+}
+
+/// Somebody writes a smaller size into the store, and all agents look at it anew.
+fn the_store_alone_wants_fewer(seed: u64) -> Outcome {
+    let mut schedule = Schedule::calm(seed, 3, 3, true);
+    schedule.sized = true;
+    schedule.faults.push((20_000, Fault::StoreShrinks(1)));
+    for host in 0..3 {
+        let at = 21_000 + 3000 * host as u64;
+        schedule.faults.push((at, Fault::AgentStops(host, 500)));
+    }
+    schedule.faults.push((60_000, Fault::Mend));
+    run(&schedule, true)
+}
+
+/// An operator confirms it in the end.
+#[test]
+fn f03_a_smaller_size_in_the_store_waits_for_an_operator() {
+    for seed in 0..5 {
+        let outcome = the_store_alone_wants_fewer(seed);
+        whole(&outcome);
+        let history = outcome.history.join("\n");
+        assert!(outcome.seen.contains("reason size-unconfirmed"), "{history}");
+        let (before, after) = history.split_once("-- Mend").unwrap_or_default();
+        assert!(
+            !before.contains(" removes ") && after.contains(" removes "),
+            "{history}"
+        );
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn f03_a_size_that_only_the_store_wants_and_that_is_followed_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::BelievesSizes));
+    let outcome = the_store_alone_wants_fewer(0);
+    set(None);
+    let violation = outcome.violation.unwrap_or_default();
+    let history = outcome.history.join("\n");
+    assert!(violation.starts_with("rule 10:"), "{violation}\n{history}");
+}

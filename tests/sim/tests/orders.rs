@@ -1,0 +1,36 @@
+//! Orders that are typed where they cannot be carried out.
+
+use etcd_agent_sim::{Fault, Outcome, Schedule, run};
+
+/// A backup, and another leader, are ordered at a spare.
+fn ordered_at_a_spare(seed: u64) -> Outcome {
+    let mut schedule = Schedule::calm(seed, 4, 3, true);
+    schedule.faults.push((20_000, Fault::Backup(3)));
+    schedule.faults.push((30_000, Fault::MoveLeader(3, None)));
+    run(&schedule, true)
+}
+
+#[test]
+fn h09_what_is_ordered_at_a_spare_is_handed_on() {
+    for seed in 0..5 {
+        let outcome = ordered_at_a_spare(seed);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert_eq!(outcome.excuse, None, "{history}");
+        assert!(outcome.seen.contains("order backup done"), "{history}");
+        assert!(outcome.seen.contains("order move leader done"), "{history}");
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn h09_an_order_that_stays_where_it_cannot_be_carried_out_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::HandsNothingOver));
+    let outcome = ordered_at_a_spare(0);
+    set(None);
+    let history = outcome.history.join("\n");
+    for order in ["order backup done", "order move leader done"] {
+        assert!(!outcome.seen.contains(order), "{history}");
+    }
+}
