@@ -65,6 +65,8 @@ mod chosen {
         FounderAwaited,
         /// Rule 8: data that nobody could look at is taken for lost.
         UnknownIsLost,
+        /// Rule 8: an agent that takes a running member over does not note what its data is on.
+        MountForgotten,
         /// Nobody takes backups where the coordinator cannot.
         NobodyStandsIn,
         /// What only another node can do is refused.

@@ -177,6 +177,10 @@ pub trait ServiceManager: Send + Sync {
     fn has_room(&self, _data_dir: &Path) -> bool {
         true
     }
+    /// Whether it is remembered what etcd's data directory is on; true where that makes no difference.
+    fn knows_mount(&self) -> bool {
+        true
+    }
     /// Returns when the state of `etcd.service` has changed since the last call (signals, not polling).
     async fn changed(&self);
 }

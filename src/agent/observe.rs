@@ -93,6 +93,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         inner.data.clone()
     });
     let no_room = up && etcd.known().is_none() && !ports.service.has_room(&spec.etcd.data_dir);
+    let mount_unknown = etcd.known().is_some() && !ports.service.knows_mount();
     let running = etcd.known().map(|etcd| etcd.version.as_str());
     let too_old = agent.shared.with(|inner| {
         if let Some(version) = running {
@@ -221,6 +222,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         gate: GateView { cleared },
         last_words,
         no_room,
+        mount_unknown,
         staged,
         fetched,
         backup,

@@ -250,6 +250,10 @@ pub struct Observation {
     /// it waits for a snapshot of the raft leader: it logs each that it could not save.
     #[serde(default)]
     pub no_room: bool,
+    /// True when etcd serves and nobody has noted what its data directory is on. After a boot without that mount an empty
+    /// directory would be taken for lost data.
+    #[serde(default)]
+    pub mount_unknown: bool,
     /// The backup that is restored beside the old data and ready to be swapped in, by epoch.
     pub staged: Option<(Epoch, BackupId)>,
     /// The backup that lies fetched and checked on this node.

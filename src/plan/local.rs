@@ -79,6 +79,15 @@ pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
     inspect(cx)
 }
 
+/// Has the data directory's owner note what it is on, where no agent that is remembered has looked at it: this one was installed
+/// beside an etcd that runs. Nothing else is asked while etcd runs.
+pub(super) fn note_mount(cx: &mut Context<'_>) -> Option<Action> {
+    if !cx.obs.mount_unknown || mutant!(MountForgotten) {
+        return None;
+    }
+    inspect(cx)
+}
+
 /// Remembers that the unit has shown the start that was asked for. Of a restart nothing is remembered: the unit is up before
 /// it, too.
 fn note_start(cx: &mut Context<'_>) {

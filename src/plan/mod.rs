@@ -102,6 +102,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| verify::due(cx))
         .or_else(|| resize::remember(cx))
         .or_else(|| local::look_again(cx))
+        .or_else(|| local::note_mount(cx))
 }
 
 /// What the coordinator decides for the cluster.

@@ -297,6 +297,11 @@ impl ServiceManager for Systemd {
         has_free(data_dir, LOG_FILE)
     }
 
+    fn knows_mount(&self) -> bool {
+        // What nobody can read is looked at when etcd is down.
+        self.shared.paths.data_mount().try_exists().unwrap_or(true)
+    }
+
     async fn changed(&self) {
         self.shared.changed.notified().await;
     }

@@ -179,6 +179,7 @@ pub(super) fn observation() -> Observation {
         gate: GateView::default(),
         last_words: None,
         no_room: false,
+        mount_unknown: false,
         staged: None,
         fetched: None,
         backup: Job::default(),

@@ -175,6 +175,15 @@ fn data_that_waits_for_a_person_is_looked_at_again() {
     }
 }
 
+/// An agent that was installed beside a running etcd never had to look at its data.
+#[test]
+fn c10d_what_the_data_of_a_running_etcd_is_on_is_noted_once() {
+    let mut obs = healthy(1);
+    assert_eq!(action(&obs), None);
+    obs.mount_unknown = true;
+    assert_eq!(action(&obs), Some("inspect-data"));
+}
+
 /// The proposer of epoch 2 may have learned that it was chosen, and cannot be asked.
 #[test]
 fn rule_1_an_elector_that_has_accepted_a_later_epoch_confirms_no_older_one() {

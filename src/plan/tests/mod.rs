@@ -154,6 +154,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         gate: GateView::default(),
         last_words: None,
         no_room: false,
+        mount_unknown: false,
         staged: None,
         fetched: None,
         backup: Job::default(),

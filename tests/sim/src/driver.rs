@@ -436,6 +436,9 @@ impl<'a> Driver<'a> {
             let h = &mut world.hosts[host];
             h.dies_in = None;
             h.inspect_fails = false;
+            if let Some(late) = &mut h.late {
+                late.at = now;
+            }
             h.stops_fail = 0;
             h.may_linger_from = now;
             h.broken_calls.clear();

@@ -37,6 +37,8 @@ pub enum Fault {
     StopsFail(usize, u32),
     /// The host loses power, for this many milliseconds.
     PowerOff(usize, u64),
+    /// The host loses power for a moment. What holds its data directory is mounted only after this many milliseconds.
+    LateMount(usize, u64),
     /// etcd is killed.
     KillEtcd(usize),
     /// The data directory is emptied.
@@ -110,6 +112,7 @@ impl Fault {
                 | Self::Reinstall(_)
                 | Self::Anew(_)
                 | Self::PowerOff(..)
+                | Self::LateMount(..)
                 | Self::Blackout(_)
                 | Self::KillEtcd(_)
                 | Self::Wipe(_)
@@ -124,6 +127,9 @@ impl Fault {
         )
     }
 }
+
+/// A host that loses power for a moment is off for this long, in milliseconds.
+const BOOTS_MS: u64 = 1000;
 
 /// Makes it happen.
 pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
@@ -166,6 +172,7 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         | Fault::AgentStops(..)
         | Fault::Reinstall(_)
         | Fault::Anew(_)
+        | Fault::LateMount(..)
         | Fault::PowerOff(..) => {
             process(sim, fault);
         }
@@ -249,13 +256,24 @@ fn process(sim: &Sim, fault: &Fault) {
             drop(world);
             sim.set_agent(*host, None);
         }
+        Fault::LateMount(host, ms) if world.hosts[*host].up => {
+            world.hosts[*host].power_off(Some(now + BOOTS_MS));
+            world.unmount(*host, now + ms);
+            drop(world);
+            sim.set_agent(*host, None);
+        }
         _ => {}
     }
 }
 
 /// The state directory of the agent is gone, and with it the settings that were written for etcd.
 fn forget(world: &mut World, host: usize) {
+    // Nobody is left who knows that a device is missing: the empty directory counts as the loss of the data.
+    if let Some(late) = world.hosts[host].late.clone() {
+        world.note_loss(&late.dir);
+    }
     let h = &mut world.hosts[host];
+    h.held_by = None;
     h.elector = None;
     h.traces.clear();
     h.learned.clear();
@@ -281,6 +299,14 @@ fn lose(world: &mut World, host: usize) {
 
 fn host_fault(sim: &Sim, fault: &Fault) {
     let mut world = sim.world();
+    let of_disk = match fault {
+        Fault::Foreign(host) | Fault::Wipe(host) | Fault::Corrupt(host) | Fault::SetBack(host) => Some(host),
+        _ => None,
+    };
+    // What is not mounted nothing happens to.
+    if of_disk.is_some_and(|host| world.hosts[*host].late.is_some()) {
+        return;
+    }
     match fault {
         Fault::InspectFails(host) => world.hosts[*host].inspect_fails = true,
         Fault::Foreign(host) => {
@@ -417,6 +443,7 @@ fn without(sim: &Arc<Sim>, host: usize, gone: usize) {
     forget(&mut world, gone);
     let h = &mut world.hosts[gone];
     h.dir = None;
+    h.late = None;
     h.broken = false;
     h.staged = None;
     h.power_off(Some(back));

@@ -143,12 +143,9 @@ impl Schedule {
         self.push(at, fault);
     }
 
-    /// Data directories that are emptied, damaged, set back to an older state, or cannot be inspected.
-    ///
-    /// Data of another cluster is for directed schedules only: a node that has seen it does not look again until its
-    /// agent is restarted.
+    /// Data directories that are emptied, damaged, set back to an older state, mounted late, or cannot be inspected.
     fn disks(&mut self, rng: &mut Rng, at: u64, a: usize, victim: usize) {
-        match rng.below(18) {
+        match rng.below(20) {
             0..9 => self.push(at, Fault::Wipe(victim)),
             9..12 => self.push(at, Fault::Corrupt(victim)),
             12..15 => {
@@ -156,7 +153,8 @@ impl Schedule {
                 self.push(at + rng.below(10_000), Fault::SetBack(victim));
             }
             15 => self.push(at, Fault::InspectFails(a)),
-            16 => self.push(
+            16 => self.push(at, Fault::LateMount(a, rng.range(2000, 60_000))),
+            17 => self.push(
                 at,
                 Fault::StopsFail(a, u32::try_from(rng.range(1, 30)).unwrap_or(1)),
             ),

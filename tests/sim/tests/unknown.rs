@@ -40,3 +40,60 @@ fn c10d_what_is_unknown_and_taken_for_lost_is_found_out() {
     let history = outcome.history.join("\n");
     assert!(violation.starts_with("rule 8:"), "{violation}\n{history}");
 }
+
+/// The data directory of n2 is on a device that is mounted long after its host has booted. With `forgets` the agent there
+/// has been installed anew, and has taken its running member over.
+fn a_mount_is_late(seed: u64, forgets: bool) -> Outcome {
+    let mut schedule = Schedule::calm(seed, 3, 3, seed.is_multiple_of(2));
+    if forgets {
+        schedule.faults.push((15_000, Fault::Reinstall(1)));
+    }
+    schedule.faults.push((25_000, Fault::LateMount(1, 60_000)));
+    schedule.faults.push((110_000, Fault::Mend));
+    run(&schedule, true)
+}
+
+#[test]
+fn c10d_a_member_whose_data_is_mounted_late_stays_a_member() {
+    for seed in 0..10 {
+        let outcome = a_mount_is_late(seed, false);
+        whole(&outcome);
+        let history = outcome.history.join("\n");
+        assert!(
+            outcome
+                .seen
+                .contains("check data is on a device that is not mounted"),
+            "{history}"
+        );
+        assert!(history.contains("n2 mounts its data directory"), "{history}");
+        assert!(
+            !history.contains(" removes ") && !history.contains(" archives "),
+            "{history}"
+        );
+    }
+}
+
+#[test]
+fn c10d_an_agent_that_took_a_member_over_knows_what_held_its_data() {
+    for seed in 0..10 {
+        let outcome = a_mount_is_late(seed, true);
+        whole(&outcome);
+        let history = outcome.history.join("\n");
+        assert!(
+            !history.contains(" removes ") && !history.contains(" archives "),
+            "{history}"
+        );
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn c10d_an_agent_that_does_not_note_the_mount_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::MountForgotten));
+    let outcome = a_mount_is_late(0, true);
+    set(None);
+    let violation = outcome.violation.unwrap_or_default();
+    let history = outcome.history.join("\n");
+    assert!(violation.starts_with("rule 8:"), "{violation}\n{history}");
+}

@@ -130,7 +130,14 @@ impl ServiceManager for Service {
         let report = {
             let mut world = self.0.sim.world();
             let error = carry_out(&mut world, self.0.host, request).err();
-            let host = &world.hosts[self.0.host];
+            let host = &mut world.hosts[self.0.host];
+            if host.is_elsewhere() {
+                world.saw("check", "data is on a device that is not mounted");
+                return Err(PortError::Retryable(
+                    "the data directory is empty, and the member's data were on another device".to_owned(),
+                ));
+            }
+            host.note_mount();
             DataReport {
                 data: host.inspect(),
                 staged: host.staged.as_ref().map(|(epoch, id, _)| (*epoch, id.clone())),
@@ -142,6 +149,10 @@ impl ServiceManager for Service {
         self.0.cross().await;
         heard(unheard)?;
         Ok(report)
+    }
+
+    fn knows_mount(&self) -> bool {
+        self.0.sim.world().hosts[self.0.host].held_by.is_some()
     }
 
     async fn changed(&self) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use etcd_agent::model::{ClusterId, DataState, ElectorRecord, Epoch, Genesis, MemberId, NodeName, Origin};
 
 use super::raft::{Config, Dir, Info};
-use super::{Chosen, Plane, World};
+use super::{Chosen, Host, Plane, World};
 
 /// The greatest age of what an agent judges by when it clears a gate: a peer's silence is noticed after the long poll's
 /// twelve seconds.
@@ -96,10 +96,7 @@ impl World {
             .is_some_and(|store| store.recorded.contains(&recorded));
         let kept = self.hosts.iter().any(|host| {
             host.elector.as_ref().is_some_and(remembers)
-                || host
-                    .dir
-                    .as_ref()
-                    .is_some_and(|dir| dir.cluster == genesis.cluster_id)
+                || host.disk().is_some_and(|dir| dir.cluster == genesis.cluster_id)
         });
         !stored && !kept
     }
@@ -202,7 +199,7 @@ impl World {
             let reached = |other| other == *host || self.links.both(Plane::Agents, *host, other);
             let long = |since: u64| self.now.saturating_sub(since) > HEARD_MS;
             h.has_agent()
-                && h.dir.is_some()
+                && h.disk().is_some()
                 && (0..hosts).all(reached)
                 && long(h.may_linger_from)
                 && long(self.links.changed)
@@ -392,10 +389,13 @@ impl World {
     /// may have started since its agent looked, and is added anew.
     pub fn check_gone(&mut self, host: usize, id: MemberId) {
         let cluster = self.hosts[host].dir.as_ref().map(|dir| dir.cluster);
+        // Where the agent lost its memory while a device was not mounted: `forget` in `fault.rs`.
+        let truth = cluster.and_then(|cluster| self.truths.get(&cluster));
+        let lost = truth.is_some_and(|truth| truth.lost.contains(&id));
         let whole = |info: &Info| {
             let h = &self.hosts[info.host];
             let is_its = |dir: &Dir| dir.member == id && Some(dir.cluster) == cluster && !dir.log.is_empty();
-            !info.learner && !h.broken && h.dir.as_ref().is_some_and(is_its)
+            !info.learner && !lost && !h.broken && h.disk().is_some_and(is_its)
         };
         let Some(server) = &self.hosts[host].server else {
             return;
@@ -481,8 +481,7 @@ impl World {
         let able = voters.iter().filter(|(id, host)| {
             let h = &self.hosts[*host];
             let has_disk = !h.broken
-                && h.dir
-                    .as_ref()
+                && h.disk()
                     .is_some_and(|d| (d.cluster, d.member) == (genesis.cluster_id, *id));
             let memory = h.elector.as_ref().map(|e| &e.incarnation);
             let begun = h
@@ -506,7 +505,7 @@ impl World {
     fn newest_dir<'a>(&'a self, cluster: ClusterId, also: Option<&'a Dir>) -> Option<&'a Dir> {
         self.hosts
             .iter()
-            .filter_map(|h| h.dir.as_ref())
+            .filter_map(Host::disk)
             .filter(|dir| dir.cluster == cluster)
             .chain(also)
             .max_by_key(|dir| (dir.commit, dir.last()))

@@ -9,6 +9,7 @@ use etcd_agent::model::{
 };
 
 use super::broken::Broken;
+use super::mount::{Late, Mount};
 use super::raft::{Dir, Server};
 use super::unit::Phase;
 
@@ -86,6 +87,10 @@ pub struct Host {
     pub written: Option<Assignment>,
     /// The data directory.
     pub dir: Option<Dir>,
+    /// What holds the data directory and is not mounted yet.
+    pub late: Option<Late>,
+    /// What the agent remembers the data directory to be on.
+    pub held_by: Option<Mount>,
     /// An older copy of it.
     pub copy: Option<Dir>,
     /// True when the data directory is there and no use.
@@ -160,6 +165,8 @@ impl Host {
             gate: None,
             written: None,
             dir: None,
+            late: None,
+            held_by: None,
             copy: None,
             broken: false,
             archive: Vec::new(),

@@ -7,6 +7,7 @@ mod cluster;
 mod election;
 mod host;
 mod link;
+mod mount;
 pub mod raft;
 mod store;
 mod unit;
@@ -22,6 +23,7 @@ pub use broken::{Broken, Call, How};
 pub use cluster::Refused;
 pub use host::{AgentState, Host};
 pub use link::{Links, Plane};
+pub use mount::{Late, Mount};
 pub use store::{Store, Weather};
 pub use unit::{Asked, Phase};
 
@@ -172,6 +174,7 @@ impl World {
 
     /// A tenth of a second of everything that is not an agent.
     pub fn tick(&mut self) {
+        self.mount_due();
         self.units();
         self.raft();
         if self.writing {

@@ -1,0 +1,93 @@
+//! What holds the data directory, where that is a device of its own: mounted with the host, or later.
+
+use super::World;
+use super::host::Host;
+use super::raft::Dir;
+
+/// What the data directory is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mount {
+    /// The device that holds it.
+    Own,
+    /// The device of the empty directory that is there while the other is not mounted.
+    Bare,
+}
+
+/// A device that is not mounted yet.
+#[derive(Debug, Clone)]
+pub struct Late {
+    /// When it is.
+    pub at: u64,
+    /// The data directory on it.
+    pub dir: Dir,
+}
+
+impl Host {
+    /// What the data directory is on now.
+    pub fn mount(&self) -> Mount {
+        if self.late.is_some() {
+            Mount::Bare
+        } else {
+            Mount::Own
+        }
+    }
+
+    /// The data directory, mounted or not.
+    pub fn disk(&self) -> Option<&Dir> {
+        self.dir.as_ref().or(self.late.as_ref().map(|late| &late.dir))
+    }
+
+    /// True when an empty directory is not the one that the agent remembers to hold its member's data (`elsewhere` in
+    /// `src/unit/data/inspect.rs`).
+    pub fn is_elsewhere(&self) -> bool {
+        let started = self.gate.as_ref().is_some_and(|gate| gate.started_once);
+        let held_by = self.held_by.filter(|_| started && self.dir.is_none());
+        held_by.is_some_and(|held_by| held_by != self.mount())
+    }
+
+    /// The agent remembers what the data directory is on, after a look that told what is there (`answer` in
+    /// `src/unit/data/mod.rs`).
+    pub fn note_mount(&mut self) {
+        let started = self.gate.as_ref().is_some_and(|gate| gate.started_once);
+        let present = self.dir.is_some() && !self.broken;
+        if present || !started {
+            self.held_by = Some(self.mount());
+        }
+    }
+}
+
+impl World {
+    /// What held the data directory of a host is mounted at this time only.
+    pub fn unmount(&mut self, host: usize, at: u64) {
+        let h = &mut self.hosts[host];
+        if h.broken {
+            return;
+        }
+        if let Some(dir) = h.dir.take() {
+            h.late = Some(Late { at, dir });
+        }
+    }
+
+    /// Mounts what is due. What was made meanwhile in the empty directory stays, and then nobody mounts over it.
+    pub(super) fn mount_due(&mut self) {
+        for host in 0..self.hosts.len() {
+            let now = self.now;
+            let h = &mut self.hosts[host];
+            let Some(late) = h.late.take_if(|late| late.at <= now && h.up) else {
+                continue;
+            };
+            if h.dir.is_some() {
+                self.note_loss(&late.dir);
+                self.tell(|w| {
+                    format!(
+                        "{} has other data where a device was to be mounted",
+                        w.hosts[host].name
+                    )
+                });
+            } else {
+                h.dir = Some(late.dir);
+                self.tell(|w| format!("{} mounts its data directory", w.hosts[host].name));
+            }
+        }
+    }
+}
