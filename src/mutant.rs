@@ -67,6 +67,8 @@ mod chosen {
         UnknownIsLost,
         /// Rule 8: an agent that takes a running member over does not note what its data is on.
         MountForgotten,
+        /// A restore goes on while a node has another store.
+        RestoresApart,
         /// Nobody takes backups where the coordinator cannot.
         NobodyStandsIn,
         /// What only another node can do is refused.

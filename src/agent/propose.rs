@@ -7,7 +7,8 @@ use futures::stream::FuturesUnordered;
 
 use crate::backup::{Recorded, record_epoch};
 use crate::genesis::{Outcome, Round, absorb, hear_of, on_accept, on_prepare};
-use crate::model::{AcceptReply, Ballot, ElectorRecord, Genesis, NodeName, PrepareReply};
+use crate::model::{AcceptReply, Ballot, ElectorRecord, Fact, Genesis, NodeName, PrepareReply};
+use crate::plan::same_store;
 use crate::ports::{PortError, PortResult};
 
 use super::{Agent, execute};
@@ -53,7 +54,13 @@ pub(super) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
         let genesis = genesis.filter(|genesis| genesis.cluster == agent.spec.cluster);
         Some(genesis.map(|genesis| genesis.epoch).unwrap_or_default())
     });
-    let stored = stored.filter(|_| agent.spec.store_shared);
+    // Not where another node is known to record epochs elsewhere.
+    let (mine, peers) = (agent.spec.store_digest(), agent.ports.peers.last_seen());
+    let same = peers
+        .values()
+        .filter_map(Fact::known)
+        .all(|status| same_store(&mine, status));
+    let stored = stored.filter(|_| agent.spec.store_shared && same);
     agent
         .shared
         .with(|inner| inner.enquired.extend(replies.iter().map(|r| r.from.clone())));

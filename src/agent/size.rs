@@ -43,6 +43,10 @@ pub(super) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
     if let Some(why) = objection(order, seen.spec.nodes.len()) {
         return Err(PortError::Permanent(format!("refused: {why}")).into());
     }
+    // Others would not read it there, and this node would follow it alone.
+    if let Some(why) = plan::other_stores(&seen) {
+        return Err(PortError::Permanent(format!("refused: {why}")).into());
+    }
     let place = place(agent);
     if order.dry_run {
         let size = order.size;

@@ -8,6 +8,7 @@ use super::bootstrap::{become_eligible, propose};
 use super::context::{Context, names};
 use super::electors;
 use super::retired::removed_by;
+use super::safety::other_stores;
 use crate::model::{Action, Assignment, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin};
 
 /// Carries out a restore that a person asked for.
@@ -80,6 +81,14 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             request,
             done: false,
             message,
+        });
+    }
+    // Others have not got the backup, and do not see the record of the epoch: a new memory there would vote for another one.
+    if let Some(differs) = other_stores(cx.obs).filter(|_| !mutant!(RestoresApart)) {
+        return Some(Action::Answer {
+            request,
+            done: false,
+            message: format!("{differs}; {backup} is restored when they are; nothing was changed"),
         });
     }
     let gone = match electors::gone(cx, &request) {

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::context::Context;
+use super::context::{Context, names};
 use crate::model::{
     ActiveState, ClusterId, Epoch, Fact, Genesis, Member, MemberId, MemberList, NodeName, NodeStatus,
+    Observation,
 };
 
 /// A change of the member list, as far as quorum depends on it.
@@ -171,27 +172,32 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
 
 /// Nodes that name different stores record epochs and backups in different places.
 fn say_other_stores(cx: &mut Context<'_>) {
-    let digest = cx.spec.store_digest();
-    let others = cx
-        .known_peers()
-        .filter(|(_, status)| !same_store(&digest, status));
-    let others: Vec<String> = others.map(|(node, _)| node.to_string()).collect();
-    if others.is_empty() {
-        return;
+    if let Some(text) = other_stores(cx.obs) {
+        cx.because("store-differs", text);
     }
-    let mine = match cx.spec.shared_store.as_str() {
+}
+
+/// Which nodes that answer have another store than this one, if any: one line for people.
+pub fn other_stores(seen: &Observation) -> Option<String> {
+    let mine = seen.spec.store_digest();
+    let differs = |fact: &Fact<NodeStatus>| fact.known().is_some_and(|status| !same_store(&mine, status));
+    let others = seen.peers.iter().filter(|(_, fact)| differs(fact));
+    let others: Vec<&NodeName> = others.map(|(node, _)| node).collect();
+    let store = match seen.spec.shared_store.as_str() {
         "" => "none",
         url => url,
     };
-    let text = format!(
-        "{} has another shared store than this node, which has {mine}: make store.url and store.shared the same on all nodes",
-        others.join(", ")
-    );
-    cx.because("store-differs", text);
+    (!others.is_empty()).then(|| {
+        let verb = if others.len() == 1 { "has" } else { "have" };
+        format!(
+            "{} {verb} another shared store than this node, which has {store}: make store.url and store.shared the same on all nodes",
+            names(others)
+        )
+    })
 }
 
 /// True unless that node is known to have another shared store than `mine`, or one of both has none.
-pub(super) fn same_store(mine: &str, status: &NodeStatus) -> bool {
+pub fn same_store(mine: &str, status: &NodeStatus) -> bool {
     status.store_digest.as_ref().is_none_or(|theirs| theirs == mine)
 }
 

@@ -232,6 +232,22 @@ fn rule_6_a_restore_begins_with_fetching_and_proposes_only_what_is_fetched() {
     assert_eq!(genesis.epoch, Epoch(2));
 }
 
+/// The others have not got the backup, and the record of the epoch would be where they do not look.
+#[test]
+fn c10c_nothing_is_restored_while_a_node_names_another_store() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let mut obs = healthy(0);
+    obs.requests = vec![restore_from(backup.clone(), Some(Epoch(1)))];
+    obs.fetched = Some(backup);
+    peer(&mut obs, 1).store_digest = Some("other".into());
+    let Some(Action::Answer { done, message, .. }) = decide(&obs).action else {
+        panic!("no answer")
+    };
+    assert!(!done && message.contains("store.url"), "{message}");
+    peer(&mut obs, 1).store_digest = None;
+    assert_eq!(action(&obs), Some("propose"));
+}
+
 /// An alarm is kept in the database, so the backup has it too.
 #[test]
 fn c10a_a_restored_cluster_that_refuses_writes_says_so() {

@@ -381,9 +381,12 @@ impl<'a> Driver<'a> {
             h.may_linger_from = h.may_linger_from.max(now);
             (h.run, h.boot, seed)
         };
-        let Some(spec) = spec(self.schedule, host) else {
+        let Some(mut spec) = spec(self.schedule, host) else {
             return;
         };
+        if self.sim.world().hosts[host].differs {
+            "sim://other".clone_into(&mut spec.shared_store);
+        }
         let seat = Seat::new(self.sim.clone(), host, run, seed);
         let board = Board::new(spec.nodes.keys().filter(|n| **n != spec.node).cloned());
         let Ok(agent) = Agent::over(ports(&seat, &board), spec, format!("boot-{boot}")) else {
@@ -411,11 +414,12 @@ impl<'a> Driver<'a> {
     /// People move away the data of a cluster that nobody knows.
     fn move_foreign_data_away(&self, host: usize) {
         let mut world = self.sim.world();
-        let cluster = world.hosts[host].dir.as_ref().map(|dir| dir.cluster);
+        let cluster = world.hosts[host].disk().map(|dir| dir.cluster);
         if cluster.is_none_or(|cluster| world.truths.contains_key(&cluster)) {
             return;
         }
         world.hosts[host].dir = None;
+        world.hosts[host].late = None;
         world.hosts[host].broken = false;
     }
 
@@ -467,7 +471,7 @@ fn agents_are_connected(world: &World) -> bool {
     world
         .hosts
         .iter()
-        .all(|h| h.has_agent() && h.broken_calls.is_empty())
+        .all(|h| h.has_agent() && !h.differs && h.broken_calls.is_empty())
         && world.links.all_open(Plane::Agents)
         && world.store.as_ref().is_none_or(fair)
 }
@@ -517,7 +521,11 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
             ..etcd_agent::model::BackupSpec::default()
         },
         store_shared: schedule.store,
-        shared_store: String::new(),
+        shared_store: if schedule.store {
+            "sim://store".to_owned()
+        } else {
+            String::new()
+        },
         grace: Duration::from_millis(schedule.grace_ms),
         join: etcd_agent::model::Join::default(),
     })

@@ -95,6 +95,8 @@ pub enum Fault {
     Blackout(u64),
     /// The store refuses this host's credentials.
     StoreRefuses(usize),
+    /// The agent is configured with another store, which is empty at first, until `Mend`.
+    StoreDiffers(usize),
     /// Calls of this host's agent fail.
     Breaks(usize, Broken),
 }
@@ -123,6 +125,7 @@ impl Fault {
                 | Self::StopsFail(..)
                 | Self::Breaks(..)
                 | Self::StoreRefuses(_)
+                | Self::StoreDiffers(_)
                 | Self::Store(Weather::Down | Weather::Slow | Weather::Mute)
         )
     }
@@ -141,7 +144,7 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         Fault::Restore(host) => restore(sim, *host),
         Fault::Without(host, gone) => without(sim, *host, *gone),
         Fault::Backup(host) => {
-            let committed = sim.world().store.as_ref().map_or(0, |store| store.committed);
+            let committed = sim.world().committed();
             give(sim, *host, What::Backup(committed));
         }
         Fault::SetSize(host, size) => give(sim, *host, What::Size(*size)),
@@ -164,7 +167,12 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
             world.lied = true;
         }
         Fault::Clock(host, ms) => set_skew(sim, *host, *ms),
-        Fault::Cut(..) | Fault::Isolate(_) | Fault::Mend | Fault::Noise(..) => network(sim, fault),
+        Fault::Mend => {
+            network(sim, fault);
+            let hosts = sim.world().hosts.len();
+            (0..hosts).for_each(|host| configure(sim, host, false));
+        }
+        Fault::Cut(..) | Fault::Isolate(_) | Fault::Noise(..) => network(sim, fault),
         Fault::Store(_) | Fault::EmptyStore | Fault::DeleteBackups | Fault::StoreShrinks(_) => {
             store(&mut sim.world(), fault);
         }
@@ -173,6 +181,7 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         | Fault::Reinstall(_)
         | Fault::Anew(_)
         | Fault::LateMount(..)
+        | Fault::StoreDiffers(_)
         | Fault::PowerOff(..) => {
             process(sim, fault);
         }
@@ -256,6 +265,11 @@ fn process(sim: &Sim, fault: &Fault) {
             drop(world);
             sim.set_agent(*host, None);
         }
+        Fault::StoreDiffers(host) if world.store.is_some() => {
+            world.others.entry(*host).or_default();
+            drop(world);
+            configure(sim, *host, true);
+        }
         Fault::LateMount(host, ms) if world.hosts[*host].up => {
             world.hosts[*host].power_off(Some(now + BOOTS_MS));
             world.unmount(*host, now + ms);
@@ -263,6 +277,22 @@ fn process(sim: &Sim, fault: &Fault) {
             sim.set_agent(*host, None);
         }
         _ => {}
+    }
+}
+
+/// People configure the agent with another store or with the one that all share. It is restarted where that is a change.
+fn configure(sim: &Sim, host: usize, differs: bool) {
+    let mut world = sim.world();
+    let at = world.now + 300;
+    let h = &mut world.hosts[host];
+    if h.differs == differs {
+        return;
+    }
+    h.differs = differs;
+    if h.has_agent() {
+        h.kill_agent(AgentState::Until(at.max(h.agent_off_until)));
+        drop(world);
+        sim.set_agent(host, None);
     }
 }
 
@@ -420,7 +450,7 @@ fn longer(sim: &Sim, fault: &Fault) {
 fn restore(sim: &Arc<Sim>, host: usize) {
     let (newest, above) = {
         let world = sim.world();
-        let newest = world.store.as_ref().and_then(Store::newest);
+        let newest = world.store_of(host).and_then(Store::newest);
         // An agent that is cut off uses its memory. An agent with a new memory asks the others first.
         let known = world.hosts[host]
             .elector

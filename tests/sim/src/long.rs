@@ -13,6 +13,9 @@ const GRACE_MS: u64 = 3000;
 struct Kinds {
     /// The store may be emptied. Then no agent loses its memory: a new memory would trust the empty store.
     empties: bool,
+    /// One host is configured with another store for a while. Then no agent loses its memory either: an empty store would vouch
+    /// for what is in the other.
+    differs: bool,
     /// Disks of more than one host may go.
     ruins: bool,
     /// The only host that may be ordered out. Without `ruins` also the only one that loses data or memory.
@@ -32,8 +35,10 @@ impl Schedule {
             _ => (3, 3),
         };
         let store = rng.chance(65);
+        let empties = store && rng.chance(8);
         let kinds = Kinds {
-            empties: store && rng.chance(8),
+            empties,
+            differs: store && nodes > 1 && !empties && rng.chance(15),
             ruins: rng.chance(20),
             victim: rng.index(nodes),
         };
@@ -47,6 +52,10 @@ impl Schedule {
         let begins = rng.chance(25);
         if begins {
             at = schedule.begin(&mut rng, at);
+        }
+        if kinds.differs {
+            let host = rng.index(nodes);
+            schedule.push(at.saturating_sub(rng.below(5000)), Fault::StoreDiffers(host));
         }
         for number in 0..rng.range(2, 7) {
             schedule.more(&kinds, &mut rng, at);
@@ -129,7 +138,7 @@ impl Schedule {
                 let off = rng.range(500, 5000);
                 return self.push(at + rng.below(2000), Fault::PowerOff(a, off));
             }
-            11 | 12 if !kinds.empties && (self.nodes > 1 || self.store) => {
+            11 | 12 if !kinds.empties && !kinds.differs && (self.nodes > 1 || self.store) => {
                 if self.store && rng.chance(40) {
                     Fault::Anew(victim)
                 } else {

@@ -154,3 +154,41 @@ fn f03_a_size_that_only_the_store_wants_and_that_is_followed_is_found_out() {
     let history = outcome.history.join("\n");
     assert!(violation.starts_with("rule 10:"), "{violation}\n{history}");
 }
+
+/// n1 is configured with another store for a while, and its backups are there. A restore is ordered at that host, or at
+/// another one.
+fn a_store_differs(seed: u64, asked: usize) -> Outcome {
+    let mut schedule = Schedule::calm(seed, 3, 3, true);
+    schedule.faults.push((20_000, Fault::StoreDiffers(0)));
+    schedule.faults.push((30_000, Fault::Backup(0)));
+    schedule.faults.push((40_000, Fault::Restore(asked)));
+    schedule.faults.push((100_000, Fault::Mend));
+    run(&schedule, true)
+}
+
+/// The backup is in the store of one host alone, and so would be the record of the epoch.
+#[test]
+fn c10c_nothing_is_restored_while_a_host_has_another_store() {
+    for seed in 0..5 {
+        for asked in [0, 1] {
+            let outcome = a_store_differs(seed, asked);
+            whole(&outcome);
+            let history = outcome.history.join("\n");
+            assert!(outcome.seen.contains("order backup done"), "{history}");
+            assert!(outcome.seen.contains("order restore refused"), "{history}");
+            assert_eq!(told(&outcome, "was chosen"), 1, "{history}");
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn c10c_a_restore_from_a_store_that_others_do_not_have_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::RestoresApart));
+    let outcome = a_store_differs(0, 0);
+    set(None);
+    let violation = outcome.violation.unwrap_or_default();
+    let history = outcome.history.join("\n");
+    assert!(violation.starts_with("rule 0:"), "{violation}\n{history}");
+}

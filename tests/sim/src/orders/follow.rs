@@ -91,10 +91,7 @@ fn is_true(world: &World, order: &Order) -> bool {
             let chosen = record.and_then(|record| record.chosen.as_ref());
             chosen.is_some_and(|genesis| genesis.epoch > *epoch || genesis.token == *token)
         }
-        What::Backup(before) => world
-            .store
-            .as_ref()
-            .is_some_and(|store| store.committed > *before),
+        What::Backup(before) => world.committed() > *before,
         What::MoveLeader(Some(to)) => world
             .hosts
             .iter()

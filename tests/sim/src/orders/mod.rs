@@ -252,7 +252,7 @@ fn resize(sim: &Arc<Sim>, index: usize, order: &mut Order, size: usize) {
     let force = {
         let mut world = sim.world();
         // A person who repeats the size in the store confirms it.
-        let said = world.store.as_ref().and_then(|store| store.size);
+        let said = world.store_of(order.host).and_then(|store| store.size);
         world.rng.chance(50) || said == Some(size)
     };
     let typed = SizeOrder {

@@ -43,7 +43,7 @@ impl Backups for Work {
                     Bytes::from_static(b"x"),
                 )
                 .await?;
-            if let Some(store) = &mut self.0.sim.world().store {
+            if let Some(store) = self.0.sim.world().store_of_mut(self.0.host) {
                 store.contents.insert(id.clone(), writes);
             }
             let manifest = Manifest {
@@ -99,8 +99,7 @@ impl Backups for Work {
             .0
             .sim
             .world()
-            .store
-            .as_ref()
+            .store_of(self.0.host)
             .and_then(|s| s.contents.get(id).cloned());
         let (Some(_), Some(writes)) = (marker, writes) else {
             return Err(PortError::Permanent(format!("there is no committed backup {id}")));

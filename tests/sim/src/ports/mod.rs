@@ -125,8 +125,7 @@ impl Seat {
     fn is_refused(&self) -> bool {
         let world = self.sim.world();
         world
-            .store
-            .as_ref()
+            .store_of(self.host)
             .is_some_and(|store| store.refuses.contains(&self.host))
     }
 

@@ -29,8 +29,7 @@ impl Bucket {
             .0
             .sim
             .world()
-            .store
-            .as_ref()
+            .store_of(self.0.host)
             .map_or(Weather::Down, |s| s.weather);
         match weather {
             Weather::Down => {
@@ -40,7 +39,7 @@ impl Bucket {
             Weather::Slow => self.0.pause(SLOW_MS).await,
             Weather::Fair | Weather::Mute => self.0.pause(5).await,
         }
-        let answer = self.0.sim.world().store.as_mut().map(ask);
+        let answer = self.0.sim.world().store_of_mut(self.0.host).map(ask);
         if weather == Weather::Mute && changes && self.0.sim.world().rng.chance(50) {
             tokio::time::sleep(Duration::from_millis(SLOW_MS)).await;
             return Err(PortError::OutcomeUnknown("the store did not answer".to_owned()));

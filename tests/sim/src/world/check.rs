@@ -72,7 +72,7 @@ impl World {
             },
         );
         let base = match &genesis.origin {
-            Origin::Backup(id) => self.store.as_ref().and_then(|s| s.contents.get(id).cloned()),
+            Origin::Backup(id) => self.stores().find_map(|s| s.contents.get(id).cloned()),
             _ => None,
         };
         self.note_cluster(genesis, base.as_deref().unwrap_or(&[]));
@@ -90,10 +90,7 @@ impl World {
             told.into_iter().any(|value| value.same_value(genesis))
         };
         let recorded = (genesis.epoch, genesis.token.clone());
-        let stored = self
-            .store
-            .as_ref()
-            .is_some_and(|store| store.recorded.contains(&recorded));
+        let stored = self.stores().any(|store| store.recorded.contains(&recorded));
         let kept = self.hosts.iter().any(|host| {
             host.elector.as_ref().is_some_and(remembers)
                 || host.disk().is_some_and(|dir| dir.cluster == genesis.cluster_id)
@@ -107,10 +104,8 @@ impl World {
             .accepted
             .get(&(genesis.epoch, genesis.token.clone()))
             .map_or(0, BTreeSet::len);
-        let recorded = self
-            .store
-            .as_ref()
-            .is_some_and(|s| s.recorded.contains(&(genesis.epoch, genesis.token.clone())));
+        let record = (genesis.epoch, genesis.token.clone());
+        let recorded = self.stores().any(|store| store.recorded.contains(&record));
         if votes < majority && !recorded {
             let text = format!(
                 "epoch {} was learned with {votes} of {} votes",
@@ -137,10 +132,12 @@ impl World {
             }
             _ => {}
         }
-        // A number that a liar reported is left out. Numbers only have to grow.
-        let follows = self
-            .chosen
-            .contains_key(&Epoch(genesis.epoch.0.saturating_sub(1)));
+        // A number that a liar reported is left out. Numbers only have to grow. A record in the store keeps its number, learned
+        // or not: its proposer may have died.
+        let before = Epoch(genesis.epoch.0.saturating_sub(1));
+        let is_before = |record: &(Epoch, String)| record.0 == before;
+        let follows = self.chosen.contains_key(&before)
+            || self.stores().any(|store| store.recorded.iter().any(is_before));
         let grows = self.lied && self.chosen.keys().all(|epoch| *epoch < genesis.epoch);
         if genesis.epoch > Epoch(1) && !follows && !grows {
             self.violate(1, format!("epoch {} was opened out of turn", genesis.epoch));

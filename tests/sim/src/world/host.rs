@@ -56,6 +56,8 @@ pub struct Host {
     pub agent_off_until: u64,
     /// Calls across its agent's ports that fail.
     pub broken_calls: Vec<Broken>,
+    /// True while it is configured with another store than the others.
+    pub differs: bool,
     /// A restore is typed as soon as its agent runs.
     pub asks_at_once: bool,
     /// Counts crossings of a port.
@@ -150,6 +152,7 @@ impl Host {
             failed_at: None,
             agent_off_until: 0,
             broken_calls: Vec::new(),
+            differs: false,
             asks_at_once: false,
             crossings: 0,
             reinstalled: 0,

@@ -66,8 +66,10 @@ pub struct World {
     pub hosts: Vec<Host>,
     /// Who reaches whom.
     pub links: Links,
-    /// The store, where there is one.
+    /// The store that all share, where there is one.
     pub store: Option<Store>,
+    /// Stores that single hosts are configured with in its place, now or once.
+    pub others: BTreeMap<usize, Store>,
     /// What is known of each cluster.
     pub truths: BTreeMap<ClusterId, Truth>,
     /// The geneses that were learned.
@@ -105,6 +107,7 @@ impl World {
             hosts: names.iter().map(|name| Host::new(name.clone())).collect(),
             links: Links::new(names.len()),
             store,
+            others: BTreeMap::new(),
             truths: BTreeMap::new(),
             chosen: BTreeMap::new(),
             accepted: BTreeMap::new(),
@@ -143,6 +146,30 @@ impl World {
         if self.violation.is_none() {
             self.violation = Some(text);
         }
+    }
+
+    /// The store that a host is configured with.
+    pub fn store_of(&self, host: usize) -> Option<&Store> {
+        let other = self.others.get(&host).filter(|_| self.hosts[host].differs);
+        other.or(self.store.as_ref())
+    }
+
+    /// The same, to be changed.
+    pub fn store_of_mut(&mut self, host: usize) -> Option<&mut Store> {
+        match self.others.get_mut(&host).filter(|_| self.hosts[host].differs) {
+            Some(other) => Some(other),
+            None => self.store.as_mut(),
+        }
+    }
+
+    /// All stores that some host is or was configured with.
+    pub fn stores(&self) -> impl Iterator<Item = &Store> {
+        self.store.iter().chain(self.others.values())
+    }
+
+    /// How many backups were ever committed.
+    pub fn committed(&self) -> usize {
+        self.stores().map(|store| store.committed).sum()
     }
 
     /// The host of this name.
