@@ -8,8 +8,8 @@ use super::restart;
 use super::retired::{self, Removal, removed_by};
 use super::words;
 use crate::model::{
-    Action, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, Genesis, NodeName, NodeStatus,
-    StartFence, UnitState,
+    Action, ActiveState, Assignment, DataState, Epoch, EtcdStatus, Fact, Generation, Genesis, NodeName,
+    NodeStatus, StartFence, UnitState,
 };
 
 /// What a person has to see to is looked at again after this long.
@@ -60,14 +60,26 @@ fn inspect(cx: &mut Context<'_>) -> Option<Action> {
 }
 
 /// While nothing goes on because of the data here, it is looked at again now and then: nobody tells the agent that a person
-/// has seen to it. Only while etcd is down, because what it has open is its own.
+/// has seen to it. The same where nothing is assigned: what is there may keep others from adding this node. Only while etcd is
+/// down, because what it has open is its own.
 pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
     let down =
         cx.obs.me.unit.known().is_some_and(|unit| {
             !unit.held && !unit.active.is_up() && unit.active != ActiveState::Deactivating
         });
     let holds = |code: &str| DATA_HOLDS.contains(&code);
-    if !down || mutant!(LooksOnce) || !cx.reasons().iter().any(|reason| holds(&reason.code)) {
+    let assigned = cx.obs.assignment.as_ref().map(|assigned| assigned.epoch);
+    let unassigned = cx
+        .genesis()
+        .is_some_and(|genesis| assigned.is_none_or(|epoch| epoch < genesis.epoch))
+        && cx
+            .obs
+            .me
+            .data
+            .known()
+            .is_some_and(|data| *data != DataState::Missing);
+    let waits = unassigned || cx.reasons().iter().any(|reason| holds(&reason.code));
+    if !down || mutant!(LooksOnce) || !waits {
         return None;
     }
     let looked_at = *cx.memory.looked_at.get_or_insert(cx.obs.steady);

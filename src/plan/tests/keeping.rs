@@ -146,7 +146,13 @@ fn data_that_waits_for_a_person_is_looked_at_again() {
         obs.me.data = Fact::Known(foreign.clone());
         obs
     };
+    let reinstalled = || {
+        let mut obs = founder();
+        obs.me.incarnation = Incarnation::new("f".repeat(32)).unwrap();
+        obs
+    };
     let rows = [
+        ("lost-membership", reinstalled()),
         ("foreign-data", stopped(foreign.clone())),
         ("data-gone", stopped(DataState::Missing)),
         ("data-in-the-way", founder()),

@@ -152,7 +152,8 @@ impl Schedule {
         self.push(at, fault);
     }
 
-    /// Data directories that are emptied, damaged, set back to an older state, mounted late, or cannot be inspected.
+    /// Data directories that are emptied, damaged, set back to an older state, mounted late, of another cluster, or cannot be
+    /// inspected.
     fn disks(&mut self, rng: &mut Rng, at: u64, a: usize, victim: usize) {
         match rng.below(20) {
             0..9 => self.push(at, Fault::Wipe(victim)),
@@ -163,7 +164,8 @@ impl Schedule {
             }
             15 => self.push(at, Fault::InspectFails(a)),
             16 => self.push(at, Fault::LateMount(a, rng.range(2000, 60_000))),
-            17 => self.push(
+            17 => self.push(at, Fault::Foreign(victim)),
+            18 => self.push(
                 at,
                 Fault::StopsFail(a, u32::try_from(rng.range(1, 30)).unwrap_or(1)),
             ),
