@@ -1,0 +1,126 @@
+//! What the checks of the world must not let pass: agents that do not ask before they act would be found out.
+#![allow(clippy::expect_used)]
+
+use std::collections::BTreeMap;
+
+use etcd_agent::model::{
+    Assignment, ClusterId, Epoch, Generation, InitialState, MemberId, NodeName, RaftTerm, Role,
+    cluster_id_of, member_id_of,
+};
+use etcd_agent_sim::driver::name;
+use etcd_agent_sim::world::raft::Dir;
+use etcd_agent_sim::world::{AgentState, Plane, Truth, World};
+
+/// A cluster of three forms within this time, in milliseconds.
+const FORMS_MS: u64 = 20_000;
+/// After this long nobody's last word counts any more, in milliseconds.
+const LONG_MS: u64 = 10_000;
+
+fn pass(world: &mut World, ms: u64) {
+    let end = world.now + ms;
+    while world.now < end {
+        world.now += 100;
+        world.tick();
+    }
+}
+
+fn hosts() -> World {
+    let names: Vec<NodeName> = (0..3).filter_map(name).collect();
+    let mut world = World::new(1, &names, None, false);
+    world.writing = false;
+    for host in &mut world.hosts {
+        host.agent = AgentState::Alive;
+    }
+    world
+}
+
+/// Three voters with their agents, and the number of the host that leads.
+fn cluster() -> (World, usize) {
+    let mut world = hosts();
+    let urls = |host| vec![World::peer_url(host)];
+    let initial_cluster: BTreeMap<NodeName, Vec<String>> = (0..3)
+        .map(|host| (world.hosts[host].name.clone(), urls(host)))
+        .collect();
+    let cluster_id = cluster_id_of(&initial_cluster, "checks");
+    let truth = Truth {
+        epoch: Epoch(1),
+        ..Truth::default()
+    };
+    world.truths.insert(cluster_id, truth);
+    for host in 0..3 {
+        world.hosts[host].written = Some(Assignment {
+            generation: Generation(1),
+            epoch: Epoch(1),
+            node: world.hosts[host].name.clone(),
+            member_id: member_id_of(&urls(host), "checks"),
+            cluster_id,
+            token: "checks".to_owned(),
+            role: Role::Founder,
+            initial_state: InitialState::New,
+            initial_cluster: initial_cluster.clone(),
+            data_dir: "/var/lib/etcd/default".into(),
+            started: false,
+            removed: false,
+            listed: RaftTerm(0),
+            restore: None,
+            settings_digest: String::new(),
+        });
+        world.start_unit(host);
+    }
+    pass(&mut world, FORMS_MS);
+    let leads = |host: &usize| {
+        world.hosts[*host]
+            .server
+            .as_ref()
+            .is_some_and(|server| server.leads)
+    };
+    let leader = (0..3).find(leads).expect("one of them leads");
+    (world, leader)
+}
+
+/// The leader's agent asks for the removal of one follower, after this happened to the other.
+fn removed_beside(happens: impl Fn(&mut World, usize, usize), ms: u64) -> Option<String> {
+    let (mut world, leader) = cluster();
+    let others: Vec<usize> = (0..3).filter(|host| *host != leader).collect();
+    let (gone, other) = (others[0], others[1]);
+    let id = world.hosts[gone].dir.as_ref().map(|dir| dir.member)?;
+    happens(&mut world, leader, other);
+    pass(&mut world, ms);
+    let _ = world.remove_member(leader, id);
+    world.violation
+}
+
+#[test]
+fn t04_a_voter_that_is_away_does_not_count_as_healthy() {
+    assert_eq!(
+        removed_beside(|_, _, _| (), LONG_MS),
+        None,
+        "the other one is well"
+    );
+    let dead = |world: &mut World, _, other: usize| world.hosts[other].power_off(None);
+    let apart = |world: &mut World, leader, other| {
+        world.links.cut(Plane::Agents, leader, other);
+        world.links.changed = world.now;
+    };
+    let down = |world: &mut World, _, other| world.stop_unit(other, false);
+    for violation in [
+        removed_beside(dead, LONG_MS),
+        removed_beside(apart, LONG_MS),
+        removed_beside(down, LONG_MS),
+    ] {
+        let violation = violation.expect("a removal that leaves one of two is found out");
+        assert!(violation.starts_with("rule 3:"), "{violation}");
+    }
+    assert_eq!(removed_beside(dead, 500), None, "its agent has just answered");
+}
+
+#[test]
+fn t04_data_of_an_unknown_cluster_is_not_moved_away_unnoticed() {
+    let mut world = hosts();
+    world.hosts[0].dir = Some(Dir::empty(ClusterId(0xf0), MemberId(0xf0)));
+    world.check_replace(0, Epoch(2), true);
+    assert_eq!(world.violation, None, "a person has ordered a restore");
+    world.check_replace(0, Epoch(2), false);
+    let violation = world.violation.expect("nobody may do so unasked");
+    assert!(violation.starts_with("rule 5:"), "{violation}");
+}
