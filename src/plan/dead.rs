@@ -110,8 +110,10 @@ pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStat
         .is_some_and(|u| matches!(u.active, ActiveState::Inactive | ActiveState::Failed) && !u.held);
     let gone = is_gone(&status.data, genesis);
     let same_epoch = status.newest_epoch == genesis.epoch;
-    // A memory that took no part in the genesis, without this epoch's data: it will never start this member.
-    let forgot = genesis.electorate.get(&status.node) != Some(&status.incarnation);
+    // A memory that took no part in the genesis, without this epoch's data: it will never start this member. Copies of a genesis
+    // may name different memories, and the node goes by its own.
+    let own = status.genesis.as_ref().filter(|own| own.same_value(genesis));
+    let forgot = own.unwrap_or(genesis).electorate.get(&status.node) != Some(&status.incarnation);
     let founder = genesis.member_id(&status.node) == Some(member.id);
     let about_this_member = match &status.assignment {
         Some(assigned) if founder && assigned.epoch < genesis.epoch => forgot,
