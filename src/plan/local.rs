@@ -60,25 +60,23 @@ fn inspect(cx: &mut Context<'_>) -> Option<Action> {
 }
 
 /// While nothing goes on because of the data here, it is looked at again now and then: nobody tells the agent that a person
-/// has seen to it. The same where nothing is assigned: what is there may keep others from adding this node. Only while etcd is
-/// down, because what it has open is its own.
+/// has seen to it. The same where data of another cluster keeps others from adding this node. Only while etcd is down, because
+/// what it has open is its own.
 pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
     let down =
         cx.obs.me.unit.known().is_some_and(|unit| {
             !unit.held && !unit.active.is_up() && unit.active != ActiveState::Deactivating
         });
-    let holds = |code: &str| DATA_HOLDS.contains(&code);
-    let assigned = cx.obs.assignment.as_ref().map(|assigned| assigned.epoch);
-    let unassigned = cx
-        .genesis()
-        .is_some_and(|genesis| assigned.is_none_or(|epoch| epoch < genesis.epoch))
-        && cx
-            .obs
-            .me
-            .data
-            .known()
-            .is_some_and(|data| *data != DataState::Missing);
-    let waits = unassigned || cx.reasons().iter().any(|reason| holds(&reason.code));
+    let says = |codes: &[&str]| {
+        cx.reasons()
+            .iter()
+            .any(|reason| codes.contains(&reason.code.as_str()))
+    };
+    let foreign = cx.genesis().is_some_and(|genesis| {
+        let of_another = |cluster| cluster != genesis.cluster_id && !genesis.replaces(cluster);
+        matches!(cx.obs.me.data, Fact::Known(DataState::Present { cluster_id, .. }) if of_another(cluster_id))
+    });
+    let waits = says(&DATA_HOLDS) || foreign && says(&["spare", "lost-membership"]);
     if !down || mutant!(LooksOnce) || !waits {
         return None;
     }
