@@ -16,7 +16,7 @@ const MOST_VERSIONS: u64 = u64::MAX / 2;
 const FAR: u64 = 1000;
 
 /// No autonomous action.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Paused {
     /// When it was ordered, by the clock of the node that was asked.
     pub since: UnixMs,
@@ -25,7 +25,7 @@ pub struct Paused {
 }
 
 /// A restart of etcd that a person ordered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RestartOrder {
     /// The version of the register that it came with: each order is carried out once.
     pub id: u64,
@@ -44,7 +44,8 @@ impl RestartOrder {
     }
 }
 
-/// The register. The higher version wins; of two orders given at once that of the later node name.
+/// The register. The higher version wins; of two orders given at once that of the later node name. A node that has lost its
+/// memory may give one version twice: then what the register says decides, the same on all nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directives {
     /// One higher with each order; 0 when nothing was ever ordered.
@@ -116,7 +117,12 @@ impl fmt::Display for Directives {
 impl Directives {
     /// True when this register takes the place of `other`.
     pub fn is_newer_than(&self, other: &Self) -> bool {
-        (self.version, &self.by) > (other.version, &other.by)
+        self.rank() > other.rank()
+    }
+
+    fn rank(&self) -> impl PartialOrd + '_ {
+        let said = (&self.out, &self.restart, &self.paused, self.size);
+        (self.version, &self.by, said)
     }
 
     /// Why a register that somebody sent is not believed; `None` when it may be.
@@ -204,6 +210,8 @@ mod tests {
         let elsewhere = none
             .after(&DirectiveChange::Pause, &name("n2"), UnixMs(4))
             .unwrap();
+        let remove = DirectiveChange::Remove { node: name("n3") };
+        let out = none.after(&remove, &name("n1"), UnixMs(7)).unwrap();
         let table = [
             ("an order against none", &paused, &none, true),
             ("none against an order", &none, &paused, false),
@@ -211,6 +219,8 @@ mod tests {
             ("the later order", &resumed, &elsewhere, true),
             ("at once, the later name", &elsewhere, &paused, true),
             ("at once, the earlier name", &paused, &elsewhere, false),
+            ("one version twice, more ordered out", &out, &paused, true),
+            ("one version twice, the other way round", &paused, &out, false),
         ];
         for (what, one, other, newer) in table {
             assert_eq!(one.is_newer_than(other), newer, "{what}");
