@@ -84,11 +84,14 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         });
     }
     // Others have not got the backup, and do not see the record of the epoch: a new memory there would vote for another one.
-    if let Some(differs) = other_stores(cx.obs).filter(|_| !mutant!(RestoresApart)) {
+    let besides = request.without().cloned().collect();
+    if let Some(differs) = other_stores(cx.obs, &besides).filter(|_| !mutant!(RestoresApart)) {
         return Some(Action::Answer {
             request,
             done: false,
-            message: format!("{differs}; {backup} is restored when they are; nothing was changed"),
+            message: format!(
+                "{differs}, or add `--without NODE` for one that is not to be believed; nothing was changed"
+            ),
         });
     }
     let gone = match electors::gone(cx, &request) {

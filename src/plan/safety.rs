@@ -172,16 +172,22 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
 
 /// Nodes that name different stores record epochs and backups in different places.
 fn say_other_stores(cx: &mut Context<'_>) {
-    if let Some(text) = other_stores(cx.obs) {
+    if let Some(text) = other_stores(cx.obs, &BTreeSet::new()) {
         cx.because("store-differs", text);
     }
 }
 
-/// Which nodes that answer have another store than this one, if any: one line for people.
-pub fn other_stores(seen: &Observation) -> Option<String> {
+/// Which nodes that answer have another store than this one, if any: one line for people. Nodes `without` whom an order was
+/// given, or that were ordered out, do not count: what one node says of its store must not lock operators out (rule 10).
+pub fn other_stores(seen: &Observation, without: &BTreeSet<NodeName>) -> Option<String> {
     let mine = seen.spec.store_digest();
+    let out = &seen.me.steering.directives.out;
+    let counts = |node: &NodeName| !without.contains(node) && !out.contains(node);
     let differs = |fact: &Fact<NodeStatus>| fact.known().is_some_and(|status| !same_store(&mine, status));
-    let others = seen.peers.iter().filter(|(_, fact)| differs(fact));
+    let others = seen
+        .peers
+        .iter()
+        .filter(|(node, fact)| counts(node) && differs(fact));
     let others: Vec<&NodeName> = others.map(|(node, _)| node).collect();
     let store = match seen.spec.shared_store.as_str() {
         "" => "none",

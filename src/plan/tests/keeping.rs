@@ -151,14 +151,15 @@ fn data_that_waits_for_a_person_is_looked_at_again() {
         obs.me.incarnation = Incarnation::new("f".repeat(32)).unwrap();
         obs
     };
-    let rows = [
-        ("lost-membership", reinstalled()),
-        ("foreign-data", stopped(foreign.clone())),
-        ("data-gone", stopped(DataState::Missing)),
-        ("data-in-the-way", founder()),
-        ("data-without-epoch", formless()),
+    let rows: [(&str, &dyn Fn() -> Observation); 5] = [
+        ("lost-membership", &reinstalled),
+        ("foreign-data", &|| stopped(foreign.clone())),
+        ("data-gone", &|| stopped(DataState::Missing)),
+        ("data-in-the-way", &founder),
+        ("data-without-epoch", &formless),
     ];
-    for (code, mut obs) in rows {
+    for (code, seen) in rows {
+        let mut obs = seen();
         let mut memory = Memory {
             waiting_since: Some(SteadyMs(0)),
             ..Memory::default()

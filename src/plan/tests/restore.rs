@@ -244,6 +244,15 @@ fn c10c_nothing_is_restored_while_a_node_names_another_store() {
         panic!("no answer")
     };
     assert!(!done && message.contains("store.url"), "{message}");
+    // Rule 10: a node that lies about its store locks nobody out.
+    let mut named = obs.clone();
+    if let Some(OperatorRequest::Restore { without, .. }) = named.requests.first_mut() {
+        without.insert(name(1));
+    }
+    assert_eq!(action(&named), Some("propose"));
+    let mut ordered_out = obs.clone();
+    ordered_out.me.steering.directives.out.insert(name(1));
+    assert_ne!(action(&ordered_out), Some("answer"));
     peer(&mut obs, 1).store_digest = None;
     assert_eq!(action(&obs), Some("propose"));
 }
