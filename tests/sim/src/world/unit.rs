@@ -9,7 +9,7 @@ use etcd_agent::unit::gate::{Answer, Known, Log, Step, decide};
 
 use super::check::HEARD_OF_MS;
 use super::raft::{Dir, Server};
-use super::{Plane, World};
+use super::{Host, Plane, World};
 
 /// systemd's `RestartSec=`.
 const RESTART_MS: u64 = 100;
@@ -127,6 +127,7 @@ impl World {
         let other = (0..self.hosts.len()).find(|other| {
             *other != host
                 && cluster(self, *other) == cluster(self, host)
+                && self.is_member(*other)
                 && self.hosts[*other]
                     .disturbed
                     .is_some_and(|at| now.saturating_sub(at) < RESTARTING_MS)
@@ -143,6 +144,19 @@ impl World {
         self.hosts[host].disturbed = Some(now);
         self.stop_unit(host, true);
         self.start_unit(host);
+    }
+
+    /// False where the leader of the cluster whose data a host has lists another member there, or none.
+    fn is_member(&self, host: usize) -> bool {
+        let Some(dir) = &self.hosts[host].dir else {
+            return false;
+        };
+        let leads = |h: &&Host| {
+            h.dir.as_ref().is_some_and(|d| d.cluster == dir.cluster)
+                && h.server.as_ref().is_some_and(|server| server.leads)
+        };
+        let leader = self.hosts.iter().find(leads).and_then(|h| h.server.as_ref());
+        leader.is_none_or(|server| server.config.members.contains_key(&dir.member))
     }
 
     /// Stops `etcd.service`.
