@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::context::Context;
 use crate::model::{
     ActiveState, AssignmentSummary, DataState, Fact, Genesis, Member, MemberId, MemberList, NodeName,
-    NodeStatus, Removal, SteadyMs, member_id_of,
+    NodeStatus, Origin, Removal, SteadyMs, member_id_of,
 };
 
 /// A voter that another one may take the place of.
@@ -102,7 +102,7 @@ fn cannot_run(cx: &Context<'_>, genesis: &Genesis, member: &Member) -> bool {
 }
 
 /// True when a node's own agent attests that this member's data is gone: its etcd does not run, its data directory
-/// was looked at by its owner and is missing or unusable, and it is not merely a founder that never started.
+/// was looked at by its owner and is missing or unusable, and it is not merely a founder that is about to start.
 pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStatus) -> bool {
     let down = status
         .unit
@@ -117,10 +117,20 @@ pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStat
     let founder = genesis.member_id(&status.node) == Some(member.id);
     let about_this_member = match &status.assignment {
         Some(assigned) if founder && assigned.epoch < genesis.epoch => forgot,
-        Some(assigned) => has_started(assigned, member, genesis),
+        Some(assigned) => {
+            has_started(assigned, member, genesis) || founder && is_stuck(assigned, member, status, genesis)
+        }
         None => forgot,
     };
     down && gone && same_epoch && about_this_member
+}
+
+/// True for a founder that has not come up, as far as its agent knows, on data that is of no use: it is not started on that. A
+/// restore puts other data in its place.
+fn is_stuck(assigned: &AssignmentSummary, member: &Member, status: &NodeStatus, genesis: &Genesis) -> bool {
+    let restored = matches!(genesis.origin, Origin::Backup(_));
+    let unusable = matches!(status.data, Fact::Known(DataState::Unusable { .. }));
+    assigned.member_id == member.id && !restored && unusable
 }
 
 /// True when the assignment is this member's, and it has run. A founder has its name in the list before it ever ran;

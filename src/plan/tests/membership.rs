@@ -44,6 +44,24 @@ fn a_founder_that_is_restoring_is_not_lost() {
     assert_eq!(action(&obs), None);
 }
 
+/// Its agent died before it took note of the first start, and the data was damaged. It is not started on that.
+#[test]
+fn a_founder_that_cannot_start_on_what_is_there_is_removed() {
+    let mut obs = healthy(0);
+    let third = peer(&mut obs, 2);
+    lose_data(third);
+    third.assignment.as_mut().unwrap().started_once = false;
+    third.data = Fact::Known(DataState::Unusable {
+        why: "it has no WAL".into(),
+    });
+    assert_eq!(action(&obs), Some("remove-member"));
+    let Some(genesis) = &mut obs.me.genesis else {
+        panic!("no genesis")
+    };
+    genesis.origin = Origin::Backup(BackupId::new("2026-01-01T00:00:00Z-000001").unwrap());
+    assert_eq!(action(&obs), None, "its data is restored");
+}
+
 #[test]
 fn a_learner_that_lost_its_data_is_removed_too() {
     let mut obs = healthy(0);
