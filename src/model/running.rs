@@ -25,6 +25,22 @@ pub struct EtcdRun {
     /// The process that is to be replaced by that order; any other one carries it out already.
     #[serde(default)]
     pub replaces: Option<String>,
+    /// The order before it, when that was still to be carried out. It counts again where a concurrent order of another node
+    /// takes the place of the newest one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former: Option<FormerOrder>,
+}
+
+/// An ordered restart that a newer one took the place of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormerOrder {
+    /// As `EtcdRun::order`.
+    pub order: u64,
+    /// As `EtcdRun::order_by`.
+    #[serde(default)]
+    pub order_by: Option<NodeName>,
+    /// The process that it is to replace.
+    pub replaces: String,
 }
 
 /// Why a node wants its etcd restarted.
@@ -58,13 +74,30 @@ impl EtcdRun {
             next.process = runs.cloned();
             next.settings.clone_from(&next.written);
         }
-        let heard = (self.order, &self.order_by);
-        if let Some(order) = order.filter(|order| order.identity() > heard && !process.is_unreachable()) {
-            next.order = order.id;
-            next.order_by.clone_from(&order.by);
-            next.replaces = runs.filter(|_| order.nodes.contains(me)).cloned();
+        if let Some(order) = order.filter(|_| !process.is_unreachable()) {
+            next.hear(order, runs, me);
         }
         next
+    }
+
+    fn hear(&mut self, order: &RestartOrder, runs: Option<&String>, me: &NodeName) {
+        let is_it = |former: &FormerOrder| order.identity() == (former.order, &former.order_by);
+        let replaces = if order.identity() > (self.order, &self.order_by) {
+            let open = self.replaces.take().filter(|process| Some(process) == runs);
+            self.former = open.map(|replaces| FormerOrder {
+                order: self.order,
+                order_by: self.order_by.take(),
+                replaces,
+            });
+            runs.filter(|_| order.nodes.contains(me)).cloned()
+        } else if let Some(former) = self.former.take_if(|former| is_it(former)) {
+            Some(former.replaces)
+        } else {
+            return;
+        };
+        self.order = order.id;
+        self.order_by.clone_from(&order.by);
+        self.replaces = replaces;
     }
 
     /// What is known when a process came up while settings were being written: it may have the old ones, and one
@@ -197,6 +230,16 @@ mod tests {
         );
         let back = heard.look(&runs("b:8"), Some("x"), Some(&first), &me());
         assert_eq!(back, heard, "the earlier one is not heard of again");
+    }
+
+    #[test]
+    fn t02_an_order_counts_again_where_the_one_after_it_was_lost_to_another() {
+        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
+        let newer = run.look(&runs("b:7"), Some("x"), Some(&order(4)), &me());
+        let back = newer.look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
+        assert!(back.wish(Some("b:7"), Some(&order(3))).is_some());
+        let done = back.look(&runs("b:8"), Some("x"), Some(&order(3)), &me());
+        assert_eq!(done.wish(Some("b:8"), Some(&order(3))), None);
     }
 
     #[test]
