@@ -45,8 +45,8 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     };
     let leads = etcd.known().is_some_and(|e| e.leader == Some(e.member_id));
     let members: Fact<MemberList> = match etcd.known() {
-        Some(e) if e.leader.is_some() => fact(ports.etcd.members(leads).await),
-        _ => Fact::Unreachable("etcd does not serve here".to_owned()),
+        Some(_) => fact(ports.etcd.members(leads).await),
+        None => Fact::Unreachable("etcd does not serve here".to_owned()),
     };
     let in_force = ports.service.in_force().await;
     let assignment = ports.state.assignment()?;

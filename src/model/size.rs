@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupId, Decision};
+use super::{BackupId, Decision, MemberList};
 
 /// More voters than this make every write wait for more disks and survive hardly more failures.
 pub const MOST_VOTERS: usize = 9;
@@ -54,8 +54,8 @@ pub fn unwise_size(size: usize) -> Option<String> {
     (size > 7).then(|| format!("expected 1, 3, 5 or 7: every write waits for a majority of {size} disks"))
 }
 
-/// What one node remembers of the wanted size, on disk: the planner's memory would forget it at each reload of the
-/// configuration, which is one way to change the size.
+/// What one node remembers of the wanted size and of the members, on disk: the planner's memory would forget it at each reload
+/// of the configuration, which is one way to change the size.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpecRecord {
     /// The size at which this node last saw the cluster whole.
@@ -67,6 +67,9 @@ pub struct SpecRecord {
     /// The size that the store last said: a store that is silent or was emptied changes nothing.
     #[serde(default)]
     pub stored: Option<usize>,
+    /// The members as this node's etcd last named them. An etcd that is started without quorum answers nobody.
+    #[serde(default)]
+    pub members: Option<MemberList>,
 }
 
 /// A wanted change of the size, as one node first saw it.

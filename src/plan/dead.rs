@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::context::Context;
+use super::context::{Context, names};
 use crate::model::{
-    ActiveState, AssignmentSummary, DataState, Fact, Genesis, Member, MemberId, MemberList, NodeName,
-    NodeStatus, Origin, Removal, SteadyMs, member_id_of,
+    ActiveState, AssignmentSummary, DataState, EtcdStatus, Fact, Genesis, Member, MemberId, MemberList,
+    NodeName, NodeStatus, Origin, Removal, SteadyMs, member_id_of,
 };
 
 /// A voter that another one may take the place of.
@@ -202,4 +202,42 @@ pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
         }
     }
     None
+}
+
+/// Says that quorum is lost for good: the data of so many voters is gone, as their own agents attest, that those that are left
+/// are no quorum. Nobody coordinates then, and a node that has lost its memory too does not know that it had a member. Who
+/// the voters are is what this node's etcd says, or said last.
+pub(super) fn say_quorum_lost(cx: &mut Context<'_>) {
+    let Some(genesis) = cx.genesis() else { return };
+    let of_it = |list: &&MemberList| list.cluster_id == genesis.cluster_id;
+    let read = cx.obs.me.members.known().filter(of_it);
+    let Some(list) = read.or(cx.obs.spec_record.members.as_ref().filter(of_it)) else {
+        return;
+    };
+    let serves = |etcd: &EtcdStatus| etcd.cluster_id == genesis.cluster_id && etcd.leader.is_some();
+    if cx.known_peers().any(|(_, s)| s.etcd.known().is_some_and(serves)) {
+        return;
+    }
+    let lost: BTreeSet<&NodeName> = list
+        .voters()
+        .filter_map(|member| Some((member, cx.spec.node_of(member)?)))
+        .filter(|(member, node)| {
+            cx.status_of(node)
+                .is_some_and(|s| attests_gone(member, genesis, s))
+        })
+        .map(|(_, node)| node)
+        .collect();
+    let voters = list.voters().count();
+    let left = voters - lost.len();
+    if left >= list.quorum() {
+        return;
+    }
+    let text = format!(
+        "the data of {} is gone, and {left} of {voters} voters are no quorum, which is {}: nothing goes on alone; `etcd-agent \
+         restore latest` opens epoch {} from the newest backup, what was written after it is lost",
+        names(lost),
+        list.quorum(),
+        genesis.epoch.next()
+    );
+    cx.halt("quorum-lost", text);
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::context::{Context, names};
 use super::data::{self, Data};
+use super::dead;
 use super::restart;
 use super::retired::{self, Removal, removed_by};
 use super::words;
@@ -277,6 +278,7 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
         }
         Fact::Known(etcd) if etcd.leader.is_none() => {
             cx.because("no-leader", "this member sees no raft leader");
+            dead::say_quorum_lost(cx);
             cx.wake_in(Duration::from_millis(200));
         }
         Fact::Known(etcd) => {
@@ -295,6 +297,7 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
             cx.wake_in(Duration::from_millis(if recent { 50 } else { 1000 }));
             if active == ActiveState::Activating {
                 cx.because("starting", "etcd starts and waits for quorum");
+                dead::say_quorum_lost(cx);
             } else {
                 let text = format!("etcd runs and does not answer: {why}");
                 cx.because("etcd-silent", text);

@@ -155,7 +155,7 @@ fn newest_backup(cx: &Context<'_>) -> Option<BackupId> {
     BackupSummary::newest(told.chain(stored), cx.obs.now).map(|backup| backup.id.clone())
 }
 
-/// Writes down at which size the cluster is whole, and from where another size is wanted.
+/// Writes down who the members are, at which size the cluster is whole, and from where another size is wanted.
 pub(super) fn remember(cx: &mut Context<'_>) -> Option<Action> {
     let genesis = cx.genesis()?;
     let list = cx
@@ -167,6 +167,11 @@ pub(super) fn remember(cx: &mut Context<'_>) -> Option<Action> {
     let size = cx.spec.size;
     let whole = list.voters().count() == size && list.members.len() == size;
     let mut record = cx.obs.spec_record.clone();
+    // The raft term changes with each leader, which says nothing about the members.
+    let same = |known: &MemberList| (known.cluster_id, &known.members) == (list.cluster_id, &list.members);
+    if !record.members.as_ref().is_some_and(same) {
+        record.members = Some(list.clone());
+    }
     if whole {
         record.settled = Some(size);
         record.change = None;
@@ -179,12 +184,12 @@ pub(super) fn remember(cx: &mut Context<'_>) -> Option<Action> {
             let text =
                 format!("the size is to change, and the store does not say which backups there are: {why}");
             cx.because("store-unreachable", text);
-            return None;
+        } else {
+            record.change = Some(SizeChange {
+                to: size,
+                after: newest_backup(cx),
+            });
         }
-        record.change = Some(SizeChange {
-            to: size,
-            after: newest_backup(cx),
-        });
     }
     write(cx, record)
 }

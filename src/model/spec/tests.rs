@@ -143,6 +143,7 @@ fn which_size_is_in_force() {
             settled,
             change: None,
             stored,
+            ..SpecRecord::default()
         };
         let seen = spec.in_force(&record);
         assert_eq!(seen.size, expected, "{what}");

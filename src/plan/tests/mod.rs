@@ -22,7 +22,6 @@ mod verify;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::plan;
 use crate::model::*;
 
 fn name(i: usize) -> NodeName {
@@ -313,6 +312,14 @@ fn restore_from(backup: BackupId, above: Option<Epoch>) -> OperatorRequest {
         replace: None,
         above,
     }
+}
+
+/// The plan of a node that has written down who the members are, unless the test says who they were.
+fn plan(obs: &Observation, memory: &Memory, spec: &Spec) -> Decision {
+    let mut obs = obs.clone();
+    let members = &mut obs.spec_record.members;
+    *members = members.take().or_else(|| obs.me.members.known().cloned());
+    super::plan(&obs, memory, spec)
 }
 
 fn decide(obs: &Observation) -> Decision {

@@ -263,3 +263,21 @@ fn a_removal_is_believed_only_of_the_newest_list_through_quorum() {
     obs.peers.insert(name(0), Fact::Unreachable("no route".into()));
     assert_eq!(action(&obs), None);
 }
+
+/// An etcd that is started without quorum names nobody.
+#[test]
+fn who_the_members_are_is_written_down_when_they_change() {
+    let mut obs = healthy(0);
+    let mut list = obs.me.members.known().unwrap().clone();
+    obs.spec_record.members = Some(list.clone());
+    list.term = RaftTerm(9);
+    obs.me.members = Fact::Known(list.clone());
+    assert_eq!(action(&obs), None, "only the term is another");
+    list.members.pop();
+    list.linearizable = false;
+    obs.me.members = Fact::Known(list.clone());
+    let Some(Action::RememberSpec { record }) = decide(&obs).action else {
+        panic!("nothing is written down");
+    };
+    assert_eq!(record.members, Some(list));
+}

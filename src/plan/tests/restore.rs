@@ -198,6 +198,57 @@ fn s17_with_all_data_lost_nothing_goes_on_alone() {
     assert!(has(&obs, "all-data-lost"));
 }
 
+fn follow_nobody(status: &mut NodeStatus) {
+    if let Fact::Known(etcd) = &mut status.etcd {
+        etcd.leader = None;
+    }
+}
+
+/// n1 is left of three. Or n1 founded the cluster alone, n2 had joined, and n2's agent lost its memory with the disk: n2 takes
+/// itself for a spare.
+#[test]
+fn a_quorum_that_is_lost_for_good_is_said_by_who_is_left() {
+    let mut obs = healthy(0);
+    follow_nobody(&mut obs.me);
+    lose_data(peer(&mut obs, 1));
+    follow_nobody(peer(&mut obs, 2));
+    assert!(!has(&obs, "quorum-lost"), "n1 and n3 are a quorum");
+    lose_data(peer(&mut obs, 2));
+    let reasons = decide(&obs).reasons;
+    let said = reasons
+        .iter()
+        .find(|reason| reason.code == "quorum-lost")
+        .unwrap();
+    assert!(said.halt && said.text.contains("n2 and n3") && said.text.contains("restore latest"));
+
+    let mut obs = cluster(3, 1, 3);
+    follow_nobody(&mut obs.me);
+    let mut list = obs.me.members.known().unwrap().clone();
+    let url = obs.spec.peer_url(&name(1)).unwrap();
+    list.members.push(Member {
+        id: MemberId(7),
+        name: name(1).to_string(),
+        peer_urls: vec![url],
+        client_urls: vec![],
+        is_learner: false,
+    });
+    lose_data(peer(&mut obs, 1));
+    peer(&mut obs, 1).incarnation = incarnation(7);
+    assert!(!has(&obs, "quorum-lost"), "n1 is the only member");
+    obs.me.members = Fact::Known(list.clone());
+    assert!(has(&obs, "quorum-lost"));
+    // etcd was started anew: without quorum it answers nobody.
+    obs.me.etcd = Fact::Unreachable("refused".to_owned());
+    obs.me.members = Fact::Unreachable("refused".to_owned());
+    obs.me.unit = unit(ActiveState::Activating);
+    assert!(!has(&obs, "quorum-lost"), "nobody knows the members");
+    obs.spec_record.members = Some(list);
+    assert!(has(&obs, "quorum-lost"));
+    // A mount that is missing is no loss.
+    peer(&mut obs, 1).data = Fact::Unreachable("not mounted".to_owned());
+    assert!(!has(&obs, "quorum-lost"));
+}
+
 #[test]
 fn a_backup_that_cannot_be_taken_here_is_answered() {
     let mut obs = healthy(1);

@@ -42,6 +42,7 @@ fn record(stored: Option<usize>, settled: Option<usize>) -> SpecRecord {
         settled,
         change: None,
         stored,
+        ..SpecRecord::default()
     }
 }
 

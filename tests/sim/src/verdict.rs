@@ -88,7 +88,7 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
         return Some("a disk went back to an older state, which no agent can detect: nothing is promised");
     }
     // An agent has to report the loss. A restore that was typed has to end first.
-    let lost = ["all-data-lost", "data-gone", "lost-membership"]
+    let lost = ["all-data-lost", "data-gone", "lost-membership", "quorum-lost"]
         .into_iter()
         .any(says);
     if (tainted || beyond_repair) && lost && !sim.orders().restores() {
