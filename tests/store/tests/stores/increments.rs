@@ -74,7 +74,7 @@ async fn s28_s43_increments_bring_back_every_revision_on_each_etcd() {
 
 /// The watch rests while much is written: each time it is opened anew, and nobody is left listening to the last one.
 #[tokio::test]
-async fn a_busy_etcd_is_followed_by_one_watch_at_a_time_on_each_etcd() {
+async fn t11_a_busy_etcd_is_followed_by_one_watch_at_a_time_on_each_etcd() {
     let s3 = S3::start();
     let store = s3.store();
     for (n, version) in (0..).zip(ETCD_VERSIONS) {
