@@ -187,7 +187,7 @@ fn say_forgotten(cx: &mut Context<'_>) {
         return;
     }
     let text = format!(
-        "etcd before 3.5.26 may forget in its database that this learner was promoted: {}; before an upgrade to 3.6 run 3.5.26 \
+        "etcd 3.5.1 to 3.5.25 may forget in its database that this learner was promoted: {}; before an upgrade to 3.6 run 3.5.26 \
          or newer of 3.5 on all members, and restart etcd on each once more",
         old.join(", ")
     );

@@ -21,7 +21,7 @@ pub(super) fn say(cx: &mut Context<'_>) {
         Trouble::Certificate => ("certificate-unusable", "put a certificate and its key there"),
         Trouble::Learners => (
             "too-many-learners",
-            "etcd before 3.5.20 did not store that its learners were promoted: run 3.5.26 or newer of 3.5 on all members, \
+            "etcd 3.5.1 to 3.5.19 did not store that its learners were promoted: run 3.5.26 or newer of 3.5 on all members, \
              restart etcd on each once more, then upgrade",
         ),
         Trouble::Log | Trouble::Database if words.claim_damage() => (

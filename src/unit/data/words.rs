@@ -37,7 +37,7 @@ const AROUND: &[(&str, Trouble)] = &[
     ("operation not permitted", Trouble::NotPermitted),
     ("tls: ", Trouble::Certificate),
     ("x509: ", Trouble::Certificate),
-    // etcd 3.6 beside what etcd before 3.5.20 wrote: https://github.com/etcd-io/etcd/issues/19557
+    // etcd 3.6 beside what etcd 3.5.1 to 3.5.19 wrote: https://github.com/etcd-io/etcd/issues/19557
     (
         "membership: too many learner members in cluster",
         Trouble::Learners,
