@@ -7,8 +7,8 @@ use futures::stream::FuturesUnordered;
 
 use crate::backup::{Recorded, record_epoch};
 use crate::genesis::{Outcome, Round, absorb, hear_of, on_accept, on_prepare};
-use crate::model::{AcceptReply, Ballot, ElectorRecord, Fact, Genesis, NodeName, PrepareReply};
-use crate::plan::same_store;
+use crate::model::{AcceptReply, Ballot, ElectorRecord, Genesis, NodeName, PrepareReply};
+use crate::plan::with_other_stores;
 use crate::ports::{PortError, PortResult};
 
 use super::{Agent, execute};
@@ -54,12 +54,10 @@ pub(super) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
         let genesis = genesis.filter(|genesis| genesis.cluster == agent.spec.cluster);
         Some(genesis.map(|genesis| genesis.epoch).unwrap_or_default())
     });
-    // Not where another node is known to record epochs elsewhere.
+    // Not where another node is known to record epochs elsewhere, unless a person said that it is gone.
     let (mine, peers) = (agent.spec.store_digest(), agent.ports.peers.last_seen());
-    let same = peers
-        .values()
-        .filter_map(Fact::known)
-        .all(|status| same_store(&mine, status));
+    let out = agent.shared.directives().out;
+    let same = with_other_stores(&peers, &mine, &out).all(|node| without.contains(node));
     let stored = stored.filter(|_| agent.spec.store_shared && same);
     agent
         .shared

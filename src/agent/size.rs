@@ -1,6 +1,6 @@
 //! The wanted size: heard of from the store and from peers, and taken to the store where no configuration file holds it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::backup::{Layout, Written, want_size};
@@ -44,7 +44,7 @@ pub(super) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
         return Err(PortError::Permanent(format!("refused: {why}")).into());
     }
     // Others would not read it there, and this node would follow it alone.
-    if let Some(why) = plan::other_stores(&seen, &BTreeSet::new()) {
+    if let Some(why) = plan::other_stores(&seen) {
         return Err(PortError::Permanent(format!("refused: {why}")).into());
     }
     let place = place(agent);

@@ -49,7 +49,7 @@ use context::Context;
 pub use dead::{is_gone, misses};
 pub use grant::REST;
 pub use retention::{judge, keep_origin, needed_origin};
-pub use safety::{Change, is_healthy, keeps_quorum, other_stores, same_store};
+pub use safety::{Change, is_healthy, keeps_quorum, other_stores, with_other_stores};
 
 use crate::model::{Action, Decision, Memory, Observation, Spec};
 

@@ -8,7 +8,7 @@ use super::bootstrap::{become_eligible, propose};
 use super::context::{Context, names};
 use super::electors;
 use super::retired::removed_by;
-use super::safety::other_stores;
+use super::safety::other_stores_besides;
 use crate::model::{Action, Assignment, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin};
 
 /// Carries out a restore that a person asked for.
@@ -85,7 +85,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     }
     // Others have not got the backup, and do not see the record of the epoch: a new memory there would vote for another one.
     let besides = request.without().cloned().collect();
-    if let Some(differs) = other_stores(cx.obs, &besides).filter(|_| !mutant!(RestoresApart)) {
+    if let Some(differs) = other_stores_besides(cx.obs, &besides).filter(|_| !mutant!(RestoresApart)) {
         return Some(Action::Answer {
             request,
             done: false,

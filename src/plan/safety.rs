@@ -1,6 +1,6 @@
 //! What must never be gone on from without a person, and the rules that each change of the cluster has to keep.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::context::{Context, names};
@@ -172,23 +172,37 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
 
 /// Nodes that name different stores record epochs and backups in different places.
 fn say_other_stores(cx: &mut Context<'_>) {
-    if let Some(text) = other_stores(cx.obs, &BTreeSet::new()) {
+    if let Some(text) = other_stores(cx.obs) {
         cx.because("store-differs", text);
     }
 }
 
-/// Which nodes that answer have another store than this one, if any: one line for people. Nodes `without` whom an order was
-/// given, or that were ordered out, do not count: what one node says of its store must not lock operators out (rule 10).
-pub fn other_stores(seen: &Observation, without: &BTreeSet<NodeName>) -> Option<String> {
+/// The peers that answer and have another store than `mine`. Nodes that were ordered `out` do not count: what one node says of
+/// its store must not lock operators out (rule 10).
+pub fn with_other_stores<'a>(
+    peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,
+    mine: &str,
+    out: &BTreeSet<NodeName>,
+) -> impl Iterator<Item = &'a NodeName> {
+    peers
+        .iter()
+        .filter(move |(node, fact)| {
+            !out.contains(*node) && fact.known().is_some_and(|status| !same_store(mine, status))
+        })
+        .map(|(node, _)| node)
+}
+
+/// Which peers have another store than this node, if any: one line for people.
+pub fn other_stores(seen: &Observation) -> Option<String> {
+    other_stores_besides(seen, &BTreeSet::new())
+}
+
+/// As `other_stores`, but for the nodes `without` whom an order was given: they do not count either.
+pub(super) fn other_stores_besides(seen: &Observation, without: &BTreeSet<NodeName>) -> Option<String> {
     let mine = seen.spec.store_digest();
     let out = &seen.me.steering.directives.out;
-    let counts = |node: &NodeName| !without.contains(node) && !out.contains(node);
-    let differs = |fact: &Fact<NodeStatus>| fact.known().is_some_and(|status| !same_store(&mine, status));
-    let others = seen
-        .peers
-        .iter()
-        .filter(|(node, fact)| counts(node) && differs(fact));
-    let others: Vec<&NodeName> = others.map(|(node, _)| node).collect();
+    let others = with_other_stores(&seen.peers, &mine, out);
+    let others: Vec<&NodeName> = others.filter(|node| !without.contains(*node)).collect();
     let store = match seen.spec.shared_store.as_str() {
         "" => "none",
         url => url,
@@ -203,7 +217,7 @@ pub fn other_stores(seen: &Observation, without: &BTreeSet<NodeName>) -> Option<
 }
 
 /// True unless that node is known to have another shared store than `mine`, or one of both has none.
-pub fn same_store(mine: &str, status: &NodeStatus) -> bool {
+pub(super) fn same_store(mine: &str, status: &NodeStatus) -> bool {
     status.store_digest.as_ref().is_none_or(|theirs| theirs == mine)
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::plan::with_other_stores;
 
 #[test]
 fn three_fresh_nodes_the_lowest_name_proposes_all_three() {
@@ -136,6 +137,22 @@ fn c10_a_node_that_names_another_store_is_named_and_is_no_founder() {
     let mut obs = healthy(0);
     peer(&mut obs, 1).store_digest = Some("other".into());
     assert!(has(&obs, "store-differs"));
+}
+
+/// The planner and the enquiry of a new memory judge alike (`src/agent/propose.rs`).
+#[test]
+fn c10_of_other_stores_a_node_that_is_ordered_out_does_not_count() {
+    let mut obs = healthy(0);
+    let mine = obs.spec.store_digest();
+    let (nobody, out) = (BTreeSet::new(), BTreeSet::from([name(1)]));
+    peer(&mut obs, 1).store_digest = Some("other".into());
+    assert!(with_other_stores(&obs.peers, &mine, &nobody).eq([&name(1)]));
+    assert!(with_other_stores(&obs.peers, &mine, &out).eq([&name(1); 0]));
+    obs.me.steering.directives.out = out.clone();
+    assert!(!has(&obs, "store-differs"));
+    peer(&mut obs, 2).store_digest = Some("other".into());
+    assert!(with_other_stores(&obs.peers, &mine, &out).eq([&name(2)]));
+    assert!(has(&obs, "store-differs"), "another one counts");
 }
 
 #[test]
