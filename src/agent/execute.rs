@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::model::{
-    Action, ActiveState, Assignment, DataState, Directives, Epoch, Fact, GateState, Generation, Genesis, Job,
-    Learn, OperatorRequest, RequestState, StartFence,
+    Action, ActiveState, Assignment, BackupId, DataState, Directives, Epoch, Fact, GateState, Generation,
+    Genesis, Job, Learn, OperatorRequest, RequestState, StartFence, UnitState,
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
@@ -45,14 +45,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             let failed = agent.shared.etcd_failed();
             let within = if failed { READING } else { DATA };
             let request = DataRequest::Inspect { failed };
-            let unit = agent.ports.service.etcd_unit().await?;
-            let report = agent.ports.service.data(&request, within).await?;
-            agent
-                .shared
-                .take_report(&report, &unit, agent.ports.clock.steady());
-            report
-                .error
-                .map_or(Ok(()), |error| Err(PortError::Retryable(error)))
+            agent.ask_owner(&request, within, |_| Ok(())).await.map(drop)
         }
         Action::FetchBackup { backup } => {
             jobs::fetch(agent, backup);
@@ -67,28 +60,24 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             Ok(())
         }
         Action::ReplaceData { epoch, why, staged } => {
-            let unit = agent.ports.service.etcd_unit().await?;
-            if unit.active.is_up() || assignment(agent)?.epoch != *epoch {
-                return Err(stale("etcd runs again, or another epoch is assigned"));
-            }
-            let missing = agent
-                .shared
-                .with(|inner| matches!(inner.data, Fact::Known(DataState::Missing)));
-            if agent.shared.elector().open_epoch() < *epoch && !missing {
-                return Err(stale(format_args!("epoch {epoch} is not confirmed")));
-            }
+            let fence = |unit: &UnitState| {
+                if unit.active.is_up() || assignment(agent)?.epoch != *epoch {
+                    return Err(stale("etcd runs again, or another epoch is assigned"));
+                }
+                let missing = agent
+                    .shared
+                    .with(|inner| matches!(inner.data, Fact::Known(DataState::Missing)));
+                if agent.shared.elector().open_epoch() < *epoch && !missing {
+                    return Err(stale(format_args!("epoch {epoch} is not confirmed")));
+                }
+                Ok(())
+            };
             let request = DataRequest::Replace {
                 epoch: *epoch,
                 why: why.clone(),
                 staged: *staged,
             };
-            let report = agent.ports.service.data(&request, DATA).await?;
-            agent
-                .shared
-                .take_report(&report, &unit, agent.ports.clock.steady());
-            report
-                .error
-                .map_or(Ok(()), |error| Err(PortError::Retryable(error)))
+            agent.ask_owner(&request, DATA, fence).await.map(drop)
         }
         Action::ClearGate { generation } => {
             fence_generation(agent, *generation)?;
@@ -191,6 +180,29 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
                 agent.shared.with(|inner| inner.restore = Job::default());
             }
             Ok(())
+        }
+    }
+}
+
+impl Agent {
+    /// Asks the data directory's owner, and takes over what it reports; answers the restore that is staged then. `fence` judges
+    /// `etcd.service` as it is right before.
+    ///
+    /// # Errors
+    /// What a port answered, that `fence` does not hold, or that the owner could not do it.
+    pub(super) async fn ask_owner(
+        &self,
+        request: &DataRequest,
+        within: Duration,
+        fence: impl FnOnce(&UnitState) -> PortResult<()>,
+    ) -> PortResult<Option<(Epoch, BackupId)>> {
+        let unit = self.ports.service.etcd_unit().await?;
+        fence(&unit)?;
+        let report = self.ports.service.data(request, within).await?;
+        self.shared.take_report(&report, &unit, self.ports.clock.steady());
+        match report.error {
+            None => Ok(report.staged),
+            Some(error) => Err(PortError::Retryable(error)),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backup::{self, BackupMeta, Blame, Cause, Failed};
-use crate::model::{Assignment, BackupFormat, BackupId, Epoch, Job, NodeName, OperatorRequest, RequestState};
+use crate::model::{Assignment, BackupFormat, BackupId, Job, NodeName, OperatorRequest, RequestState};
 use crate::ports::{DataRequest, Etcd, PortError, PortResult};
 use crate::telemetry::Success;
 
@@ -211,18 +211,8 @@ pub(super) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
             cluster_id: assigned.cluster_id,
             member_id: assigned.member_id,
         };
-        let unit = worker.ports.service.etcd_unit().await?;
-        let report = worker.ports.service.data(&request, STAGE).await?;
-        let staged: Option<(Epoch, BackupId)> = report.staged.clone();
-        worker
-            .shared
-            .take_report(&report, &unit, worker.ports.clock.steady());
-        match (report.error, staged) {
-            (None, Some(staged)) => Ok(staged),
-            (error, _) => Err(PortError::Retryable(
-                error.unwrap_or_else(|| "nothing was staged".to_owned()),
-            )),
-        }
+        let staged = worker.ask_owner(&request, STAGE, |_| Ok(())).await?;
+        staged.ok_or_else(|| PortError::Retryable("nothing was staged".to_owned()))
     };
     begin(
         agent,
