@@ -298,6 +298,7 @@ impl ServiceManager for Systemd {
     }
 
     fn knows_mount(&self) -> bool {
+        // Asked each time: a person removes it when what held the data is gone for good (`missing` in `src/unit/data/inspect.rs`).
         // What nobody can read is looked at when etcd is down.
         self.shared.paths.data_mount().try_exists().unwrap_or(true)
     }
