@@ -17,30 +17,38 @@ pub struct EtcdRun {
     #[serde(default)]
     pub settings: Option<String>,
     /// The newest ordered restart that was heard of.
-    #[serde(default)]
-    pub order: u64,
-    /// The node at which that was ordered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub order_by: Option<NodeName>,
-    /// The process that is to be replaced by that order; any other one carries it out already.
-    #[serde(default)]
-    pub replaces: Option<String>,
+    #[serde(flatten)]
+    pub newest: HeardOrder,
     /// The order before it, when that was still to be carried out. It counts again where a concurrent order of another node
     /// takes the place of the newest one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub former: Option<FormerOrder>,
+    pub former: Option<HeardOrder>,
 }
 
-/// An ordered restart that a newer one took the place of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FormerOrder {
-    /// As `EtcdRun::order`.
-    pub order: u64,
-    /// As `EtcdRun::order_by`.
+/// An ordered restart that was heard of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeardOrder {
+    /// Its ID; 0 before the first.
     #[serde(default)]
+    pub order: u64,
+    /// The node at which it was ordered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_by: Option<NodeName>,
-    /// The process that it is to replace.
-    pub replaces: String,
+    /// The process that is to be replaced by it; any other one carries it out already.
+    #[serde(default)]
+    pub replaces: Option<String>,
+}
+
+impl HeardOrder {
+    /// As `RestartOrder::identity`.
+    fn identity(&self) -> (u64, &Option<NodeName>) {
+        (self.order, &self.order_by)
+    }
+
+    /// True while it is to be carried out, where this process runs.
+    fn is_open(&self, runs: Option<&str>) -> bool {
+        runs.is_some() && self.replaces.as_deref() == runs
+    }
 }
 
 /// Why a node wants its etcd restarted.
@@ -75,29 +83,26 @@ impl EtcdRun {
             next.settings.clone_from(&next.written);
         }
         if let Some(order) = order.filter(|_| !process.is_unreachable()) {
-            next.hear(order, runs, me);
+            next.hear(order, runs.map(String::as_str), me);
         }
         next
     }
 
-    fn hear(&mut self, order: &RestartOrder, runs: Option<&String>, me: &NodeName) {
-        let is_it = |former: &FormerOrder| order.identity() == (former.order, &former.order_by);
-        let replaces = if order.identity() > (self.order, &self.order_by) {
-            let open = self.replaces.take().filter(|process| Some(process) == runs);
-            self.former = open.map(|replaces| FormerOrder {
-                order: self.order,
-                order_by: self.order_by.take(),
-                replaces,
-            });
-            runs.filter(|_| order.nodes.contains(me)).cloned()
-        } else if let Some(former) = self.former.take_if(|former| is_it(former)) {
-            Some(former.replaces)
-        } else {
-            return;
-        };
-        self.order = order.id;
-        self.order_by.clone_from(&order.by);
-        self.replaces = replaces;
+    fn hear(&mut self, order: &RestartOrder, runs: Option<&str>, me: &NodeName) {
+        if order.identity() > self.newest.identity() {
+            let newest = HeardOrder {
+                order: order.id,
+                order_by: order.by.clone(),
+                replaces: runs.filter(|_| order.nodes.contains(me)).map(str::to_owned),
+            };
+            let former = std::mem::replace(&mut self.newest, newest);
+            self.former = Some(former).filter(|former| former.is_open(runs));
+        } else if let Some(former) = self
+            .former
+            .take_if(|former| order.identity() == former.identity())
+        {
+            self.newest = former;
+        }
     }
 
     /// What is known when a process came up while settings were being written: it may have the old ones, and one
@@ -117,8 +122,8 @@ impl EtcdRun {
     /// Whether the process that runs now is to be replaced, and why. `order` is the last ordered restart.
     pub fn wish(&self, process: Option<&str>, order: Option<&RestartOrder>) -> Option<RestartWish> {
         let process = process?;
-        let order = order.filter(|order| order.identity() == (self.order, &self.order_by));
-        if let Some(order) = order.filter(|_| self.replaces.as_deref() == Some(process)) {
+        let order = order.filter(|order| order.identity() == self.newest.identity());
+        if let Some(order) = order.filter(|_| self.newest.is_open(Some(process))) {
             return Some(RestartWish {
                 why: "an operator ordered it".to_owned(),
                 order: Some(order.id),
@@ -240,6 +245,19 @@ mod tests {
         assert!(back.wish(Some("b:7"), Some(&order(3))).is_some());
         let done = back.look(&runs("b:8"), Some("x"), Some(&order(3)), &me());
         assert_eq!(done.wish(Some("b:8"), Some(&order(3))), None);
+    }
+
+    /// An agent of another version reads what this one has written, and the other way round.
+    #[test]
+    fn the_state_file_is_flat() {
+        let first = EtcdRun::default().look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
+        let run = first.look(&runs("b:7"), Some("x"), Some(&order(4)), &me());
+        let text = r#"{"written":"x","process":"b:7","settings":"x","order":4,"order_by":"n1","replaces":"b:7","former":{"order":3,"order_by":"n1","replaces":"b:7"}}"#;
+        assert_eq!(serde_json::to_string(&run).unwrap(), text);
+        assert_eq!(serde_json::from_str::<EtcdRun>(text).unwrap(), run);
+        let older = r#"{"written":"x","former":{"order":3,"order_by":null,"replaces":"b:7"}}"#;
+        let former = serde_json::from_str::<EtcdRun>(older).unwrap().former.unwrap();
+        assert_eq!(former.replaces.as_deref(), Some("b:7"));
     }
 
     #[test]
