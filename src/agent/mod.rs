@@ -282,6 +282,7 @@ impl Agent {
             silent_agents: BTreeSet::new(),
             silent_etcds: BTreeSet::new(),
             backup_failures: 0,
+            store_failures: 0,
             peer_url: self.spec.peer_url(&self.spec.node),
             last_backup: None,
             certificate_not_after: self.certificate_not_after(),

@@ -57,6 +57,7 @@ pub(crate) fn node_status(node: &str) -> NodeStatus {
         silent_agents: std::collections::BTreeSet::new(),
         silent_etcds: std::collections::BTreeSet::new(),
         backup_failures: 0,
+        store_failures: 0,
         peer_url: None,
         last_backup: None,
         certificate_not_after: None,

@@ -287,10 +287,14 @@ pub struct NodeStatus {
     /// Nodes of silent agents whose etcd does not answer this agent either.
     #[serde(default)]
     pub silent_etcds: BTreeSet<NodeName>,
-    /// How often in a row a full backup has failed here, or the store could not be read: after some another node takes the
-    /// next backup.
+    /// How many full backups in a row have failed here: after some another node takes the next one. They are tried again with
+    /// a growing pause.
     #[serde(default)]
     pub backup_failures: u32,
+    /// How many looks in a row at the store have failed here, about one every two seconds: after some another node takes the
+    /// next full backup, too.
+    #[serde(default)]
+    pub store_failures: u32,
     /// Its peer URL as its own configuration has it.
     #[serde(default)]
     pub peer_url: Option<String>,

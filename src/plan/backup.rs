@@ -207,13 +207,10 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         cx.wake_in(wait);
         return None;
     }
-    if let Some((node, failures)) = stands_in {
+    if let Some((node, trouble)) = stands_in {
         cx.because(
             "backup-stand-in",
-            format!(
-                "the coordinator, {node}, has failed {failures} times in a row to take a full backup or to read the store: this \
-                 node takes the next"
-            ),
+            format!("the coordinator, {node}, {trouble}: this node takes the next full backup"),
         );
     }
     let text = match calendar {
@@ -224,17 +221,28 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     Some(begin(cx))
 }
 
-/// The coordinator whose backups fail, where this node takes the next one in its place: the first by name of the nodes with
-/// a healthy member that has no such failures of its own. Only into a store that is one and the same for all.
-fn stands_in<'a>(cx: &Context<'a>) -> Option<(&'a NodeName, u32)> {
+/// The coordinator whose backups fail, or that cannot read the store, where this node takes the next backup in its place, and
+/// what fails there. That is the first by name of the nodes with a healthy member that has no such failures of its own. Only
+/// into a store that is one and the same for all.
+fn stands_in<'a>(cx: &Context<'a>) -> Option<(&'a NodeName, String)> {
     let coordinator = cx.leading().filter(|node| **node != cx.spec.node)?;
-    let failures = |node: &NodeName| cx.status_of(node).map_or(0, |status| status.backup_failures);
-    let failed = failures(coordinator);
+    let failing = trouble(cx.status_of(coordinator)?)?;
+    let works = |node: &NodeName| cx.status_of(node).is_none_or(|status| trouble(status).is_none());
     let first = healthy_voters(cx)
         .into_iter()
-        .find(|(leads, node)| !leads && failures(node) < FAILURES)?;
+        .find(|(leads, node)| !leads && works(node))?;
     let turn = *first.1 == cx.spec.node && !mutant!(NobodyStandsIn);
-    (cx.spec.store_shared && failed >= FAILURES && turn).then_some((coordinator, failed))
+    (cx.spec.store_shared && turn).then_some((coordinator, failing))
+}
+
+/// What has failed too often on a node for it to take a full backup.
+fn trouble(status: &NodeStatus) -> Option<String> {
+    let counts = [
+        (status.backup_failures, "take a full backup"),
+        (status.store_failures, "read the store"),
+    ];
+    let (count, what) = counts.into_iter().find(|(count, _)| *count >= FAILURES)?;
+    Some(format!("has failed {count} times in a row to {what}"))
 }
 
 /// The store has all that there is to have: so long may a full backup, which would be the same again, wait. Where nobody

@@ -290,7 +290,7 @@ fn stored(out: &mut Text, counters: &Counters) {
     out.head(
         name,
         "counter",
-        "Backups of this agent that failed, by kind and by where.",
+        "Failed tries of this agent to store a backup, by kind and by where.",
     );
     for ((kind, cause), count) in locked(&counters.failed).iter() {
         out.sample(name, &[("kind", kind), ("cause", cause)], count);

@@ -108,6 +108,7 @@ pub(super) fn node(number: u64) -> NodeStatus {
         silent_agents: std::collections::BTreeSet::new(),
         silent_etcds: std::collections::BTreeSet::new(),
         backup_failures: 0,
+        store_failures: 0,
         peer_url: None,
         last_backup: backups().pop(),
         certificate_not_after: None,

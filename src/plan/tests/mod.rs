@@ -111,6 +111,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         silent_agents: std::collections::BTreeSet::new(),
         silent_etcds: std::collections::BTreeSet::new(),
         backup_failures: 0,
+        store_failures: 0,
         peer_url: None,
         last_backup: None,
         certificate_not_after: None,
