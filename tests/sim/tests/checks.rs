@@ -1,12 +1,9 @@
 //! What the checks of the world must not let pass: agents that do not ask before they act would be found out.
 #![allow(clippy::expect_used)]
 
-use std::collections::BTreeMap;
+mod by_hand;
 
-use etcd_agent::model::{
-    Assignment, ClusterId, Epoch, Generation, InitialState, MemberId, NodeName, RaftTerm, Role,
-    cluster_id_of, member_id_of,
-};
+use etcd_agent::model::{ClusterId, Epoch, InitialState, MemberId, NodeName};
 use etcd_agent_sim::driver::name;
 use etcd_agent_sim::world::raft::Dir;
 use etcd_agent_sim::world::{AgentState, Plane, Truth, World};
@@ -37,35 +34,12 @@ fn hosts() -> World {
 /// Three voters with their agents, and the number of the host that leads.
 fn cluster() -> (World, usize) {
     let mut world = hosts();
-    let urls = |host| vec![World::peer_url(host)];
-    let initial_cluster: BTreeMap<NodeName, Vec<String>> = (0..3)
-        .map(|host| (world.hosts[host].name.clone(), urls(host)))
-        .collect();
-    let cluster_id = cluster_id_of(&initial_cluster, "checks");
-    let truth = Truth {
-        epoch: Epoch(1),
-        ..Truth::default()
-    };
-    world.truths.insert(cluster_id, truth);
     for host in 0..3 {
-        world.hosts[host].written = Some(Assignment {
-            generation: Generation(1),
+        let truth = Truth {
             epoch: Epoch(1),
-            node: world.hosts[host].name.clone(),
-            member_id: member_id_of(&urls(host), "checks"),
-            cluster_id,
-            token: "checks".to_owned(),
-            role: Role::Founder,
-            initial_state: InitialState::New,
-            initial_cluster: initial_cluster.clone(),
-            data_dir: "/var/lib/etcd/default".into(),
-            started: false,
-            removed: false,
-            listed: RaftTerm(0),
-            restore: None,
-            settings_digest: String::new(),
-        });
-        world.start_unit(host);
+            ..Truth::default()
+        };
+        by_hand::start(&mut world, host, InitialState::New, &[0, 1, 2], "checks", truth);
     }
     pass(&mut world, FORMS_MS);
     let leads = |host: &usize| {

@@ -2,13 +2,12 @@
 //! `tests/lab/tests/hosts/model.rs` wants the same of real etcd.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod by_hand;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use etcd_agent::model::{
-    ActiveState, Assignment, Epoch, Generation, InitialState, MemberId, NodeName, RaftTerm, Role,
-    cluster_id_of, member_id_of,
-};
+use etcd_agent::model::{ActiveState, Epoch, InitialState, MemberId, NodeName};
 use etcd_agent_sim::world::{Refused, Truth, World};
 
 /// The most hosts of a history.
@@ -143,35 +142,13 @@ impl Model {
 
     fn start(&mut self, host: usize, state: InitialState, hosts: &[usize], rest: &[&str]) {
         let token = rest.first().copied().unwrap_or("history");
-        let initial_cluster: BTreeMap<NodeName, Vec<String>> = hosts
-            .iter()
-            .map(|host| (self.world.hosts[*host].name.clone(), vec![World::peer_url(*host)]))
-            .collect();
-        let cluster_id = cluster_id_of(&initial_cluster, token);
-        self.world.truths.entry(cluster_id).or_insert_with(|| Truth {
+        let truth = Truth {
             epoch: Epoch(1),
             // Histories do what no agent may do: the safety rules are not asked for here.
             tainted: true,
             ..Truth::default()
-        });
-        self.world.hosts[host].written = Some(Assignment {
-            generation: Generation(1),
-            epoch: Epoch(1),
-            node: self.world.hosts[host].name.clone(),
-            member_id: member_id_of(&[World::peer_url(host)], token),
-            cluster_id,
-            token: token.to_owned(),
-            role: Role::Founder,
-            initial_state: state,
-            initial_cluster,
-            data_dir: "/var/lib/etcd/default".into(),
-            started: false,
-            removed: false,
-            listed: RaftTerm(0),
-            restore: None,
-            settings_digest: String::new(),
-        });
-        self.world.start_unit(host);
+        };
+        by_hand::start(&mut self.world, host, state, hosts, token, truth);
     }
 
     fn state(&mut self, host: usize) -> &'static str {
