@@ -81,6 +81,8 @@ mod chosen {
         MemoriesStayNew,
         /// Rule 10: what any copy of a genesis says of the electors' memories is believed.
         BelievesElectorates,
+        /// Rule 2: one peer's word makes a joiner of a node that may have had a member.
+        BelievesInvitations,
         /// Rule 10: an epoch is learned from any source.
         BelievesEpochs,
         /// Rule 10: a removal is believed from one peer.

@@ -8,7 +8,7 @@ use super::data::describe;
 use super::electors;
 use crate::model::{
     Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, Generation, Genesis, InitialState, Join,
-    Member, MemberId, MemberList, NodeName, Origin, RaftTerm, Role,
+    Member, MemberId, MemberList, NodeName, NodeStatus, Origin, RaftTerm, Role,
 };
 
 /// Gives this node its assignment when the newest epoch wants something of it that it has not.
@@ -19,7 +19,7 @@ pub(super) fn assign(cx: &mut Context<'_>) -> Option<Action> {
         None if awaits_stop(cx, genesis) => return None,
         None => founder(cx, genesis)
             .or_else(|| own_member(cx, genesis))
-            .or_else(|| joiner(cx, genesis)),
+            .or_else(|| joiner(cx, genesis, &invitations(cx, genesis))),
         Some(assignment) => refresh(cx, assignment).or_else(|| replaced(cx, genesis, assignment)),
     };
     let Some(wanted) = wanted else {
@@ -147,11 +147,7 @@ fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
             return Some(wanted);
         }
     }
-    // The electorate is no part of a genesis' value: a node that lies can name this new memory in it (rule 10). A memory
-    // that took part in the genesis has it confirmed.
-    let confirmed = !cx.obs.elector.hearsay || mutant!(BelievesElectorates);
-    let same_memory = confirmed && genesis.electorate.get(&cx.spec.node) == Some(&cx.obs.me.incarnation);
-    if !same_memory && !mutant!(FounderForgets) {
+    if !took_part(cx, genesis) && !mutant!(FounderForgets) {
         return None;
     }
     if let Origin::Backup(backup) = &genesis.origin {
@@ -183,6 +179,13 @@ fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         }
         Fact::Absent | Fact::Unreachable(_) => None,
     }
+}
+
+/// True where this very memory took part in the genesis. The electorate is no part of a genesis' value: a node that lies can
+/// name a new memory in it (rule 10). A memory that took part has the genesis confirmed.
+fn took_part(cx: &Context<'_>, genesis: &Genesis) -> bool {
+    let confirmed = !cx.obs.elector.hearsay || mutant!(BelievesElectorates);
+    confirmed && genesis.electorate.get(&cx.spec.node) == Some(&cx.obs.me.incarnation)
 }
 
 /// A member that joined later and whose agent has lost its memory, but not the data: the cluster still lists it.
@@ -219,15 +222,68 @@ fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
     })
 }
 
-/// A node that the coordinator has added as a learner, and that has not started yet.
-fn joiner(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
-    let (list, me) = invitation(cx, genesis)?;
+/// A node that the coordinator has added as a learner, and that has not started yet. Of several invitations the one that most
+/// peers know of counts.
+fn joiner(cx: &mut Context<'_>, genesis: &Genesis, invitations: &[Invitation<'_>]) -> Option<Assignment> {
+    let most = |invitation: &&Invitation<'_>| witnesses(cx, genesis, invitation);
+    let invitation = invitations.iter().max_by_key(most)?;
+    let Invitation { by, list, member } = *invitation;
+    if !is_believed(cx, genesis, invitation) {
+        let text = format!(
+            "{by} has added this node as member {}, and no second node says so: this agent does not know whether its node had a \
+             member before, which etcd would come back as without its data",
+            member.id
+        );
+        cx.because("invitation-hearsay", text);
+        cx.wake_in(Duration::from_secs(1));
+        return None;
+    }
     let initial_cluster = named(cx, list)?;
     cx.because(
         "joiner",
-        format!("the coordinator has added this node as learner {}", me.id),
+        format!("the coordinator has added this node as learner {}", member.id),
     );
-    Some(joined(cx, genesis, (me.id, list.term), initial_cluster))
+    Some(joined(cx, genesis, (member.id, list.term), initial_cluster))
+}
+
+/// How many peers list the unstarted member that an invitation names. IDs are never used twice, so a list that was not read
+/// through quorum tells as much.
+fn witnesses(cx: &Context<'_>, genesis: &Genesis, invitation: &Invitation<'_>) -> usize {
+    let member = invitation.member;
+    let has_it = |list: &MemberList| {
+        list.cluster_id == genesis.cluster_id
+            && list
+                .get(member.id)
+                .is_some_and(|m| m.name.is_empty() && m.peer_urls == member.peer_urls)
+    };
+    let lists = cx.known_peers().filter_map(|(_, status)| status.members.known());
+    lists.filter(|list| has_it(list)).count()
+}
+
+/// Whether this node may start as the member that an invitation names. With an empty data directory etcd takes its ID from its
+/// peers, by its peer URL. Where they still have the member that this node had before, it comes back as that one, without the
+/// writes that it has acknowledged. So one peer's word is enough only for a node that cannot have had a member (rule 10), or
+/// from the only voter, when every other node answers and has no member.
+fn is_believed(cx: &Context<'_>, genesis: &Genesis, invitation: &Invitation<'_>) -> bool {
+    let had_none = match cx.obs.assignment.as_ref().filter(|a| a.epoch == genesis.epoch) {
+        Some(assignment) => assignment.removed,
+        None => took_part(cx, genesis),
+    };
+    let Invitation { by, list, member } = invitation;
+    let out = &cx.obs.me.steering.directives.out;
+    let has_none = |node: &NodeName| {
+        let assigned = |status: &NodeStatus| status.assignment.as_ref().map(|a| a.cluster_id);
+        cx.status_of(node)
+            .is_some_and(|status| assigned(status) != Some(genesis.cluster_id))
+    };
+    let mut others = cx
+        .spec
+        .nodes
+        .keys()
+        .filter(|node| **node != cx.spec.node && node != by);
+    let only_voter = list.voters().filter(|voter| voter.id != member.id).count() == 1
+        && others.all(|node| out.contains(node) || has_none(node));
+    had_none || only_voter || witnesses(cx, genesis, invitation) > 1 || mutant!(BelievesInvitations)
 }
 
 /// Every member of the list by its node's name, which an unstarted one does not have yet.
@@ -263,18 +319,31 @@ fn joined(
     }
 }
 
-/// The member list (read through quorum by a peer) in which an unstarted member has this node's peer URL.
-pub(super) fn invitation<'a>(cx: &Context<'a>, genesis: &Genesis) -> Option<(&'a MemberList, &'a Member)> {
-    let url = cx.spec.peer_url(&cx.spec.node)?;
+/// An unstarted member with this node's peer URL, in a member list that a peer has read through quorum.
+pub(super) struct Invitation<'a> {
+    /// The peer.
+    by: &'a NodeName,
+    list: &'a MemberList,
+    pub(super) member: &'a Member,
+}
+
+/// What peers invite this node to be.
+pub(super) fn invitations<'a>(cx: &Context<'a>, genesis: &Genesis) -> Vec<Invitation<'a>> {
+    let Some(url) = cx.spec.peer_url(&cx.spec.node) else {
+        return Vec::new();
+    };
     // An operator who prepares the entry may also make it a voter.
     let may_enter = |m: &Member| m.is_learner || cx.spec.join == Join::Prepare;
-    linearizable_lists(cx, genesis).into_iter().find_map(|list| {
-        let me = list
-            .members
-            .iter()
-            .find(|m| may_enter(m) && m.name.is_empty() && m.peer_urls.contains(&url))?;
-        Some((list, me))
-    })
+    let peers = cx.known_peers();
+    let lists = peers.filter_map(|(by, status)| Some((by, status.members.known()?)));
+    lists
+        .filter(|(_, list)| list.linearizable && list.cluster_id == genesis.cluster_id)
+        .filter_map(|(by, list)| {
+            let unstarted = |m: &&Member| may_enter(m) && m.name.is_empty() && m.peer_urls.contains(&url);
+            let member = list.members.iter().find(unstarted)?;
+            Some(Invitation { by, list, member })
+        })
+        .collect()
 }
 
 pub(super) fn linearizable_lists<'a>(cx: &Context<'a>, genesis: &Genesis) -> Vec<&'a MemberList> {
@@ -365,14 +434,13 @@ fn replaced(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) ->
         .unit
         .known()
         .is_none_or(|unit| unit.active == ActiveState::Active);
-    let (list, me) = invitation(cx, genesis)?;
-    if up || me.id == assignment.member_id || list.get(assignment.member_id).is_some() {
-        return None;
-    }
     // One peer's list is not enough to give up a member, nor a founder's place: `local::keep_running` asks the others first.
     let is_member = assignment.started || assignment.role == Role::Founder;
-    if is_member && !assignment.removed {
+    if up || (is_member && !assignment.removed) {
         return None;
     }
-    joiner(cx, genesis)
+    let mut anew = invitations(cx, genesis);
+    let id = assignment.member_id;
+    anew.retain(|invitation| invitation.member.id != id && invitation.list.get(id).is_none());
+    joiner(cx, genesis, &anew)
 }

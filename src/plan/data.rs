@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::assign::{invitation, linearizable_lists};
+use super::assign::{invitations, linearizable_lists};
 use super::context::{Context, names};
 use super::dead::is_gone;
 use super::retired::{self, Removal};
@@ -57,7 +57,9 @@ fn wanted(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> D
         }
         (Role::Joiner, _)
             if !assignment.started
-                && invitation(cx, genesis).is_some_and(|(_, me)| me.id == assignment.member_id) =>
+                && invitations(cx, genesis)
+                    .iter()
+                    .any(|invitation| invitation.member.id == assignment.member_id) =>
         {
             if *data == DataState::Missing {
                 return Data::Ready;

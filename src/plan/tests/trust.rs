@@ -163,6 +163,67 @@ fn f02_one_peers_invitation_takes_no_place_away() {
     }
 }
 
+/// etcd would come back as the member that the node had before, by its peer URL, without what that has acknowledged.
+#[test]
+fn f02_one_peers_invitation_makes_no_joiner_of_a_node_that_may_have_had_a_member() {
+    let invite = |obs: &mut Observation, i: usize, linearizable: bool| {
+        let url = obs.spec.peer_url(&name(2)).unwrap();
+        let Fact::Known(list) = &mut peer(obs, i).members else {
+            panic!("a list")
+        };
+        list.linearizable = linearizable;
+        list.members.retain(|member| member.name != "n3");
+        list.members.push(Member {
+            id: MemberId(99),
+            name: String::new(),
+            peer_urls: vec![url],
+            client_urls: Vec::new(),
+            is_learner: true,
+        });
+    };
+    let joins = |obs: &Observation| matches!(decide(obs).action, Some(Action::Assign { assignment }) if assignment.member_id == MemberId(99));
+    let mut obs = healthy(2);
+    take_down(&mut obs.me, ActiveState::Inactive);
+    obs.me.data = Fact::Known(DataState::Missing);
+    obs.me.assignment = None;
+    let former = obs.assignment.take();
+    obs.me.incarnation = incarnation(7);
+    invite(&mut obs, 0, true);
+    assert!(
+        !joins(&obs) && has(&obs, "invitation-hearsay"),
+        "n2 still has its former member"
+    );
+    let mut silent = obs.clone();
+    silent
+        .peers
+        .insert(name(1), Fact::Unreachable("no route".to_owned()));
+    assert!(!joins(&silent), "n2 may still have it");
+    invite(&mut obs, 1, false);
+    assert!(joins(&obs), "a follower has heard of it, too");
+    // It knows that its former member was removed.
+    silent.assignment = former.map(|former| Assignment {
+        removed: true,
+        ..former
+    });
+    assert!(joins(&silent));
+
+    // The only voter has no second witness.
+    let Fact::Known(list) = &mut peer(&mut obs, 0).members else {
+        panic!("a list")
+    };
+    list.members.retain(|member| member.name != "n2");
+    let n2 = peer(&mut obs, 1);
+    n2.members = Fact::Unreachable("down".to_owned());
+    assert!(!joins(&obs), "n2 says that it has a member");
+    peer(&mut obs, 1).assignment = None;
+    assert!(joins(&obs), "n2 has none");
+    obs.peers
+        .insert(name(1), Fact::Unreachable("no route".to_owned()));
+    assert!(!joins(&obs), "n2 may have one");
+    obs.me.steering.directives.out.insert(name(1));
+    assert!(joins(&obs), "n2 was ordered out");
+}
+
 #[test]
 fn f02_a_bare_epoch_of_one_peer_stops_no_etcd() {
     for epoch in [2, 7, 1000] {

@@ -68,6 +68,20 @@ fn f02_a_copy_of_a_genesis_makes_a_founder_of_a_new_memory() {
 }
 
 #[test]
+#[cfg(feature = "mutants")]
+fn f02_a_liars_invitation_brings_a_member_back_without_its_data() {
+    use etcd_agent::mutant::{Mutant, set};
+    let found = (0..60).find_map(|seed| {
+        set(Some(Mutant::BelievesInvitations));
+        let outcome = a_liar_names_the_new_memory(seed);
+        set(None);
+        outcome.violation
+    });
+    let violation = found.unwrap_or_default();
+    assert!(violation.starts_with("rule 2:"), "{violation}");
+}
+
+#[test]
 fn rule_2_a_founder_that_has_lost_its_disk_is_no_founder_any_more() {
     for store in [false, true] {
         let outcome = a_founder_loses_its_disk(store);
