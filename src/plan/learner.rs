@@ -8,12 +8,16 @@ use super::membership::remove;
 use super::safety::{Change, healthy_members, keeps_quorum};
 use super::spares;
 use crate::model::{
-    Action, Genesis, Join, LearnerProgress, Member, MemberList, NodeName, NodeStatus, Removal,
+    Action, Genesis, Join, LearnerProgress, Member, MemberList, NodeName, NodeStatus, Removal, UnitState,
     forgets_promotions,
 };
 
 /// How long a node has to start the learner that it was added as.
 const START_WITHIN: Duration = Duration::from_mins(2);
+/// The longest pause between two tries to promote a learner: etcd refuses while it lags.
+const PROMOTE_AGAIN: Duration = Duration::from_secs(1);
+/// The same while the learner's etcd does not answer: it may be receiving a large snapshot, and etcd logs each refusal.
+const WHILE_SILENT: Duration = Duration::from_secs(5);
 /// How long a learner may stand still, beside what a snapshot takes to arrive.
 const STUCK_AFTER: Duration = Duration::from_mins(10);
 /// The raft index stands still while a snapshot of the leader's database is received: so many bytes a second arrive over
@@ -55,6 +59,9 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
         if stuck {
             return give_up(cx, list, learner, node);
         }
+        if status.is_some_and(|status| votes_unheard(cx, list, status)) {
+            return promote(cx, list, learner, node, WHILE_SILENT);
+        }
         cx.because(
             "learner-starting",
             format!("learner {} on {node} does not answer yet", learner.id),
@@ -66,13 +73,24 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
         if stuck {
             return give_up(cx, list, learner, node);
         }
-        return promote(cx, list, learner, node);
+        return promote(cx, list, learner, node, PROMOTE_AGAIN);
     }
     if etcd.leader.is_none() {
         cx.wake_in(Duration::from_millis(500));
         return None;
     }
     make_room(cx, list, learner, node)
+}
+
+/// True where a learner that has its name may vote although its etcd answers no client yet. etcd answers when it has applied its
+/// own name. Where that was part of the snapshot that the learner got, it learns nothing of it, and tries again after 7 s
+/// (`publishV3` and `applySnapshot` in `server/etcdserver/server.go`, 3.5 to 3.7). The raft leader knows what the learner has,
+/// and refuses the promotion before it has caught up (`mayPromoteMember`). If it never answers, as many failures
+/// must be survived with its vote as without: so the voters are an even number.
+fn votes_unheard(cx: &Context<'_>, list: &MemberList, status: &NodeStatus) -> bool {
+    let runs = |unit: &UnitState| unit.active.is_up() && !unit.waits_to_start();
+    let voters = list.voters().count();
+    voters < cx.spec.size && voters.is_multiple_of(2) && status.unit.known().is_some_and(runs)
 }
 
 /// Learners have no vote; only under `prepare` are members the operator's business alone.
@@ -147,7 +165,14 @@ fn give_up(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: &Nod
     action
 }
 
-fn promote(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: &NodeName) -> Option<Action> {
+/// `most` is the longest pause between two tries.
+fn promote(
+    cx: &mut Context<'_>,
+    list: &MemberList,
+    learner: &Member,
+    node: &NodeName,
+    most: Duration,
+) -> Option<Action> {
     let healthy = healthy_members(cx, list);
     if !keeps_quorum(&list.voter_ids(), &healthy, Change::Promote(learner.id)) {
         cx.because(
@@ -166,7 +191,7 @@ fn promote(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: &Nod
         format!("{node} gets its vote as soon as it has caught up"),
     );
     say_forgotten(cx);
-    cx.may_try("promote", Duration::from_millis(100), Duration::from_secs(1))
+    cx.may_try("promote", Duration::from_millis(100), most)
         .then(|| Action::Promote {
             id: learner.id,
             node: node.clone(),

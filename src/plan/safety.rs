@@ -16,7 +16,7 @@ pub enum Change {
     NoVote,
     /// This voter goes.
     RemoveVoter(MemberId),
-    /// This learner, which serves, gets a vote.
+    /// This learner gets a vote. It counts as healthy once it serves.
     Promote(MemberId),
 }
 

@@ -104,6 +104,44 @@ fn s25_a_dead_member_makes_way_for_a_spare_that_is_ready() {
     assert!(matches!(over_time(&obs, &[]).0, Some(Action::Promote { id, .. }) if id == spare));
 }
 
+/// etcd answers no client before it has applied its own name, at times 7 s after it has caught up.
+#[test]
+fn c11_a_learner_votes_before_it_answers_where_the_cluster_survives_as_much_without_it() {
+    let rows = [(1, false), (2, true), (3, false), (4, true)];
+    for (voters, votes) in rows {
+        let mut obs = cluster(5, voters, 5);
+        let id = with_learner(&mut obs, voters, true);
+        let answers = over_time(&obs, &[]).0;
+        assert!(
+            matches!(answers, Some(Action::Promote { id: it, .. }) if it == id),
+            "{voters}"
+        );
+        let status = peer(&mut obs, voters);
+        status.etcd = Fact::Unreachable("no answer".into());
+        status.unit = unit(ActiveState::Activating);
+        let (action, codes) = over_time(&obs, &[]);
+        let promotes = matches!(action, Some(Action::Promote { id: it, .. }) if it == id);
+        assert_eq!(
+            (promotes, said(&codes, "learner-starting")),
+            (votes, !votes),
+            "{voters}"
+        );
+        // Without one more voter that is well there would be no quorum of those that are.
+        take_down(&mut obs.me, ActiveState::Failed);
+        assert!(
+            !matches!(over_time(&obs, &[]).0, Some(Action::Promote { .. })),
+            "{voters}"
+        );
+    }
+    let mut obs = cluster(3, 2, 3);
+    with_learner(&mut obs, 2, true);
+    take_down(peer(&mut obs, 2), ActiveState::Failed);
+    assert!(
+        said(&over_time(&obs, &[]).1, "learner-starting"),
+        "it does not run"
+    );
+}
+
 #[test]
 fn a_learner_that_is_there_already_takes_the_place_of_a_dead_member_once_it_has_caught_up() {
     let mut obs = cluster(4, 3, 3);
