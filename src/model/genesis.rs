@@ -6,7 +6,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
-use super::{BackupId, ClusterId, ClusterName, Epoch, Incarnation, MemberId, NodeName, UnixMs};
+use super::{
+    BackupId, ClusterId, ClusterName, Epoch, Incarnation, Member, MemberId, MemberList, NodeName, RaftTerm,
+    UnixMs,
+};
 
 /// Where an epoch's data comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,6 +146,23 @@ impl Genesis {
     /// The member ID that etcd gives an initial member, or `None` when the node is not one.
     pub fn member_id(&self, node: &NodeName) -> Option<MemberId> {
         self.members.get(node).map(|urls| member_id_of(urls, &self.token))
+    }
+
+    /// The members that it begins with, as a list that nobody has read through quorum.
+    pub fn founders(&self) -> MemberList {
+        let founder = |(node, urls): (&NodeName, &Vec<String>)| Member {
+            id: member_id_of(urls, &self.token),
+            name: node.to_string(),
+            peer_urls: urls.clone(),
+            client_urls: Vec::new(),
+            is_learner: false,
+        };
+        MemberList {
+            cluster_id: self.cluster_id,
+            term: RaftTerm::default(),
+            linearizable: false,
+            members: self.members.iter().map(founder).collect(),
+        }
     }
 }
 

@@ -206,14 +206,13 @@ pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
 
 /// Says that quorum is lost for good: the data of so many voters is gone, as their own agents attest, that those that are left
 /// are no quorum. Nobody coordinates then, and a node that has lost its memory too does not know that it had a member. Who
-/// the voters are is what this node's etcd says, or said last.
+/// the voters are is what this node's etcd says, or said last; before it has said anything, those of the genesis.
 pub(super) fn say_quorum_lost(cx: &mut Context<'_>) {
     let Some(genesis) = cx.genesis() else { return };
     let of_it = |list: &&MemberList| list.cluster_id == genesis.cluster_id;
     let read = cx.obs.me.members.known().filter(of_it);
-    let Some(list) = read.or(cx.obs.spec_record.members.as_ref().filter(of_it)) else {
-        return;
-    };
+    let list = read.or(cx.obs.spec_record.members.as_ref().filter(of_it));
+    let list = list.cloned().unwrap_or_else(|| genesis.founders());
     let serves = |etcd: &EtcdStatus| etcd.cluster_id == genesis.cluster_id && etcd.leader.is_some();
     if cx.known_peers().any(|(_, s)| s.etcd.known().is_some_and(serves)) {
         return;

@@ -256,6 +256,16 @@ fn a_quorum_that_is_lost_for_good_is_said_by_who_is_left() {
     assert!(!has(&obs, "quorum-lost"), "nobody knows the members");
     obs.spec_record.members = Some(list);
     assert!(has(&obs, "quorum-lost"));
+    // Before etcd has named anybody, the voters are the founders.
+    let mut begun = healthy(0);
+    begun.me.etcd = Fact::Unreachable("refused".to_owned());
+    begun.me.members = Fact::Unreachable("refused".to_owned());
+    begun.me.unit = unit(ActiveState::Activating);
+    lose_data(peer(&mut begun, 1));
+    follow_nobody(peer(&mut begun, 2));
+    assert!(!has(&begun, "quorum-lost"), "n3 may come back");
+    lose_data(peer(&mut begun, 2));
+    assert!(has(&begun, "quorum-lost"));
     // A mount that is missing is no loss.
     peer(&mut obs, 1).data = Fact::Unreachable("not mounted".to_owned());
     assert!(!has(&obs, "quorum-lost"));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use etcd_agent::model::{
     AcceptReply, BackupId, Ballot, EnquireReply, Epoch, EpochVotes, Fact, Genesis, Incarnation, Member,
     MemberId, MemberList, NodeName, NodeStatus, Origin, Paused, PrepareReply, RaftTerm, Refusal, UnixMs,
-    cluster_id_of, member_id_of,
+    cluster_id_of,
 };
 
 use crate::rng::Rng;
@@ -69,24 +69,6 @@ pub fn list(rng: &mut Rng, list: &mut MemberList) {
     }
 }
 
-/// The members of the genesis, for a list where etcd gives none.
-fn founders(status: &NodeStatus) -> Option<MemberList> {
-    let genesis = status.genesis.as_ref()?;
-    let member = |(node, peer_urls): (&NodeName, &Vec<String>)| Member {
-        id: member_id_of(peer_urls, &genesis.token),
-        name: node.to_string(),
-        peer_urls: peer_urls.clone(),
-        client_urls: Vec::new(),
-        is_learner: false,
-    };
-    Some(MemberList {
-        cluster_id: genesis.cluster_id,
-        term: RaftTerm(0),
-        linearizable: true,
-        members: genesis.members.iter().map(member).collect(),
-    })
-}
-
 /// Falsifies a member list that the etcd of a lying host answers.
 pub fn members(world: &mut World, host: usize, told: &mut MemberList) {
     if let Some(rng) = chance(world, host) {
@@ -112,7 +94,7 @@ pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeSta
             }
             3 => {
                 let real = status.members.known().cloned();
-                if let Some(mut told) = real.or_else(|| founders(&status)) {
+                if let Some(mut told) = real.or_else(|| status.genesis.as_ref().map(Genesis::founders)) {
                     list(rng, &mut told);
                     status.members = Fact::Known(told);
                 }
