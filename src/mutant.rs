@@ -67,6 +67,8 @@ mod chosen {
         UnknownIsLost,
         /// Rule 8: an agent that takes a running member over does not note what its data is on.
         MountForgotten,
+        /// Rule 8: an agent goes on telling what it saw in the data directory while it has etcd started.
+        LookStillTold,
         /// A restore goes on while a node has another store.
         RestoresApart,
         /// Nobody takes backups where the coordinator cannot.

@@ -85,9 +85,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         }
         Action::StartEtcd { fence } => {
             fence_start(agent, fence).await?;
-            agent
-                .shared
-                .with(|inner| inner.data = Fact::Unreachable("etcd was started".to_owned()));
+            agent.shared.forget_data("etcd was started");
             agent.ports.service.start_etcd().await
         }
         Action::CancelStart { generation } => {

@@ -307,6 +307,18 @@ impl Shared {
         });
     }
 
+    /// What was seen in the data directory counts no more, for others neither: etcd is about to use it. Before etcd answers, an
+    /// observation can take longer than the coordinator needs to remove a member whose data is gone.
+    pub(super) fn forget_data(&self, why: &str) {
+        self.with(|inner| {
+            inner.data = Fact::Unreachable(why.to_owned());
+            if let Some(status) = inner.status.as_mut().filter(|_| !mutant!(LookStillTold)) {
+                status.data = inner.data.clone();
+            }
+        });
+        self.version.grow();
+    }
+
     /// Takes note of a full backup.
     pub(super) fn note_full(&self, full: &BackupSummary, now: UnixMs) {
         self.newest_full.send_if_modified(|known| {

@@ -31,7 +31,7 @@ mod mutants {
 
     /// Without this guard a liar in one of the schedules succeeds.
     fn breaks(mutant: Mutant, rules: &[u8]) {
-        let hit = (0..SCHEDULES).find(|seed| {
+        let hit = (0..10 * SCHEDULES).find(|seed| {
             set(Some(mutant));
             let violation = run(&Schedule::with_a_liar(*seed), false).violation;
             set(None);

@@ -349,7 +349,8 @@ fn c14_new_memories_that_never_ask_for_their_votes_are_found_out() {
 fn f02_an_epoch_that_nobody_can_confirm_is_followed_on_an_operators_word() {
     let mut schedule = Schedule::calm(7, 3, 3, true);
     schedule.faults = vec![
-        (20_000, Fault::PowerOff(0, 600_000)),
+        // It still counts as one that is there.
+        (24_000, Fault::PowerOff(0, 600_000)),
         (25_000, Fault::Restore(1)),
         (45_000, Fault::Reinstall(2)),
         (45_000, Fault::Wipe(2)),

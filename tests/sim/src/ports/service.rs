@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_agent::model::{Fact, InForce, UnitState, member_id_of};
-use etcd_agent::ports::{DataReport, DataRequest, PortError, PortResult, ServiceManager};
+use etcd_agent::model::{DataState, Fact, InForce, UnitState, member_id_of};
+use etcd_agent::ports::{AgentHandle, DataReport, DataRequest, PortError, PortResult, ServiceManager};
 
 use super::{Seat, heard};
 use crate::world::raft::Dir;
@@ -17,6 +17,19 @@ const ARCHIVED: usize = 3;
 pub(super) struct Service(pub(super) Arc<Seat>);
 
 impl Service {
+    /// Rule 8: an agent that has etcd started tells nobody any more that its data is gone. etcd answers it seconds later, and the
+    /// coordinator may have removed the member by then.
+    fn check_told(&self) {
+        let status = self.0.sim.agent(self.0.host).map(|agent| agent.status());
+        let told = status.map(|status| status.data);
+        if let Some(Fact::Known(DataState::Missing | DataState::Unusable { .. })) = told {
+            let mut world = self.0.sim.world();
+            let name = &world.hosts[self.0.host].name;
+            let text = format!("etcd is started on {name}, whose agent still says that its data is gone");
+            world.violate(8, text);
+        }
+    }
+
     /// polkit refuses, the bus restarts, the job is cancelled.
     fn refuses_stop(&self) -> PortResult<()> {
         let mut world = self.0.sim.world();
@@ -54,6 +67,7 @@ impl ServiceManager for Service {
     async fn start_etcd(&self) -> PortResult<()> {
         self.0.cross().await;
         self.stops()?;
+        self.check_told();
         let unheard = self.0.breaks(Call::Start)?;
         self.0.sim.world().start_unit(self.0.host);
         self.0.sim.unit_bells[self.0.host].notify_one();
