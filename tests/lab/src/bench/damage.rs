@@ -13,7 +13,7 @@ const KEY: &str = "bench/damaged";
 /// The clock runs from the kill: etcd has to end on the damaged data first, here as there.
 pub(crate) fn run() -> Result<Vec<Line>> {
     heal::run(&Case {
-        name: "damage",
+        names: ["damage", "damage_serves"],
         bytes: 100 * 1024 * 1024,
         prepare: damage,
         lose: "kill -KILL $pid",

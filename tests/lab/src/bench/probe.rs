@@ -73,6 +73,25 @@ pub(crate) fn healthy_on(
     gone: Option<u64>,
     patience: Duration,
 ) -> Result<Members> {
+    agreed(lab, hosts, hosts.len(), gone, patience)
+}
+
+/// Waits until the others name as many voters as the lab has hosts, with one on `host` in place of the member `gone`. That one
+/// need not answer clients yet.
+pub(crate) fn votes(lab: &Lab, host: &Host, gone: u64, patience: Duration) -> Result<Members> {
+    let hosts = lab.hosts().iter();
+    let others: Vec<&Host> = hosts.filter(|other| other.name() != host.name()).collect();
+    agreed(lab, &others, lab.hosts().len(), Some(gone), patience)
+}
+
+/// Waits until each of `hosts` answers a linearizable read and all name the same voters, so many, without `gone`.
+fn agreed(
+    lab: &Lab,
+    hosts: &[&Host],
+    voters: usize,
+    gone: Option<u64>,
+    patience: Duration,
+) -> Result<Members> {
     outside(lab, || async {
         let start = Instant::now();
         let mut clients = Vec::new();
@@ -95,7 +114,7 @@ pub(crate) fn healthy_on(
             }
             let first = answers.first().cloned().unwrap_or_default();
             let new = first.iter().all(|(_, id)| Some(*id) != gone);
-            if error.is_none() && new && first.len() == hosts.len() && answers.iter().all(|a| *a == first) {
+            if error.is_none() && new && first.len() == voters && answers.iter().all(|a| *a == first) {
                 return Ok(first);
             }
             if start.elapsed() > patience {

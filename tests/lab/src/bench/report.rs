@@ -117,10 +117,8 @@ impl Samples {
         self.values.iter().copied().reduce(f64::max).context("no samples")
     }
 
-    /// The sample that three quarters of the others are not below.
-    pub(crate) fn lower_quartile(&self) -> Result<f64> {
-        let sorted = self.sorted();
-        sorted.get(sorted.len() / 4).copied().context("no samples")
+    pub(crate) fn min(&self) -> Result<f64> {
+        self.values.iter().copied().reduce(f64::min).context("no samples")
     }
 
     fn sorted(&self) -> Vec<f64> {
