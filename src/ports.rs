@@ -89,6 +89,10 @@ pub enum DataRequest {
         why: String,
         /// Whether a staged restore is to be put in its place.
         staged: bool,
+        /// Whose data may be moved. What is another member's by now stays where it is.
+        cluster_id: ClusterId,
+        /// The member.
+        member_id: MemberId,
     },
 }
 

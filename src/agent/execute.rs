@@ -72,10 +72,21 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
                 }
                 Ok(())
             };
+            let assigned = assignment(agent)?;
+            // Damaged data is the assigned member's, of whose end etcd's last words tell.
+            let (cluster_id, member_id) = match agent.shared.with(|inner| inner.data.clone()) {
+                Fact::Known(DataState::Present {
+                    cluster_id,
+                    member_id,
+                }) => (cluster_id, member_id),
+                _ => (assigned.cluster_id, assigned.member_id),
+            };
             let request = DataRequest::Replace {
                 epoch: *epoch,
                 why: why.clone(),
                 staged: *staged,
+                cluster_id,
+                member_id,
             };
             agent.ask_owner(&request, DATA, fence).await.map(drop)
         }
@@ -341,6 +352,7 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
             .map_or(0, |list| list.voters().count())
     });
     agent.ports.state.save_gate(&GateState {
+        started_once: assigned.had_data(),
         epoch: assigned.epoch,
         newest_epoch: if mutant!(GateUnaware) {
             assigned.epoch
@@ -354,7 +366,6 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
         data_dir: assigned.data_dir,
         voters: if voters == 0 { genesis_voters } else { voters },
         electors: agent.spec.nodes.len(),
-        started_once: assigned.started,
     })
 }
 

@@ -177,7 +177,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
             epoch: a.epoch,
             cluster_id: a.cluster_id,
             member_id: a.member_id,
-            started_once: a.started,
+            started_once: a.had_data(),
         }),
         etcd,
         members,

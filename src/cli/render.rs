@@ -104,6 +104,7 @@ pub(super) fn would_be(spec: &Spec) -> Assignment {
         removed: false,
         listed: RaftTerm::default(),
         restore: None,
+        restored: false,
         settings_digest: spec.settings_digest(),
     }
 }

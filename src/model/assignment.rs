@@ -73,11 +73,20 @@ pub struct Assignment {
     pub removed: bool,
     /// The backup this member's data directory has to be restored from before its first start.
     pub restore: Option<BackupId>,
+    /// True once the restored data was seen in its place. From then on the member never starts without its data, as one that was
+    /// seen running, and is not restored again: it may have run, and would have forgotten what it acknowledged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restored: bool,
     /// The digest of the settings (`Spec::settings_digest`) that it was made with: a change makes a new generation.
     pub settings_digest: String,
 }
 
 impl Assignment {
+    /// True for a member that has had its data: it never starts without them.
+    pub fn had_data(&self) -> bool {
+        self.started || self.restored
+    }
+
     /// True when this is about that member.
     pub fn is_of(&self, cluster: ClusterId, member: MemberId) -> bool {
         (self.cluster_id, self.member_id) == (cluster, member)

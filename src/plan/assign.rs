@@ -114,6 +114,7 @@ fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         started: false,
         removed: false,
         restore: None,
+        restored: false,
         settings_digest: cx.spec.settings_digest(),
     })
 }
@@ -315,6 +316,7 @@ fn joined(
         started: false,
         removed: false,
         restore: None,
+        restored: false,
         settings_digest: cx.spec.settings_digest(),
     }
 }
@@ -387,6 +389,14 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         wanted.initial_state = InitialState::Existing;
         wanted.started = true;
         wanted.restore = None;
+    }
+    let own = matches!(cx.obs.me.data, Fact::Known(DataState::Present { cluster_id, member_id }) if assignment.is_of(cluster_id, member_id));
+    if wanted.restore.is_some() && own && !wanted.restored {
+        cx.because(
+            "own-data",
+            "the restored data is in its place: from now on this member never starts without it",
+        );
+        wanted.restored = true;
     }
     if digest != assignment.settings_digest {
         cx.because(

@@ -46,7 +46,7 @@ fn wanted(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> D
     {
         return Data::Ready;
     }
-    if let Some(backup) = &assignment.restore {
+    if let Some(backup) = assignment.restore.as_ref().filter(|_| !assignment.restored) {
         return restore_data(cx, assignment, backup.clone());
     }
     match (assignment.role, data) {

@@ -208,14 +208,21 @@ pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
 /// are no quorum. Nobody coordinates then, and a node that has lost its memory too does not know that it had a member. Who
 /// the voters are is what this node's etcd says, or said last; before it has said anything, those of the genesis.
 pub(super) fn say_quorum_lost(cx: &mut Context<'_>) {
-    let Some(genesis) = cx.genesis() else { return };
+    if let Some(text) = quorum_lost(cx) {
+        cx.halt("quorum-lost", text);
+    }
+}
+
+/// What is said where quorum is lost for good.
+pub(super) fn quorum_lost(cx: &Context<'_>) -> Option<String> {
+    let genesis = cx.genesis()?;
     let of_it = |list: &&MemberList| list.cluster_id == genesis.cluster_id;
     let read = cx.obs.me.members.known().filter(of_it);
     let list = read.or(cx.obs.spec_record.members.as_ref().filter(of_it));
     let list = list.cloned().unwrap_or_else(|| genesis.founders());
     let serves = |etcd: &EtcdStatus| etcd.cluster_id == genesis.cluster_id && etcd.leader.is_some();
     if cx.known_peers().any(|(_, s)| s.etcd.known().is_some_and(serves)) {
-        return;
+        return None;
     }
     let lost: BTreeSet<&NodeName> = list
         .voters()
@@ -229,14 +236,13 @@ pub(super) fn say_quorum_lost(cx: &mut Context<'_>) {
     let voters = list.voters().count();
     let left = voters - lost.len();
     if left >= list.quorum() {
-        return;
+        return None;
     }
-    let text = format!(
+    Some(format!(
         "the data of {} is gone, and {left} of {voters} voters are no quorum, which is {}: nothing goes on alone; `etcd-agent \
          restore latest` opens epoch {} from the newest backup, what was written after it is lost",
         names(lost),
         list.quorum(),
         genesis.epoch.next()
-    );
-    cx.halt("quorum-lost", text);
+    ))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::alarms;
 use super::bootstrap::{become_eligible, propose};
 use super::context::{Context, names};
+use super::dead;
 use super::electors;
 use super::retired::removed_by;
 use super::safety::other_stores_besides;
@@ -46,6 +47,16 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             .etcd
             .known()
             .is_some_and(|e| e.cluster_id == genesis.cluster_id && e.leader.is_some());
+        if let Some(lost) = dead::quorum_lost(cx).filter(|_| !serving) {
+            return Some(Action::Answer {
+                request,
+                done: false,
+                message: format!(
+                    "epoch {} was opened from {backup}, and does not serve: {lost}",
+                    genesis.epoch
+                ),
+            });
+        }
         let verb = if serving {
             "serves"
         } else if is_to_come_up(cx, genesis) {

@@ -40,6 +40,7 @@ fn assignment(spec: &Spec) -> Assignment {
         removed: false,
         listed: RaftTerm(0),
         restore: None,
+        restored: false,
         settings_digest: spec.settings_digest(),
     }
 }

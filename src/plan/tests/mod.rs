@@ -230,6 +230,7 @@ fn assignment(spec: &Spec, g: &Genesis, i: usize) -> Assignment {
         removed: false,
         listed: RaftTerm(0),
         restore: None,
+        restored: false,
         settings_digest: spec.settings_digest(),
     }
 }

@@ -447,6 +447,79 @@ fn rule_5_the_old_data_makes_way_only_for_a_staged_restore() {
     assert_eq!(action(&obs), Some("replace-data"));
 }
 
+/// It may have voted before its agent saw it serve, and would come back without that.
+#[test]
+fn rule_2_a_member_whose_restored_data_was_in_its_place_is_not_restored_again() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let mut obs = healthy(1);
+    let g = genesis(&obs.spec, 3, 2, Origin::Backup(backup.clone()));
+    take_down(&mut obs.me, ActiveState::Inactive);
+    obs.me.genesis = Some(g.clone());
+    obs.newest_epoch = Epoch(2);
+    let mut wanted = assignment(&obs.spec, &g, 1);
+    wanted.restore = Some(backup.clone());
+    wanted.started = false;
+    obs.me.data = Fact::Known(DataState::Present {
+        cluster_id: wanted.cluster_id,
+        member_id: wanted.member_id,
+    });
+    obs.assignment = Some(wanted);
+    let Some(Action::Assign { assignment }) = decide(&obs).action else {
+        panic!("nobody takes note of it")
+    };
+    assert!(assignment.restored && assignment.had_data() && !assignment.started);
+    let Fact::Known(in_force) = &mut obs.in_force else {
+        panic!("no settings")
+    };
+    in_force.generation = assignment.generation;
+    obs.assignment = Some(*assignment);
+    obs.me.data = Fact::Known(DataState::Missing);
+    (obs.fetched, obs.staged) = (Some(backup.clone()), Some((Epoch(2), backup)));
+    assert!(
+        !matches!(action(&obs), Some("stage-restore" | "replace-data")),
+        "{:?}",
+        action(&obs)
+    );
+    assert!(has(&obs, "data-gone"));
+}
+
+/// n1 restores, and the two others have lost what was restored there before n1 served.
+#[test]
+fn a_restore_is_answered_when_quorum_of_its_epoch_is_lost() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let mut obs = healthy(0);
+    let g = genesis(&obs.spec, 3, 2, Origin::Backup(backup.clone()));
+    let mut wanted = assignment(&obs.spec, &g, 0);
+    (wanted.started, wanted.restored, wanted.restore) = (false, true, Some(backup.clone()));
+    obs.assignment = Some(wanted);
+    obs.me.etcd = Fact::Unreachable("no answer".to_owned());
+    obs.me.members = Fact::Unreachable("no answer".to_owned());
+    obs.me.unit = unit(ActiveState::Activating);
+    obs.me.genesis = Some(g.clone());
+    (obs.me.newest_epoch, obs.newest_epoch) = (Epoch(2), Epoch(2));
+    for i in 1..3 {
+        let spec = obs.spec.clone();
+        let status = peer(&mut obs, i);
+        serving(&spec, status, &g, i, 3);
+        status.genesis = Some(g.clone());
+        lose_data(status);
+    }
+    obs.requests = vec![restore_from(backup, Some(Epoch(1)))];
+    let Some(Action::Answer {
+        done: false, message, ..
+    }) = decide(&obs).action
+    else {
+        panic!("{:?}", decide(&obs))
+    };
+    assert!(
+        message.contains("n2 and n3") && message.contains("epoch 3"),
+        "{message}"
+    );
+    // One of them may still come up.
+    peer(&mut obs, 2).data = Fact::Unreachable("not looked at".to_owned());
+    assert!(!matches!(decide(&obs).action, Some(Action::Answer { .. })));
+}
+
 const NEWEST: &str = "2026-03-01T12:00:00Z-000003";
 
 /// A healthy cluster with a full backup of just now.

@@ -44,6 +44,7 @@ fn assignment() -> Assignment {
         removed: false,
         listed: RaftTerm(0),
         restore: None,
+        restored: false,
         settings_digest: settings().spec.settings_digest(),
     }
 }

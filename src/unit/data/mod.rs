@@ -109,7 +109,13 @@ impl Owner {
         match request {
             DataRequest::Inspect { .. } => Ok(()),
             DataRequest::Stage { .. } => stage::stage(self, request),
-            DataRequest::Replace { epoch, why, staged } => replace::replace(self, *epoch, why, *staged),
+            DataRequest::Replace {
+                epoch,
+                why,
+                staged,
+                cluster_id,
+                member_id,
+            } => replace::replace(self, *epoch, why, *staged, (*cluster_id, *member_id)),
         }
     }
 

@@ -6,11 +6,18 @@
 use std::fs;
 
 use super::{Owner, archive, inspect, stage};
-use crate::model::{DataState, Epoch};
+use crate::model::{ClusterId, DataState, Epoch, MemberId};
 use crate::unit::{files, journal};
 
-/// Replaces the data directory for an epoch.
-pub(super) fn replace(owner: &Owner, epoch: Epoch, why: &str, staged: bool) -> Result<(), String> {
+/// Replaces the data directory for an epoch. Only the data of `whose` is moved: a person may have put other data there since the
+/// agent decided on it.
+pub(super) fn replace(
+    owner: &Owner,
+    epoch: Epoch,
+    why: &str,
+    staged: bool,
+    whose: (ClusterId, MemberId),
+) -> Result<(), String> {
     // Before anything is moved: is what shall take its place complete?
     let incoming = if staged {
         match incoming(owner, epoch)? {
@@ -20,6 +27,19 @@ pub(super) fn replace(owner: &Owner, epoch: Epoch, why: &str, staged: bool) -> R
     } else {
         None
     };
+    if let DataState::Present {
+        cluster_id,
+        member_id,
+    } = inspect::inspect(owner)?
+        && (cluster_id, member_id) != whose
+    {
+        return Err(format!(
+            "{} holds member {member_id} of cluster {cluster_id} by now, expected member {} of cluster {}: nothing was moved",
+            owner.data_dir.display(),
+            whose.1,
+            whose.0
+        ));
+    }
     let now = (owner.now)();
     if let Some(path) = archive::put(owner, why, &now)? {
         journal::say(

@@ -64,10 +64,16 @@ impl World {
     }
 
     fn replace(&self, staged: bool) -> DataReport {
+        self.replace_of(OLD, staged)
+    }
+
+    fn replace_of(&self, (cluster_id, member_id): (ClusterId, MemberId), staged: bool) -> DataReport {
         self.ask(DataRequest::Replace {
             epoch: Epoch(2),
             why: "restore".to_owned(),
             staged,
+            cluster_id,
+            member_id,
         })
     }
 
@@ -193,6 +199,23 @@ fn archived_without_a_restore() {
     assert!(archived[0].join("member/snap/db").exists());
     assert_eq!(world.replace(false).error, None, "again: nothing to do");
     assert_eq!(world.archived().len(), 1);
+}
+
+/// A person puts other data there after the agent has looked. Damaged data of the member itself looks as whole here.
+#[test]
+fn rule_5_only_the_data_that_was_decided_on_is_moved() {
+    for staged in [false, true] {
+        let world = World::with_data(OLD);
+        if staged {
+            world.stage(NEW);
+        }
+        let report = world.replace_of(NEW, staged);
+        let error = report.error.unwrap();
+        assert!(error.contains("nothing was moved"), "{error}");
+        assert!(world.archived().is_empty() && world.owner.data_dir.join("member/snap/db").exists());
+        assert_eq!(world.replace(staged).error, None);
+        assert_eq!(world.archived().len(), 1);
+    }
 }
 
 #[test]

@@ -377,6 +377,7 @@ impl<'a> Driver<'a> {
             let now = world.now;
             let h = &mut world.hosts[host];
             h.run += 1;
+            h.agent_at = Some(now);
             h.agent = AgentState::Alive;
             h.may_linger_from = h.may_linger_from.max(now);
             (h.run, h.boot, seed)

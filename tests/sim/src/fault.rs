@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use etcd_agent::model::{ClusterId, DataState, DirectiveChange, MemberId, NodeName};
+use etcd_agent::model::{ClusterId, DirectiveChange, MemberId, NodeName};
 
 use crate::orders::{What, give};
 use crate::ports::set_skew;
@@ -304,6 +304,7 @@ fn forget(world: &mut World, host: usize) {
     }
     let h = &mut world.hosts[host];
     h.held_by = None;
+    h.begun = None;
     h.elector = None;
     h.traces.clear();
     h.learned.clear();
@@ -327,11 +328,6 @@ fn lose(world: &mut World, host: usize) {
     world.kill_etcd(host);
 }
 
-/// An agent that has just looked at this would archive what takes its place: see the README.
-fn is_unusable(world: &World, host: usize) -> bool {
-    matches!(world.hosts[host].inspect(), DataState::Unusable { .. })
-}
-
 fn host_fault(sim: &Sim, fault: &Fault) {
     let mut world = sim.world();
     let of_disk = match fault {
@@ -344,7 +340,7 @@ fn host_fault(sim: &Sim, fault: &Fault) {
     }
     match fault {
         Fault::InspectFails(host) => world.hosts[*host].inspect_fails = true,
-        Fault::Foreign(host) if !is_unusable(&world, *host) => {
+        Fault::Foreign(host) => {
             lose(&mut world, *host);
             world.hosts[*host].dir = Some(Dir::empty(ClusterId(0xf0), MemberId(0xf0)));
             world.hosts[*host].broken = false;

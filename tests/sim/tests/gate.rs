@@ -32,6 +32,7 @@ fn assignment(spec: &Spec) -> Assignment {
         started: true,
         removed: false,
         restore: None,
+        restored: false,
         settings_digest: String::new(),
     }
 }

@@ -18,6 +18,8 @@ pub(super) struct LocalEtcd {
 
 /// How long a call without an answer is waited for, in milliseconds.
 const SILENT_MS: u64 = 5000;
+/// The same of etcd's status.
+const STATUS_MS: u64 = 1000;
 
 impl LocalEtcd {
     /// True when a request reaches that etcd and its answer comes back.
@@ -28,9 +30,18 @@ impl LocalEtcd {
     }
 
     async fn read<T>(&self, ask: impl FnOnce(&mut World) -> Result<T, Refused>) -> PortResult<T> {
+        self.read_within(SILENT_MS, ask).await
+    }
+
+    /// `patience` is how long an answer is waited for, in milliseconds.
+    async fn read_within<T>(
+        &self,
+        patience: u64,
+        ask: impl FnOnce(&mut World) -> Result<T, Refused>,
+    ) -> PortResult<T> {
         self.seat.cross().await;
         if !self.is_reached() {
-            tokio::time::sleep(std::time::Duration::from_millis(SILENT_MS)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(patience)).await;
             return Err(PortError::Retryable("no answer in time".to_owned()));
         }
         let answer = ask(&mut self.seat.sim.world());
@@ -38,7 +49,7 @@ impl LocalEtcd {
             Ok(answer) => Ok(answer),
             Err(Refused::Down) => Err(PortError::Retryable("connection refused".to_owned())),
             Err(_) => {
-                tokio::time::sleep(std::time::Duration::from_millis(SILENT_MS)).await;
+                tokio::time::sleep(std::time::Duration::from_millis(patience)).await;
                 Err(PortError::Retryable("no answer in time".to_owned()))
             }
         }
@@ -54,6 +65,7 @@ impl LocalEtcd {
             Err(Refused::Down) => Err(PortError::Retryable("connection refused".to_owned())),
             Err(Refused::Says(why)) => Err(PortError::Retryable(why.to_owned())),
             Err(Refused::NoLeader) => Err(PortError::Retryable("etcdserver: no leader".to_owned())),
+            Err(Refused::NotReady) => Err(PortError::Retryable("no answer in time".to_owned())),
             Err(Refused::Unknown) => {
                 tokio::time::sleep(std::time::Duration::from_millis(SILENT_MS)).await;
                 Err(PortError::OutcomeUnknown("no answer in time".to_owned()))
@@ -66,7 +78,7 @@ impl LocalEtcd {
 impl Etcd for LocalEtcd {
     async fn status(&self) -> PortResult<EtcdStatus> {
         let host = self.host;
-        self.read(|world| world.status(host)).await
+        self.read_within(STATUS_MS, |world| world.status(host)).await
     }
 
     async fn members(&self, linearizable: bool) -> PortResult<MemberList> {

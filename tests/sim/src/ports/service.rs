@@ -203,7 +203,23 @@ fn carry_out(world: &mut World, host: usize, request: &DataRequest) -> Result<()
             world.hosts[host].staged = Some((*epoch, backup.clone(), dir));
             Ok(())
         }
-        DataRequest::Replace { epoch, why, staged } => {
+        DataRequest::Replace {
+            epoch,
+            why,
+            staged,
+            cluster_id,
+            member_id,
+        } => {
+            if let DataState::Present {
+                cluster_id: cluster,
+                member_id: member,
+            } = world.hosts[host].inspect()
+                && (cluster, member) != (*cluster_id, *member_id)
+            {
+                return Err(format!(
+                    "the directory holds member {member} of cluster {cluster} by now"
+                ));
+            }
             let ready = world.hosts[host]
                 .staged
                 .as_ref()

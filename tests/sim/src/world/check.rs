@@ -354,7 +354,10 @@ impl World {
             return;
         };
         let replaced = self.chosen.range(truth.epoch.next()..).next().is_some();
-        if !replaced && !truth.removed.contains(&dir.member) {
+        // systemd started it in an empty directory, with the settings of an older epoch: it took its ID from its peers, and is not
+        // what its agent has to put there.
+        let astray = dir.log.is_empty() && h.assignment.as_ref().is_none_or(|a| a.epoch < truth.epoch);
+        if !replaced && !astray && !truth.removed.contains(&dir.member) {
             let text = format!(
                 "{} stops member {} of epoch {}, which is the newest",
                 h.name, dir.member, truth.epoch
@@ -463,6 +466,16 @@ impl World {
         truth.tainted |= !truth.acked.iter().all(|wanted| has.any(|w| w == *wanted));
     }
 
+    /// A member has lost its disk before its agent saw it serve, and begins again: it has forgotten what it had acknowledged, as
+    /// one whose disk was set back (`docs/safety.md`, the first start).
+    pub fn note_begun_again(&mut self, host: usize, dir: &Dir) {
+        let h = &self.hosts[host];
+        let noted = h.gate.as_ref().is_some_and(|gate| gate.started_once);
+        if h.begun == Some(dir.member) && !noted {
+            self.note_set_back(dir);
+        }
+    }
+
     /// True when no quorum of this epoch's voters has its disk any more, or, before its first start, the memory that
     /// lets it begin as a founder. Nothing but a person's restore helps then.
     pub fn is_beyond_repair(&self, genesis: &Genesis) -> bool {
@@ -489,8 +502,11 @@ impl World {
                     .truths
                     .get(&genesis.cluster_id)
                     .is_some_and(|t| t.lost.contains(id));
+            // Copies may name different memories, and the node goes by its own.
+            let own = h.elector.as_ref().and_then(|e| e.chosen.as_ref());
+            let copy = own.filter(|own| own.same_value(genesis)).unwrap_or(genesis);
             let may_begin = genesis.member_id(&h.name) == Some(*id)
-                && genesis.electorate.get(&h.name) == memory
+                && copy.electorate.get(&h.name) == memory
                 && memory.is_some()
                 && !begun;
             has_disk || may_begin

@@ -16,6 +16,8 @@ pub enum Refused {
     Down,
     /// There is no leader in reach, or it has no quorum; nothing was proposed.
     NoLeader,
+    /// It has not joined the cluster yet, and answers no client.
+    NotReady,
     /// It was proposed and not committed in time.
     Unknown,
     /// etcd's own answer.
@@ -88,6 +90,9 @@ impl World {
         let (Some(dir), Some(server)) = (&h.dir, &h.server) else {
             return Err(Refused::Down);
         };
+        if !server.ready {
+            return Err(Refused::NotReady);
+        }
         Ok(EtcdStatus {
             version: "3.5.16".to_owned(),
             cluster_id: dir.cluster,
@@ -116,6 +121,9 @@ impl World {
         let (Some(dir), Some(server)) = (&h.dir, &h.server) else {
             return Err(Refused::Down);
         };
+        if !server.ready {
+            return Err(Refused::NotReady);
+        }
         let members = server
             .config
             .members

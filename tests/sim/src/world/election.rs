@@ -7,6 +7,8 @@ use super::{Plane, Refused, World};
 
 /// A leader without a quorum for this long steps down; a follower may stand after about as long.
 const ELECTION_MS: u64 = 1000;
+/// An etcd that did not learn that its name was published tries again after this (`ReqTimeout` of etcd's server).
+const PUBLISH_AGAIN_MS: u64 = 7000;
 
 impl World {
     /// What a tenth of a second does to all etcds.
@@ -359,13 +361,25 @@ impl World {
         if server.ready || server.leader.is_none() {
             return;
         }
-        let published = server.config.members.get(&own).is_some_and(|info| info.published);
+        if server.serves_at.is_some_and(|at| self.now < at) {
+            return;
+        }
+        let info = server.config.members.get(&own);
+        let published = info.is_some_and(|info| info.published);
+        // A learner's name that was part of its snapshot: it learns nothing of it, and tries again later.
+        let late = info.is_some_and(|info| info.learner) && own.0 % 4 == 0;
         let served = if published {
             self.leader_behind(host).is_ok()
         } else {
             self.propose(host, What::Change(Change::Publish(own))).is_ok()
         };
-        if served && let Some(server) = &mut self.hosts[host].server {
+        if served && !published && late {
+            let at = self.now + PUBLISH_AGAIN_MS;
+            self.tell(|w| format!("etcd of {} has caught up, and serves later", w.hosts[host].name));
+            if let Some(server) = &mut self.hosts[host].server {
+                server.serves_at = Some(at);
+            }
+        } else if served && let Some(server) = &mut self.hosts[host].server {
             server.ready = true;
             self.tell(|w| format!("etcd of {} is ready", w.hosts[host].name));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use etcd_agent::model::{
     Assignment, BackupId, DataState, Directives, ElectorRecord, Epoch, EtcdRun, GateState, Generation,
-    InForce, Incarnation, NodeName, SpecRecord,
+    InForce, Incarnation, MemberId, NodeName, SpecRecord,
 };
 
 use super::broken::Broken;
@@ -89,6 +89,8 @@ pub struct Host {
     pub written: Option<Assignment>,
     /// The data directory.
     pub dir: Option<Dir>,
+    /// As which member etcd ran last under the memory that the agent has.
+    pub begun: Option<MemberId>,
     /// What holds the data directory and is not mounted yet.
     pub late: Option<Late>,
     /// What the agent remembers the data directory to be on.
@@ -168,6 +170,7 @@ impl Host {
             gate: None,
             written: None,
             dir: None,
+            begun: None,
             late: None,
             held_by: None,
             copy: None,

@@ -60,11 +60,15 @@ impl World {
     /// What held the data directory of a host is mounted at this time only.
     pub fn unmount(&mut self, host: usize, at: u64) {
         let h = &mut self.hosts[host];
-        if h.broken {
+        // What was made while the device is away is not on it.
+        if h.broken || h.late.is_some() {
             return;
         }
-        if let Some(dir) = h.dir.take() {
-            h.late = Some(Late { at, dir });
+        let Some(dir) = h.dir.take() else { return };
+        h.late = Some(Late { at, dir: dir.clone() });
+        // Its agent has not seen the member serve: it takes the empty directory for one that is still to be filled.
+        if h.gate.as_ref().is_none_or(|gate| !gate.started_once) {
+            self.note_loss(&dir);
         }
     }
 

@@ -217,8 +217,10 @@ pub struct Server {
     /// Since when nothing that was newer could speak for its start: the gate was cleared then, less the age of what the agent
     /// may have judged by, or the gate decided alone.
     pub vouched: u64,
-    /// True once systemd was told.
+    /// True once systemd was told. Before, no client is answered.
     pub ready: bool,
+    /// When it tries again to publish its name, where it did not learn that it was published.
+    pub serves_at: Option<u64>,
     /// The exit code that it is about to leave with.
     pub exit: Option<i32>,
 }
@@ -236,6 +238,7 @@ impl Server {
             connected: vec![None; hosts],
             vouched,
             ready: false,
+            serves_at: None,
             exit: None,
         }
     }

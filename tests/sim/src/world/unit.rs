@@ -307,6 +307,7 @@ impl World {
                 self.hosts[host].unit = Phase::Failed;
                 return;
             };
+            self.note_begun_again(host, &dir);
             self.hosts[host].dir = Some(dir);
         }
         let h = &mut self.hosts[host];
@@ -314,6 +315,7 @@ impl World {
             h.unit = Phase::Failed;
             return;
         };
+        h.begun = Some(dir.member);
         h.server = Some(Server::new(dir, hosts, now, patience, vouched));
         h.unit = Phase::Runs;
         h.pid += 1;

@@ -37,6 +37,7 @@ pub(crate) fn start(
         removed: false,
         listed: RaftTerm(0),
         restore: None,
+        restored: false,
         settings_digest: String::new(),
     });
     world.start_unit(host);
