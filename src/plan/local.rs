@@ -352,7 +352,9 @@ fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) 
         .filter(|(_, s)| knows_none(s) && may_know(s))
         .map(|(n, _)| *n)
         .collect();
+    // The store was perhaps looked at before a newer epoch was recorded, of which peers tell.
     let by_store = cx.spec.store_shared
+        && nodes.iter().all(|(_, status)| knows_none(status))
         && cx
             .obs
             .store

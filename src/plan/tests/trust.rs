@@ -238,6 +238,33 @@ fn f02_a_bare_epoch_of_one_peer_stops_no_etcd() {
     }
 }
 
+/// This node cannot write down that it has heard of epoch 2, and has looked at the store before that was recorded.
+#[test]
+fn rule_1_a_store_confirms_no_epoch_beside_a_peer_that_tells_of_a_newer_one() {
+    let mut obs = healthy(0);
+    take_down(&mut obs.me, ActiveState::Inactive);
+    obs.gate.cleared = None;
+    obs.spec.store_shared = true;
+    obs.store = stored(obs.me.genesis.clone().unwrap());
+    obs.peers.insert(name(1), Fact::Unreachable("silent".to_owned()));
+    let tries = BTreeMap::from([("confirm".to_owned(), (9, obs.steady))]);
+    let memory = Memory {
+        failures: tries,
+        ..Memory::default()
+    };
+    for (newest, clears) in [(1, true), (2, false)] {
+        peer(&mut obs, 2).newest_epoch = Epoch(newest);
+        // Only the store could confirm it.
+        peer(&mut obs, 2).eligible = false;
+        let action = plan(&obs, &memory, &obs.spec).action;
+        assert_eq!(
+            action.as_ref().map(Action::name) == Some("clear-gate"),
+            clears,
+            "{action:?}"
+        );
+    }
+}
+
 #[test]
 fn f02_a_genesis_of_one_peer_or_of_the_store_is_not_learned_unasked() {
     let mut obs = healthy(0);

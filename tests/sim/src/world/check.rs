@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use etcd_agent::model::{ClusterId, DataState, ElectorRecord, Epoch, Genesis, MemberId, NodeName, Origin};
+use etcd_agent::model::{
+    Assignment, ClusterId, DataState, ElectorRecord, Epoch, Genesis, MemberId, NodeName, Origin,
+};
 
 use super::raft::{Config, Dir, Info};
 use super::{Chosen, Host, Plane, World};
@@ -354,9 +356,10 @@ impl World {
             return;
         };
         let replaced = self.chosen.range(truth.epoch.next()..).next().is_some();
-        // systemd started it in an empty directory, with the settings of an older epoch: it took its ID from its peers, and is not
-        // what its agent has to put there.
-        let astray = dir.log.is_empty() && h.assignment.as_ref().is_none_or(|a| a.epoch < truth.epoch);
+        // It was started in an empty directory, with the settings of an older epoch, and took its ID from its peers: it is not what
+        // its agent has assigned.
+        let older = |a: &Assignment| a.epoch < truth.epoch && !a.is_of(dir.cluster, dir.member);
+        let astray = h.assignment.as_ref().is_some_and(older);
         if !replaced && !astray && !truth.removed.contains(&dir.member) {
             let text = format!(
                 "{} stops member {} of epoch {}, which is the newest",
