@@ -168,7 +168,14 @@ async fn follow(version: &str) {
     let list = eventually("members", async || etcd.members(true).await).await;
     assert_eq!(list.voters().count(), 2);
 
-    // The leader moves where it is told to; a member that does not lead refuses.
+    // The leader moves where it is told to, once that member knows that it votes; a member that does not lead refuses.
+    let other = adapter(dir.path(), &second, &files);
+    eventually("vote", async || {
+        let learns = other.status().await?.is_learner;
+        let still = || PortError::Retryable("still a learner".to_owned());
+        (!learns).then_some(()).ok_or_else(still)
+    })
+    .await;
     eventually("move", async || etcd.move_leader(learner).await).await;
     eventually("moved", async || match etcd.status().await?.leader {
         Some(leader) if leader == learner => Ok(()),
@@ -177,7 +184,6 @@ async fn follow(version: &str) {
     .await;
     let refused = etcd.move_leader(status.member_id).await.unwrap_err();
     assert!(matches!(refused, PortError::Permanent(_)), "{refused:?}");
-    let other = adapter(dir.path(), &second, &files);
     eventually("move back", async || other.move_leader(status.member_id).await).await;
     let gone = etcd.promote(MemberId(42)).await.unwrap_err();
     assert!(matches!(gone, PortError::Permanent(_)), "{gone:?}");
