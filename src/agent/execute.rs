@@ -73,14 +73,9 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
                 Ok(())
             };
             let assigned = assignment(agent)?;
-            // Damaged data is the assigned member's, of whose end etcd's last words tell.
-            let (cluster_id, member_id) = match agent.shared.with(|inner| inner.data.clone()) {
-                Fact::Known(DataState::Present {
-                    cluster_id,
-                    member_id,
-                }) => (cluster_id, member_id),
-                _ => (assigned.cluster_id, assigned.member_id),
-            };
+            let seen = agent.shared.with(|inner| inner.data.known()?.member());
+            // Only data of the assigned member is judged to be damaged.
+            let (cluster_id, member_id) = seen.unwrap_or((assigned.cluster_id, assigned.member_id));
             let request = DataRequest::Replace {
                 epoch: *epoch,
                 why: why.clone(),

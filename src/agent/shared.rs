@@ -307,8 +307,8 @@ impl Shared {
         });
     }
 
-    /// What was seen in the data directory counts no more, for others neither: etcd is about to use it. Before etcd answers, an
-    /// observation can take longer than the coordinator needs to remove a member whose data is gone.
+    /// Drops what was seen in the data directory, also from what peers are told: etcd is about to use it. An observation waits for
+    /// etcd to answer, and the coordinator may remove a member whose data is gone before that.
     pub(super) fn forget_data(&self, why: &str) {
         self.with(|inner| {
             inner.data = Fact::Unreachable(why.to_owned());

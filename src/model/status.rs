@@ -84,6 +84,19 @@ pub enum DataState {
     },
 }
 
+impl DataState {
+    /// Whose data it is, where it is a member's.
+    pub fn member(&self) -> Option<(ClusterId, MemberId)> {
+        match *self {
+            Self::Present {
+                cluster_id,
+                member_id,
+            } => Some((cluster_id, member_id)),
+            Self::Missing | Self::Unusable { .. } => None,
+        }
+    }
+}
+
 /// What this node's etcd says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EtcdStatus {

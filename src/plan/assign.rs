@@ -210,7 +210,7 @@ fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         known.insert(cx.spec.node.clone(), vec![url]);
         (known, RaftTerm::default())
     } else {
-        let list = lists.iter().find(|list| list.get(member_id).is_some())?;
+        let (_, list) = lists.iter().find(|(_, list)| list.get(member_id).is_some())?;
         (named(cx, list)?, list.term)
     };
     cx.because(
@@ -336,10 +336,8 @@ pub(super) fn invitations<'a>(cx: &Context<'a>, genesis: &Genesis) -> Vec<Invita
     };
     // An operator who prepares the entry may also make it a voter.
     let may_enter = |m: &Member| m.is_learner || cx.spec.join == Join::Prepare;
-    let peers = cx.known_peers();
-    let lists = peers.filter_map(|(by, status)| Some((by, status.members.known()?)));
-    lists
-        .filter(|(_, list)| list.linearizable && list.cluster_id == genesis.cluster_id)
+    linearizable_lists(cx, genesis)
+        .into_iter()
         .filter_map(|(by, list)| {
             let unstarted = |m: &&Member| may_enter(m) && m.name.is_empty() && m.peer_urls.contains(&url);
             let member = list.members.iter().find(unstarted)?;
@@ -348,10 +346,14 @@ pub(super) fn invitations<'a>(cx: &Context<'a>, genesis: &Genesis) -> Vec<Invita
         .collect()
 }
 
-pub(super) fn linearizable_lists<'a>(cx: &Context<'a>, genesis: &Genesis) -> Vec<&'a MemberList> {
+/// The member lists of this epoch's cluster that peers have read through quorum.
+pub(super) fn linearizable_lists<'a>(
+    cx: &Context<'a>,
+    genesis: &Genesis,
+) -> Vec<(&'a NodeName, &'a MemberList)> {
     cx.known_peers()
-        .filter_map(|(_, status)| status.members.known())
-        .filter(|list| list.linearizable && list.cluster_id == genesis.cluster_id)
+        .filter_map(|(node, status)| Some((node, status.members.known()?)))
+        .filter(|(_, list)| list.linearizable && list.cluster_id == genesis.cluster_id)
         .collect()
 }
 
@@ -390,7 +392,8 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         wanted.started = true;
         wanted.restore = None;
     }
-    let own = matches!(cx.obs.me.data, Fact::Known(DataState::Present { cluster_id, member_id }) if assignment.is_of(cluster_id, member_id));
+    let here = cx.obs.me.data.known().and_then(DataState::member);
+    let own = here.is_some_and(|(cluster, member)| assignment.is_of(cluster, member));
     if wanted.restore.is_some() && own && !wanted.restored {
         cx.because(
             "own-data",

@@ -125,7 +125,7 @@ fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, d
         } if *cluster_id == genesis.cluster_id => {
             let told = linearizable_lists(cx, genesis)
                 .iter()
-                .any(|list| assignment.is_told_by(list) && list.get(*member_id).is_none());
+                .any(|(_, list)| assignment.is_told_by(list) && list.get(*member_id).is_none());
             let removal = if told {
                 retired::removal(cx, *cluster_id, *member_id, assignment.listed)
             } else {

@@ -47,7 +47,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             .etcd
             .known()
             .is_some_and(|e| e.cluster_id == genesis.cluster_id && e.leader.is_some());
-        if let Some(lost) = dead::quorum_lost(cx).filter(|_| !serving) {
+        if !serving && let Some(lost) = dead::quorum_lost(cx) {
             return Some(Action::Answer {
                 request,
                 done: false,

@@ -316,6 +316,17 @@ fn restore_from(backup: BackupId, above: Option<Epoch>) -> OperatorRequest {
     }
 }
 
+/// A learner that has not started yet.
+fn unstarted(id: MemberId, peer_url: String) -> Member {
+    Member {
+        id,
+        name: String::new(),
+        peer_urls: vec![peer_url],
+        client_urls: vec![],
+        is_learner: true,
+    }
+}
+
 /// The plan of a node that has written down who the members are, unless the test says who they were.
 fn plan(obs: &Observation, memory: &Memory, spec: &Spec) -> Decision {
     let mut obs = obs.clone();

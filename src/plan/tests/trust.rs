@@ -141,13 +141,7 @@ fn f02_one_peers_invitation_takes_no_place_away() {
         if let Fact::Known(list) = &mut peer(&mut obs, 0).members {
             list.members.truncate(2);
             list.term = RaftTerm(u64::MAX);
-            list.members.push(Member {
-                id: MemberId(99),
-                name: String::new(),
-                peer_urls: vec![url],
-                client_urls: Vec::new(),
-                is_learner: true,
-            });
+            list.members.push(unstarted(MemberId(99), url));
         }
         for i in [0, 1] {
             let Fact::Known(list) = &mut peer(&mut obs, i).members else {
@@ -173,13 +167,7 @@ fn f02_one_peers_invitation_makes_no_joiner_of_a_node_that_may_have_had_a_member
         };
         list.linearizable = linearizable;
         list.members.retain(|member| member.name != "n3");
-        list.members.push(Member {
-            id: MemberId(99),
-            name: String::new(),
-            peer_urls: vec![url],
-            client_urls: Vec::new(),
-            is_learner: true,
-        });
+        list.members.push(unstarted(MemberId(99), url));
     };
     let joins = |obs: &Observation| matches!(decide(obs).action, Some(Action::Assign { assignment }) if assignment.member_id == MemberId(99));
     let mut obs = healthy(2);

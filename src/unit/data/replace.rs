@@ -27,10 +27,7 @@ pub(super) fn replace(
     } else {
         None
     };
-    if let DataState::Present {
-        cluster_id,
-        member_id,
-    } = inspect::inspect(owner)?
+    if let Some((cluster_id, member_id)) = inspect::inspect(owner)?.member()
         && (cluster_id, member_id) != whose
     {
         return Err(format!(

@@ -210,10 +210,7 @@ fn carry_out(world: &mut World, host: usize, request: &DataRequest) -> Result<()
             cluster_id,
             member_id,
         } => {
-            if let DataState::Present {
-                cluster_id: cluster,
-                member_id: member,
-            } = world.hosts[host].inspect()
+            if let Some((cluster, member)) = world.hosts[host].inspect().member()
                 && (cluster, member) != (*cluster_id, *member_id)
             {
                 return Err(format!(
