@@ -69,6 +69,8 @@ mod chosen {
         MountForgotten,
         /// Rule 8: an agent goes on telling what it saw in the data directory while it has etcd started.
         LookStillTold,
+        /// An etcd that runs and does not answer is not known by its data.
+        SilentUnknown,
         /// A restore goes on while a node has another store.
         RestoresApart,
         /// Nobody takes backups where the coordinator cannot.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::model::{
-    Action, ActiveState, Assignment, BackupId, DataState, Directives, Epoch, Fact, GateState, Generation,
-    Genesis, Job, Learn, OperatorRequest, RequestState, StartFence, UnitState,
+    Action, ActiveState, Assignment, BackupId, ClusterId, DataState, Directives, Epoch, Fact, GateState,
+    Generation, Genesis, Job, Learn, OperatorRequest, RequestState, StartFence, UnitState,
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
@@ -233,12 +233,24 @@ async fn fence_stop(agent: &Agent, newest: Epoch) -> PortResult<()> {
     if assigned.is_some_and(|assigned| assigned.epoch < newest) {
         return Ok(());
     }
-    let runs = agent.ports.etcd.status().await?.cluster_id;
+    let runs = runs_for(agent).await?;
     let chosen = agent.shared.elector().chosen;
     if chosen.is_some_and(|genesis| genesis.replaces(runs)) {
         return Ok(());
     }
     Err(stale(format_args!("etcd runs for cluster {runs} by now")))
+}
+
+/// The cluster of the etcd that runs here: what it answers, or else whose data the data directory's owner found beside this very
+/// process.
+async fn runs_for(agent: &Agent) -> PortResult<ClusterId> {
+    let error = match agent.ports.etcd.status().await {
+        Ok(status) => return Ok(status.cluster_id),
+        Err(error) => error,
+    };
+    let unit = agent.ports.service.etcd_unit().await?;
+    let runs_on = agent.shared.runs_on(&unit);
+    runs_on.map(|(cluster_id, _)| cluster_id).ok_or(error)
 }
 
 /// The assignment's generation; generation 0 is that of nothing assigned.

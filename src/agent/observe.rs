@@ -93,6 +93,8 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         inner.data.clone()
     });
     let no_room = up && etcd.known().is_none() && !ports.service.has_room(&spec.etcd.data_dir);
+    let silent = unit.known().filter(|_| etcd.known().is_none());
+    let runs_on = silent.and_then(|unit| agent.shared.runs_on(unit));
     let mount_unknown = etcd.known().is_some() && !ports.service.knows_mount();
     let running = etcd.known().map(|etcd| etcd.version.as_str());
     let too_old = agent.shared.with(|inner| {
@@ -224,6 +226,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         last_words,
         no_room,
         mount_unknown,
+        runs_on,
         staged,
         fetched,
         backup,

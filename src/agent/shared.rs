@@ -11,10 +11,10 @@ use super::silence::Probe;
 use super::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
-    BackupId, BackupSummary, BackupView, CopyStatus, DataState, Decision, Denial, Directives, ElectorRecord,
-    Epoch, EtcdRun, Fact, GateState, Genesis, Job, LastWords, NodeName, NodeStatus, Observation,
-    OperatorRequest, RemovalView, RequestState, RequestView, Revision, SteadyMs, StoreView, UnitState,
-    UnixMs,
+    BackupId, BackupSummary, BackupView, ClusterId, CopyStatus, DataState, Decision, Denial, Directives,
+    ElectorRecord, Epoch, EtcdRun, Fact, GateState, Genesis, Job, LastWords, MemberId, NodeName, NodeStatus,
+    Observation, OperatorRequest, RemovalView, RequestState, RequestView, Revision, SteadyMs, StoreView,
+    UnitState, UnixMs,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
@@ -54,6 +54,8 @@ pub(super) struct Inner {
     pub(super) data: Fact<DataState>,
     /// When etcd had ended last (`UnitState::ended_us`) as that was asked for.
     pub(super) data_after: u64,
+    /// The process of etcd, by its PID and `UnitState::ended_us`, beside which the owner found a member's data, and whose.
+    pub(super) runs_on: Option<((u32, u64), (ClusterId, MemberId))>,
     /// When its owner reported it.
     pub(super) data_reported: Option<SteadyMs>,
     /// The version of an etcd that is too old, and when that was seen.
@@ -302,9 +304,23 @@ impl Shared {
             inner.data_reported = Some(now);
             inner.too_old = report.etcd_too_old.clone().map(|version| (version, now));
             inner.data = Fact::Known(report.data.clone());
+            let process = (unit.main_pid, unit.ended_us);
+            inner.runs_on = match report.data {
+                DataState::Present {
+                    cluster_id,
+                    member_id,
+                } if unit.main_pid != 0 => Some((process, (cluster_id, member_id))),
+                _ => None,
+            };
             inner.last_words.clone_from(&report.last_words);
             inner.staged.clone_from(&report.staged);
         });
+    }
+
+    /// Whose data the etcd has open that runs as `unit`, where the data directory's owner has looked beside this process.
+    pub(super) fn runs_on(&self, unit: &UnitState) -> Option<(ClusterId, MemberId)> {
+        let (of, whose) = self.with(|inner| inner.runs_on)?;
+        (of == (unit.main_pid, unit.ended_us)).then_some(whose)
     }
 
     /// Drops what was seen in the data directory, also from what peers are told: etcd is about to use it. An observation waits for

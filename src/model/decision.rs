@@ -386,6 +386,9 @@ pub struct Memory {
     /// True once the unit has shown that start.
     #[serde(default)]
     pub start_shown: bool,
+    /// Since when etcd has run and not answered.
+    #[serde(default)]
+    pub silent_since: Option<SteadyMs>,
     /// When the data directory was last looked into.
     #[serde(default)]
     pub looked_at: Option<SteadyMs>,

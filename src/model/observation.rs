@@ -254,6 +254,10 @@ pub struct Observation {
     /// directory would be taken for lost data.
     #[serde(default)]
     pub mount_unknown: bool,
+    /// Whose data the etcd has open that runs here and does not answer, as the data directory's owner saw it beside this very
+    /// process.
+    #[serde(default)]
+    pub runs_on: Option<(ClusterId, MemberId)>,
     /// The backup that is restored beside the old data and ready to be swapped in, by epoch.
     pub staged: Option<(Epoch, BackupId)>,
     /// The backup that lies fetched and checked on this node.

@@ -122,11 +122,17 @@ fn outdated(cx: &Context<'_>) -> Option<String> {
         return None;
     }
     let genesis = cx.genesis().filter(|_| !cx.obs.elector.hearsay)?;
-    let etcd = cx.obs.me.etcd.known()?;
-    genesis.replaces(etcd.cluster_id).then(|| {
+    let answered = cx
+        .obs
+        .me
+        .etcd
+        .known()
+        .map(|etcd| (etcd.cluster_id, etcd.member_id));
+    let (cluster_id, member_id) = answered.or(cx.obs.runs_on)?;
+    genesis.replaces(cluster_id).then(|| {
         format!(
-            "etcd here is member {} of cluster {}, which epoch {} has replaced",
-            etcd.member_id, etcd.cluster_id, genesis.epoch
+            "etcd here is member {member_id} of cluster {cluster_id}, which epoch {} has replaced",
+            genesis.epoch
         )
     })
 }

@@ -16,6 +16,9 @@ use crate::model::{
 /// What a person has to see to is looked at again after this long.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
+/// An etcd that has not answered for this long is asked by its data which cluster it is of. It answers nobody without quorum.
+const SILENT: Duration = Duration::from_secs(5);
+
 /// What is said while nothing goes on because of what is in the data directory here. A person, or a mount, may change it.
 const DATA_HOLDS: [&str; 5] = [
     "foreign-data",
@@ -31,6 +34,7 @@ const START_QUEUED: Duration = Duration::from_millis(200);
 /// What is in the data directory has to be known before anything is decided about it.
 pub(super) fn look(cx: &mut Context<'_>) -> Option<Action> {
     note_start(cx);
+    note_silence(cx);
     let down = cx.obs.me.unit.known().is_some_and(|unit| {
         unit.waits_to_start() || !(unit.active.is_up() || unit.active == ActiveState::Deactivating)
     });
@@ -94,6 +98,28 @@ pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
 /// beside an etcd that runs. Nothing else is asked while etcd runs.
 pub(super) fn note_mount(cx: &mut Context<'_>) -> Option<Action> {
     if !cx.obs.mount_unknown || mutant!(MountForgotten) {
+        return None;
+    }
+    inspect(cx)
+}
+
+/// Remembers since when etcd has run and not answered.
+fn note_silence(cx: &mut Context<'_>) {
+    let runs = |unit: &UnitState| unit.active.is_up() && !unit.waits_to_start();
+    let silent = cx.obs.me.unit.known().is_some_and(runs) && cx.obs.me.etcd.is_unreachable();
+    cx.memory.silent_since = cx.memory.silent_since.or(Some(cx.obs.steady)).filter(|_| silent);
+}
+
+/// Looks whose data an etcd has open that does not answer. In an empty directory etcd takes its ID from its peers: from those of
+/// an older epoch, where one still runs that. And a new memory does not know what runs beside it.
+pub(super) fn identify(cx: &mut Context<'_>) -> Option<Action> {
+    let unknown = cx.obs.runs_on.is_none() && !mutant!(SilentUnknown);
+    let since = cx.memory.silent_since.filter(|_| unknown)?;
+    let seen = cx.memory.looked_at.filter(|at| *at > since);
+    let (from, pause) = seen.map_or((since, SILENT), |at| (at, LOOK_AGAIN));
+    let left = pause.saturating_sub(cx.obs.steady.since(from));
+    if !left.is_zero() {
+        cx.wake_in(left);
         return None;
     }
     inspect(cx)
@@ -266,16 +292,25 @@ fn conflicts(cx: &mut Context<'_>) -> bool {
 }
 
 fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveState) {
+    let answered = cx
+        .obs
+        .me
+        .etcd
+        .known()
+        .map(|etcd| (etcd.cluster_id, etcd.member_id));
+    if let Some((cluster_id, member_id)) = answered.or(cx.obs.runs_on)
+        && !assignment.is_of(cluster_id, member_id)
+    {
+        cx.halt(
+            "foreign-member",
+            format!(
+                "etcd runs as member {member_id} of cluster {cluster_id}, expected member {} of cluster {}",
+                assignment.member_id, assignment.cluster_id
+            ),
+        );
+        return;
+    }
     match &cx.obs.me.etcd {
-        Fact::Known(etcd) if !assignment.is_of(etcd.cluster_id, etcd.member_id) => {
-            cx.halt(
-                "foreign-member",
-                format!(
-                    "etcd runs as member {} of cluster {}, expected member {} of cluster {}",
-                    etcd.member_id, etcd.cluster_id, assignment.member_id, assignment.cluster_id
-                ),
-            );
-        }
         Fact::Known(etcd) if etcd.leader.is_none() => {
             cx.because("no-leader", "this member sees no raft leader");
             dead::say_quorum_lost(cx);

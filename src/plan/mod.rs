@@ -103,6 +103,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| resize::remember(cx))
         .or_else(|| local::look_again(cx))
         .or_else(|| local::note_mount(cx))
+        .or_else(|| local::identify(cx))
 }
 
 /// What the coordinator decides for the cluster.

@@ -181,6 +181,7 @@ pub(super) fn observation() -> Observation {
         last_words: None,
         no_room: false,
         mount_unknown: false,
+        runs_on: None,
         staged: None,
         fetched: None,
         backup: Job::default(),

@@ -191,6 +191,50 @@ fn c10d_what_the_data_of_a_running_etcd_is_on_is_noted_once() {
     assert_eq!(action(&obs), Some("inspect-data"));
 }
 
+/// Without quorum etcd does not say which cluster it is of. In an empty directory it takes its ID from its peers, who may still run
+/// an older epoch.
+#[test]
+fn an_etcd_that_does_not_answer_is_known_by_its_data() {
+    let mut obs = healthy(1);
+    let own = obs.assignment.as_ref().map(|a| (a.cluster_id, a.member_id));
+    obs.me.unit = unit(ActiveState::Activating);
+    obs.me.etcd = Fact::Unreachable("no answer".to_owned());
+    obs.me.members = Fact::Unreachable("no answer".to_owned());
+    let first = decide(&obs);
+    assert_eq!(first.action, None);
+    obs.steady = SteadyMs(obs.steady.0 + 5000);
+    let second = plan(&obs, &first.memory, &obs.spec);
+    assert_eq!(second.action, Some(Action::InspectData));
+    // Data that does not say whose it is yet is looked at again, and not without a pause.
+    obs.steady = SteadyMs(obs.steady.0 + 1000);
+    let third = plan(&obs, &second.memory, &obs.spec);
+    assert_eq!(third.action, None);
+    obs.steady = SteadyMs(obs.steady.0 + 14_000);
+    let fourth = plan(&obs, &third.memory, &obs.spec);
+    assert_eq!(fourth.action, Some(Action::InspectData));
+    let with = |runs_on| {
+        let mut obs = obs.clone();
+        obs.runs_on = runs_on;
+        plan(&obs, &first.memory, &obs.spec)
+    };
+    let said = |decision: &Decision| decision.reasons.iter().any(|r| r.code == "foreign-member");
+    assert!(with(own).action.is_none() && !said(&with(own)));
+    let other = Some((ClusterId(5), MemberId(5)));
+    assert!(with(other).action.is_none() && said(&with(other)));
+
+    let newer = Genesis {
+        former: vec![obs.me.genesis.as_ref().unwrap().cluster_id],
+        ..genesis(&obs.spec, 3, 2, Origin::Empty)
+    };
+    let mut astray = obs.clone();
+    astray.runs_on = own;
+    astray.assignment = Some(assignment(&obs.spec, &newer, 1));
+    astray.me.genesis = Some(newer);
+    (astray.newest_epoch, astray.me.newest_epoch) = (Epoch(2), Epoch(2));
+    let action = plan(&astray, &first.memory, &astray.spec).action;
+    assert_eq!(action, Some(Action::StopEtcd { newest: Epoch(2) }));
+}
+
 /// The proposer of epoch 2 may have learned that it was chosen, and cannot be asked.
 #[test]
 fn rule_1_an_elector_that_has_accepted_a_later_epoch_confirms_no_older_one() {

@@ -155,6 +155,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         last_words: None,
         no_room: false,
         mount_unknown: false,
+        runs_on: None,
         staged: None,
         fetched: None,
         backup: Job::default(),

@@ -79,10 +79,6 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
         hosts.any(|h| h.server.is_none() && h.dir.as_ref().is_some_and(of_it))
     });
     let set_back = disk_went_back && does_not_start;
-    let unknown_runs = world.hosts.iter().any(|h| {
-        let unanswered = h.server.as_ref().is_some_and(|server| !server.ready);
-        unanswered && h.reinstalled > 0 && h.assignment.is_none()
-    });
     let no_epoch = newest.is_none();
     let restoring = world.newest().is_some_and(|c| c.genesis.epoch.0 > 1);
     drop(world);
@@ -102,9 +98,6 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
         return Some(
             "a majority of disks is lost before its agents saw etcd serve, and etcd refuses to begin again",
         );
-    }
-    if reinstalled > 0 && says("awaiting-stop") && unknown_runs {
-        return Some("an etcd without quorum tells a new memory nothing: a person has to stop it");
     }
     if no_epoch && says("data-without-epoch") {
         return Some("there is data and no memory of its epoch");

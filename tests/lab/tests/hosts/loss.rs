@@ -1,6 +1,7 @@
 //! Data is lost, and comes back from the others or from a backup: S08, S15, S17, S18, S28, S31, S43.
 
 use std::fs;
+use std::thread;
 use std::time::Duration;
 
 use crate::common::{
@@ -448,6 +449,26 @@ fn s17_restore_over_living_data_archives_it() {
         );
         assert!(archive.stdout.contains("older-epoch"), "{}", archive.stdout);
     }
+
+    // An etcd of the replaced epoch waits for quorum and answers nobody, and its agent is installed anew. Its data says whose it is.
+    let n3 = lab.host(3).unwrap();
+    n3.cut().unwrap();
+    kill_etcd(n3);
+    wait_reason(n3, "starting");
+    n3.systemctl(&["stop", "etcd-agent"]).unwrap().ok().unwrap();
+    let waiting = etcd_pid(n3);
+    n3.sh("rm -r /var/lib/etcd-agent/state/*").unwrap().ok().unwrap();
+    n3.systemctl(&["start", "etcd-agent"]).unwrap().ok().unwrap();
+    thread::scope(|scope| {
+        let restore = scope.spawn(|| agent(n2, &["restore", id, "--yes"]));
+        let opened = |host| Ok(status(host)?["node"]["assignment"]["epoch"] == 3);
+        wait_until("the others to open epoch 3", SOON, || opened(n2)).unwrap();
+        assert_eq!(etcd_pid(n3), waiting, "n3 does not know of it yet");
+        n3.heal().unwrap();
+        restore.join().unwrap().ok().unwrap();
+    });
+    lab.wait_healthy(3, SOON).unwrap();
+    assert_value(&lab, n3, "kept", "yes");
     lab.passed();
 }
 

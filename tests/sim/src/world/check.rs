@@ -167,7 +167,7 @@ impl World {
             .as_ref()
             .and_then(|e| e.chosen.as_ref())
             .map(|g| g.epoch);
-        let free = h.has_agent() && !h.unreadable && h.assignment.is_some();
+        let free = h.has_agent() && !h.unreadable;
         if let (Some(serves), Some(learned)) = (serves, learned)
             && serves < learned
             && free

@@ -308,6 +308,14 @@ impl World {
                 return;
             };
             self.note_begun_again(host, &dir);
+            let meant = self.hosts[host]
+                .written
+                .as_ref()
+                .map(|settings| settings.cluster_id);
+            if meant != Some(dir.cluster) {
+                // Its agent finds out whose data that is once etcd has not answered for a while.
+                self.hosts[host].may_linger_from = self.now;
+            }
             self.hosts[host].dir = Some(dir);
         }
         let h = &mut self.hosts[host];
