@@ -90,8 +90,28 @@ fn wanted(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> D
                 cluster_id,
                 member_id,
             },
-        ) => foreign(cx, assignment, *cluster_id, *member_id),
+        ) => {
+            if *cluster_id == genesis.cluster_id && is_told_removed(cx, genesis, assignment, *member_id) {
+                move_away(cx, genesis, assignment, data)
+            } else {
+                foreign(cx, assignment, *cluster_id, *member_id)
+            }
+        }
     }
+}
+
+/// True where a peer's list, read through quorum, has no such member. That only starts a check. A member that was removed leaves
+/// data in two ways: what it had before this node was added anew, and what etcd makes in an empty directory. It takes its ID from
+/// a peer then, which may not have heard of the removal.
+fn is_told_removed(
+    cx: &Context<'_>,
+    genesis: &Genesis,
+    assignment: &Assignment,
+    member_id: MemberId,
+) -> bool {
+    linearizable_lists(cx, genesis)
+        .iter()
+        .any(|(_, list)| assignment.is_told_by(list) && list.get(member_id).is_none())
 }
 
 /// Halts: this data is not known to be replaced, and may be the only copy of another cluster's data.
@@ -123,10 +143,7 @@ fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, d
             cluster_id,
             member_id,
         } if *cluster_id == genesis.cluster_id => {
-            let told = linearizable_lists(cx, genesis)
-                .iter()
-                .any(|(_, list)| assignment.is_told_by(list) && list.get(*member_id).is_none());
-            let removal = if told {
+            let removal = if is_told_removed(cx, genesis, assignment, *member_id) {
                 retired::removal(cx, *cluster_id, *member_id, assignment.listed)
             } else {
                 Removal::No

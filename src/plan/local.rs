@@ -20,8 +20,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 const SILENT: Duration = Duration::from_secs(5);
 
 /// What is said while nothing goes on because of what is in the data directory here. A person, or a mount, may change it.
-const DATA_HOLDS: [&str; 5] = [
+const DATA_HOLDS: [&str; 6] = [
     "foreign-data",
+    "removal-unconfirmed",
     "data-in-the-way",
     "data-without-epoch",
     "data-gone",

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// What it shows; the situation; what is done, and the reason that is given, if one is.
+type Former<'a> = (&'a str, &'a dyn Fn(&mut Observation), Option<&'a str>, &'a str);
+
 #[test]
 fn rule_1_a_second_genesis_of_an_epoch_halts_everything() {
     let mut obs = healthy(0);
@@ -120,6 +123,57 @@ fn rule_5_a_joiner_moves_no_data_of_an_unknown_cluster_away() {
         });
         assert_eq!(action(&obs), expected, "{cluster_id}");
         assert_eq!(has(&obs, "foreign-data"), expected.is_none());
+    }
+}
+
+/// etcd made data of the former member in an empty directory: it asked a peer that had not heard of the removal. The member that
+/// is assigned may have been promoted by then, and nobody invites this node any more.
+#[test]
+fn rule_5_data_of_a_former_member_makes_way_once_its_removal_is_confirmed() {
+    let former = MemberId(7);
+    let seen = |removed: bool| {
+        move |obs: &mut Observation| {
+            obs.removal = Some(RemovalView {
+                cluster_id: obs.me.genesis.as_ref().unwrap().cluster_id,
+                member_id: former,
+                removed,
+                at: obs.steady,
+            });
+        }
+    };
+    let listed = |obs: &mut Observation| {
+        for i in [0, 1] {
+            let Fact::Known(list) = &mut peer(obs, i).members else {
+                unreachable!()
+            };
+            let mut member = list.members[0].clone();
+            member.id = former;
+            list.members.push(member);
+        }
+    };
+    let later = |obs: &mut Observation| obs.assignment.as_mut().unwrap().listed = RaftTerm(3);
+    let rows: [Former<'_>; 5] = [
+        ("peers list it no more", &|_| (), Some("check-removal"), ""),
+        (
+            "its removal is certain",
+            &seen(true),
+            Some("replace-data"),
+            "archive",
+        ),
+        ("nobody confirms it", &seen(false), None, "removal-unconfirmed"),
+        ("it is a member", &listed, None, "foreign-data"),
+        ("the lists are too old to tell", &later, None, "foreign-data"),
+    ];
+    for (what, change, expected, code) in rows {
+        let mut obs = healthy(2);
+        take_down(&mut obs.me, ActiveState::Inactive);
+        obs.me.data = Fact::Known(DataState::Present {
+            cluster_id: obs.me.genesis.as_ref().unwrap().cluster_id,
+            member_id: former,
+        });
+        change(&mut obs);
+        assert_eq!(action(&obs), expected, "{what}");
+        assert!(code.is_empty() || has(&obs, code), "{what}: {:?}", decide(&obs));
     }
 }
 
