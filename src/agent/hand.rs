@@ -11,6 +11,8 @@ use super::Agent;
 const LOOK: Duration = Duration::from_millis(500);
 /// So many looks in a row without an answer: that node is gone, or cut off.
 const SILENT: u32 = 60;
+/// An answer that comes after a longer silence may be that old.
+const OLD: Duration = Duration::from_secs(5);
 /// A request that has not ended by then hangs.
 const LONGEST: Duration = Duration::from_hours(24);
 
@@ -45,7 +47,8 @@ async fn followed(
         Ok(view) => view,
         Err(error) => return (RequestState::Failed, format!("it could not be asked: {error}")),
     };
-    let mut silent = 0;
+    let clock = &agent.ports.clock;
+    let (mut silent, mut heard) = (0, clock.steady());
     loop {
         if view.state != RequestState::Pending {
             return (view.state, view.message);
@@ -56,8 +59,10 @@ async fn followed(
         tokio::time::sleep(LOOK).await;
         match peers.request(to, view.id).await {
             Ok(new) => {
-                silent = 0;
-                view = same(new, request).unwrap_or_else(|| RequestView {
+                let now = clock.steady();
+                let silence = now.since(heard);
+                (silent, heard) = (0, now);
+                view = same(dated(new, silence), request).unwrap_or_else(|| RequestView {
                     state: RequestState::Failed,
                     message: "its agent was restarted meanwhile and has forgotten the request".to_owned(),
                     ..view
@@ -80,7 +85,52 @@ async fn followed(
     }
 }
 
+/// The answer, with what may be its age: it was given at any time since that node answered before, and things may have changed.
+fn dated(mut view: RequestView, silence: Duration) -> RequestView {
+    if view.state != RequestState::Pending && silence >= OLD {
+        let age = silence.as_secs();
+        view.message = format!(
+            "{} (up to {age} s ago: it did not answer meanwhile)",
+            view.message
+        );
+    }
+    view
+}
+
 /// An agent that was restarted counts from one again: another request may have this number by now.
 fn same(view: RequestView, request: &OperatorRequest) -> Option<RequestView> {
     (std::mem::discriminant(&view.request) == std::mem::discriminant(request)).then_some(view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_comes_after_a_silence_says_so() {
+        let rows = [
+            (RequestState::Done, 1, "n1 leads"),
+            (
+                RequestState::Done,
+                28,
+                "n1 leads (up to 28 s ago: it did not answer meanwhile)",
+            ),
+            (
+                RequestState::Failed,
+                28,
+                "n1 leads (up to 28 s ago: it did not answer meanwhile)",
+            ),
+            (RequestState::Pending, 28, "n1 leads"),
+        ];
+        for (state, seconds, expected) in rows {
+            let view = RequestView {
+                id: 1,
+                request: OperatorRequest::Backup,
+                state,
+                message: "n1 leads".to_owned(),
+            };
+            let told = dated(view, Duration::from_secs(seconds));
+            assert_eq!((told.state, told.message.as_str()), (state, expected));
+        }
+    }
 }

@@ -6,6 +6,7 @@ use super::context::{Context, names};
 use super::{grant, out};
 use crate::model::{
     Action, ActiveState, LeaderAsk, Member, MemberId, MemberList, NodeName, NodeStatus, OperatorRequest,
+    RaftTerm,
 };
 
 /// A move that has not happened after this long is given up: etcd itself gives up after two election timeouts.
@@ -45,8 +46,9 @@ fn judge(
     };
     let leader = etcd.leader;
     let leading = cx.leading();
-    if let (Some(to), Some(leading)) = (to, leading)
-        && to == leading
+    let seems = leading.filter(|leading| Some(*leading) == to);
+    if let Some(to) = seems
+        && has_quorum(cx, to, etcd.term)
     {
         return Some((true, format!("{to} leads")));
     }
@@ -55,15 +57,19 @@ fn judge(
         return Some((true, format!("{who} leads")));
     }
     if waited >= PATIENCE {
-        return Some((
-            false,
-            format!(
-                "the leader has not moved within {} s: see `etcd-agent plan` on the coordinator",
-                PATIENCE.as_secs()
+        let within = PATIENCE.as_secs();
+        let text = match seems {
+            Some(to) => format!("{to} seems to lead, and has shown no quorum within {within} s"),
+            None => format!(
+                "the leader has not moved within {within} s: see `etcd-agent plan` on the coordinator"
             ),
-        ));
+        };
+        return Some((false, text));
     }
     cx.wake_in(Duration::from_millis(500));
+    if seems.is_some() {
+        return None;
+    }
     let list = cx.obs.me.members.known()?;
     let candidates = candidates(cx, list);
     let fits = |(node, _, _): &(&NodeName, MemberId, u64)| to.is_none_or(|to| to == *node);
@@ -76,6 +82,20 @@ fn judge(
         false,
         format!("{whom} seen healthy with a vote: nothing was moved"),
     ))
+}
+
+/// True where the node leads in this raft term, as its own etcd says, and has read the member list through quorum in it. A leader
+/// that is cut off takes itself for one until its election timeout is over, and is seen as one for longer: the list is read
+/// after it was asked, and is waited for.
+fn has_quorum(cx: &Context<'_>, node: &NodeName, term: RaftTerm) -> bool {
+    let Some(status) = cx.status_of(node) else {
+        return false;
+    };
+    let (Some(etcd), Some(list)) = (status.etcd.known(), status.members.known()) else {
+        return false;
+    };
+    let leads = etcd.leader == Some(etcd.member_id) && etcd.term == term;
+    leads && list.linearizable && list.term == term
 }
 
 /// Moves the leader when a person asked for it, here or at a peer.

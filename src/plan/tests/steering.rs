@@ -244,6 +244,50 @@ fn who_asked_for_another_leader_is_answered() {
     }
 }
 
+/// What n1, which leads, says of its members.
+fn list_of_n1(obs: &mut Observation) -> &mut Fact<MemberList> {
+    let leads = obs.me.node == name(0);
+    let status = if leads { &mut obs.me } else { peer(obs, 0) };
+    &mut status.members
+}
+
+/// A leader that is cut off takes itself for one for a while, and the agent beside it waits for a list that does not come.
+#[test]
+fn who_leads_without_quorum_is_not_where_the_leader_was_to_go() {
+    let unread: Spoil = |obs| *list_of_n1(obs) = Fact::Unreachable("no answer in time".into());
+    let from_memory: Spoil = |obs| {
+        if let Fact::Known(list) = list_of_n1(obs) {
+            list.linearizable = false;
+        }
+    };
+    let of_a_later_term: Spoil = |obs| {
+        if let Fact::Known(list) = list_of_n1(obs) {
+            list.term = RaftTerm(3);
+        }
+    };
+    let rows: [(&str, Spoil, Option<bool>, Option<bool>); 4] = [
+        ("with quorum", |_| (), Some(true), Some(true)),
+        ("the list does not come", unread, None, Some(false)),
+        ("it comes from memory", from_memory, None, Some(false)),
+        ("another term began", of_a_later_term, None, Some(false)),
+    ];
+    for me in [0, 1] {
+        for (what, change, at_once, in_the_end) in rows {
+            for (waited, expected) in [(0, at_once), (30_000, in_the_end)] {
+                let mut obs = healthy(me);
+                let leader = obs.me.etcd.known().unwrap().leader;
+                obs.requests = vec![ask(Some(0), leader, SteadyMs(obs.steady.0 - waited))];
+                change(&mut obs);
+                let answered = match decide(&obs).action {
+                    Some(Action::Answer { done, .. }) => Some(done),
+                    _ => None,
+                };
+                assert_eq!(answered, expected, "{what}, at n{}, after {waited} ms", me + 1);
+            }
+        }
+    }
+}
+
 fn out(obs: &mut Observation, node: usize) {
     obs.me.steering.directives.out.insert(name(node));
 }

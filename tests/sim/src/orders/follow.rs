@@ -10,8 +10,8 @@ use super::{Order, Orders, State, What, ask, key, register};
 use crate::sim::Sim;
 use crate::world::{Chosen, Host, World};
 
-/// A leader move is done when the wanted member led within this time, in milliseconds.
-const LED_MS: u64 = 20_000;
+/// A lost leader is named for so long by those that followed it, in milliseconds.
+const LED_MS: u64 = 3000;
 /// Two restores within this time are concurrent, in milliseconds: the epoch of the first one may answer the second.
 const AT_ONE_TIME_MS: u64 = 20_000;
 /// How often a restore is typed when its agent dies each time.
@@ -92,10 +92,11 @@ fn is_true(world: &World, order: &Order) -> bool {
             chosen.is_some_and(|genesis| genesis.epoch > *epoch || genesis.token == *token)
         }
         What::Backup(before) => world.committed() > *before,
+        // It led at some time since the order. The one who asked may hear of that late.
         What::MoveLeader(Some(to)) => world
             .hosts
             .iter()
-            .any(|h| h.name == *to && h.led_at.is_some_and(|at| at + LED_MS >= world.now)),
+            .any(|h| h.name == *to && h.led_at.is_some_and(|at| at + LED_MS >= order.at)),
         _ => true,
     }
 }
