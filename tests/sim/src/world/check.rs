@@ -360,13 +360,20 @@ impl World {
         // its agent has assigned.
         let older = |a: &Assignment| a.epoch < truth.epoch && !a.is_of(dir.cluster, dir.member);
         let astray = h.assignment.as_ref().is_some_and(older);
-        if !replaced && !astray && !truth.removed.contains(&dir.member) {
+        if !replaced && !astray && !self.is_removed(dir.cluster, dir.member) {
             let text = format!(
                 "{} stops member {} of epoch {}, which is the newest",
                 h.name, dir.member, truth.epoch
             );
             self.violate(10, text);
         }
+    }
+
+    /// True for a member that was removed; or whose addition is undone, because disks went back behind what was acknowledged.
+    fn is_removed(&self, cluster: ClusterId, member: MemberId) -> bool {
+        self.truths.get(&cluster).is_some_and(|truth| {
+            truth.removed.contains(&member) || truth.tainted && !self.is_listed(cluster, member)
+        })
     }
 
     /// Rule 10: an agent saves a register. Its version has to leave room for later orders.
@@ -434,7 +441,7 @@ impl World {
             return;
         };
         let older = truth.epoch < epoch && self.chosen.contains_key(&epoch);
-        if !older && !truth.removed.contains(&member_id) {
+        if !older && !self.is_removed(cluster_id, member_id) {
             let text = format!(
                 "{} moves away the data of member {member_id} of epoch {} for epoch {epoch}",
                 h.name, truth.epoch

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use etcd_agent::model::{
-    ActiveState, DataState, InitialState, MemberId, UnitState, cluster_id_of, member_id_of,
+    ActiveState, ClusterId, DataState, InitialState, MemberId, UnitState, cluster_id_of, member_id_of,
 };
 use etcd_agent::unit::gate::{Answer, Known, Log, Step, decide};
 
@@ -127,7 +127,10 @@ impl World {
         let other = (0..self.hosts.len()).find(|other| {
             *other != host
                 && cluster(self, *other) == cluster(self, host)
-                && self.is_member(*other)
+                && self.hosts[*other]
+                    .dir
+                    .as_ref()
+                    .is_some_and(|dir| self.is_listed(dir.cluster, dir.member))
                 && self.hosts[*other]
                     .disturbed
                     .is_some_and(|at| now.saturating_sub(at) < RESTARTING_MS)
@@ -146,17 +149,14 @@ impl World {
         self.start_unit(host);
     }
 
-    /// False where the leader of the cluster whose data a host has lists another member there, or none.
-    fn is_member(&self, host: usize) -> bool {
-        let Some(dir) = &self.hosts[host].dir else {
-            return false;
-        };
+    /// False where the cluster's leader does not list the member.
+    pub(super) fn is_listed(&self, cluster: ClusterId, member: MemberId) -> bool {
         let leads = |h: &&Host| {
-            h.dir.as_ref().is_some_and(|d| d.cluster == dir.cluster)
+            h.dir.as_ref().is_some_and(|d| d.cluster == cluster)
                 && h.server.as_ref().is_some_and(|server| server.leads)
         };
         let leader = self.hosts.iter().find(leads).and_then(|h| h.server.as_ref());
-        leader.is_none_or(|server| server.config.members.contains_key(&dir.member))
+        leader.is_none_or(|server| server.config.members.contains_key(&member))
     }
 
     /// Stops `etcd.service`.
