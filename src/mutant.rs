@@ -69,6 +69,8 @@ mod chosen {
         MountForgotten,
         /// Rule 8: an agent goes on telling what it saw in the data directory while it has etcd started.
         LookStillTold,
+        /// A node that a majority has ordered out keeps its own newer register.
+        StaysIn,
         /// An etcd that runs and does not answer is not known by its data.
         SilentUnknown,
         /// A restore goes on while a node has another store.

@@ -310,8 +310,10 @@ pub(super) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
 
 /// Takes over a register that is still newer than the own one.
 fn take_directives(agent: &Agent, wanted: &Directives) -> PortResult<()> {
-    let newer = |mine: &Directives| wanted.is_newer_than(mine).then(|| wanted.clone());
-    let (taken, changed) = agent.shared.direct(agent.ports.state.as_ref(), newer)?;
+    let takes_over =
+        |mine: &Directives| wanted.is_newer_than(mine) || wanted.puts_out(&agent.spec.node, mine);
+    let next = |mine: &Directives| takes_over(mine).then(|| wanted.clone());
+    let (taken, changed) = agent.shared.direct(agent.ports.state.as_ref(), next)?;
     if changed {
         tracing::info!("what operators ordered elsewhere is taken over: {taken}");
     }

@@ -7,27 +7,32 @@ use super::grant;
 use crate::model::{Action, Directives, NodeName, Paused};
 
 /// Takes over a newer register of orders from a peer of the same cluster. One node that lies must not lock operators out
-/// (rule 10): what only one tells has bounds.
+/// (rule 10): what only one tells has bounds. A majority that has ordered this node out takes no orders from it: the own register
+/// gives way then, also one that is newer, unless a peer has it too.
 pub(super) fn take(cx: &mut Context<'_>) -> Option<Action> {
-    let mine = &cx.obs.me.steering.directives;
     let told: Vec<(&NodeName, &Directives)> = cx
         .known_peers()
         .filter(|(node, status)| status.cluster == cx.spec.cluster && cx.spec.nodes.contains_key(*node))
         .map(|(node, status)| (node, &status.steering.directives))
-        .filter(|(_, theirs)| theirs.is_newer_than(mine))
         .collect();
+    let mine = &cx.obs.me.steering.directives;
+    let same = |theirs: &Directives| told.iter().filter(|(_, other)| *other == theirs).count();
     let mut newest: Option<&Directives> = None;
-    for (node, theirs) in &told {
-        let same = told.iter().filter(|(_, other)| other == theirs).count();
-        if let Some(why) = objection(cx, node, theirs, same > 1) {
+    for (node, theirs) in told.iter().filter(|(_, theirs)| theirs.is_newer_than(mine)) {
+        if let Some(why) = objection(cx, node, theirs, same(theirs) > 1) {
             let text = format!("what {node} tells of operators' orders ({theirs}) is not taken over: {why}");
             cx.because("orders-refused", text);
         } else if newest.is_none_or(|newest| theirs.is_newer_than(newest)) {
             newest = Some(*theirs);
         }
     }
+    let outvoted = || {
+        let mut all = told.iter().map(|(_, theirs)| *theirs);
+        all.find(|theirs| theirs.puts_out(&cx.spec.node, mine) && same(theirs) >= cx.spec.majority())
+            .filter(|_| same(mine) == 0 && !mutant!(StaysIn))
+    };
     Some(Action::TakeDirectives {
-        directives: Box::new(newest?.clone()),
+        directives: Box::new(newest.or_else(outvoted)?.clone()),
     })
 }
 

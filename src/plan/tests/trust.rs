@@ -52,6 +52,41 @@ fn f02_one_peers_orders_lock_nobody_out_and_take_no_majority_out() {
     assert!(has(&obs, "orders-refused"));
 }
 
+/// n1 was ordered out while it was cut off, and an order was given at n1 meanwhile: the others never take that over.
+#[test]
+fn a_node_that_a_majority_has_ordered_out_follows_their_orders() {
+    let told = Directives::default()
+        .after(&DirectiveChange::Remove { node: name(0) }, &name(1), UnixMs(1))
+        .unwrap();
+    let mine = Directives {
+        version: 3,
+        by: Some(name(0)),
+        size: Some(5),
+        ..Directives::default()
+    };
+    let other = Directives {
+        version: 2,
+        ..told.clone()
+    };
+    let rows = [
+        (
+            "all others",
+            [told.clone(), told.clone()],
+            Some("take-directives"),
+        ),
+        ("one of them lies, or has not heard", [told.clone(), other], None),
+        ("a peer has heard of the order", [told, mine.clone()], None),
+    ];
+    for (what, tells, expected) in rows {
+        let mut obs = healthy(0);
+        obs.me.steering.directives = mine.clone();
+        for (i, told) in tells.into_iter().enumerate() {
+            peer(&mut obs, i + 1).steering.directives = told;
+        }
+        assert_eq!(action(&obs), expected, "{what}");
+    }
+}
+
 fn stored(genesis: Genesis) -> Fact<StoreView> {
     Fact::Known(StoreView {
         genesis: Some(genesis),
