@@ -441,6 +441,15 @@ fn follow_address(cx: &Context<'_>, wanted: &mut Assignment) {
 
 /// This node's member was removed and the node added anew.
 fn replaced(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Option<Assignment> {
+    // In an empty directory etcd takes its ID from its peers: it may have come up as the new member before that was assigned.
+    let here = cx.obs.me.data.known().and_then(DataState::member);
+    let other = here.is_some_and(|(cluster, member)| !assignment.is_of(cluster, member));
+    if assignment.removed && other && !linearizable_lists(cx, genesis).is_empty() {
+        let taken_up = own_member(cx, genesis);
+        if taken_up.is_some() {
+            return taken_up;
+        }
+    }
     let up = cx
         .obs
         .me

@@ -177,6 +177,37 @@ fn rule_5_data_of_a_former_member_makes_way_once_its_removal_is_confirmed() {
     }
 }
 
+/// The former member was removed and the node added anew while etcd was being started: etcd took the new member's ID.
+#[test]
+fn a_member_that_etcd_came_up_as_before_it_was_assigned_is_taken_up() {
+    for listed in [true, false] {
+        let mut obs = healthy(2);
+        let assigned = obs.assignment.as_mut().unwrap();
+        let own = assigned.member_id;
+        (assigned.role, assigned.started, assigned.removed) = (Role::Joiner, false, true);
+        assigned.member_id = MemberId(7);
+        for i in [0, 1] {
+            if let Fact::Known(list) = &mut peer(&mut obs, i).members {
+                list.members.retain(|member| listed || member.id != own);
+            }
+        }
+        for up in [true, false] {
+            if !up {
+                take_down(&mut obs.me, ActiveState::Inactive);
+            }
+            obs.me.data = Fact::Known(DataState::Present {
+                cluster_id: obs.me.genesis.as_ref().unwrap().cluster_id,
+                member_id: own,
+            });
+            let taken_up = match decide(&obs).action {
+                Some(Action::Assign { assignment }) => assignment.member_id == own && assignment.started,
+                _ => false,
+            };
+            assert_eq!(taken_up, listed, "up: {up}");
+        }
+    }
+}
+
 /// Nobody tells the agent that a person has moved data away, or has put it back.
 #[test]
 fn data_that_waits_for_a_person_is_looked_at_again() {
