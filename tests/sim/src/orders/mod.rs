@@ -12,7 +12,7 @@ use etcd_agent::ports::{AgentHandle, OrderError, PortError};
 
 use crate::sim::Sim;
 use crate::verdict::reasons;
-use crate::world::{Host, World};
+use crate::world::{Host, Store, World};
 
 pub use follow::follow;
 
@@ -339,7 +339,12 @@ fn confirm(sim: &Sim, hosts: &[usize]) {
 
 /// An operator knows which epoch was opened last, and confirms it where the electors cannot.
 fn confirm_epoch(sim: &Arc<Sim>, hosts: &[usize]) {
-    let newest = sim.world().newest().map(|chosen| chosen.genesis.clone());
+    let newest = {
+        let world = sim.world();
+        let stored = world.store.as_ref().and_then(Store::genesis);
+        // An epoch may have been recorded by an agent that lost its memory before it learned of it.
+        world.newest().map(|chosen| chosen.genesis.clone()).or(stored)
+    };
     let Some(newest) = newest else { return };
     for host in hosts {
         let behind = {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use etcd_agent::model::{BackupId, Epoch};
+use etcd_agent::model::{BackupId, Epoch, Genesis};
 
 /// How the store behaves now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Store {
             self.committed += 1;
         }
         if key.contains("/epochs/")
-            && let Ok(genesis) = serde_json::from_slice::<etcd_agent::model::Genesis>(body)
+            && let Ok(genesis) = serde_json::from_slice::<Genesis>(body)
         {
             self.recorded.insert((genesis.epoch, genesis.token));
         }
@@ -79,6 +79,14 @@ impl Store {
         let body = Bytes::from(format!("{{\"memberCount\":{size}}}"));
         self.record(key, &body);
         self.objects.insert(key.to_owned(), body);
+    }
+
+    /// The genesis of the newest epoch in it.
+    pub fn genesis(&self) -> Option<Genesis> {
+        let epochs = self.objects.iter().filter(|(key, _)| key.contains("/epochs/"));
+        epochs
+            .filter_map(|(_, body)| serde_json::from_slice::<Genesis>(body).ok())
+            .max_by_key(|genesis| genesis.epoch)
     }
 
     /// The newest backup in it.
