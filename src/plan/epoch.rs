@@ -53,6 +53,13 @@ fn told(cx: &Context<'_>, open: Epoch) -> Vec<(String, Epoch)> {
     all.filter(|(_, epoch)| *epoch > open).collect()
 }
 
+/// How many peers tell of this epoch, or of a later one.
+fn tellers(cx: &Context<'_>, epoch: Epoch) -> usize {
+    cx.known_peers()
+        .filter(|(_, status)| status.cluster == cx.spec.cluster && status.newest_epoch >= epoch)
+        .count()
+}
+
 /// Asks the electors about the epochs that are reported.
 fn confirm(cx: &mut Context<'_>) -> Option<Action> {
     let open = cx.open_epoch();
@@ -67,7 +74,9 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
         });
         match before {
             Some((same, passed)) if same || passed < AGAIN => {
-                let settled = same && cx.obs.elector.accepted.is_none();
+                // Two of those who denied it may have had it confirmed by an operator since.
+                let open_since = cx.obs.elector.accepted.is_some() || tellers(cx, epoch) > 1;
+                let settled = same && !open_since;
                 if passed >= if settled { AGAIN } else { CHANGED } {
                     ask.push((who.clone(), epoch));
                 }
