@@ -30,7 +30,11 @@ pub(super) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<Direct
     let mut seen = seen(agent)?;
     let now = agent.ports.clock.now();
     let change = with_pending(&seen, &order.change);
-    let after = |mine: &Directives| mine.after(&change, &agent.spec.node, now);
+    let known = plan::known_orders(&seen);
+    let after = |mine: &Directives| {
+        let base = if known.is_newer_than(mine) { &known } else { mine };
+        base.after(&change, &agent.spec.node, now)
+    };
     if let Some(why) = plan::objection(&seen, &change, order.force) {
         return Err(PortError::Permanent(format!("refused: {why}")));
     }

@@ -4,12 +4,19 @@ use std::collections::BTreeSet;
 
 use super::context::Context;
 use super::grant;
-use crate::model::{Action, Directives, NodeName, Paused};
+use crate::model::{Action, Directives, Memory, NodeName, Observation, Paused};
 
 /// Takes over a newer register of orders from a peer of the same cluster. One node that lies must not lock operators out
 /// (rule 10): what only one tells has bounds. A majority that has ordered this node out takes no orders from it: the own register
 /// gives way then, also one that is newer, unless a peer has it too.
 pub(super) fn take(cx: &mut Context<'_>) -> Option<Action> {
+    Some(Action::TakeDirectives {
+        directives: Box::new(told(cx)?.clone()),
+    })
+}
+
+/// The register that this node takes over from its peers.
+fn told<'a>(cx: &mut Context<'a>) -> Option<&'a Directives> {
     let told: Vec<(&NodeName, &Directives)> = cx
         .known_peers()
         .filter(|(node, status)| status.cluster == cx.spec.cluster && cx.spec.nodes.contains_key(*node))
@@ -31,9 +38,16 @@ pub(super) fn take(cx: &mut Context<'_>) -> Option<Action> {
         all.find(|theirs| theirs.puts_out(&cx.spec.node, mine) && same(theirs) >= cx.spec.majority())
             .filter(|_| same(mine) == 0 && !mutant!(StaysIn))
     };
-    Some(Action::TakeDirectives {
-        directives: Box::new(newest.or_else(outvoted)?.clone()),
-    })
+    newest.or_else(outvoted)
+}
+
+/// The register to which an operator's next order here is added: the newest that this node knows of. An order given beside a newer
+/// register would undo what that says, or be taken for one that was carried out.
+pub fn known_orders(observation: &Observation) -> Directives {
+    let memory = Memory::default();
+    let mut cx = Context::new(observation, &memory, &observation.spec);
+    let mine = &observation.me.steering.directives;
+    told(&mut cx).unwrap_or(mine).clone()
 }
 
 /// Why a register that this peer tells is not believed; `borne_out` when another one tells the very same.

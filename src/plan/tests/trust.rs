@@ -1,6 +1,7 @@
 //! A single lying node or a writer of the store stops nothing, archives nothing and locks no operator out (rule 10).
 
 use super::*;
+use crate::plan::known_orders;
 
 /// What n3 alone tells of operators' orders.
 fn orders(change: impl FnOnce(&mut Directives)) -> Observation {
@@ -50,6 +51,16 @@ fn f02_one_peers_orders_lock_nobody_out_and_take_no_majority_out() {
         .after(&DirectiveChange::Remove { node: name(2) }, &name(0), UnixMs(1))
         .unwrap();
     assert!(has(&obs, "orders-refused"));
+}
+
+/// An agent that was installed anew may be given an order before it has taken over what was ordered before.
+#[test]
+fn an_order_is_added_to_the_newest_orders_that_are_known() {
+    let obs = orders(|d| d.size = Some(5));
+    let told = obs.peers[&name(2)].known().unwrap().steering.directives.clone();
+    assert_eq!(known_orders(&obs), told);
+    let obs = orders(|d| d.out = [name(0), name(1)].into());
+    assert_eq!(known_orders(&obs), Directives::default(), "it is not believed");
 }
 
 /// n1 was ordered out while it was cut off, and an order was given at n1 meanwhile: the others never take that over.
@@ -332,6 +343,27 @@ fn f02_what_a_majority_has_denied_holds_no_start_back_whatever_the_liar_says_nex
     obs.steady = SteadyMs(obs.steady.0 - 5000);
     peer(&mut obs, 1).newest_epoch = Epoch(8);
     assert!(has(&obs, "epoch-hearsay"));
+}
+
+/// Two nodes told of an epoch that most electors denied then. An operator may have confirmed it there since.
+#[test]
+fn a_denied_epoch_that_two_peers_tell_of_is_asked_about_again_soon() {
+    for (tell, expected) in [(vec![1, 2], Some("confirm")), (vec![2], None)] {
+        let mut obs = healthy(0);
+        for i in tell {
+            peer(&mut obs, i).newest_epoch = Epoch(2);
+            let denial = Denial {
+                epoch: Epoch(2),
+                at: obs.steady,
+            };
+            obs.elector.denied.insert(name(i).to_string(), denial);
+        }
+        assert_eq!(action(&obs), None);
+        obs.steady = SteadyMs(obs.steady.0 + 5000);
+        assert_eq!(action(&obs), expected);
+        obs.steady = SteadyMs(obs.steady.0 + 600_000);
+        assert_eq!(action(&obs), Some("confirm"));
+    }
 }
 
 #[test]
