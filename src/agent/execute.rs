@@ -308,7 +308,7 @@ pub(super) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
     }
 }
 
-/// Takes over a register that is still newer than the own one.
+/// Takes over a register that is still newer than the own one, or that orders this node out.
 fn take_directives(agent: &Agent, wanted: &Directives) -> PortResult<()> {
     let takes_over =
         |mine: &Directives| wanted.is_newer_than(mine) || wanted.puts_out(&agent.spec.node, mine);

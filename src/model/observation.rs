@@ -274,3 +274,13 @@ pub struct Observation {
     /// The spec that this was observed under (so that a saved observation replays alone).
     pub spec: Spec,
 }
+
+impl Observation {
+    /// The member as which etcd runs here: as it answers, or else by the data that it has open.
+    pub fn runs_as(&self) -> Option<(ClusterId, MemberId)> {
+        let answers = self.me.etcd.known();
+        answers
+            .map(|etcd| (etcd.cluster_id, etcd.member_id))
+            .or(self.runs_on)
+    }
+}

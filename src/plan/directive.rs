@@ -11,12 +11,12 @@ use crate::model::{Action, Directives, Memory, NodeName, Observation, Paused};
 /// gives way then, also one that is newer, unless a peer has it too.
 pub(super) fn take(cx: &mut Context<'_>) -> Option<Action> {
     Some(Action::TakeDirectives {
-        directives: Box::new(told(cx)?.clone()),
+        directives: Box::new(newer(cx)?.clone()),
     })
 }
 
 /// The register that this node takes over from its peers.
-fn told<'a>(cx: &mut Context<'a>) -> Option<&'a Directives> {
+fn newer<'a>(cx: &mut Context<'a>) -> Option<&'a Directives> {
     let told: Vec<(&NodeName, &Directives)> = cx
         .known_peers()
         .filter(|(node, status)| status.cluster == cx.spec.cluster && cx.spec.nodes.contains_key(*node))
@@ -47,7 +47,7 @@ pub fn known_orders(observation: &Observation) -> Directives {
     let memory = Memory::default();
     let mut cx = Context::new(observation, &memory, &observation.spec);
     let mine = &observation.me.steering.directives;
-    told(&mut cx).unwrap_or(mine).clone()
+    newer(&mut cx).unwrap_or(mine).clone()
 }
 
 /// Why a register that this peer tells is not believed; `borne_out` when another one tells the very same.

@@ -131,13 +131,7 @@ fn outdated(cx: &Context<'_>) -> Option<String> {
         return None;
     }
     let genesis = cx.genesis().filter(|_| !cx.obs.elector.hearsay)?;
-    let answered = cx
-        .obs
-        .me
-        .etcd
-        .known()
-        .map(|etcd| (etcd.cluster_id, etcd.member_id));
-    let (cluster_id, member_id) = answered.or(cx.obs.runs_on)?;
+    let (cluster_id, member_id) = cx.obs.runs_as()?;
     genesis.replaces(cluster_id).then(|| {
         format!(
             "etcd here is member {member_id} of cluster {cluster_id}, which epoch {} has replaced",

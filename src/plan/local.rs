@@ -293,13 +293,7 @@ fn conflicts(cx: &mut Context<'_>) -> bool {
 }
 
 fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveState) {
-    let answered = cx
-        .obs
-        .me
-        .etcd
-        .known()
-        .map(|etcd| (etcd.cluster_id, etcd.member_id));
-    if let Some((cluster_id, member_id)) = answered.or(cx.obs.runs_on)
+    if let Some((cluster_id, member_id)) = cx.obs.runs_as()
         && !assignment.is_of(cluster_id, member_id)
     {
         cx.halt(
