@@ -16,11 +16,10 @@ pub struct EtcdRun {
     /// The digest of the settings that it was started with; `None` when nobody can tell.
     #[serde(default)]
     pub settings: Option<String>,
-    /// The newest ordered restart that was heard of.
+    /// The ordered restart that was heard of last.
     #[serde(flatten)]
     pub newest: HeardOrder,
-    /// The order before it, when that was still to be carried out. It counts again where a concurrent order of another node
-    /// takes the place of the newest one.
+    /// The order before it. It counts again where a concurrent order of another node takes the place of the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former: Option<HeardOrder>,
 }
@@ -88,20 +87,29 @@ impl EtcdRun {
         next
     }
 
+    /// An older order than the newest takes its place where the newest was lost to a concurrent one of another node. It is carried
+    /// out unless that was done before.
     fn hear(&mut self, order: &RestartOrder, runs: Option<&str>, me: &NodeName) {
-        if order.identity() > self.newest.identity() {
-            let newest = HeardOrder {
+        let identity = order.identity();
+        if identity == self.newest.identity() {
+            return;
+        }
+        if let Some(former) = self
+            .former
+            .as_mut()
+            .filter(|former| former.identity() == identity)
+        {
+            std::mem::swap(&mut self.newest, former);
+            return;
+        }
+        let former = self.former.as_ref().map(HeardOrder::identity);
+        if identity > self.newest.identity() || Some(identity) > former {
+            let heard = HeardOrder {
                 order: order.id,
                 order_by: order.by.clone(),
                 replaces: runs.filter(|_| order.nodes.contains(me)).map(str::to_owned),
             };
-            let former = std::mem::replace(&mut self.newest, newest);
-            self.former = Some(former).filter(|former| former.is_open(runs));
-        } else if let Some(former) = self
-            .former
-            .take_if(|former| order.identity() == former.identity())
-        {
-            self.newest = former;
+            self.former = Some(std::mem::replace(&mut self.newest, heard));
         }
     }
 
@@ -234,7 +242,9 @@ mod tests {
             "the other order"
         );
         let back = heard.look(&runs("b:8"), Some("x"), Some(&first), &me());
-        assert_eq!(back, heard, "the earlier one is not heard of again");
+        assert_eq!(back.wish(Some("b:8"), Some(&first)), None, "it is done");
+        let again = back.look(&runs("b:8"), Some("x"), Some(&second), &me());
+        assert_eq!(again, heard);
     }
 
     #[test]
@@ -245,6 +255,20 @@ mod tests {
         assert!(back.wish(Some("b:7"), Some(&order(3))).is_some());
         let done = back.look(&runs("b:8"), Some("x"), Some(&order(3)), &me());
         assert_eq!(done.wish(Some("b:8"), Some(&order(3))), None);
+    }
+
+    #[test]
+    fn an_order_heard_of_late_counts_where_the_newer_one_was_lost_to_it() {
+        let by = |name: &str| RestartOrder {
+            by: Some(NodeName::new(name).unwrap()),
+            ..order(4)
+        };
+        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
+        let own = run.look(&runs("b:8"), Some("x"), Some(&by("n3")), &me());
+        let lost = own.look(&runs("b:8"), Some("x"), Some(&by("n2")), &me());
+        assert!(lost.wish(Some("b:8"), Some(&by("n2"))).is_some());
+        let older = lost.look(&runs("b:8"), Some("x"), Some(&order(2)), &me());
+        assert_eq!(older, lost, "nothing older than both is heard of");
     }
 
     /// An agent of another version reads what this one has written, and the other way round.
