@@ -72,15 +72,18 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
 
     let steering = steering(agent, directives, &unit, &in_force, &pending);
 
+    let silent = unit.known().filter(|_| etcd.known().is_none());
+    let runs_on = silent.and_then(|unit| agent.shared.runs_on(unit));
     let data = agent.shared.with(|inner| {
         if etcd.known().is_some() {
             inner.last_words = None;
         }
         if up {
-            inner.data = match etcd.known() {
-                Some(e) => Fact::Known(DataState::Present {
-                    cluster_id: e.cluster_id,
-                    member_id: e.member_id,
+            let answers = etcd.known().map(|etcd| (etcd.cluster_id, etcd.member_id));
+            inner.data = match answers.or(runs_on) {
+                Some((cluster_id, member_id)) => Fact::Known(DataState::Present {
+                    cluster_id,
+                    member_id,
                 }),
                 None => Fact::Unreachable("etcd has it open".to_owned()),
             };
@@ -93,8 +96,6 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         inner.data.clone()
     });
     let no_room = up && etcd.known().is_none() && !ports.service.has_room(&spec.etcd.data_dir);
-    let silent = unit.known().filter(|_| etcd.known().is_none());
-    let runs_on = silent.and_then(|unit| agent.shared.runs_on(unit));
     let mount_unknown = etcd.known().is_some() && !ports.service.knows_mount();
     let running = etcd.known().map(|etcd| etcd.version.as_str());
     let too_old = agent.shared.with(|inner| {
