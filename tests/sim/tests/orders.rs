@@ -34,3 +34,15 @@ fn h09_an_order_that_stays_where_it_cannot_be_carried_out_is_found_out() {
         assert!(!outcome.seen.contains(order), "{history}");
     }
 }
+
+#[test]
+#[cfg(feature = "mutants")]
+fn a_node_that_keeps_its_own_orders_against_a_majority_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    let schedule = Schedule::long(870_037_407);
+    set(Some(Mutant::StaysIn));
+    let violation = run(&schedule, false).violation.unwrap_or_default();
+    set(None);
+    assert!(violation.starts_with("rule 0:"), "{violation}");
+    assert_eq!(run(&schedule, false).violation, None);
+}
