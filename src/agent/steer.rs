@@ -136,13 +136,9 @@ async fn fresh_serving(agent: &Agent, own: &EtcdStatus) -> Vec<(NodeStatus, Etcd
 
 /// The status of a node whose etcd is up and follows the same leader as the own one.
 fn serving(status: NodeStatus, own: &EtcdStatus) -> Option<(NodeStatus, EtcdStatus)> {
-    let up = status
-        .unit
-        .known()
-        .is_some_and(|unit| unit.active == ActiveState::Active);
     let etcd = status.etcd.known()?.clone();
     let same = etcd.cluster_id == own.cluster_id && etcd.leader.is_some() && etcd.leader == own.leader;
-    (up && same).then_some((status, etcd))
+    (status.is_active() && same).then_some((status, etcd))
 }
 
 /// Lets another voter lead, when this node's member still does in the same term.

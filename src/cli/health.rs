@@ -42,12 +42,13 @@ fn wrong(status: &AdminStatus, good: &BTreeMap<&NodeName, &EtcdStatus>) -> Vec<S
         match seen {
             Fact::Unreachable(why) => wrong.push(format!("{node} is out of reach: {why}")),
             Fact::Absent => wrong.push(format!("{node} was never heard of")),
-            Fact::Known(seen) => wrong.extend(
-                seen.etcd
-                    .known()
-                    .into_iter()
-                    .flat_map(|etcd| etcd.errors.iter().map(|error| format!("{node}: {error}"))),
-            ),
+            Fact::Known(seen) => {
+                let Some(etcd) = seen.etcd.known() else { continue };
+                wrong.extend(etcd.errors.iter().map(|error| format!("{node}: {error}")));
+                if !seen.is_active() {
+                    wrong.push(format!("{node}: etcd serves, etcd.service is not active"));
+                }
+            }
         }
     }
     let ids: BTreeSet<MemberId> = good.values().map(|etcd| etcd.member_id).collect();

@@ -326,6 +326,15 @@ pub struct NodeStatus {
     pub text: String,
 }
 
+impl NodeStatus {
+    /// True while `etcd.service` is active: systemd has heard from etcd that it serves.
+    pub fn is_active(&self) -> bool {
+        self.unit
+            .known()
+            .is_some_and(|unit| unit.active == ActiveState::Active)
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

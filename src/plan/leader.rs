@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::context::{Context, names};
 use super::{grant, out};
 use crate::model::{
-    Action, ActiveState, LeaderAsk, Member, MemberId, MemberList, NodeName, NodeStatus, OperatorRequest,
-    RaftTerm,
+    Action, LeaderAsk, Member, MemberId, MemberList, NodeName, NodeStatus, OperatorRequest, RaftTerm,
 };
 
 /// A move that has not happened after this long is given up: etcd itself gives up after two election timeouts.
@@ -165,16 +164,12 @@ fn pick(cx: &mut Context<'_>, list: &MemberList, to: Option<&NodeName>) -> Optio
 /// Voters whose etcd is up and follows a leader that is not itself: node, member and applied index.
 fn candidates<'a>(cx: &Context<'a>, list: &MemberList) -> Vec<(&'a NodeName, MemberId, u64)> {
     let serves = |member: &Member, status: &NodeStatus| {
-        let up = status
-            .unit
-            .known()
-            .is_some_and(|unit| unit.active == ActiveState::Active);
         let etcd = status.etcd.known().filter(|etcd| {
             etcd.member_id == member.id
                 && etcd.cluster_id == list.cluster_id
                 && etcd.leader.is_some_and(|leader| leader != member.id)
         });
-        etcd.filter(|_| up).map(|etcd| etcd.applied)
+        etcd.filter(|_| status.is_active()).map(|etcd| etcd.applied)
     };
     cx.known_nodes()
         .into_iter()

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::directive;
 use super::local::start_fence;
 use super::words;
-use crate::model::{Action, ActiveState, Assignment, Grant, NodeName};
+use crate::model::{Action, Assignment, Grant, NodeName};
 
 /// A start that lasted this long was one.
 const LASTED: Duration = Duration::from_secs(30);
@@ -76,12 +76,7 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     let wish = cx.obs.me.steering.wants_restart.as_ref()?;
     let assignment = cx.obs.assignment.as_ref()?;
     let (coordinator, grant) = leave(cx)?;
-    let up = cx
-        .obs
-        .me
-        .unit
-        .known()
-        .is_some_and(|unit| unit.active == ActiveState::Active);
+    let up = cx.obs.me.is_active();
     let ready = cx.obs.gate.cleared == Some(assignment.generation)
         && cx
             .obs

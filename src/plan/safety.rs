@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::context::{Context, names};
 use crate::model::{
-    ActiveState, ClusterId, Epoch, Fact, Genesis, Member, MemberId, MemberList, NodeName, NodeStatus,
-    Observation,
+    ClusterId, Epoch, Fact, Genesis, Member, MemberId, MemberList, NodeName, NodeStatus, Observation,
 };
 
 /// A change of the member list, as far as quorum depends on it.
@@ -105,15 +104,11 @@ pub(super) fn healthy_members(cx: &Context<'_>, list: &MemberList) -> BTreeSet<M
 
 /// True when a node's own agent reports this member as up and serving this cluster.
 pub fn is_healthy(member: &Member, cluster: ClusterId, status: &NodeStatus) -> bool {
-    let active = status
-        .unit
-        .known()
-        .is_some_and(|unit| unit.active == ActiveState::Active);
     let serves = status
         .etcd
         .known()
         .is_some_and(|e| e.member_id == member.id && e.cluster_id == cluster && e.leader.is_some());
-    active && serves
+    status.is_active() && serves
 }
 
 /// Rule 4: whether the cluster is whole, so that one voluntary disruption (a restart, a leader move, the removal of

@@ -136,6 +136,17 @@ fn health_row_by_row() {
             Exit::Degraded,
         ),
         (
+            "etcd serves, and systemd does not know that yet",
+            |s| {
+                if let Some(Fact::Known(peer)) = s.peers.get_mut(&name("n2"))
+                    && let Fact::Known(unit) = &mut peer.unit
+                {
+                    unit.active = ActiveState::Activating;
+                }
+            },
+            Exit::Degraded,
+        ),
+        (
             "no leader anywhere",
             |s| {
                 s.peers.clear();
