@@ -14,6 +14,8 @@ use crate::model::{
 
 /// How long a node has to start the learner that it was added as.
 const START_WITHIN: Duration = Duration::from_mins(2);
+/// The longest pause between two looks whether a learner has started: only the member list, which is read, tells.
+const STARTED_AGAIN: Duration = Duration::from_secs(1);
 /// The longest pause between two tries to promote a learner: etcd refuses while it lags.
 const PROMOTE_AGAIN: Duration = Duration::from_secs(1);
 /// The same while the learner's etcd does not answer: it may be receiving a large snapshot, and etcd logs each refusal.
@@ -60,7 +62,9 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
             return give_up(cx, list, learner, node);
         }
         if status.is_some_and(|status| votes_unheard(cx, list, status)) {
-            return promote(cx, list, learner, node, WHILE_SILENT);
+            let since = cx.memory.learner.as_ref().map_or(cx.obs.steady, |seen| seen.at);
+            let most = after(cx.obs.steady.since(since), WHILE_SILENT);
+            return promote(cx, list, learner, node, most);
         }
         cx.because(
             "learner-starting",
@@ -106,7 +110,7 @@ fn await_start(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: 
             "learner-unstarted",
             format!("learner {} waits for {node} to start it", learner.id),
         );
-        cx.wake_in(Duration::from_secs(1));
+        cx.wake_in(after(waited, STARTED_AGAIN));
         return None;
     }
     cx.because(
@@ -122,6 +126,12 @@ fn await_start(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: 
         spares::failed(cx, node);
     }
     action
+}
+
+/// The pause before the next look at what has taken `waited` so far: a part of that, so that little is added to what is short, and
+/// few looks to what is long.
+fn after(waited: Duration, most: Duration) -> Duration {
+    (waited / 4).max(Duration::from_millis(100)).min(most)
 }
 
 /// How long a learner of this cluster may stand still.

@@ -385,6 +385,36 @@ fn s25_a_full_cluster_with_no_dead_member_says_so_to_the_spare() {
     assert!(spare.text.contains("3 of 3 members"), "{}", spare.text);
 }
 
+/// Nothing tells the coordinator that a learner has started, or that one whose etcd is silent has caught up.
+#[test]
+fn c11_a_learner_is_looked_at_soon_and_the_more_rarely_the_longer_it_takes() {
+    let pauses = |obs: &Observation, failures: u32| {
+        let first = decide(obs);
+        [100, 2_000, 60_000].map(|passed| {
+            let mut later = obs.clone();
+            later.steady = SteadyMs(obs.steady.0 + passed);
+            let mut memory = first.memory.clone();
+            if failures > 0 {
+                memory
+                    .failures
+                    .insert("promote".to_owned(), (failures, later.steady));
+            }
+            later.seed = 0;
+            plan(&later, &memory, &later.spec).wake.as_millis()
+        })
+    };
+    let mut unstarted = cluster(3, 2, 3);
+    with_learner(&mut unstarted, 2, false);
+    assert_eq!(pauses(&unstarted, 0), [100, 500, 1_000]);
+
+    let mut silent = cluster(3, 2, 3);
+    with_learner(&mut silent, 2, true);
+    let status = peer(&mut silent, 2);
+    status.etcd = Fact::Unreachable("no answer".into());
+    status.unit = unit(ActiveState::Activating);
+    assert_eq!(pauses(&silent, 9), [100, 500, 5_000]);
+}
+
 #[test]
 fn a_learner_that_is_not_started_is_taken_out_and_its_node_tried_later() {
     let mut obs = cluster(4, 3, 3);
