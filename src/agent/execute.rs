@@ -73,8 +73,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
                 Ok(())
             };
             let assigned = assignment(agent)?;
-            let seen = agent.shared.with(|inner| inner.data.known()?.member());
-            // Only data of the assigned member is judged to be damaged.
+            let seen = agent.shared.with(|inner| inner.data.known()?.whose());
             let (cluster_id, member_id) = seen.unwrap_or((assigned.cluster_id, assigned.member_id));
             let request = DataRequest::Replace {
                 epoch: *epoch,

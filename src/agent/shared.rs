@@ -305,13 +305,8 @@ impl Shared {
             inner.too_old = report.etcd_too_old.clone().map(|version| (version, now));
             inner.data = Fact::Known(report.data.clone());
             let process = (unit.main_pid, unit.ended_us);
-            inner.runs_on = match report.data {
-                DataState::Present {
-                    cluster_id,
-                    member_id,
-                } if unit.main_pid != 0 => Some((process, (cluster_id, member_id))),
-                _ => None,
-            };
+            let runs_on = report.data.member().filter(|_| unit.main_pid != 0);
+            inner.runs_on = runs_on.map(|member| (process, member));
             inner.last_words.clone_from(&report.last_words);
             inner.staged.clone_from(&report.staged);
         });

@@ -27,9 +27,16 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// True where etcd says that its data is damaged. Everything else is trouble around the data, which is kept.
-    pub fn is_damage(self) -> bool {
-        matches!(self, Self::Log | Self::Database)
+    /// How many starts in a row have to end so before the data counts as damaged; `None` for trouble around the data, which is
+    /// kept. The agent reads the log as etcd does, so both speak of the same record. Of the database etcd's tools say more
+    /// than keeps etcd from starting, and a fault while it is read (`SIGBUS`) may come from a disk that does not answer: there
+    /// etcd has to say it twice.
+    fn damage_after(self) -> Option<u32> {
+        match self {
+            Self::Log => Some(1),
+            Self::Database => Some(2),
+            _ => None,
+        }
     }
 }
 
@@ -45,12 +52,33 @@ pub struct LastWords {
     pub starts: u32,
 }
 
-/// How often etcd has to end in the same way before its data counts as damaged.
-const STARTS: u32 = 2;
-
 impl LastWords {
     /// True when etcd has said often enough that its data is damaged. That alone is not believed.
     pub fn claim_damage(&self) -> bool {
-        self.trouble.is_damage() && self.starts >= STARTS
+        self.trouble
+            .damage_after()
+            .is_some_and(|wanted| self.starts >= wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c11_how_often_etcd_has_to_say_so() {
+        let claims = |trouble, starts| {
+            let text = String::new();
+            LastWords {
+                trouble,
+                text,
+                starts,
+            }
+            .claim_damage()
+        };
+        assert!(claims(Trouble::Log, 1));
+        assert!(!claims(Trouble::Database, 1));
+        assert!(claims(Trouble::Database, 2));
+        assert!(!claims(Trouble::DiskError, 9), "the data may be good");
     }
 }

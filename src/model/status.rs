@@ -81,11 +81,14 @@ pub enum DataState {
     Unusable {
         /// One line.
         why: String,
+        /// Whose data it is, where its log still says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        member: Option<(ClusterId, MemberId)>,
     },
 }
 
 impl DataState {
-    /// Whose data it is, where it is a member's.
+    /// Whose data it is, where it is a member's and can be used.
     pub fn member(&self) -> Option<(ClusterId, MemberId)> {
         match *self {
             Self::Present {
@@ -93,6 +96,14 @@ impl DataState {
                 member_id,
             } => Some((cluster_id, member_id)),
             Self::Missing | Self::Unusable { .. } => None,
+        }
+    }
+
+    /// Whose data it is, also where it cannot be used.
+    pub fn whose(&self) -> Option<(ClusterId, MemberId)> {
+        match *self {
+            Self::Unusable { member, .. } => member,
+            Self::Present { .. } | Self::Missing => self.member(),
         }
     }
 }

@@ -239,7 +239,7 @@ fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
                 cluster_id,
                 member_id,
             }) => Some(format!("{node} holds member {member_id} of cluster {cluster_id}")),
-            Fact::Known(DataState::Unusable { why }) => Some(format!("{node}: {why}")),
+            Fact::Known(DataState::Unusable { why, .. }) => Some(format!("{node}: {why}")),
             _ => None,
         })
         .collect();

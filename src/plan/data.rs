@@ -75,7 +75,7 @@ fn wanted(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> D
             say_gone(cx, genesis, "the data directory is gone");
             Data::Wait
         }
-        (_, DataState::Unusable { why }) => {
+        (_, DataState::Unusable { why, .. }) => {
             say_gone(cx, genesis, why);
             Data::Wait
         }
@@ -263,6 +263,6 @@ pub(super) fn describe(data: &DataState) -> String {
             member_id,
         } => format!("member {member_id} of cluster {cluster_id}"),
         DataState::Missing => "nothing".to_owned(),
-        DataState::Unusable { why } => why.clone(),
+        DataState::Unusable { why, .. } => why.clone(),
     }
 }

@@ -596,9 +596,9 @@ fn c11_what_keeps_etcd_down_is_named_and_leads_to_nothing() {
         (Trouble::AddressTaken, 9, Some("address-taken")),
         (Trouble::Certificate, 9, Some("certificate-unusable")),
         (Trouble::Learners, 9, Some("too-many-learners")),
-        (Trouble::Log, 2, Some("damage-unproven")),
+        (Trouble::Log, 1, Some("damage-unproven")),
         (Trouble::Database, 2, Some("damage-unproven")),
-        (Trouble::Log, 1, None),
+        (Trouble::Database, 1, None),
     ];
     for (trouble, starts, code) in table {
         obs.last_words = Some(LastWords {

@@ -53,6 +53,7 @@ fn a_founder_that_cannot_start_on_what_is_there_is_removed() {
     third.assignment.as_mut().unwrap().started_once = false;
     third.data = Fact::Known(DataState::Unusable {
         why: "it has no WAL".into(),
+        member: None,
     });
     assert_eq!(action(&obs), Some("remove-member"));
     let Some(genesis) = &mut obs.me.genesis else {
@@ -130,6 +131,7 @@ fn c11_a_damaged_member_is_replaced_only_beside_a_quorum() {
     let damaged = || {
         Fact::Known(DataState::Unusable {
             why: "etcd ends with \"walpb: crc mismatch\"".into(),
+            member: None,
         })
     };
     let mut obs = healthy(0);

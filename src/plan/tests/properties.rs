@@ -40,7 +40,10 @@ fn shape(
         status.members = Fact::Unreachable("down".into());
         status.data = match data {
             0 => Fact::Known(DataState::Missing),
-            1 => Fact::Known(DataState::Unusable { why: "no wal".into() }),
+            1 => Fact::Known(DataState::Unusable {
+                why: "no wal".into(),
+                member: None,
+            }),
             2 => Fact::Unreachable("not looked at".into()),
             _ => Fact::Known(DataState::Present {
                 cluster_id: g.cluster_id,

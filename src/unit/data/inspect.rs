@@ -143,7 +143,7 @@ pub(super) fn lock(data_dir: &Path) -> Result<Option<File>, String> {
 }
 
 fn unusable(why: String) -> DataState {
-    DataState::Unusable { why }
+    DataState::Unusable { why, member: None }
 }
 
 fn unknown(path: &Path, error: &io::Error) -> String {

@@ -1,5 +1,5 @@
-//! Is this member's data damaged? Only where etcd has ended twice in a row with words that say so, and the data, read
-//! anew while etcd does not run, says the same. One of the two alone is not believed: etcd's tool calls a database with one
+//! Is this member's data damaged? Only where etcd has ended with words that say so (`LastWords::claim_damage`), and the data,
+//! read anew while etcd does not run, says the same. One of the two alone is not believed: etcd's tool calls a database with one
 //! good meta page damaged, which etcd itself serves from, and etcd's words may be about what has been repaired since.
 
 use super::{Owner, database, inspect};
@@ -18,6 +18,7 @@ pub(super) fn judge(owner: &Owner, found: DataState, words: &LastWords) -> DataS
                 "etcd ends with \"{}\", and reading the data finds: {what}",
                 words.text
             ),
+            member: found.member(),
         },
         Ok(None) => found,
         Err(why) => {

@@ -124,7 +124,7 @@ fn what_a_directory_is() {
     fs::create_dir_all(dir.join("lost+found")).unwrap();
     assert_eq!(world.state(), DataState::Missing, "as mkfs leaves it");
     let unusable = |says: &str| match world.state() {
-        DataState::Unusable { why } => assert!(why.contains(says), "{why}"),
+        DataState::Unusable { why, .. } => assert!(why.contains(says), "{why}"),
         other => unreachable!("{says}: {other:?}"),
     };
     fs::write(dir.join("x"), "").unwrap();
@@ -436,7 +436,7 @@ fn a_member_that_has_run_must_remember_something() {
     world.owner.started = Some(NEW);
     assert_eq!(world.state(), present(OLD), "another member has run");
     world.owner.started = Some(OLD);
-    assert!(matches!(world.state(), DataState::Unusable { why } if why.contains("remembers nothing")));
+    assert!(matches!(world.state(), DataState::Unusable { why, .. } if why.contains("remembers nothing")));
     let wal = wal::encode_with(OLD.0, OLD.1, &[(2, b"entry")]);
     let file = world
         .owner
@@ -546,34 +546,44 @@ fn damaged_log(starts: fn() -> Vec<starts::Start>) -> World {
     world
 }
 
-fn log_twice() -> Vec<starts::Start> {
-    starts::said(&[("discovery failed", "walpb: crc mismatch"); 2])
+fn log_damaged() -> Vec<starts::Start> {
+    starts::said(&[("discovery failed", "walpb: crc mismatch")])
 }
 
 /// What the last starts of etcd said.
 type Starts = fn() -> Vec<starts::Start>;
 
 #[test]
-fn c11_damaged_only_when_etcd_says_so_twice_and_reading_it_finds_the_same() {
+fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
     let failed = DataRequest::Inspect { failed: true };
-    let report = damaged_log(log_twice).ask(failed.clone());
+    let damaged = damaged_log(log_damaged);
+    let report = damaged.ask(failed.clone());
     assert!(
-        matches!(&report.data, DataState::Unusable { why } if why.contains("walpb: crc mismatch") && why.contains("wrong checksum")),
+        matches!(&report.data, DataState::Unusable { why, .. } if why.contains("walpb: crc mismatch") && why.contains("wrong checksum")),
         "{report:?}"
     );
-    assert_eq!(report.last_words.unwrap().starts, 2);
+    assert_eq!(report.data.whose(), Some(OLD), "its log says whose it is");
+    assert_eq!(
+        damaged
+            .replace_of(NEW, false)
+            .error
+            .map(|error| error.contains("nothing was moved")),
+        Some(true)
+    );
+    assert_eq!(damaged.replace_of(OLD, false).error, None);
+    assert_eq!(
+        (damaged.state(), damaged.archived().len()),
+        (DataState::Missing, 1)
+    );
 
     let mut healthy = World::with_data(OLD);
-    healthy.owner.starts = log_twice;
+    healthy.owner.starts = log_damaged;
     let report = healthy.ask(failed.clone());
     assert_eq!(report.data, present(OLD), "etcd's words alone");
     assert!(report.last_words.unwrap().claim_damage());
 
-    let table: [(&str, Starts); 5] = [
+    let table: [(&str, Starts); 4] = [
         ("no words", Vec::new),
-        ("once", || {
-            starts::said(&[("discovery failed", "walpb: crc mismatch")])
-        }),
         ("unknown words", || {
             starts::said(&[("discovery failed", "who knows"); 3])
         }),
@@ -591,7 +601,7 @@ fn c11_damaged_only_when_etcd_says_so_twice_and_reading_it_finds_the_same() {
             "{case}"
         );
     }
-    let report = damaged_log(log_twice).ask(DataRequest::Inspect { failed: false });
+    let report = damaged_log(log_damaged).ask(DataRequest::Inspect { failed: false });
     assert_eq!(
         (report.data, report.last_words),
         (present(OLD), None),
@@ -601,7 +611,7 @@ fn c11_damaged_only_when_etcd_says_so_twice_and_reading_it_finds_the_same() {
 
 #[test]
 fn c11_nothing_is_judged_while_etcd_has_its_database_open() {
-    let world = damaged_log(log_twice);
+    let world = damaged_log(log_damaged);
     let held = inspect::lock(&world.owner.data_dir).unwrap();
     let failed = DataRequest::Inspect { failed: true };
     assert_eq!(world.ask(failed.clone()).data, present(OLD));

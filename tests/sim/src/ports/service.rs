@@ -214,7 +214,7 @@ fn carry_out(world: &mut World, host: usize, request: &DataRequest) -> Result<()
             cluster_id,
             member_id,
         } => {
-            if let Some((cluster, member)) = world.hosts[host].inspect().member()
+            if let Some((cluster, member)) = world.hosts[host].inspect().whose()
                 && (cluster, member) != (*cluster_id, *member_id)
             {
                 return Err(format!(

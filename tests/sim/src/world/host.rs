@@ -204,12 +204,19 @@ impl Host {
             .map(|g| (g.cluster_id, g.member_id));
         match &self.dir {
             None => DataState::Missing,
-            Some(_) if self.broken => DataState::Unusable {
-                why: "it has no WAL".to_owned(),
+            // Half of what is damaged still says whose it is.
+            Some(dir) if self.broken => DataState::Unusable {
+                why: "it is damaged".to_owned(),
+                member: dir
+                    .member
+                    .0
+                    .is_multiple_of(2)
+                    .then_some((dir.cluster, dir.member)),
             },
             Some(dir) if started == Some((dir.cluster, dir.member)) && dir.log.is_empty() => {
                 DataState::Unusable {
                     why: "the WAL remembers nothing".to_owned(),
+                    member: None,
                 }
             }
             Some(dir) => DataState::Present {

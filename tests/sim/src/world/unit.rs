@@ -288,7 +288,7 @@ impl World {
                 remembers: true,
             })),
             DataState::Missing => Ok(None),
-            DataState::Unusable { why } => Err(why),
+            DataState::Unusable { why, .. } => Err(why),
         })
     }
 
