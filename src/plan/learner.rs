@@ -6,7 +6,7 @@ use super::context::Context;
 use super::dead::{self, attests_gone, has_started};
 use super::membership::remove;
 use super::safety::{Change, healthy_members, keeps_quorum};
-use super::spares;
+use super::{out, spares};
 use crate::model::{
     Action, Genesis, Join, LearnerProgress, Member, MemberList, NodeName, NodeStatus, Removal, UnitState,
     forgets_promotions,
@@ -73,7 +73,7 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
         cx.wake_in(Duration::from_millis(500));
         return None;
     };
-    if list.voters().count() < cx.spec.size {
+    if list.voters().count() < cx.spec.size || out::leaves_nobody(cx, list) {
         if stuck {
             return give_up(cx, list, learner, node);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::dead::{self, Failing};
 use super::safety::{Change, healthy_members, keeps_quorum, takes_another};
-use super::{identity, learner, resize, spares};
+use super::{identity, learner, out, resize, spares};
 use crate::model::{Action, Genesis, Join, Member, MemberId, MemberList, NodeName, Removal};
 
 /// The next membership change, if this agent is the coordinator.
@@ -32,7 +32,7 @@ pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(action) = remove_ghost(cx, list) {
         return Some(action);
     }
-    if list.voters().count() > cx.spec.size {
+    if out::staying(cx, list) > cx.spec.size {
         return resize::shrink(cx, list);
     }
     replace_failing(cx, genesis, list).or_else(|| add_missing(cx, genesis, list))
@@ -184,10 +184,13 @@ pub(super) fn remove(
 }
 
 fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Option<Action> {
-    if list.members.len() >= cx.spec.size {
+    let counts = if out::leaves_nobody(cx, list) {
+        "the only member was ordered out".to_owned()
+    } else if list.members.len() < cx.spec.size {
+        format!("{} of {} members", list.members.len(), cx.spec.size)
+    } else {
         return None;
-    }
-    let counts = format!("{} of {} members", list.members.len(), cx.spec.size);
+    };
     if cx.spec.join == Join::Prepare {
         cx.because(
             "waiting-for-entry",

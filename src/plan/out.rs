@@ -15,6 +15,22 @@ pub(super) fn is_out(cx: &Context<'_>, node: &NodeName) -> bool {
     cx.obs.me.steering.directives.out.contains(node)
 }
 
+/// True where the only voter was ordered out: another has to have its vote before it can go (rule 3).
+pub(super) fn leaves_nobody(cx: &Context<'_>, list: &MemberList) -> bool {
+    let mut voters = list.voters();
+    match (voters.next(), voters.next()) {
+        (Some(only), None) => cx.spec.node_of(only).is_some_and(|node| is_out(cx, node)),
+        _ => false,
+    }
+}
+
+/// How many voters are to stay.
+pub(super) fn staying(cx: &Context<'_>, list: &MemberList) -> usize {
+    list.voters()
+        .filter(|voter| !cx.spec.node_of(voter).is_some_and(|node| is_out(cx, node)))
+        .count()
+}
+
 /// Removes a member whose node was ordered out, if this agent is the coordinator.
 pub(super) fn take_out(cx: &mut Context<'_>) -> Option<Action> {
     let list = cx.coordinated_list()?;
@@ -114,7 +130,11 @@ pub fn objection(observation: &Observation, change: &DirectiveChange, force: boo
         .members
         .iter()
         .find(|member| cx.spec.node_of(member) == Some(node))?;
-    if let Err(why) = keeps(&cx, list, member) {
+    // A spare takes the place of the only member before it goes.
+    let replaced = list.voters().count() == 1 && spares(&cx, list).next().is_some();
+    if let Err(why) = keeps(&cx, list, member)
+        && !replaced
+    {
         return Some(format!("{node} cannot go: {why}"));
     }
     let left = list.voters().filter(|voter| voter.id != member.id).count();

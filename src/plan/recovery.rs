@@ -8,6 +8,7 @@ use super::bootstrap::{become_eligible, propose};
 use super::context::{Context, names};
 use super::dead;
 use super::electors;
+use super::out::is_out;
 use super::retired::removed_by;
 use super::safety::other_stores_besides;
 use crate::model::{Action, Assignment, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin};
@@ -149,12 +150,16 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             )
             .then_some(Action::FetchBackup { backup });
     }
-    let ready: Vec<&NodeName> = cx
+    let mut ready: Vec<&NodeName> = cx
         .known_nodes()
         .into_iter()
         .filter(|(n, s)| (cx.spec.store_shared || **n == cx.spec.node) && s.eligible)
         .map(|(n, _)| n)
         .collect();
+    // A node that was ordered out becomes a member only where no other can: it is taken out once a spare has its vote.
+    if ready.iter().any(|node| !is_out(cx, node)) {
+        ready.retain(|node| !is_out(cx, node));
+    }
     let members: BTreeMap<NodeName, Vec<String>> = ready
         .iter()
         .take(cx.spec.size)

@@ -502,6 +502,48 @@ fn a_learner_that_nobody_needs_any_more_is_taken_out() {
     assert_eq!(over_time(&obs, &[]).0, None, "an operator added it");
 }
 
+/// Rule 3: the only member goes once a spare has its vote.
+#[test]
+fn the_only_member_makes_way_for_a_spare_when_it_is_ordered_out() {
+    let out = |obs: &mut Observation, i| obs.me.steering.directives.out.insert(name(i));
+    let mut alone = cluster(3, 1, 1);
+    assert_eq!(action(&alone), None);
+    let remove = crate::model::DirectiveChange::Remove { node: name(0) };
+    assert_eq!(crate::plan::objection(&alone, &remove, false), None);
+    out(&mut alone, 0);
+    assert_eq!(action(&alone), Some("add-learner"));
+
+    let mut joining = cluster(3, 1, 1);
+    with_learner(&mut joining, 1, true);
+    assert_eq!(action(&joining), Some("remove-member"), "nobody needs it");
+    out(&mut joining, 0);
+    assert_eq!(action(&joining), Some("promote"));
+
+    let mut two = cluster(3, 2, 1);
+    two.spec_record.settled = Some(1);
+    let one_too_many = plan(&two, &super::restarts::settled(), &two.spec).action;
+    assert_eq!(one_too_many.as_ref().map(Action::name), Some("remove-member"));
+    out(&mut two, 0);
+    let mut first = decide(&two);
+    assert_eq!(first.action.as_ref().map(Action::name), Some("move-leader"));
+    first
+        .memory
+        .failures
+        .insert("move-leader".to_owned(), (5, two.steady));
+    let meanwhile = plan(&two, &first.memory, &two.spec);
+    assert_ne!(
+        meanwhile.action.as_ref().map(Action::name),
+        Some("remove-member"),
+        "the new member is not one too many"
+    );
+
+    let mut nobody = cluster(1, 1, 1);
+    let refused = crate::plan::objection(&nobody, &remove, true);
+    assert!(refused.is_some_and(|why| why.contains("quorum")));
+    out(&mut nobody, 0);
+    assert!(has(&nobody, "too-few-healthy") && has(&nobody, "below-size"));
+}
+
 #[test]
 fn a_voter_that_was_never_started_is_removed_after_the_grace() {
     let mut obs = cluster(4, 3, 3);

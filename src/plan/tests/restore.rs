@@ -305,6 +305,28 @@ fn rule_6_a_restore_begins_with_fetching_and_proposes_only_what_is_fetched() {
     assert_eq!(genesis.epoch, Epoch(2));
 }
 
+#[test]
+fn a_restore_names_no_node_that_was_ordered_out_while_another_can_be() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let names = |out: &[usize]| {
+        let mut obs = healthy(0);
+        obs.spec.store_shared = true;
+        obs.requests = vec![restore_from(backup.clone(), Some(Epoch(1)))];
+        obs.fetched = Some(backup.clone());
+        obs.me
+            .steering
+            .directives
+            .out
+            .extend(out.iter().map(|i| name(*i)));
+        let Some(Action::Propose { genesis, .. }) = decide(&obs).action else {
+            panic!("no proposal")
+        };
+        genesis.members.into_keys().collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[0]), [name(1), name(2)]);
+    assert_eq!(names(&[0, 1, 2]).len(), 3);
+}
+
 /// The others have not got the backup, and the record of the epoch would be where they do not look.
 #[test]
 fn c10c_nothing_is_restored_while_a_node_names_another_store() {

@@ -46,3 +46,17 @@ fn a_node_that_keeps_its_own_orders_against_a_majority_is_found_out() {
     assert!(violation.starts_with("rule 0:"), "{violation}");
     assert_eq!(run(&schedule, false).violation, None);
 }
+
+/// The only member of a cluster with spares is ordered out.
+#[test]
+fn the_only_member_that_is_ordered_out_makes_way_for_a_spare() {
+    for seed in 0..10 {
+        let mut schedule = Schedule::calm(seed, 3, 1, true);
+        schedule.faults.push((20_000, Fault::Out(0, 0)));
+        let outcome = run(&schedule, true);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert_eq!(outcome.excuse, None, "{history}");
+        assert!(outcome.seen.contains("order out done"), "{history}");
+    }
+}
