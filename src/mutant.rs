@@ -81,6 +81,10 @@ mod chosen {
         HandsNothingOver,
         /// Rule 8: a minority chooses a genesis.
         MinorityChooses,
+        /// Rule 8: an epoch is opened without the electors of the one that it replaces.
+        FormerElectorsUnasked,
+        /// Rule 1: nodes that were added since an epoch was opened count for it like its electors.
+        AddedNodesVouch,
         /// An operator's restore is never carried out, nor refused.
         RestoresDropped,
         /// Rule 8: a new memory never asks for its vote.

@@ -51,6 +51,9 @@ pub type ByteStream = Pin<Box<dyn Stream<Item = PortResult<Bytes>> + Send>>;
 /// What a watch of all keys tells, or how it failed.
 pub type WatchStream = Pin<Box<dyn Stream<Item = PortResult<Watched>> + Send>>;
 
+/// How long staging a restore may take. It rewrites the database once; an hour is a hang.
+pub const STAGE_WITHIN: Duration = Duration::from_hours(1);
+
 /// What the data directory's owner is asked to do (`etcd-agent-data.service`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]

@@ -173,6 +173,9 @@ async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
         word.chosen = word.chosen.take().filter(believed);
     }
     words.insert(agent.spec.node.clone(), Word::of(&record));
+    let former = record.chosen.iter().filter_map(Genesis::electors).flatten();
+    let former = former.filter(|node| agent.spec.nodes.contains_key(*node) && !mutant!(AddedNodesVouch));
+    let former = former.cloned().collect();
     let stored = agent.shared.with(|inner| inner.stored_genesis().cloned());
     let seen = agent.ports.peers.last_seen();
     let seen = seen
@@ -183,6 +186,7 @@ async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
         stored: stored.filter(believed),
         heard: seen.chain(pushed).chain(record.told).filter(believed).collect(),
         electors: agent.spec.nodes.len(),
+        former,
     }
 }
 

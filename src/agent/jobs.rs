@@ -1,20 +1,16 @@
 //! What takes long and runs beside the loop: backups, fetching and staging a restore, looking at the store.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::backup::{self, BackupMeta, Blame, Cause, Failed};
 use crate::model::{Assignment, BackupFormat, BackupId, Job, NodeName, OperatorRequest, RequestState};
-use crate::ports::{DataRequest, Etcd, PortError, PortResult};
+use crate::ports::{DataRequest, Etcd, PortError, PortResult, STAGE_WITHIN};
 use crate::telemetry::Success;
 
 use super::Agent;
 use super::members::NEAR;
 use super::shared::Inner;
 use super::size;
-
-/// A restore of a large database rewrites it once; an hour is a hang.
-const STAGE: Duration = Duration::from_hours(1);
 
 /// Runs `work` as the job in `slot`; its end is remembered there and wakes the loop.
 pub(super) fn begin<T: Send + 'static>(
@@ -211,7 +207,7 @@ pub(super) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
             cluster_id: assigned.cluster_id,
             member_id: assigned.member_id,
         };
-        let staged = worker.ask_owner(&request, STAGE, |_| Ok(())).await?;
+        let staged = worker.ask_owner(&request, STAGE_WITHIN, |_| Ok(())).await?;
         staged.ok_or_else(|| PortError::Retryable("nothing was staged".to_owned()))
     };
     begin(

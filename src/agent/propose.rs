@@ -108,7 +108,7 @@ pub(super) async fn propose(
         node: agent.spec.node.clone(),
     };
     let record = agent.shared.elector();
-    let previous = former_electors(agent, &record, gone);
+    let previous = former_electors(agent, &record, gone).filter(|_| !mutant!(FormerElectorsUnasked));
     let mut candidate = candidate.clone();
     for (node, incarnation) in &record.incarnations {
         // It remembers electors of earlier lists too: they are none of this epoch's.

@@ -6,7 +6,7 @@ use super::client::{CallError, Client};
 use super::exit::{Exit, Failure, Outcome};
 use super::out;
 use super::progress::Progress;
-use super::wait::Deadline;
+use super::wait::{Deadline, span};
 use crate::model::ReloadView;
 use crate::paths::Paths;
 
@@ -15,7 +15,7 @@ use crate::paths::Paths;
 pub(super) struct ReloadArgs {
     /// Give up waiting after this long, e.g. 90s or 10m; what was begun goes on
     // Below systemd's own deadline for it, TimeoutStartSec= of the unit.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "50s")]
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "50s")]
     timeout: Duration,
 }
 

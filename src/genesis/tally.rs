@@ -3,8 +3,12 @@
 //! A node or a store that reports a chosen genesis may lie. A chosen genesis was accepted by a majority, and each of
 //! these electors remembers its vote until it learns that epoch or a later one. So a majority confirms it when asked,
 //! and no majority denies it.
+//!
+//! `cluster.nodes` may have been changed, on one node after the other. The epoch after the one that a node follows was
+//! accepted by a majority of that one's electors in any case. Nodes that were added since had no vote in it, so the two
+//! lists are counted apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{ElectorRecord, EnquireReply, Epoch, Genesis, NodeName};
 
@@ -79,6 +83,9 @@ pub struct Tally {
     pub heard: Vec<Genesis>,
     /// How many electors this node is configured with.
     pub electors: usize,
+    /// The electors of the epoch that this node follows, as far as it is still configured with them. Empty where they are not
+    /// known.
+    pub former: BTreeSet<NodeName>,
 }
 
 impl Tally {
@@ -87,12 +94,23 @@ impl Tally {
         self.electors / 2 + 1
     }
 
-    /// The newest genesis after this epoch that is reported as chosen, and that a majority has as chosen or has accepted.
+    /// Whether these are more than half of the electors of the epoch that this node follows.
+    fn are_most_of_former<'a>(&self, names: impl Iterator<Item = &'a NodeName>) -> bool {
+        names.filter(|name| self.former.contains(*name)).count() * 2 > self.former.len()
+    }
+
+    /// The newest genesis after this epoch that is reported as chosen, and that a majority has as chosen or has accepted. A
+    /// majority of the former electors is enough, because a node that was added may not have heard of it. It takes two: one
+    /// elector alone may lie.
     pub fn confirmed(&self, after: Epoch) -> Option<&Genesis> {
         let mut told: Vec<&Genesis> = self.told().filter(|genesis| genesis.epoch > after).collect();
         told.sort_by_key(|genesis| std::cmp::Reverse(genesis.epoch));
-        told.into_iter()
-            .find(|genesis| self.sayers(genesis) >= self.majority() || mutant!(BelievesEpochs))
+        told.into_iter().find(|genesis| {
+            let names = || self.sayers(genesis);
+            names().count() >= self.majority()
+                || (names().count() > 1 && self.are_most_of_former(names()))
+                || mutant!(BelievesEpochs)
+        })
     }
 
     /// All geneses that are reported as chosen.
@@ -131,20 +149,21 @@ impl Tally {
         Ok(Some(genesis))
     }
 
-    /// How many electors have this genesis as chosen or have accepted it.
-    pub fn sayers(&self, genesis: &Genesis) -> usize {
-        self.words.values().filter(|word| word.says(genesis)).count()
+    /// The electors that have this genesis as chosen or have accepted it.
+    fn sayers(&self, genesis: &Genesis) -> impl Iterator<Item = &NodeName> {
+        let words = self.words.iter();
+        words.filter(|(_, word)| word.says(genesis)).map(|(name, _)| name)
     }
 
     /// The newest epoch up to `told` that is not denied; all epochs between the two are. `None` when too few electors can
     /// deny one.
     ///
-    /// A majority denies an epoch for which it has no vote. All electors together deny an epoch that none of them has as
+    /// A majority denies an epoch for which it has no vote, if it includes a majority of the former electors. All electors together deny an epoch that none of them has as
     /// chosen, votes or not: such a round did not end.
     pub fn ceiling(&self, told: Epoch) -> Option<Epoch> {
         let stored = self.stored.as_ref().map(|genesis| genesis.epoch);
         let stored = stored.unwrap_or_default();
-        let complete: Vec<&Word> = self.words.values().filter(|word| word.complete).collect();
+        let complete: Vec<(&NodeName, &Word)> = self.words.iter().filter(|(_, word)| word.complete).collect();
         if complete.len() < self.majority() {
             return None;
         }
@@ -153,11 +172,13 @@ impl Tally {
         let chosen = self.words.values().filter_map(|word| word.chosen.as_ref());
         let chosen = chosen.chain(&self.stored).map(|genesis| genesis.epoch).max();
         let denied = |epoch: &Epoch| {
-            let deny = complete.iter().filter(|word| word.denies(*epoch, stored));
-            deny.count() >= self.majority() || all_answer && chosen.is_none_or(|chosen| chosen < *epoch)
+            let deny = || complete.iter().filter(|(_, word)| word.denies(*epoch, stored));
+            let former = self.former.is_empty() || self.are_most_of_former(deny().map(|(name, _)| *name));
+            deny().count() >= self.majority() && former
+                || all_answer && chosen.is_none_or(|chosen| chosen < *epoch)
         };
-        let known = complete.iter().map(|word| word.open(stored));
-        let accepted = complete.iter().flat_map(|word| word.accepted_epochs());
+        let known = complete.iter().map(|(_, word)| word.open(stored));
+        let accepted = complete.iter().flat_map(|(_, word)| word.accepted_epochs());
         let all = known.chain(accepted).chain([told]);
         all.filter(|epoch| *epoch <= told && !denied(epoch))
             .max()
@@ -201,8 +222,8 @@ mod tests {
                 .map(|(i, word)| (NodeName::new(format!("n{i}")).unwrap(), word.clone()))
                 .collect(),
             stored: stored.cloned(),
-            heard: Vec::new(),
             electors,
+            ..Tally::default()
         }
     }
 
@@ -267,6 +288,27 @@ mod tests {
             );
         }
         assert_eq!(undecided.operators_word(Some(&two), &two.token), Ok(None));
+    }
+
+    /// n1 and n3 have opened epoch 2 while only n2 had n4 and n5 in `cluster.nodes`.
+    #[test]
+    fn t05_nodes_that_were_added_deny_nothing_that_the_former_electors_chose() {
+        let (one, two) = (genesis_of(1, "a"), genesis_of(2, "b"));
+        let knows = |genesis: &Genesis| word(Some(genesis), &[], true);
+        let older = |genesis: &Genesis| word(Some(genesis), &[], false);
+        let words = [older(&two), knows(&one), older(&two), knows(&one), knows(&one)];
+        let mut tally = tally(&words, None, 5);
+        assert_eq!(tally.ceiling(Epoch(2)), Some(Epoch(1)), "three of five");
+        assert_eq!(tally.confirmed(Epoch(1)), None);
+        tally.former = ["n1", "n2", "n3"].map(|name| NodeName::new(name).unwrap()).into();
+        assert_eq!(tally.ceiling(Epoch(2)), Some(Epoch(2)));
+        assert_eq!(tally.confirmed(Epoch(1)), Some(&two));
+        // One that lies is denied by the others, and does not confirm alone.
+        tally.words.insert(NodeName::new("n3").unwrap(), knows(&one));
+        assert_eq!(tally.ceiling(Epoch(2)), Some(Epoch(1)));
+        assert_eq!(tally.confirmed(Epoch(1)), None);
+        tally.former = [NodeName::new("n1").unwrap()].into();
+        assert_eq!(tally.confirmed(Epoch(1)), None, "it takes two");
     }
 
     /// The name, all answers, what the store has, the number of electors; whether epoch 2 is confirmed, and the ceiling of 2.

@@ -8,7 +8,7 @@ use sha1::{Digest, Sha1};
 
 use super::{
     BackupId, ClusterId, ClusterName, Epoch, Incarnation, Member, MemberId, MemberList, NodeName, RaftTerm,
-    UnixMs,
+    UnixMs, electorate_digest,
 };
 
 /// Where an epoch's data comes from.
@@ -41,7 +41,8 @@ pub struct Genesis {
     pub epoch: Epoch,
     /// The cluster's name.
     pub cluster: ClusterName,
-    /// etcd's `initial-cluster-token`: `<name>-<epoch>-<random>`, so that members of two epochs never mix.
+    /// etcd's `initial-cluster-token`: `<name>-<epoch>-<random>`, so that members of two epochs never mix. What `token_of` makes
+    /// ends with a digest of the electors' names.
     pub token: String,
     /// The initial voters and their peer URLs.
     pub members: BTreeMap<NodeName, Vec<String>>,
@@ -123,6 +124,13 @@ impl Genesis {
         self.defect()
     }
 
+    /// The electors by name, where the token says the same. A node that lies can change the electorate in its copy, which is no
+    /// part of the value. A proposer with another list of nodes may have repeated the value, too.
+    pub fn electors(&self) -> Option<impl Iterator<Item = &NodeName>> {
+        let digest = electorate_digest(self.electorate.keys());
+        self.token.ends_with(&digest).then(|| self.electorate.keys())
+    }
+
     /// True when this epoch, or one since then, has replaced the epoch with that cluster ID.
     pub fn replaces(&self, cluster: ClusterId) -> bool {
         self.cluster_id != cluster && self.former.contains(&cluster)
@@ -164,6 +172,16 @@ impl Genesis {
             members: self.members.iter().map(founder).collect(),
         }
     }
+}
+
+/// The token of a genesis for these electors. `random` keeps two proposals for one epoch apart.
+pub fn token_of<'a>(
+    cluster: &ClusterName,
+    epoch: Epoch,
+    random: u64,
+    electors: impl Iterator<Item = &'a NodeName>,
+) -> String {
+    format!("{cluster}-{epoch}-{random:016x}{}", electorate_digest(electors))
 }
 
 /// etcd's member ID: the first eight bytes of SHA-1 over the sorted peer URLs and the token.

@@ -41,7 +41,7 @@ pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};
 pub use etcd_version::{forgets_promotions, is_too_old};
 pub use event::{Event, EventOutcome, EventsView};
 pub use fact::Fact;
-pub use genesis::{Genesis, Origin, cluster_id_of, member_id_of};
+pub use genesis::{Genesis, Origin, cluster_id_of, member_id_of, token_of};
 pub use ids::{
     BackupId, Ballot, ClusterId, ClusterName, Epoch, Generation, IdError, Incarnation, MemberId, NodeName,
     RaftTerm, Revision,
@@ -56,7 +56,7 @@ pub use paxos::{
 };
 pub use running::{EtcdRun, RestartWish};
 pub use size::{MOST_VOTERS, SizeChange, SizeOrder, SizeSource, SizeView, SpecRecord, unwise_size};
-pub use spec::{EtcdSpec, Join, Spec, TlsFiles, digest};
+pub use spec::{EtcdSpec, Join, Spec, TlsFiles, digest, electorate_digest};
 pub use status::{
     ActiveState, AssignmentSummary, BackupSummary, DataState, EtcdStatus, Grant, LeaderAsk, Member,
     MemberList, NodeStatus, Steering, UnitState,

@@ -211,8 +211,7 @@ fn url(tls: bool, address: &str, port: u16) -> String {
 impl Spec {
     /// Digest of the electorate: the sorted node names. Genesis messages carry it; a different one is refused.
     pub fn electorate_digest(&self) -> String {
-        let names: Vec<&str> = self.nodes.keys().map(NodeName::as_str).collect();
-        digest(names.join(",").as_bytes())
+        electorate_digest(self.nodes.keys())
     }
 
     /// Digest of the shared store's URL. Nodes that name different stores record their epochs in different places.
@@ -250,6 +249,12 @@ impl Spec {
         }
         spec
     }
+}
+
+/// Digest of the names of electors, which are sorted.
+pub fn electorate_digest<'a>(electors: impl Iterator<Item = &'a NodeName>) -> String {
+    let names: Vec<&str> = electors.map(NodeName::as_str).collect();
+    digest(names.join(",").as_bytes())
 }
 
 /// The first 16 hexadecimal digits of a SHA-256.

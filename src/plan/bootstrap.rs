@@ -8,7 +8,7 @@ use super::electors;
 use super::safety::same_store;
 use crate::model::{
     Action, DataState, Epoch, Fact, Genesis, NodeName, NodeStatus, OperatorRequest, Origin, SteadyMs,
-    cluster_id_of,
+    cluster_id_of, token_of,
 };
 
 /// How long a missing elector is waited for when the store or the operator allows to go on without it.
@@ -114,7 +114,7 @@ pub(super) fn propose(
     if !cx.may_try("propose", Duration::from_millis(100), Duration::from_secs(5)) {
         return None;
     }
-    let token = format!("{}-{epoch}-{:016x}", cx.spec.cluster, cx.obs.seed);
+    let token = token_of(&cx.spec.cluster, epoch, cx.obs.seed, cx.spec.nodes.keys());
     let mut electorate: BTreeMap<_, _> = cx.incarnations().into_iter().collect();
     for node in cx.spec.nodes.keys() {
         // A silent elector's vote is not needed; its incarnation is stamped when it promises.

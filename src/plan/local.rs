@@ -377,6 +377,18 @@ fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) 
     };
     let agrees = |s: &NodeStatus| knows_none(s) && !may_know(s);
     let agreeing = nodes.iter().filter(|(_, s)| agrees(s)).count();
+    // A node that was put into `cluster.nodes` since had no vote on what the electors of this epoch may have accepted.
+    let former: Vec<&NodeName> = genesis
+        .electors()
+        .into_iter()
+        .flatten()
+        .filter(|node| cx.spec.nodes.contains_key(*node) && !mutant!(AddedNodesVouch))
+        .collect();
+    let of_former = nodes
+        .iter()
+        .filter(|(n, s)| agrees(s) && former.contains(n))
+        .count();
+    let lacks_former = !former.is_empty() && of_former * 2 <= former.len();
     let voted: Vec<&NodeName> = nodes
         .iter()
         .filter(|(_, s)| knows_none(s) && may_know(s))
@@ -390,7 +402,15 @@ fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) 
             .store
             .known()
             .is_some_and(|s| s.genesis.as_ref().is_some_and(|g| g.same_value(genesis)));
-    if agreeing < cx.spec.majority() && !by_store {
+    if (agreeing < cx.spec.majority() || lacks_former) && !by_store {
+        let before = if lacks_former {
+            format!(
+                "; of the {} electors of that epoch by {of_former}, which is no majority",
+                former.len()
+            )
+        } else {
+            String::new()
+        };
         let voted = if voted.is_empty() {
             String::new()
         } else {
@@ -402,7 +422,7 @@ fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) 
         cx.because(
             "epoch-unconfirmed",
             format!(
-                "epoch {} is confirmed by {agreeing} of {} electors, a majority or the shared store is needed; silent: {}{voted}",
+                "epoch {} is confirmed by {agreeing} of {} electors, a majority or the shared store is needed; silent: {}{before}{voted}",
                 genesis.epoch,
                 cx.spec.nodes.len(),
                 names(&cx.silent())

@@ -437,6 +437,7 @@ fn b16_a_time_that_no_clock_counts_to_is_refused() {
         "backup now",
         "backup list",
         "pause",
+        "reload",
     ] {
         let words = ["etcd-agent"].into_iter().chain(verb.split(' '));
         let long = words.clone().chain(["--timeout", "500000000000y"]);

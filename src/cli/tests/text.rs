@@ -147,6 +147,11 @@ fn health_row_by_row() {
             Exit::Degraded,
         ),
         (
+            "the agent has not looked yet",
+            |s| s.starting = true,
+            Exit::Starting,
+        ),
+        (
             "no leader anywhere",
             |s| {
                 s.peers.clear();

@@ -320,6 +320,42 @@ fn an_etcd_that_does_not_answer_is_known_by_its_data() {
     assert_eq!(action, Some(Action::StopEtcd { newest: Epoch(2) }));
 }
 
+/// n4 and n5 were put into `cluster.nodes` since the epoch was opened, on this node first.
+#[test]
+fn t05_nodes_that_were_added_do_not_confirm_an_epoch_without_its_electors() {
+    let mut obs = cluster(5, 3, 3);
+    take_down(&mut obs.me, ActiveState::Inactive);
+    obs.gate.cleared = None;
+    for i in [1, 2] {
+        obs.peers.insert(name(i), Fact::Unreachable("silent".into()));
+    }
+    assert_eq!(action(&obs), Some("clear-gate"), "all five were its electors");
+    let genesis = obs.me.genesis.as_mut().unwrap();
+    genesis
+        .electorate
+        .retain(|node, _| *node != name(3) && *node != name(4));
+    assert_eq!(
+        action(&obs),
+        Some("clear-gate"),
+        "a copy that its token contradicts"
+    );
+    let genesis = obs.me.genesis.as_mut().unwrap();
+    genesis.token = crate::model::token_of(&genesis.cluster, Epoch(1), 7, genesis.electorate.keys());
+    let genesis = obs.me.genesis.clone();
+    for fact in obs.peers.values_mut() {
+        if let Fact::Known(status) = fact {
+            status.genesis.clone_from(&genesis);
+        }
+    }
+    assert!(has(&obs, "epoch-unconfirmed"));
+    assert_eq!(action(&obs), None);
+    let mut second = node(&obs.spec, 1);
+    second.newest_epoch = Epoch(1);
+    second.genesis = genesis;
+    obs.peers.insert(name(1), Fact::Known(second));
+    assert_eq!(action(&obs), Some("clear-gate"));
+}
+
 /// The proposer of epoch 2 may have learned that it was chosen, and cannot be asked.
 #[test]
 fn rule_1_an_elector_that_has_accepted_a_later_epoch_confirms_no_older_one() {

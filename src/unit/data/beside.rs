@@ -2,10 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use super::{stage, tool};
+use super::tool;
 use crate::model::{ClusterId, MemberId};
 use crate::unit::wal;
+
+/// A person waits for it, and can end it.
+const RESTORE_WITHIN: Duration = Duration::from_hours(2);
 
 /// Restores a snapshot into `dir`, which must not be there yet, by `etcdutl` or `etcdctl` (beside `etcd`, when it is
 /// pinned, else where packages put them). `more` is handed to the tool. Answers whose data it is.
@@ -27,7 +31,7 @@ pub fn build(
     args.extend_from_slice(more);
     // Last, so that it is this one whatever was handed over.
     args.push(format!("--data-dir={}", dir.display()));
-    tool::run(&tool, &args, stage::RESTORE_WITHIN)?;
+    tool::run(&tool, &args, RESTORE_WITHIN)?;
     let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
     rustix::fs::syncfs(fs::File::open(dir).map_err(failed)?).map_err(|error| failed(error.into()))?;
     wal::identify(&dir.join("member/wal")).map_err(|error| error.to_string())

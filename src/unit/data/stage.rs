@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Owner, tool};
 use crate::model::{BackupId, ClusterId, Epoch, MemberId, NodeName};
-use crate::ports::DataRequest;
+use crate::ports::{DataRequest, STAGE_WITHIN};
 use crate::unit::{files, wal};
 
 /// Revisions of the restored cluster start this much higher, so that no watcher sees one go backwards.
 const BUMP: &str = "1000000000";
-pub(super) const RESTORE_WITHIN: Duration = Duration::from_hours(2);
+/// The tool ends before the agent gives up, so that the next try finds nothing under way.
+const TOOL_WITHIN: Duration = STAGE_WITHIN.saturating_sub(Duration::from_mins(5));
 
 /// Written last, beside the staged directory: what it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,7 +153,7 @@ pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> 
         args.push(format!("--bump-revision={BUMP}"));
         args.push("--mark-compacted".to_owned());
     }
-    tool::run(&tool, &args, RESTORE_WITHIN)?;
+    tool::run(&tool, &args, TOOL_WITHIN)?;
     let found = wal::identify(&target.join("member/wal")).map_err(|error| error.to_string())?;
     if found != (*cluster_id, *member_id) {
         return Err(format!(

@@ -9,6 +9,11 @@ use etcd_agent::model::{Event, EventOutcome};
 /// The number of schedules that the floors are for.
 const OF: u64 = 10_000;
 
+/// What a schedule is counted as that did not become whole, for a reason that excuses it.
+pub(crate) const EXCUSED: &str = "excuse any";
+/// At most so many of a hundred schedules may have an excuse: a generator that mostly ruins its clusters shows nothing.
+const MOST_EXCUSED: u64 = 6;
+
 /// What was seen in one schedule, by kind and name.
 pub type Seen = BTreeSet<String>;
 
@@ -77,22 +82,28 @@ impl Coverage {
         text
     }
 
-    /// What was seen too rarely. Empty for a run of fewer than `OF` schedules.
+    /// What was seen too rarely, or too often. Empty for a run of fewer than `OF` schedules.
     pub fn missed(&self) -> Vec<String> {
         if self.schedules < OF {
             return Vec::new();
         }
         let seen = |name: &str| self.counts.get(name).copied().unwrap_or(0);
         let short = floors().filter(|(name, floor)| seen(name) * OF < floor * self.schedules);
-        short
-            .map(|(name, floor)| {
-                format!(
-                    "{name}: in {} of {} schedules, the floor is {floor} of {OF}",
-                    seen(name),
-                    self.schedules
-                )
-            })
-            .collect()
+        let short = short.map(|(name, floor)| {
+            format!(
+                "{name}: in {} of {} schedules, the floor is {floor} of {OF}",
+                seen(name),
+                self.schedules
+            )
+        });
+        let excused = seen(EXCUSED);
+        let too_often = (excused * 100 > MOST_EXCUSED * self.schedules).then(|| {
+            format!(
+                "{EXCUSED}: in {excused} of {} schedules, at most {MOST_EXCUSED} of 100 are expected",
+                self.schedules
+            )
+        });
+        short.chain(too_often).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use etcd_agent::plan::plan;
 use etcd_agent::ports::AgentHandle;
 use tokio::task::AbortHandle;
 
-use crate::coverage::Seen;
+use crate::coverage::{EXCUSED, Seen};
 use crate::fault::{Fault, inject};
 use crate::orders;
 use crate::ports::{Board, Seat, ports, watch};
@@ -126,6 +126,11 @@ impl<'a> Driver<'a> {
         for (host, at) in world.hosts.iter_mut().zip(&schedule.starts) {
             host.agent = AgentState::Until(*at);
         }
+        world.newcomers = schedule.newcomers;
+        let first = world.first_electors();
+        for host in world.hosts.iter_mut().take(first) {
+            host.narrow = schedule.newcomers > 0;
+        }
         Self {
             schedule,
             tasks: vec![Vec::new(); schedule.nodes],
@@ -190,6 +195,9 @@ impl<'a> Driver<'a> {
         }
         self.note_orders();
         let mut world = self.sim.world();
+        if excuse.is_some() {
+            world.seen.insert(EXCUSED.to_owned());
+        }
         Outcome {
             violation: world.violation.take(),
             excuse,
@@ -306,7 +314,7 @@ impl<'a> Driver<'a> {
             .filter(|_| connected)
             .or(connected.then_some(world.now));
         // Without a store nobody can tell what most electors have forgotten.
-        let forgetful = world.hosts.iter().filter(|h| h.reinstalled > 0).count() * 2 > world.hosts.len();
+        let forgetful = world.hosts.iter().filter(|h| h.reinstalled > 0).count() * 2 > world.first_electors();
         if forgetful && world.store.is_none() {
             return false;
         }
@@ -388,8 +396,13 @@ impl<'a> Driver<'a> {
         if self.sim.world().hosts[host].differs {
             "sim://other".clone_into(&mut spec.shared_store);
         }
+        let electors = self.sim.world().electors(host);
+        while spec.nodes.len() > electors {
+            spec.nodes.pop_last();
+        }
         let seat = Seat::new(self.sim.clone(), host, run, seed);
         let board = Board::new(spec.nodes.keys().filter(|n| **n != spec.node).cloned());
+        let peers = (0..spec.nodes.len()).filter(|peer| *peer != host);
         let Ok(agent) = Agent::over(ports(&seat, &board), spec, format!("boot-{boot}")) else {
             // It ends with an error, and systemd starts it again.
             let mut world = self.sim.world();
@@ -400,7 +413,7 @@ impl<'a> Driver<'a> {
         self.sim.set_agent(host, Some(agent.clone()));
         // Its socket is there before its first look, and a gate that waits asks at once.
         self.gate(host);
-        for peer in (0..self.schedule.nodes).filter(|peer| *peer != host) {
+        for peer in peers {
             let watching = tokio::spawn(watch(seat.clone(), board.clone(), peer));
             self.tasks[host].push(watching.abort_handle());
         }
@@ -436,6 +449,7 @@ impl<'a> Driver<'a> {
         }
         for host in 0..self.schedule.nodes {
             self.move_foreign_data_away(host);
+            inject(&self.sim, &Fault::Widen(host));
             let mut world = self.sim.world();
             let now = world.now;
             let h = &mut world.hosts[host];
@@ -472,7 +486,7 @@ fn agents_are_connected(world: &World) -> bool {
     world
         .hosts
         .iter()
-        .all(|h| h.has_agent() && !h.differs && h.broken_calls.is_empty())
+        .all(|h| h.has_agent() && !h.differs && !h.narrow && h.broken_calls.is_empty())
         && world.links.all_open(Plane::Agents)
         && world.store.as_ref().is_none_or(fair)
 }

@@ -8,7 +8,7 @@ use crate::orders::{What, give};
 use crate::ports::set_skew;
 use crate::sim::Sim;
 use crate::world::raft::Dir;
-use crate::world::{AgentState, Broken, Phase, Plane, Store, Weather, World};
+use crate::world::{AgentState, Broken, Host, Phase, Plane, Store, Weather, World};
 
 /// One thing that happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +99,8 @@ pub enum Fault {
     StoreDiffers(usize),
     /// Calls of this host's agent fail.
     Breaks(usize, Broken),
+    /// People put the newcomers into `cluster.nodes` of this host.
+    Widen(usize),
 }
 
 impl Fault {
@@ -136,6 +138,9 @@ const BOOTS_MS: u64 = 1000;
 
 /// Makes it happen.
 pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
+    if matches!(fault, Fault::Widen(host) if !sim.world().hosts[*host].narrow) {
+        return;
+    }
     sim.world().tell(|_| format!("-- {fault:?}"));
     let kind = format!("{fault:?}");
     sim.world()
@@ -170,8 +175,9 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         Fault::Mend => {
             network(sim, fault);
             let hosts = sim.world().hosts.len();
-            (0..hosts).for_each(|host| configure(sim, host, false));
+            (0..hosts).for_each(|host| configure(sim, host, |h| h.differs = false));
         }
+        Fault::Widen(host) => configure(sim, *host, |h| h.narrow = false),
         Fault::Cut(..) | Fault::Isolate(_) | Fault::Noise(..) => network(sim, fault),
         Fault::Store(_) | Fault::EmptyStore | Fault::DeleteBackups | Fault::StoreShrinks(_) => {
             store(&mut sim.world(), fault);
@@ -268,7 +274,7 @@ fn process(sim: &Sim, fault: &Fault) {
         Fault::StoreDiffers(host) if world.store.is_some() => {
             world.others.entry(*host).or_default();
             drop(world);
-            configure(sim, *host, true);
+            configure(sim, *host, |h| h.differs = true);
         }
         Fault::LateMount(host, ms) if world.hosts[*host].up => {
             world.hosts[*host].power_off(Some(now + BOOTS_MS));
@@ -280,15 +286,16 @@ fn process(sim: &Sim, fault: &Fault) {
     }
 }
 
-/// People configure the agent with another store or with the one that all share. It is restarted where that is a change.
-fn configure(sim: &Sim, host: usize, differs: bool) {
+/// People change the agent's configuration. It is restarted where that is a change.
+fn configure(sim: &Sim, host: usize, change: impl FnOnce(&mut Host)) {
     let mut world = sim.world();
     let at = world.now + 300;
     let h = &mut world.hosts[host];
-    if h.differs == differs {
+    let before = (h.differs, h.narrow);
+    change(h);
+    if before == (h.differs, h.narrow) {
         return;
     }
-    h.differs = differs;
     if h.has_agent() {
         h.kill_agent(AgentState::Until(at.max(h.agent_off_until)));
         drop(world);

@@ -68,8 +68,29 @@ impl Schedule {
                 _ => rng.below(90_000),
             };
         }
+        // Chance of its own, so that the seeds of schedules without it stay what they were.
+        let mut grows = Rng::new(seed ^ 0x9e0e_c70a_7e9e_0ec7);
+        if nodes > size.max(3) && !kinds.empties && !kinds.differs && grows.chance(30) {
+            schedule.newcomers = 1 + grows.index(nodes - 3);
+            schedule.widen(&mut grows);
+        }
         schedule.faults.sort_by_key(|(at, _)| *at);
         schedule
+    }
+
+    /// The newcomers are put into `cluster.nodes` of one host after the other. A restore may follow, whose epoch needs the
+    /// votes of both electorates.
+    fn widen(&mut self, rng: &mut Rng) {
+        let at = rng.range(1000, self.end().max(20_000));
+        for host in 0..self.nodes - self.newcomers {
+            self.push(at + rng.below(20_000), Fault::Widen(host));
+        }
+        if self.store && rng.chance(50) {
+            let (a, b) = (rng.index(self.nodes), rng.index(self.nodes));
+            let at = at + rng.below(30_000);
+            self.push(at, Fault::Backup(a));
+            self.push(at + rng.range(1000, 4000), Fault::Restore(b));
+        }
     }
 
     fn push(&mut self, at: u64, fault: Fault) {

@@ -131,7 +131,7 @@ fn many(seeds: u64, start: u64) -> ExitCode {
     println!("schedules in which each was seen:\n{}", sum.coverage.table());
     let missed = sum.coverage.missed();
     for line in &missed {
-        println!("seen too rarely: {line}");
+        println!("seen too rarely or too often: {line}");
     }
     let rate = count(seeds) / begun.elapsed().as_secs_f64();
     println!("the first seed was {start}; to run the same again: `make sim SEEDS={seeds} START={start}`");

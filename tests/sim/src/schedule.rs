@@ -25,6 +25,8 @@ pub struct Schedule {
     pub sized: bool,
     /// How many full backups retention keeps; `None` for what it keeps by default.
     pub keeps: Option<usize>,
+    /// How many of the hosts, the last ones, the others have in `cluster.nodes` only after `Fault::Widen`.
+    pub newcomers: usize,
 }
 
 /// One schedule in this many is long.
@@ -43,6 +45,7 @@ impl Schedule {
             grace_ms: 20_000,
             sized: false,
             keeps: None,
+            newcomers: 0,
         }
     }
 

@@ -65,7 +65,7 @@ fn wanted(world: &World, schedule: &Schedule) -> usize {
 pub fn excuse(sim: &Sim) -> Option<&'static str> {
     let world = sim.world();
     let reinstalled = world.hosts.iter().filter(|h| h.reinstalled > 0).count();
-    let forgetful = reinstalled * 2 > world.hosts.len();
+    let forgetful = reinstalled * 2 > world.first_electors();
     let emptied = world.store.as_ref().is_some_and(|s| s.emptied);
     let newest = world.newest().map(|chosen| &chosen.genesis);
     let beyond_repair = newest.is_some_and(|genesis| world.is_beyond_repair(genesis));

@@ -65,10 +65,9 @@ fn no_random_schedule_breaks_a_rule() {
     let first = start().expect("the sources, from which the first seed is computed");
     let (schedules, start) = (told("SEEDS", SCHEDULES), told("START", first));
     println!("{schedules} schedules from seed {start} on (again: SEEDS={schedules} START={start})");
-    let (violations, excused) = (Mutex::new(BTreeMap::new()), Mutex::new(0));
+    let violations = Mutex::new(BTreeMap::new());
     let coverage = Mutex::new(Coverage::default());
     run_many(schedules, start, |seed, outcome| {
-        *excused.lock().unwrap() += u64::from(outcome.excuse.is_some());
         coverage.lock().unwrap().add(&outcome.seen);
         if let Some(violation) = outcome.violation {
             violations.lock().unwrap().insert(seed, violation);
@@ -79,17 +78,11 @@ fn no_random_schedule_breaks_a_rule() {
         violations.is_empty(),
         "`make sim REPLAY=seed` tells more: {violations:#?}"
     );
-    // A generator that mostly ruins its clusters would show nothing.
-    let excused = excused.into_inner().unwrap();
-    assert!(
-        excused * 10 < schedules,
-        "{excused} of {schedules} schedules have an excuse"
-    );
     let coverage = coverage.into_inner().unwrap();
     println!("schedules in which each was seen:\n{}", coverage.table());
     assert_eq!(
         coverage.missed(),
         [""; 0],
-        "a run that saw this too rarely proves nothing"
+        "a run that saw this too rarely, or too often, proves nothing"
     );
 }

@@ -101,7 +101,13 @@ impl World {
     }
 
     fn check_chosen(&mut self, genesis: &Genesis) {
-        let majority = self.hosts.len() / 2 + 1;
+        // A node that lies may have changed the electorate that it tells.
+        let electors = if self.lied {
+            self.hosts.len()
+        } else {
+            genesis.electorate.len()
+        };
+        let majority = electors / 2 + 1;
         let votes = self
             .accepted
             .get(&(genesis.epoch, genesis.token.clone()))
@@ -110,9 +116,8 @@ impl World {
         let recorded = self.stores().any(|store| store.recorded.contains(&record));
         if votes < majority && !recorded {
             let text = format!(
-                "epoch {} was learned with {votes} of {} votes",
-                genesis.epoch,
-                self.hosts.len()
+                "epoch {} was learned with {votes} of {electors} votes",
+                genesis.epoch
             );
             self.violate(8, text);
         }
@@ -143,6 +148,10 @@ impl World {
         let grows = self.lied && self.chosen.keys().all(|epoch| *epoch < genesis.epoch);
         if genesis.epoch > Epoch(1) && !follows && !grows {
             self.violate(1, format!("epoch {} was opened out of turn", genesis.epoch));
+        }
+        let former = self.chosen.get(&before).map(|chosen| &chosen.genesis.electorate);
+        if former.is_some_and(|former| !former.keys().eq(genesis.electorate.keys())) {
+            self.saw("event", "an epoch of another electorate");
         }
     }
 
@@ -192,7 +201,9 @@ impl World {
         if genesis.origin != Origin::Empty {
             return;
         }
-        let hosts = self.hosts.len();
+        // Nobody asks a host that is not in `cluster.nodes`.
+        let asked = (0..self.hosts.len()).map(|host| self.electors(host)).min();
+        let hosts = asked.unwrap_or_default();
         let beside = (0..hosts).find(|host| {
             let h = &self.hosts[*host];
             let reached = |other| other == *host || self.links.both(Plane::Agents, *host, other);
@@ -310,10 +321,20 @@ impl World {
             self.saw("check", "a gate is cleared for a replaced epoch");
         }
         let learned = self.hosts.iter().any(|h| long(&h.learned));
-        let unaware = self.hosts.iter().filter(|h| !long(&h.traces)).count();
-        if learned && unaware < self.hosts.len() / 2 + 1 {
+        let here: Vec<&Host> = self.hosts.iter().take(self.electors(host)).collect();
+        let of_epoch = self.chosen.get(&serves).map(|chosen| &chosen.genesis.electorate);
+        let former = here
+            .iter()
+            .filter(|h| of_epoch.is_none_or(|electorate| electorate.contains_key(&h.name)))
+            .copied()
+            .collect();
+        let few = [here, former].into_iter().find_map(|electors| {
+            let unaware = electors.iter().filter(|h| !long(&h.traces)).count();
+            (unaware * 2 <= electors.len()).then_some((unaware, electors.len()))
+        });
+        if let Some((unaware, electors)) = few.filter(|_| learned) {
             let text = format!(
-                "{} clears the gate for epoch {serves}, and only {unaware} electors know of none after it",
+                "{} clears the gate for epoch {serves}, and only {unaware} of {electors} electors know of none after it",
                 self.hosts[host].name
             );
             self.violate(1, text);

@@ -58,6 +58,8 @@ pub struct Host {
     pub broken_calls: Vec<Broken>,
     /// True while it is configured with another store than the others.
     pub differs: bool,
+    /// True while its `cluster.nodes` lacks the newcomers.
+    pub narrow: bool,
     /// A restore is typed as soon as its agent runs.
     pub asks_at_once: bool,
     /// Counts crossings of a port.
@@ -155,6 +157,7 @@ impl Host {
             agent_off_until: 0,
             broken_calls: Vec::new(),
             differs: false,
+            narrow: false,
             asks_at_once: false,
             crossings: 0,
             reinstalled: 0,

@@ -80,6 +80,8 @@ pub struct World {
     pub asked: BTreeSet<BackupId>,
     /// Backups that some agent has fetched and checked, whether it still knows that or not.
     pub ever_fetched: BTreeSet<BackupId>,
+    /// How many of the hosts, the last ones, were not in `cluster.nodes` of the others at first.
+    pub newcomers: usize,
     /// A smaller size that the store wants, and that no operator has ordered through an agent.
     pub unordered: Option<usize>,
     /// The host that lies now.
@@ -113,6 +115,7 @@ impl World {
             accepted: BTreeMap::new(),
             asked: BTreeSet::new(),
             ever_fetched: BTreeSet::new(),
+            newcomers: 0,
             unordered: None,
             liar: None,
             lied: false,
@@ -165,6 +168,20 @@ impl World {
     /// All stores that some host is or was configured with.
     pub fn stores(&self) -> impl Iterator<Item = &Store> {
         self.store.iter().chain(self.others.values())
+    }
+
+    /// How many nodes a host has in `cluster.nodes`, the first ones.
+    pub fn electors(&self, host: usize) -> usize {
+        if self.hosts[host].narrow {
+            self.first_electors()
+        } else {
+            self.hosts.len()
+        }
+    }
+
+    /// How many electors there were before the newcomers were put into `cluster.nodes`.
+    pub fn first_electors(&self) -> usize {
+        self.hosts.len() - self.newcomers
     }
 
     /// How many backups were ever committed.

@@ -1,0 +1,126 @@
+//! Nodes are put into `cluster.nodes` while a cluster runs: other electors vote for the next epoch.
+
+use etcd_agent_sim::{Fault, Outcome, Schedule, run};
+
+/// A cluster of three, to which two nodes are to be added.
+fn growing(seed: u64) -> Schedule {
+    let mut schedule = Schedule::calm(seed, 5, 3, true);
+    schedule.newcomers = 2;
+    schedule.faults.push((20_000, Fault::Backup(0)));
+    schedule
+}
+
+fn checked(schedule: &Schedule) -> Outcome {
+    let outcome = run(schedule, true);
+    let history = outcome.history.join("\n");
+    assert_eq!(outcome.violation, None, "{history}");
+    assert_eq!(outcome.excuse, None, "{history}");
+    assert!(outcome.seen.contains("order restore done"), "{history}");
+    assert!(
+        outcome.seen.contains("event an epoch of another electorate"),
+        "{history}"
+    );
+    outcome
+}
+
+#[test]
+fn t05_a_restore_after_a_change_of_the_electorate() {
+    for seed in 0..10 {
+        let mut schedule = growing(seed);
+        for host in 0..3 {
+            let at = 22_000 + 3000 * host as u64;
+            schedule.faults.push((at, Fault::Widen(host)));
+        }
+        let host = usize::try_from(seed % 5).unwrap_or(0);
+        schedule.faults.push((40_000, Fault::Restore(host)));
+        checked(&schedule);
+    }
+}
+
+/// Only n3 has the new list. It and the newcomers are a majority of that, and are cut off from the two others, a majority of
+/// the old list. Those boot, and their gates ask each other.
+fn parted(seed: u64) -> Schedule {
+    let mut schedule = growing(seed);
+    let mut push = |at, fault| schedule.faults.push((at, fault));
+    push(22_000, Fault::Widen(2));
+    for old in [0, 1] {
+        push(24_000, Fault::StoreRefuses(old));
+        for other in [2, 3, 4] {
+            push(24_000, Fault::Cut(old, other, None));
+            push(24_000, Fault::Cut(other, old, None));
+        }
+    }
+    push(26_000, Fault::Restore(2));
+    for old in [0, 1] {
+        push(45_000, Fault::PowerOff(old, 1000));
+    }
+    push(60_000, Fault::KillEtcd(2));
+    schedule
+}
+
+#[test]
+fn t05_the_former_electors_have_to_vote_for_another_epoch() {
+    for seed in 0..10 {
+        checked(&parted(seed));
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn t05_an_epoch_without_the_former_electors_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::FormerElectorsUnasked));
+    let outcome = run(&parted(0), true);
+    set(None);
+    let violation = outcome.violation.unwrap_or_default();
+    assert!(
+        violation.starts_with("rule 1:"),
+        "{violation}: {}",
+        outcome.history.join("\n")
+    );
+}
+
+/// Only n2 has the new list, and is cut off with the newcomers. The two others, a majority of the old list, open an epoch. n2
+/// boots meanwhile.
+fn overtaken(seed: u64) -> Schedule {
+    let mut schedule = growing(seed);
+    let mut push = |at, fault| schedule.faults.push((at, fault));
+    push(22_000, Fault::Widen(1));
+    push(24_000, Fault::StoreRefuses(1));
+    for old in [0, 2] {
+        for other in [1, 3, 4] {
+            push(24_000, Fault::Cut(old, other, None));
+            push(24_000, Fault::Cut(other, old, None));
+        }
+    }
+    push(26_000, Fault::Restore(2));
+    push(45_000, Fault::PowerOff(1, 1000));
+    push(60_000, Fault::KillEtcd(2));
+    schedule
+}
+
+#[test]
+fn t05_nodes_that_were_added_neither_vouch_for_an_epoch_nor_deny_one() {
+    for seed in 0..10 {
+        let outcome = run(&overtaken(seed), true);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert_eq!(outcome.excuse, None, "{history}");
+        assert!(outcome.seen.contains("order restore done"), "{history}");
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn t05_an_epoch_that_only_added_nodes_vouch_for_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::AddedNodesVouch));
+    let outcome = run(&overtaken(0), true);
+    set(None);
+    let violation = outcome.violation.unwrap_or_default();
+    assert!(
+        violation.starts_with("rule 1:"),
+        "{violation}: {}",
+        outcome.history.join("\n")
+    );
+}
