@@ -85,6 +85,8 @@ mod chosen {
         FormerElectorsUnasked,
         /// Rule 1: nodes that were added since an epoch was opened count for it like its electors.
         AddedNodesVouch,
+        /// Rule 1: memories that are lost count against the configured nodes alone, not against the electors of the epoch.
+        FormerLossesUncounted,
         /// An operator's restore is never carried out, nor refused.
         RestoresDropped,
         /// Rule 8: a new memory never asks for its vote.

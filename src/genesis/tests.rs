@@ -361,6 +361,66 @@ fn rule_1_a_late_elector_remembers_who_forgot() {
     assert!(world.electors[2].superseded.contains(&name(0)));
 }
 
+/// The configuration grew from three nodes to five after n1 and n2 may have opened epoch 2 and forgotten it. Two memories
+/// of five are lost, and two of the three that had to vote for epoch 2.
+#[test]
+fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
+    let epoch = |n: usize| {
+        let members: BTreeMap<NodeName, Vec<String>> = [(name(0), vec!["http://n1:2380".to_owned()])].into();
+        let token = format!(
+            "c-1-{}",
+            electorate_digest((0..n).map(name).collect::<Vec<_>>().iter())
+        );
+        Genesis {
+            epoch: Epoch(1),
+            cluster: ClusterName::new("c").unwrap(),
+            cluster_id: cluster_id_of(&members, &token),
+            token,
+            members,
+            origin: Origin::Empty,
+            electorate: (0..n).map(|i| (name(i), incarnation(i + 1))).collect(),
+            created: UnixMs(0),
+            former: Vec::new(),
+        }
+    };
+    // Who opened epoch 1, which node asks, whose memory is lost, and whether the asker may vote.
+    let rows: [(usize, usize, &[usize], bool); 6] = [
+        (3, 0, &[0, 1], false),
+        (3, 0, &[0], true),
+        (3, 1, &[0], false),
+        (5, 0, &[0, 1], true),
+        (5, 0, &[0, 1, 2], false),
+        // A node that was added had no vote for epoch 2 that its former memory could have forgotten.
+        (3, 3, &[0, 3], true),
+    ];
+    for (electors, me, lost, expected) in rows {
+        let mut world = World::new(5);
+        let first = epoch(electors);
+        for i in (0..5).filter(|i| *i != me) {
+            on_learn(&mut world.electors[i], &first).unwrap();
+        }
+        for i in lost {
+            let known = incarnation(i + 1);
+            world.electors.iter_mut().for_each(|e| {
+                e.incarnations.insert(name(*i), known.clone());
+            });
+        }
+        for i in lost.iter().filter(|i| **i != me) {
+            world.reinstall(*i);
+        }
+        world.reinstall(me);
+        world.enquire(me);
+        world.deliver_all();
+        let asker = &world.electors[me];
+        assert_eq!(
+            asker.eligible,
+            expected,
+            "{electors} electors, n{} asks: {asker:?}",
+            me + 1
+        );
+    }
+}
+
 /// Two of five electors are replaced: whoever answers, neither phase is over without a majority of the old five and one of
 /// the new five. Every set of answers is tried.
 #[test]

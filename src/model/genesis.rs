@@ -1,6 +1,6 @@
 //! The record that opens an epoch, and etcd's own arithmetic for the IDs that follow from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -129,6 +129,23 @@ impl Genesis {
     pub fn electors(&self) -> Option<impl Iterator<Item = &NodeName>> {
         let digest = electorate_digest(self.electorate.keys());
         self.token.ends_with(&digest).then(|| self.electorate.keys())
+    }
+
+    /// True when `me`, whose memory is new, was an elector of this epoch, and as many of its electors have lost their memory
+    /// (`superseded`) as are needed to open the next one. Electors that are no longer in `names`, the nodes of the
+    /// configuration, do not count.
+    pub fn is_forgotten(
+        &self,
+        me: &NodeName,
+        names: &BTreeSet<NodeName>,
+        superseded: &BTreeSet<NodeName>,
+    ) -> bool {
+        let electors = self.electors().into_iter().flatten();
+        let asked: Vec<&NodeName> = electors.filter(|name| names.contains(*name)).collect();
+        let lost = asked
+            .iter()
+            .filter(|name| **name == me || superseded.contains(**name));
+        asked.contains(&me) && lost.count() * 2 > asked.len() && !mutant!(FormerLossesUncounted)
     }
 
     /// True when this epoch, or one since then, has replaced the epoch with that cluster ID.

@@ -33,7 +33,12 @@ pub(super) fn regain(cx: &mut Context<'_>) -> Option<Action> {
 
 /// More electors than can be done without have lost their memory since the newest epoch: asking them is not enough.
 fn memories_lost(cx: &Context<'_>) -> bool {
-    cx.obs.elector.superseded.len() >= cx.spec.majority()
+    let (spec, lost) = (cx.spec, &cx.obs.elector.superseded);
+    let names = spec.nodes.keys().cloned().collect();
+    lost.len() >= spec.majority()
+        || cx
+            .genesis()
+            .is_some_and(|newest| newest.is_forgotten(&spec.node, &names, lost))
 }
 
 /// Says what a new memory waits for before it votes; answers whom it has not heard from.

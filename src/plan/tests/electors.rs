@@ -123,6 +123,32 @@ fn c14_a_new_memory_enquires_whatever_the_epoch() {
     }
 }
 
+/// Two nodes were added to the three that opened epoch 1, and the agent of n1 was installed anew.
+#[test]
+fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
+    // Whose memory is lost, and whether asking the others is enough.
+    for (lost, enough) in [([0, 1], false), ([0, 3], true), ([3, 4], true)] {
+        let mut obs = reinstalled(0);
+        let wider = fresh(0, 5, 3);
+        obs.spec.nodes = wider.spec.nodes;
+        for i in [3, 4] {
+            obs.peers.insert(name(i), wider.peers[&name(i)].clone());
+        }
+        let mut opened = obs.me.genesis.clone().unwrap();
+        opened.token = crate::model::token_of(&opened.cluster, Epoch(1), 7, opened.electorate.keys());
+        for i in [1, 2] {
+            peer(&mut obs, i).genesis = Some(opened.clone());
+        }
+        obs.me.genesis = Some(opened);
+        obs.elector.enquired = (1..5).map(name).collect();
+        obs.elector.superseded = lost.map(name).into();
+        let decision = decide(&obs);
+        let asks = matches!(decision.action, Some(Action::Enquire { .. }));
+        let said = decision.reasons.iter().any(|r| r.code == "memories-lost");
+        assert_eq!((asks, said), (enough, !enough), "{lost:?}: {decision:?}");
+    }
+}
+
 #[test]
 fn c14_what_a_new_memory_waits_for_is_said_once() {
     let said = |obs: &Observation, code: &str| {

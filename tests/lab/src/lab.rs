@@ -226,6 +226,8 @@ impl Lab {
     fn create(&self) -> Result<()> {
         // Made here, before threads could make it twice.
         self.client_files()?;
+        // A run that was killed may have left the server of a lab of the same id.
+        self.s3.stop()?;
         self.net.create()?;
         let mut names = "127.0.0.1 localhost\n::1 localhost\n".to_owned();
         let _ = writeln!(names, "{} s3 outside", self.net.outside_address());

@@ -110,6 +110,64 @@ fn t05_nodes_that_were_added_neither_vouch_for_an_epoch_nor_deny_one() {
     }
 }
 
+/// n1 and n3 open epoch 2 while the agents of the others are away, and record it in a store that the others do not name. Both
+/// lose all that they have. Then the list grows, so that they are no longer most of it. Nobody is left who knows of epoch 2,
+/// and n2 wants to open it.
+fn forgotten(seed: u64) -> Schedule {
+    let mut schedule = growing(seed);
+    let mut push = |at, fault| schedule.faults.push((at, fault));
+    push(22_000, Fault::StoreDiffers(0));
+    push(22_000, Fault::StoreDiffers(2));
+    push(23_000, Fault::Backup(0));
+    for away in [1, 3, 4] {
+        push(25_000, Fault::AgentOff(away, 38_000));
+    }
+    push(26_000, Fault::Restore(0));
+    push(60_000, Fault::AgentOff(0, 3000));
+    push(60_000, Fault::AgentOff(2, 3000));
+    push(60_500, Fault::Mend);
+    for other in [0, 2, 3, 4] {
+        push(60_500, Fault::StoreRefuses(other));
+    }
+    for lost in [0, 2] {
+        push(61_000, Fault::Reinstall(lost));
+        push(61_000, Fault::KillEtcd(lost));
+        push(61_000, Fault::Wipe(lost));
+    }
+    for old in [0, 1, 2] {
+        push(62_000, Fault::Widen(old));
+    }
+    push(80_000, Fault::Restore(1));
+    push(110_000, Fault::Reinstall(1));
+    schedule
+}
+
+#[test]
+fn t05_a_list_that_grew_brings_back_no_lost_votes() {
+    for seed in 0..10 {
+        let outcome = run(&forgotten(seed), true);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert!(history.contains("epoch 2 was chosen"), "{history}");
+        assert!(outcome.seen.contains("reason memories-lost"), "{history}");
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn t05_lost_votes_that_a_longer_list_brings_back_are_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::FormerLossesUncounted));
+    let outcome = run(&forgotten(0), true);
+    set(None);
+    let violation = outcome.violation.unwrap_or_default();
+    assert!(
+        violation.starts_with("rule 1:"),
+        "{violation}: {}",
+        outcome.history.join("\n")
+    );
+}
+
 #[test]
 #[cfg(feature = "mutants")]
 fn t05_an_epoch_that_only_added_nodes_vouch_for_is_found_out() {

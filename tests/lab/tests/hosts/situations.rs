@@ -127,6 +127,12 @@ fn c02_a_stop_that_polkit_refuses_during_a_restore_is_made_up_for() {
                 etcd_pid(member) == pid && epoch.is_ok_and(|epoch| epoch == Some(1))
             },
         );
+        wait_until("no mark that the agent has stopped etcd", SOON, || {
+            Ok(!member
+                .exec(&["test", "-e", "/run/etcd-agent/stopped-by-agent"])?
+                .success())
+        })
+        .unwrap();
         member.wipe(rule).unwrap();
         member.systemctl(&["restart", "polkit"]).unwrap().ok().unwrap();
         command.join().unwrap();
