@@ -384,10 +384,12 @@ fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
         }
     };
     // Who opened epoch 1, which node asks, whose memory is lost, and whether the asker may vote.
-    let rows: [(usize, usize, &[usize], bool); 6] = [
+    let rows: [(usize, usize, &[usize], bool); 7] = [
         (3, 0, &[0, 1], false),
         (3, 0, &[0], true),
-        (3, 1, &[0], false),
+        (3, 2, &[0, 1], false),
+        // Nobody has heard of a former memory of n3.
+        (3, 2, &[0], true),
         (5, 0, &[0, 1], true),
         (5, 0, &[0, 1, 2], false),
         // A node that was added had no vote for epoch 2 that its former memory could have forgotten.

@@ -131,9 +131,8 @@ impl Genesis {
         self.token.ends_with(&digest).then(|| self.electorate.keys())
     }
 
-    /// True when `me`, whose memory is new, was an elector of this epoch, and as many of its electors have lost their memory
-    /// (`superseded`) as are needed to open the next one. Electors that are no longer in `names`, the nodes of the
-    /// configuration, do not count.
+    /// True when `me` was an elector of this epoch, and as many of its electors have lost their memory (`superseded`) as are
+    /// needed to open the next one. Electors that are no longer in `names`, the nodes of the configuration, do not count.
     pub fn is_forgotten(
         &self,
         me: &NodeName,
@@ -142,10 +141,8 @@ impl Genesis {
     ) -> bool {
         let electors = self.electors().into_iter().flatten();
         let asked: Vec<&NodeName> = electors.filter(|name| names.contains(*name)).collect();
-        let lost = asked
-            .iter()
-            .filter(|name| **name == me || superseded.contains(**name));
-        asked.contains(&me) && lost.count() * 2 > asked.len() && !mutant!(FormerLossesUncounted)
+        let lost = asked.iter().filter(|name| superseded.contains(**name)).count();
+        asked.contains(&me) && lost * 2 > asked.len() && !mutant!(FormerLossesUncounted)
     }
 
     /// True when this epoch, or one since then, has replaced the epoch with that cluster ID.
