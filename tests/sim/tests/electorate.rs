@@ -1,5 +1,7 @@
 //! Nodes are put into `cluster.nodes` while a cluster runs: other electors vote for the next epoch.
 
+#[cfg(feature = "mutants")]
+use etcd_agent::mutant::{Mutant, set};
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
 /// A cluster of three, to which two nodes are to be added.
@@ -21,6 +23,20 @@ fn checked(schedule: &Schedule) -> Outcome {
         "{history}"
     );
     outcome
+}
+
+/// Without this guard the schedule breaks rule 1.
+#[cfg(feature = "mutants")]
+fn breaks_rule_1(mutant: Mutant, schedule: &Schedule) {
+    set(Some(mutant));
+    let outcome = run(schedule, true);
+    set(None);
+    let violation = outcome.violation.unwrap_or_default();
+    assert!(
+        violation.starts_with("rule 1:"),
+        "{violation}: {}",
+        outcome.history.join("\n")
+    );
 }
 
 #[test]
@@ -68,16 +84,7 @@ fn t05_the_former_electors_have_to_vote_for_another_epoch() {
 #[test]
 #[cfg(feature = "mutants")]
 fn t05_an_epoch_without_the_former_electors_is_found_out() {
-    use etcd_agent::mutant::{Mutant, set};
-    set(Some(Mutant::FormerElectorsUnasked));
-    let outcome = run(&parted(0), true);
-    set(None);
-    let violation = outcome.violation.unwrap_or_default();
-    assert!(
-        violation.starts_with("rule 1:"),
-        "{violation}: {}",
-        outcome.history.join("\n")
-    );
+    breaks_rule_1(Mutant::FormerElectorsUnasked, &parted(0));
 }
 
 /// Only n2 has the new list, and is cut off with the newcomers. The two others, a majority of the old list, open an epoch. n2
@@ -156,29 +163,11 @@ fn t05_a_list_that_grew_brings_back_no_lost_votes() {
 #[test]
 #[cfg(feature = "mutants")]
 fn t05_lost_votes_that_a_longer_list_brings_back_are_found_out() {
-    use etcd_agent::mutant::{Mutant, set};
-    set(Some(Mutant::FormerLossesUncounted));
-    let outcome = run(&forgotten(0), true);
-    set(None);
-    let violation = outcome.violation.unwrap_or_default();
-    assert!(
-        violation.starts_with("rule 1:"),
-        "{violation}: {}",
-        outcome.history.join("\n")
-    );
+    breaks_rule_1(Mutant::FormerLossesUncounted, &forgotten(0));
 }
 
 #[test]
 #[cfg(feature = "mutants")]
 fn t05_an_epoch_that_only_added_nodes_vouch_for_is_found_out() {
-    use etcd_agent::mutant::{Mutant, set};
-    set(Some(Mutant::AddedNodesVouch));
-    let outcome = run(&overtaken(0), true);
-    set(None);
-    let violation = outcome.violation.unwrap_or_default();
-    assert!(
-        violation.starts_with("rule 1:"),
-        "{violation}: {}",
-        outcome.history.join("\n")
-    );
+    breaks_rule_1(Mutant::AddedNodesVouch, &overtaken(0));
 }
