@@ -173,8 +173,11 @@ async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
         word.chosen = word.chosen.take().filter(believed);
     }
     words.insert(agent.spec.node.clone(), Word::of(&record));
-    let former = record.chosen.iter().filter_map(Genesis::electors).flatten();
-    let former = former.filter(|node| agent.spec.nodes.contains_key(*node) && !mutant!(AddedNodesVouch));
+    let named = |node: &NodeName| agent.spec.nodes.contains_key(node) && !mutant!(AddedNodesVouch);
+    let former = record
+        .chosen
+        .iter()
+        .flat_map(|genesis| genesis.electors_among(named));
     let former = former.cloned().collect();
     let stored = agent.shared.with(|inner| inner.stored_genesis().cloned());
     let seen = agent.ports.peers.last_seen();

@@ -309,9 +309,8 @@ pub(super) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
 
 /// Takes over a register that is still newer than the own one, or that orders this node out.
 fn take_directives(agent: &Agent, wanted: &Directives) -> PortResult<()> {
-    let takes_over =
-        |mine: &Directives| wanted.is_newer_than(mine) || wanted.puts_out(&agent.spec.node, mine);
-    let next = |mine: &Directives| takes_over(mine).then(|| wanted.clone());
+    let takes_over = |mine: &Directives| wanted.is_newer_than(mine) || wanted.out.contains(&agent.spec.node);
+    let next = |mine: &Directives| (takes_over(mine) && wanted != mine).then(|| wanted.clone());
     let (taken, changed) = agent.shared.direct(agent.ports.state.as_ref(), next)?;
     if changed {
         tracing::info!("what operators ordered elsewhere is taken over: {taken}");

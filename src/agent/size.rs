@@ -43,8 +43,8 @@ pub(super) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
     if let Some(why) = objection(order, seen.spec.nodes.len()) {
         return Err(PortError::Permanent(format!("refused: {why}")).into());
     }
-    // Others would not read it there, and this node would follow it alone.
-    if let Some(why) = plan::other_stores(&seen) {
+    // Others would not read it there, and this node would follow it alone; or they would not follow this node.
+    if let Some(why) = plan::other_stores(&seen).or_else(|| plan::ordered_out(&seen)) {
         return Err(PortError::Permanent(format!("refused: {why}")).into());
     }
     let place = place(agent);
@@ -93,7 +93,14 @@ pub(super) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
     };
     // What the store says alone makes no cluster smaller: the word goes to the other agents too.
     let sized = |mine: &Directives| mine.sized(order.size, &agent.spec.node);
-    agent.shared.direct(agent.ports.state.as_ref(), sized)?;
+    let (directives, _) = agent.shared.direct(agent.ports.state.as_ref(), sized)?;
+    if directives.out.contains(&agent.spec.node) {
+        return Err(PortError::Permanent(format!(
+            "{place} says {} members, but this node was ordered out meanwhile: give the order at another one, too",
+            order.size
+        ))
+        .into());
+    }
     Ok(SizeView {
         size: order.size,
         before,

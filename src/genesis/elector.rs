@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{
     Accept, AcceptReply, Ballot, ClusterName, ElectorRecord, Enquire, EnquireReply, Epoch, EpochVotes,
-    Genesis, Incarnation, NodeName, Prepare, PrepareReply, Refusal,
+    Genesis, Incarnation, NodeName, Prepare, PrepareReply, Refusal, memories_lost,
 };
 
 /// The electorate as this node has it configured.
@@ -201,7 +201,13 @@ pub fn absorb(
         *node == electorate.me || without.contains(node) || replies.iter().any(|reply| reply.from == *node)
     };
     settle_losses(record);
-    let memory_survives = !memories_lost(record, electorate) || !without.is_empty();
+    let lost = memories_lost(
+        record.known(),
+        &electorate.me,
+        &electorate.names,
+        &record.superseded,
+    );
+    let memory_survives = !lost || !without.is_empty();
     let all_heard = electorate.names.iter().all(heard);
     if !record.eligible && (vouched || (memory_survives && all_heard)) {
         record.eligible = true;
@@ -215,17 +221,6 @@ pub fn absorb(
     }
     forget_past(record);
     two.map_or(Ok(()), Err)
-}
-
-/// True when perhaps no elector remembers a value that was chosen. A value chosen by a majority survives while fewer than a
-/// majority forget: with more, only the store or the operator can tell whether something was chosen. The next epoch needs a
-/// majority of the newest epoch's electors, too, and nodes with a shorter list may have opened it with fewer others.
-fn memories_lost(record: &ElectorRecord, electorate: &Electorate) -> bool {
-    let Electorate { me, names, .. } = electorate;
-    record.superseded.len() * 2 > names.len()
-        || record
-            .known()
-            .is_some_and(|newest| newest.is_forgotten(me, names, &record.superseded))
 }
 
 /// Votes that a former memory may have cast count no more once their epoch is open.

@@ -367,13 +367,12 @@ fn rule_1_a_late_elector_remembers_who_forgot() {
 fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
     let epoch = |n: usize| {
         let members: BTreeMap<NodeName, Vec<String>> = [(name(0), vec!["http://n1:2380".to_owned()])].into();
-        let token = format!(
-            "c-1-{}",
-            electorate_digest((0..n).map(name).collect::<Vec<_>>().iter())
-        );
+        let cluster = ClusterName::new("c").unwrap();
+        let names: Vec<NodeName> = (0..n).map(name).collect();
+        let token = token_of(&cluster, Epoch(1), 7, names.iter());
         Genesis {
             epoch: Epoch(1),
-            cluster: ClusterName::new("c").unwrap(),
+            cluster,
             cluster_id: cluster_id_of(&members, &token),
             token,
             members,

@@ -120,11 +120,6 @@ impl Directives {
         self.rank() > other.rank()
     }
 
-    /// True when this register orders `node` out, and `other` does not.
-    pub fn puts_out(&self, node: &NodeName, other: &Self) -> bool {
-        self.out.contains(node) && !other.out.contains(node)
-    }
-
     fn rank(&self) -> impl PartialOrd + '_ {
         let said = (&self.out, &self.restart, &self.paused, self.size);
         (self.version, &self.by, said)

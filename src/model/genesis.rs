@@ -131,16 +131,21 @@ impl Genesis {
         self.token.ends_with(&digest).then(|| self.electorate.keys())
     }
 
+    /// The electors that the configuration still names; none where the token does not say who they are.
+    pub fn electors_among(&self, named: impl Fn(&NodeName) -> bool) -> Vec<&NodeName> {
+        let electors = self.electors().into_iter().flatten();
+        electors.filter(|node| named(node)).collect()
+    }
+
     /// True when `me` was an elector of this epoch, and as many of its electors have lost their memory (`superseded`) as are
     /// needed to open the next one. Electors that are no longer in `names`, the nodes of the configuration, do not count.
-    pub fn is_forgotten(
+    fn is_forgotten(
         &self,
         me: &NodeName,
         names: &BTreeSet<NodeName>,
         superseded: &BTreeSet<NodeName>,
     ) -> bool {
-        let electors = self.electors().into_iter().flatten();
-        let asked: Vec<&NodeName> = electors.filter(|name| names.contains(*name)).collect();
+        let asked = self.electors_among(|node| names.contains(node));
         let lost = asked.iter().filter(|name| superseded.contains(**name)).count();
         asked.contains(&me) && lost * 2 > asked.len() && !mutant!(FormerLossesUncounted)
     }
@@ -186,6 +191,21 @@ impl Genesis {
             members: self.members.iter().map(founder).collect(),
         }
     }
+}
+
+/// True when perhaps no elector remembers a value that was chosen. `names` are the electors, `me` is the one who asks,
+/// `superseded` are those who lost a memory, and `newest` opened the newest epoch. A value chosen by a majority survives while
+/// fewer than a majority forget: with more, only the store or the operator can tell whether something was chosen. The next
+/// epoch needs a majority of the newest epoch's electors, too, and nodes with a shorter list may have opened it with fewer
+/// others.
+pub fn memories_lost(
+    newest: Option<&Genesis>,
+    me: &NodeName,
+    names: &BTreeSet<NodeName>,
+    superseded: &BTreeSet<NodeName>,
+) -> bool {
+    superseded.len() * 2 > names.len()
+        || newest.is_some_and(|newest| newest.is_forgotten(me, names, superseded))
 }
 
 /// The token of a genesis for these electors. `random` keeps two proposals for one epoch apart.

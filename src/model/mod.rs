@@ -41,7 +41,7 @@ pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};
 pub use etcd_version::{forgets_promotions, is_too_old};
 pub use event::{Event, EventOutcome, EventsView};
 pub use fact::Fact;
-pub use genesis::{Genesis, Origin, cluster_id_of, member_id_of, token_of};
+pub use genesis::{Genesis, Origin, cluster_id_of, member_id_of, memories_lost, token_of};
 pub use ids::{
     BackupId, Ballot, ClusterId, ClusterName, Epoch, Generation, IdError, Incarnation, MemberId, NodeName,
     RaftTerm, Revision,

@@ -35,7 +35,7 @@ fn newer<'a>(cx: &mut Context<'a>) -> Option<&'a Directives> {
     }
     let outvoted = || {
         let mut all = told.iter().map(|(_, theirs)| *theirs);
-        all.find(|theirs| theirs.puts_out(&cx.spec.node, mine) && same(theirs) >= cx.spec.majority())
+        all.find(|theirs| theirs.out.contains(&cx.spec.node) && same(theirs) >= cx.spec.majority())
             .filter(|_| same(mine) == 0 && !mutant!(StaysIn))
     };
     newest.or_else(outvoted)
@@ -48,6 +48,12 @@ pub fn known_orders(observation: &Observation) -> Directives {
     let mut cx = Context::new(observation, &memory, &observation.spec);
     let mine = &observation.me.steering.directives;
     newer(&mut cx).unwrap_or(mine).clone()
+}
+
+/// Why an operator's order is not taken at this node, where it was ordered out: the others would not follow it.
+pub fn ordered_out(observation: &Observation) -> Option<String> {
+    let out = known_orders(observation).out.contains(&observation.spec.node);
+    out.then(|| "this node was ordered out: give the order at another one".to_owned())
 }
 
 /// Why a register that this peer tells is not believed; `borne_out` when another one tells the very same.

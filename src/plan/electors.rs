@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::context::{Context, names};
-use crate::model::{Action, Epoch, Genesis, NodeName, OperatorRequest};
+use crate::model::{Action, Epoch, Genesis, NodeName, OperatorRequest, memories_lost};
 
 /// The pause after the first enquiry in the background that failed.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -23,7 +23,7 @@ pub(super) fn regain(cx: &mut Context<'_>) -> Option<Action> {
         say_new_memory(cx, &nobody);
     }
     let store_answers = cx.spec.store_shared && cx.obs.store.known().is_some();
-    let all_answer = cx.silent().is_empty() && !memories_lost(cx);
+    let all_answer = cx.silent().is_empty() && !too_few_remember(cx);
     if !store_answers && !all_answer {
         return None;
     }
@@ -32,13 +32,9 @@ pub(super) fn regain(cx: &mut Context<'_>) -> Option<Action> {
 }
 
 /// More electors than can be done without have lost their memory since the newest epoch: asking them is not enough.
-fn memories_lost(cx: &Context<'_>) -> bool {
-    let (spec, lost) = (cx.spec, &cx.obs.elector.superseded);
-    let names = spec.nodes.keys().cloned().collect();
-    lost.len() >= spec.majority()
-        || cx
-            .genesis()
-            .is_some_and(|newest| newest.is_forgotten(&spec.node, &names, lost))
+fn too_few_remember(cx: &Context<'_>) -> bool {
+    let names = cx.spec.nodes.keys().cloned().collect();
+    memories_lost(cx.genesis(), &cx.spec.node, &names, &cx.obs.elector.superseded)
 }
 
 /// Says what a new memory waits for before it votes; answers whom it has not heard from.
@@ -61,15 +57,15 @@ pub(super) fn say_new_memory<'a>(cx: &mut Context<'a>, without: &BTreeSet<NodeNa
             ),
         );
     }
-    if missing.is_empty() && without.is_empty() && memories_lost(cx) {
+    if missing.is_empty() && without.is_empty() && too_few_remember(cx) {
         let who = names(&cx.obs.elector.superseded);
         let knows = if known { "newer epoch" } else { "epoch" };
         cx.because(
             "memories-lost",
             format!(
-                "{who} have lost their memory, and with it perhaps an epoch that they had chosen: this elector votes once \
-                 the shared store tells the newest epoch, or a person who knows that no {knows} was opened says here \
-                 `etcd-agent {command} --without NODE`, naming one of them"
+                "{who} have lost their memory, and with it perhaps an epoch that they had chosen: this elector takes no part in \
+                 opening another one until the shared store tells the newest epoch; whoever orders `etcd-agent {command}` \
+                 here and knows that no {knows} was opened adds `--without NODE`, naming one of them"
             ),
         );
     }

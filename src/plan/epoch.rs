@@ -16,12 +16,15 @@ const CHANGED: Duration = Duration::from_secs(5);
 /// The name of this node's own record as a source.
 const OWN: &str = "this node's memory";
 
-/// Asks about a newer epoch, and stops an etcd that serves an older one than is confirmed.
+/// Stops an etcd that serves an older epoch than is confirmed, and asks about a newer one. The stop comes first: a node that
+/// lies could report one epoch after the other and keep this one asking.
 pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
     say_unbelieved(cx);
-    if let Some(action) = confirm(cx) {
-        return Some(action);
-    }
+    stop_outdated(cx).or_else(|| confirm(cx))
+}
+
+/// Stops an etcd of an older epoch than the newest that is confirmed.
+fn stop_outdated(cx: &mut Context<'_>) -> Option<Action> {
     let text = outdated(cx)?;
     cx.because("epoch-outdated", text);
     let newest = cx.open_epoch();

@@ -378,12 +378,8 @@ fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) 
     let agrees = |s: &NodeStatus| knows_none(s) && !may_know(s);
     let agreeing = nodes.iter().filter(|(_, s)| agrees(s)).count();
     // A node that was put into `cluster.nodes` since had no vote on what the electors of this epoch may have accepted.
-    let former: Vec<&NodeName> = genesis
-        .electors()
-        .into_iter()
-        .flatten()
-        .filter(|node| cx.spec.nodes.contains_key(*node) && !mutant!(AddedNodesVouch))
-        .collect();
+    let named = |node: &NodeName| cx.spec.nodes.contains_key(node) && !mutant!(AddedNodesVouch);
+    let former = genesis.electors_among(named);
     let of_former = nodes
         .iter()
         .filter(|(n, s)| agrees(s) && former.contains(n))

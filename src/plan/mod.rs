@@ -41,7 +41,7 @@ mod verify;
 mod words;
 
 pub use beside::{backup_in, backup_of};
-pub use directive::known_orders;
+pub use directive::{known_orders, ordered_out};
 pub use out::objection;
 pub use preview::preview;
 pub use steps::{request_steps, steps};

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::context::Context;
+use super::directive::ordered_out;
 use super::safety::{Change, healthy_members, keeps_quorum, must_wait};
 use super::{grant, leader};
 use crate::model::{
@@ -104,11 +105,10 @@ fn keeps(cx: &Context<'_>, list: &MemberList, member: &Member) -> Result<(), Str
 
 /// Why an order is refused; `force` takes the blame for a cluster that stays below its size.
 pub fn objection(observation: &Observation, change: &DirectiveChange, force: bool) -> Option<String> {
-    let cx = Context::new(observation, &Memory::default(), &observation.spec);
-    if is_out(&cx, &cx.spec.node) {
-        // The others do not listen to it: it could be why it was ordered out.
-        return Some("this node was ordered out: give the order at another one".to_owned());
+    if let Some(why) = ordered_out(observation) {
+        return Some(why);
     }
+    let cx = Context::new(observation, &Memory::default(), &observation.spec);
     let node = match change {
         DirectiveChange::Remove { node } | DirectiveChange::Add { node } => node,
         DirectiveChange::Restart { nodes } => {

@@ -1,7 +1,7 @@
 //! A single lying node or a writer of the store stops nothing, archives nothing and locks no operator out (rule 10).
 
 use super::*;
-use crate::plan::known_orders;
+use crate::plan::{known_orders, objection, ordered_out};
 
 /// What n3 alone tells of operators' orders.
 fn orders(change: impl FnOnce(&mut Directives)) -> Observation {
@@ -63,6 +63,49 @@ fn an_order_is_added_to_the_newest_orders_that_are_known() {
     assert_eq!(known_orders(&obs), Directives::default(), "it is not believed");
 }
 
+/// The others would not follow it, and what it writes to the store would stay there.
+#[test]
+fn a_node_that_was_ordered_out_takes_no_order() {
+    let out = Directives::default()
+        .after(&DirectiveChange::Remove { node: name(0) }, &name(1), UnixMs(1))
+        .unwrap();
+    let back = out
+        .after(&DirectiveChange::Add { node: name(0) }, &name(1), UnixMs(2))
+        .unwrap();
+    let busy = Directives {
+        version: 3,
+        by: Some(name(0)),
+        ..Directives::default()
+    };
+    let none = Directives::default();
+    // Its own register, and those of n2 and n3.
+    let rows = [
+        ("nobody was ordered out", [&none, &none, &none], false),
+        ("it knows", [&out, &out, &out], true),
+        ("it has heard of it right now", [&none, &out, &none], true),
+        (
+            "a majority has ordered it out beside a newer order here",
+            [&busy, &out, &out],
+            true,
+        ),
+        ("one has, beside a newer order here", [&busy, &out, &none], false),
+        (
+            "it is back, as it has heard right now",
+            [&out, &back, &out],
+            false,
+        ),
+    ];
+    for (what, [mine, second, third], expected) in rows {
+        let mut obs = healthy(0);
+        obs.me.steering.directives = mine.clone();
+        peer(&mut obs, 1).steering.directives = second.clone();
+        peer(&mut obs, 2).steering.directives = third.clone();
+        assert_eq!(ordered_out(&obs).is_some(), expected, "{what}");
+        let refused = objection(&obs, &DirectiveChange::Pause, false);
+        assert_eq!(refused, ordered_out(&obs), "{what}");
+    }
+}
+
 /// n1 was ordered out while it was cut off, and an order was given at n1 meanwhile: the others never take that over.
 #[test]
 fn a_node_that_a_majority_has_ordered_out_follows_their_orders() {
@@ -79,16 +122,39 @@ fn a_node_that_a_majority_has_ordered_out_follows_their_orders() {
         version: 2,
         ..told.clone()
     };
+    // It was ordered out at n1, too, and the order given there is the newer one.
+    let here_too = Directives {
+        out: [name(0)].into(),
+        ..mine.clone()
+    };
     let rows = [
         (
             "all others",
+            &mine,
             [told.clone(), told.clone()],
             Some("take-directives"),
         ),
-        ("one of them lies, or has not heard", [told.clone(), other], None),
-        ("a peer has heard of the order", [told, mine.clone()], None),
+        (
+            "all others, and this one",
+            &here_too,
+            [told.clone(), told.clone()],
+            Some("take-directives"),
+        ),
+        (
+            "one of them lies, or has not heard",
+            &mine,
+            [told.clone(), other],
+            None,
+        ),
+        (
+            "a peer has heard of the order",
+            &mine,
+            [told.clone(), mine.clone()],
+            None,
+        ),
+        ("all have the same", &told, [told.clone(), told.clone()], None),
     ];
-    for (what, tells, expected) in rows {
+    for (what, mine, tells, expected) in rows {
         let mut obs = healthy(0);
         obs.me.steering.directives = mine.clone();
         for (i, told) in tells.into_iter().enumerate() {
@@ -297,6 +363,18 @@ fn rule_1_a_store_confirms_no_epoch_beside_a_peer_that_tells_of_a_newer_one() {
             "{action:?}"
         );
     }
+}
+
+/// Each question takes seconds where a host is silent, and a liar could report one epoch after the other.
+#[test]
+fn f02_an_etcd_of_a_replaced_epoch_is_stopped_before_the_electors_are_asked_about_another() {
+    let mut obs = healthy(0);
+    obs.me.genesis = Some(genesis(&obs.spec, 3, 2, Origin::Empty));
+    obs.newest_epoch = Epoch(2);
+    peer(&mut obs, 2).newest_epoch = Epoch(3);
+    assert_eq!(action(&obs), Some("stop-etcd"));
+    take_down(&mut obs.me, ActiveState::Inactive);
+    assert_eq!(action(&obs), Some("confirm"));
 }
 
 #[test]
