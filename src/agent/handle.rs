@@ -333,8 +333,9 @@ impl Agent {
 
     /// What a request is about when it is asked.
     pub(super) fn fill_in(&self, request: &mut OperatorRequest) {
-        if let OperatorRequest::Restore { above, .. } = request {
+        if let OperatorRequest::Restore { above, asked, .. } = request {
             *above = self.asked_above(&self.shared.elector());
+            *asked = self.ports.clock.now();
         }
         if let OperatorRequest::MoveLeader { from, id, asked, .. } = request {
             *from = self.status().etcd.known().and_then(|etcd| etcd.leader);

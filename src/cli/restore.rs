@@ -113,6 +113,7 @@ pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool)
         without,
         replace: args.replace_electorate.clone(),
         above: None,
+        asked: UnixMs::default(),
     };
     if args.dry_run {
         return preview(&client, &request).await;

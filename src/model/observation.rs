@@ -29,6 +29,9 @@ pub enum OperatorRequest {
         /// memory is new: what it learns then happened before the order.
         #[serde(default)]
         above: Option<Epoch>,
+        /// When it was asked, by this node's clock; the agent fills it in.
+        #[serde(default)]
+        asked: UnixMs,
     },
     /// Form the first cluster without these electors, which the operator vouches are gone.
     Bootstrap {

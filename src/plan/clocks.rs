@@ -3,7 +3,7 @@
 use super::context::Context;
 
 /// More than an answer can take on its way.
-const MOST_MS: u64 = 10_000;
+pub(super) const MOST_MS: u64 = 10_000;
 
 /// Names the peers whose clocks differ from this node's.
 pub(super) fn differ(cx: &mut Context<'_>) {

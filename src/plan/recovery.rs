@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::alarms;
 use super::bootstrap::{become_eligible, propose};
+use super::clocks::MOST_MS;
 use super::context::{Context, names};
 use super::dead;
 use super::electors;
@@ -16,12 +17,17 @@ use crate::model::{Action, Assignment, Epoch, Fact, Genesis, NodeName, OperatorR
 /// Carries out a restore that a person asked for.
 pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     let asked = cx.obs.requests.iter().find_map(|request| match request {
-        OperatorRequest::Restore { backup, above, .. } => Some((request.clone(), backup.clone(), *above)),
+        OperatorRequest::Restore {
+            backup, above, asked, ..
+        } => Some((request.clone(), backup.clone(), *above, *asked)),
         _ => None,
     });
     #[cfg(feature = "mutants")]
-    let asked = asked.or_else(|| crate::mutant::restores_unasked(cx.obs));
-    let (request, backup, above) = asked.filter(|_| !mutant!(RestoresDropped))?;
+    let asked = asked.or_else(|| {
+        let (request, backup, above) = crate::mutant::restores_unasked(cx.obs)?;
+        Some((request, backup, above, cx.obs.now))
+    });
+    let (request, backup, above, at) = asked.filter(|_| !mutant!(RestoresDropped))?;
     let opened_since = cx
         .genesis()
         .filter(|genesis| above.is_some_and(|above| genesis.epoch > above));
@@ -42,6 +48,20 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         });
     }
     if let Some(genesis) = opened_since.filter(|genesis| genesis.origin == Origin::Backup(backup.clone())) {
+        // This node was cut off when it was asked, and could not know. What was written since that restore is acknowledged.
+        let before = at.since(genesis.created);
+        if before > Duration::from_millis(MOST_MS) {
+            return Some(Action::Answer {
+                request,
+                done: false,
+                message: format!(
+                    "epoch {} was restored from {backup} {} s before this order, which this node did not know: nothing was \
+                     changed; ask again if what was written since is to be undone",
+                    genesis.epoch,
+                    before.as_secs()
+                ),
+            });
+        }
         let serving = cx
             .obs
             .me

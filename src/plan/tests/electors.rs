@@ -59,6 +59,7 @@ fn restore(without: &[usize]) -> OperatorRequest {
         without: without.iter().map(|i| name(*i)).collect(),
         replace: None,
         above: Some(Epoch(1)),
+        asked: UnixMs::default(),
     }
 }
 
@@ -272,6 +273,7 @@ fn ordered(obs: &Observation, without: &[&str], replace: Option<&str>) -> Option
         without: without.iter().map(|name| NodeName::new(*name).unwrap()).collect(),
         replace: replace.map(|name| ClusterName::new(name).unwrap()),
         above: Some(Epoch(1)),
+        asked: UnixMs::default(),
     }];
     decide(&obs).action
 }

@@ -314,6 +314,7 @@ fn restore_from(backup: BackupId, above: Option<Epoch>) -> OperatorRequest {
         without: BTreeSet::new(),
         replace: None,
         above,
+        asked: UnixMs::default(),
     }
 }
 

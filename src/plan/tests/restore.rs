@@ -997,3 +997,41 @@ fn c03_a_founder_that_does_not_start_is_replaced_like_a_broken_member() {
         Some(Action::RemoveMember { .. })
     ));
 }
+
+/// n1 was cut off when it was asked. What was written since the earlier restore is not undone unasked.
+#[test]
+fn a_restore_is_not_answered_by_one_from_the_same_backup_long_before_it() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let opened = UnixMs(1_000_000);
+    // When it was asked, and whether the epoch of the earlier one is its answer: clocks differ a little.
+    let rows = [
+        (opened.0 - 5_000, true),
+        (opened.0 + 9_000, true),
+        (opened.0 + 60_000, false),
+    ];
+    for (at, expected) in rows {
+        let mut obs = healthy(0);
+        let mut restored = genesis(&obs.spec, 3, 2, Origin::Backup(backup.clone()));
+        restored.created = opened;
+        obs.newest_epoch = Epoch(2);
+        if let Fact::Known(etcd) = &mut obs.me.etcd {
+            etcd.cluster_id = restored.cluster_id;
+        }
+        if let Some(assignment) = &mut obs.assignment {
+            assignment.epoch = Epoch(2);
+        }
+        obs.me.genesis = Some(restored);
+        let mut request = restore_from(backup.clone(), Some(Epoch(1)));
+        if let OperatorRequest::Restore { asked, .. } = &mut request {
+            *asked = UnixMs(at);
+        }
+        obs.requests = vec![request];
+        match decide(&obs).action {
+            Some(Action::Answer { done, message, .. }) => {
+                assert_eq!(done, expected, "{message}");
+                assert_eq!(message.contains("before this order"), !expected, "{message}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

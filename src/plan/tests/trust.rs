@@ -152,7 +152,12 @@ fn a_node_that_a_majority_has_ordered_out_follows_their_orders() {
             [told.clone(), mine.clone()],
             None,
         ),
-        ("all have the same", &told, [told.clone(), told.clone()], None),
+        (
+            "all have the same",
+            &told,
+            [told.clone(), told.clone()],
+            Some("move-leader"),
+        ),
     ];
     for (what, mine, tells, expected) in rows {
         let mut obs = healthy(0);

@@ -189,6 +189,7 @@ fn ask(sim: &Sim, order: &mut Order) {
             without: BTreeSet::new(),
             replace: None,
             above: None,
+            asked: etcd_agent::model::UnixMs::default(),
         },
         What::Bootstrap(gone) => OperatorRequest::Bootstrap {
             without: [gone.clone()].into(),

@@ -95,6 +95,8 @@ pub struct Host {
     pub begun: Option<MemberId>,
     /// What holds the data directory and is not mounted yet.
     pub late: Option<Late>,
+    /// The data directory is made in the empty directory, and nobody mounts over it.
+    pub stays_bare: bool,
     /// What the agent remembers the data directory to be on.
     pub held_by: Option<Mount>,
     /// An older copy of it.
@@ -175,6 +177,7 @@ impl Host {
             dir: None,
             begun: None,
             late: None,
+            stays_bare: false,
             held_by: None,
             copy: None,
             broken: false,

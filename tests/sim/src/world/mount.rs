@@ -25,7 +25,7 @@ pub struct Late {
 impl Host {
     /// What the data directory is on now.
     pub fn mount(&self) -> Mount {
-        if self.late.is_some() {
+        if self.late.is_some() || self.stays_bare {
             Mount::Bare
         } else {
             Mount::Own
@@ -61,7 +61,7 @@ impl World {
     pub fn unmount(&mut self, host: usize, at: u64) {
         let h = &mut self.hosts[host];
         // What was made while the device is away is not on it.
-        if h.broken || h.late.is_some() {
+        if h.broken || h.late.is_some() || h.stays_bare {
             return;
         }
         let Some(dir) = h.dir.take() else { return };
@@ -81,6 +81,7 @@ impl World {
                 continue;
             };
             if h.dir.is_some() {
+                h.stays_bare = true;
                 self.note_loss(&late.dir);
                 self.tell(|w| {
                     format!(
