@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "layering/circles.rs"]
+mod circles;
+
 /// A room (a directory or a top-level file of `src/`), and the other rooms that all of its files may use.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &[]),
@@ -126,6 +129,9 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         "root's oneshot reloads systemd and reads back what is in force",
     ),
 ];
+
+/// Rooms whose files still import each other in a circle. A room leaves the list with its last circle.
+const STILL_CIRCULAR: &[&str] = &["adapters", "agent", "backup", "cli", "config", "model", "plan", "unit"];
 
 /// What the pure rooms must not even name.
 const PURE: &[&str] = &["plan/", "genesis/", "model/"];
@@ -292,6 +298,40 @@ fn each_room_uses_only_what_it_may() {
                 "{path} no longer uses {one}: take the exception away"
             );
         }
+    }
+}
+
+#[test]
+fn no_import_circles() {
+    let files = files();
+    let sources = files
+        .iter()
+        .map(|file| (file.path.as_str(), file.code.as_str()))
+        .collect();
+    let mut excused = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for circle in circles::circles(&sources) {
+        let room = circle.keys().next().unwrap().split('/').next().unwrap();
+        match STILL_CIRCULAR.iter().find(|still| **still == room) {
+            Some(still) => {
+                excused.insert(*still);
+            }
+            None => wrong.extend(circle.into_iter().map(|(file, uses)| {
+                let uses: Vec<&str> = uses.into_iter().collect();
+                format!("{file} uses {}", uses.join(", "))
+            })),
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "files import each other in a circle:\n{}",
+        wrong.join("\n")
+    );
+    for room in STILL_CIRCULAR {
+        assert!(
+            excused.contains(room),
+            "{room} has no circle any more: take it off STILL_CIRCULAR"
+        );
     }
 }
 
