@@ -140,3 +140,31 @@ pub struct ApiError {
     /// What was wrong, what was expected, what to do.
     pub error: String,
 }
+
+/// `POST /v1/spec`: another size is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeOrder {
+    /// How many voters.
+    pub size: usize,
+    /// Even a number that makes little sense.
+    #[serde(default)]
+    pub force: bool,
+    /// Change nothing, and say what would follow.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// The answer to `POST /v1/spec`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeView {
+    /// How many voters were ordered.
+    pub size: usize,
+    /// How many were wanted before.
+    pub before: usize,
+    /// False when the store said so already, or in a dry run.
+    pub changed: bool,
+    /// Where it is written, or would have to be: an object in the store, or a line in a file.
+    pub place: String,
+    /// What would be decided first, in a dry run.
+    pub decision: Option<Decision>,
+}

@@ -4,6 +4,7 @@
 mod admin;
 mod assignment;
 mod backup;
+mod backup_summary;
 mod calendar;
 mod change;
 mod decision;
@@ -13,7 +14,9 @@ mod event;
 mod fact;
 mod genesis;
 mod ids;
+mod job;
 mod last_words;
+mod member;
 mod observation;
 mod paxos;
 mod running;
@@ -27,13 +30,14 @@ mod verification;
 
 pub use admin::{
     AdminStatus, ApiError, CopyStatus, DirectiveOrder, DirectiveView, PlanView, ReloadView, RequestState,
-    RequestView,
+    RequestView, SizeOrder, SizeView,
 };
 pub use assignment::{Assignment, GateState, InitialState, Role};
 pub use backup::{
     BackupFormat, BackupSpec, BackupView, ChainView, CommandName, Keep, ListedBackup, Page, Retention,
     StoreCommand, StoredBackup, Verdict, Wanted, Writer,
 };
+pub use backup_summary::BackupSummary;
 pub use calendar::{Calendar, CalendarError};
 pub use change::{KeyChange, Past, RevisionChanges, Watched};
 pub use decision::{Action, Decision, LearnerProgress, Memory, Reason, Removal, StartFence};
@@ -46,20 +50,21 @@ pub use ids::{
     BackupId, Ballot, ClusterId, ClusterName, Epoch, Generation, IdError, Incarnation, MemberId, NodeName,
     RaftTerm, Revision,
 };
+pub use job::Job;
 pub use last_words::{LastWords, Trouble};
+pub use member::{Member, MemberList};
 pub use observation::{
-    Denial, ElectorView, GateView, InForce, Job, Observation, OperatorRequest, RemovalView, StoreView,
+    Denial, ElectorView, GateView, InForce, Observation, OperatorRequest, RemovalView, StoreView,
 };
 pub use paxos::{
     Accept, AcceptReply, ElectorRecord, Enquire, EnquireReply, EpochVotes, Learn, Prepare, PrepareReply,
     Refusal,
 };
 pub use running::{EtcdRun, RestartWish};
-pub use size::{MOST_VOTERS, SizeChange, SizeOrder, SizeSource, SizeView, SpecRecord, unwise_size};
+pub use size::{MOST_VOTERS, SizeChange, SizeSource, SpecRecord, unwise_size};
 pub use spec::{EtcdSpec, Join, Spec, TlsFiles, digest, electorate_digest};
 pub use status::{
-    ActiveState, AssignmentSummary, BackupSummary, DataState, EtcdStatus, Grant, LeaderAsk, Member,
-    MemberList, NodeStatus, Steering, UnitState,
+    ActiveState, AssignmentSummary, DataState, EtcdStatus, Grant, LeaderAsk, NodeStatus, Steering, UnitState,
 };
 pub use time::{SteadyMs, UnixMs};
 pub use verification::{Fingerprint, KvHash, Verified, VerifyView};

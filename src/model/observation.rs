@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Assignment, BackupFormat, BackupId, BackupSummary, BackupView, ClusterId, ClusterName, Epoch, Fact,
-    Generation, Genesis, LastWords, MemberId, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnixMs,
+    Generation, Genesis, Job, LastWords, MemberId, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnixMs,
     VerifyView,
 };
 
@@ -122,19 +122,6 @@ pub struct StoreView {
     /// What is known of verifications.
     #[serde(default)]
     pub verify: VerifyView,
-}
-
-/// Something long that this agent does beside the loop, or did last.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Job {
-    /// True while it runs.
-    pub running: bool,
-    /// When the last try ended in an error.
-    pub failed_at: Option<SteadyMs>,
-    /// Consecutive failures.
-    pub failures: u32,
-    /// The last error, one line.
-    pub error: Option<String>,
 }
 
 /// What is in force for `etcd.service`, as `etcd-agent-apply.service` read it back.

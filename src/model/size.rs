@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupId, Decision, MemberList};
+use super::{BackupId, MemberList};
 
 /// More voters than this make every write wait for more disks and survive hardly more failures.
 pub const MOST_VOTERS: usize = 9;
@@ -79,34 +79,6 @@ pub struct SizeChange {
     pub to: usize,
     /// The newest backup that was known then: the change waits for a newer one.
     pub after: Option<BackupId>,
-}
-
-/// `POST /v1/spec`: another size is wanted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SizeOrder {
-    /// How many voters.
-    pub size: usize,
-    /// Even a number that makes little sense.
-    #[serde(default)]
-    pub force: bool,
-    /// Change nothing, and say what would follow.
-    #[serde(default)]
-    pub dry_run: bool,
-}
-
-/// The answer to `POST /v1/spec`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SizeView {
-    /// How many voters were ordered.
-    pub size: usize,
-    /// How many were wanted before.
-    pub before: usize,
-    /// False when the store said so already, or in a dry run.
-    pub changed: bool,
-    /// Where it is written, or would have to be: an object in the store, or a line in a file.
-    pub place: String,
-    /// What would be decided first, in a dry run.
-    pub decision: Option<Decision>,
 }
 
 #[cfg(test)]

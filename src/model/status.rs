@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BackupId, ClusterId, ClusterName, Directives, Epoch, Fact, Generation, Genesis, Incarnation, MemberId,
-    NodeName, RaftTerm, RestartWish, Revision, UnixMs,
+    BackupSummary, ClusterId, ClusterName, Directives, Epoch, Fact, Generation, Genesis, Incarnation,
+    MemberId, MemberList, NodeName, RaftTerm, RestartWish, Revision, UnixMs,
 };
 
 /// systemd's `ActiveState` of a unit (`org.freedesktop.systemd1(5)`).
@@ -135,53 +135,6 @@ pub struct EtcdStatus {
     pub errors: Vec<String>,
 }
 
-/// One etcd member.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Member {
-    /// Member ID.
-    pub id: MemberId,
-    /// `ETCD_NAME`; empty until it has started for the first time.
-    pub name: String,
-    /// Peer URLs.
-    pub peer_urls: Vec<String>,
-    /// Client URLs; empty until started.
-    pub client_urls: Vec<String>,
-    /// True for a learner.
-    pub is_learner: bool,
-}
-
-/// A member list and how it was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemberList {
-    /// The cluster it is of.
-    pub cluster_id: ClusterId,
-    /// The raft term in the response header.
-    pub term: RaftTerm,
-    /// True when the read went through quorum.
-    pub linearizable: bool,
-    /// The members, by ID.
-    pub members: Vec<Member>,
-}
-
-impl MemberList {
-    /// The voters.
-    pub fn voters(&self) -> impl Iterator<Item = &Member> {
-        self.members.iter().filter(|m| !m.is_learner)
-    }
-    /// The member with this ID.
-    pub fn get(&self, id: MemberId) -> Option<&Member> {
-        self.members.iter().find(|m| m.id == id)
-    }
-    /// The voters' IDs.
-    pub fn voter_ids(&self) -> BTreeSet<MemberId> {
-        self.voters().map(|m| m.id).collect()
-    }
-    /// Quorum of the voters: `n/2 + 1`.
-    pub fn quorum(&self) -> usize {
-        self.voters().count() / 2 + 1
-    }
-}
-
 /// The fence-relevant part of an assignment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssignmentSummary {
@@ -195,28 +148,6 @@ pub struct AssignmentSummary {
     pub member_id: MemberId,
     /// True once the member has started.
     pub started_once: bool,
-}
-
-/// A backup as `status` and the catalogue show it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BackupSummary {
-    /// Its name.
-    pub id: BackupId,
-    /// When it was committed.
-    pub at: UnixMs,
-    /// Revision that it holds at least.
-    pub revision: Revision,
-    /// Stored size in bytes.
-    pub size_bytes: u64,
-}
-
-impl BackupSummary {
-    /// The newest of these, by name, but none that is dated after `now`: a clock is wrong, or was. As the newest it would
-    /// hold up those that are due, and none that is taken until then would be newer.
-    pub fn newest<'a>(of: impl IntoIterator<Item = &'a Self>, now: UnixMs) -> Option<&'a Self> {
-        let past = of.into_iter().filter(|backup| backup.at <= now);
-        past.max_by_key(|backup| &backup.id)
-    }
 }
 
 /// The coordinator's leave to restart etcd on one node. There is at most one in a cluster.
@@ -343,27 +274,5 @@ impl NodeStatus {
         self.unit
             .known()
             .is_some_and(|unit| unit.active == ActiveState::Active)
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_backup_is_none_that_is_dated_after_now() {
-        let backup = |number: u64| BackupSummary {
-            id: BackupId::new(format!("b-{number}")).unwrap(),
-            at: UnixMs(number),
-            revision: Revision(1),
-            size_bytes: 1,
-        };
-        let all = [backup(3), backup(1), backup(2)];
-        for (now, expected) in [(0, None), (1, Some(1)), (2, Some(2)), (3, Some(3)), (9, Some(3))] {
-            let newest = BackupSummary::newest(&all, UnixMs(now));
-            assert_eq!(newest, expected.map(backup).as_ref(), "{now}");
-        }
-        assert_eq!(BackupSummary::newest(&[], UnixMs(9)), None);
     }
 }

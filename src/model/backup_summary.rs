@@ -1,0 +1,49 @@
+//! The short form of a backup that agents tell each other.
+
+use serde::{Deserialize, Serialize};
+
+use super::{BackupId, Revision, UnixMs};
+
+/// A backup as `status` and the catalogue show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupSummary {
+    /// Its name.
+    pub id: BackupId,
+    /// When it was committed.
+    pub at: UnixMs,
+    /// Revision that it holds at least.
+    pub revision: Revision,
+    /// Stored size in bytes.
+    pub size_bytes: u64,
+}
+
+impl BackupSummary {
+    /// The newest of these, by name, but none that is dated after `now`: a clock is wrong, or was. As the newest it would
+    /// hold up those that are due, and none that is taken until then would be newer.
+    pub fn newest<'a>(of: impl IntoIterator<Item = &'a Self>, now: UnixMs) -> Option<&'a Self> {
+        let past = of.into_iter().filter(|backup| backup.at <= now);
+        past.max_by_key(|backup| &backup.id)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_backup_is_none_that_is_dated_after_now() {
+        let backup = |number: u64| BackupSummary {
+            id: BackupId::new(format!("b-{number}")).unwrap(),
+            at: UnixMs(number),
+            revision: Revision(1),
+            size_bytes: 1,
+        };
+        let all = [backup(3), backup(1), backup(2)];
+        for (now, expected) in [(0, None), (1, Some(1)), (2, Some(2)), (3, Some(3)), (9, Some(3))] {
+            let newest = BackupSummary::newest(&all, UnixMs(now));
+            assert_eq!(newest, expected.map(backup).as_ref(), "{now}");
+        }
+        assert_eq!(BackupSummary::newest(&[], UnixMs(9)), None);
+    }
+}

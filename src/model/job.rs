@@ -1,0 +1,18 @@
+//! Work that an agent does in the background.
+
+use serde::{Deserialize, Serialize};
+
+use super::SteadyMs;
+
+/// Something long that this agent does beside the loop, or did last.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// True while it runs.
+    pub running: bool,
+    /// When the last try ended in an error.
+    pub failed_at: Option<SteadyMs>,
+    /// Consecutive failures.
+    pub failures: u32,
+    /// The last error, one line.
+    pub error: Option<String>,
+}

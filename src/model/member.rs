@@ -1,0 +1,54 @@
+//! etcd's members and the lists of them.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ClusterId, MemberId, RaftTerm};
+
+/// One etcd member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Member ID.
+    pub id: MemberId,
+    /// `ETCD_NAME`; empty until it has started for the first time.
+    pub name: String,
+    /// Peer URLs.
+    pub peer_urls: Vec<String>,
+    /// Client URLs; empty until started.
+    pub client_urls: Vec<String>,
+    /// True for a learner.
+    pub is_learner: bool,
+}
+
+/// A member list and how it was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberList {
+    /// The cluster it is of.
+    pub cluster_id: ClusterId,
+    /// The raft term in the response header.
+    pub term: RaftTerm,
+    /// True when the read went through quorum.
+    pub linearizable: bool,
+    /// The members, by ID.
+    pub members: Vec<Member>,
+}
+
+impl MemberList {
+    /// The voters.
+    pub fn voters(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|m| !m.is_learner)
+    }
+    /// The member with this ID.
+    pub fn get(&self, id: MemberId) -> Option<&Member> {
+        self.members.iter().find(|m| m.id == id)
+    }
+    /// The voters' IDs.
+    pub fn voter_ids(&self) -> BTreeSet<MemberId> {
+        self.voters().map(|m| m.id).collect()
+    }
+    /// Quorum of the voters: `n/2 + 1`.
+    pub fn quorum(&self) -> usize {
+        self.voters().count() / 2 + 1
+    }
+}
