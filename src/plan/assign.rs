@@ -456,7 +456,7 @@ fn replaced(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) ->
         .unit
         .known()
         .is_none_or(|unit| unit.active == ActiveState::Active);
-    // One peer's list is not enough to give up a member, nor a founder's place: `local::keep_running` asks the others first.
+    // One peer's list is not enough to give up a member, nor a founder's place: `etcd_unit::keep_running` asks the others first.
     let is_member = assignment.started || assignment.role == Role::Founder;
     if up || (is_member && !assignment.removed) {
         return None;

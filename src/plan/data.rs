@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::assign::{invitations, linearizable_lists};
 use super::context::{Context, names};
-use super::dead::is_gone;
-use super::retired::{self, Removal};
+use super::failure::is_gone;
+use super::removed::{self, Removal};
 use crate::model::{
     Action, Assignment, BackupId, ClusterId, DataState, Fact, Genesis, InitialState, MemberId, Role,
 };
@@ -144,7 +144,7 @@ fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, d
             member_id,
         } if *cluster_id == genesis.cluster_id => {
             let removal = if is_told_removed(cx, genesis, assignment, *member_id) {
-                retired::removal(cx, *cluster_id, *member_id, assignment.listed)
+                removed::removal(cx, *cluster_id, *member_id, assignment.listed)
             } else {
                 Removal::No
             };

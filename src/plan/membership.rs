@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::dead::{self, Failing};
+use super::failure::{self, Failing};
 use super::safety::{Change, healthy_members, keeps_quorum, takes_another};
-use super::{identity, learner, out, resize, spares};
+use super::{identity, learner, removal_order, resize, spares};
 use crate::model::{Action, Genesis, Join, Member, MemberId, MemberList, NodeName, Removal};
 
 /// The next membership change, if this agent is the coordinator.
@@ -21,7 +21,7 @@ pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(action) = identity::moved(cx, genesis, list) {
         return Some(action);
     }
-    if let Some(gone) = dead::gone(cx, genesis, list)
+    if let Some(gone) = failure::gone(cx, genesis, list)
         && let Some(action) = remove_gone(cx, list, &gone)
     {
         return Some(action);
@@ -32,7 +32,7 @@ pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(action) = remove_ghost(cx, list) {
         return Some(action);
     }
-    if out::staying(cx, list) > cx.spec.size {
+    if removal_order::staying(cx, list) > cx.spec.size {
         return resize::shrink(cx, list);
     }
     replace_failing(cx, genesis, list).or_else(|| add_missing(cx, genesis, list))
@@ -133,7 +133,7 @@ fn remove_ghost(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
 /// of them, one at a time. The failing one goes first and the spare joins then: etcd would not take the spare before
 /// (ADR 12), and the cluster survives as many further failures without a dead voter as with it.
 fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Action> {
-    let failing = dead::failing(cx, list)?;
+    let failing = failure::failing(cx, list)?;
     if !may_remove_voters(cx, &failing) || !may_lose(cx, list, &failing) {
         return None;
     }
@@ -184,7 +184,7 @@ pub(super) fn remove(
 }
 
 fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Option<Action> {
-    let counts = if out::leaves_nobody(cx, list) {
+    let counts = if removal_order::leaves_nobody(cx, list) {
         "the only member was ordered out".to_owned()
     } else if list.members.len() < cx.spec.size {
         format!("{} of {} members", list.members.len(), cx.spec.size)

@@ -7,47 +7,47 @@
 mod alarms;
 mod assign;
 mod backup;
-mod beside;
 mod bootstrap;
 mod clocks;
 mod context;
 mod data;
-mod dead;
 mod directive;
 mod electors;
 mod epoch;
+mod etcd_unit;
+mod failure;
 mod grant;
 mod hand;
 mod identity;
 mod leader;
 mod learner;
-mod local;
 mod membership;
 mod old;
-mod out;
 mod preview;
 mod recovery;
+mod removal_order;
+mod removed;
 mod resize;
 mod restart;
 mod retention;
-mod retired;
 mod safety;
 mod spares;
+mod standalone_backup;
+mod status_line;
 mod steps;
 #[cfg(test)]
 mod tests;
-mod text;
 mod verify;
 mod words;
 
-pub use beside::{backup_in, backup_of};
 pub use directive::{known_orders, ordered_out};
-pub use out::objection;
 pub use preview::preview;
+pub use removal_order::objection;
+pub use standalone_backup::{backup_in, backup_of};
 pub use steps::{request_steps, steps};
 
 use context::Context;
-pub use dead::{is_gone, misses};
+pub use failure::{is_gone, misses};
 pub use grant::REST;
 pub use retention::{judge, keep_origin, needed_origin};
 pub use safety::{Change, is_healthy, keeps_quorum, other_stores, with_other_stores};
@@ -57,9 +57,9 @@ use crate::model::{Action, Decision, Memory, Observation, Spec};
 /// Decides what this agent does now: at most one action, the reasons, and when to look again.
 pub fn plan(observation: &Observation, memory: &Memory, spec: &Spec) -> Decision {
     let mut cx = Context::new(observation, memory, spec);
-    dead::note(&mut cx);
+    failure::note(&mut cx);
     let action = decide(&mut cx);
-    let text = text::status_line(&cx, action.as_ref());
+    let text = status_line::status_line(&cx, action.as_ref());
     if action.is_none() {
         clocks::differ(&mut cx);
     }
@@ -77,7 +77,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))
         .or_else(|| resize::follow(cx))
-        .or_else(|| local::look(cx));
+        .or_else(|| etcd_unit::look(cx));
     if first.is_some() || old::refuses(cx) {
         return first;
     }
@@ -90,7 +90,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
             directive::unless_paused(cx, bootstrap::first_epoch)
         })
         .or_else(|| assign::assign(cx))
-        .or_else(|| local::keep_running(cx))
+        .or_else(|| etcd_unit::keep_running(cx))
         .or_else(|| hand::over(cx))
         .or_else(|| leader::answer(cx))
         .or_else(|| restart::granted(cx))
@@ -102,15 +102,15 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| backup::prune(cx))
         .or_else(|| verify::due(cx))
         .or_else(|| resize::remember(cx))
-        .or_else(|| local::look_again(cx))
-        .or_else(|| local::note_mount(cx))
-        .or_else(|| local::identify(cx))
+        .or_else(|| etcd_unit::look_again(cx))
+        .or_else(|| etcd_unit::note_mount(cx))
+        .or_else(|| etcd_unit::identify(cx))
 }
 
 /// What the coordinator decides for the cluster.
 fn coordinate(cx: &mut Context<'_>) -> Option<Action> {
     grant::give(cx)
         .or_else(|| leader::asked(cx))
-        .or_else(|| out::take_out(cx))
+        .or_else(|| removal_order::take_out(cx))
         .or_else(|| directive::unless_paused(cx, membership::change))
 }

@@ -7,10 +7,10 @@ use super::alarms;
 use super::bootstrap::{become_eligible, propose};
 use super::clocks::MOST_MS;
 use super::context::{Context, names};
-use super::dead;
 use super::electors;
-use super::out::is_out;
-use super::retired::removed_by;
+use super::failure;
+use super::removal_order::is_out;
+use super::removed::removed_by;
 use super::safety::other_stores_besides;
 use crate::model::{Action, Assignment, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin};
 
@@ -68,7 +68,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             .etcd
             .known()
             .is_some_and(|e| e.cluster_id == genesis.cluster_id && e.leader.is_some());
-        if !serving && let Some(lost) = dead::quorum_lost(cx) {
+        if !serving && let Some(lost) = failure::quorum_lost(cx) {
             return Some(Action::Answer {
                 request,
                 done: false,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::context::{Context, names};
 use super::membership::{may_lose, remove};
 use super::safety::{healthy_members, must_wait, undisturbed};
-use super::{backup, dead, grant};
+use super::{backup, failure, grant};
 use crate::model::{
     Action, BackupId, BackupSummary, Fact, Join, MOST_VOTERS, Member, MemberList, NodeName, Removal,
     SizeChange, SizeSource, SpecRecord,
@@ -243,7 +243,7 @@ pub(super) fn shrink(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> 
     {
         return action;
     }
-    let leaving = dead::Failing {
+    let leaving = failure::Failing {
         member,
         node,
         why: Removal::Excess,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::directive;
-use super::local::start_fence;
+use super::etcd_unit::start_fence;
 use super::words;
 use crate::model::{Action, Assignment, Grant, NodeName};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::out;
+use super::removal_order;
 use crate::model::{DataState, Fact, Genesis, MemberList, NodeName, NodeStatus};
 
 /// The pause after the first failed join of a node; it doubles with each further one.
@@ -79,7 +79,7 @@ fn is_ready(
     fresh
         && down
         && !is_member
-        && !out::is_out(cx, node)
+        && !removal_order::is_out(cx, node)
         && status.cluster == cx.spec.cluster
         && status.newest_epoch == genesis.epoch
         && cx.spec.nodes.contains_key(node)

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::context::{Context, names};
 use super::data::{self, Data};
-use super::dead;
+use super::failure;
+use super::removed::{self, Removal, removed_by};
 use super::restart;
-use super::retired::{self, Removal, removed_by};
 use super::words;
 use crate::model::{
     Action, ActiveState, Assignment, DataState, Epoch, EtcdStatus, Fact, Generation, Genesis, NodeName,
@@ -190,8 +190,8 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
     let genesis = cx.genesis().filter(|g| g.epoch == assignment.epoch)?;
     let told = assignment.removed || removed_by(assignment, &cx.obs.peers).is_some();
     if told && unit.load != "masked" {
-        match retired::removal(cx, assignment.cluster_id, assignment.member_id, assignment.listed) {
-            Removal::Certain => return retired::leave(cx, assignment),
+        match removed::removal(cx, assignment.cluster_id, assignment.member_id, assignment.listed) {
+            Removal::Certain => return removed::leave(cx, assignment),
             Removal::First(action) => return Some(action),
             Removal::No => {}
         }
@@ -308,7 +308,7 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
     match &cx.obs.me.etcd {
         Fact::Known(etcd) if etcd.leader.is_none() => {
             cx.because("no-leader", "this member sees no raft leader");
-            dead::say_quorum_lost(cx);
+            failure::say_quorum_lost(cx);
             cx.wake_in(Duration::from_millis(200));
         }
         Fact::Known(etcd) => {
@@ -327,7 +327,7 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
             cx.wake_in(Duration::from_millis(if recent { 50 } else { 1000 }));
             if active == ActiveState::Activating {
                 cx.because("starting", "etcd starts and waits for quorum");
-                dead::say_quorum_lost(cx);
+                failure::say_quorum_lost(cx);
             } else {
                 let text = format!("etcd runs and does not answer: {why}");
                 cx.because("etcd-silent", text);
