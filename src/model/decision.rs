@@ -20,6 +20,16 @@ pub struct StartFence {
     pub epoch: Epoch,
 }
 
+impl StartFence {
+    /// The fence of a start for this assignment.
+    pub fn of(assignment: &Assignment) -> Self {
+        Self {
+            generation: assignment.generation,
+            epoch: assignment.epoch,
+        }
+    }
+}
+
 /// One thing to do. Each carries its fence, checked again right before acting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "action")]

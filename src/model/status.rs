@@ -1,6 +1,7 @@
 //! What one agent says of its own node; peers read it at `GET /v1/status`.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +105,19 @@ impl DataState {
         match *self {
             Self::Unusable { member, .. } => member,
             Self::Present { .. } | Self::Missing => self.member(),
+        }
+    }
+}
+
+impl fmt::Display for DataState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Present {
+                cluster_id,
+                member_id,
+            } => write!(f, "member {member_id} of cluster {cluster_id}"),
+            Self::Missing => f.write_str("nothing"),
+            Self::Unusable { why, .. } => f.write_str(why),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::directive;
+use super::orders;
 use crate::model::{
     Action, BackupFormat, BackupSummary, Calendar, ChainView, Fact, NodeName, NodeStatus, OperatorRequest,
     Revision, UnixMs,
@@ -117,7 +117,7 @@ pub(super) fn flush(cx: &mut Context<'_>) -> Option<Action> {
         ));
     }
     let follows = cx.obs.backups.increments.running;
-    if !follows && directive::paused(cx).is_some() {
+    if !follows && orders::paused(cx).is_some() {
         return refuse(
             "the cluster is paused, and etcd's changes are not stored here: `etcd-agent resume`".to_owned(),
         );
@@ -148,7 +148,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         return Some(begin(cx));
     }
     let stands_in = stands_in(cx);
-    if !(cx.is_coordinator() || stands_in.is_some()) || directive::paused(cx).is_some() {
+    if !(cx.is_coordinator() || stands_in.is_some()) || orders::paused(cx).is_some() {
         return None;
     }
     let newest = match &cx.obs.store {
@@ -325,7 +325,7 @@ pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
         cx.because("prune-asked", "a person asked to remove old backups");
         return Some(Action::Prune { after });
     }
-    if !cx.spec.backup.retention.enabled || !cx.is_coordinator() || directive::paused(cx).is_some() {
+    if !cx.spec.backup.retention.enabled || !cx.is_coordinator() || orders::paused(cx).is_some() {
         return None;
     }
     if after.is_none() || cx.obs.backups.pruned == after || takes_over(cx) {
@@ -402,7 +402,7 @@ fn takes_over(cx: &Context<'_>) -> bool {
 /// Begins, on the coordinator, to store what changes after the newest full backup.
 pub(super) fn increments(cx: &mut Context<'_>) -> Option<Action> {
     cx.spec.backup.increment_interval?;
-    if !cx.is_coordinator() || directive::paused(cx).is_some() {
+    if !cx.is_coordinator() || orders::paused(cx).is_some() {
         return None;
     }
     let job = &cx.obs.backups.increments;

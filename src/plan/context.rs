@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::{
-    Action, Decision, Epoch, Fact, Genesis, Incarnation, MemberList, Memory, NodeName, NodeStatus,
-    Observation, Reason, Spec,
+    Action, Decision, Epoch, Fact, Generation, Genesis, Incarnation, MemberList, Memory, NodeName,
+    NodeStatus, Observation, Reason, Spec,
 };
 
 /// The longest that the loop sleeps when nothing is heard.
@@ -111,6 +111,12 @@ impl<'a> Context<'a> {
     /// The newest genesis that this node has learned as chosen.
     pub(super) fn genesis(&self) -> Option<&'a Genesis> {
         self.obs.me.genesis.as_ref()
+    }
+
+    /// The generation of this node's next assignment.
+    pub(super) fn next_generation(&self) -> Generation {
+        let current = self.obs.assignment.as_ref();
+        current.map(|a| a.generation).unwrap_or_default().next()
     }
 
     /// The newest epoch that is confirmed here; 0 when none is.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::assign::{invitations, linearizable_lists};
 use super::context::{Context, names};
 use super::failure::is_gone;
-use super::removed::{self, Removal};
+use super::invitation::{invitations, linearizable_lists};
+use super::removed::{self, Confirmation};
 use crate::model::{
     Action, Assignment, BackupId, ClusterId, DataState, Fact, Genesis, InitialState, MemberId, Role,
 };
@@ -146,12 +146,12 @@ fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, d
             let removal = if is_told_removed(cx, genesis, assignment, *member_id) {
                 removed::removal(cx, *cluster_id, *member_id, assignment.listed)
             } else {
-                Removal::No
+                Confirmation::No
             };
             match removal {
-                Removal::Certain => "removed",
-                Removal::First(action) => return Data::First(action),
-                Removal::No => {
+                Confirmation::Certain => "removed",
+                Confirmation::First(action) => return Data::First(action),
+                Confirmation::No => {
                     cx.because(
                         "removal-unconfirmed",
                         "the old data is kept until its removal is confirmed by quorum",
@@ -167,10 +167,7 @@ fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, d
         } => return foreign(cx, assignment, *cluster_id, *member_id),
         DataState::Missing => return Data::Ready,
     };
-    cx.because(
-        "archive",
-        format!("{} goes into the archive: {why}", describe(data)),
-    );
+    cx.because("archive", format!("{data} goes into the archive: {why}"));
     Data::First(Action::ReplaceData {
         epoch: assignment.epoch,
         why: why.to_owned(),
@@ -253,16 +250,5 @@ fn say_gone(cx: &mut Context<'_>, genesis: &Genesis, what: &str) {
                 names(&silent)
             ),
         );
-    }
-}
-
-pub(super) fn describe(data: &DataState) -> String {
-    match data {
-        DataState::Present {
-            cluster_id,
-            member_id,
-        } => format!("member {member_id} of cluster {cluster_id}"),
-        DataState::Missing => "nothing".to_owned(),
-        DataState::Unusable { why, .. } => why.clone(),
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::context::Context;
-use super::grant;
-use crate::model::{Action, Directives, Memory, NodeName, Observation, Paused};
+use super::orders::paused;
+use crate::model::{Action, Directives, Memory, NodeName, Observation};
 
 /// Takes over a newer register of orders from a peer of the same cluster. One node that lies must not lock operators out
 /// (rule 10): what only one tells has bounds. A majority that has ordered this node out takes no orders from it: the own register
@@ -88,22 +88,6 @@ fn objection(cx: &Context<'_>, teller: &NodeName, told: &Directives, borne_out: 
          the nodes"
             .to_owned()
     })
-}
-
-/// The order to do nothing by itself, when there is one.
-pub(super) fn paused<'a>(cx: &Context<'a>) -> Option<&'a Paused> {
-    cx.obs.me.steering.directives.paused.as_ref()
-}
-
-/// Asks a concern that acts by itself, unless that is not wanted: there is a pause, or a granted restart is not over.
-pub(super) fn unless_paused(
-    cx: &mut Context<'_>,
-    concern: impl FnOnce(&mut Context<'_>) -> Option<Action>,
-) -> Option<Action> {
-    if paused(cx).is_some() || grant::under_way(cx) {
-        return None;
-    }
-    concern(cx)
 }
 
 /// Says that nothing is done by itself, and why.

@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use super::context::{Context, names};
+use super::orders::paused;
 use super::safety::undisturbed;
-use super::{directive, leader, spares};
+use super::{leader, spares};
 use crate::model::{Action, Grant, Join, MemberList, NodeName, NodeStatus};
 
 /// A node that has made nothing of its grant for this long has lost it.
@@ -18,11 +19,6 @@ const LONGEST: Duration = Duration::from_mins(3);
 pub const REST: Duration = Duration::from_secs(5);
 /// A node that made nothing of a grant gets the next one after this long.
 const AGAIN: Duration = Duration::from_mins(1);
-
-/// True while a granted restart is not over: nothing else is disturbed on purpose meanwhile.
-pub(super) fn under_way(cx: &Context<'_>) -> bool {
-    cx.memory.grant.is_some()
-}
 
 /// Gives leave to restart, one node at a time; decides a move of the leader when only its node is left.
 pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
@@ -44,7 +40,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
         cx.wake_in(Duration::from_secs(1));
         return None;
     }
-    let only_ordered = directive::paused(cx).is_some() || list.members.len() == 1;
+    let only_ordered = paused(cx).is_some() || list.members.len() == 1;
     let wanting: Vec<&NodeName> = statuses
         .iter()
         .filter(|status| {
@@ -127,9 +123,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
 /// Who is about to join in place of a member that was lost: until then no other is taken away.
 fn replacement<'a>(cx: &mut Context<'a>, list: &MemberList) -> Option<&'a NodeName> {
     let had = cx.obs.spec_record.settled.unwrap_or(cx.spec.size);
-    if list.voters().count() >= had.min(cx.spec.size)
-        || cx.spec.join == Join::Prepare
-        || directive::paused(cx).is_some()
+    if list.voters().count() >= had.min(cx.spec.size) || cx.spec.join == Join::Prepare || paused(cx).is_some()
     {
         return None;
     }
@@ -174,7 +168,7 @@ fn settle(cx: &mut Context<'_>, statuses: &[&NodeStatus], whole: bool) {
 /// Says what is not restarted by itself, and why.
 fn say_left_alone(cx: &mut Context<'_>, statuses: &[&NodeStatus]) {
     let wants = |status: &&NodeStatus| status.steering.wants_restart.is_some();
-    if statuses.iter().any(wants) && directive::paused(cx).is_none() {
+    if statuses.iter().any(wants) && paused(cx).is_none() {
         cx.because(
             "restart-yours",
             "etcd's settings have changed, and a cluster of one is not restarted by itself: `etcd-agent restart` does it",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::{Context, names};
-use super::{grant, removal_order};
+use super::orders;
 use crate::model::{
     Action, LeaderAsk, Member, MemberId, MemberList, NodeName, NodeStatus, OperatorRequest, RaftTerm,
 };
@@ -111,7 +111,7 @@ pub(super) fn asked(cx: &mut Context<'_>) -> Option<Action> {
         })
         .collect();
     let ask = asks.first()?;
-    if grant::under_way(cx) {
+    if orders::under_way(cx) {
         cx.because(
             "leader-later",
             "the leader moves once the restart that is under way is over",
@@ -148,7 +148,7 @@ fn pick(cx: &mut Context<'_>, list: &MemberList, to: Option<&NodeName>) -> Optio
     };
     let best = fit
         .into_iter()
-        .filter(|(node, _, _)| **node != cx.spec.node && !removal_order::is_out(cx, node))
+        .filter(|(node, _, _)| **node != cx.spec.node && !orders::is_out(cx, node))
         .min_by_key(|(node, _, applied)| (restarts(node), std::cmp::Reverse(*applied), (*node).clone()));
     if best.is_none() {
         let wanted = names(to);

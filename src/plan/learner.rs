@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::failure::{self, attests_gone, has_started};
-use super::membership::remove;
+use super::removal::{may_lose, remove};
 use super::safety::{Change, healthy_members, keeps_quorum};
-use super::{removal_order, spares};
+use super::{orders, spares};
 use crate::model::{
     Action, Genesis, Join, LearnerProgress, Member, MemberList, NodeName, NodeStatus, Removal, UnitState,
     forgets_promotions,
@@ -73,7 +73,7 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
         cx.wake_in(Duration::from_millis(500));
         return None;
     };
-    if list.voters().count() < cx.spec.size || removal_order::leaves_nobody(cx, list) {
+    if list.voters().count() < cx.spec.size || orders::leaves_nobody(cx, list) {
         if stuck {
             return give_up(cx, list, learner, node);
         }
@@ -240,7 +240,7 @@ fn make_room<'a>(
     if matches!(cx.spec.join, Join::Replace | Join::Prune)
         && let Some(failing) = failure::failing(cx, list)
     {
-        if !super::membership::may_lose(cx, list, &failing) {
+        if !may_lose(cx, list, &failing) {
             return None;
         }
         cx.because(

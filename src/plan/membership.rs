@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::failure::{self, Failing};
+use super::removal::{may_lose, remove};
 use super::safety::{Change, healthy_members, keeps_quorum, takes_another};
-use super::{identity, learner, removal_order, resize, spares};
-use crate::model::{Action, Genesis, Join, Member, MemberId, MemberList, NodeName, Removal};
+use super::{identity, learner, orders, resize, spares};
+use crate::model::{Action, Genesis, Join, MemberList, Removal};
 
 /// The next membership change, if this agent is the coordinator.
 pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
@@ -32,35 +33,10 @@ pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(action) = remove_ghost(cx, list) {
         return Some(action);
     }
-    if removal_order::staying(cx, list) > cx.spec.size {
+    if orders::staying(cx, list) > cx.spec.size {
         return resize::shrink(cx, list);
     }
     replace_failing(cx, genesis, list).or_else(|| add_missing(cx, genesis, list))
-}
-
-/// Rule 3, with the reason when it is not kept.
-pub(super) fn may_lose(cx: &mut Context<'_>, list: &MemberList, failing: &Failing<'_>) -> bool {
-    let healthy = healthy_members(cx, list);
-    if keeps_quorum(
-        &list.voter_ids(),
-        &healthy,
-        Change::RemoveVoter(failing.member.id),
-    ) || mutant!(RemovesAnyway)
-    {
-        return true;
-    }
-    cx.because(
-        "too-few-healthy",
-        format!(
-            "{} ({}), but only {} of {} members are seen healthy and quorum is {}",
-            failing.node,
-            failing.why,
-            healthy.len(),
-            list.members.len(),
-            list.quorum()
-        ),
-    );
-    false
 }
 
 /// True where the join strategy lets a voter be removed without the operator's word.
@@ -160,31 +136,8 @@ fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Member
     remove(cx, failing.member, node, why, None, list)
 }
 
-/// Decides the removal of a member, with a pause after tries that failed.
-pub(super) fn remove(
-    cx: &mut Context<'_>,
-    member: &Member,
-    node: &NodeName,
-    why: Removal,
-    replaced_by: Option<MemberId>,
-    list: &MemberList,
-) -> Option<Action> {
-    cx.may_try(
-        "remove-member",
-        Duration::from_millis(250),
-        Duration::from_secs(5),
-    )
-    .then(|| Action::RemoveMember {
-        id: member.id,
-        node: node.clone(),
-        why,
-        replaced_by,
-        term: list.term,
-    })
-}
-
 fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Option<Action> {
-    let counts = if removal_order::leaves_nobody(cx, list) {
+    let counts = if orders::leaves_nobody(cx, list) {
         "the only member was ordered out".to_owned()
     } else if list.members.len() < cx.spec.size {
         format!("{} of {} members", list.members.len(), cx.spec.size)

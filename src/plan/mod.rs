@@ -16,15 +16,22 @@ mod electors;
 mod epoch;
 mod etcd_unit;
 mod failure;
+mod founder;
+mod gate;
 mod grant;
 mod hand;
 mod identity;
+mod inspection;
+mod invitation;
+mod joiner;
 mod leader;
 mod learner;
 mod membership;
 mod old;
+mod orders;
 mod preview;
 mod recovery;
+mod removal;
 mod removal_order;
 mod removed;
 mod resize;
@@ -41,16 +48,17 @@ mod verify;
 mod words;
 
 pub use directive::{known_orders, ordered_out};
+pub use failure::{is_gone, misses};
+pub use grant::REST;
 pub use preview::preview;
 pub use removal_order::objection;
+pub use retention::{judge, keep_origin, needed_origin};
+pub use safety::{Change, is_healthy, keeps_quorum, other_stores, with_other_stores};
 pub use standalone_backup::{backup_in, backup_of};
 pub use steps::{request_steps, steps};
 
 use context::Context;
-pub use failure::{is_gone, misses};
-pub use grant::REST;
-pub use retention::{judge, keep_origin, needed_origin};
-pub use safety::{Change, is_healthy, keeps_quorum, other_stores, with_other_stores};
+use status_line::status_line;
 
 use crate::model::{Action, Decision, Memory, Observation, Spec};
 
@@ -59,7 +67,7 @@ pub fn plan(observation: &Observation, memory: &Memory, spec: &Spec) -> Decision
     let mut cx = Context::new(observation, memory, spec);
     failure::note(&mut cx);
     let action = decide(&mut cx);
-    let text = status_line::status_line(&cx, action.as_ref());
+    let text = status_line(&cx, action.as_ref());
     if action.is_none() {
         clocks::differ(&mut cx);
     }
@@ -77,7 +85,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))
         .or_else(|| resize::follow(cx))
-        .or_else(|| etcd_unit::look(cx));
+        .or_else(|| inspection::look(cx));
     if first.is_some() || old::refuses(cx) {
         return first;
     }
@@ -87,7 +95,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
             if bootstrap::asked(cx) {
                 return cx.order(bootstrap::first_epoch);
             }
-            directive::unless_paused(cx, bootstrap::first_epoch)
+            orders::unless_paused(cx, bootstrap::first_epoch)
         })
         .or_else(|| assign::assign(cx))
         .or_else(|| etcd_unit::keep_running(cx))
@@ -102,9 +110,9 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| backup::prune(cx))
         .or_else(|| verify::due(cx))
         .or_else(|| resize::remember(cx))
-        .or_else(|| etcd_unit::look_again(cx))
-        .or_else(|| etcd_unit::note_mount(cx))
-        .or_else(|| etcd_unit::identify(cx))
+        .or_else(|| inspection::look_again(cx))
+        .or_else(|| inspection::note_mount(cx))
+        .or_else(|| inspection::identify(cx))
 }
 
 /// What the coordinator decides for the cluster.
@@ -112,5 +120,5 @@ fn coordinate(cx: &mut Context<'_>) -> Option<Action> {
     grant::give(cx)
         .or_else(|| leader::asked(cx))
         .or_else(|| removal_order::take_out(cx))
-        .or_else(|| directive::unless_paused(cx, membership::change))
+        .or_else(|| orders::unless_paused(cx, membership::change))
 }

@@ -1,7 +1,8 @@
 //! What the coordinator would decide on what another agent sees: for a dry run, which may be asked at any node.
 
 use super::context::Context;
-use super::{coordinate, status_line};
+use super::coordinate;
+use super::status_line::status_line;
 use crate::model::{Decision, Fact, Memory, Observation, SteadyMs};
 
 /// Decides as the coordinator would, as far as this agent sees what the coordinator sees. Without a coordinator in sight
@@ -16,7 +17,7 @@ pub fn preview(observation: &Observation) -> Decision {
     };
     let mut cx = Context::new(&view, &memory, &view.spec);
     let action = coordinate(&mut cx);
-    let line = status_line::status_line(&cx, action.as_ref());
+    let line = status_line(&cx, action.as_ref());
     cx.into_decision(action, line)
 }
 

@@ -9,7 +9,7 @@ use super::clocks::MOST_MS;
 use super::context::{Context, names};
 use super::electors;
 use super::failure;
-use super::removal_order::is_out;
+use super::orders::is_out;
 use super::removed::removed_by;
 use super::safety::other_stores_besides;
 use crate::model::{Action, Assignment, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin};

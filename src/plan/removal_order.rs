@@ -5,38 +5,18 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::directive::ordered_out;
+use super::leader;
+use super::orders::{self, is_out};
 use super::safety::{Change, healthy_members, keeps_quorum, must_wait};
-use super::{grant, leader};
 use crate::model::{
     Action, DirectiveChange, Fact, Member, MemberList, Memory, NodeName, NodeStatus, Observation,
 };
-
-/// True for a node that is to be no member.
-pub(super) fn is_out(cx: &Context<'_>, node: &NodeName) -> bool {
-    cx.obs.me.steering.directives.out.contains(node)
-}
-
-/// True where the only voter was ordered out: another has to have its vote before it can go (rule 3).
-pub(super) fn leaves_nobody(cx: &Context<'_>, list: &MemberList) -> bool {
-    let mut voters = list.voters();
-    match (voters.next(), voters.next()) {
-        (Some(only), None) => cx.spec.node_of(only).is_some_and(|node| is_out(cx, node)),
-        _ => false,
-    }
-}
-
-/// How many voters are to stay.
-pub(super) fn staying(cx: &Context<'_>, list: &MemberList) -> usize {
-    list.voters()
-        .filter(|voter| !cx.spec.node_of(voter).is_some_and(|node| is_out(cx, node)))
-        .count()
-}
 
 /// Removes a member whose node was ordered out, if this agent is the coordinator.
 pub(super) fn take_out(cx: &mut Context<'_>) -> Option<Action> {
     let list = cx.coordinated_list()?;
     let (member, node) = next(cx, list)?;
-    if grant::under_way(cx) {
+    if orders::under_way(cx) {
         return None;
     }
     let learner = list

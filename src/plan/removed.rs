@@ -17,7 +17,7 @@ use crate::model::{
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// What is known of a removal.
-pub(super) enum Removal {
+pub(super) enum Confirmation {
     /// It is certain.
     Certain,
     /// This first.
@@ -32,17 +32,17 @@ pub(super) fn removal(
     cluster_id: ClusterId,
     member_id: MemberId,
     listed: RaftTerm,
-) -> Removal {
+) -> Confirmation {
     let assigned = cx.obs.assignment.as_ref();
     let known = assigned.is_some_and(|a| a.removed && a.is_of(cluster_id, member_id));
     let seen = cx.obs.removal.as_ref();
     let seen = seen.filter(|seen| seen.is_of(cluster_id, member_id));
     if known || seen.is_some_and(|seen| seen.removed) {
-        return Removal::Certain;
+        return Confirmation::Certain;
     }
     let fresh = seen.is_some_and(|seen| cx.obs.steady.since(seen.at) < AGAIN);
     if !fresh && cx.may_try("check-removal", Duration::from_millis(500), AGAIN) {
-        return Removal::First(Action::CheckRemoval {
+        return Confirmation::First(Action::CheckRemoval {
             cluster_id,
             member_id,
             listed,
@@ -52,7 +52,7 @@ pub(super) fn removal(
         "removal-hearsay",
         format!("a peer reports the removal of member {member_id} of this node; neither etcd nor a second node confirms it"),
     );
-    Removal::No
+    Confirmation::No
 }
 
 /// Who says that the member of this assignment is not in the cluster any more: the newest list that was read
@@ -98,7 +98,7 @@ pub(super) fn leave(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
         }) if assignment.is_of(*cluster_id, *member_id) => "removed",
         Fact::Known(DataState::Unusable { .. }) => "unusable",
         _ => {
-            cx.because("spare", super::assign::spare_text(cx));
+            cx.because("spare", super::spares::waits_for(cx));
             return None;
         }
     };

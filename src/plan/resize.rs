@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use super::context::{Context, names};
-use super::membership::{may_lose, remove};
+use super::removal::{may_lose, remove};
 use super::safety::{healthy_members, must_wait, undisturbed};
-use super::{backup, failure, grant};
+use super::{backup, failure, orders};
 use crate::model::{
     Action, BackupId, BackupSummary, Fact, Join, MOST_VOTERS, Member, MemberList, NodeName, Removal,
     SizeChange, SizeSource, SpecRecord,
@@ -227,7 +227,7 @@ pub(super) fn shrink(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> 
         .collect();
     candidates.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(a.1)));
     let (well, node, member) = candidates.first().copied()?;
-    if well && grant::under_way(cx) {
+    if well && orders::under_way(cx) {
         return None;
     }
     if well && let Err(why) = undisturbed(cx, list) {

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::directive;
-use super::etcd_unit::start_fence;
+use super::orders;
 use super::words;
-use crate::model::{Action, Assignment, Grant, NodeName};
+use crate::model::{Action, Assignment, Grant, NodeName, StartFence};
 
 /// A start that lasted this long was one.
 const LASTED: Duration = Duration::from_secs(30);
@@ -18,7 +17,7 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
     if cx.obs.gate.cleared != Some(assignment.generation) || cx.obs.newest_epoch > assignment.epoch {
         return None;
     }
-    if assignment.started && directive::paused(cx).is_some() {
+    if assignment.started && orders::paused(cx).is_some() {
         cx.because(
             "paused-start",
             "etcd.service is down and is not started during a pause: `systemctl start etcd` does, or `etcd-agent resume`",
@@ -64,7 +63,7 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
         ),
     );
     Some(Action::StartEtcd {
-        fence: start_fence(assignment),
+        fence: StartFence::of(assignment),
     })
 }
 
@@ -100,7 +99,7 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     cx.memory.started_as = Some(assignment.member_id);
     cx.memory.start_shown = false;
     Some(Action::RestartEtcd {
-        fence: start_fence(assignment),
+        fence: StartFence::of(assignment),
         grant,
         coordinator,
     })

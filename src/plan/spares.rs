@@ -1,9 +1,9 @@
-//! Which node may become a member: ready to start one, and not tried in vain a moment ago.
+//! Which node may become a member: ready to start one, and not tried in vain a moment ago. What a spare waits for.
 
 use std::time::Duration;
 
 use super::context::Context;
-use super::removal_order;
+use super::orders::is_out;
 use crate::model::{DataState, Fact, Genesis, MemberList, NodeName, NodeStatus};
 
 /// The pause after the first failed join of a node; it doubles with each further one.
@@ -79,8 +79,25 @@ fn is_ready(
     fresh
         && down
         && !is_member
-        && !removal_order::is_out(cx, node)
+        && !is_out(cx, node)
         && status.cluster == cx.spec.cluster
         && status.newest_epoch == genesis.epoch
         && cx.spec.nodes.contains_key(node)
+}
+
+/// What a spare waits for.
+pub(super) fn waits_for(cx: &Context<'_>) -> String {
+    let list = cx
+        .known_peers()
+        .filter_map(|(_, status)| status.members.known())
+        .filter(|list| list.linearizable)
+        .max_by_key(|list| list.term);
+    let size = cx.spec.size;
+    match list.map(|list| list.members.len()) {
+        Some(there) if there >= size => {
+            format!("the cluster has {there} of {size} members: this node is a spare, for when one is dead")
+        }
+        Some(there) => format!("the cluster has {there} of {size} members: this node waits to be added"),
+        None => "this node is a spare, and no coordinator answers that could add it".to_owned(),
+    }
 }

@@ -1,13 +1,13 @@
 //! One human line for `STATUS=`, `status` and the journal.
 
 use super::context::Context;
-use super::directive;
+use super::orders;
 use crate::model::{Action, Fact};
 
 /// E.g. `n2 follower of prod, 3/3 healthy, last backup 4m ago (rev 81237), coordinator n1`.
 pub(super) fn status_line(cx: &Context<'_>, action: Option<&Action>) -> String {
     let line = line(cx, action);
-    if directive::paused(cx).is_some() {
+    if orders::paused(cx).is_some() {
         return format!("{line}, PAUSED");
     }
     line

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::backup::healthy_voters;
 use super::context::Context;
-use super::directive;
+use super::orders;
 use crate::model::{Action, BackupId, OperatorRequest, UnixMs, VerifyView};
 
 /// What could not be verified is tried again after this, then ever later.
@@ -31,7 +31,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         cx.because("backup-bad", text);
     }
     let busy = cx.obs.backups.verify.running || cx.obs.backup.running || cx.obs.restore.running;
-    if busy || directive::paused(cx).is_some() || !is_mine(cx) {
+    if busy || orders::paused(cx).is_some() || !is_mine(cx) {
         return None;
     }
     if view.verify.last.as_ref().is_some_and(|(id, _)| *id == newest.id) {

@@ -1,0 +1,92 @@
+//! The assignment of an initial voter of the genesis.
+
+use super::context::Context;
+use crate::model::{Assignment, DataState, Fact, Genesis, InitialState, Origin, RaftTerm, Role};
+
+/// An initial voter of the genesis. `initial-cluster-state=new` only where this very memory took part in the
+/// genesis and nothing was ever assigned: then it cannot have started before. Anybody else would come back as the
+/// same voter with no memory of what it acknowledged.
+pub(super) fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
+    let mut wanted = base(cx, genesis)?;
+    if let Fact::Known(DataState::Present {
+        cluster_id,
+        member_id,
+    }) = cx.obs.me.data
+    {
+        if wanted.is_of(cluster_id, member_id) {
+            cx.because(
+                "own-data",
+                "the data directory is this member's own: it is taken up again",
+            );
+            wanted.initial_state = InitialState::Existing;
+            wanted.started = true;
+            return Some(wanted);
+        }
+        if let Origin::Member(node) = &genesis.origin
+            && *node == cx.spec.node
+            && cluster_id == genesis.cluster_id
+        {
+            wanted.member_id = member_id;
+            wanted.initial_state = InitialState::Existing;
+            wanted.started = true;
+            return Some(wanted);
+        }
+    }
+    if !took_part(cx, genesis) && !mutant!(FounderForgets) {
+        return None;
+    }
+    if let Origin::Backup(backup) = &genesis.origin {
+        wanted.restore = Some(backup.clone());
+        wanted.initial_state = InitialState::Existing;
+        cx.because(
+            "founder",
+            format!("epoch {} is restored from {backup} here too", genesis.epoch),
+        );
+        return Some(wanted);
+    }
+    match &cx.obs.me.data {
+        Fact::Known(DataState::Missing) => {
+            cx.because(
+                "founder",
+                format!("this node is an initial member of epoch {}", genesis.epoch),
+            );
+            Some(wanted)
+        }
+        Fact::Known(other) => {
+            cx.halt(
+                "data-in-the-way",
+                format!("a new member needs an empty data directory, found {}", other),
+            );
+            None
+        }
+        Fact::Absent | Fact::Unreachable(_) => None,
+    }
+}
+
+fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
+    Some(Assignment {
+        generation: cx.next_generation(),
+        epoch: genesis.epoch,
+        node: cx.spec.node.clone(),
+        member_id: genesis.member_id(&cx.spec.node)?,
+        cluster_id: genesis.cluster_id,
+        token: genesis.token.clone(),
+        role: Role::Founder,
+        initial_state: InitialState::New,
+        initial_cluster: genesis.members.clone(),
+        data_dir: cx.spec.etcd.data_dir.clone(),
+        listed: RaftTerm::default(),
+        started: false,
+        removed: false,
+        restore: None,
+        restored: false,
+        settings_digest: cx.spec.settings_digest(),
+    })
+}
+
+/// True where this very memory took part in the genesis. The electorate is no part of a genesis' value: a node that lies can
+/// name a new memory in it (rule 10). A memory that took part has the genesis confirmed.
+pub(super) fn took_part(cx: &Context<'_>, genesis: &Genesis) -> bool {
+    let confirmed = !cx.obs.elector.hearsay || mutant!(BelievesElectorates);
+    confirmed && genesis.electorate.get(&cx.spec.node) == Some(&cx.obs.me.incarnation)
+}

@@ -1,0 +1,78 @@
+//! Whether the gate of this node lets etcd start.
+
+use std::time::Duration;
+
+use super::context::{Context, names};
+use crate::model::{Action, Assignment, Genesis, NodeName, NodeStatus};
+
+/// Clears the gate once the epoch is confirmed by a majority of the electorate or by the shared store.
+pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Option<Action> {
+    // To have heard of a newer epoch is enough to hold a start back.
+    if cx.obs.gate.cleared == Some(assignment.generation) || cx.obs.newest_epoch > genesis.epoch {
+        return None;
+    }
+    let nodes = cx.known_nodes();
+    let knows_none = |s: &NodeStatus| s.newest_epoch <= genesis.epoch;
+    // An elector that may have accepted a later epoch does not know whether another node has learned that it was chosen. Once
+    // all electors answer, none knows it.
+    let all_know_none =
+        nodes.len() == cx.spec.nodes.len() && nodes.iter().all(|(_, status)| knows_none(status));
+    let may_know = |s: &NodeStatus| {
+        !all_know_none && (!s.eligible || s.voted > genesis.epoch) && !mutant!(VotesForgotten)
+    };
+    let agrees = |s: &NodeStatus| knows_none(s) && !may_know(s);
+    let agreeing = nodes.iter().filter(|(_, s)| agrees(s)).count();
+    // A node that was put into `cluster.nodes` since had no vote on what the electors of this epoch may have accepted.
+    let named = |node: &NodeName| cx.spec.nodes.contains_key(node) && !mutant!(AddedNodesVouch);
+    let former = genesis.electors_among(named);
+    let of_former = nodes
+        .iter()
+        .filter(|(n, s)| agrees(s) && former.contains(n))
+        .count();
+    let lacks_former = !former.is_empty() && of_former * 2 <= former.len();
+    let voted: Vec<&NodeName> = nodes
+        .iter()
+        .filter(|(_, s)| knows_none(s) && may_know(s))
+        .map(|(n, _)| *n)
+        .collect();
+    // The store was perhaps looked at before a newer epoch was recorded, of which peers tell.
+    let by_store = cx.spec.store_shared
+        && nodes.iter().all(|(_, status)| knows_none(status))
+        && cx
+            .obs
+            .store
+            .known()
+            .is_some_and(|s| s.genesis.as_ref().is_some_and(|g| g.same_value(genesis)));
+    if (agreeing < cx.spec.majority() || lacks_former) && !by_store {
+        let before = if lacks_former {
+            format!(
+                "; of the {} electors of that epoch by {of_former}, which is no majority",
+                former.len()
+            )
+        } else {
+            String::new()
+        };
+        let voted = if voted.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "; may have accepted a later epoch, which may be open: {}",
+                names(voted)
+            )
+        };
+        cx.because(
+            "epoch-unconfirmed",
+            format!(
+                "epoch {} is confirmed by {agreeing} of {} electors, a majority or the shared store is needed; silent: {}{before}{voted}",
+                genesis.epoch,
+                cx.spec.nodes.len(),
+                names(&cx.silent())
+            ),
+        );
+        cx.wake_in(Duration::from_secs(1));
+        return None;
+    }
+    Some(Action::ClearGate {
+        generation: assignment.generation,
+    })
+}

@@ -1,0 +1,142 @@
+//! When the owner of the data directory is asked what is in it.
+
+use std::time::Duration;
+
+use super::context::Context;
+use crate::model::{Action, ActiveState, DataState, Fact, UnitState};
+
+/// What a person has to see to is looked at again after this long.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// An etcd that has not answered for this long is asked by its data which cluster it is of. It answers nobody without quorum.
+const SILENT: Duration = Duration::from_secs(5);
+
+/// What is said while nothing goes on because of what is in the data directory here. A person, or a mount, may change it.
+const DATA_HOLDS: [&str; 6] = [
+    "foreign-data",
+    "removal-unconfirmed",
+    "data-in-the-way",
+    "data-without-epoch",
+    "data-gone",
+    "all-data-lost",
+];
+
+/// From asking for a start to the unit showing it.
+const START_QUEUED: Duration = Duration::from_millis(200);
+
+/// What is in the data directory has to be known before anything is decided about it.
+pub(super) fn look(cx: &mut Context<'_>) -> Option<Action> {
+    note_start(cx);
+    note_silence(cx);
+    let down = cx.obs.me.unit.known().is_some_and(|unit| {
+        unit.waits_to_start() || !(unit.active.is_up() || unit.active == ActiveState::Deactivating)
+    });
+    if down && start_queued(cx) {
+        return None;
+    }
+    if !down || !cx.obs.me.data.is_unreachable() {
+        return None;
+    }
+    inspect(cx)
+}
+
+/// Asks the data directory's owner, and says why that could not be answered the last time.
+pub(super) fn inspect(cx: &mut Context<'_>) -> Option<Action> {
+    if let Some(error) = cx.memory.errors.get("inspect-data") {
+        let text = format!("what is in the data directory is not known: {error}");
+        cx.because("data-unknown", text);
+    }
+    cx.may_try(
+        "inspect-data",
+        Duration::from_millis(500),
+        Duration::from_secs(30),
+    )
+    .then(|| {
+        cx.memory.looked_at = Some(cx.obs.steady);
+        Action::InspectData
+    })
+}
+
+/// While nothing goes on because of the data here, it is looked at again now and then: nobody tells the agent that a person
+/// has seen to it. The same where data of another cluster keeps others from adding this node. Only while etcd is down, because
+/// what it has open is its own.
+pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
+    let down =
+        cx.obs.me.unit.known().is_some_and(|unit| {
+            !unit.held && !unit.active.is_up() && unit.active != ActiveState::Deactivating
+        });
+    let says = |codes: &[&str]| {
+        cx.reasons()
+            .iter()
+            .any(|reason| codes.contains(&reason.code.as_str()))
+    };
+    let foreign = cx.genesis().is_some_and(|genesis| {
+        let of_another = |cluster| cluster != genesis.cluster_id && !genesis.replaces(cluster);
+        matches!(cx.obs.me.data, Fact::Known(DataState::Present { cluster_id, .. }) if of_another(cluster_id))
+    });
+    let waits = says(&DATA_HOLDS) || foreign && says(&["spare", "lost-membership"]);
+    if !down || mutant!(LooksOnce) || !waits {
+        return None;
+    }
+    let looked_at = *cx.memory.looked_at.get_or_insert(cx.obs.steady);
+    let left = LOOK_AGAIN.saturating_sub(cx.obs.steady.since(looked_at));
+    if !left.is_zero() {
+        cx.wake_in(left);
+        return None;
+    }
+    inspect(cx)
+}
+
+/// Has the data directory's owner note what it is on, where no agent that is remembered has looked at it: this one was installed
+/// beside an etcd that runs. Nothing else is asked while etcd runs.
+pub(super) fn note_mount(cx: &mut Context<'_>) -> Option<Action> {
+    if !cx.obs.mount_unknown || mutant!(MountForgotten) {
+        return None;
+    }
+    inspect(cx)
+}
+
+/// Remembers since when etcd has run and not answered.
+fn note_silence(cx: &mut Context<'_>) {
+    let runs = |unit: &UnitState| unit.active.is_up() && !unit.waits_to_start();
+    let silent = cx.obs.me.unit.known().is_some_and(runs) && cx.obs.me.etcd.is_unreachable();
+    cx.memory.silent_since = cx.memory.silent_since.or(Some(cx.obs.steady)).filter(|_| silent);
+}
+
+/// Looks whose data an etcd has open that does not answer. In an empty directory etcd takes its ID from its peers: from those of
+/// an older epoch, where one still runs that. And a new memory does not know what runs beside it.
+pub(super) fn identify(cx: &mut Context<'_>) -> Option<Action> {
+    let unknown = cx.obs.runs_on.is_none() && !mutant!(SilentUnknown);
+    let since = cx.memory.silent_since.filter(|_| unknown)?;
+    let seen = cx.memory.looked_at.filter(|at| *at > since);
+    let (from, pause) = seen.map_or((since, SILENT), |at| (at, LOOK_AGAIN));
+    let left = pause.saturating_sub(cx.obs.steady.since(from));
+    if !left.is_zero() {
+        cx.wake_in(left);
+        return None;
+    }
+    inspect(cx)
+}
+
+/// Remembers that the unit has shown the start that was asked for. Of a restart nothing is remembered: the unit is up before
+/// it, too.
+fn note_start(cx: &mut Context<'_>) {
+    let restart = cx.memory.restarted_at == cx.memory.started_at;
+    // While the gate holds it the start is not over, and etcd has said nothing yet.
+    let shows = |unit: &UnitState| unit.active.is_up() && !unit.waits_to_start();
+    if !restart && cx.obs.me.unit.known().is_some_and(shows) {
+        cx.memory.start_shown = true;
+    }
+}
+
+/// A start that was just queued is not a stop. Once the unit has shown it, a unit that is down has ended since.
+pub(super) fn start_queued(cx: &mut Context<'_>) -> bool {
+    let Some(at) = cx.memory.started_at.filter(|_| !cx.memory.start_shown) else {
+        return false;
+    };
+    let left = START_QUEUED.saturating_sub(cx.obs.steady.since(at));
+    if !left.is_zero() {
+        cx.wake_in(left);
+    }
+    !left.is_zero()
+}

@@ -1,0 +1,56 @@
+//! The removal of a member, as each concern that decides one needs it.
+
+use std::time::Duration;
+
+use super::context::Context;
+use super::failure::Failing;
+use super::safety::{Change, healthy_members, keeps_quorum};
+use crate::model::{Action, Member, MemberId, MemberList, NodeName, Removal};
+
+/// Rule 3, with the reason when it is not kept.
+pub(super) fn may_lose(cx: &mut Context<'_>, list: &MemberList, failing: &Failing<'_>) -> bool {
+    let healthy = healthy_members(cx, list);
+    if keeps_quorum(
+        &list.voter_ids(),
+        &healthy,
+        Change::RemoveVoter(failing.member.id),
+    ) || mutant!(RemovesAnyway)
+    {
+        return true;
+    }
+    cx.because(
+        "too-few-healthy",
+        format!(
+            "{} ({}), but only {} of {} members are seen healthy and quorum is {}",
+            failing.node,
+            failing.why,
+            healthy.len(),
+            list.members.len(),
+            list.quorum()
+        ),
+    );
+    false
+}
+
+/// Decides the removal of a member, with a pause after tries that failed.
+pub(super) fn remove(
+    cx: &mut Context<'_>,
+    member: &Member,
+    node: &NodeName,
+    why: Removal,
+    replaced_by: Option<MemberId>,
+    list: &MemberList,
+) -> Option<Action> {
+    cx.may_try(
+        "remove-member",
+        Duration::from_millis(250),
+        Duration::from_secs(5),
+    )
+    .then(|| Action::RemoveMember {
+        id: member.id,
+        node: node.clone(),
+        why,
+        replaced_by,
+        term: list.term,
+    })
+}
