@@ -183,7 +183,7 @@ fn restore_data(cx: &mut Context<'_>, assignment: &Assignment, backup: BackupId)
         .is_some_and(|(epoch, id)| *epoch == assignment.epoch && *id == backup)
     {
         cx.because(
-            "swap",
+            "restore-activated",
             "the restored data takes its place; what was there goes into the archive",
         );
         let why = "older-epoch".to_owned();

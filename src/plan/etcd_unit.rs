@@ -57,7 +57,7 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
     }
     if unit.held {
         cx.because(
-            "held",
+            "stopped-by-operator",
             "etcd.service was stopped or masked by a person: `systemctl start etcd` hands it back",
         );
         return None;

@@ -170,7 +170,7 @@ fn say_left_alone(cx: &mut Context<'_>, statuses: &[&NodeStatus]) {
     let wants = |status: &&NodeStatus| status.steering.wants_restart.is_some();
     if statuses.iter().any(wants) && paused(cx).is_none() {
         cx.because(
-            "restart-yours",
+            "restart-manual",
             "etcd's settings have changed, and a cluster of one is not restarted by itself: `etcd-agent restart` does it",
         );
     }

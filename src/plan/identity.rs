@@ -84,7 +84,7 @@ fn two_agents(cx: &mut Context<'_>) -> bool {
 
 /// A node that moved: its own agent answers, bears the member in its assignment, and is configured with the same
 /// new address as this node.
-pub(super) fn moved(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Option<Action> {
+pub(super) fn address_changed(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Option<Action> {
     // A cluster of one was perhaps taken over, under an address that its owner chose.
     if cx.spec.nodes.len() == 1 {
         return None;
@@ -103,7 +103,7 @@ pub(super) fn moved(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) 
         (its_own && agreed && member.peer_urls != [url.clone()]).then_some((member, node, url))
     })?;
     cx.because(
-        "moved",
+        "address-changed",
         format!("{node} moved from {} to {url}", member.peer_urls.join(",")),
     );
     cx.may_try(

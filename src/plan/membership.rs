@@ -19,7 +19,7 @@ pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
     if identity::doubtful(cx, genesis, list) {
         return None;
     }
-    if let Some(action) = identity::moved(cx, genesis, list) {
+    if let Some(action) = identity::address_changed(cx, genesis, list) {
         return Some(action);
     }
     if let Some(gone) = failure::gone(cx, genesis, list)
@@ -30,7 +30,7 @@ pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
     if list.members.iter().any(|m| m.is_learner) && !mutant!(TwoLearners) {
         return learner::settle(cx, genesis, list);
     }
-    if let Some(action) = remove_ghost(cx, list) {
+    if let Some(action) = remove_unstarted_voter(cx, list) {
         return Some(action);
     }
     if orders::staying(cx, list) > cx.spec.size {
@@ -70,7 +70,7 @@ fn remove_gone(cx: &mut Context<'_>, list: &MemberList, gone: &Failing<'_>) -> O
 }
 
 /// A voter that was added by hand and never started counts against quorum for ever.
-fn remove_ghost(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
+fn remove_unstarted_voter(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
     let (member, node) = list
         .voters()
         .filter(|m| m.name.is_empty())
@@ -90,16 +90,16 @@ fn remove_ghost(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
         );
         return None;
     }
-    let ghost = Failing {
+    let unstarted = Failing {
         member,
         node,
         why: Removal::Unstarted,
     };
-    if !may_remove_voters(cx, &ghost) || !may_lose(cx, list, &ghost) {
+    if !may_remove_voters(cx, &unstarted) || !may_lose(cx, list, &unstarted) {
         return None;
     }
     cx.because(
-        "remove-ghost",
+        "remove-unstarted-voter",
         format!("voter {} was added for {node} and never started", member.id),
     );
     remove(cx, member, node, Removal::Unstarted, None, list)

@@ -28,7 +28,7 @@ pub(super) fn take_out(cx: &mut Context<'_>) -> Option<Action> {
             "{node} is taken out once learner {} has its vote or is gone",
             learner.id
         );
-        cx.because("out-later", text);
+        cx.because("removal-deferred", text);
         return None;
     }
     if let Err(why) = keeps(cx, list, member) {

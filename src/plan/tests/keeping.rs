@@ -422,7 +422,7 @@ fn a_crashed_member_is_started_again_and_a_held_one_is_not() {
         u.held = true;
     }
     assert_eq!(action(&obs), None);
-    assert!(has(&obs, "held"));
+    assert!(has(&obs, "stopped-by-operator"));
 }
 
 /// Whose stop it is shows when it is over, and etcd has its data open until then.

@@ -177,7 +177,7 @@ fn a_cluster_of_one_restarts_by_order_alone() {
     };
     let by_itself = plan(&alone(None), &settled(), &alone(None).spec);
     assert_eq!(granted(&by_itself), None);
-    assert!(by_itself.reasons.iter().any(|r| r.code == "restart-yours"));
+    assert!(by_itself.reasons.iter().any(|r| r.code == "restart-manual"));
     let ordered = plan(&alone(Some(3)), &settled(), &alone(None).spec);
     assert_eq!(granted(&ordered), Some(&name(0)));
     let next = plan(&alone(Some(3)), &ordered.memory, &alone(None).spec);

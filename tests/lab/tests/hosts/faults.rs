@@ -73,7 +73,7 @@ fn a_persons_stop_is_neither_cancelled_nor_undone() {
     lab.each(|host| host.systemctl(&["stop", "etcd"])?.ok().map(drop))
         .unwrap();
     for host in lab.hosts() {
-        wait_reason(host, "held");
+        wait_reason(host, "stopped-by-operator");
         assert_eq!(host.main_pid("etcd").unwrap(), None, "{}", host.name());
     }
     lab.each(|host| host.systemctl(&["start", "etcd"])?.ok().map(drop))
