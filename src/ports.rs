@@ -492,7 +492,7 @@ pub trait AgentHandle: Send + Sync {
     async fn point(
         &self,
         backup: Option<BackupId>,
-        wanted: crate::model::Wanted,
+        wanted: crate::model::RestoreTarget,
     ) -> PortResult<crate::model::BackupSummary>;
     /// The commands in etcd-manager's queue in the store, oldest first.
     async fn commands(&self) -> PortResult<Vec<crate::model::StoreCommand>>;

@@ -10,8 +10,8 @@ use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
     Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, Decision, DirectiveOrder, DirectiveView,
     ElectorRecord, Enquire, EnquireReply, Epoch, EventsView, Fact, Learn, ListedBackup, NodeStatus,
-    OperatorRequest, Page, PlanView, Prepare, PrepareReply, Refusal, RequestState, RequestView, SizeOrder,
-    SizeView, StoreCommand, Verdict, Wanted,
+    OperatorRequest, Page, PlanView, Prepare, PrepareReply, Refusal, RequestState, RequestView,
+    RestoreTarget, SizeOrder, SizeView, StoreCommand, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
@@ -185,7 +185,7 @@ impl AgentHandle for Agent {
         listing::backups(self, only, after).await
     }
 
-    async fn point(&self, backup: Option<BackupId>, wanted: Wanted) -> PortResult<BackupSummary> {
+    async fn point(&self, backup: Option<BackupId>, wanted: RestoreTarget) -> PortResult<BackupSummary> {
         let store = self.ports.store.clone();
         let store =
             store.ok_or_else(|| PortError::Permanent("no store is configured: set store.url".to_owned()))?;

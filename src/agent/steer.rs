@@ -16,10 +16,10 @@ use super::members::{NEAR, fenced_list};
 use super::{Agent, observe};
 
 /// From the first fresh look to the queued restart. A coordinator that has withdrawn a grant, or has only just come to
-/// lead, grants nothing for longer than this (`plan/grant.rs`, `REST`): two restarts never overlap.
+/// lead, grants nothing for longer than this (`plan/grant.rs`, `GRANT_COOLDOWN`): two restarts never overlap.
 const RESTART: Duration = Duration::from_secs(3);
 // Rule 4: a leave that was taken back is not acted on any more when the next one is given.
-const _: () = assert!(RESTART.as_millis() < crate::plan::REST.as_millis());
+const _: () = assert!(RESTART.as_millis() < crate::plan::GRANT_COOLDOWN.as_millis());
 
 /// Writes the settings, and remembers which process has the older ones.
 pub(super) async fn apply(agent: &Agent, deadline: Duration) -> PortResult<InForce> {

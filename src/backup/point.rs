@@ -3,7 +3,9 @@
 //! A point is named `<backup>.r<revision>`. A name is all that agents tell each other of it, and each of them builds
 //! the very same database from it.
 
-use crate::model::{BackupId, BackupSummary, ClusterName, IdError, Revision, StoredBackup, UnixMs, Wanted};
+use crate::model::{
+    BackupId, BackupSummary, ClusterName, IdError, RestoreTarget, Revision, StoredBackup, UnixMs,
+};
 use crate::ports::{Expected, ObjectStore, PortError, PortResult};
 
 use super::catalogue::{Part, unverified};
@@ -64,7 +66,7 @@ pub async fn find(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
     backup: Option<&BackupId>,
-    wanted: Wanted,
+    wanted: RestoreTarget,
 ) -> PortResult<BackupSummary> {
     let layout = Layout::of(store, cluster);
     let part = backup.cloned().map_or(Part::All, Part::Only);
@@ -72,9 +74,11 @@ pub async fn find(
     let mut candidates = known.backups;
     let living = candidates.iter().filter_map(StoredBackup::history).max();
     let fits = |b: &StoredBackup| match wanted {
-        Wanted::Latest | Wanted::Full => true,
-        Wanted::Revision(until) => b.revision_at_most.is_some_and(|most| most <= until) && until <= b.covered,
-        Wanted::Time(time) => b.summary.at <= time,
+        RestoreTarget::Latest | RestoreTarget::Full => true,
+        RestoreTarget::Revision(until) => {
+            b.revision_at_most.is_some_and(|most| most <= until) && until <= b.covered
+        }
+        RestoreTarget::Time(time) => b.summary.at <= time,
     };
     let nothing = |why: String| PortError::Permanent(format!("{}: {why}", store.describe()));
     if let (Some(id), [(_, why)]) = (backup, known.unreadable.as_slice()) {
@@ -83,34 +87,34 @@ pub async fn find(
     candidates.retain(fits);
     let Some(newest) = StoredBackup::latest(&candidates).cloned() else {
         return Err(nothing(match wanted {
-            Wanted::Latest | Wanted::Full => match backup {
+            RestoreTarget::Latest | RestoreTarget::Full => match backup {
                 Some(id) => format!("there is no backup {id}: see `etcd-agent backup list`"),
                 None => "there is no backup that can be read: see `etcd-agent backup list`".to_owned(),
             },
-            Wanted::Revision(revision) => format!(
+            RestoreTarget::Revision(revision) => format!(
                 "no backup with its increments leads to revision {revision}; `etcd-agent backup list` shows what each covers"
             ),
-            Wanted::Time(_) => "there was no such backup yet at that time; `etcd-agent backup list` shows when each was taken".to_owned(),
+            RestoreTarget::Time(_) => "there was no such backup yet at that time; `etcd-agent backup list` shows when each was taken".to_owned(),
         }));
     };
     // What cannot be read is not absent: a newer one may hold what this one does not.
     let until = |id: &BackupId| match wanted {
-        Wanted::Time(time) => BackupName::begun(id).is_none_or(|at| at <= time),
+        RestoreTarget::Time(time) => BackupName::begun(id).is_none_or(|at| at <= time),
         _ => true,
     };
     let mut hidden = known.unreadable.iter().rev();
     let hidden = hidden.find(|(id, _)| *id > newest.summary.id && until(id));
-    if let Some((id, why)) = hidden.filter(|_| !matches!(wanted, Wanted::Revision(_))) {
+    if let Some((id, why)) = hidden.filter(|_| !matches!(wanted, RestoreTarget::Revision(_))) {
         let good = &newest.summary.id;
         return Err(nothing(format!(
             "backup {id} is newer than {good} and cannot be read: {why}; make it readable, or restore {good} by its name"
         )));
     }
-    if wanted == Wanted::Full {
+    if wanted == RestoreTarget::Full {
         return Ok(newest.summary);
     }
     // A revision has been given out again since: which of the two is meant, a person has to say.
-    if let (Wanted::Revision(revision), None, Some(living), Some(history)) =
+    if let (RestoreTarget::Revision(revision), None, Some(living), Some(history)) =
         (wanted, backup, living, newest.history())
         && living.0 == history.0
         && living != history
@@ -129,7 +133,7 @@ pub async fn find(
     });
     for older in candidates.into_iter().rev() {
         let further = best.is_less_than(older.covered);
-        if further && !matches!(wanted, Wanted::Revision(_)) {
+        if further && !matches!(wanted, RestoreTarget::Revision(_)) {
             let other = reach(store, &layout, older, wanted).await?;
             if best.is_less_than(other.holds) {
                 best = other;
@@ -159,7 +163,7 @@ async fn reach(
     store: &dyn ObjectStore,
     layout: &Layout,
     full: StoredBackup,
-    wanted: Wanted,
+    wanted: RestoreTarget,
 ) -> PortResult<Reach> {
     let mut summary = full.summary;
     let holds = summary.revision;
@@ -168,10 +172,10 @@ async fn reach(
     let ranges = chain::ranges(layout, &summary.id, &listed);
     let path = chain::path(&ranges, summary.revision, None);
     let until = match wanted {
-        Wanted::Latest => path.last().map_or(summary.revision, |range| range.last),
-        Wanted::Full => summary.revision,
-        Wanted::Revision(until) => until,
-        Wanted::Time(time) => until_time(store, layout, &summary, &path, time).await?,
+        RestoreTarget::Latest => path.last().map_or(summary.revision, |range| range.last),
+        RestoreTarget::Full => summary.revision,
+        RestoreTarget::Revision(until) => until,
+        RestoreTarget::Time(time) => until_time(store, layout, &summary, &path, time).await?,
     };
     if let Some(range) = path
         .iter()
@@ -322,7 +326,7 @@ mod tests {
                 put(SNAPSHOT_ZSTD, b"x".to_vec()).await;
                 put(MANIFEST, manifest.to_json().unwrap()).await;
             }
-            let found = find(&store, &testing::cluster(), None, Wanted::Latest)
+            let found = find(&store, &testing::cluster(), None, RestoreTarget::Latest)
                 .await
                 .unwrap();
             assert_eq!(found.id.as_str(), expected, "{what}");

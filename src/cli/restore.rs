@@ -10,8 +10,8 @@ use super::progress::Progress;
 use super::wait::{self, Deadline, Timeout};
 use super::{direct, health, out, restore_to, status};
 use crate::model::{
-    AdminStatus, BackupId, BackupSummary, ClusterName, DirectiveView, NodeName, OperatorRequest, Revision,
-    UnixMs, Wanted,
+    AdminStatus, BackupId, BackupSummary, ClusterName, DirectiveView, NodeName, OperatorRequest,
+    RestoreTarget, Revision, UnixMs,
 };
 use crate::paths::Paths;
 
@@ -66,13 +66,15 @@ pub(super) struct BootstrapArgs {
 
 impl RestoreArgs {
     /// The revision or the time, if one is asked for.
-    fn wanted(&self) -> Result<Option<Wanted>, Failure> {
+    fn wanted(&self) -> Result<Option<RestoreTarget>, Failure> {
         let Some(time) = self.time else {
-            return Ok(self.revision.map(|revision| Wanted::Revision(Revision(revision))));
+            return Ok(self
+                .revision
+                .map(|revision| RestoreTarget::Revision(Revision(revision))));
         };
         let ms = u64::try_from(time.as_millisecond());
         let ms = ms.map_err(|_| Failure::new(Exit::Usage, format!("--time {time}: it is before 1970")))?;
-        Ok(Some(Wanted::Time(UnixMs(ms))))
+        Ok(Some(RestoreTarget::Time(UnixMs(ms))))
     }
 }
 

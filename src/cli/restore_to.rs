@@ -14,7 +14,7 @@ use super::progress::Progress;
 use crate::adapters::store::open_backups;
 use crate::backup;
 use crate::config::Settings;
-use crate::model::{BackupId, BackupSummary, Wanted};
+use crate::model::{BackupId, BackupSummary, RestoreTarget};
 use crate::paths::Paths;
 use crate::ports::ObjectStore;
 use crate::unit::data::beside;
@@ -24,7 +24,7 @@ pub(super) struct Target<'a> {
     /// A backup's name, or `latest`.
     pub(super) backup: &'a str,
     /// A point in time, or a revision; without one what the named backup was, or as much as there is.
-    pub(super) wanted: Option<Wanted>,
+    pub(super) wanted: Option<RestoreTarget>,
     /// The directory that is made.
     pub(super) dir: &'a Path,
     /// Handed to `etcdutl snapshot restore`.
@@ -141,11 +141,11 @@ async fn chosen(
     let cluster = &settings.spec.cluster;
     let failed = |error: crate::ports::PortError| Failure::failed(error.to_string());
     if target.backup == "latest" {
-        let wanted = target.wanted.unwrap_or(Wanted::Latest);
+        let wanted = target.wanted.unwrap_or(RestoreTarget::Latest);
         return backup::find(store, cluster, None, wanted).await.map_err(failed);
     }
     let id = BackupId::new(target.backup).map_err(|error| Failure::new(Exit::Usage, error))?;
-    let wanted = target.wanted.unwrap_or(Wanted::Full);
+    let wanted = target.wanted.unwrap_or(RestoreTarget::Full);
     backup::find(store, cluster, Some(&id), wanted)
         .await
         .map_err(failed)

@@ -15,8 +15,8 @@ use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
     AdminStatus, BackupId, BackupSummary, CommandName, DirectiveOrder, DirectiveView, EventsView, Fact,
-    ListedBackup, MemberList, OperatorRequest, Page, PlanView, ReloadView, RequestView, Revision, SizeOrder,
-    SizeView, Spec, StoreCommand, UnixMs, Verdict, Wanted,
+    ListedBackup, MemberList, OperatorRequest, Page, PlanView, ReloadView, RequestView, RestoreTarget,
+    Revision, SizeOrder, SizeView, Spec, StoreCommand, UnixMs, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError};
 use crate::telemetry::{Counters, exposition};
@@ -126,10 +126,10 @@ async fn point(State(api): Shared, query: Result<Query<PointQuery>, QueryRejecti
     let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
     let full = query.full.unwrap_or(false);
     let wanted = match (query.revision, query.time_ms, full) {
-        (None, None, false) => Wanted::Latest,
-        (None, None, true) => Wanted::Full,
-        (Some(revision), None, false) => Wanted::Revision(revision),
-        (None, Some(time), false) => Wanted::Time(time),
+        (None, None, false) => RestoreTarget::Latest,
+        (None, None, true) => RestoreTarget::Full,
+        (Some(revision), None, false) => RestoreTarget::Revision(revision),
+        (None, Some(time), false) => RestoreTarget::Time(time),
         _ => return Err(Refused::bad("a revision, a time or the full backup, one of them")),
     };
     let point = api.handle.point(query.backup, wanted).await;

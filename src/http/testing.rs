@@ -169,7 +169,7 @@ impl AgentHandle for FakeAgent {
     async fn backups(&self, _: Option<BackupId>, _: Option<BackupId>) -> PortResult<Page<ListedBackup>> {
         Err(PortError::Permanent("no store is configured".to_owned()))
     }
-    async fn point(&self, _: Option<BackupId>, _: Wanted) -> PortResult<BackupSummary> {
+    async fn point(&self, _: Option<BackupId>, _: RestoreTarget) -> PortResult<BackupSummary> {
         Err(PortError::Permanent("no store is configured".to_owned()))
     }
     async fn commands(&self) -> PortResult<Vec<StoreCommand>> {

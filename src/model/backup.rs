@@ -218,7 +218,7 @@ pub struct Page<T> {
 /// What is to be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Wanted {
+pub enum RestoreTarget {
     /// As much as there is.
     Latest,
     /// The full backup as it was taken, without its increments.

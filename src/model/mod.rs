@@ -34,8 +34,8 @@ pub use admin::{
 };
 pub use assignment::{Assignment, GateState, InitialState, Role};
 pub use backup::{
-    BackupFormat, BackupSpec, BackupView, ChainView, CommandName, Keep, ListedBackup, Page, Retention,
-    StoreCommand, StoredBackup, Verdict, Wanted, Writer,
+    BackupFormat, BackupSpec, BackupView, ChainView, CommandName, Keep, ListedBackup, Page, RestoreTarget,
+    Retention, StoreCommand, StoredBackup, Verdict, Writer,
 };
 pub use backup_summary::BackupSummary;
 pub use calendar::{Calendar, CalendarError};

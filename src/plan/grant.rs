@@ -16,7 +16,7 @@ const UNUSED: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_mins(3);
 /// How long nothing is granted after another grant may still be acted on: it was withdrawn, or another node led until
 /// now. Longer than `agent/steer.rs` takes from its last look to the restart, which is asserted there.
-pub const REST: Duration = Duration::from_secs(5);
+pub const GRANT_COOLDOWN: Duration = Duration::from_secs(5);
 /// A node that made nothing of a grant gets the next one after this long.
 const AGAIN: Duration = Duration::from_mins(1);
 
@@ -72,8 +72,8 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     }
     let since = cx.memory.coordinates.map(|(_, since)| since);
     let rested = cx.obs.steady.since(since.unwrap_or(cx.obs.steady));
-    if rested < REST && list.members.len() > 1 {
-        cx.wake_in(REST.saturating_sub(rested));
+    if rested < GRANT_COOLDOWN && list.members.len() > 1 {
+        cx.wake_in(GRANT_COOLDOWN.saturating_sub(rested));
         return None;
     }
     let me = &cx.spec.node;

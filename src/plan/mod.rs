@@ -49,7 +49,7 @@ mod words;
 
 pub use directive::{known_orders, ordered_out};
 pub use failure::{is_gone, misses};
-pub use grant::REST;
+pub use grant::GRANT_COOLDOWN;
 pub use preview::preview;
 pub use removal_order::objection;
 pub use retention::{judge, keep_origin, needed_origin};

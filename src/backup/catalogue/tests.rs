@@ -182,7 +182,13 @@ async fn b02_a_marker_of_more_than_a_mebibyte_hides_no_other() {
         catalogue.unreadable[0].1.contains("is larger than"),
         "{catalogue:?}"
     );
-    let found = super::super::find(&store(dir.path()), &cluster(), None, crate::model::Wanted::Latest).await;
+    let found = super::super::find(
+        &store(dir.path()),
+        &cluster(),
+        None,
+        crate::model::RestoreTarget::Latest,
+    )
+    .await;
     assert_eq!(found.unwrap(), taken[2]);
 }
 
@@ -237,7 +243,7 @@ async fn b02_a_verification_that_cannot_be_read_hides_no_backup_and_keeps_its_ow
 async fn b05_of_ten_thousand_backups_only_what_is_asked_for_is_read() {
     use super::super::manifest::example;
     use super::super::testing::Vast;
-    use crate::model::Wanted;
+    use crate::model::RestoreTarget;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const ALL: u64 = 10_000;
@@ -292,7 +298,7 @@ async fn b05_of_ten_thousand_backups_only_what_is_asked_for_is_read() {
         (Catalogue::default(), None)
     );
     asked();
-    let named = super::super::find(&store, &cluster(), Some(&name(7)), Wanted::Full).await;
+    let named = super::super::find(&store, &cluster(), Some(&name(7)), RestoreTarget::Full).await;
     assert_eq!(named.unwrap().id, name(7));
     assert_eq!(asked(), (1, OBJECTS));
     let (only, next) = page(&store, &cluster(), &Part::Only(name(8))).await.unwrap();

@@ -5,7 +5,7 @@ use super::super::trailer::snapshot;
 use super::super::{find, list, take_full};
 use super::*;
 use crate::adapters::dir::DirStore;
-use crate::model::{ClusterId, MemberId, MemberList, Wanted};
+use crate::model::{ClusterId, MemberId, MemberList, RestoreTarget};
 use crate::ports::ByteStream;
 use async_trait::async_trait;
 
@@ -204,9 +204,16 @@ async fn c04_the_latest_is_of_the_newest_timeline_and_the_older_one_is_restored_
         let found = find(&store, &cluster(), backup.as_ref(), wanted).await;
         found.map(|summary| summary.id.as_str().to_owned())
     };
-    assert_eq!(found(None, Wanted::Latest).await.unwrap(), new);
-    assert_eq!(found(None, Wanted::Revision(Revision(3000))).await.unwrap(), new);
-    let error = found(None, Wanted::Revision(Revision(5000))).await.unwrap_err();
+    assert_eq!(found(None, RestoreTarget::Latest).await.unwrap(), new);
+    assert_eq!(
+        found(None, RestoreTarget::Revision(Revision(3000)))
+            .await
+            .unwrap(),
+        new
+    );
+    let error = found(None, RestoreTarget::Revision(Revision(5000)))
+        .await
+        .unwrap_err();
     assert!(
         error
             .to_string()
@@ -214,8 +221,10 @@ async fn c04_the_latest_is_of_the_newest_timeline_and_the_older_one_is_restored_
         "{error}"
     );
     assert_eq!(
-        found(Some(old), Wanted::Revision(Revision(5000))).await.unwrap(),
+        found(Some(old), RestoreTarget::Revision(Revision(5000)))
+            .await
+            .unwrap(),
         old
     );
-    assert_eq!(found(Some(old), Wanted::Latest).await.unwrap(), old);
+    assert_eq!(found(Some(old), RestoreTarget::Latest).await.unwrap(), old);
 }

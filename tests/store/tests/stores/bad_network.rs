@@ -7,7 +7,7 @@ use std::time::Duration;
 use etcd_agent::adapters::clock::SystemClock;
 use etcd_agent::adapters::store::open_store;
 use etcd_agent::backup;
-use etcd_agent::model::{BackupSummary, Retention, Revision, Wanted};
+use etcd_agent::model::{BackupSummary, RestoreTarget, Retention, Revision};
 use etcd_agent::plan::judge;
 use etcd_agent::ports::{Clock, ObjectStore, PortError, PortResult};
 use etcd_agent_lab::{ETCD_VERSIONS, Faults, bad_weather};
@@ -37,7 +37,7 @@ async fn full(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, seq: u64) -> Backup
 }
 
 /// Restored over the bad network, it holds what etcd held at this revision.
-async fn same(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, wanted: Wanted, at: Revision) {
+async fn same(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, wanted: RestoreTarget, at: Revision) {
     let point = again("finding a point", async || {
         backup::find(store.as_ref(), &cluster(), None, wanted).await
     })
@@ -97,10 +97,10 @@ async fn through(s3: &AnyS3, version: &str) {
     let end = revision(&etcd).await;
     two.reaches(end).await;
     two.ends().await;
-    same(&etcd, &store, Wanted::Latest, end).await;
-    same(&etcd, &store, Wanted::Time(noon), middle).await;
+    same(&etcd, &store, RestoreTarget::Latest, end).await;
+    same(&etcd, &store, RestoreTarget::Time(noon), middle).await;
     let within = Revision(middle.0 + 55);
-    same(&etcd, &store, Wanted::Revision(within), within).await;
+    same(&etcd, &store, RestoreTarget::Revision(within), within).await;
 
     let found = again("a verification", async || {
         verify(store.as_ref(), &first.id, &etcd).await
@@ -143,7 +143,7 @@ async fn through(s3: &AnyS3, version: &str) {
     })
     .await;
     assert_eq!(backups(calm.as_ref()).await, [second.id.as_str()]);
-    same(&etcd, &store, Wanted::Latest, end).await;
+    same(&etcd, &store, RestoreTarget::Latest, end).await;
     assert!(bad.seen().len() > 100, "{}", bad.seen().len());
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use etcd_agent::adapters::clock::SystemClock;
 use etcd_agent::adapters::store::open_backups;
 use etcd_agent::backup::{self, Ended};
-use etcd_agent::model::{BackupId, BackupSummary, Revision, UnixMs, Wanted};
+use etcd_agent::model::{BackupId, BackupSummary, RestoreTarget, Revision, UnixMs};
 use etcd_agent::ports::{Clock, Etcd};
 use etcd_agent_lab::ETCD_VERSIONS;
 use etcd_agent_store_tests::{
@@ -37,15 +37,15 @@ async fn s28_s43_increments_bring_back_every_revision_on_each_etcd() {
 
         let prod = cluster();
         let find = |wanted| backup::find(store.as_ref(), &prod, Some(&taken.id), wanted);
-        let latest = find(Wanted::Latest).await.unwrap();
+        let latest = find(RestoreTarget::Latest).await.unwrap();
         assert_eq!(latest.revision, end, "{version}");
-        let by_time = find(Wanted::Time(noon)).await.unwrap();
+        let by_time = find(RestoreTarget::Time(noon)).await.unwrap();
         assert_eq!(by_time.revision, middle, "{version}");
         let in_txn = Revision(middle.0 - 20);
         for (point, at) in [
             (latest, end),
             (by_time, middle),
-            (find(Wanted::Revision(in_txn)).await.unwrap(), in_txn),
+            (find(RestoreTarget::Revision(in_txn)).await.unwrap(), in_txn),
         ] {
             let back = restored(&etcd, store.as_ref(), &point).await;
             assert_eq!(revision(&back).await, at, "{version}");
@@ -62,9 +62,9 @@ async fn s28_s43_increments_bring_back_every_revision_on_each_etcd() {
             }
         }
         for wanted in [
-            Wanted::Revision(end.next()),
-            Wanted::Revision(Revision(1)),
-            Wanted::Time(UnixMs(1)),
+            RestoreTarget::Revision(end.next()),
+            RestoreTarget::Revision(Revision(1)),
+            RestoreTarget::Time(UnixMs(1)),
         ] {
             assert!(find(wanted).await.is_err(), "{wanted:?}");
         }
@@ -99,7 +99,7 @@ async fn t11_a_busy_etcd_is_followed_by_one_watch_at_a_time_on_each_etcd() {
         };
         eprintln!("{version}: {} watches for {end} revisions", opened());
         // Revision by revision: the history is compared, not only what is left of it.
-        let point = backup::find(store.as_ref(), &cluster(), Some(&taken.id), Wanted::Latest).await;
+        let point = backup::find(store.as_ref(), &cluster(), Some(&taken.id), RestoreTarget::Latest).await;
         let back = restored(&etcd, store.as_ref(), &point.unwrap()).await;
         assert_eq!(revision(&back).await, end, "{version}");
         assert_eq!(hash(&back, end), hash(&etcd, end), "{version}");
@@ -217,11 +217,11 @@ async fn s33_two_coordinators_and_a_change_of_them_leave_a_chain_that_restores()
 
     for (wanted, at) in [
         (
-            Wanted::Revision(Revision(taken.revision.0 + 40)),
+            RestoreTarget::Revision(Revision(taken.revision.0 + 40)),
             taken.revision.0 + 40,
         ),
-        (Wanted::Revision(now), now.0),
-        (Wanted::Latest, end.0),
+        (RestoreTarget::Revision(now), now.0),
+        (RestoreTarget::Latest, end.0),
     ] {
         let point = backup::find(store.as_ref(), &cluster(), None, wanted)
             .await
@@ -247,7 +247,7 @@ async fn s33_two_coordinators_and_a_change_of_them_leave_a_chain_that_restores()
     change(&mut client, 7).await;
     let end = revision(&etcd).await;
     last.reaches(end).await;
-    let point = backup::find(store.as_ref(), &cluster(), None, Wanted::Latest)
+    let point = backup::find(store.as_ref(), &cluster(), None, RestoreTarget::Latest)
         .await
         .unwrap();
     let back = restored(&etcd, store.as_ref(), &point).await;
@@ -300,7 +300,7 @@ async fn s31_an_altered_increment_is_named_and_what_is_before_it_restores() {
     let name = bad.file_name().unwrap().to_str().unwrap();
     assert!(error.to_string().contains(name), "{error}");
     assert_eq!(fs::read_dir(&into).unwrap().count(), 0, "nothing is left");
-    let point = find(Wanted::Revision(good)).await.unwrap();
+    let point = find(RestoreTarget::Revision(good)).await.unwrap();
     let back = restored(&etcd, store.as_ref(), &point).await;
     assert_eq!(state(&back, None).await, state(&etcd, Some(good)).await);
 }
@@ -325,11 +325,11 @@ async fn s28_encrypted_increments_are_restored_with_the_identity_and_not_without
 
     let dir = place.path().join("fetched");
     fs::create_dir(&dir).unwrap();
-    let point = backup::find(store.as_ref(), &cluster(), None, Wanted::Latest).await;
+    let point = backup::find(store.as_ref(), &cluster(), None, RestoreTarget::Latest).await;
     let blind = point.expect_err("without an identity").to_string();
     assert!(blind.contains("set restore.identity_file"), "{blind}");
     let reader = open_backups(&s3.right_settings(), &keys.only_read).unwrap();
-    let point = backup::find(reader.as_ref(), &cluster(), None, Wanted::Latest)
+    let point = backup::find(reader.as_ref(), &cluster(), None, RestoreTarget::Latest)
         .await
         .unwrap();
     assert_eq!(point.revision, newest);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use etcd_agent::backup::{self, Ended};
-use etcd_agent::model::{Revision, Wanted};
+use etcd_agent::model::{RestoreTarget, Revision};
 use etcd_agent::ports::Etcd;
 use etcd_agent_lab::{Cmd, ETCD_VERSIONS};
 use etcd_agent_store_tests::{
@@ -67,7 +67,7 @@ async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_o
             follower.ends().await;
 
             let prod = cluster();
-            let latest = backup::find(store.as_ref(), &prod, None, Wanted::Latest)
+            let latest = backup::find(store.as_ref(), &prod, None, RestoreTarget::Latest)
                 .await
                 .unwrap();
             assert!(
@@ -78,7 +78,7 @@ async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_o
             assert_eq!(state(&back, None).await, state(&etcd, None).await, "{what}");
             assert_eq!(hash(&back, end), hash(&etcd, end), "{what}");
             // What there was before is restored by name.
-            let named = backup::find(store.as_ref(), &prod, Some(&old.id), Wanted::Latest)
+            let named = backup::find(store.as_ref(), &prod, Some(&old.id), RestoreTarget::Latest)
                 .await
                 .unwrap();
             assert_eq!(named.revision, Revision(251), "{what}");
@@ -167,7 +167,7 @@ async fn c06_values_as_large_as_max_request_bytes_allows_are_stored_on_each_etcd
         let end = revision(&etcd).await;
         follower.reaches(end).await;
         follower.ends().await;
-        let point = backup::find(store.as_ref(), &cluster(), Some(&taken.id), Wanted::Latest).await;
+        let point = backup::find(store.as_ref(), &cluster(), Some(&taken.id), RestoreTarget::Latest).await;
         let back = restored(&etcd, store.as_ref(), &point.unwrap()).await;
         assert_eq!(revision(&back).await, end, "{version}");
         assert_eq!(hash(&back, end), hash(&etcd, end), "{version}");
