@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use etcd_agent::model::ReasonCode;
+
 #[path = "layering/circles.rs"]
 mod circles;
 
@@ -404,23 +406,22 @@ fn uses_are_found() {
 
 #[test]
 fn every_reason_code_is_explained() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
-    let page = fs::read_to_string(page).unwrap();
-    let mut missing = BTreeSet::new();
-    for file in files().iter().filter(|file| file.path.starts_with("plan/")) {
-        for giver in ["because(", "halt("] {
-            for (at, _) in file.code.match_indices(giver) {
-                let rest = file.code[at + giver.len()..].trim_start();
-                let Some(code) = rest.strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
-                    continue;
-                };
-                if !page.contains(&format!("| `{code}` |")) {
-                    missing.insert(code.to_owned());
-                }
-            }
-        }
+    let page: BTreeSet<String> = reasons().into_iter().collect();
+    let codes: BTreeSet<String> = ReasonCode::ALL.iter().map(ToString::to_string).collect();
+    let missing: Vec<&String> = codes.symmetric_difference(&page).collect();
+    assert!(
+        missing.is_empty(),
+        "docs/operations.md or ReasonCode lacks {missing:?}"
+    );
+    let plan: String = files()
+        .into_iter()
+        .filter(|file| file.path.starts_with("plan/"))
+        .map(|file| file.code)
+        .collect();
+    for code in ReasonCode::ALL {
+        let given = format!("ReasonCode::{code:?}");
+        assert!(plan.contains(&given), "no reason is given as {given}");
     }
-    assert!(missing.is_empty(), "docs/operations.md lacks {missing:?}");
 }
 
 /// Paths in backticks are in the tree; words with an underscore are functions or tests; a function said to be in a file is.

@@ -79,7 +79,7 @@ pub(super) fn preview(agent: &Agent, request: &OperatorRequest) -> PortResult<Di
         plan::preview(&seen)
     } else {
         seen.requests.push(request.clone());
-        plan::plan(&seen, &crate::model::Memory::default(), &seen.spec)
+        plan::plan(&seen, &crate::model::Memory::default())
     };
     Ok(DirectiveView {
         directives: agent.shared.directives(),

@@ -96,7 +96,7 @@ mod tests {
 
     fn decision(action: Option<Action>, code: &str, halt: bool) -> Decision {
         let reason = Reason {
-            code: code.to_owned(),
+            code: code.into(),
             text: "because".to_owned(),
             halt,
         };

@@ -111,7 +111,7 @@ impl Agent {
                     continue;
                 }
             };
-            let decision = plan(&observation, &memory, &observation.spec);
+            let decision = plan(&observation, &memory);
             memory = decision.memory.clone();
             self.publish(observation, &decision, last.as_ref());
             let waited = self.ports.clock.steady().since(begun);

@@ -34,7 +34,7 @@ pub(super) async fn run(paths: &Paths, args: PlanArgs) -> Outcome {
 
 /// Plans again: the planner is pure, so a saved observation gives the decision it gave in the field.
 pub(super) fn replay(observation: Observation) -> PlanView {
-    let decision = crate::plan::plan(&observation, &Memory::default(), &observation.spec);
+    let decision = crate::plan::plan(&observation, &Memory::default());
     PlanView {
         observation,
         decision,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Assignment, BackupFormat, BackupId, ClusterId, Directives, Epoch, Generation, Genesis, Grant, MemberId,
-    NodeName, OperatorRequest, RaftTerm, SpecRecord, SteadyMs,
+    NodeName, OperatorRequest, RaftTerm, Reason, SpecRecord, SteadyMs,
 };
 
 /// What must still hold when etcd is started.
@@ -340,42 +340,6 @@ pub struct LearnerProgress {
     pub index: u64,
     /// When it got there.
     pub at: SteadyMs,
-}
-
-/// Why something is done or not done: a stable code for programs and a line for people.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reason {
-    /// A stable code in kebab case, e.g. `waiting-for-electors`.
-    pub code: String,
-    /// One line.
-    pub text: String,
-    /// True when the planner refuses to go on until a person acts.
-    pub halt: bool,
-}
-
-impl Reason {
-    /// An ordinary reason.
-    pub fn new(code: &str, text: impl Into<String>) -> Self {
-        Self {
-            code: code.to_owned(),
-            text: text.into(),
-            halt: false,
-        }
-    }
-    /// What cannot be, or must not be gone on from without a person.
-    pub fn halt(code: &str, text: impl Into<String>) -> Self {
-        Self {
-            code: code.to_owned(),
-            text: text.into(),
-            halt: true,
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code, self.text)
-    }
 }
 
 /// What the planner keeps from tick to tick. Losing it (a restart of the agent) is always safe.

@@ -19,6 +19,7 @@ mod last_words;
 mod member;
 mod observation;
 mod paxos;
+mod reason;
 mod running;
 mod size;
 mod spec;
@@ -40,7 +41,7 @@ pub use backup::{
 pub use backup_summary::BackupSummary;
 pub use calendar::{Calendar, CalendarError};
 pub use change::{KeyChange, Past, RevisionChanges, Watched};
-pub use decision::{Action, Decision, LearnerProgress, Memory, Reason, Removal, StartFence};
+pub use decision::{Action, Decision, LearnerProgress, Memory, Removal, StartFence};
 pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};
 pub use etcd_version::{forgets_promotions, is_too_old};
 pub use event::{Event, EventOutcome, EventsView};
@@ -60,6 +61,7 @@ pub use paxos::{
     Accept, AcceptReply, ElectorRecord, Enquire, EnquireReply, EpochVotes, Learn, Prepare, PrepareReply,
     Refusal,
 };
+pub use reason::{Reason, ReasonCode};
 pub use running::{EtcdRun, RestartWish};
 pub use size::{MOST_VOTERS, SizeChange, SizeSource, SpecRecord, unwise_size};
 pub use spec::{EtcdSpec, Join, Spec, TlsFiles, digest, electorate_digest};

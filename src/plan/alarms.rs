@@ -2,7 +2,7 @@
 //! backup that was taken meanwhile has them too.
 
 use super::context::Context;
-use crate::model::EtcdStatus;
+use crate::model::{EtcdStatus, ReasonCode};
 
 /// What to do about it, in one line.
 const HELP: &str = "free room (`etcdctl compact`, `etcdctl defrag`, a larger etcd.settings.quota-backend-bytes), then `etcdctl alarm \
@@ -11,7 +11,7 @@ const HELP: &str = "free room (`etcdctl compact`, `etcdctl defrag`, a larger etc
 /// Says that the etcd of this node has an alarm.
 pub(super) fn say(cx: &mut Context<'_>) {
     if let Some(text) = cx.obs.me.etcd.known().and_then(raised) {
-        cx.because("etcd-alarm", text);
+        cx.because(ReasonCode::EtcdAlarm, text);
     }
 }
 

@@ -8,7 +8,8 @@ use super::invitation::{invitations, linearizable_lists};
 use super::joiner::{joiner, own_member};
 use super::{electors, spares};
 use crate::model::{
-    Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, Genesis, InitialState, Origin, Role,
+    Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, Genesis, InitialState, Origin, ReasonCode,
+    Role,
 };
 
 /// Gives this node its assignment when the newest epoch wants something of it that it has not.
@@ -49,7 +50,7 @@ fn awaits_stop(cx: &mut Context<'_>, genesis: &Genesis) -> bool {
         return false;
     }
     cx.because(
-        "awaiting-stop",
+        ReasonCode::AwaitingStop,
         format!(
             "epoch {} is assigned to this node once etcd.service is known to be down",
             genesis.epoch
@@ -62,13 +63,13 @@ fn awaits_stop(cx: &mut Context<'_>, genesis: &Genesis) -> bool {
 fn not_assigned(cx: &mut Context<'_>, genesis: &Genesis) {
     if genesis.members.contains_key(&cx.spec.node) {
         cx.because(
-            "lost-membership",
+            ReasonCode::LostMembership,
             format!("epoch {} lists this node, which has neither data nor memory of it: it waits to be added anew", genesis.epoch),
         );
     } else if let Some(text) = electors::of_others(cx, genesis) {
-        cx.because("other-electorate", text);
+        cx.because(ReasonCode::OtherElectorate, text);
     } else {
-        cx.because("spare", spares::waits_for(cx));
+        cx.because(ReasonCode::Spare, spares::waits_for(cx));
     }
 }
 
@@ -85,7 +86,7 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
     let heard = !mutant!(FounderForgets) && has_published(cx, assignment);
     if !assignment.started && (runs || heard) {
         cx.because(
-            "started-once",
+            ReasonCode::StartedOnce,
             "from now on its environment says initial-cluster-state=existing",
         );
         wanted.initial_state = InitialState::Existing;
@@ -96,14 +97,14 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
     let own = here.is_some_and(|(cluster, member)| assignment.is_of(cluster, member));
     if wanted.restore.is_some() && own && !wanted.restored {
         cx.because(
-            "own-data",
+            ReasonCode::OwnData,
             "the restored data is in its place: from now on this member never starts without it",
         );
         wanted.restored = true;
     }
     if digest != assignment.settings_digest {
         cx.because(
-            "settings-changed",
+            ReasonCode::SettingsChanged,
             "etcd's settings have changed: they are written now, and a running etcd asks for a restart",
         );
         wanted.settings_digest = digest;

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::orders;
 use crate::model::{
     Action, BackupFormat, BackupSummary, Calendar, ChainView, Fact, NodeName, NodeStatus, OperatorRequest,
-    Revision, UnixMs,
+    ReasonCode, Revision, UnixMs,
 };
 
 /// So many commands are named; all of them are in `etcd-agent commands list`.
@@ -46,7 +46,7 @@ pub(super) fn say_commands(cx: &mut Context<'_>) {
          they ask for",
         named.join(", ")
     );
-    cx.because("command-waiting", text);
+    cx.because(ReasonCode::CommandWaiting, text);
 }
 
 /// Says that etcd was put back to an older state: a person may not know what that took away.
@@ -61,7 +61,7 @@ pub(super) fn say_history(cx: &mut Context<'_>) {
             "etcd was put back to an older state under the same cluster ID: {why}; what was stored before stays in the store, \
              and `restore latest` means what etcd has now: `etcd-agent backup list`"
         );
-        cx.because("history-went-back", text);
+        cx.because(ReasonCode::HistoryWentBack, text);
     }
 }
 
@@ -140,11 +140,11 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         _ => None,
     });
     if let Some(format) = asked {
-        cx.because("backup-asked", "a person asked for a full backup");
+        cx.because(ReasonCode::BackupAsked, "a person asked for a full backup");
         return Some(begin_as(cx, format));
     }
     if cx.obs.requests.contains(&OperatorRequest::Backup) {
-        cx.because("backup-asked", "a person asked for a full backup");
+        cx.because(ReasonCode::BackupAsked, "a person asked for a full backup");
         return Some(begin(cx));
     }
     let stands_in = stands_in(cx);
@@ -156,7 +156,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         Fact::Absent => return None,
         Fact::Unreachable(why) => {
             let text = format!("the store does not answer, so no backup can be taken: {why}");
-            cx.because("store-unreachable", text);
+            cx.because(ReasonCode::StoreUnreachable, text);
             return None;
         }
     };
@@ -165,14 +165,14 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     }
     if cx.spec.backup.increment_interval.is_some() && gap(cx) {
         cx.because(
-            "backup-gap",
+            ReasonCode::BackupGap,
             "the increments of the newest full backup cannot go on: a new one begins a new chain",
         );
         return Some(begin(cx));
     }
     if cx.spec.backup.increment_interval.is_some() && foreign(cx) {
         cx.because(
-            "backup-foreign",
+            ReasonCode::BackupForeign,
             "the newest backup is etcd-manager's, which no increment can follow: a full backup of ours begins a chain",
         );
         return Some(begin(cx));
@@ -180,7 +180,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(chain) = following_newest(cx) {
         if chain.auth_changed {
             cx.because(
-                "backup-auth",
+                ReasonCode::BackupAuth,
                 "users or roles have changed since the newest full backup, which no increment tells",
             );
             return Some(begin(cx));
@@ -188,7 +188,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         if chain.increments >= cx.spec.backup.max_increments {
             let count = chain.increments;
             cx.because(
-                "backup-increments",
+                ReasonCode::BackupIncrements,
                 format!("the newest full backup has {count} increments (backup.max_increments)"),
             );
             return Some(begin(cx));
@@ -201,7 +201,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     }
     if let Some(wait) = unchanged(cx) {
         cx.because(
-            "backup-unchanged",
+            ReasonCode::BackupUnchanged,
             "nothing has been written since the newest full backup: the next is taken when something is, or after a day",
         );
         cx.wake_in(wait);
@@ -209,7 +209,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     }
     if let Some((node, trouble)) = stands_in {
         cx.because(
-            "backup-stand-in",
+            ReasonCode::BackupStandIn,
             format!("the coordinator, {node}, {trouble}: this node takes the next full backup"),
         );
     }
@@ -217,7 +217,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         Some(_) => "a time of backup.on_calendar has come since the newest full backup",
         None => "the newest full backup is older than backup.interval",
     };
-    cx.because("backup-due", text);
+    cx.because(ReasonCode::BackupDue, text);
     Some(begin(cx))
 }
 
@@ -322,7 +322,7 @@ pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
     let newest = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
     let after = newest.map(|b| b.id.clone());
     if asked {
-        cx.because("prune-asked", "a person asked to remove old backups");
+        cx.because(ReasonCode::PruneAsked, "a person asked to remove old backups");
         return Some(Action::Prune { after });
     }
     if !cx.spec.backup.retention.enabled || !cx.is_coordinator() || orders::paused(cx).is_some() {
@@ -336,7 +336,7 @@ pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
         if since < PRUNE_AGAIN {
             let error = job.error.clone().unwrap_or_default();
             cx.because(
-                "prune-failed",
+                ReasonCode::PruneFailed,
                 format!("old backups could not be removed: {error}"),
             );
             cx.wake_in(PRUNE_AGAIN.saturating_sub(since));
@@ -344,7 +344,7 @@ pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
         }
     }
     cx.because(
-        "prune-due",
+        ReasonCode::PruneDue,
         "there is a newer backup since old ones were removed last",
     );
     Some(Action::Prune { after })
@@ -361,7 +361,10 @@ pub(super) fn may_try_again(cx: &mut Context<'_>, longest: Duration) -> bool {
         return true;
     }
     let error = cx.obs.backup.error.clone().unwrap_or_default();
-    cx.because("backup-failed", format!("the last backup failed: {error}"));
+    cx.because(
+        ReasonCode::BackupFailed,
+        format!("the last backup failed: {error}"),
+    );
     cx.wake_in(pause.saturating_sub(since));
     false
 }
@@ -418,7 +421,7 @@ pub(super) fn increments(cx: &mut Context<'_>) -> Option<Action> {
         if since < pause {
             let error = job.error.clone().unwrap_or_default();
             cx.because(
-                "increments-failed",
+                ReasonCode::IncrementsFailed,
                 format!("etcd's changes are not stored: {error}"),
             );
             cx.wake_in(pause.saturating_sub(since));
@@ -426,7 +429,7 @@ pub(super) fn increments(cx: &mut Context<'_>) -> Option<Action> {
         }
     }
     cx.because(
-        "increments-due",
+        ReasonCode::IncrementsDue,
         "the coordinator stores what changes after the newest full backup",
     );
     Some(Action::Increments { backup })

@@ -7,8 +7,8 @@ use super::context::{Context, names};
 use super::electors;
 use super::safety::same_store;
 use crate::model::{
-    Action, DataState, Epoch, Fact, Genesis, NodeName, NodeStatus, OperatorRequest, Origin, SteadyMs,
-    cluster_id_of, token_of,
+    Action, DataState, Epoch, Fact, Genesis, NodeName, NodeStatus, OperatorRequest, Origin, ReasonCode,
+    SteadyMs, cluster_id_of, token_of,
 };
 
 /// How long a missing elector is waited for when the store or the operator allows to go on without it.
@@ -54,7 +54,7 @@ pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
     let waited = cx.obs.steady.since(since);
     if !late.is_empty() && ready.len() < cx.spec.nodes.len() && waited < PATIENCE {
         cx.because(
-            "waiting-for-electors",
+            ReasonCode::WaitingForElectors,
             format!("waiting for {} before the first cluster is formed", names(late)),
         );
         cx.wake_in(Duration::from_millis(200));
@@ -67,7 +67,7 @@ pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
         .collect();
     if ready.len() < cx.spec.majority() {
         cx.because(
-            "no-majority",
+            ReasonCode::NoMajority,
             format!(
                 "{} of {} electors are ready ({}); a majority of {} is needed",
                 ready.len(),
@@ -101,13 +101,13 @@ pub(super) fn propose(
     let my_turn = Duration::from_secs(2) * u32::try_from(rank).unwrap_or(u32::MAX);
     let passed = cx.obs.steady.since(since);
     if !asked && passed < my_turn {
-        cx.because("not-my-turn", "a node with a lower name proposes first");
+        cx.because(ReasonCode::NotMyTurn, "a node with a lower name proposes first");
         cx.wake_in(my_turn.saturating_sub(passed));
         return None;
     }
     if let Some(error) = cx.memory.errors.get("propose").cloned() {
         cx.because(
-            "not-agreed",
+            ReasonCode::NotAgreed,
             format!("the last try to open epoch {epoch} failed: {error}"),
         );
     }
@@ -134,7 +134,7 @@ pub(super) fn propose(
         former: electors::replaced(cx).map(Genesis::lineage).unwrap_or_default(),
     };
     cx.because(
-        "propose-genesis",
+        ReasonCode::ProposeGenesis,
         format!(
             "epoch {epoch} from {} with {}",
             genesis.origin,
@@ -194,7 +194,7 @@ fn store_allows(cx: &mut Context<'_>) -> bool {
         Fact::Known(store) if store.conditional_writes => true,
         Fact::Known(_) => {
             cx.halt(
-                "store-ignores-conditions",
+                ReasonCode::StoreIgnoresConditions,
                 "the store ignores `If-None-Match: *`, so it cannot keep two clusters apart: use one that honours \
                  it, or set store.shared = false",
             );
@@ -202,7 +202,7 @@ fn store_allows(cx: &mut Context<'_>) -> bool {
         }
         Fact::Unreachable(why) => {
             let text = format!("the store may hold an earlier epoch and does not answer: {why}");
-            cx.because("store-unreachable", text);
+            cx.because(ReasonCode::StoreUnreachable, text);
             cx.wake_in(Duration::from_secs(1));
             false
         }
@@ -248,7 +248,7 @@ fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
     }
     if !held.is_empty() {
         cx.halt(
-            "data-without-epoch",
+            ReasonCode::DataWithoutEpoch,
             format!(
                 "{}, but no epoch is known: nothing is formed beside existing data; restore the agents' state, restore \
                  a backup, or move the data away by hand",
@@ -266,7 +266,7 @@ fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
         return true;
     }
     cx.because(
-        "data-unknown",
+        ReasonCode::DataUnknown,
         format!(
             "nobody has looked at the data directory on {} yet, and no empty cluster is formed beside what may be there",
             names(unseen)
@@ -287,7 +287,7 @@ fn nothing_stored(cx: &mut Context<'_>, since: SteadyMs) -> bool {
         Fact::Known(store) => store.trace.as_ref(),
         Fact::Unreachable(why) if waited < PATIENCE => {
             let text = format!("the store may hold backups and does not answer: {why}");
-            cx.because("store-unreachable", text);
+            cx.because(ReasonCode::StoreUnreachable, text);
             cx.wake_in(Duration::from_millis(200));
             return false;
         }
@@ -301,7 +301,7 @@ fn nothing_stored(cx: &mut Context<'_>, since: SteadyMs) -> bool {
          `etcd-agent restore latest` brings its newest backup back, `etcd-agent bootstrap --empty` begins with an empty cluster all \
          the same, another store.url or cluster.name leaves it alone"
     );
-    cx.halt("store-without-epoch", text);
+    cx.halt(ReasonCode::StoreWithoutEpoch, text);
     false
 }
 

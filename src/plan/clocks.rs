@@ -1,6 +1,7 @@
 //! Clocks that go wrong: nothing is decided by them, and a person has to know.
 
 use super::context::Context;
+use crate::model::ReasonCode;
 
 /// More than an answer can take on its way.
 pub(super) const MOST_MS: u64 = 10_000;
@@ -18,6 +19,9 @@ pub(super) fn differ(cx: &mut Context<'_>) {
         })
         .collect();
     if !off.is_empty() {
-        cx.because("clock-skew", format!("clocks differ: {}", off.join(", ")));
+        cx.because(
+            ReasonCode::ClockSkew,
+            format!("clocks differ: {}", off.join(", ")),
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::model::{
     Action, Decision, Epoch, Fact, Generation, Genesis, Incarnation, MemberList, Memory, NodeName,
-    NodeStatus, Observation, Reason, Spec,
+    NodeStatus, Observation, Reason, ReasonCode, Spec,
 };
 
 /// The longest that the loop sleeps when nothing is heard.
@@ -21,7 +21,7 @@ pub(super) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(obs: &'a Observation, memory: &Memory, spec: &'a Spec) -> Self {
+    pub(super) fn new(obs: &'a Observation, memory: &Memory) -> Self {
         let mut memory = memory.clone();
         memory
             .unreachable_since
@@ -31,7 +31,7 @@ impl<'a> Context<'a> {
         }
         Self {
             obs,
-            spec,
+            spec: &obs.spec,
             memory,
             reasons: Vec::new(),
             order: None,
@@ -69,12 +69,12 @@ impl<'a> Context<'a> {
     }
 
     /// Says why, and goes on.
-    pub(super) fn because(&mut self, code: &str, text: impl Into<String>) {
+    pub(super) fn because(&mut self, code: ReasonCode, text: impl Into<String>) {
         self.reasons.push(Reason::new(code, text));
     }
 
     /// Says why nothing goes on until a person acts.
-    pub(super) fn halt(&mut self, code: &str, text: impl Into<String>) {
+    pub(super) fn halt(&mut self, code: ReasonCode, text: impl Into<String>) {
         self.reasons.push(Reason::halt(code, text));
     }
 

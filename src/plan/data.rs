@@ -7,7 +7,8 @@ use super::failure::is_gone;
 use super::invitation::{invitations, linearizable_lists};
 use super::removed::{self, Confirmation};
 use crate::model::{
-    Action, Assignment, BackupId, ClusterId, DataState, Fact, Genesis, InitialState, MemberId, Role,
+    Action, Assignment, BackupId, ClusterId, DataState, Fact, Genesis, InitialState, MemberId, ReasonCode,
+    Role,
 };
 
 /// Whether etcd may be started on the data that is there.
@@ -122,7 +123,7 @@ fn foreign(
     member_id: MemberId,
 ) -> Data {
     cx.halt(
-        "foreign-data",
+        ReasonCode::ForeignData,
         format!(
             "{} holds member {member_id} of cluster {cluster_id}, expected member {} of cluster {}: move it away by hand; this \
              node looks again every 15 s",
@@ -153,7 +154,7 @@ fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, d
                 Confirmation::First(action) => return Data::First(action),
                 Confirmation::No => {
                     cx.because(
-                        "removal-unconfirmed",
+                        ReasonCode::RemovalUnconfirmed,
                         "the old data is kept until its removal is confirmed by quorum",
                     );
                     return Data::Wait;
@@ -167,7 +168,10 @@ fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, d
         } => return foreign(cx, assignment, *cluster_id, *member_id),
         DataState::Missing => return Data::Ready,
     };
-    cx.because("archive", format!("{data} goes into the archive: {why}"));
+    cx.because(
+        ReasonCode::Archive,
+        format!("{data} goes into the archive: {why}"),
+    );
     Data::First(Action::ReplaceData {
         epoch: assignment.epoch,
         why: why.to_owned(),
@@ -183,7 +187,7 @@ fn restore_data(cx: &mut Context<'_>, assignment: &Assignment, backup: BackupId)
         .is_some_and(|(epoch, id)| *epoch == assignment.epoch && *id == backup)
     {
         cx.because(
-            "restore-activated",
+            ReasonCode::RestoreActivated,
             "the restored data takes its place; what was there goes into the archive",
         );
         let why = "older-epoch".to_owned();
@@ -195,14 +199,14 @@ fn restore_data(cx: &mut Context<'_>, assignment: &Assignment, backup: BackupId)
     }
     if cx.obs.restore.running {
         cx.because(
-            "restoring",
+            ReasonCode::Restoring,
             format!("{backup} is fetched, checked and restored beside the old data"),
         );
         return Data::Wait;
     }
     if let Some(error) = &cx.obs.restore.error {
         let text = format!("{backup} could not be restored here: {error}");
-        cx.because("restore-failed", text);
+        cx.because(ReasonCode::RestoreFailed, text);
     }
     if !cx.may_try("stage-restore", Duration::from_secs(1), Duration::from_mins(1)) {
         return Data::Wait;
@@ -227,7 +231,7 @@ fn say_gone(cx: &mut Context<'_>, genesis: &Genesis, what: &str) {
         .any(|(_, s)| s.etcd.known().is_some_and(|e| e.leader.is_some()));
     if somebody_serves {
         cx.because(
-            "data-gone",
+            ReasonCode::DataGone,
             format!("{what}; the coordinator will replace this member"),
         );
         return;
@@ -235,7 +239,7 @@ fn say_gone(cx: &mut Context<'_>, genesis: &Genesis, what: &str) {
     let silent = cx.silent();
     if others_gone && silent.is_empty() {
         cx.halt(
-            "all-data-lost",
+            ReasonCode::AllDataLost,
             format!(
                 "{what}, and so it is on every other member: nothing goes on alone; `etcd-agent restore latest` opens \
                  epoch {} from the newest backup, what was written after it is lost",
@@ -244,7 +248,7 @@ fn say_gone(cx: &mut Context<'_>, genesis: &Genesis, what: &str) {
         );
     } else {
         cx.because(
-            "data-gone",
+            ReasonCode::DataGone,
             format!(
                 "{what}, and no member with quorum is in reach (silent: {}); this node waits",
                 names(&silent)

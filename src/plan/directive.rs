@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::context::Context;
 use super::orders::paused;
-use crate::model::{Action, Directives, Memory, NodeName, Observation};
+use crate::model::{Action, Directives, Memory, NodeName, Observation, ReasonCode};
 
 /// Takes over a newer register of orders from a peer of the same cluster. One node that lies must not lock operators out
 /// (rule 10): what only one tells has bounds. A majority that has ordered this node out takes no orders from it: the own register
@@ -28,7 +28,7 @@ fn newer<'a>(cx: &mut Context<'a>) -> Option<&'a Directives> {
     for (node, theirs) in told.iter().filter(|(_, theirs)| theirs.is_newer_than(mine)) {
         if let Some(why) = objection(cx, node, theirs, same(theirs) > 1) {
             let text = format!("what {node} tells of operators' orders ({theirs}) is not taken over: {why}");
-            cx.because("orders-refused", text);
+            cx.because(ReasonCode::OrdersRefused, text);
         } else if newest.is_none_or(|newest| theirs.is_newer_than(newest)) {
             newest = Some(*theirs);
         }
@@ -45,7 +45,7 @@ fn newer<'a>(cx: &mut Context<'a>) -> Option<&'a Directives> {
 /// register would undo what that says, or be taken for one that was carried out.
 pub fn known_orders(observation: &Observation) -> Directives {
     let memory = Memory::default();
-    let mut cx = Context::new(observation, &memory, &observation.spec);
+    let mut cx = Context::new(observation, &memory);
     let mine = &observation.me.steering.directives;
     newer(&mut cx).unwrap_or(mine).clone()
 }
@@ -97,6 +97,6 @@ pub(super) fn say_paused(cx: &mut Context<'_>) {
             "an operator at {} ordered a pause: nothing is done by itself until `etcd-agent resume`",
             paused.by
         );
-        cx.because("paused", text);
+        cx.because(ReasonCode::Paused, text);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::context::{Context, names};
-use crate::model::{Action, Epoch, Genesis, NodeName, OperatorRequest, memories_lost};
+use crate::model::{Action, Epoch, Genesis, NodeName, OperatorRequest, ReasonCode, memories_lost};
 
 /// The pause after the first enquiry in the background that failed.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -18,8 +18,8 @@ pub(super) fn regain(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     let nobody = BTreeSet::new();
-    let said = ["new-memory", "memories-lost"];
-    if !cx.reasons().iter().any(|r| said.contains(&r.code.as_str())) {
+    let said = [ReasonCode::NewMemory, ReasonCode::MemoriesLost];
+    if !cx.reasons().iter().any(|r| said.contains(&r.code)) {
         say_new_memory(cx, &nobody);
     }
     let store_answers = cx.spec.store_shared && cx.obs.store.known().is_some();
@@ -49,7 +49,7 @@ pub(super) fn say_new_memory<'a>(cx: &mut Context<'a>, without: &BTreeSet<NodeNa
         .collect();
     if !missing.is_empty() {
         cx.because(
-            "new-memory",
+            ReasonCode::NewMemory,
             format!(
                 "this elector's memory is new: it votes once it has heard from {} (or the shared store, or \
                  `etcd-agent {command} --without NODE` for those gone for good)",
@@ -61,7 +61,7 @@ pub(super) fn say_new_memory<'a>(cx: &mut Context<'a>, without: &BTreeSet<NodeNa
         let who = names(&cx.obs.elector.superseded);
         let knows = if known { "newer epoch" } else { "epoch" };
         cx.because(
-            "memories-lost",
+            ReasonCode::MemoriesLost,
             format!(
                 "{who} have lost their memory, and with it perhaps an epoch that they had chosen: this elector takes no part in \
                  opening another one until the shared store tells the newest epoch; whoever orders `etcd-agent {command}` \
@@ -161,7 +161,7 @@ pub(super) fn say_missing(cx: &mut Context<'_>, gone: &BTreeSet<NodeName>) {
         .collect();
     // Mostly both are the same.
     if let Some(text) = texts.first() {
-        cx.because("votes-missing", text);
+        cx.because(ReasonCode::VotesMissing, text);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::safety::say_unbelieved;
-use crate::model::{Action, Epoch, OperatorRequest};
+use crate::model::{Action, Epoch, OperatorRequest, ReasonCode};
 
 /// The electors are asked again after this long about an epoch that they denied and a source still reports.
 const AGAIN: Duration = Duration::from_mins(10);
@@ -26,7 +26,7 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
 /// Stops an etcd of an older epoch than the newest that is confirmed.
 fn stop_outdated(cx: &mut Context<'_>) -> Option<Action> {
     let text = outdated(cx)?;
-    cx.because("epoch-outdated", text);
+    cx.because(ReasonCode::EpochOutdated, text);
     let newest = cx.open_epoch();
     let up = cx.obs.me.unit.known().is_some_and(|unit| unit.active.is_up());
     if up && cx.may_try("stop-etcd", Duration::from_secs(1), Duration::from_secs(30)) {
@@ -97,7 +97,7 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
             "ignoring a newer epoch than {open}, reported by {}: a majority of the electors denies it",
             list(denied)
         );
-        cx.because("epoch-denied", text);
+        cx.because(ReasonCode::EpochDenied, text);
     }
     if !held.is_empty() {
         let text = format!(
@@ -106,7 +106,7 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
              `etcd-agent epoch confirm N` here",
             list(held)
         );
-        cx.because("epoch-hearsay", text);
+        cx.because(ReasonCode::EpochHearsay, text);
     }
     let told_by: BTreeMap<String, Epoch> = ask.into_iter().collect();
     let by_operator = cx.obs.requests.iter().find_map(|request| match request {

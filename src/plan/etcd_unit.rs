@@ -9,7 +9,7 @@ use super::inspection::{inspect, start_queued};
 use super::removed::{self, Confirmation, removed_by};
 use super::{failure, restart, words};
 use crate::model::{
-    Action, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, NodeStatus, UnitState,
+    Action, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, NodeStatus, ReasonCode, UnitState,
 };
 
 /// Keeps this node's etcd what it was assigned to be.
@@ -18,21 +18,21 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         Fact::Known(unit) => unit,
         Fact::Absent => {
             cx.halt(
-                "no-etcd-unit",
+                ReasonCode::NoEtcdUnit,
                 "etcd.service is not installed: install etcd (Debian: etcd-server)",
             );
             return None;
         }
         Fact::Unreachable(why) => {
             let text = format!("systemd does not say how etcd.service is: {why}");
-            cx.because("unit-unknown", text);
+            cx.because(ReasonCode::UnitUnknown, text);
             cx.wake_in(Duration::from_secs(1));
             return None;
         }
     };
     if unit.active == ActiveState::Deactivating {
         // Whether a person stops it is seen when it is down, and its data is in use until then.
-        cx.because("stopping", "etcd.service is being stopped");
+        cx.because(ReasonCode::Stopping, "etcd.service is being stopped");
         cx.wake_in(Duration::from_secs(1));
         return None;
     }
@@ -57,7 +57,7 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
     }
     if unit.held {
         cx.because(
-            "stopped-by-operator",
+            ReasonCode::StoppedByOperator,
             "etcd.service was stopped or masked by a person: `systemctl start etcd` hands it back",
         );
         return None;
@@ -74,7 +74,7 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         // older epoch, or none where a restore is to be put first, has to be seen to while etcd is down.
         if !matches!(data::prepare(cx, genesis, assignment), Data::Ready) {
             cx.because(
-                "start-without-data",
+                ReasonCode::StartWithoutData,
                 "the gate holds back a start without this member's data",
             );
             return cx
@@ -117,7 +117,7 @@ fn call_off(cx: &mut Context<'_>) -> Option<Action> {
     cx.obs.me.data.known()?;
     cx.genesis().filter(|genesis| genesis.epoch > Epoch(1))?;
     cx.because(
-        "start-unassigned",
+        ReasonCode::StartUnassigned,
         "the gate holds back a start, and nothing is assigned to this node",
     );
     let generation = Generation::default();
@@ -146,11 +146,11 @@ fn write_settings(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Actio
 /// True when etcd must not be started because its settings are not in force.
 fn conflicts(cx: &mut Context<'_>) -> bool {
     let Some(in_force) = cx.obs.in_force.known() else {
-        cx.because("not-applied", "etcd's settings are not written yet");
+        cx.because(ReasonCode::NotApplied, "etcd's settings are not written yet");
         return true;
     };
     for conflict in in_force.conflicts.clone() {
-        cx.halt("settings-overridden", conflict);
+        cx.halt(ReasonCode::SettingsOverridden, conflict);
     }
     !in_force.conflicts.is_empty()
 }
@@ -160,7 +160,7 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
         && !assignment.is_of(cluster_id, member_id)
     {
         cx.halt(
-            "foreign-member",
+            ReasonCode::ForeignMember,
             format!(
                 "etcd runs as member {member_id} of cluster {cluster_id}, expected member {} of cluster {}",
                 assignment.member_id, assignment.cluster_id
@@ -170,7 +170,7 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
     }
     match &cx.obs.me.etcd {
         Fact::Known(etcd) if etcd.leader.is_none() => {
-            cx.because("no-leader", "this member sees no raft leader");
+            cx.because(ReasonCode::NoLeader, "this member sees no raft leader");
             failure::say_quorum_lost(cx);
             cx.wake_in(Duration::from_millis(200));
         }
@@ -189,15 +189,15 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
                 .is_none_or(|at| cx.obs.steady.since(at) < Duration::from_mins(1));
             cx.wake_in(Duration::from_millis(if recent { 50 } else { 1000 }));
             if active == ActiveState::Activating {
-                cx.because("starting", "etcd starts and waits for quorum");
+                cx.because(ReasonCode::Starting, "etcd starts and waits for quorum");
                 failure::say_quorum_lost(cx);
             } else {
                 let text = format!("etcd runs and does not answer: {why}");
-                cx.because("etcd-silent", text);
+                cx.because(ReasonCode::EtcdSilent, text);
             }
             if cx.obs.no_room {
                 cx.because(
-                    "no-space",
+                    ReasonCode::NoSpace,
                     "the disk of etcd's data directory is full: make room on it",
                 );
             }

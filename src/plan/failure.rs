@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::context::{Context, names};
 use crate::model::{
     ActiveState, AssignmentSummary, DataState, EtcdStatus, Fact, Genesis, Member, MemberId, MemberList,
-    NodeName, NodeStatus, Origin, Removal, SteadyMs, member_id_of,
+    NodeName, NodeStatus, Origin, ReasonCode, Removal, SteadyMs, member_id_of,
 };
 
 /// A voter that another one may take the place of.
@@ -183,14 +183,14 @@ pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
             let left = cx.spec.grace.saturating_sub(passed);
             let (code, text) = match why {
                 Removal::Dead => (
-                    "grace",
+                    ReasonCode::Grace,
                     format!(
                         "{node} is out of reach for every observer; it counts as dead in {} s",
                         left.as_secs()
                     ),
                 ),
                 _ => (
-                    "etcd-down",
+                    ReasonCode::EtcdDown,
                     format!(
                         "etcd on {node} does not run; it may be replaced by a spare in {} s",
                         left.as_secs()
@@ -209,7 +209,7 @@ pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
 /// the voters are is what this node's etcd says, or said last; before it has said anything, those of the genesis.
 pub(super) fn say_quorum_lost(cx: &mut Context<'_>) {
     if let Some(text) = quorum_lost(cx) {
-        cx.halt("quorum-lost", text);
+        cx.halt(ReasonCode::QuorumLost, text);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The assignment of an initial voter of the genesis.
 
 use super::context::Context;
-use crate::model::{Assignment, DataState, Fact, Genesis, InitialState, Origin, RaftTerm, Role};
+use crate::model::{Assignment, DataState, Fact, Genesis, InitialState, Origin, RaftTerm, ReasonCode, Role};
 
 /// An initial voter of the genesis. `initial-cluster-state=new` only where this very memory took part in the
 /// genesis and nothing was ever assigned: then it cannot have started before. Anybody else would come back as the
@@ -15,7 +15,7 @@ pub(super) fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignm
     {
         if wanted.is_of(cluster_id, member_id) {
             cx.because(
-                "own-data",
+                ReasonCode::OwnData,
                 "the data directory is this member's own: it is taken up again",
             );
             wanted.initial_state = InitialState::Existing;
@@ -39,7 +39,7 @@ pub(super) fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignm
         wanted.restore = Some(backup.clone());
         wanted.initial_state = InitialState::Existing;
         cx.because(
-            "founder",
+            ReasonCode::Founder,
             format!("epoch {} is restored from {backup} here too", genesis.epoch),
         );
         return Some(wanted);
@@ -47,14 +47,14 @@ pub(super) fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignm
     match &cx.obs.me.data {
         Fact::Known(DataState::Missing) => {
             cx.because(
-                "founder",
+                ReasonCode::Founder,
                 format!("this node is an initial member of epoch {}", genesis.epoch),
             );
             Some(wanted)
         }
         Fact::Known(other) => {
             cx.halt(
-                "data-in-the-way",
+                ReasonCode::DataInTheWay,
                 format!("a new member needs an empty data directory, found {}", other),
             );
             None

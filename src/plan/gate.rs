@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::{Context, names};
-use crate::model::{Action, Assignment, Genesis, NodeName, NodeStatus};
+use crate::model::{Action, Assignment, Genesis, NodeName, NodeStatus, ReasonCode};
 
 /// Clears the gate once the epoch is confirmed by a majority of the electorate or by the shared store.
 pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Option<Action> {
@@ -61,7 +61,7 @@ pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &A
             )
         };
         cx.because(
-            "epoch-unconfirmed",
+            ReasonCode::EpochUnconfirmed,
             format!(
                 "epoch {} is confirmed by {agreeing} of {} electors, a majority or the shared store is needed; silent: {}{before}{voted}",
                 genesis.epoch,

@@ -8,7 +8,7 @@ use super::context::{Context, names};
 use super::orders::paused;
 use super::safety::undisturbed;
 use super::{leader, spares};
-use crate::model::{Action, Grant, Join, MemberList, NodeName, NodeStatus};
+use crate::model::{Action, Grant, Join, MemberList, NodeName, NodeStatus, ReasonCode};
 
 /// A node that has made nothing of its grant for this long has lost it.
 const UNUSED: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     settle(cx, &statuses, whole.is_ok());
     if let Some((grant, _)) = &cx.memory.grant {
         let text = format!("etcd on {} is being restarted", grant.node);
-        cx.because("restarting", text);
+        cx.because(ReasonCode::Restarting, text);
         cx.wake_in(Duration::from_secs(1));
         return None;
     }
@@ -58,7 +58,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
             "etcd on {} is to be restarted, and first all has to be well: {why}",
             names(wanting)
         );
-        cx.because("restart-waits", text);
+        cx.because(ReasonCode::RestartWaits, text);
         cx.wake_in(Duration::from_secs(1));
         return None;
     }
@@ -67,7 +67,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
             "etcd on {} is to be restarted, and first {joiner} takes the place of a member that is lost",
             names(wanting)
         );
-        cx.because("restart-waits", text);
+        cx.because(ReasonCode::RestartWaits, text);
         return None;
     }
     let since = cx.memory.coordinates.map(|(_, since)| since);
@@ -90,7 +90,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
         .collect();
     let Some(node) = ready.first().copied() else {
         cx.because(
-            "restart-unused",
+            ReasonCode::RestartUnused,
             format!(
                 "{} made nothing of the leave to restart, it is tried again",
                 names(wanting)
@@ -101,13 +101,13 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     };
     if node == me && list.members.len() > 1 {
         cx.because(
-            "leader-last",
+            ReasonCode::LeaderLast,
             "etcd here is to be restarted too: another member leads first",
         );
         return leader::away(cx, list);
     }
     cx.because(
-        "restart-granted",
+        ReasonCode::RestartGranted,
         format!("etcd on {node} is restarted now: all members are healthy"),
     );
     let grant = Grant {
@@ -170,7 +170,7 @@ fn say_left_alone(cx: &mut Context<'_>, statuses: &[&NodeStatus]) {
     let wants = |status: &&NodeStatus| status.steering.wants_restart.is_some();
     if statuses.iter().any(wants) && paused(cx).is_none() {
         cx.because(
-            "restart-manual",
+            ReasonCode::RestartManual,
             "etcd's settings have changed, and a cluster of one is not restarted by itself: `etcd-agent restart` does it",
         );
     }

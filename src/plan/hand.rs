@@ -2,7 +2,7 @@
 
 use super::backup::healthy_voters;
 use super::context::Context;
-use crate::model::{Action, NodeName, OperatorRequest};
+use crate::model::{Action, NodeName, OperatorRequest, ReasonCode};
 
 /// Hands a request to the node that can do it, when this one cannot and another is seen that can. Where none is seen, the
 /// request's own concern says why it cannot be done.
@@ -13,7 +13,7 @@ pub(super) fn over(cx: &mut Context<'_>) -> Option<Action> {
         Some((request.clone(), to.clone()))
     })?;
     cx.because(
-        "handed-over",
+        ReasonCode::HandedOver,
         format!("what a person asked for here is for {to} to do"),
     );
     Some(Action::HandOver { request, to })

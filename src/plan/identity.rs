@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::context::Context;
-use crate::model::{Action, Genesis, Incarnation, MemberList, NodeName};
+use crate::model::{Action, Genesis, Incarnation, MemberList, NodeName, ReasonCode};
 
 /// Says what is not as it should be; true when the member list itself cannot be acted on.
 pub(super) fn doubtful(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> bool {
     for member in list.members.iter().filter(|m| cx.spec.node_of(m).is_none()) {
         cx.because(
-            "unknown-member",
+            ReasonCode::UnknownMember,
             format!(
                 "member {} ({}, {}) is of no node in cluster.nodes: it counts, and is never acted on; add its node, \
                  or remove it with etcdctl",
@@ -34,7 +34,7 @@ pub(super) fn doubtful(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberLis
         })
         .collect();
     for text in foreign {
-        cx.because("foreign-cluster", text);
+        cx.because(ReasonCode::ForeignCluster, text);
     }
     let twice_listed = two_members(cx, list);
     let twice_there = two_agents(cx);
@@ -50,7 +50,7 @@ fn two_members(cx: &mut Context<'_>, list: &MemberList) -> bool {
         };
         if let Some(other) = first.insert(node, member.id) {
             cx.halt(
-                "duplicate-member",
+                ReasonCode::DuplicateMember,
                 format!(
                     "{node} has two members, {other} and {}: remove the one that is not meant with `etcdctl member \
                      remove`",
@@ -69,7 +69,7 @@ fn two_agents(cx: &mut Context<'_>) -> bool {
     for (node, status) in cx.known_nodes() {
         if let Some(other) = first.insert(&status.incarnation, node) {
             cx.halt(
-                "duplicate-node",
+                ReasonCode::DuplicateNode,
                 format!(
                     "{other} and {node} have the same memory ({}): one was copied from the other; stop the agent on \
                      the copy, delete all files in /var/lib/etcd-agent/state there, start it again",
@@ -103,7 +103,7 @@ pub(super) fn address_changed(cx: &mut Context<'_>, genesis: &Genesis, list: &Me
         (its_own && agreed && member.peer_urls != [url.clone()]).then_some((member, node, url))
     })?;
     cx.because(
-        "address-changed",
+        ReasonCode::AddressChanged,
         format!("{node} moved from {} to {url}", member.peer_urls.join(",")),
     );
     cx.may_try(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use crate::model::{Action, ActiveState, DataState, Fact, UnitState};
+use crate::model::{Action, ActiveState, DataState, Fact, ReasonCode, UnitState};
 
 /// What a person has to see to is looked at again after this long.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
@@ -12,13 +12,13 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 const SILENT: Duration = Duration::from_secs(5);
 
 /// What is said while nothing goes on because of what is in the data directory here. A person, or a mount, may change it.
-const DATA_HOLDS: [&str; 6] = [
-    "foreign-data",
-    "removal-unconfirmed",
-    "data-in-the-way",
-    "data-without-epoch",
-    "data-gone",
-    "all-data-lost",
+const DATA_HOLDS: [ReasonCode; 6] = [
+    ReasonCode::ForeignData,
+    ReasonCode::RemovalUnconfirmed,
+    ReasonCode::DataInTheWay,
+    ReasonCode::DataWithoutEpoch,
+    ReasonCode::DataGone,
+    ReasonCode::AllDataLost,
 ];
 
 /// From asking for a start to the unit showing it.
@@ -44,7 +44,7 @@ pub(super) fn look(cx: &mut Context<'_>) -> Option<Action> {
 pub(super) fn inspect(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(error) = cx.memory.errors.get("inspect-data") {
         let text = format!("what is in the data directory is not known: {error}");
-        cx.because("data-unknown", text);
+        cx.because(ReasonCode::DataUnknown, text);
     }
     cx.may_try(
         "inspect-data",
@@ -65,16 +65,12 @@ pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
         cx.obs.me.unit.known().is_some_and(|unit| {
             !unit.held && !unit.active.is_up() && unit.active != ActiveState::Deactivating
         });
-    let says = |codes: &[&str]| {
-        cx.reasons()
-            .iter()
-            .any(|reason| codes.contains(&reason.code.as_str()))
-    };
+    let says = |codes: &[ReasonCode]| cx.reasons().iter().any(|reason| codes.contains(&reason.code));
     let foreign = cx.genesis().is_some_and(|genesis| {
         let of_another = |cluster| cluster != genesis.cluster_id && !genesis.replaces(cluster);
         matches!(cx.obs.me.data, Fact::Known(DataState::Present { cluster_id, .. }) if of_another(cluster_id))
     });
-    let waits = says(&DATA_HOLDS) || foreign && says(&["spare", "lost-membership"]);
+    let waits = says(&DATA_HOLDS) || foreign && says(&[ReasonCode::Spare, ReasonCode::LostMembership]);
     if !down || mutant!(LooksOnce) || !waits {
         return None;
     }

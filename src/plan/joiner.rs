@@ -7,7 +7,7 @@ use super::context::Context;
 use super::invitation::{Invitation, is_believed, linearizable_lists, witnesses};
 use crate::model::{
     Assignment, DataState, Fact, Genesis, InitialState, Member, MemberId, MemberList, NodeName, RaftTerm,
-    Role,
+    ReasonCode, Role,
 };
 
 /// A member that joined later and whose agent has lost its memory, but not the data: the cluster still lists it.
@@ -35,7 +35,7 @@ pub(super) fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assi
         (named(cx, list)?, list.term)
     };
     cx.because(
-        "own-data",
+        ReasonCode::OwnData,
         "the data directory is this member's own: it is taken up again",
     );
     Some(Assignment {
@@ -60,13 +60,13 @@ pub(super) fn joiner(
              member before, which etcd would come back as without its data",
             member.id
         );
-        cx.because("invitation-hearsay", text);
+        cx.because(ReasonCode::InvitationHearsay, text);
         cx.wake_in(Duration::from_secs(1));
         return None;
     }
     let initial_cluster = named(cx, list)?;
     cx.because(
-        "joiner",
+        ReasonCode::Joiner,
         format!("the coordinator has added this node as learner {}", member.id),
     );
     Some(joined(cx, genesis, (member.id, list.term), initial_cluster))

@@ -6,6 +6,7 @@ use super::context::{Context, names};
 use super::orders;
 use crate::model::{
     Action, LeaderAsk, Member, MemberId, MemberList, NodeName, NodeStatus, OperatorRequest, RaftTerm,
+    ReasonCode,
 };
 
 /// A move that has not happened after this long is given up: etcd itself gives up after two election timeouts.
@@ -113,13 +114,13 @@ pub(super) fn asked(cx: &mut Context<'_>) -> Option<Action> {
     let ask = asks.first()?;
     if orders::under_way(cx) {
         cx.because(
-            "leader-later",
+            ReasonCode::LeaderLater,
             "the leader moves once the restart that is under way is over",
         );
         return None;
     }
     let to = pick(cx, list, ask.to.as_ref())?;
-    cx.because("leader-asked", "a person asked for another raft leader");
+    cx.because(ReasonCode::LeaderAsked, "a person asked for another raft leader");
     move_to(cx, list, to)
 }
 
@@ -153,7 +154,7 @@ fn pick(cx: &mut Context<'_>, list: &MemberList, to: Option<&NodeName>) -> Optio
     if best.is_none() {
         let wanted = names(to);
         cx.because(
-            "no-candidate",
+            ReasonCode::NoCandidate,
             format!("no healthy voter can lead (wanted: {wanted})"),
         );
         cx.wake_in(Duration::from_secs(1));

@@ -8,8 +8,8 @@ use super::removal::{may_lose, remove};
 use super::safety::{Change, healthy_members, keeps_quorum};
 use super::{orders, spares};
 use crate::model::{
-    Action, Genesis, Join, LearnerProgress, Member, MemberList, NodeName, NodeStatus, Removal, UnitState,
-    forgets_promotions,
+    Action, Genesis, Join, LearnerProgress, Member, MemberList, NodeName, NodeStatus, ReasonCode, Removal,
+    UnitState, forgets_promotions,
 };
 
 /// How long a node has to start the learner that it was added as.
@@ -45,7 +45,7 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
             return None;
         }
         cx.because(
-            "replace-gone",
+            ReasonCode::ReplaceGone,
             format!("{node} attests that the data of learner {} is gone", learner.id),
         );
         return remove(cx, learner, node, Removal::Gone, None, list);
@@ -67,7 +67,7 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
             return promote(cx, list, learner, node, most);
         }
         cx.because(
-            "learner-starting",
+            ReasonCode::LearnerStarting,
             format!("learner {} on {node} does not answer yet", learner.id),
         );
         cx.wake_in(Duration::from_millis(500));
@@ -107,14 +107,14 @@ fn await_start(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: 
     let waited = since.map_or(Duration::ZERO, |since| cx.obs.steady.since(since));
     if waited < START_WITHIN || !may_remove(cx) {
         cx.because(
-            "learner-unstarted",
+            ReasonCode::LearnerUnstarted,
             format!("learner {} waits for {node} to start it", learner.id),
         );
         cx.wake_in(after(waited, STARTED_AGAIN));
         return None;
     }
     cx.because(
-        "learner-abandoned",
+        ReasonCode::LearnerAbandoned,
         format!(
             "{node} did not start learner {} within {} s: it is taken out again",
             learner.id,
@@ -158,7 +158,7 @@ fn stands_still(cx: &mut Context<'_>, learner: &Member, index: u64) -> bool {
 
 fn give_up(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: &NodeName) -> Option<Action> {
     cx.because(
-        "learner-stuck",
+        ReasonCode::LearnerStuck,
         format!(
             "learner {} on {node} has made no progress for {} minutes",
             learner.id,
@@ -186,7 +186,7 @@ fn promote(
     let healthy = healthy_members(cx, list);
     if !keeps_quorum(&list.voter_ids(), &healthy, Change::Promote(learner.id)) {
         cx.because(
-            "too-few-healthy",
+            ReasonCode::TooFewHealthy,
             format!(
                 "{node} could get its vote, but only {} of {} members are seen healthy",
                 healthy.len(),
@@ -197,7 +197,7 @@ fn promote(
         return None;
     }
     cx.because(
-        "promote",
+        ReasonCode::Promote,
         format!("{node} gets its vote as soon as it has caught up"),
     );
     say_forgotten(cx);
@@ -226,7 +226,7 @@ fn say_forgotten(cx: &mut Context<'_>) {
          or newer of 3.5 on all members, and restart etcd on each once more",
         old.join(", ")
     );
-    cx.because("promotion-not-stored", text);
+    cx.because(ReasonCode::PromotionNotStored, text);
 }
 
 /// The learner was added to take a failing voter's place: that one goes first, so that the number of voters never
@@ -244,7 +244,7 @@ fn make_room<'a>(
             return None;
         }
         cx.because(
-            "replace-dead",
+            ReasonCode::ReplaceDead,
             format!(
                 "{} makes way for {node} as soon as that has caught up: {}",
                 failing.node, failing.why
@@ -263,7 +263,7 @@ fn make_room<'a>(
     let all_well = list.voters().all(|voter| healthy.contains(&voter.id));
     if !all_well || !may_remove(cx) {
         cx.because(
-            "learner-waits",
+            ReasonCode::LearnerWaits,
             format!(
                 "learner {} on {node} has no voter to replace: {} of {} are there",
                 learner.id,
@@ -275,7 +275,7 @@ fn make_room<'a>(
         return None;
     }
     cx.because(
-        "learner-surplus",
+        ReasonCode::LearnerSurplus,
         format!(
             "all voters are well again: learner {} on {node} is not needed",
             learner.id

@@ -8,7 +8,7 @@ use super::failure::{self, Failing};
 use super::removal::{may_lose, remove};
 use super::safety::{Change, healthy_members, keeps_quorum, takes_another};
 use super::{identity, learner, orders, resize, spares};
-use crate::model::{Action, Genesis, Join, MemberList, Removal};
+use crate::model::{Action, Genesis, Join, MemberList, ReasonCode, Removal};
 
 /// The next membership change, if this agent is the coordinator.
 pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
@@ -45,7 +45,7 @@ fn may_remove_voters(cx: &mut Context<'_>, failing: &Failing<'_>) -> bool {
         return true;
     }
     cx.because(
-        "removal-not-allowed",
+        ReasonCode::RemovalNotAllowed,
         format!(
             "{} ({}) stays a member: cluster.join = \"{}\" never removes one",
             failing.node, failing.why, cx.spec.join
@@ -60,7 +60,7 @@ fn remove_gone(cx: &mut Context<'_>, list: &MemberList, gone: &Failing<'_>) -> O
         return None;
     }
     cx.because(
-        "replace-gone",
+        ReasonCode::ReplaceGone,
         format!(
             "{} attests that the data of member {} is gone",
             gone.node, gone.member.id
@@ -79,7 +79,7 @@ fn remove_unstarted_voter(cx: &mut Context<'_>, list: &MemberList) -> Option<Act
     let passed = cx.obs.steady.since(since);
     if passed < cx.spec.grace {
         cx.because(
-            "voter-unstarted",
+            ReasonCode::VoterUnstarted,
             format!("voter {} waits for {node} to start it", member.id),
         );
         cx.wake_in(
@@ -99,7 +99,7 @@ fn remove_unstarted_voter(cx: &mut Context<'_>, list: &MemberList) -> Option<Act
         return None;
     }
     cx.because(
-        "remove-unstarted-voter",
+        ReasonCode::RemoveUnstartedVoter,
         format!("voter {} was added for {node} and never started", member.id),
     );
     remove(cx, member, node, Removal::Unstarted, None, list)
@@ -115,7 +115,7 @@ fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Member
     }
     let (node, why) = (failing.node, failing.why);
     if cx.spec.join == Join::Prune && why == Removal::Dead {
-        cx.because("prune-dead", format!("{node} is removed: {why}"));
+        cx.because(ReasonCode::PruneDead, format!("{node} is removed: {why}"));
         return remove(cx, failing.member, node, why, None, list);
     }
     // What is missing anyway is filled first, where that can be.
@@ -124,13 +124,13 @@ fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Member
     }
     let Some(spare) = spares::next(cx, genesis, list) else {
         cx.because(
-            "no-spare",
+            ReasonCode::NoSpare,
             format!("{node} stays a member ({why}): no spare is ready to take its place"),
         );
         return None;
     };
     cx.because(
-        "replace-dead",
+        ReasonCode::ReplaceDead,
         format!("{node} makes way for {spare}, which is ready to join: {why}"),
     );
     remove(cx, failing.member, node, why, None, list)
@@ -146,7 +146,7 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
     };
     if cx.spec.join == Join::Prepare {
         cx.because(
-            "waiting-for-entry",
+            ReasonCode::WaitingForEntry,
             format!(
                 "{counts}: cluster.join = \"prepare\" waits for an operator's `etcdctl member add --learner` with the \
                  peer URL of a node"
@@ -155,13 +155,16 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
         return None;
     }
     let Some(node) = spares::next(cx, genesis, list) else {
-        cx.because("below-size", format!("{counts}, and no node is ready to join"));
+        cx.because(
+            ReasonCode::BelowSize,
+            format!("{counts}, and no node is ready to join"),
+        );
         return None;
     };
     let healthy = healthy_members(cx, list);
     if !keeps_quorum(&list.voter_ids(), &healthy, Change::NoVote) {
         cx.because(
-            "too-few-healthy",
+            ReasonCode::TooFewHealthy,
             format!(
                 "{node} could join, but only {} members are seen healthy",
                 healthy.len()
@@ -171,7 +174,7 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
     }
     if !takes_another(cx, list) {
         cx.because(
-            "too-few-healthy",
+            ReasonCode::TooFewHealthy,
             format!(
                 "{node} could join, but etcd takes nobody while so many of its {} voters are away",
                 list.voters().count()
@@ -182,7 +185,10 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
     if let resize::Before::Wait(action) = resize::before_growth(cx, list) {
         return action;
     }
-    cx.because("add-learner", format!("{node} joins as a learner: {counts}"));
+    cx.because(
+        ReasonCode::AddLearner,
+        format!("{node} joins as a learner: {counts}"),
+    );
     let peer_urls = cx.spec.peer_url(node).into_iter().collect();
     cx.may_try(
         "add-learner",

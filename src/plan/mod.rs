@@ -1,4 +1,4 @@
-//! The pure planner: `plan(&Observation, &Memory, &Spec) -> Decision`.
+//! The pure planner: `plan(&Observation, &Memory) -> Decision`.
 //!
 //! No async, no IO, no clock, no randomness, no logging: time and seed are fields of the observation. Planning
 //! leaves no choice to execution. The concerns are asked in order, and the first that has an action wins; what
@@ -60,11 +60,11 @@ pub use steps::{request_steps, steps};
 use context::Context;
 use status_line::status_line;
 
-use crate::model::{Action, Decision, Memory, Observation, Spec};
+use crate::model::{Action, Decision, Memory, Observation};
 
 /// Decides what this agent does now: at most one action, the reasons, and when to look again.
-pub fn plan(observation: &Observation, memory: &Memory, spec: &Spec) -> Decision {
-    let mut cx = Context::new(observation, memory, spec);
+pub fn plan(observation: &Observation, memory: &Memory) -> Decision {
+    let mut cx = Context::new(observation, memory);
     failure::note(&mut cx);
     let action = decide(&mut cx);
     let text = status_line(&cx, action.as_ref());

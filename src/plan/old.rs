@@ -1,7 +1,7 @@
 //! An etcd that is older than what is supported: no cluster is formed on it, and one that is there is told of.
 
 use super::context::Context;
-use crate::model::NodeName;
+use crate::model::{NodeName, ReasonCode};
 
 /// True when there is no cluster yet and a node's etcd is too old for one.
 pub(super) fn refuses(cx: &mut Context<'_>) -> bool {
@@ -22,9 +22,9 @@ pub(super) fn refuses(cx: &mut Context<'_>) -> bool {
         found.join(", ")
     );
     if cx.genesis().is_some() {
-        cx.because("etcd-too-old", text);
+        cx.because(ReasonCode::EtcdTooOld, text);
         return false;
     }
-    cx.halt("etcd-too-old", text);
+    cx.halt(ReasonCode::EtcdTooOld, text);
     true
 }

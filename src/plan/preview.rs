@@ -15,7 +15,7 @@ pub fn preview(observation: &Observation) -> Decision {
         coordinates: Some((term, SteadyMs(0))),
         ..Memory::default()
     };
-    let mut cx = Context::new(&view, &memory, &view.spec);
+    let mut cx = Context::new(&view, &memory);
     let action = coordinate(&mut cx);
     let line = status_line(&cx, action.as_ref());
     cx.into_decision(action, line)

@@ -12,7 +12,7 @@ use super::failure;
 use super::orders::is_out;
 use super::removed::removed_by;
 use super::safety::other_stores_besides;
-use crate::model::{Action, Assignment, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin};
+use crate::model::{Action, Assignment, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin, ReasonCode};
 
 /// Carries out a restore that a person asked for.
 pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
@@ -149,17 +149,17 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         && let Fact::Unreachable(why) = &cx.obs.store
     {
         let text = format!("the shared store records each epoch and does not answer: {why}");
-        cx.because("store-unreachable", text);
+        cx.because(ReasonCode::StoreUnreachable, text);
         cx.wake_in(Duration::from_secs(1));
         return None;
     }
     if cx.obs.fetched.as_ref() != Some(&backup) && !mutant!(RestoresUnfetched) {
         if cx.obs.restore.running {
-            cx.because("fetching", format!("fetching and checking {backup}"));
+            cx.because(ReasonCode::Fetching, format!("fetching and checking {backup}"));
             return None;
         }
         cx.because(
-            "fetch-first",
+            ReasonCode::FetchFirst,
             format!("{backup} is fetched and checked before anything is replaced"),
         );
         return cx

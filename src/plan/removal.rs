@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::failure::Failing;
 use super::safety::{Change, healthy_members, keeps_quorum};
-use crate::model::{Action, Member, MemberId, MemberList, NodeName, Removal};
+use crate::model::{Action, Member, MemberId, MemberList, NodeName, ReasonCode, Removal};
 
 /// Rule 3, with the reason when it is not kept.
 pub(super) fn may_lose(cx: &mut Context<'_>, list: &MemberList, failing: &Failing<'_>) -> bool {
@@ -19,7 +19,7 @@ pub(super) fn may_lose(cx: &mut Context<'_>, list: &MemberList, failing: &Failin
         return true;
     }
     cx.because(
-        "too-few-healthy",
+        ReasonCode::TooFewHealthy,
         format!(
             "{} ({}), but only {} of {} members are seen healthy and quorum is {}",
             failing.node,

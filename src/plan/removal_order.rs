@@ -9,7 +9,7 @@ use super::leader;
 use super::orders::{self, is_out};
 use super::safety::{Change, healthy_members, keeps_quorum, must_wait};
 use crate::model::{
-    Action, DirectiveChange, Fact, Member, MemberList, Memory, NodeName, NodeStatus, Observation,
+    Action, DirectiveChange, Fact, Member, MemberList, Memory, NodeName, NodeStatus, Observation, ReasonCode,
 };
 
 /// Removes a member whose node was ordered out, if this agent is the coordinator.
@@ -28,17 +28,20 @@ pub(super) fn take_out(cx: &mut Context<'_>) -> Option<Action> {
             "{node} is taken out once learner {} has its vote or is gone",
             learner.id
         );
-        cx.because("removal-deferred", text);
+        cx.because(ReasonCode::RemovalDeferred, text);
         return None;
     }
     if let Err(why) = keeps(cx, list, member) {
-        cx.because("too-few-healthy", format!("{node} was ordered out, but {why}"));
+        cx.because(
+            ReasonCode::TooFewHealthy,
+            format!("{node} was ordered out, but {why}"),
+        );
         cx.wake_in(Duration::from_secs(1));
         return None;
     }
     if *node == cx.spec.node {
         cx.because(
-            "leader-first",
+            ReasonCode::LeaderFirst,
             "this node was ordered out: another member leads first",
         );
         return leader::away(cx, list);
@@ -46,7 +49,7 @@ pub(super) fn take_out(cx: &mut Context<'_>) -> Option<Action> {
     if must_wait(cx, list, member, node) {
         return None;
     }
-    cx.because("ordered-out", format!("an operator ordered {node} out"));
+    cx.because(ReasonCode::OrderedOut, format!("an operator ordered {node} out"));
     cx.may_try("take-out", Duration::from_millis(250), Duration::from_secs(5))
         .then(|| Action::TakeOut {
             id: member.id,
@@ -88,7 +91,7 @@ pub fn objection(observation: &Observation, change: &DirectiveChange, force: boo
     if let Some(why) = ordered_out(observation) {
         return Some(why);
     }
-    let cx = Context::new(observation, &Memory::default(), &observation.spec);
+    let cx = Context::new(observation, &Memory::default());
     let node = match change {
         DirectiveChange::Remove { node } | DirectiveChange::Add { node } => node,
         DirectiveChange::Restart { nodes } => {

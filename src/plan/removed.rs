@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::context::Context;
 use crate::model::{
     Action, Assignment, ClusterId, DataState, Fact, MemberId, MemberList, NodeName, NodeStatus, RaftTerm,
+    ReasonCode,
 };
 
 /// A removal that was not confirmed is checked again after this long.
@@ -49,7 +50,7 @@ pub(super) fn removal(
         });
     }
     cx.because(
-        "removal-hearsay",
+        ReasonCode::RemovalHearsay,
         format!("a peer reports the removal of member {member_id} of this node; neither etcd nor a second node confirms it"),
     );
     Confirmation::No
@@ -84,7 +85,10 @@ pub(super) fn leave(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
     let unit = cx.obs.me.unit.known()?;
     let id = assignment.member_id;
     if unit.active.is_up() {
-        cx.because("removed", format!("member {id} was removed: its etcd ends"));
+        cx.because(
+            ReasonCode::Removed,
+            format!("member {id} was removed: its etcd ends"),
+        );
         return cx
             .may_try("stop-removed", Duration::from_secs(1), Duration::from_secs(30))
             .then_some(Action::StopRemoved {
@@ -98,12 +102,12 @@ pub(super) fn leave(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
         }) if assignment.is_of(*cluster_id, *member_id) => "removed",
         Fact::Known(DataState::Unusable { .. }) => "unusable",
         _ => {
-            cx.because("spare", super::spares::waits_for(cx));
+            cx.because(ReasonCode::Spare, super::spares::waits_for(cx));
             return None;
         }
     };
     cx.because(
-        "archive",
+        ReasonCode::Archive,
         format!("the data of member {id}, which was removed, goes into the archive"),
     );
     cx.may_try(

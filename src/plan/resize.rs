@@ -12,8 +12,8 @@ use super::removal::{may_lose, remove};
 use super::safety::{healthy_members, must_wait, undisturbed};
 use super::{backup, failure, orders};
 use crate::model::{
-    Action, BackupId, BackupSummary, Fact, Join, MOST_VOTERS, Member, MemberList, NodeName, Removal,
-    SizeChange, SizeSource, SpecRecord,
+    Action, BackupId, BackupSummary, Fact, Join, MOST_VOTERS, Member, MemberList, NodeName, ReasonCode,
+    Removal, SizeChange, SizeSource, SpecRecord,
 };
 
 /// Whether a change of the size may begin.
@@ -53,7 +53,7 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
                      `etcd-agent spec set size={size}` does",
                     cx.spec.size
                 );
-                cx.because("size-unconfirmed", text);
+                cx.because(ReasonCode::SizeUnconfirmed, text);
                 return None;
             }
             let stored = Some(*size);
@@ -72,7 +72,7 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
         "the spec in the store is not followed, {} members stay wanted: {wrong}",
         cx.spec.size
     );
-    cx.because("spec-invalid", text);
+    cx.because(ReasonCode::SpecInvalid, text);
     None
 }
 
@@ -101,7 +101,7 @@ fn agreed(cx: &mut Context<'_>) -> bool {
     };
     if said.is_none() && cx.obs.spec_record.settled.is_none() && cx.obs.store.known().is_none() {
         cx.because(
-            "size-unknown",
+            ReasonCode::SizeUnknown,
             "the store holds the size and was not read yet: no member is added or removed for the size",
         );
         return false;
@@ -120,7 +120,7 @@ fn agreed(cx: &mut Context<'_>) -> bool {
         cx.spec.size,
         names(others)
     );
-    cx.because("spec-differs", text);
+    cx.because(ReasonCode::SpecDiffers, text);
     false
 }
 
@@ -138,7 +138,7 @@ fn after_backup(cx: &mut Context<'_>, from: usize) -> Before {
         return Before::Go;
     }
     cx.because(
-        "backup-before-change",
+        ReasonCode::BackupBeforeChange,
         format!("a full backup is taken before the size changes from {from} to {to}"),
     );
     if cx.obs.backup.running || !backup::may_try_again(cx, Duration::from_mins(5)) {
@@ -183,7 +183,7 @@ pub(super) fn remember(cx: &mut Context<'_>) -> Option<Action> {
         if let Fact::Unreachable(why) = &cx.obs.store {
             let text =
                 format!("the size is to change, and the store does not say which backups there are: {why}");
-            cx.because("store-unreachable", text);
+            cx.because(ReasonCode::StoreUnreachable, text);
         } else {
             record.change = Some(SizeChange {
                 to: size,
@@ -208,7 +208,7 @@ pub(super) fn shrink(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> 
     let (from, to) = (list.voters().count(), cx.spec.size);
     if !matches!(cx.spec.join, Join::Replace | Join::Prune) {
         cx.because(
-            "removal-not-allowed",
+            ReasonCode::RemovalNotAllowed,
             format!(
                 "{from} voters and {to} wanted: cluster.join = \"{}\" never removes one",
                 cx.spec.join
@@ -232,7 +232,7 @@ pub(super) fn shrink(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> 
     }
     if well && let Err(why) = undisturbed(cx, list) {
         cx.because(
-            "not-whole",
+            ReasonCode::NotWhole,
             format!("{from} voters and {to} wanted, but not now: {why}"),
         );
         return None;
@@ -251,6 +251,9 @@ pub(super) fn shrink(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> 
     if !may_lose(cx, list, &leaving) || must_wait(cx, list, member, node) {
         return None;
     }
-    cx.because("shrink", format!("{node} leaves: {from} voters and {to} wanted"));
+    cx.because(
+        ReasonCode::Shrink,
+        format!("{node} leaves: {from} voters and {to} wanted"),
+    );
     remove(cx, member, node, Removal::Excess, None, list)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::orders;
 use super::words;
-use crate::model::{Action, Assignment, Grant, NodeName, StartFence};
+use crate::model::{Action, Assignment, Grant, NodeName, ReasonCode, StartFence};
 
 /// A start that lasted this long was one.
 const LASTED: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
     }
     if assignment.started && orders::paused(cx).is_some() {
         cx.because(
-            "paused-start",
+            ReasonCode::PausedStart,
             "etcd.service is down and is not started during a pause: `systemctl start etcd` does, or `etcd-agent resume`",
         );
         return None;
@@ -39,7 +39,7 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
         if failures > 0 && since < pause {
             let unit = cx.obs.me.unit.known();
             cx.because(
-                "start-backoff",
+                ReasonCode::StartBackoff,
                 format!(
                     "etcd.service did not stay up ({}); next start in {:.1} s: see `journalctl -u etcd`",
                     unit.map_or("unknown", |u| u.result.as_str()),
@@ -56,7 +56,7 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
     cx.memory.started_as = Some(assignment.member_id);
     cx.memory.start_shown = false;
     cx.because(
-        "start",
+        ReasonCode::Start,
         format!(
             "etcd is to run as member {} of epoch {}",
             assignment.member_id, assignment.epoch
@@ -93,7 +93,10 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     if !cx.may_try("restart-etcd", Duration::from_millis(200), Duration::from_secs(5)) {
         return None;
     }
-    cx.because("restart", format!("{} ({coordinator} gives leave)", wish.why));
+    cx.because(
+        ReasonCode::Restart,
+        format!("{} ({coordinator} gives leave)", wish.why),
+    );
     cx.memory.restarted_at = Some(cx.obs.steady);
     cx.memory.started_at = Some(cx.obs.steady);
     cx.memory.started_as = Some(assignment.member_id);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::context::{Context, names};
 use crate::model::{
     ClusterId, Epoch, Fact, Genesis, Member, MemberId, MemberList, NodeName, NodeStatus, Observation,
+    ReasonCode,
 };
 
 /// A change of the member list, as far as quorum depends on it.
@@ -83,7 +84,7 @@ pub(super) fn must_wait(cx: &mut Context<'_>, list: &MemberList, member: &Member
     let text = format!(
         "{node} leaves after {first}, which {state}; if {first} is gone for good: `etcd-agent member remove {first}`"
     );
-    cx.because("removal-unfinished", text);
+    cx.because(ReasonCode::RemovalUnfinished, text);
     cx.wake_in(Duration::from_millis(200));
     true
 }
@@ -138,7 +139,7 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
     let spec = cx.spec;
     if !spec.nodes.contains_key(&spec.node) {
         cx.halt(
-            "not-an-elector",
+            ReasonCode::NotAnElector,
             format!("this node, {}, is not in cluster.nodes", spec.node),
         );
         return true;
@@ -154,7 +155,7 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
         .collect();
     if !strangers.is_empty() {
         cx.because(
-            "electorate-differs",
+            ReasonCode::ElectorateDiffers,
             format!(
                 "{} has another cluster.nodes than this node: make them the same",
                 strangers.join(", ")
@@ -168,7 +169,7 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
 /// Nodes that name different stores record epochs and backups in different places.
 fn say_other_stores(cx: &mut Context<'_>) {
     if let Some(text) = other_stores(cx.obs) {
-        cx.because("store-differs", text);
+        cx.because(ReasonCode::StoreDiffers, text);
     }
 }
 
@@ -245,11 +246,11 @@ fn two_geneses(cx: &mut Context<'_>) -> bool {
     );
     if others.len() == 1 {
         let text = format!("{text}: one of them lies or is damaged, and nothing follows from it here");
-        cx.because("genesis-differs", text);
+        cx.because(ReasonCode::GenesisDiffers, text);
         return false;
     }
     cx.halt(
-        "two-geneses",
+        ReasonCode::TwoGeneses,
         format!("{text}: two clusters were formed; stop one of them by hand"),
     );
     true
@@ -285,7 +286,7 @@ pub(super) fn say_unbelieved(cx: &mut Context<'_>) {
     }
     for (who, epoch, why) in told {
         cx.because(
-            "epoch-refused",
+            ReasonCode::EpochRefused,
             format!("{who} tells of epoch {epoch}, which is not believed: {why}"),
         );
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::orders::is_out;
-use crate::model::{DataState, Fact, Genesis, MemberList, NodeName, NodeStatus};
+use crate::model::{DataState, Fact, Genesis, MemberList, NodeName, NodeStatus, ReasonCode};
 
 /// The pause after the first failed join of a node; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_mins(1);
@@ -31,7 +31,7 @@ pub(super) fn next<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &MemberLis
     }
     let left = pause.saturating_sub(passed);
     cx.because(
-        "join-backoff",
+        ReasonCode::JoinBackoff,
         format!(
             "{node} did not manage to join {count} times; tried again in {} s",
             left.as_secs()

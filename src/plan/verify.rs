@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::backup::healthy_voters;
 use super::context::Context;
 use super::orders;
-use crate::model::{Action, BackupId, OperatorRequest, UnixMs, VerifyView};
+use crate::model::{Action, BackupId, OperatorRequest, ReasonCode, UnixMs, VerifyView};
 
 /// What could not be verified is tried again after this, then ever later.
 const AGAIN: Duration = Duration::from_mins(10);
@@ -28,7 +28,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         && cx.is_coordinator()
     {
         let text = format!("backup {id} is no good: {}", last.problems.join("; "));
-        cx.because("backup-bad", text);
+        cx.because(ReasonCode::BackupBad, text);
     }
     let busy = cx.obs.backups.verify.running || cx.obs.backup.running || cx.obs.restore.running;
     if busy || orders::paused(cx).is_some() || !is_mine(cx) {
@@ -48,14 +48,17 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         let since = cx.obs.steady.since(failed);
         if since < pause {
             let error = cx.obs.backups.verify.error.clone().unwrap_or_default();
-            cx.because("verify-failed", format!("no backup could be verified: {error}"));
+            cx.because(
+                ReasonCode::VerifyFailed,
+                format!("no backup could be verified: {error}"),
+            );
             cx.wake_in(pause.saturating_sub(since));
             return None;
         }
     }
     let backup = newest.id.clone();
     cx.because(
-        "verify-due",
+        ReasonCode::VerifyDue,
         "no backup was verified within backup.verify_interval",
     );
     Some(Action::Verify { backup })
@@ -73,7 +76,10 @@ fn verify_asked(cx: &mut Context<'_>, backup: BackupId) -> Option<Action> {
     if cx.obs.backups.verify.running {
         return None;
     }
-    cx.because("verify-asked", format!("a person asked to verify {backup}"));
+    cx.because(
+        ReasonCode::VerifyAsked,
+        format!("a person asked to verify {backup}"),
+    );
     Some(Action::Verify { backup })
 }
 

@@ -2,7 +2,7 @@
 //! damaged is for the owner of the data to find out (`src/unit/data/judge.rs`).
 
 use super::context::Context;
-use crate::model::Trouble;
+use crate::model::{ReasonCode, Trouble};
 
 /// Names the trouble in etcd's last words, and what helps.
 pub(super) fn say(cx: &mut Context<'_>) {
@@ -10,22 +10,25 @@ pub(super) fn say(cx: &mut Context<'_>) {
         return;
     };
     let (code, helps) = match words.trouble {
-        Trouble::NoSpace => ("no-space", "make room on its disk"),
-        Trouble::ReadOnly => ("disk-read-only", "mount its file system read-write"),
+        Trouble::NoSpace => (ReasonCode::NoSpace, "make room on its disk"),
+        Trouble::ReadOnly => (ReasonCode::DiskReadOnly, "mount its file system read-write"),
         Trouble::NotPermitted => (
-            "not-permitted",
+            ReasonCode::NotPermitted,
             "give the file back to the user that etcd runs as",
         ),
-        Trouble::DiskError => ("disk-error", "look at the disk"),
-        Trouble::AddressTaken => ("address-taken", "end the program that listens there"),
-        Trouble::Certificate => ("certificate-unusable", "put a certificate and its key there"),
+        Trouble::DiskError => (ReasonCode::DiskError, "look at the disk"),
+        Trouble::AddressTaken => (ReasonCode::AddressTaken, "end the program that listens there"),
+        Trouble::Certificate => (
+            ReasonCode::CertificateUnusable,
+            "put a certificate and its key there",
+        ),
         Trouble::Learners => (
-            "too-many-learners",
+            ReasonCode::TooManyLearners,
             "etcd 3.5.1 to 3.5.19 did not store that its learners were promoted: run 3.5.26 or newer of 3.5 on all members, \
              restart etcd on each once more, then upgrade",
         ),
         Trouble::Log | Trouble::Database if words.claim_damage() => (
-            "damage-unproven",
+            ReasonCode::DamageUnproven,
             "reading its data finds no damage, so it is not replaced",
         ),
         Trouble::Log | Trouble::Database => return,

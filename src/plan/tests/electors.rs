@@ -185,8 +185,8 @@ fn c14_an_enquiry_holds_nothing_up_and_is_tried_ever_later() {
         failures: [("enquire".to_owned(), (9, SteadyMs(obs.steady.0 - ago)))].into(),
         ..Memory::default()
     };
-    assert_eq!(plan(&obs, &failed(7000), &obs.spec).action, None);
-    let again = plan(&obs, &failed(10_000), &obs.spec).action;
+    assert_eq!(plan(&obs, &failed(7000)).action, None);
+    let again = plan(&obs, &failed(10_000)).action;
     assert!(matches!(again, Some(Action::Enquire { .. })), "{again:?}");
 }
 
@@ -222,7 +222,7 @@ fn c14_an_order_that_lacks_votes_says_whose_and_what_helps() {
         ..Memory::default()
     };
     obs.fetched = Some(BackupId::new(BACKUP).unwrap());
-    let order = plan(&obs, &memory, &obs.spec).order.unwrap();
+    let order = plan(&obs, &memory).order.unwrap();
     assert!(
         order.contains("the last try to open epoch 2 failed: n2: its memory is new"),
         "{order}"

@@ -162,9 +162,9 @@ fn what_lasts_is_measured_by_a_clock_that_never_jumps() {
     let mut memory = Memory::default();
     memory.failures.insert("inspect-data".to_owned(), (1, obs.steady));
     obs.now = UnixMs(1);
-    assert_eq!(plan(&obs, &memory, &obs.spec).action, None);
+    assert_eq!(plan(&obs, &memory).action, None);
     obs.steady = SteadyMs(obs.steady.0 + 1000);
-    assert_eq!(plan(&obs, &memory, &obs.spec).action, Some(Action::InspectData));
+    assert_eq!(plan(&obs, &memory).action, Some(Action::InspectData));
 }
 
 /// Epoch 2 was restored from a backup; this node's etcd still serves epoch 1, and its last stop failed just now.
@@ -198,7 +198,7 @@ fn c02_a_restored_epoch_is_assigned_only_when_etcd_is_known_to_be_down() {
             obs.me.etcd = Fact::Absent;
         }
         obs.me.unit = unit;
-        let decision = plan(&obs, &memory, &obs.spec);
+        let decision = plan(&obs, &memory);
         let assigns =
             matches!(&decision.action, Some(Action::Assign { assignment }) if assignment.epoch == Epoch(2));
         assert_eq!(assigns, assigned, "{what}: {decision:?}");
@@ -217,7 +217,7 @@ fn c02_a_stop_that_failed_is_tried_again_whatever_is_assigned_by_then() {
         ..assignment(&obs.spec, &second, 0)
     });
     memory.failures.clear();
-    let decision = plan(&obs, &memory, &obs.spec);
+    let decision = plan(&obs, &memory);
     assert_eq!(
         decision.action,
         Some(Action::StopEtcd { newest: Epoch(2) }),

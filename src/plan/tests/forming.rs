@@ -235,7 +235,7 @@ fn s39_a_store_of_this_node_alone_is_waited_for_only_a_while() {
     let mut memory = decide(&obs).memory;
     memory.waiting_since = Some(SteadyMs(0));
     obs.steady = SteadyMs(60_000);
-    let decision = plan(&obs, &memory, &obs.spec);
+    let decision = plan(&obs, &memory);
     assert!(matches!(decision.action, Some(Action::Propose { .. })));
 }
 
@@ -318,7 +318,7 @@ fn t01_no_empty_cluster_is_formed_beside_data_or_what_nobody_has_looked_at() {
         if let Some(data) = peers {
             peer(&mut obs, 4).data = data;
         }
-        let decision = plan(&obs, &memory, &obs.spec);
+        let decision = plan(&obs, &memory);
         assert_eq!(
             decision.action.as_ref().map(Action::name),
             wanted,

@@ -8,8 +8,8 @@ use crate::plan::hand;
 fn goes_to(obs: &Observation, request: &OperatorRequest) -> Option<String> {
     let mut obs = obs.clone();
     obs.requests = vec![request.clone()];
-    let (memory, spec) = (Memory::default(), obs.spec.clone());
-    let mut cx = Context::new(&obs, &memory, &spec);
+    let memory = Memory::default();
+    let mut cx = Context::new(&obs, &memory);
     match hand::over(&mut cx)? {
         Action::HandOver { request: handed, to } => {
             assert_eq!(handed, *request);
@@ -73,7 +73,7 @@ fn h09_what_nobody_can_do_is_answered() {
         *peer = Fact::Unreachable("cut off".to_owned());
     }
     alone.requests = vec![OperatorRequest::Backup];
-    let decision = plan(&alone, &Memory::default(), &alone.spec);
+    let decision = plan(&alone, &Memory::default());
     assert_eq!(
         decision.action.as_ref().map(Action::name),
         Some("answer"),

@@ -251,7 +251,7 @@ fn data_that_waits_for_a_person_is_looked_at_again() {
         };
         let mut looks = 0;
         for _ in 0..120 {
-            let decision = plan(&obs, &memory, &obs.spec);
+            let decision = plan(&obs, &memory);
             assert!(
                 decision.reasons.iter().any(|r| r.code == code),
                 "{code}: {decision:?}"
@@ -288,19 +288,19 @@ fn an_etcd_that_does_not_answer_is_known_by_its_data() {
     let first = decide(&obs);
     assert_eq!(first.action, None);
     obs.steady = SteadyMs(obs.steady.0 + 5000);
-    let second = plan(&obs, &first.memory, &obs.spec);
+    let second = plan(&obs, &first.memory);
     assert_eq!(second.action, Some(Action::InspectData));
     // Data that does not say whose it is yet is looked at again, and not without a pause.
     obs.steady = SteadyMs(obs.steady.0 + 1000);
-    let third = plan(&obs, &second.memory, &obs.spec);
+    let third = plan(&obs, &second.memory);
     assert_eq!(third.action, None);
     obs.steady = SteadyMs(obs.steady.0 + 14_000);
-    let fourth = plan(&obs, &third.memory, &obs.spec);
+    let fourth = plan(&obs, &third.memory);
     assert_eq!(fourth.action, Some(Action::InspectData));
     let with = |runs_on| {
         let mut obs = obs.clone();
         obs.runs_on = runs_on;
-        plan(&obs, &first.memory, &obs.spec)
+        plan(&obs, &first.memory)
     };
     let said = |decision: &Decision| decision.reasons.iter().any(|r| r.code == "foreign-member");
     assert!(with(own).action.is_none() && !said(&with(own)));
@@ -316,7 +316,7 @@ fn an_etcd_that_does_not_answer_is_known_by_its_data() {
     astray.assignment = Some(assignment(&obs.spec, &newer, 1));
     astray.me.genesis = Some(newer);
     (astray.newest_epoch, astray.me.newest_epoch) = (Epoch(2), Epoch(2));
-    let action = plan(&astray, &first.memory, &astray.spec).action;
+    let action = plan(&astray, &first.memory).action;
     assert_eq!(action, Some(Action::StopEtcd { newest: Epoch(2) }));
 }
 
@@ -535,7 +535,7 @@ fn a_start_that_was_just_queued_is_no_reason_to_look_at_the_data() {
         started_at: Some(SteadyMs(obs.steady.0 - ago)),
         ..Memory::default()
     };
-    let decide = |memory: &Memory| plan(&obs, memory, &obs.spec);
+    let decide = |memory: &Memory| plan(&obs, memory);
     let queued = decide(&started(20));
     assert_eq!(queued.action, None);
     assert!(queued.wake <= Duration::from_millis(180));
@@ -559,7 +559,7 @@ fn c11_a_start_that_was_shown_and_has_ended_is_looked_at_at_once() {
             if let Fact::Known(unit) = &mut obs.me.unit {
                 unit.sub = sub.to_owned();
             }
-            let decision = plan(&obs, &memory, &obs.spec);
+            let decision = plan(&obs, &memory);
             if state == ActiveState::Failed {
                 return decision.action;
             }
@@ -590,7 +590,7 @@ fn c11_the_pause_after_starts_that_failed_is_not_for_another_member() {
             start_failures: 3,
             ..Memory::default()
         };
-        let decision = plan(&obs, &memory, &obs.spec);
+        let decision = plan(&obs, &memory);
         let starts = matches!(decision.action, Some(Action::StartEtcd { .. }));
         (starts, decision.memory)
     };
@@ -642,7 +642,7 @@ fn c11_what_keeps_etcd_down_is_named_and_leads_to_nothing() {
             text: "its last words".into(),
             starts,
         });
-        let decision = plan(&obs, &memory, &obs.spec);
+        let decision = plan(&obs, &memory);
         assert_eq!(decision.action, None, "{trouble:?}");
         let named: Vec<&str> = decision
             .reasons
@@ -678,7 +678,7 @@ fn c11_why_the_data_is_unknown_is_said() {
         errors: [("inspect-data".to_owned(), why.to_owned())].into(),
         ..Memory::default()
     };
-    let decision = plan(&obs, &memory, &obs.spec);
+    let decision = plan(&obs, &memory);
     assert_eq!(decision.action, None);
     let says = |reason: &Reason| reason.code == "data-unknown" && reason.text.contains(why);
     assert!(decision.reasons.iter().any(says), "{:?}", decision.reasons);

@@ -330,15 +330,15 @@ fn unstarted(id: MemberId, peer_url: String) -> Member {
 }
 
 /// The plan of a node that has written down who the members are, unless the test says who they were.
-fn plan(obs: &Observation, memory: &Memory, spec: &Spec) -> Decision {
+fn plan(obs: &Observation, memory: &Memory) -> Decision {
     let mut obs = obs.clone();
     let members = &mut obs.spec_record.members;
     *members = members.take().or_else(|| obs.me.members.known().cloned());
-    super::plan(&obs, memory, spec)
+    super::plan(&obs, memory)
 }
 
 fn decide(obs: &Observation) -> Decision {
-    plan(obs, &Memory::default(), &obs.spec)
+    plan(obs, &Memory::default())
 }
 
 fn action(obs: &Observation) -> Option<&'static str> {

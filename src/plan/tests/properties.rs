@@ -178,12 +178,12 @@ proptest! {
         let serving = || known().filter(|s| s.etcd.known().is_some()).count();
         let leads = obs.me.etcd.known().is_some_and(|e| e.leader == Some(e.member_id));
         let memory = if aged {
-            let first = plan(&Observation { steady: SteadyMs(1), ..obs.clone() }, &Memory::default(), &obs.spec).memory;
+            let first = plan(&Observation { steady: SteadyMs(1), ..obs.clone() }, &Memory::default()).memory;
             Memory { failures: std::collections::BTreeMap::new(), ..first }
         } else {
             Memory::default()
         };
-        match plan(&obs, &memory, &obs.spec).action {
+        match plan(&obs, &memory).action {
             Some(Action::Propose { genesis, .. }) => {
                 prop_assert!(eligible, "rule 1: an elector without memory proposed");
                 prop_assert_eq!(genesis.epoch, newest.next());
@@ -353,7 +353,7 @@ proptest! {
         let mut later = obs.clone();
         later.now = UnixMs(obs.now.0 + if grace_over { 3_600_000 } else { 60_000 });
         later.steady = SteadyMs(later.now.0);
-        let decision = plan(&later, &first.memory, &later.spec);
+        let decision = plan(&later, &first.memory);
         for (action, waited) in [(first.action, false), (decision.action, grace_over)] {
             let Some(Action::RemoveMember { id, node, why, replaced_by, .. }) = action else { continue };
             prop_assert!(leads && linearizable, "rule 8: decided without quorum");

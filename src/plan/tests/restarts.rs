@@ -38,7 +38,7 @@ fn granted(decision: &Decision) -> Option<&NodeName> {
 
 #[test]
 fn a_restart_is_granted_to_one_healthy_follower_after_the_other_and_the_leader_comes_last() {
-    let give = |obs: &Observation, memory: &Memory| plan(obs, memory, &obs.spec);
+    let give = |obs: &Observation, memory: &Memory| plan(obs, memory);
     let obs = wanting(&[0, 1, 2]);
     let first = give(&obs, &settled());
     assert_eq!(granted(&first), Some(&name(1)), "followers by name");
@@ -104,7 +104,7 @@ fn no_restart_is_granted_while_anything_is_not_well() {
     for (what, spoil) in table {
         let mut obs = wanting(&[1]);
         spoil(&mut obs);
-        let decision = plan(&obs, &settled(), &obs.spec);
+        let decision = plan(&obs, &settled());
         assert_eq!(granted(&decision), None, "{what}");
         assert_ne!(
             decision.action.as_ref().map(Action::name),
@@ -112,7 +112,7 @@ fn no_restart_is_granted_while_anything_is_not_well() {
             "{what}"
         );
     }
-    let decision = plan(&wanting(&[1]), &Memory::default(), &wanting(&[1]).spec);
+    let decision = plan(&wanting(&[1]), &Memory::default());
     assert_eq!(granted(&decision), None, "it has only just come to lead");
 }
 
@@ -122,12 +122,12 @@ fn a_pause_lets_an_ordered_restart_through() {
     wish(peer(&mut obs, 2), Some(4));
     wish(peer(&mut obs, 1), None);
     pause(&mut obs);
-    assert_eq!(granted(&plan(&obs, &settled(), &obs.spec)), Some(&name(2)));
+    assert_eq!(granted(&plan(&obs, &settled())), Some(&name(2)));
 }
 
 #[test]
 fn a_restart_waits_for_the_one_that_takes_a_lost_members_place() {
-    let give = |obs: &Observation| plan(obs, &settled(), &obs.spec);
+    let give = |obs: &Observation| plan(obs, &settled());
     let mut lost = cluster(3, 2, 3);
     lost.spec_record.settled = Some(3);
     wish(peer(&mut lost, 1), Some(4));
@@ -148,16 +148,16 @@ fn a_restart_waits_for_the_one_that_takes_a_lost_members_place() {
 #[test]
 fn a_grant_that_nothing_comes_of_is_taken_back_and_another_node_has_its_turn() {
     let obs = wanting(&[1, 2]);
-    let first = plan(&obs, &settled(), &obs.spec);
+    let first = plan(&obs, &settled());
     let later = |by: u64| {
         let mut later = obs.clone();
         later.now = obs.now.plus(Duration::from_secs(by));
         later.steady = SteadyMs(later.now.0);
         later
     };
-    let back = plan(&later(31), &first.memory, &obs.spec);
+    let back = plan(&later(31), &first.memory);
     assert_eq!(granted(&back), None, "a rest first: it may still be acted on");
-    let next = plan(&later(37), &back.memory, &obs.spec);
+    let next = plan(&later(37), &back.memory);
     assert_eq!(granted(&next), Some(&name(2)));
 }
 
@@ -175,12 +175,12 @@ fn a_cluster_of_one_restarts_by_order_alone() {
         wish(&mut obs.me, order);
         obs
     };
-    let by_itself = plan(&alone(None), &settled(), &alone(None).spec);
+    let by_itself = plan(&alone(None), &settled());
     assert_eq!(granted(&by_itself), None);
     assert!(by_itself.reasons.iter().any(|r| r.code == "restart-manual"));
-    let ordered = plan(&alone(Some(3)), &settled(), &alone(None).spec);
+    let ordered = plan(&alone(Some(3)), &settled());
     assert_eq!(granted(&ordered), Some(&name(0)));
-    let next = plan(&alone(Some(3)), &ordered.memory, &alone(None).spec);
+    let next = plan(&alone(Some(3)), &ordered.memory);
     assert!(
         matches!(next.action, Some(Action::RestartEtcd { .. })),
         "{next:?}"
@@ -272,7 +272,7 @@ proptest! {
         if paused { pause(&mut obs); }
         let mut memory = settled();
         memory.grant = held.map(|i| (Grant { node: name(i), id: 1, term: RaftTerm(2) }, obs.steady));
-        let decision = plan(&obs, &memory, &obs.spec);
+        let decision = plan(&obs, &memory);
         let new = decision.memory.grant.clone().filter(|grant| memory.grant.as_ref() != Some(grant));
         if let Some((grant, _)) = new {
             prop_assert_eq!(me, 0, "only n1 leads");

@@ -953,12 +953,12 @@ fn c03_the_origin_is_needed_until_all_founders_have_started_or_are_gone() {
 #[test]
 fn c03_a_founder_that_does_not_start_is_replaced_like_a_broken_member() {
     let after = |obs: &Observation, secs: u64| {
-        let mut memory = plan(obs, &Memory::default(), &obs.spec).memory;
+        let mut memory = plan(obs, &Memory::default()).memory;
         let mut later = obs.clone();
         later.steady = SteadyMs(obs.steady.0 + secs * 1000);
         // It has led for long.
         memory.coordinates = Some((RaftTerm(2), SteadyMs(0)));
-        plan(&later, &memory, &later.spec)
+        plan(&later, &memory)
     };
     let obs = third_never_started();
     let waits = after(&obs, 299);

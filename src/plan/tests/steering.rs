@@ -321,7 +321,7 @@ fn a_node_that_is_ordered_out_is_removed_under_rule_3_and_never_while_it_leads()
         let mut obs = healthy(0);
         out(&mut obs, node);
         change(&mut obs);
-        let decision = plan(&obs, &settled(), &obs.spec);
+        let decision = plan(&obs, &settled());
         assert_eq!(decision.action.as_ref().map(Action::name), expected, "{what}");
     }
     let mut elsewhere = healthy(1);

@@ -361,7 +361,7 @@ fn rule_1_a_store_confirms_no_epoch_beside_a_peer_that_tells_of_a_newer_one() {
         peer(&mut obs, 2).newest_epoch = Epoch(newest);
         // Only the store could confirm it.
         peer(&mut obs, 2).eligible = false;
-        let action = plan(&obs, &memory, &obs.spec).action;
+        let action = plan(&obs, &memory).action;
         assert_eq!(
             action.as_ref().map(Action::name) == Some("clear-gate"),
             clears,
@@ -455,22 +455,14 @@ fn f02_hearsay_that_nobody_confirms_or_denies_holds_a_start_back_and_stops_nothi
     obs.newest_epoch = Epoch(2);
     let mut memory = Memory::default();
     memory.failures.insert("confirm".to_owned(), (9, obs.steady));
-    let decision = plan(&obs, &memory, &obs.spec);
+    let decision = plan(&obs, &memory);
     assert_eq!(decision.action, None, "a running etcd runs on");
     assert!(decision.reasons.iter().any(|r| r.code == "epoch-hearsay"));
     obs.me.unit = unit(ActiveState::Failed);
     obs.me.etcd = Fact::Absent;
-    assert_eq!(
-        plan(&obs, &memory, &obs.spec).action,
-        None,
-        "a start is held back"
-    );
+    assert_eq!(plan(&obs, &memory).action, None, "a start is held back");
     obs.gate.cleared = None;
-    assert_eq!(
-        plan(&obs, &memory, &obs.spec).action,
-        None,
-        "the gate is not cleared"
-    );
+    assert_eq!(plan(&obs, &memory).action, None, "the gate is not cleared");
 }
 
 #[test]
@@ -488,7 +480,7 @@ fn f02_a_new_memory_moves_no_data_away_on_hearsay() {
     obs.staged = Some((Epoch(2), BackupId::new("b").unwrap()));
     let mut memory = Memory::default();
     memory.failures.insert("confirm".to_owned(), (9, obs.steady));
-    let wanted = |obs: &Observation| plan(obs, &memory, &obs.spec).action.map(|action| action.name());
+    let wanted = |obs: &Observation| plan(obs, &memory).action.map(|action| action.name());
     assert_eq!(wanted(&obs), Some("replace-data"));
     obs.elector.hearsay = true;
     assert_eq!(wanted(&obs), None);

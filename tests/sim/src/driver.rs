@@ -259,11 +259,7 @@ impl<'a> Driver<'a> {
         let clock = std::time::Instant::now();
         for view in &views {
             for _ in 0..PLANS {
-                std::hint::black_box(plan(
-                    &view.observation,
-                    &view.decision.memory,
-                    &view.observation.spec,
-                ));
+                std::hint::black_box(plan(&view.observation, &view.decision.memory));
             }
         }
         let plans = PLANS * u32::try_from(views.len()).ok()?.max(1);

@@ -132,7 +132,7 @@ pub fn reasons(sim: &Sim) -> Vec<(String, String, String)> {
             view.decision
                 .reasons
                 .into_iter()
-                .map(move |reason| (node.clone(), reason.code, reason.text))
+                .map(move |reason| (node.clone(), reason.code.to_string(), reason.text))
         })
         .collect()
 }
