@@ -2,13 +2,19 @@
 //! is here.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod backups;
+mod data;
 mod electors;
 mod epochs;
 mod forming;
+mod gate;
 mod hand;
 mod identity;
+mod increments;
 mod joining;
 mod keeping;
+mod learners;
+mod losses;
 mod membership;
 mod properties;
 mod resizing;

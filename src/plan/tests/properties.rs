@@ -339,7 +339,7 @@ proptest! {
             }
         }
         if let Some(started) = learner {
-            super::joining::with_learner(&mut obs, 5, started);
+            super::learners::with_learner(&mut obs, 5, started);
         }
         if !leads && let Fact::Known(etcd) = &mut obs.me.etcd {
             etcd.leader = Some(MemberId(1));
