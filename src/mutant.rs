@@ -31,7 +31,7 @@ mod chosen {
     pub enum Mutant {
         /// Rule 1: an elector forgets what it has promised.
         PromiseForgotten,
-        /// Rule 1: the gate is not told of a newer epoch.
+        /// Rule 1: the gate does not learn of a newer epoch.
         GateUnaware,
         /// Rule 1: an agent that has not looked yet tells the gate that etcd may start.
         GateBlind,
@@ -43,7 +43,7 @@ mod chosen {
         LooksOnce,
         /// Rule 2: a founder that has lost its data starts as if it were new.
         FounderForgets,
-        /// Rule 2: an empty cluster is formed beside data.
+        /// Rule 2: an empty cluster is formed although a node has data.
         FormsBesideData,
         /// Rule 3: a voter is removed without a look at the others.
         RemovesAnyway,
@@ -87,7 +87,7 @@ mod chosen {
         AddedNodesVouch,
         /// Rule 1: memories that are lost count against the configured nodes alone, not against the electors of the epoch.
         FormerLossesUncounted,
-        /// An operator's restore is never carried out, nor refused.
+        /// An operator's restore is neither carried out nor refused.
         RestoresDropped,
         /// Rule 8: a new memory never asks for its vote.
         MemoriesStayNew,

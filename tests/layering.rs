@@ -1,4 +1,4 @@
-//! Who may know whom: the table of `docs/architecture.md`, held against the sources.
+//! Checks of the sources: which room may use which (the table of `docs/architecture.md`), and what else holds for all files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
@@ -135,7 +135,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
 /// Rooms whose files still import each other in a circle. A room leaves the list with its last circle.
 const STILL_CIRCULAR: &[&str] = &["adapters", "agent", "backup", "cli", "config", "unit"];
 
-/// What the pure rooms must not even name.
+/// Words that may not occur in the pure rooms.
 const PURE: &[&str] = &["plan/", "genesis/", "model/"];
 const IMPURE: &[(&str, &str)] = &[
     ("tokio", "no runtime"),
@@ -160,7 +160,7 @@ const IMPURE: &[(&str, &str)] = &[
     ("unreachable!", "what cannot be is a halt"),
 ];
 
-/// About 150 lines is a room with one purpose; past this it is two.
+/// A longer file has more than one purpose.
 const MOST_LINES: usize = 600;
 
 struct File {
@@ -220,7 +220,7 @@ fn files() -> Vec<File> {
     files
 }
 
-/// Every `crate::room::item` of a piece of code, groups taken apart.
+/// Every `crate::room::item` in a piece of code, with groups expanded.
 fn uses(code: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, word) in code.match_indices("crate::") {

@@ -92,7 +92,7 @@ fn note_incarnation(
     incarnation: &Incarnation,
 ) -> Result<(), Refusal> {
     let known = record.incarnations.get(from).cloned();
-    // Whichever is heard of first, two incarnations show that a memory was lost in between.
+    // Two incarnations show that a memory was lost between them, whichever is received first.
     if known.as_ref().is_some_and(|known| known != incarnation) {
         record.superseded.insert(from.clone());
     }
@@ -252,7 +252,7 @@ fn may_vote(record: &ElectorRecord, epoch: Epoch) -> Result<(), Refusal> {
             why: format!("epoch {epoch} is {}", open.too_far_ahead()),
         });
     }
-    // Below the newest epoch ever heard of there is nothing left to open.
+    // No epoch below the newest reported one can be opened.
     if epoch < record.newest_epoch || epoch == Epoch::default() {
         return Err(Refusal::Invalid {
             why: format!(

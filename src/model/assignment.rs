@@ -108,7 +108,7 @@ pub struct GateState {
     pub generation: Generation,
     /// The epoch this node is assigned to.
     pub epoch: Epoch,
-    /// The newest epoch ever heard of; higher than `epoch` means: do not start.
+    /// The newest epoch ever reported. If it is higher than `epoch`, etcd must not start.
     pub newest_epoch: Epoch,
     /// The newest epoch for which this node's elector may have accepted a genesis that it has not learned; 0 when there is
     /// none. That epoch may be open elsewhere.
@@ -129,7 +129,7 @@ pub struct GateState {
 }
 
 impl GateState {
-    /// Of a node to which nothing is assigned, whose agent has heard of this epoch: nothing passes.
+    /// The state of a node without an assignment whose agent knows of this epoch: nothing passes.
     pub fn of_nobody(newest_epoch: Epoch) -> Self {
         Self {
             generation: Generation::default(),

@@ -225,7 +225,7 @@ pub enum RestoreTarget {
     Full,
     /// The state at this revision.
     Revision(Revision),
-    /// The state at this time: all that was heard of until then.
+    /// The state at this time: all changes received until then.
     Time(UnixMs),
 }
 
@@ -310,7 +310,7 @@ pub struct ChainView {
     pub auth_changed: bool,
 }
 
-/// What this agent does in the store beside full backups, as the planner sees it.
+/// What this agent does in the store in addition to full backups, as the planner sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackupView {

@@ -79,7 +79,7 @@ pub enum Action {
         /// The backup.
         backup: BackupId,
     },
-    /// Restore a fetched and checked backup beside the old data (nothing is replaced).
+    /// Restore a fetched and checked backup next to the old data (nothing is replaced).
     StageRestore {
         /// The epoch that it is for.
         epoch: Epoch,
@@ -215,7 +215,7 @@ pub enum Action {
         /// The newest full backup.
         backup: BackupId,
     },
-    /// Store now what was heard of etcd's changes, and answer who asked for it.
+    /// Store the changes received from etcd now, and answer the request.
     Flush,
     /// Begin to remove the backups that retention no longer wants.
     Prune {
@@ -227,7 +227,7 @@ pub enum Action {
         /// Which.
         backup: BackupId,
     },
-    /// Have another node do what a person asked for here, and answer with what came of it.
+    /// Forward a person's request to another node, and answer with its result.
     HandOver {
         /// What was asked.
         request: OperatorRequest,
@@ -246,7 +246,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// True for what only begins when it is carried out, and goes on beside the loop.
+    /// True for an action that only begins when it is carried out, and continues in the background.
     pub fn begins_a_job(&self) -> bool {
         matches!(
             self,

@@ -10,7 +10,7 @@ use super::UnixMs;
 pub enum EventOutcome {
     /// The action was carried out.
     Done,
-    /// What takes long was begun, and goes on beside the loop; the journal and `status` tell how it ends.
+    /// A background job was started. The journal and `status` show how it ends.
     Begun,
     /// It was not; it is decided anew on what is seen next.
     Failed {

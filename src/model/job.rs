@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SteadyMs;
 
-/// Something long that this agent does beside the loop, or did last.
+/// A background job of this agent: it runs, or has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// True while it runs.

@@ -37,7 +37,7 @@ pub enum OperatorRequest {
     Bootstrap {
         /// Electors that the operator vouches are gone for good.
         without: BTreeSet<NodeName>,
-        /// An empty one is wanted, even beside a store that holds backups.
+        /// An empty cluster is wanted, even if the store holds backups.
         #[serde(default)]
         empty: bool,
     },
@@ -215,7 +215,7 @@ pub struct Observation {
     /// The last check of whether a member of this node was removed.
     #[serde(default)]
     pub removal: Option<RemovalView>,
-    /// The newest epoch heard of anywhere by this node.
+    /// The newest epoch that any source has reported to this node.
     pub newest_epoch: Epoch,
     /// Own elector.
     pub elector: ElectorView,
@@ -248,7 +248,7 @@ pub struct Observation {
     /// process.
     #[serde(default)]
     pub runs_on: Option<(ClusterId, MemberId)>,
-    /// The backup that is restored beside the old data and ready to be swapped in, by epoch.
+    /// The backup that is restored next to the old data and ready to replace it, by epoch.
     pub staged: Option<(Epoch, BackupId)>,
     /// The backup that lies fetched and checked on this node.
     pub fetched: Option<BackupId>,

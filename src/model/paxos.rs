@@ -24,7 +24,7 @@ pub struct ElectorRecord {
     pub incarnation: Incarnation,
     /// True once every other elector (or the store, or the operator) has told it the newest epoch.
     pub eligible: bool,
-    /// The newest incarnation heard of each other elector; an older one's vote no longer counts.
+    /// The newest known incarnation of each other elector. The vote of an older one no longer counts.
     pub incarnations: BTreeMap<NodeName, Incarnation>,
     /// Electors heard to have lost their memory, but for those whose memory of now the newest genesis names.
     pub superseded: BTreeSet<NodeName>,
@@ -33,7 +33,7 @@ pub struct ElectorRecord {
     /// The newest genesis that is known to be chosen: a majority of the electors has confirmed it to this one, or has
     /// accepted it in this one's own round.
     pub chosen: Option<Genesis>,
-    /// The newest epoch heard of, confirmed or not: it holds back a start of etcd for an older one.
+    /// The newest epoch reported, confirmed or not. It holds back a start of etcd for an older one.
     pub newest_epoch: Epoch,
     /// A newer genesis that was reported as chosen and is not confirmed yet. It closes its epoch for votes, and stops no
     /// etcd.
@@ -102,13 +102,13 @@ pub struct EnquireReply {
     pub from: NodeName,
     /// Its incarnation.
     pub incarnation: Incarnation,
-    /// The newest epoch it has heard of.
+    /// The newest epoch reported to it.
     pub newest_epoch: Epoch,
     /// The newest genesis it has learned.
     pub chosen: Option<Genesis>,
     /// Its votes in epochs after `chosen`.
     pub votes: BTreeMap<Epoch, EpochVotes>,
-    /// The newest incarnation that it has heard of each other elector.
+    /// The newest incarnation of each other elector that it knows.
     pub incarnations: BTreeMap<NodeName, Incarnation>,
     /// Electors that it knows to have lost their memory, but for those whose memory of now `chosen` names.
     pub superseded: BTreeSet<NodeName>,

@@ -16,7 +16,7 @@ pub struct EtcdRun {
     /// The digest of the settings that it was started with; `None` when nobody can tell.
     #[serde(default)]
     pub settings: Option<String>,
-    /// The ordered restart that was heard of last.
+    /// The last ordered restart that was received.
     #[serde(flatten)]
     pub newest: HeardOrder,
     /// The order before it. It counts again where a concurrent order of another node takes the place of the last one.
@@ -24,7 +24,7 @@ pub struct EtcdRun {
     pub former: Option<HeardOrder>,
 }
 
-/// An ordered restart that was heard of.
+/// An ordered restart that was received.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeardOrder {
     /// Its ID; 0 before the first.

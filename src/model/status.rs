@@ -242,7 +242,7 @@ pub struct NodeStatus {
     /// The version of its etcd, when that is older than what is supported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_too_old: Option<String>,
-    /// The newest epoch that it has heard of.
+    /// The newest epoch reported to it.
     pub newest_epoch: Epoch,
     /// The newest epoch for which its elector may have accepted a genesis that it has not learned; 0 when there is none, and
     /// from an agent of an older version.

@@ -12,7 +12,7 @@ use crate::model::{
     Role,
 };
 
-/// Gives this node its assignment when the newest epoch wants something of it that it has not.
+/// Gives this node the assignment that the newest epoch needs, if it has another one.
 pub(super) fn assign(cx: &mut Context<'_>) -> Option<Action> {
     let genesis = cx.genesis()?;
     let current = cx.obs.assignment.as_ref().filter(|a| a.epoch == genesis.epoch);
@@ -34,8 +34,8 @@ pub(super) fn assign(cx: &mut Context<'_>) -> Option<Action> {
     })
 }
 
-/// An etcd that may be of an older epoch runs: nothing newer is assigned beside it. What is assigned names what etcd is
-/// stopped, started and inspected for, and a stop can fail.
+/// True while an etcd that may be of an older epoch runs. Nothing newer is assigned until it has stopped: etcd is stopped, started
+/// and inspected on behalf of the assignment, and a stop can fail.
 fn awaits_stop(cx: &mut Context<'_>, genesis: &Genesis) -> bool {
     let down = match &cx.obs.me.unit {
         Fact::Known(unit) => {
@@ -73,7 +73,7 @@ fn not_assigned(cx: &mut Context<'_>, genesis: &Genesis) {
     }
 }
 
-/// An assignment of this epoch whose particulars have changed: the member has started once, or etcd's settings did.
+/// Updates an assignment of this epoch: the member has started once, or etcd's settings have changed.
 fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> {
     let runs = cx
         .obs

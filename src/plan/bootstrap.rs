@@ -11,7 +11,7 @@ use crate::model::{
     SteadyMs, cluster_id_of, token_of,
 };
 
-/// How long a missing elector is waited for when the store or the operator allows to go on without it.
+/// How long a missing elector is waited for if the store or the operator allows the cluster to form without it.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// True when a person asked for the first cluster.
@@ -81,8 +81,8 @@ pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
     propose(cx, Epoch(1), Origin::Empty, members, BTreeSet::new())
 }
 
-/// A genesis with these members, proposed by the lowest name, the others after it in turn. `gone` are electors of the epoch
-/// that it replaces, by a person's word.
+/// Proposes a genesis with these members. The node with the lowest name proposes first, the others follow in turn. `gone` are
+/// electors of the replaced epoch that a person has declared gone.
 pub(super) fn propose(
     cx: &mut Context<'_>,
     epoch: Epoch,
@@ -148,9 +148,8 @@ pub(super) fn propose(
     })
 }
 
-/// Electors that an operator has vouched are gone, here or at a peer of the same mind that knows of no epoch yet. A
-/// peer's word never counts about a node that answers here, and ends with the first epoch: who comes back then is no
-/// longer gone.
+/// Electors that an operator has declared gone, here or at a peer with the same electorate that knows no epoch yet. A peer's
+/// declaration does not count for a node that answers here. It ends with the first epoch: a node that returns then is not gone.
 fn operators_word(cx: &Context<'_>) -> BTreeSet<NodeName> {
     let here = cx.obs.requests.iter().flat_map(OperatorRequest::without);
     let silent = cx.silent();
@@ -229,7 +228,7 @@ fn take_over(cx: &mut Context<'_>) -> Option<Action> {
     Some(action)
 }
 
-/// No empty cluster is formed beside data that anybody still holds, or may hold: what was not looked at is not empty.
+/// No empty cluster is formed while a node has data, or may have: a directory that was not inspected does not count as empty.
 fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
     let nodes = cx.known_nodes();
     let held: Vec<String> = nodes
@@ -276,8 +275,8 @@ fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
     false
 }
 
-/// No empty cluster is formed beside a store that a cluster has written to, be it etcd-manager's or one whose agents have
-/// forgotten their epoch, unless a person asks for it. A store of this node alone is waited for only a while.
+/// No empty cluster is formed if another cluster has written to the store, unless a person asks for it. That may be a cluster of
+/// etcd-manager, or one whose agents have lost their state. A store of this node alone is waited for only a while.
 fn nothing_stored(cx: &mut Context<'_>, since: SteadyMs) -> bool {
     let waited = cx.obs.steady.since(since);
     let wanted =
@@ -305,7 +304,7 @@ fn nothing_stored(cx: &mut Context<'_>, since: SteadyMs) -> bool {
     false
 }
 
-/// A node that can be an initial member: reachable, able to vote, with no data, of the same mind.
+/// A node that can be an initial member: it answers, may vote, has no data, and has the same electorate, cluster and store.
 fn is_candidate(cx: &Context<'_>, status: &NodeStatus) -> bool {
     status.eligible
         && status.electorate_digest == cx.obs.me.electorate_digest

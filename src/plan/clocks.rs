@@ -1,9 +1,9 @@
-//! Clocks that go wrong: nothing is decided by them, and a person has to know.
+//! Reports clock skew between nodes. It never affects decisions.
 
 use super::context::Context;
 use crate::model::ReasonCode;
 
-/// More than an answer can take on its way.
+/// More than the time that an answer can take.
 pub(super) const MOST_MS: u64 = 10_000;
 
 /// Names the peers whose clocks differ from this node's.

@@ -8,7 +8,7 @@ use crate::model::{
     NodeStatus, Observation, Reason, ReasonCode, Spec,
 };
 
-/// The longest that the loop sleeps when nothing is heard.
+/// The longest that the loop sleeps without an event.
 const IDLE: Duration = Duration::from_secs(5);
 
 pub(super) struct Context<'a> {
@@ -52,7 +52,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Carries out what a person ordered; what it gives as reasons is what the one who waits is told.
+    /// Runs a concern that a person ordered. Its reasons are shown to the person who waits for it.
     pub(super) fn order(&mut self, concern: impl FnOnce(&mut Self) -> Option<Action>) -> Option<Action> {
         let before = self.reasons.len();
         let action = concern(self);
@@ -68,12 +68,12 @@ impl<'a> Context<'a> {
         action
     }
 
-    /// Says why, and goes on.
+    /// Records a reason.
     pub(super) fn because(&mut self, code: ReasonCode, text: impl Into<String>) {
         self.reasons.push(Reason::new(code, text));
     }
 
-    /// Says why nothing goes on until a person acts.
+    /// Records a reason that stops everything until a person acts.
     pub(super) fn halt(&mut self, code: ReasonCode, text: impl Into<String>) {
         self.reasons.push(Reason::halt(code, text));
     }
@@ -83,13 +83,13 @@ impl<'a> Context<'a> {
         &self.reasons
     }
 
-    /// Looks again after at most this.
+    /// Plans again after at most this time.
     pub(super) fn wake_in(&mut self, after: Duration) {
         self.wake = self.wake.min(after);
     }
 
-    /// True when this action may be tried (again): after `n` failures it waits `first * 2^(n-1)`, at most `most`,
-    /// less up to a quarter by the seed, so that nodes do not try in step.
+    /// True when this action may be tried. After `n` failures the pause is `first * 2^(n-1)`, at most `most`. The seed shortens it
+    /// by up to a quarter, so that nodes do not retry at the same time.
     pub(super) fn may_try(&mut self, action: &str, first: Duration, most: Duration) -> bool {
         let Some((count, at)) = self.memory.failures.get(action).copied() else {
             return true;
@@ -150,7 +150,7 @@ impl<'a> Context<'a> {
         nodes
     }
 
-    /// The node beside the raft leader, as this node's etcd names it: the coordinator.
+    /// The coordinator: the node of the raft leader that this node's etcd names.
     pub(super) fn leading(&self) -> Option<&'a NodeName> {
         let leader = self.obs.me.etcd.known()?.leader?;
         let leads = |status: &NodeStatus| status.etcd.known().is_some_and(|etcd| etcd.member_id == leader);
@@ -178,7 +178,7 @@ impl<'a> Context<'a> {
             .collect()
     }
 
-    /// Is this the agent beside the raft leader of the newest epoch? While etcd has quorum, it decides.
+    /// True if the raft leader of the newest epoch runs on this node. Its agent decides for the cluster.
     pub(super) fn is_coordinator(&self) -> bool {
         let (Some(genesis), Some(etcd)) = (self.genesis(), self.obs.me.etcd.known()) else {
             return false;

@@ -15,13 +15,13 @@ use crate::model::{
 pub(super) enum Data {
     /// Not now; the reason is recorded.
     Wait,
-    /// It is as it should be.
+    /// Yes.
     Ready,
-    /// This first.
+    /// After this action.
     First(Action),
 }
 
-/// Brings the data directory to what the assignment needs. What is there makes way only for a genesis that is confirmed
+/// Brings the data directory into the state that the assignment needs. Existing data is replaced only for a confirmed genesis
 /// (rule 10).
 pub(super) fn prepare(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Data {
     let wanted = wanted(cx, genesis, assignment);
@@ -101,9 +101,9 @@ fn wanted(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> D
     }
 }
 
-/// True where a peer's list, read through quorum, has no such member. That only starts a check. A member that was removed leaves
-/// data in two ways: what it had before this node was added anew, and what etcd makes in an empty directory. It takes its ID from
-/// a peer then, which may not have heard of the removal.
+/// True if a peer's list, read through quorum, does not have the member. That only starts a check. Data of a removed member is
+/// either older than the node's new member, or was made by etcd in an empty directory. In that case etcd took its ID from a peer,
+/// which may not know of the removal yet.
 fn is_told_removed(
     cx: &Context<'_>,
     genesis: &Genesis,
@@ -221,7 +221,7 @@ fn restore_data(cx: &mut Context<'_>, assignment: &Assignment, backup: BackupId)
     })
 }
 
-/// Attests the loss, and says what comes next: the coordinator replaces the member, or a person restores.
+/// Reports the loss and what follows: the coordinator replaces the member, or a person restores a backup.
 fn say_gone(cx: &mut Context<'_>, genesis: &Genesis, what: &str) {
     let others_gone = cx
         .known_peers()

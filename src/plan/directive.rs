@@ -6,9 +6,9 @@ use super::context::Context;
 use super::orders::paused;
 use crate::model::{Action, Directives, Memory, NodeName, Observation, ReasonCode};
 
-/// Takes over a newer register of orders from a peer of the same cluster. One node that lies must not lock operators out
-/// (rule 10): what only one tells has bounds. A majority that has ordered this node out takes no orders from it: the own register
-/// gives way then, also one that is newer, unless a peer has it too.
+/// Takes over a newer register of orders from a peer of the same cluster. One faulty node must not lock operators out (rule 10), so
+/// a register that only one peer has is bounded. If a majority has ordered this node out, its own register gives way, even if it is
+/// newer, unless a peer has the same one.
 pub(super) fn take(cx: &mut Context<'_>) -> Option<Action> {
     Some(Action::TakeDirectives {
         directives: Box::new(newer(cx)?.clone()),
@@ -41,8 +41,8 @@ fn newer<'a>(cx: &mut Context<'a>) -> Option<&'a Directives> {
     newest.or_else(outvoted)
 }
 
-/// The register to which an operator's next order here is added: the newest that this node knows of. An order given beside a newer
-/// register would undo what that says, or be taken for one that was carried out.
+/// The register to which an operator's next order is added: the newest that this node knows. An order in an older register would
+/// undo the newer one, or be mistaken for an order that was carried out.
 pub fn known_orders(observation: &Observation) -> Directives {
     let memory = Memory::default();
     let mut cx = Context::new(observation, &memory);
@@ -50,13 +50,13 @@ pub fn known_orders(observation: &Observation) -> Directives {
     newer(&mut cx).unwrap_or(mine).clone()
 }
 
-/// Why an operator's order is not taken at this node, where it was ordered out: the others would not follow it.
+/// Why this node takes no orders: it was ordered out, and the others would not follow it.
 pub fn ordered_out(observation: &Observation) -> Option<String> {
     let out = known_orders(observation).out.contains(&observation.spec.node);
     out.then(|| "this node was ordered out: give the order at another one".to_owned())
 }
 
-/// Why a register that this peer tells is not believed; `borne_out` when another one tells the very same.
+/// Why a peer's register is not accepted. `borne_out` is true if another peer has the same register.
 fn objection(cx: &Context<'_>, teller: &NodeName, told: &Directives, borne_out: bool) -> Option<String> {
     let mine = &cx.obs.me.steering.directives;
     if mutant!(BelievesOrders) {
@@ -90,7 +90,7 @@ fn objection(cx: &Context<'_>, teller: &NodeName, told: &Directives, borne_out: 
     })
 }
 
-/// Says that nothing is done by itself, and why.
+/// Reports a pause.
 pub(super) fn say_paused(cx: &mut Context<'_>) {
     if let Some(paused) = paused(cx) {
         let text = format!(

@@ -37,7 +37,7 @@ fn too_few_remember(cx: &Context<'_>) -> bool {
     memories_lost(cx.genesis(), &cx.spec.node, &names, &cx.obs.elector.superseded)
 }
 
-/// Says what a new memory waits for before it votes; answers whom it has not heard from.
+/// Reports what a new memory waits for before it votes. Returns the electors that have not answered.
 pub(super) fn say_new_memory<'a>(cx: &mut Context<'a>, without: &BTreeSet<NodeName>) -> Vec<&'a NodeName> {
     let spec = cx.spec;
     let known = cx.genesis().is_some() || cx.obs.newest_epoch > Epoch::default();
@@ -80,10 +80,10 @@ pub(super) fn replaced<'a>(cx: &Context<'a>) -> Option<&'a Genesis> {
         .max_by_key(|genesis| genesis.epoch)
 }
 
-/// The electors that are gone for good, by the word of the person who ordered this restore.
+/// The electors that the person who ordered this restore has declared gone for good.
 ///
 /// # Errors
-/// What that word lacks: without it nobody could ever be asked whether the cluster lives on. One line for people.
+/// What the order has to add: otherwise no elector could be asked whether the cluster still runs. One line.
 pub(super) fn gone(cx: &Context<'_>, request: &OperatorRequest) -> Result<BTreeSet<NodeName>, String> {
     let mut gone: BTreeSet<NodeName> = request.without().cloned().collect();
     let OperatorRequest::Restore { replace, .. } = request else {

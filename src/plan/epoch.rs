@@ -35,7 +35,7 @@ fn stop_outdated(cx: &mut Context<'_>) -> Option<Action> {
     None
 }
 
-/// The sources that report a later epoch than this, and which, within the bounds of what is believed.
+/// The sources that report a later epoch, with that epoch. Reports outside the bounds are left out.
 fn told(cx: &Context<'_>, open: Epoch) -> Vec<(String, Epoch)> {
     let peers = cx
         .known_peers()
@@ -56,7 +56,7 @@ fn told(cx: &Context<'_>, open: Epoch) -> Vec<(String, Epoch)> {
     all.filter(|(_, epoch)| *epoch > open).collect()
 }
 
-/// How many peers tell of this epoch, or of a later one.
+/// How many peers report this epoch or a later one.
 fn tellers(cx: &Context<'_>, epoch: Epoch) -> usize {
     cx.known_peers()
         .filter(|(_, status)| status.cluster == cx.spec.cluster && status.newest_epoch >= epoch)
@@ -69,7 +69,7 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
     let mut ask = Vec::new();
     let (mut held, mut denied) = (BTreeSet::new(), BTreeSet::new());
     for (who, epoch) in told(cx, open) {
-        // This node forgets what is denied, so it asks about its own record until that is done.
+        // The node forgets a denied epoch. Until it has, it keeps asking about its own record.
         let denied_before = cx.obs.elector.denied.get(&who).filter(|_| who != OWN);
         let before = denied_before.map(|denial| {
             let same = denial.epoch == epoch;
@@ -120,8 +120,8 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
         .then_some(Action::Confirm { told_by, by_operator })
 }
 
-/// How etcd here is of an older epoch, if it is: by its assignment; or by the newest genesis, which names the clusters
-/// that it replaced. The second counts beside any assignment: a process outlives the assignment that it was started with.
+/// Why etcd here is of an older epoch, if it is: its assignment says so, or the newest genesis names its cluster as replaced. The
+/// genesis counts for any assignment, because a process outlives the assignment that it was started with.
 fn outdated(cx: &Context<'_>) -> Option<String> {
     let newest = cx.open_epoch();
     if let Some(assigned) = cx.obs.assignment.as_ref().filter(|a| a.epoch < newest) {

@@ -1,4 +1,4 @@
-//! Who is dead and who cannot run: what several observers see, held against the clock (design §8, rules 6 and 8).
+//! Which members are dead and which cannot run: what several observers see, and for how long (design §8, rules 6 and 8).
 //!
 //! Evidence is kept in the planner's memory since when it holds without a gap. Losing that memory (the agent is
 //! restarted, another node coordinates) restarts the wait, and nothing else.
@@ -12,7 +12,7 @@ use crate::model::{
     NodeName, NodeStatus, Origin, ReasonCode, Removal, SteadyMs, member_id_of,
 };
 
-/// A voter that another one may take the place of.
+/// A voter that may be replaced.
 pub(super) struct Failing<'a> {
     pub(super) member: &'a Member,
     pub(super) node: &'a NodeName,
@@ -133,8 +133,8 @@ fn is_stuck(assigned: &AssignmentSummary, member: &Member, status: &NodeStatus, 
     assigned.member_id == member.id && !restored && unusable
 }
 
-/// True when the assignment is this member's, and it has run. A founder has its name in the list before it ever ran;
-/// whoever joined later publishes it when it does, and may have lost its agent before that took note.
+/// True if the assignment is this member's and the member has run. A founder has its name in the list before its first start. A
+/// member that joined later publishes its name when it starts, perhaps while no agent was there to note it.
 pub(super) fn has_started(assigned: &AssignmentSummary, member: &Member, genesis: &Genesis) -> bool {
     let founder = |urls: &Vec<String>| member_id_of(urls, &genesis.token) == member.id;
     let joined = || !member.name.is_empty() && !genesis.members.values().any(founder);

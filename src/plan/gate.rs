@@ -7,7 +7,7 @@ use crate::model::{Action, Assignment, Genesis, NodeName, NodeStatus, ReasonCode
 
 /// Clears the gate once the epoch is confirmed by a majority of the electorate or by the shared store.
 pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Option<Action> {
-    // To have heard of a newer epoch is enough to hold a start back.
+    // A newer epoch that is only reported is enough to hold a start back.
     if cx.obs.gate.cleared == Some(assignment.generation) || cx.obs.newest_epoch > genesis.epoch {
         return None;
     }
@@ -35,7 +35,7 @@ pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &A
         .filter(|(_, s)| knows_none(s) && may_know(s))
         .map(|(n, _)| *n)
         .collect();
-    // The store was perhaps looked at before a newer epoch was recorded, of which peers tell.
+    // The store may have been read before a newer epoch was recorded, which peers report.
     let by_store = cx.spec.store_shared
         && nodes.iter().all(|(_, status)| knows_none(status))
         && cx

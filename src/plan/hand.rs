@@ -1,11 +1,11 @@
-//! What a person asks for here and only another node can do is handed to that node: every verb works on every node.
+//! Forwards a request to the node that can carry it out, so that every verb works on every node.
 
 use super::backup::healthy_voters;
 use super::context::Context;
 use crate::model::{Action, NodeName, OperatorRequest, ReasonCode};
 
-/// Hands a request to the node that can do it, when this one cannot and another is seen that can. Where none is seen, the
-/// request's own concern says why it cannot be done.
+/// Forwards a request if this node cannot carry it out and another one can. If no other can, the concern of the request reports
+/// why.
 pub(super) fn over(cx: &mut Context<'_>) -> Option<Action> {
     let requests = cx.obs.requests.iter();
     let (request, to) = requests.clone().find_map(|request| {

@@ -1,4 +1,4 @@
-//! Who is who: members and nodes that are not what they seem are named and never acted on (rule 8).
+//! Members and nodes with a doubtful identity. They are reported and never acted on (rule 8).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::context::Context;
 use crate::model::{Action, Genesis, Incarnation, MemberList, NodeName, ReasonCode};
 
-/// Says what is not as it should be; true when the member list itself cannot be acted on.
+/// Reports doubtful members and nodes. True if the member list cannot be acted on.
 pub(super) fn doubtful(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> bool {
     for member in list.members.iter().filter(|m| cx.spec.node_of(m).is_none()) {
         cx.because(
@@ -41,7 +41,7 @@ pub(super) fn doubtful(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberLis
     twice_listed || twice_there
 }
 
-/// Two members of one node: nobody can say which of them is meant.
+/// Reports two members of one node: it is not known which of them is meant.
 fn two_members(cx: &mut Context<'_>, list: &MemberList) -> bool {
     let mut first = BTreeMap::new();
     for member in &list.members {

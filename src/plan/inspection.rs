@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::context::Context;
 use crate::model::{Action, ActiveState, DataState, Fact, ReasonCode, UnitState};
 
-/// What a person has to see to is looked at again after this long.
+/// What waits for a person is inspected again after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
-/// An etcd that has not answered for this long is asked by its data which cluster it is of. It answers nobody without quorum.
+/// An etcd that has not answered for this long is identified by its data. Without quorum it answers nobody.
 const SILENT: Duration = Duration::from_secs(5);
 
-/// What is said while nothing goes on because of what is in the data directory here. A person, or a mount, may change it.
+/// The reasons that wait for another content of the data directory. A person or a mount may change it.
 const DATA_HOLDS: [ReasonCode; 6] = [
     ReasonCode::ForeignData,
     ReasonCode::RemovalUnconfirmed,
@@ -24,7 +24,7 @@ const DATA_HOLDS: [ReasonCode; 6] = [
 /// From asking for a start to the unit showing it.
 const START_QUEUED: Duration = Duration::from_millis(200);
 
-/// What is in the data directory has to be known before anything is decided about it.
+/// Inspects the data directory if its content is not known: nothing is decided without it.
 pub(super) fn look(cx: &mut Context<'_>) -> Option<Action> {
     note_start(cx);
     note_silence(cx);
@@ -40,7 +40,7 @@ pub(super) fn look(cx: &mut Context<'_>) -> Option<Action> {
     inspect(cx)
 }
 
-/// Asks the data directory's owner, and says why that could not be answered the last time.
+/// Asks the owner of the data directory. Reports why the last attempt failed.
 pub(super) fn inspect(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(error) = cx.memory.errors.get("inspect-data") {
         let text = format!("what is in the data directory is not known: {error}");
@@ -57,9 +57,9 @@ pub(super) fn inspect(cx: &mut Context<'_>) -> Option<Action> {
     })
 }
 
-/// While nothing goes on because of the data here, it is looked at again now and then: nobody tells the agent that a person
-/// has seen to it. The same where data of another cluster keeps others from adding this node. Only while etcd is down, because
-/// what it has open is its own.
+/// Inspects the data again at intervals while it blocks this node: nobody notifies the agent when a person has changed it. The same
+/// applies if data of another cluster keeps the coordinator from adding this node. Only while etcd is down: a running etcd owns
+/// its data.
 pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
     let down =
         cx.obs.me.unit.known().is_some_and(|unit| {
@@ -83,8 +83,8 @@ pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
     inspect(cx)
 }
 
-/// Has the data directory's owner note what it is on, where no agent that is remembered has looked at it: this one was installed
-/// beside an etcd that runs. Nothing else is asked while etcd runs.
+/// Has the owner of the data directory note which device it is on, if no agent has inspected it: this agent was installed while
+/// etcd ran. This is the only inspection of a running etcd that serves.
 pub(super) fn note_mount(cx: &mut Context<'_>) -> Option<Action> {
     if !cx.obs.mount_unknown || mutant!(MountForgotten) {
         return None;
@@ -99,8 +99,8 @@ fn note_silence(cx: &mut Context<'_>) {
     cx.memory.silent_since = cx.memory.silent_since.or(Some(cx.obs.steady)).filter(|_| silent);
 }
 
-/// Looks whose data an etcd has open that does not answer. In an empty directory etcd takes its ID from its peers: from those of
-/// an older epoch, where one still runs that. And a new memory does not know what runs beside it.
+/// Inspects whose data a silent etcd has open. In an empty directory etcd takes its ID from its peers, which may still run an older
+/// epoch. An agent with a new memory does not know which etcd runs on its node.
 pub(super) fn identify(cx: &mut Context<'_>) -> Option<Action> {
     let unknown = cx.obs.runs_on.is_none() && !mutant!(SilentUnknown);
     let since = cx.memory.silent_since.filter(|_| unknown)?;

@@ -1,4 +1,4 @@
-//! The one learner that is on its way: waited for, promoted, or taken out again.
+//! The one learner: waited for, promoted, or removed again.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use crate::model::{
 
 /// How long a node has to start the learner that it was added as.
 const START_WITHIN: Duration = Duration::from_mins(2);
-/// The longest pause between two looks whether a learner has started: only the member list, which is read, tells.
+/// The longest pause between two reads of the member list, which shows whether a learner has started.
 const STARTED_AGAIN: Duration = Duration::from_secs(1);
 /// The longest pause between two tries to promote a learner: etcd refuses while it lags.
 const PROMOTE_AGAIN: Duration = Duration::from_secs(1);
 /// The same while the learner's etcd does not answer: it may be receiving a large snapshot, and etcd logs each refusal.
 const WHILE_SILENT: Duration = Duration::from_secs(5);
-/// How long a learner may stand still, beside what a snapshot takes to arrive.
+/// How long a learner may make no progress, in addition to the time that a snapshot takes to arrive.
 const STUCK_AFTER: Duration = Duration::from_mins(10);
 /// The raft index stands still while a snapshot of the leader's database is received: so many bytes a second arrive over
 /// the slowest link that is waited for, a tenth of one with 100 Mbit/s.
 const SLOWEST_BYTES: u64 = 1 << 20;
 
-/// Brings the learner on, or takes it out. While one is there, nothing else joins.
+/// Promotes the learner or removes it. Nothing else joins while there is one.
 pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Action> {
     let learner = list.members.iter().find(|m| m.is_learner)?;
     // A learner of a node that is not configured was said by name before, and is not touched.

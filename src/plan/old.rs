@@ -1,4 +1,4 @@
-//! An etcd that is older than what is supported: no cluster is formed on it, and one that is there is told of.
+//! An etcd that is older than the oldest supported version. No cluster is formed with it; in an existing one it is reported.
 
 use super::context::Context;
 use crate::model::{NodeName, ReasonCode};

@@ -31,7 +31,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     let opened_since = cx
         .genesis()
         .filter(|genesis| above.is_some_and(|above| genesis.epoch > above));
-    // Two people who restore at one time must not take turns: whoever opened an epoch last is right.
+    // Two concurrent restores must not replace each other in turn: the epoch that was opened last stays.
     if let Some(genesis) = opened_since
         && let Origin::Backup(other) = &genesis.origin
         && *other != backup
@@ -86,7 +86,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             "was opened from"
         };
         let members = names(genesis.members.keys());
-        // The backup has it: who asked for the restore must not take a cluster that refuses writes for one that does not.
+        // The alarm is part of the backup. The person who restored it has to know that the cluster refuses writes.
         let alarm = cx
             .obs
             .me
@@ -115,7 +115,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             message,
         });
     }
-    // Others have not got the backup, and do not see the record of the epoch: a new memory there would vote for another one.
+    // A node with another store has neither the backup nor the record of the epoch. With a new memory it would vote for another one.
     let besides = request.without().cloned().collect();
     if let Some(differs) = other_stores_besides(cx.obs, &besides).filter(|_| !mutant!(RestoresApart)) {
         return Some(Action::Answer {
@@ -137,7 +137,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         }
     };
     electors::say_missing(cx, &gone);
-    // Of others than the own electors a new memory has nothing to hear.
+    // A new memory asks the configured electors only.
     let without = request.without().filter(|node| cx.spec.nodes.contains_key(*node));
     if let Some(action) = become_eligible(cx, &without.cloned().collect()) {
         return Some(action);

@@ -1,5 +1,5 @@
-//! Nodes that a person has ordered out: their members are removed, one at a time and under rule 3, and they stay out
-//! until they are taken back. The person's word stands in for the grace that a dead member gets.
+//! Nodes that a person has ordered out. Their members are removed one at a time under rule 3, without the grace of a dead member.
+//! They stay out until a person adds them again.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ fn keeps(cx: &Context<'_>, list: &MemberList, member: &Member) -> Result<(), Str
     ))
 }
 
-/// Why an order is refused; `force` takes the blame for a cluster that stays below its size.
+/// Why an order is refused. `force` permits a cluster that stays below its size.
 pub fn objection(observation: &Observation, change: &DirectiveChange, force: bool) -> Option<String> {
     if let Some(why) = ordered_out(observation) {
         return Some(why);

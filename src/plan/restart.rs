@@ -7,13 +7,13 @@ use super::orders;
 use super::words;
 use crate::model::{Action, Assignment, Grant, NodeName, ReasonCode, StartFence};
 
-/// A start that lasted this long was one.
+/// A start that lasted this long was successful.
 const LASTED: Duration = Duration::from_secs(30);
 
 /// Starts etcd: at once the first time, then with a growing pause between starts that do not last. The pause is not for
 /// another member, whose data and settings are new.
 pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Action> {
-    // A newer epoch that was heard of holds a start back.
+    // A newer epoch that is only reported holds a start back.
     if cx.obs.gate.cleared != Some(assignment.generation) || cx.obs.newest_epoch > assignment.epoch {
         return None;
     }
@@ -108,7 +108,7 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     })
 }
 
-/// The leave that holds for this node now, and whose it is.
+/// The grant that is valid for this node now, and the node that gave it.
 fn leave(cx: &Context<'_>) -> Option<(NodeName, Grant)> {
     let etcd = cx.obs.me.etcd.known()?;
     let me = || cx.spec.node.clone();

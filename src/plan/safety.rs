@@ -1,4 +1,4 @@
-//! What must never be gone on from without a person, and the rules that each change of the cluster has to keep.
+//! Situations that need a person, and the rules that each change of the cluster has to keep.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -263,7 +263,7 @@ pub(super) fn newest_epoch(cx: &Context<'_>) -> Epoch {
     cx.obs.newest_epoch.max(store)
 }
 
-/// Says who tells of an epoch that nobody believes.
+/// Reports the sources of an epoch that is not accepted.
 pub(super) fn say_unbelieved(cx: &mut Context<'_>) {
     let open = cx.open_epoch();
     let newer = |genesis: &&Genesis| genesis.epoch > open;

@@ -48,8 +48,8 @@ pub(super) fn failed(cx: &mut Context<'_>, node: &NodeName) {
     *entry = (entry.0.saturating_add(1), now);
 }
 
-/// A configured node of the same mind that answers, whose etcd is down and not held, and that has no data but what
-/// it may put away: of a member that this list no longer has.
+/// A configured node that answers and has the same cluster and epoch. Its etcd is down and was not stopped by a person. It has no
+/// data, or only data that it may archive: of a member that this list no longer has.
 fn is_ready(
     cx: &Context<'_>,
     genesis: &Genesis,

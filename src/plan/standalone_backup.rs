@@ -1,4 +1,4 @@
-//! What a co-process decides, which has no observation: of which member the next backup is taken, and when.
+//! What `etcd-agent backup run` decides, which has no observation: which member is backed up next, and when.
 
 use std::time::Duration;
 
@@ -8,9 +8,8 @@ use crate::model::{BackupSummary, Calendar, EtcdStatus, UnixMs};
 /// A member this many entries behind the furthest one is not backed up.
 const MOST_BEHIND: u64 = 1000;
 
-/// How long until the next backup; `None` for now. Whoever took the newest: of several co-processes one takes each. A backup
-/// dated after now counts for nothing (its clock was wrong, or this one is), else none would be taken until then: the
-/// last that was `taken` here counts instead.
+/// How long until the next backup; `None` if it is due. Co-processes share one schedule: the backup of any of them counts. A backup
+/// dated after now does not count, because one of the two clocks is wrong; the last that was `taken` here counts instead.
 pub fn backup_in(
     newest: Option<&BackupSummary>,
     taken: Option<UnixMs>,

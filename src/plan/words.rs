@@ -1,5 +1,5 @@
-//! What keeps etcd from staying up, as its own last words have it. They are named, and decide nothing: whether data is
-//! damaged is for the owner of the data to find out (`src/unit/data/judge.rs`).
+//! Reports why etcd does not stay up, by its own last log lines. They decide nothing: the owner of the data finds out whether it is
+//! damaged (`src/unit/data/judge.rs`).
 
 use super::context::Context;
 use crate::model::{ReasonCode, Trouble};
