@@ -61,7 +61,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         &["config"],
         "built from the settings, once, in agent/build.rs",
     ),
-    ("adapters/s3", &["config"], "built from the settings"),
+    ("adapters/s3/", &["config"], "built from the settings"),
     ("adapters/seal.rs", &["config"], "built from the settings"),
     ("adapters/store", &["config"], "built from the settings"),
     (

@@ -13,7 +13,7 @@ use crate::ports::{ObjectStore, PortError, PortResult};
 
 use super::dir::DirStore;
 use super::s3::S3Store;
-use super::store::{ignores_header, try_twice};
+use super::s3::conditional::{ignores_header, try_twice};
 
 const BODY: &[u8] = b"etcd-agent tries what it may do in this store\n";
 /// One right; the SDK's own retries lie within it.

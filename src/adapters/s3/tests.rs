@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::super::store::{open_store, probe_conditional_writes};
 use super::*;
-use crate::config::{Proxy, S3Options, StoreUrl};
+use crate::config::{Proxy, S3Options, StoreSettings, StoreUrl};
 
 type Objects = Arc<Mutex<BTreeMap<String, Bytes>>>;
 
@@ -180,7 +180,7 @@ fn an_address_shows_no_password() {
         ("http://s3.example:9000", "http://s3.example:9000"),
         ("http://s3.example/a@b", "http://s3.example/a@b"),
     ] {
-        assert_eq!(s3_client::without_user(url), shown);
+        assert_eq!(client::without_user(url), shown);
     }
 }
 

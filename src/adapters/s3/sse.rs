@@ -107,7 +107,7 @@ macro_rules! with_key {
 /// All that a call which makes an object has to say.
 macro_rules! encrypted {
     ($request:expr, $encryption:expr) => {
-        with_key!($request, $encryption)
+        $crate::adapters::s3::sse::with_key!($request, $encryption)
             .set_server_side_encryption($encryption.mode())
             .set_ssekms_key_id($encryption.kms_key())
     };

@@ -21,7 +21,7 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::config::{Proxy, Sse, StoreSettings};
 
-use super::s3_sse::Encryption;
+use super::sse::Encryption;
 
 const CONNECT: Duration = Duration::from_secs(5);
 /// One try, a part of an upload included: 7 MiB in it need 61 KB/s.

@@ -10,11 +10,11 @@ use tokio::task::JoinSet;
 
 use crate::ports::{ObjectStore, PART_BYTES, PortError, PortResult, Upload};
 
-use super::pace::Pace;
-use super::s3::S3Store;
-use super::s3_client::Connected;
-use super::s3_error::status;
-use super::s3_sse::{encrypted, with_key};
+use super::bucket::S3Store;
+use super::client::Connected;
+use super::error::status;
+use super::sse::{encrypted, with_key};
+use crate::adapters::pace::Pace;
 
 const IN_FLIGHT: usize = 2;
 const MOST_PARTS: i32 = 10_000;
@@ -81,11 +81,7 @@ impl S3Upload {
             .await;
         let answer = answer.map_err(|error| self.store.failed("begin the upload of", &self.key, &error))?;
         let id = answer.upload_id().map(str::to_owned).ok_or_else(|| {
-            PortError::Retryable(format!(
-                "{}: no upload ID for {}",
-                self.store.describe(),
-                self.key
-            ))
+            PortError::Retryable(format!("{}: no upload ID for {}", self.store.name(), self.key))
         })?;
         self.upload_id = Some(id.clone());
         Ok(id)
@@ -101,7 +97,7 @@ impl S3Upload {
         if number > MOST_PARTS {
             let text = format!(
                 "{}: {} is larger than 10,000 parts hold",
-                self.store.describe(),
+                self.store.name(),
                 self.key
             );
             return Err(PortError::Permanent(text));

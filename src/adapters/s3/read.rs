@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream as Body;
-use bytes::Bytes;
-use futures::stream;
+use bytes::{Bytes, BytesMut};
+use futures::{TryStreamExt, stream};
 
-use crate::ports::{ByteStream, ObjectStore, PortError, PortResult};
+use crate::ports::{ByteStream, PortError, PortResult};
 
-use super::s3::S3Store;
+use super::bucket::S3Store;
 
+/// More than any small object has.
+pub(super) const SMALL_BYTES: usize = 1024 * 1024;
 const IDLE: Duration = Duration::from_mins(1);
 /// Resumes in a row that brought less than [`PROGRESS`].
 const RESUMES: u32 = 5;
@@ -46,6 +48,30 @@ pub(super) fn resuming(store: &S3Store, key: &str, output: GetObjectOutput) -> B
     }))
 }
 
+impl S3Store {
+    /// What an answer carries, as far as an object of at most so many bytes goes.
+    pub(super) async fn read_small(
+        &self,
+        key: &str,
+        output: GetObjectOutput,
+        most: usize,
+    ) -> PortResult<Bytes> {
+        let mut stream = resuming(self, key, output);
+        let mut body = BytesMut::new();
+        while let Some(chunk) = stream.try_next().await? {
+            if body.len() + chunk.len() > most {
+                let text = format!(
+                    "{}: {key} is larger than {most} bytes: not one of ours",
+                    self.name()
+                );
+                return Err(PortError::Permanent(text));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
+}
+
 impl Reading {
     async fn next(&mut self) -> PortResult<Option<Bytes>> {
         loop {
@@ -66,7 +92,7 @@ impl Reading {
     async fn resume(&mut self, broken: &str) -> PortResult<()> {
         let what = format!(
             "{}: reading {} broke off at byte {}: {broken}",
-            self.store.describe(),
+            self.store.name(),
             self.key,
             self.offset
         );

@@ -4,23 +4,23 @@ use aws_sdk_s3::types::CompletedMultipartUpload;
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
 
-use crate::ports::{ObjectStore, PortError, PortResult};
+use crate::ports::{PortError, PortResult};
 
-use super::s3::S3Store;
-use super::s3_client::Connected;
-use super::s3_get::resuming;
-use super::s3_sse::{encrypted, with_key};
-use super::s3_upload::send_part;
+use super::bucket::S3Store;
+use super::client::Connected;
+use super::read::resuming;
+use super::sse::{encrypted, with_key};
+use super::upload::send_part;
 
 impl S3Store {
     /// A small object from byte `from` on.
-    pub(super) async fn read_range(&self, key: &str, from: usize) -> PortResult<Bytes> {
+    pub(in crate::adapters) async fn read_range(&self, key: &str, from: usize) -> PortResult<Bytes> {
         let output = self.fetch(key, Some(format!("bytes={from}-")), None).await?;
         let output = output.ok_or_else(|| PortError::Permanent(format!("{key} is not there")))?;
         if output.content_range().is_none() {
             return Err(PortError::Permanent(format!(
                 "{}: the store sends the whole of {key} where a part was asked for",
-                self.describe()
+                self.name()
             )));
         }
         let mut body = BytesMut::new();
@@ -32,7 +32,12 @@ impl S3Store {
     }
 
     /// Begins an upload in parts, sends one part, and completes or aborts it. What fails in between is aborted too.
-    pub(super) async fn try_parts(&self, key: &str, body: Bytes, complete: bool) -> PortResult<()> {
+    pub(in crate::adapters) async fn try_parts(
+        &self,
+        key: &str,
+        body: Bytes,
+        complete: bool,
+    ) -> PortResult<()> {
         let Connected {
             client,
             encryption,

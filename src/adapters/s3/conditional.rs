@@ -1,0 +1,200 @@
+//! Conditional writes: creating an object only if there is none (`If-None-Match: *` on `PutObject`), and replacing one only
+//! if it is what was read (`If-Match`).
+
+use std::time::Duration;
+
+use aws_sdk_s3::error::ProvideErrorMetadata;
+use aws_sdk_s3::operation::get_object::GetObjectOutput;
+use aws_sdk_s3::primitives::ByteStream as Body;
+use bytes::Bytes;
+
+use crate::ports::{Created, ObjectStore, PortError, PortResult, Replaced, Tag};
+
+use super::bucket::S3Store;
+use super::client::Connected;
+use super::error::{is_not_implemented, status};
+use super::read::SMALL_BYTES;
+use super::sse::encrypted;
+
+const TRIES: u32 = 4;
+/// No object has this `ETag`.
+const NO_TAG: &str = "\"00000000000000000000000000000000\"";
+
+impl S3Store {
+    /// Whether the store honours `If-None-Match: *`; asked once.
+    pub(super) async fn honours_if_none_match(&self) -> PortResult<bool> {
+        let known = self.if_none_match().get_or_try_init(|| self.probe_create());
+        known.await.copied()
+    }
+
+    /// Whether the store honours `If-Match`; asked once.
+    pub(super) async fn honours_if_match(&self) -> PortResult<bool> {
+        let known = self.if_match().get_or_try_init(|| self.probe_replace());
+        known.await.copied()
+    }
+
+    /// `create` without the check that the store honours it; `None` where the store says that it knows no conditions.
+    pub(super) async fn create_unchecked(&self, key: &str, body: Bytes) -> PortResult<Option<Created>> {
+        for attempt in 1..=TRIES {
+            let Connected {
+                client, encryption, ..
+            } = self.connected().await?;
+            let request = client.put_object().bucket(self.bucket()).key(self.key(key));
+            let answer = encrypted!(request, encryption)
+                .if_none_match("*")
+                .body(Body::from(body.clone()))
+                .send()
+                .await;
+            let Err(error) = answer else {
+                return Ok(Some(Created::Created));
+            };
+            if is_not_implemented(&error) {
+                return Ok(None);
+            }
+            match status(&error) {
+                // 409: another conditional write to the key is under way (S3's documentation of PutObject).
+                Some(409 | 412) => {
+                    // What another has put there is about as large: an increment is larger than what is small else.
+                    if let Some(there) = self.fetch(key, None, None).await? {
+                        let most = SMALL_BYTES.max(2 * body.len());
+                        return Ok(Some(Created::Exists(self.read_small(key, there, most).await?)));
+                    }
+                }
+                Some(_) => return Err(self.failed("create", key, &error)),
+                None => return Err(self.unanswered("create", key, &error)),
+            }
+            pause(attempt).await;
+        }
+        Err(PortError::Retryable(format!(
+            "{}: cannot create {key}: the store says that it is there and that it is not, {TRIES} times",
+            self.name()
+        )))
+    }
+
+    /// Whether `create` is what it says, tried on `key`, which may stay.
+    pub(in crate::adapters) async fn try_create(&self, key: &str) -> PortResult<bool> {
+        try_twice(|body| self.create_unchecked(key, body)).await
+    }
+
+    async fn probe_create(&self) -> PortResult<bool> {
+        let key = probe_key();
+        let honoured = self.try_create(&key).await;
+        self.remove_probe(&key).await;
+        honoured
+    }
+
+    /// Removes a probe object, if it can be.
+    async fn remove_probe(&self, key: &str) {
+        if let Err(error) = self.delete(key).await {
+            tracing::warn!("the probe object {key} stays in the store: {error}");
+        }
+    }
+
+    /// Which version an answer is.
+    pub(super) fn tag_of(&self, key: &str, output: &GetObjectOutput) -> PortResult<Tag> {
+        let tag = output.e_tag().map(|tag| Tag(tag.to_owned()));
+        tag.ok_or_else(|| {
+            PortError::Permanent(format!(
+                "{}: {key} comes without an ETag: nobody can tell whether it changes meanwhile",
+                self.name()
+            ))
+        })
+    }
+
+    /// `replace` without the check that the store honours it; `None` where the store says that it knows no conditions.
+    pub(super) async fn replace_unchecked(
+        &self,
+        key: &str,
+        body: Bytes,
+        read: &Tag,
+    ) -> PortResult<Option<Replaced>> {
+        for attempt in 1..=TRIES {
+            let Connected {
+                client, encryption, ..
+            } = self.connected().await?;
+            let request = client.put_object().bucket(self.bucket()).key(self.key(key));
+            let answer = encrypted!(request, encryption)
+                .if_match(&read.0)
+                .body(Body::from(body.clone()))
+                .send()
+                .await;
+            let Err(error) = answer else {
+                return Ok(Some(Replaced::Done));
+            };
+            if is_not_implemented(&error) {
+                return Ok(None);
+            }
+            match status(&error) {
+                // The SDK repeats a request whose answer was lost; the repetition finds what the first one wrote.
+                Some(412) => {
+                    let there = self.get_small(key).await?;
+                    return Ok(Some(if there.as_ref() == Some(&body) {
+                        Replaced::Done
+                    } else {
+                        Replaced::Changed
+                    }));
+                }
+                Some(404) if error.code() == Some("NoSuchKey") => return Ok(Some(Replaced::Changed)),
+                // Another conditional write to the key is under way (S3's documentation of PutObject).
+                Some(409) => pause(attempt).await,
+                Some(_) => return Err(self.failed("replace", key, &error)),
+                None => return Err(self.unanswered("replace", key, &error)),
+            }
+        }
+        Err(PortError::Retryable(format!(
+            "{}: cannot replace {key}: others write to it all the time",
+            self.name()
+        )))
+    }
+
+    /// Whether the store minds `If-Match`, tried on an object of its own.
+    async fn probe_replace(&self) -> PortResult<bool> {
+        let key = probe_key();
+        let first = Bytes::from_static(b"etcd-agent tries whether this store honours If-Match\n");
+        self.put(&key, first).await?;
+        let second = Bytes::from_static(b"this must not be stored\n");
+        let answer = self
+            .replace_unchecked(&key, second, &Tag(NO_TAG.to_owned()))
+            .await;
+        self.remove_probe(&key).await;
+        Ok(answer? == Some(Replaced::Changed))
+    }
+}
+
+pub(super) fn ignores_match(store: &str) -> PortError {
+    PortError::Permanent(format!(
+        "{store} ignores `If-Match` or does not know it: two who write at once would overwrite each other's object; set cluster.size in the configuration of every node instead"
+    ))
+}
+
+pub(in crate::adapters) fn ignores_header(store: &str) -> PortError {
+    PortError::Permanent(format!(
+        "{store} ignores `If-None-Match: *` or does not know it: what had to stay would be overwritten, so it cannot \
+         arbitrate an epoch; use a store with conditional writes or a fixed list of nodes"
+    ))
+}
+
+/// Writes one key twice by `create`; true when the second write was refused and changed nothing, false as well when the
+/// store says that it knows no such write (`None`).
+pub(in crate::adapters) async fn try_twice<F>(create: impl Fn(Bytes) -> F) -> PortResult<bool>
+where
+    F: Future<Output = PortResult<Option<Created>>>,
+{
+    let first = Bytes::from_static(b"etcd-agent tries whether this store honours If-None-Match\n");
+    if create(first.clone()).await?.is_none() {
+        return Ok(false);
+    }
+    let second = create(Bytes::from_static(b"this must not be stored\n")).await?;
+    Ok(second == Some(Created::Exists(first)))
+}
+
+/// The name of an object that is tried out something on.
+fn probe_key() -> String {
+    format!(".etcd-agent-probe-{:016x}", rand::random::<u64>())
+}
+
+/// A pause that grows, so that those who write at once do not meet again.
+async fn pause(attempt: u32) {
+    let ms = u64::from(attempt) * rand::random_range(20..120);
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+}
