@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, get_error_name};
 
-use super::cutter::Cutter;
+use super::part_buffer::Cutter;
 
 /// Fast enough that etcd and the network set the pace; values in etcd that compress at all do so at this level.
 const LEVEL: i32 = 1;

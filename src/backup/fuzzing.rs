@@ -4,14 +4,15 @@ use std::fs::File;
 use std::io::Write;
 
 use super::bolt::Merge;
-use super::increment::{Increment, entries, parse_name};
-use super::layout::BackupName;
-use super::manager;
-use super::manifest::{Compression, ForeignMeta, Manifest};
-use super::point::Point;
-use super::unpack::Unpacker;
-use super::verification::Verification;
-use super::wanted;
+use super::increments::increment::{Increment, entries};
+use super::restore::point::Point;
+use super::restore::unpack::Unpacker;
+use super::store::chain::parse_name;
+use super::store::cluster_spec;
+use super::store::etcd_manager;
+use super::store::layout::BackupName;
+use super::store::manifest::{Compression, ForeignMeta, Manifest};
+use super::store::verification::Verification;
 use crate::model::{BackupId, Genesis};
 
 /// More than any input of the fuzzer is decompressed to.
@@ -44,12 +45,12 @@ pub fn verification(text: &[u8]) {
 
 /// A command of etcd-manager's queue.
 pub fn command(text: &[u8]) {
-    let _ = manager::parse(String::new(), text);
+    let _ = etcd_manager::parse(String::new(), text);
 }
 
 /// The wanted size.
 pub fn wanted(text: &[u8]) {
-    let _ = wanted::parse(text).map(|fields| wanted::count(&fields));
+    let _ = cluster_spec::parse(text).map(|fields| cluster_spec::count(&fields));
 }
 
 /// The genesis of an epoch.

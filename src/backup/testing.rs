@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::ports::{ByteStream, Created, Etcd, ObjectMeta, ObjectStore, PortError, PortResult, Upload};
 
-use super::pipeline::BackupMeta;
+use crate::backup::full::pipeline::BackupMeta;
 
 /// A time that no backup is dated after.
 pub(super) const EVER: UnixMs = UnixMs(u64::MAX);

@@ -10,7 +10,7 @@ use super::page::{BUCKET, Child, IS_BUCKET, Item, Meta, meta_page};
 use super::read::{Bucket, Reader, bucket};
 use super::write::{Leaves, Writer, tree_of};
 use super::{Bolt, BoltError, damaged};
-use crate::backup::increment::{Entry, Lease};
+use crate::backup::increments::increment::{Entry, Lease};
 use crate::model::Revision;
 
 const KEYS: &[u8] = b"key";

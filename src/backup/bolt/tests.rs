@@ -7,7 +7,7 @@ use super::page::{Item, Meta, head, meta_page};
 use super::read::{Bucket, Reader, bucket};
 use super::write::{Writer, tree_of};
 use super::*;
-use crate::backup::increment::{Change, Entry, Lease};
+use crate::backup::increments::increment::{Change, Entry, Lease};
 
 const PAGE: u32 = 4096;
 

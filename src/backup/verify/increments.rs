@@ -5,14 +5,15 @@ use std::fs::OpenOptions;
 use crate::model::{ClusterName, Fingerprint, Revision};
 use crate::ports::{Etcd, ObjectStore, PortError, PortResult, Proof};
 
-use super::Found;
-use crate::backup::chain;
-use crate::backup::fetch::{FetchError, FetchedSnapshot};
-use crate::backup::layout::{INCREMENTS, Layout, MANIFEST};
-use crate::backup::manifest::Manifest;
-use crate::backup::pipeline::fingerprint;
-use crate::backup::replay::replay;
-use crate::backup::timeline;
+use super::finding::Found;
+use crate::backup::full::pipeline::fingerprint;
+use crate::backup::restore::error::FetchError;
+use crate::backup::restore::fetch::FetchedSnapshot;
+use crate::backup::restore::replay::replay;
+use crate::backup::store::chain;
+use crate::backup::store::layout::{INCREMENTS, Layout, MANIFEST};
+use crate::backup::store::manifest::Manifest;
+use crate::backup::store::timelines::is_living;
 
 /// What is known of the state that the increments lead to.
 #[derive(Debug, Default)]
@@ -57,7 +58,7 @@ pub(super) async fn held(
     live: &dyn Etcd,
 ) -> PortResult<Held> {
     // What a member says of a revision is no witness against a history that it does not have any more.
-    if timeline::is_living(store, cluster, manifest).await?
+    if is_living(store, cluster, manifest).await?
         && let Ok(status) = live.status().await
         && status.cluster_id == manifest.cluster_id
         && let Some(told) = fingerprint(live, &status, covered).await

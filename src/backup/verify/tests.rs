@@ -1,9 +1,11 @@
-use super::super::manifest::example;
-use super::super::take_full;
-use super::super::testing::{cluster, etcd, id, meta, store};
-use super::super::trailer::snapshot;
+use std::time::Duration;
+
 use super::*;
-use crate::model::{KvHash, Revision};
+use crate::backup::store::manifest::example;
+use crate::backup::take_full;
+use crate::backup::testing::{cluster, etcd, id, meta, store};
+use crate::backup::trailer::snapshot;
+use crate::model::{Fingerprint, KvHash, Revision, UnixMs};
 
 const ID: &str = "2026-03-01T04:05:06Z-000042";
 const AT: u64 = 1_772_337_906;

@@ -1,0 +1,347 @@
+//! A full backup: etcd's snapshot stream → SHA-256 → zstd → the store, with no temporary file.
+//!
+//! The upload is completed only when the stream has ended in the hash of all that came before: a stream that was
+//! cut off by an expired deadline or a stopped member otherwise looks like a smaller, valid object (etcd issue
+//! trackers of every backup tool). `backup.json` comes last: what has none is no backup.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+
+use crate::model::{
+    BackupFormat, BackupSummary, ClusterId, ClusterName, Epoch, EtcdStatus, Fingerprint, NodeName, Revision,
+    UnixMs,
+};
+use crate::ports::{ByteStream, Etcd, ObjectStore, PortError, PortResult, Upload};
+
+use super::worker::{Packer, Stored, Worker, pack_failed};
+use crate::backup::failed::{Blame, Cause, Failed};
+use crate::backup::increments::timeline;
+use crate::backup::store::etcd_manager;
+use crate::backup::store::layout::{
+    BackupName, FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD,
+};
+use crate::backup::store::manifest::{Compression, FORMAT, Manifest};
+
+/// etcd sends without a pause; a stream that stands still this long is dead.
+const IDLE: Duration = Duration::from_mins(1);
+/// Handed to a worker at once: large enough that the hand-over costs nothing, small beside a part.
+const BATCH_BYTES: usize = 1024 * 1024;
+/// Hashing holds up writes for about a second for each GiB, so only databases up to this size are hashed.
+const HASH_UP_TO_BYTES: u64 = 256 * 1024 * 1024;
+/// A backup does not wait longer than this for what can be left out.
+const FINGERPRINT_WITHIN: Duration = Duration::from_secs(30);
+
+/// In which form a backup is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// zstd and `backup.json`.
+    Native,
+    /// gzip, `backup.json`, and what etcd-manager reads.
+    EtcdManager {
+        /// How many members the cluster is to have, which its marker says.
+        members: usize,
+    },
+}
+
+impl Format {
+    /// This form, of a cluster that is to have so many members.
+    pub fn of(format: BackupFormat, members: usize) -> Self {
+        match format {
+            BackupFormat::Native => Self::Native,
+            BackupFormat::EtcdManager => Self::EtcdManager { members },
+        }
+    }
+
+    fn compression(self) -> Compression {
+        match self {
+            Self::Native => Compression::Zstd,
+            Self::EtcdManager { .. } => Compression::Gzip,
+        }
+    }
+}
+
+/// What a backup is to be called and what it says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupMeta {
+    /// Of which cluster.
+    pub cluster: ClusterName,
+    /// In which epoch.
+    pub epoch: Epoch,
+    /// That epoch's etcd cluster: a member of another one is not backed up under its name. `None`: whichever answers.
+    pub cluster_id: Option<ClusterId>,
+    /// The node that takes it.
+    pub node: NodeName,
+    /// Now.
+    pub started_at: UnixMs,
+    /// A random number: tells apart what two agents begin in one second.
+    pub seq: u64,
+}
+
+/// Takes a full backup of this member and commits it. `progress` hears how many bytes of the snapshot have
+/// been read so far. Dropping the future leaves nothing that counts as a backup.
+///
+/// # Errors
+/// What etcd or the store answered, or that the stream was cut off or damaged; nothing is committed then.
+pub async fn take_full(
+    etcd: &dyn Etcd,
+    store: &dyn ObjectStore,
+    meta: &BackupMeta,
+    progress: impl Fn(u64) + Send + Sync,
+) -> PortResult<BackupSummary> {
+    let taken = take_full_as(etcd, store, meta, Format::Native, progress).await;
+    taken.map_err(PortError::from)
+}
+
+/// [`take_full`] in this form.
+///
+/// # Errors
+/// As [`take_full`], and where it failed.
+pub async fn take_full_as(
+    etcd: &dyn Etcd,
+    store: &dyn ObjectStore,
+    meta: &BackupMeta,
+    format: Format,
+    progress: impl Fn(u64) + Send + Sync,
+) -> Result<BackupSummary, Failed> {
+    if let (Format::EtcdManager { .. }, Some(how)) = (format, store.encryption()) {
+        return Err(PortError::Permanent(format!(
+            "etcd-manager reads no backup that is encrypted with {how}: leave backup.encrypt_to out, or take the \
+             backup in the native form"
+        )))
+        .blame(Cause::Host);
+    }
+    let layout = Layout::of(store, &meta.cluster);
+    let name = BackupName::new(meta.started_at, meta.seq);
+    let id = name
+        .id()
+        .map_err(|error| PortError::Permanent(error.to_string()))
+        .blame(Cause::Host)?;
+    if !store
+        .list(&layout.backup(&id))
+        .await
+        .blame(Cause::Store)?
+        .is_empty()
+    {
+        return Err(PortError::Retryable(format!(
+            "another agent began the backup {id} in the same second"
+        )))
+        .blame(Cause::Store);
+    }
+    let asked = etcd.status().await.blame(Cause::Etcd)?;
+    let (timeline, breaks) = timeline::of(etcd, store, &meta.cluster, meta.epoch, &asked).await?;
+    if let Some(breaks) = &breaks {
+        tracing::warn!(
+            "the backup {id} begins timeline {timeline}: it does not go on from {}, which leads to revision {}: {}",
+            breaks.backup,
+            breaks.covered,
+            breaks.why
+        );
+    }
+    // Before the stream: what the snapshot holds is this revision or a later one (design §10).
+    let status = etcd.status().await.blame(Cause::Etcd)?;
+    if let Some(wanted) = meta.cluster_id
+        && wanted != status.cluster_id
+    {
+        return Err(PortError::Retryable(format!(
+            "etcd serves cluster {}, and epoch {} has cluster {wanted}: nothing is stored under its name",
+            status.cluster_id, meta.epoch
+        )))
+        .blame(Cause::Etcd);
+    }
+    let changes_sum = timeline::changes_sum(etcd, status.revision).await;
+    // Before it as well: a change meanwhile makes the full look older than it is, and another one is taken.
+    let auth_revision = match etcd.auth_revision().await {
+        Ok(revision) => Some(revision),
+        // etcd 3.4 has no such call. A time-out is no such answer: nobody would notice a change of users.
+        Err(PortError::Permanent(why)) => {
+            tracing::debug!("the revision of users and roles is not recorded: {why}");
+            None
+        }
+        Err(error) => return Err(error).blame(Cause::Etcd),
+    };
+    let began = std::time::Instant::now();
+    let mut stream = etcd.snapshot().await.blame(Cause::Etcd)?;
+    let first = tokio::time::timeout(IDLE, stream.next()).await.map_err(|_| {
+        PortError::Retryable(format!(
+            "etcd sent nothing of a snapshot for {} s",
+            IDLE.as_secs()
+        ))
+    });
+    let first = first.blame(Cause::Etcd)?;
+    // Once it sends, etcd has decided what the snapshot holds: nothing later than this.
+    let at_most = etcd.status().await.blame(Cause::Etcd)?.revision;
+    let stream: ByteStream = Box::pin(futures::stream::iter(first).chain(stream));
+    let packer = Packer::new(format.compression());
+    let packer = packer.map_err(|error| pack_failed(&error)).blame(Cause::Host)?;
+    let object = match format {
+        Format::Native => SNAPSHOT_ZSTD,
+        Format::EtcdManager { .. } => SNAPSHOT_GZIP,
+    };
+    let upload = store.upload(&layout.in_backup(&id, object)).await;
+    let mut upload = upload.blame(Cause::Store)?;
+    let pumped = tokio::try_join!(pump(stream, packer, upload.as_mut(), &progress, IDLE), async {
+        Ok(fingerprint(etcd, &status, status.revision).await)
+    });
+    let (stored, fingerprint) = match pumped {
+        Ok(both) => {
+            upload.complete().await.blame(Cause::Store)?;
+            both
+        }
+        Err(error) => {
+            if let Err(more) = upload.abort().await {
+                tracing::warn!("the upload of the failed backup {id} could not be thrown away: {more}");
+            }
+            return Err(error);
+        }
+    };
+    let mut manifest = manifest(
+        meta,
+        &status,
+        at_most,
+        id,
+        stored,
+        meta.started_at.plus(began.elapsed()),
+    );
+    manifest.timeline = Some(timeline);
+    manifest.breaks = breaks;
+    manifest.changes_sum = changes_sum;
+    manifest.fingerprint = fingerprint;
+    manifest.auth_revision = auth_revision;
+    manifest.encryption = store.encryption().map(str::to_owned);
+    manifest.compression = format.compression();
+    let text = manifest
+        .to_json()
+        .map_err(|error| PortError::Permanent(error.to_string()))
+        .blame(Cause::Host)?;
+    store
+        .put(&layout.in_backup(&manifest.id, MANIFEST), text.into())
+        .await
+        .blame(Cause::Store)?;
+    if let Format::EtcdManager { members } = format {
+        let meta =
+            etcd_manager::meta(&manifest.etcd_version, manifest.started_at, members).blame(Cause::Host)?;
+        store
+            .put(&layout.in_backup(&manifest.id, FOREIGN_META), meta.into())
+            .await
+            .map_err(|error| {
+                let id = &manifest.id;
+                PortError::Retryable(format!(
+                    "{id} is stored without {FOREIGN_META}, so etcd-manager does not see it: {error}"
+                ))
+            })
+            .blame(Cause::Store)?;
+        if let Err(error) = etcd_manager::mark_created(store, &layout, manifest.finished_at).await {
+            tracing::warn!("etcd-manager's marker that the cluster exists is not written: {error}");
+        }
+    }
+    Ok(manifest.summary())
+}
+
+fn manifest(
+    meta: &BackupMeta,
+    status: &EtcdStatus,
+    at_most: Revision,
+    id: crate::model::BackupId,
+    stored: Stored,
+    finished_at: UnixMs,
+) -> Manifest {
+    Manifest {
+        format: FORMAT,
+        id,
+        cluster: meta.cluster.clone(),
+        epoch: meta.epoch,
+        cluster_id: status.cluster_id,
+        member_id: status.member_id,
+        node: meta.node.clone(),
+        etcd_version: status.version.clone(),
+        revision: status.revision,
+        revision_at_most: Some(at_most),
+        timeline: None,
+        breaks: None,
+        changes_sum: None,
+        auth_revision: None,
+        raw_size_bytes: stored.raw_bytes,
+        stored_size_bytes: stored.bytes,
+        sha256: stored.sha256,
+        compression: Compression::Zstd,
+        encryption: None,
+        started_at: meta.started_at,
+        finished_at,
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        fingerprint: None,
+    }
+}
+
+/// What a member holds at a revision, as far as it can be asked. A backup is one without it as well.
+pub(in crate::backup) async fn fingerprint(
+    etcd: &dyn Etcd,
+    status: &EtcdStatus,
+    at: Revision,
+) -> Option<Fingerprint> {
+    let hash = status.db_size_bytes <= HASH_UP_TO_BYTES;
+    let asked = tokio::time::timeout(FINGERPRINT_WITHIN, etcd.fingerprint(at, hash)).await;
+    match asked {
+        Ok(Ok(fingerprint)) => Some(fingerprint),
+        Ok(Err(error)) => {
+            tracing::debug!("the keys at revision {at} are not counted: {error}");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+/// Reads, works and sends at the same time: while a worker has one batch, the next is read, and parts are on
+/// their way. Returns only when the stream was whole.
+async fn pump(
+    mut stream: ByteStream,
+    packer: Packer,
+    upload: &mut dyn Upload,
+    progress: &(impl Fn(u64) + Sync),
+    idle: Duration,
+) -> Result<Stored, Failed> {
+    let mut worker = Worker::start(packer).blame(Cause::Host)?;
+    let mut read = 0;
+    let mut batch = next_batch(&mut stream, idle).await.blame(Cause::Etcd)?;
+    while !batch.is_empty() {
+        read += batch.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
+        let (packed, next) = tokio::join!(worker.push(batch), next_batch(&mut stream, idle));
+        for piece in packed.blame(Cause::Host)? {
+            upload.write(piece).await.blame(Cause::Store)?;
+        }
+        progress(read);
+        batch = next.blame(Cause::Etcd)?;
+    }
+    // What fails at the end is a snapshot that was not whole.
+    let (rest, stored) = worker.finish().await.blame(Cause::Etcd)?;
+    for piece in rest {
+        upload.write(piece).await.blame(Cause::Store)?;
+    }
+    Ok(stored)
+}
+
+async fn next_batch(stream: &mut ByteStream, idle: Duration) -> PortResult<Vec<Bytes>> {
+    let (mut batch, mut size) = (Vec::new(), 0);
+    while size < BATCH_BYTES {
+        let next = tokio::time::timeout(idle, stream.next()).await.map_err(|_| {
+            PortError::Retryable(format!(
+                "etcd's snapshot stream stood still for {} s",
+                idle.as_secs()
+            ))
+        })?;
+        let Some(chunk) = next else {
+            break;
+        };
+        let chunk = chunk?;
+        size += chunk.len();
+        if !chunk.is_empty() {
+            batch.push(chunk);
+        }
+    }
+    Ok(batch)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,649 @@
+//! The follower against an etcd that says what it is told to; the real one is in `tests/store`.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use futures::StreamExt;
+
+use super::*;
+use crate::adapters::clock::SystemClock;
+use crate::backup::increments::increment::Lease;
+use crate::backup::testing::{cluster, meta, revision, store};
+use crate::backup::trailer::snapshot;
+use crate::backup::{list, take_full};
+use crate::model::{EtcdStatus, MemberId, MemberList, Past};
+use crate::ports::{ByteStream, WatchStream};
+
+/// A revision of users that is not told.
+const SILENT: u64 = u64::MAX;
+
+/// Leads, is at a revision, and tells one script for each watch.
+struct Told {
+    inner: crate::backup::testing::FakeEtcd,
+    scripts: Mutex<Vec<Vec<PortResult<Watched>>>>,
+    from: AtomicU64,
+    /// The revision of users and roles.
+    auth: AtomicU64,
+    /// So often it says nothing when it is asked for a lease.
+    leases_silent: AtomicI64,
+    /// Cancelled once a script is at its end, and then nothing more is heard, and another member leads.
+    stop: Option<CancellationToken>,
+    /// That it has, where that is another than the full's.
+    revision: Option<Revision>,
+    /// What it says of each revision, where that is not what was written.
+    past: Option<fn(Revision) -> Past>,
+}
+
+#[async_trait]
+impl Etcd for Told {
+    async fn status(&self) -> PortResult<EtcdStatus> {
+        let mut status = self.inner.status().await?;
+        status.revision = self.revision.unwrap_or(status.revision);
+        if self.stop.as_ref().is_some_and(CancellationToken::is_cancelled) {
+            status.leader = Some(MemberId(99));
+        }
+        Ok(status)
+    }
+    async fn members(&self, linearizable: bool) -> PortResult<MemberList> {
+        self.inner.members(linearizable).await
+    }
+    async fn past(&self, at: Revision) -> PortResult<Past> {
+        let says = self.past.unwrap_or(|at| Past::Changes(revision(at.0, 0)));
+        Ok(says(at))
+    }
+    async fn add_learner(&self, urls: &[String]) -> PortResult<MemberId> {
+        self.inner.add_learner(urls).await
+    }
+    async fn remove_member(&self, id: MemberId) -> PortResult<()> {
+        self.inner.remove_member(id).await
+    }
+    async fn promote(&self, id: MemberId) -> PortResult<()> {
+        self.inner.promote(id).await
+    }
+    async fn update_member(&self, id: MemberId, peer_urls: &[String]) -> PortResult<()> {
+        self.inner.update_member(id, peer_urls).await
+    }
+    async fn probe(&self, client_url: &str) -> PortResult<()> {
+        self.inner.probe(client_url).await
+    }
+    async fn move_leader(&self, to: MemberId) -> PortResult<()> {
+        self.inner.move_leader(to).await
+    }
+    async fn snapshot(&self) -> PortResult<ByteStream> {
+        self.inner.snapshot().await
+    }
+    async fn watch(&self, from: Revision) -> PortResult<WatchStream> {
+        self.from.store(from.0, Ordering::Relaxed);
+        let script = self.scripts.lock().unwrap().remove(0);
+        let script = futures::stream::iter(script);
+        let Some(stop) = self.stop.clone() else {
+            return Ok(Box::pin(script));
+        };
+        let silence = futures::stream::once(async move {
+            stop.cancel();
+            std::future::pending().await
+        });
+        Ok(Box::pin(script.chain(silence)))
+    }
+    async fn auth_revision(&self) -> PortResult<u64> {
+        match self.auth.load(Ordering::Relaxed) {
+            SILENT => Err(PortError::Retryable("no answer".to_owned())),
+            revision => Ok(revision),
+        }
+    }
+    async fn lease_ttl(&self, id: i64) -> PortResult<Option<i64>> {
+        if self.leases_silent.fetch_sub(1, Ordering::Relaxed) > 0 {
+            return std::future::pending().await;
+        }
+        Ok((id == 9).then_some(120))
+    }
+}
+
+/// The cluster that the full backups of these tests are of.
+const OURS: u64 = 1;
+
+fn heard(changes: Vec<RevisionChanges>) -> Watched {
+    let at = changes.last().unwrap().revision;
+    let of = ClusterId(OURS);
+    Watched::Revisions { changes, at, of }
+}
+
+fn told(scripts: Vec<Vec<PortResult<Watched>>>) -> Told {
+    Told {
+        inner: crate::backup::testing::etcd(snapshot(2)),
+        scripts: Mutex::new(scripts),
+        from: AtomicU64::new(0),
+        auth: AtomicU64::new(3),
+        leases_silent: AtomicI64::new(0),
+        stop: None,
+        revision: None,
+        past: None,
+    }
+}
+
+fn following() -> Following {
+    Following {
+        cluster: cluster(),
+        node: NodeName::new("n1").unwrap(),
+        interval: Duration::from_secs(1),
+        stop: CancellationToken::new(),
+        flush_to: watch::channel(Revision(0)).1,
+        awake: watch::channel(Instant::now()).1,
+    }
+}
+
+async fn run(etcd: &Told, store: &dyn ObjectStore, id: &BackupId) -> PortResult<Ended> {
+    let chain = resume(store, &cluster(), id).await?;
+    let (_sender, newer) = watch::channel(None);
+    let ended = follow(etcd, store, &SystemClock, &following(), chain, newer, |_| {}).await;
+    ended.map_err(PortError::from)
+}
+
+async fn names(store: &dyn ObjectStore) -> Vec<String> {
+    let listed = store.list("").await.unwrap();
+    let mut names: Vec<String> = listed
+        .into_iter()
+        .filter_map(|object| Some(object.key.split_once("increments/")?.1.to_owned()))
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn s33_what_was_heard_before_etcd_went_away_is_stored_and_the_chain_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let gone = || Err(PortError::Retryable("gone".to_owned()));
+    let etcd = told(vec![
+        vec![Ok(heard(vec![revision(78, 0), revision(79, 9)])), gone()],
+        vec![gone()],
+        vec![Ok(heard(vec![revision(80, 5)])), gone()],
+    ]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    for _ in 0..3 {
+        assert!(run(&etcd, &store, &full.id).await.is_err());
+    }
+    assert_eq!(
+        etcd.from.load(Ordering::Relaxed),
+        80,
+        "it goes on after what is stored"
+    );
+    assert_eq!(names(&store).await, ["78-79.zst", "80-80.zst"]);
+    assert_eq!(
+        list(&store, &cluster()).await.unwrap().backups[0].covered,
+        Revision(80)
+    );
+    let layout = Layout::of(&store, &cluster());
+    let read = |first, last| {
+        let range = chain::Range {
+            first: Revision(first),
+            last: Revision(last),
+        };
+        crate::backup::increments::read::read(&store, &layout, &full.id, false, range)
+    };
+    let (one, two) = (read(78, 79).await.unwrap(), read(80, 80).await.unwrap());
+    assert_eq!(one.head.leases, [Lease { id: 9, ttl_s: 120 }]);
+    assert_eq!(one.head.previous, None);
+    assert_eq!(two.head.previous.as_deref(), Some("78-79.zst"));
+    assert_eq!(two.head.leases, [], "a lease that ended needs no TTL");
+}
+
+fn many(from: u64, count: u64) -> Vec<RevisionChanges> {
+    (from..from + count).map(|n| revision(n, 0)).collect()
+}
+
+async fn hears(changes: &mut Gathered<'_>) -> u64 {
+    match changes.next().await.unwrap().unwrap() {
+        Watched::Revisions { changes, .. } => changes.last().unwrap().revision.0,
+        compacted @ Watched::Compacted(_) => panic!("{compacted:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_busy_etcd_is_let_gather_and_nothing_is_left_out() {
+    let behind = Watched::Revisions {
+        changes: many(108, 20),
+        at: Revision(200),
+        of: ClusterId(OURS),
+    };
+    let etcd = told(vec![
+        vec![Ok(heard(many(78, 10))), Ok(heard(many(88, 20)))],
+        // There is more to tell: it goes on at once.
+        vec![Ok(behind), Ok(heard(many(128, 73)))],
+        // Hardly anything was gathered: it is heard as it comes.
+        vec![Ok(heard(many(201, 1))), Ok(heard(many(202, 1)))],
+    ]);
+    let (_awake, receiver) = watch::channel(Instant::now());
+    let mut changes = Gathered::open(&etcd, Revision(78), receiver).await.unwrap();
+    for (last, watched_from) in [
+        (87, 78),
+        (107, 78),
+        (127, 108),
+        (200, 108),
+        (201, 201),
+        (202, 201),
+    ] {
+        assert_eq!(hears(&mut changes).await, last);
+        assert_eq!(etcd.from.load(Ordering::Relaxed), watched_from, "{last}");
+    }
+}
+
+/// As many in the same time, in one message or in several: that is what counts.
+#[tokio::test]
+async fn what_comes_close_together_is_busy_and_what_comes_apart_is_not() {
+    for (apart, rests) in [(0, true), (99, true), (101, false)] {
+        let etcd = told(vec![vec![]]);
+        let (_awake, receiver) = watch::channel(Instant::now());
+        let mut changes = Gathered::open(&etcd, Revision(78), receiver).await.unwrap();
+        let first = Instant::now() + Duration::from_secs(1);
+        changes.hear(first, 10, true);
+        changes.hear(first + Duration::from_millis(apart), 10, true);
+        assert_eq!(changes.rests(), rests, "{apart} ms");
+    }
+}
+
+#[tokio::test]
+async fn s18_an_etcd_that_is_about_to_stop_is_heard_at_once() {
+    let etcd = told(vec![
+        vec![Ok(heard(many(78, 30)))],
+        vec![Ok(heard(many(108, 30))), Ok(heard(many(138, 30)))],
+    ]);
+    let (awake, receiver) = watch::channel(Instant::now());
+    let mut changes = Gathered::open(&etcd, Revision(78), receiver).await.unwrap();
+    assert_eq!(hears(&mut changes).await, 107);
+    // It would not be asked before the end of time.
+    changes.rest_until = Instant::now() + Duration::from_hours(1000);
+    let wakes = async {
+        tokio::task::yield_now().await;
+        awake.send_replace(Instant::now() + Duration::from_hours(1));
+    };
+    let woken = async { tokio::join!(wakes, hears(&mut changes)).1 };
+    assert_eq!(timeout(QUIET, woken).await.unwrap(), 137);
+    assert_eq!(hears(&mut changes).await, 167);
+    assert_eq!(etcd.from.load(Ordering::Relaxed), 108, "no further rest");
+}
+
+#[tokio::test]
+async fn an_etcd_that_went_away_during_a_rest_ends_it_and_what_was_heard_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let gone = || Err(PortError::Retryable("gone".to_owned()));
+    let etcd = told(vec![vec![Ok(heard(many(78, 30)))], vec![gone()]]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    assert!(run(&etcd, &store, &full.id).await.is_err());
+    assert_eq!(names(&store).await, ["78-107.zst"]);
+}
+
+/// After a rest another etcd may answer at the same address, whose revisions are as good as ours and of another history.
+#[tokio::test]
+async fn s33_what_another_epochs_etcd_says_after_a_rest_is_in_no_increment() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let other = Watched::Revisions {
+        changes: many(108, 5),
+        at: Revision(112),
+        of: ClusterId(OURS + 1),
+    };
+    let etcd = told(vec![vec![Ok(heard(many(78, 30)))], vec![Ok(other)]]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let ended = run(&etcd, &store, &full.id).await;
+    assert!(matches!(ended, Ok(Ended::Gap(_))), "{ended:?}");
+    assert_eq!(names(&store).await, ["78-107.zst"]);
+}
+
+/// Written before the agent was told to end, and not heard of yet.
+#[tokio::test]
+async fn what_etcd_has_committed_is_stored_before_the_agent_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let mut etcd = told(vec![vec![
+        Ok(heard(many(78, 1))),
+        Ok(heard(many(79, 1))),
+        Ok(heard(many(80, 1))),
+    ]]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    etcd.revision = Some(Revision(79));
+    let following = following();
+    following.stop.cancel();
+    let chain = resume(&store, &cluster(), &full.id).await.unwrap();
+    let (_sender, newer) = watch::channel(None);
+    let ended = follow(&etcd, &store, &SystemClock, &following, chain, newer, |_| {}).await;
+    assert_eq!(ended, Ok(Ended::Stopped));
+    assert!(
+        ["78-79.zst", "78-80.zst"].contains(&names(&store).await.concat().as_str()),
+        "{:?}",
+        names(&store).await
+    );
+}
+
+#[tokio::test]
+async fn s33_a_compacted_watch_asks_for_a_new_full() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let etcd = told(vec![vec![Ok(Watched::Compacted(Revision(90)))]]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let ended = run(&etcd, &store, &full.id).await.unwrap();
+    assert!(matches!(ended, Ended::Gap(_)), "{ended:?}");
+}
+
+#[tokio::test]
+async fn what_was_heard_before_the_agent_ends_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let mut etcd = told(vec![vec![Ok(heard(vec![revision(78, 0), revision(79, 0)]))]]);
+    let following = Following {
+        interval: Duration::from_hours(1),
+        ..following()
+    };
+    etcd.stop = Some(following.stop.clone());
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let chain = resume(&store, &cluster(), &full.id).await.unwrap();
+    let (_sender, newer) = watch::channel(None);
+    let ended = follow(&etcd, &store, &SystemClock, &following, chain, newer, |_| {}).await;
+    assert_eq!(ended, Ok(Ended::Stopped));
+    assert_eq!(names(&store).await, ["78-79.zst"]);
+}
+
+#[tokio::test]
+async fn s29_what_a_person_asks_for_does_not_wait_for_the_interval() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let mut etcd = told(vec![vec![Ok(heard(vec![revision(78, 0), revision(79, 0)]))]]);
+    etcd.stop = Some(CancellationToken::new());
+    let flush_to = watch::Sender::new(Revision(79));
+    let following = Following {
+        interval: Duration::from_hours(1),
+        flush_to: flush_to.subscribe(),
+        ..following()
+    };
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let chain = resume(&store, &cluster(), &full.id).await.unwrap();
+    let (_sender, newer) = watch::channel(None);
+    // Stored, and then it looks whose cluster it is: an hour of waiting would be seen.
+    let ended = follow(&etcd, &store, &SystemClock, &following, chain, newer, |_| {}).await;
+    assert_eq!(ended, Ok(Ended::NotCoordinator));
+    assert_eq!(names(&store).await, ["78-79.zst"]);
+}
+
+/// As when all are stopped one after the other: nobody may come after this one.
+#[tokio::test]
+async fn s18_what_was_heard_before_another_led_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let mut etcd = told(vec![vec![Ok(heard(vec![revision(78, 0)]))]]);
+    etcd.stop = Some(CancellationToken::new());
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let ended = run(&etcd, &store, &full.id).await;
+    assert_eq!(ended, Ok(Ended::NotCoordinator));
+    assert_eq!(names(&store).await, ["78-78.zst"]);
+}
+
+#[tokio::test]
+async fn a_change_of_users_since_the_full_is_told_and_the_chain_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let gone = || Err(PortError::Retryable("gone".to_owned()));
+    let script = |number| vec![Ok(heard(vec![revision(number, 0)])), gone()];
+    let etcd = told(vec![script(78), script(79)]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    for (changed, covered) in [(false, 78), (true, 79)] {
+        let heard = Mutex::new(Vec::new());
+        let chain = resume(&store, &cluster(), &full.id).await.unwrap();
+        let (_sender, newer) = watch::channel(None);
+        let tell = |progress| heard.lock().unwrap().push(progress);
+        let ended = follow(&etcd, &store, &SystemClock, &following(), chain, newer, tell).await;
+        assert!(ended.is_err(), "{ended:?}");
+        let heard = heard.into_inner().unwrap();
+        assert!(
+            heard.iter().all(|progress| progress.auth_changed == changed),
+            "{heard:?}"
+        );
+        assert_eq!(heard.last().unwrap().covered, Revision(covered));
+        etcd.auth.store(4, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn another_epochs_backup_asks_for_a_new_full() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let etcd = told(vec![]);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let mut chain = resume(&store, &cluster(), &full.id).await.unwrap();
+    chain.cluster_id = ClusterId(99);
+    let (_sender, newer) = watch::channel(None);
+    let ended = follow(&etcd, &store, &SystemClock, &following(), chain, newer, |_| {}).await;
+    assert!(matches!(ended, Ok(Ended::Gap(_))), "{ended:?}");
+    assert!(
+        resume(
+            &store,
+            &cluster(),
+            &crate::backup::testing::id("1999-12-31T23:59:59Z-000042")
+        )
+        .await
+        .is_err()
+    );
+}
+
+#[test]
+fn a_newer_full_takes_over_once_it_is_reached() {
+    let full = |id: &str, revision| BackupSummary {
+        id: BackupId::new(id).unwrap(),
+        at: crate::model::UnixMs(0),
+        revision: Revision(revision),
+        size_bytes: 1,
+    };
+    let chain = Chain {
+        backup: BackupId::new("2026-03-01T12:00:00Z-000003").unwrap(),
+        cluster_id: ClusterId(1),
+        epoch: Epoch(1),
+        covered: Revision(50),
+        increments: 1,
+        previous: None,
+        encrypted: false,
+        witness: Ok(Witness::of_revision(Revision(50))),
+        unasked: BTreeSet::new(),
+        last: None,
+        auth_revision: None,
+    };
+    for (what, newer, over) in [
+        ("none", None, false),
+        ("the same", Some(full("2026-03-01T12:00:00Z-000003", 40)), false),
+        (
+            "taken after it, and dated before it by another clock",
+            Some(full("2026-03-01T11:00:00Z-000003", 40)),
+            true,
+        ),
+        (
+            "not reached yet",
+            Some(full("2026-03-01T13:00:00Z-000003", 51)),
+            false,
+        ),
+        ("reached", Some(full("2026-03-01T13:00:00Z-000003", 50)), true),
+        (
+            "etcd-manager's",
+            Some(full("2026-03-01T13:00:00Z-000003", 0)),
+            false,
+        ),
+    ] {
+        let (_sender, receiver) = watch::channel(newer);
+        assert_eq!(superseded(&receiver, &chain), over, "{what}");
+    }
+}
+
+/// A chain that leads to revision 79, and its full.
+async fn chain_to_79(store: &dyn ObjectStore) -> BackupSummary {
+    let gone = Err(PortError::Retryable("gone".to_owned()));
+    let etcd = told(vec![vec![Ok(heard(many(78, 2))), gone]]);
+    let full = take_full(&etcd, store, &meta(1000), |_| {}).await.unwrap();
+    assert!(run(&etcd, store, &full.id).await.is_err());
+    assert_eq!(names(store).await, ["78-79.zst"]);
+    full
+}
+
+/// Of an etcd that was put back and has been written to since.
+fn other(at: Revision) -> RevisionChanges {
+    let mut other = revision(at.0, 0);
+    other.changes[0].stored = b"another history".to_vec();
+    other
+}
+
+#[tokio::test]
+async fn c04_an_etcd_that_was_put_back_is_not_followed() {
+    type Row = (&'static str, fn(Revision) -> Past, fn(&Ended) -> bool);
+    let rows: [Row; 4] = [
+        (
+            "to before what is stored",
+            |_| Past::Ahead(Revision(60)),
+            |ended| matches!(ended, Ended::WentBack(why) if why.contains("60") && why.contains("79")),
+        ),
+        (
+            "and has been written to past that since",
+            |at| Past::Changes(other(at)),
+            |ended| matches!(ended, Ended::WentBack(why) if why.contains("79")),
+        ),
+        (
+            "perhaps: it cannot tell any more",
+            |_| Past::Gone(Revision(400)),
+            |ended| matches!(ended, Ended::Gap(_)),
+        ),
+        (
+            "not at all",
+            |at| Past::Changes(revision(at.0, 0)),
+            |ended| *ended == Ended::NotCoordinator,
+        ),
+    ];
+    for (what, past, expected) in rows {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let full = chain_to_79(&store).await;
+        let mut etcd = told(vec![vec![Ok(heard(many(80, 1)))]]);
+        etcd.past = Some(past);
+        etcd.revision = Some(Revision(400));
+        etcd.stop = Some(CancellationToken::new());
+        let ended = run(&etcd, &store, &full.id).await.unwrap();
+        assert!(expected(&ended), "{what}: {ended:?}");
+        let stored = names(&store).await.len();
+        assert_eq!(
+            stored,
+            if ended == Ended::NotCoordinator { 2 } else { 1 },
+            "{what}"
+        );
+    }
+}
+
+/// As in a new virtual machine of an old memory image: nobody asked etcd before this was written.
+#[tokio::test]
+async fn c04_an_increment_that_says_another_thing_than_the_one_that_is_there_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let mut etcd = told(vec![vec![Ok(heard(vec![
+        other(Revision(78)),
+        other(Revision(79)),
+    ]))]]);
+    etcd.stop = Some(CancellationToken::new());
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let before = resume(&store, &cluster(), &full.id).await.unwrap();
+    let writer = told(vec![vec![
+        Ok(heard(many(78, 2))),
+        Err(PortError::Retryable("gone".to_owned())),
+    ]]);
+    assert!(run(&writer, &store, &full.id).await.is_err());
+    let (_sender, newer) = watch::channel(None);
+    let ended = follow(&etcd, &store, &SystemClock, &following(), before, newer, |_| {}).await;
+    let error = ended.unwrap_err();
+    assert!(
+        error.to_string().contains("78-79.zst is there already"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn c05_a_revision_that_etcd_did_not_tell_is_a_gap() {
+    let rows: [(&str, Vec<RevisionChanges>, &[&str]); 4] = [
+        ("the first", vec![revision(79, 0), revision(80, 0)], &[]),
+        (
+            "one in between",
+            vec![revision(78, 0), revision(80, 0)],
+            &["78-78.zst"],
+        ),
+        (
+            "one that comes twice",
+            vec![revision(78, 0), revision(78, 0)],
+            &["78-78.zst"],
+        ),
+        (
+            "one that was told before",
+            vec![revision(78, 0), revision(77, 0)],
+            &["78-78.zst"],
+        ),
+    ];
+    for (what, changes, expected) in rows {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path());
+        let etcd = told(vec![vec![
+            Ok(heard(changes)),
+            Err(PortError::Retryable("gone".to_owned())),
+        ]]);
+        let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+        let ended = run(&etcd, &store, &full.id).await;
+        assert!(matches!(ended, Ok(Ended::Gap(_))), "{what}: {ended:?}");
+        assert_eq!(names(&store).await, expected, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn c09a_a_full_is_not_taken_while_etcd_does_not_tell_the_revision_of_users() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let etcd = told(vec![]);
+    etcd.auth.store(SILENT, Ordering::Relaxed);
+    let taken = take_full(&etcd, &store, &meta(1000), |_| {}).await;
+    assert!(matches!(taken, Err(PortError::Retryable(_))), "{taken:?}");
+    assert_eq!(list(&store, &cluster()).await.unwrap().backups, []);
+}
+
+/// Forty leases and an etcd that answers none of these questions hold up what was written no longer than one does; what
+/// was not told is asked for again.
+#[tokio::test]
+async fn c09c_leases_are_asked_for_together_and_once_more_where_etcd_was_silent() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let etcd = told(vec![]);
+    etcd.leases_silent.store(16, Ordering::Relaxed);
+    let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
+    let mut chain = resume(&store, &cluster(), &full.id).await.unwrap();
+    let flushed = async |chain: &mut Chain, batch: Batch| {
+        let following = following();
+        let flushed = flush(&etcd, &store, &SystemClock, &following, chain, batch);
+        timeout(Duration::from_mins(2), flushed).await.unwrap().unwrap();
+        let layout = Layout::of(&store, &cluster());
+        let listed = store.list(&layout.in_backup(&full.id, INCREMENTS)).await.unwrap();
+        let ranges = chain::ranges(&layout, &full.id, &listed);
+        let last = *ranges.last().unwrap();
+        crate::backup::increments::read::read(&store, &layout, &full.id, false, last)
+            .await
+            .unwrap()
+            .head
+    };
+    let mut batch = Batch::default();
+    let changes = (1..=40)
+        .map(|n| revision(77 + n, i64::try_from(n).unwrap()))
+        .collect();
+    batch.extend(changes, chain.covered, UnixMs(1)).unwrap();
+    let head = flushed(&mut chain, batch).await;
+    assert_eq!(
+        head.leases,
+        [],
+        "etcd said nothing of the first, and the others have ended"
+    );
+    assert_eq!(head.unasked, (1..=16).collect::<Vec<i64>>());
+    let mut batch = Batch::default();
+    batch
+        .extend(vec![revision(118, 0)], chain.covered, UnixMs(1))
+        .unwrap();
+    let head = flushed(&mut chain, batch).await;
+    assert_eq!(head.leases, [Lease { id: 9, ttl_s: 120 }]);
+    assert_eq!(head.unasked, Vec::<i64>::new());
+}

@@ -1,0 +1,413 @@
+//! One increment: every change of a range of revisions, in a form that etcd's own store has it in.
+//!
+//! An object is zstd of a line of JSON (the head) and of length-delimited protobuf records, one a revision. What a
+//! record holds of a key is byte for byte the value that etcd keeps in its `key` bucket, so that a restore can put
+//! it back under the same revision.
+
+use std::io::Read;
+
+use bytes::Bytes;
+use prost::Message;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::model::{ClusterId, Epoch, NodeName, Revision, UnixMs};
+
+use crate::backup::compress::Compressor;
+use crate::backup::trailer::hex;
+
+/// The format that this agent writes, and the only one that it reads.
+const FORMAT: u32 = 1;
+/// An increment is cut long before; more than this comes only from somebody else.
+const MOST_BYTES: u64 = 256 * 1024 * 1024;
+/// What small records are gathered in: below what glibc maps by itself.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// The largest window that is read.
+const WINDOW_LOG: u32 = 23;
+
+/// All changes of one revision.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Entry {
+    /// The revision.
+    #[prost(uint64, tag = "1")]
+    pub revision: u64,
+    /// When the agent heard of it, Unix milliseconds.
+    #[prost(uint64, tag = "2")]
+    pub at_ms: u64,
+    /// In the order of the transaction: the n-th has the sub-revision n.
+    #[prost(message, repeated, tag = "3")]
+    pub changes: Vec<Change>,
+}
+
+/// One key changed.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Change {
+    /// True for a deletion.
+    #[prost(bool, tag = "1")]
+    pub deleted: bool,
+    /// etcd's `mvccpb.KeyValue`, encoded; of a deletion only the key is set.
+    #[prost(bytes = "vec", tag = "2")]
+    pub stored: Vec<u8>,
+}
+
+/// A lease that a key of the increment hangs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Its ID.
+    pub id: i64,
+    /// What it was granted, in seconds.
+    pub ttl_s: i64,
+}
+
+/// What an increment says of itself: its first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// 1.
+    pub format: u32,
+    /// The increment covers this revision…
+    pub first: Revision,
+    /// …to this one, with every one between.
+    pub last: Revision,
+    /// Of which etcd cluster.
+    pub cluster_id: ClusterId,
+    /// In which epoch.
+    pub epoch: Epoch,
+    /// Who wrote it.
+    pub node: NodeName,
+    /// When it was closed.
+    pub at: UnixMs,
+    /// The increment before it, as its writer knew it; `None` for the first after a full backup.
+    pub previous: Option<String>,
+    /// Leases of its keys.
+    #[serde(default)]
+    pub leases: Vec<Lease>,
+    /// Leases of its keys, or of keys before, of which etcd has not told the TTL: a later increment may have it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unasked: Vec<i64>,
+    /// SHA-256 of the records, in hexadecimal.
+    pub sha256: String,
+}
+
+/// A whole increment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Increment {
+    /// What it says of itself.
+    pub head: Head,
+    /// Ascending by revision.
+    pub entries: Vec<Entry>,
+}
+
+/// Why bytes are no increment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IncrementError {
+    /// Written by an agent of another time.
+    #[error("it has format {0}, and this agent reads format {FORMAT}; use a newer agent")]
+    Format(u64),
+    /// Cut off, altered, or never one.
+    #[error("it is damaged: {0}")]
+    Damaged(String),
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn damaged(why: impl ToString) -> IncrementError {
+    IncrementError::Damaged(why.to_string())
+}
+
+/// The records of an increment that is being heard: encoded as they come, in chunks that stay where they are.
+///
+/// A full backup may be in memory at the same time, so what is written to etcd meanwhile is there once.
+#[derive(Debug, Default)]
+pub(in crate::backup) struct Records {
+    chunks: Vec<Vec<u8>>,
+    last: Option<Revision>,
+    bytes: usize,
+}
+
+impl Records {
+    /// Adds the next revision.
+    pub(in crate::backup) fn push(&mut self, entry: &Entry) {
+        let record = entry.encode_length_delimited_to_vec();
+        self.last = Some(Revision(entry.revision));
+        self.bytes += record.len();
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.capacity() - chunk.len() >= record.len() => chunk.extend_from_slice(&record),
+            _ if record.len() >= CHUNK_BYTES => self.chunks.push(record),
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+                chunk.extend_from_slice(&record);
+                self.chunks.push(chunk);
+            }
+        }
+    }
+
+    /// The newest revision.
+    pub(in crate::backup) fn last(&self) -> Option<Revision> {
+        self.last
+    }
+
+    /// How long they are.
+    pub(in crate::backup) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The increment as it is stored. Fills in the head's format and hash, and lets go of what is compressed already.
+    ///
+    /// # Errors
+    /// When memory runs out.
+    pub(super) fn pack(self, mut head: Head) -> Result<Bytes, IncrementError> {
+        let mut hash = Sha256::new();
+        for chunk in &self.chunks {
+            hash.update(chunk);
+        }
+        head.format = FORMAT;
+        head.sha256 = hex(&hash.finalize());
+        let mut line = serde_json::to_vec(&head).map_err(damaged)?;
+        line.push(b'\n');
+        let mut packer = Compressor::new().map_err(damaged)?;
+        packer.push(&line).map_err(damaged)?;
+        for chunk in self.chunks {
+            packer.push(&chunk).map_err(damaged)?;
+        }
+        packer.finish().map_err(damaged)?;
+        let mut pieces = packer.take_full();
+        Ok(match pieces.len() {
+            1 => pieces.remove(0),
+            // One transaction was larger than a piece.
+            _ => pieces.concat().into(),
+        })
+    }
+}
+
+impl Increment {
+    /// Reads what may be hostile: bounded, checked, and everything that it says agrees.
+    ///
+    /// # Errors
+    /// [`IncrementError`].
+    pub fn decode(stored: &[u8]) -> Result<Self, IncrementError> {
+        #[derive(Deserialize)]
+        struct Version {
+            format: u64,
+        }
+        let mut decoder = zstd::stream::read::Decoder::new(stored).map_err(damaged)?;
+        decoder.window_log_max(WINDOW_LOG).map_err(damaged)?;
+        let mut text = Vec::new();
+        decoder
+            .take(MOST_BYTES + 1)
+            .read_to_end(&mut text)
+            .map_err(damaged)?;
+        if text.len() as u64 > MOST_BYTES {
+            return Err(damaged(format!("more than {MOST_BYTES} bytes come out of it")));
+        }
+        let end = text.iter().position(|byte| *byte == b'\n');
+        let (line, records) = text.split_at(end.ok_or_else(|| damaged("it has no head"))?);
+        let version: Version = serde_json::from_slice(line).map_err(damaged)?;
+        if version.format != u64::from(FORMAT) {
+            return Err(IncrementError::Format(version.format));
+        }
+        let head: Head = serde_json::from_slice(line).map_err(damaged)?;
+        let records = records.get(1..).unwrap_or_default();
+        if hex(&Sha256::digest(records)) != head.sha256 {
+            return Err(damaged("its hash does not match its content"));
+        }
+        let entries = entries(records)?;
+        let increment = Self { head, entries };
+        increment.check()?;
+        Ok(increment)
+    }
+
+    fn check(&self) -> Result<(), IncrementError> {
+        let head = &self.head;
+        if head.first > head.last {
+            return Err(damaged("its head names no revisions"));
+        }
+        // etcd writes something under each revision: one that is not there is missing.
+        let mut expected = head.first;
+        for entry in &self.entries {
+            if entry.revision != expected.0 || entry.changes.is_empty() || expected > head.last {
+                let found = entry.revision;
+                return Err(damaged(format!(
+                    "revision {found} comes where {expected} has to be"
+                )));
+            }
+            expected = expected.next();
+        }
+        if expected <= head.last {
+            return Err(damaged(format!("revision {expected} is missing")));
+        }
+        Ok(())
+    }
+}
+
+/// Whether two increments of the same revisions say different things of them; not where one of them cannot be read.
+pub(super) fn differ(one: &[u8], other: &[u8]) -> bool {
+    let (Ok(one), Ok(other)) = (Increment::decode(one), Increment::decode(other)) else {
+        return false;
+    };
+    let changes = |increment: Increment| -> Vec<Vec<Change>> {
+        increment.entries.into_iter().map(|entry| entry.changes).collect()
+    };
+    changes(one) != changes(other)
+}
+
+/// The records behind the head.
+pub(in crate::backup) fn entries(mut records: &[u8]) -> Result<Vec<Entry>, IncrementError> {
+    let mut entries = Vec::new();
+    while !records.is_empty() {
+        entries.push(Entry::decode_length_delimited(&mut records).map_err(damaged)?);
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn head(first: u64, last: u64) -> Head {
+        Head {
+            format: FORMAT,
+            first: Revision(first),
+            last: Revision(last),
+            cluster_id: ClusterId(1),
+            epoch: Epoch(1),
+            node: NodeName::new("n1").unwrap(),
+            at: UnixMs(last * 1000),
+            previous: None,
+            leases: vec![Lease { id: -7, ttl_s: 60 }],
+            unasked: Vec::new(),
+            sha256: String::new(),
+        }
+    }
+
+    fn packed(increment: &Increment) -> Bytes {
+        let mut records = Records::default();
+        for entry in &increment.entries {
+            records.push(entry);
+        }
+        assert_eq!(
+            records.last().map(|last| last.0),
+            increment.entries.last().map(|entry| entry.revision)
+        );
+        records.pack(increment.head.clone()).unwrap()
+    }
+
+    fn entry(revision: u64, changes: &[(&str, &str)]) -> Entry {
+        Entry {
+            revision,
+            at_ms: revision * 1000,
+            changes: changes
+                .iter()
+                .map(|(key, value)| Change {
+                    deleted: value.is_empty(),
+                    stored: format!("{key}={value}").into_bytes(),
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn what_was_altered_is_refused() {
+        let increment = Increment {
+            head: head(5, 9),
+            entries: (5..9)
+                .map(|n| entry(n, &[("a", "1")]))
+                .chain([entry(9, &[("a", "")])])
+                .collect(),
+        };
+        let good = packed(&increment);
+        assert_eq!(Increment::decode(&good).unwrap().entries, increment.entries);
+        for cut in 0..good.len() {
+            assert!(Increment::decode(&good[..cut]).is_err(), "cut at {cut}");
+        }
+        let raw = zstd::stream::decode_all(good.as_ref()).unwrap();
+        for at in 0..raw.len() {
+            let mut bad = raw.clone();
+            bad[at] ^= 1;
+            let bad = zstd::stream::encode_all(bad.as_slice(), 1).unwrap();
+            if let Ok(read) = Increment::decode(&bad) {
+                // A changed time or name of a node is still a head; the records never change.
+                assert_eq!(read.entries, increment.entries, "{at}");
+            }
+        }
+    }
+
+    #[test]
+    fn c05_revisions_that_the_head_does_not_name_or_that_are_missing_are_refused() {
+        let some = |revisions: &[u64]| -> Vec<Entry> {
+            revisions.iter().map(|n| entry(*n, &[("a", "1")])).collect()
+        };
+        for (what, entries, good) in [
+            ("all", some(&[5, 6, 7, 8, 9]), true),
+            ("none", some(&[]), false),
+            ("the first is missing", some(&[6, 7, 8, 9]), false),
+            ("one is missing", some(&[5, 6, 8, 9]), false),
+            ("the last is missing", some(&[5, 6, 7, 8]), false),
+            ("one before", some(&[4, 5, 6, 7, 8, 9]), false),
+            ("one after", some(&[5, 6, 7, 8, 9, 10]), false),
+            ("one twice", some(&[5, 6, 6, 7, 8, 9]), false),
+            ("out of order", some(&[5, 7, 6, 8, 9]), false),
+            (
+                "one without a change",
+                [some(&[5, 6, 7, 8]), vec![entry(9, &[])]].concat(),
+                false,
+            ),
+        ] {
+            let bytes = packed(&Increment {
+                head: head(5, 9),
+                entries,
+            });
+            assert_eq!(Increment::decode(&bytes).is_ok(), good, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_small_the_large_and_what_fits_no_piece_come_back() {
+        let noise = |size| Change {
+            deleted: false,
+            stored: crate::backup::testing::noise(size),
+        };
+        let changes = |number: u64| match number {
+            70 => vec![noise(4 << 20), noise(3 << 20)],
+            n if n % 10 == 0 => vec![noise(CHUNK_BYTES)],
+            n => vec![noise(usize::try_from(n).unwrap())],
+        };
+        let entries: Vec<Entry> = (5..=900)
+            .map(|revision| Entry {
+                revision,
+                at_ms: revision,
+                changes: changes(revision),
+            })
+            .collect();
+        let increment = Increment {
+            head: head(5, 900),
+            entries,
+        };
+        assert_eq!(
+            Increment::decode(&packed(&increment)).unwrap().entries,
+            increment.entries
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn all_of_it_comes_back(revisions in proptest::collection::vec(proptest::collection::vec((any::<bool>(), proptest::collection::vec(any::<u8>(), 0..80)), 1..4), 1..40)) {
+            let entries: Vec<Entry> = (5..).zip(revisions).map(|(revision, changes)| Entry {
+                revision,
+                at_ms: revision + 99,
+                changes: changes.into_iter().map(|(deleted, stored)| Change { deleted, stored }).collect(),
+            }).collect();
+            let increment = Increment { head: head(5, 4 + entries.len() as u64), entries };
+            let read = Increment::decode(&packed(&increment)).unwrap();
+            prop_assert_eq!(read.entries, increment.entries);
+            prop_assert_eq!(read.head.leases, increment.head.leases);
+        }
+
+        #[test]
+        fn garbage_is_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let squeezed = zstd::stream::encode_all(bytes.as_slice(), 1).unwrap();
+            prop_assert!(Increment::decode(&bytes).is_err());
+            prop_assert!(Increment::decode(&squeezed).is_err());
+        }
+    }
+}

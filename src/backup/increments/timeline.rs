@@ -1,0 +1,235 @@
+//! Whether etcd still has the history that the store tells of.
+//!
+//! A virtual machine that is put back to an older image, `etcdutl snapshot restore` with the token of before, a member that
+//! lost its last writes: the cluster ID stays, and revisions are given out again for other writes. Increments of the two
+//! histories must never meet in one chain. So a full backup belongs to a *timeline*: a number that grows within an epoch
+//! whenever etcd cannot be shown to have gone on from what the store covers.
+
+use sha2::{Digest, Sha256};
+
+use crate::model::{ClusterName, Epoch, EtcdStatus, Past, Revision, RevisionChanges};
+use crate::ports::{Etcd, ObjectStore, PortError, PortResult};
+
+use super::increment::{Change, Entry};
+use super::read::read;
+use crate::backup::failed::{Blame, Cause, Failed};
+use crate::backup::restore::error::FetchError;
+use crate::backup::store::chain::{self, Range};
+use crate::backup::store::layout::Layout;
+use crate::backup::store::manifest::{Break, Manifest};
+use crate::backup::store::timelines::numbered;
+use crate::backup::trailer::hex;
+
+/// As many bits of a sum as etcd's own `HashKV` has: `backup.json` is not encrypted, and tells no more of what is.
+const SUM_BYTES: usize = 4;
+
+/// What the store says of the newest revision that a chain covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Witness {
+    covered: Revision,
+    /// What was written as this revision, where the store says so.
+    seen: Option<(Revision, Seen)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Seen {
+    /// From an increment.
+    Changes(Vec<Change>),
+    /// From `backup.json`.
+    Sum(String),
+}
+
+/// Whether etcd has gone on from there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::backup) enum Found {
+    /// It says the same of that revision.
+    Same,
+    /// It cannot tell any more.
+    Unknown(String),
+    /// Its history is another one.
+    WentBack(String),
+}
+
+impl Witness {
+    /// Of a revision that was stored, and no more.
+    pub(super) fn of_revision(covered: Revision) -> Self {
+        Self { covered, seen: None }
+    }
+
+    /// Of a full that covers as much with its increments.
+    fn of_full(manifest: &Manifest, covered: Revision) -> Self {
+        let sum = manifest.changes_sum.clone().map(Seen::Sum);
+        Self {
+            covered,
+            seen: sum.map(|sum| (manifest.revision, sum)),
+        }
+    }
+
+    /// Of a full and the increments that lead on from it.
+    ///
+    /// # Errors
+    /// What the store answered; that the last increment is damaged.
+    pub(super) async fn of_chain(
+        store: &dyn ObjectStore,
+        layout: &Layout,
+        manifest: &Manifest,
+        path: &[Range],
+    ) -> Result<Self, FetchError> {
+        let Some(last) = path.last() else {
+            return Ok(Self::of_full(manifest, manifest.revision));
+        };
+        match read(store, layout, &manifest.id, manifest.encryption.is_some(), *last).await {
+            Ok(mut increment) => Ok(Self {
+                covered: last.last,
+                seen: increment
+                    .entries
+                    .pop()
+                    .map(|entry| (Revision(entry.revision), Seen::Changes(entry.changes))),
+            }),
+            // E.g. a node that only writes has no identity to decrypt with: what is in the clear has to do.
+            Err(FetchError::Port(PortError::Permanent(why))) => {
+                tracing::debug!("the last increment of {} is not compared: {why}", manifest.id);
+                Ok(Self::of_full(manifest, last.last))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks etcd, through quorum, whether it has gone on from there.
+    ///
+    /// # Errors
+    /// What etcd answered: nothing is known then.
+    pub(in crate::backup) async fn compare(&self, etcd: &dyn Etcd) -> PortResult<Found> {
+        let covered = self.covered;
+        let says = match etcd.past(covered).await? {
+            Past::Ahead(newest) => {
+                return Ok(Found::WentBack(format!(
+                    "etcd is at revision {newest}, and its changes up to {covered} are stored"
+                )));
+            }
+            // A new etcd begins there, with nothing in it.
+            _ if covered <= Revision(1) => return Ok(Found::Same),
+            // Nothing was written since, so the chain goes on as well as a new one would.
+            Past::Gone(newest) if newest == covered => return Ok(Found::Same),
+            Past::Gone(_) => {
+                return Ok(Found::Unknown(format!(
+                    "etcd does not tell any more what it wrote as revision {covered}"
+                )));
+            }
+            Past::Changes(says) => says,
+        };
+        let Some((at, seen)) = &self.seen else {
+            // Stored by an agent that did not write it down.
+            return Ok(Found::Same);
+        };
+        let says = if *at == covered {
+            says
+        } else if let Past::Changes(says) = etcd.past(*at).await? {
+            says
+        } else {
+            return Ok(Found::Same);
+        };
+        let says = entry(says);
+        let same = match seen {
+            Seen::Changes(stored) => *stored == says.changes,
+            Seen::Sum(stored) => *stored == sum(&says),
+        };
+        Ok(if same {
+            Found::Same
+        } else {
+            Found::WentBack(format!(
+                "etcd says another thing of revision {at} than what is stored of it: it was put back to before that, and has \
+                 been written to since"
+            ))
+        })
+    }
+}
+
+/// The sum of what was written as `revision`, for [`Manifest::changes_sum`]; `None` where etcd does not tell.
+pub(in crate::backup) async fn changes_sum(etcd: &dyn Etcd, revision: Revision) -> Option<String> {
+    match etcd.past(revision).await {
+        Ok(Past::Changes(changes)) => Some(sum(&entry(changes))),
+        Ok(_) => None,
+        Err(error) => {
+            tracing::debug!("what was written as revision {revision} is not recorded: {error}");
+            None
+        }
+    }
+}
+
+fn entry(changes: RevisionChanges) -> Entry {
+    let change = |change: crate::model::KeyChange| Change {
+        deleted: change.deleted,
+        stored: change.stored,
+    };
+    Entry {
+        revision: changes.revision.0,
+        at_ms: 0,
+        changes: changes.changes.into_iter().map(change).collect(),
+    }
+}
+
+fn sum(entry: &Entry) -> String {
+    use prost::Message;
+    let sum = Sha256::digest(entry.encode_to_vec());
+    hex(sum.get(..SUM_BYTES).unwrap_or_default())
+}
+
+/// The timeline that a full backup of this etcd belongs to, and what it breaks with where it is a new one.
+///
+/// It is the newest that the store has of the epoch only where etcd says of the newest revision that is covered what the
+/// store says of it. In doubt it is a new one: nothing is lost by that, as an etcd that has gone on holds all that the
+/// chain covers.
+///
+/// # Errors
+/// What the store or etcd answered: nothing is known then, and no full may be taken.
+pub(in crate::backup) async fn of(
+    etcd: &dyn Etcd,
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    epoch: Epoch,
+    status: &EtcdStatus,
+) -> Result<(u64, Option<Break>), Failed> {
+    let layout = Layout::of(store, cluster);
+    let objects = store.list(layout.base()).await.blame(Cause::Store)?;
+    let mut numbered = numbered(store, &layout, &objects, epoch)
+        .await
+        .blame(Cause::Store)?;
+    let Some(newest) = numbered.iter().map(|(timeline, _)| *timeline).max() else {
+        return Ok((0, None));
+    };
+    numbered.retain(|(timeline, _)| *timeline == newest);
+    let paths = numbered.iter().map(|(_, full)| {
+        let ranges = chain::ranges(&layout, &full.id, &objects);
+        (full, chain::path(&ranges, full.revision, None))
+    });
+    let covered = |full: &Manifest, path: &[Range]| path.last().map_or(full.revision, |range| range.last);
+    let Some((full, path)) = paths.max_by_key(|(full, path)| (covered(full, path), full.started_at)) else {
+        return Ok((newest, None));
+    };
+    let found = if full.cluster_id == status.cluster_id {
+        match Witness::of_chain(store, &layout, full, &path).await {
+            Ok(witness) => witness.compare(etcd).await.blame(Cause::Etcd)?,
+            Err(FetchError::Port(error)) => return Err(error).blame(Cause::Store),
+            Err(FetchError::Damaged(why) | FetchError::Increment(why)) => Found::Unknown(why),
+        }
+    } else {
+        Found::Unknown(format!("{} is of etcd cluster {}", full.id, full.cluster_id))
+    };
+    let (why, went_back) = match found {
+        Found::Same => return Ok((newest, None)),
+        Found::Unknown(why) => (why, false),
+        Found::WentBack(why) => (why, true),
+    };
+    let breaks = Break {
+        backup: full.id.clone(),
+        covered: covered(full, &path),
+        went_back,
+        why,
+    };
+    Ok((newest + 1, Some(breaks)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

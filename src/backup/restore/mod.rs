@@ -1,0 +1,8 @@
+//! Restores: a full backup and its increments become the file that `etcdctl snapshot save` would have written.
+
+pub(super) mod error;
+pub(super) mod fetch;
+pub(super) mod point;
+pub(super) mod replay;
+pub(super) mod room;
+pub(super) mod unpack;

@@ -1,0 +1,185 @@
+//! The second store: every committed backup is copied there, byte for byte, its commit marker last.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::TryStreamExt;
+
+use crate::model::{BackupId, ClusterName, Revision};
+use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
+
+use super::chain::{self, Range, parse_name};
+use super::layout::{BackupName, FOREIGN_META, INCREMENTS, Layout, MANIFEST, is_marker};
+use super::manifest::Manifest;
+
+/// What a round of copying did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// The backups that were not, or not wholly, in the second store before.
+    pub backups: Vec<BackupId>,
+    /// The newest backup that is in both now.
+    pub newest: Option<BackupId>,
+    /// The newest revision that its increments lead to there; `None` where it has no revision.
+    pub covered: Option<Revision>,
+    /// How much was copied, in bytes.
+    pub bytes: u64,
+    /// Those that the first store does not give away, and why; all others are copied.
+    pub refused: Vec<(BackupId, String)>,
+}
+
+impl Copied {
+    /// One line on what could not be copied, when there is something.
+    pub fn problem(&self) -> Option<String> {
+        let (id, why) = self.refused.first()?;
+        let count = self.refused.len();
+        Some(format!(
+            "{count} backups cannot be read and are not copied ({id}: {why})"
+        ))
+    }
+}
+
+/// Copies what the second store lacks of the committed backups of the first, the newest first. What is there under
+/// the same name with the same size is taken for the same: backups are never changed. Nothing is ever removed, and
+/// the records of epochs are not copied: one store alone arbitrates. A backup that the first store refuses to give away
+/// does not keep the others back.
+///
+/// # Errors
+/// What one of the stores answered. What was copied until then stays, and counts for the next round.
+pub async fn copy_missing(
+    from: &dyn ObjectStore,
+    to: &dyn ObjectStore,
+    cluster: &ClusterName,
+) -> PortResult<Copied> {
+    let (here, there) = (Layout::of(from, cluster), Layout::of(to, cluster));
+    let wanted = committed(&here, &from.list(here.base()).await?);
+    let have: BTreeMap<String, u64> = to
+        .list(there.base())
+        .await?
+        .into_iter()
+        .map(|object| (object.key, object.size_bytes))
+        .collect();
+    let mut copied = Copied::default();
+    for (name, mut files) in wanted.into_iter().rev() {
+        let id = name
+            .id()
+            .map_err(|error| PortError::Permanent(error.to_string()))?;
+        let ranges: Vec<Range> = files
+            .iter()
+            .filter_map(|(file, _)| increment_range(file))
+            .collect();
+        files.retain(|(file, size)| have.get(&there.in_backup(&id, file)) != Some(size));
+        // The marker commits: it comes when all it speaks of is there. etcd-manager's comes after ours: alone it would
+        // make a backup of ours pass for one of etcd-manager's.
+        files.sort_by_key(|(file, _)| (is_marker(file), file == FOREIGN_META));
+        let lacked = !files.is_empty();
+        let mut whole = true;
+        for (file, _) in files {
+            let (source, target) = (here.in_backup(&id, &file), there.in_backup(&id, &file));
+            match copy(from, to, &source, &target).await? {
+                Source::Copied(bytes) => copied.bytes += bytes,
+                // Retention has taken it: what is left of the backup is no backup.
+                Source::Gone => {
+                    whole = false;
+                    break;
+                }
+                Source::Refused(why) => {
+                    copied.refused.push((id.clone(), why));
+                    whole = false;
+                    break;
+                }
+            }
+        }
+        if whole {
+            if copied.newest.is_none() {
+                copied.newest = Some(id.clone());
+                copied.covered = covered(from, &here, &id, ranges).await?;
+            }
+            if lacked {
+                copied.backups.push(id);
+            }
+        }
+    }
+    Ok(copied)
+}
+
+/// Which revisions a file is an increment of, encrypted or not.
+fn increment_range(file: &str) -> Option<Range> {
+    let name = file.strip_prefix(INCREMENTS)?;
+    let (first, last) = parse_name(name.strip_suffix(".age").unwrap_or(name))?;
+    Some(Range { first, last })
+}
+
+/// How far a backup leads with these increments.
+async fn covered(
+    store: &dyn ObjectStore,
+    layout: &Layout,
+    id: &BackupId,
+    mut ranges: Vec<Range>,
+) -> PortResult<Option<Revision>> {
+    let text = store.get_small(&layout.in_backup(id, MANIFEST)).await?;
+    let manifest = text.and_then(|text| Manifest::parse(id, &text).ok());
+    ranges.sort_unstable();
+    Ok(manifest.map(|manifest| chain::covered(&ranges, manifest.revision)))
+}
+
+/// The files of each committed backup, with their sizes.
+fn committed(layout: &Layout, objects: &[ObjectMeta]) -> BTreeMap<BackupName, Vec<(String, u64)>> {
+    let mut found: BTreeMap<BackupName, Vec<(String, u64)>> = BTreeMap::new();
+    let mut marked = BTreeSet::new();
+    for object in objects {
+        if let Some((name, file)) = layout.split(&object.key) {
+            if is_marker(file) {
+                marked.insert(name);
+            }
+            let files = found.entry(name).or_default();
+            files.push((file.to_owned(), object.size_bytes));
+        }
+    }
+    found.retain(|name, _| marked.contains(name));
+    found
+}
+
+/// What came of copying one object.
+enum Source {
+    Copied(u64),
+    /// It is gone from the first store.
+    Gone,
+    /// The first store does not give it away, and will not.
+    Refused(String),
+}
+
+/// One object, in bounded memory.
+async fn copy(
+    from: &dyn ObjectStore,
+    to: &dyn ObjectStore,
+    source: &str,
+    target: &str,
+) -> PortResult<Source> {
+    let mut stream = match from.get(source).await {
+        Ok(Some(stream)) => stream,
+        Ok(None) => return Ok(Source::Gone),
+        Err(PortError::Permanent(why)) => return Ok(Source::Refused(why)),
+        Err(error) => return Err(error),
+    };
+    let mut upload = to.upload(target).await?;
+    let mut bytes = 0;
+    let poured: PortResult<()> = async {
+        while let Some(chunk) = stream.try_next().await? {
+            bytes += chunk.len() as u64;
+            upload.write(chunk).await?;
+        }
+        Ok(())
+    }
+    .await;
+    if let Err(error) = poured {
+        if let Err(more) = upload.abort().await {
+            tracing::warn!("the upload of the copy {target} could not be thrown away: {more}");
+        }
+        return Err(error);
+    }
+    upload.complete().await?;
+    Ok(Source::Copied(bytes))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,14 @@
+//! What is in the store, and under which keys.
+
+pub(super) mod catalogue;
+pub(super) mod chain;
+pub(super) mod cluster_spec;
+pub(super) mod copy;
+pub(super) mod epochs;
+pub(super) mod etcd_manager;
+pub(super) mod layout;
+pub(super) mod manifest;
+pub(super) mod prune;
+pub(super) mod timelines;
+pub(super) mod verification;
+pub(super) mod view;

@@ -1,0 +1,95 @@
+//! What the planner needs of the store, in one listing and at most four small reads.
+
+use crate::model::{ClusterName, Fact, StoreView, UnixMs};
+use crate::ports::{ObjectMeta, ObjectStore, PortResult};
+
+use super::layout::{Layout, is_marker};
+use super::{catalogue, cluster_spec, epochs, etcd_manager};
+
+/// Looks at the store. Backups that are dated after `now`, asked once they are listed, are none of the newest, but traces
+/// of a cluster all the same.
+/// Whether the store honours `If-None-Match` is tried only where no epoch is recorded yet: a view of a running cluster's
+/// store writes nothing.
+///
+/// # Errors
+/// What the store answered: then all of it is unknown, and nothing of it absent.
+pub async fn store_view(
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    now: impl Fn() -> UnixMs,
+) -> PortResult<StoreView> {
+    let layout = Layout::of(store, cluster);
+    let objects = store.list(layout.base()).await?;
+    let now = now();
+    let genesis = epochs::newest_of(store, cluster, &layout, &objects).await?;
+    let newest = catalogue::newest_of(store, &layout, &objects, now).await?;
+    let keys = objects.iter().map(|object| object.key.as_str());
+    let commands = etcd_manager::command_names(&layout, keys);
+    let trace = trace(&layout, &objects);
+    let verify = catalogue::verifications_of(store, &layout, &objects, now).await?;
+    let spec = layout.spec();
+    let size = if objects.iter().any(|object| object.key == spec) {
+        cluster_spec::wanted_size(store, cluster).await?
+    } else {
+        Fact::Absent
+    };
+    // `create` itself refuses where the header is ignored, so `true` risks nothing.
+    let conditional_writes = genesis.is_some() || store.conditional_writes().await?;
+    Ok(StoreView {
+        genesis,
+        went_back: newest.as_ref().and_then(|backup| backup.went_back.clone()),
+        newest_backup: newest.map(|backup| backup.summary),
+        conditional_writes,
+        size,
+        trace,
+        commands,
+        verify,
+    })
+}
+
+/// What shows that a cluster was here, whether or not it can be understood. The spec alone does not: kops writes it before
+/// there is a cluster, and so may a person.
+fn trace(layout: &Layout, objects: &[ObjectMeta]) -> Option<String> {
+    let created = layout.created();
+    let shows = |key: &str| key == created || layout.split(key).is_some_and(|(_, file)| is_marker(file));
+    let mut keys = objects.iter().map(|object| object.key.as_str());
+    keys.rfind(|key| shows(key)).map(str::to_owned)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::backup::testing::{EVER, cluster, store};
+
+    #[tokio::test]
+    async fn what_cannot_be_understood_shows_a_cluster_all_the_same() {
+        let meta = "prod/2023-11-14T22:13:20Z-000001/_etcd_backup.meta";
+        let rows: [(&str, Option<&str>); 7] = [
+            (
+                "prod/control/etcd-cluster-created",
+                Some("prod/control/etcd-cluster-created"),
+            ),
+            (meta, Some(meta)),
+            (
+                "prod/2023-11-14T22:13:20Z-000001/backup.json",
+                Some("prod/2023-11-14T22:13:20Z-000001/backup.json"),
+            ),
+            // An upload under way, a spec that kops wrote before there is a cluster, another cluster's.
+            ("prod/2023-11-14T22:13:20Z-000001/etcd.backup.gz", None),
+            ("prod/control/etcd-cluster-spec", None),
+            ("events/control/etcd-cluster-created", None),
+            ("prod/control/etcd-cluster-created/x", None),
+        ];
+        for (key, expected) in rows {
+            let dir = tempfile::tempdir().unwrap();
+            let store = store(dir.path());
+            store.put(key, Bytes::from_static(b"garbage")).await.unwrap();
+            let view = store_view(&store, &cluster(), || EVER).await.unwrap();
+            assert_eq!(view.trace.as_deref(), expected, "{key}");
+            assert_eq!((view.genesis, view.newest_backup), (None, None), "{key}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Verifies a backup by restoring it: fetched, checked, restored into a throw-away etcd, and what that etcd holds
+//! compared with what the member held when the backup was taken.
+
+mod finding;
+mod increments;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::ports::{Etcd, ObjectStore, PortError, PortResult, Proof, ProveRequest};
+
+use crate::backup::restore::error::FetchError;
+use crate::backup::restore::fetch::{FetchedSnapshot, fetch_checked, raw_size};
+use crate::backup::restore::room::{Room, no_room};
+use crate::backup::store::layout::{Layout, VERIFICATION};
+use crate::backup::store::manifest::Manifest;
+use crate::backup::store::verification::Verification;
+
+use finding::Found;
+pub use finding::VerifyMeta;
+
+/// A restored database, its write-ahead log and its logs beside the fetched file.
+const COPIES: u64 = 2;
+const OVERHEAD_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Verifies one backup, and then with all its increments, in `dir`, and writes down beside the backup what came of
+/// it. `prove` restores the fetched file for a look; what the increments lead to is compared with what `live`, a
+/// member of the cluster, or else the next full backup knows of it. Nothing but the fetched file is written to `dir`, and it is removed again.
+///
+/// # Errors
+/// Only where nothing was found out: the store or the disk failed, or nothing could be restored here at all. A
+/// backup that is no good is a [`Verification`] with problems.
+pub async fn verify<F>(
+    store: &dyn ObjectStore,
+    meta: &VerifyMeta,
+    dir: &Path,
+    live: &dyn Etcd,
+    prove: impl Fn(ProveRequest) -> F + Send + Sync,
+) -> PortResult<Verification>
+where
+    F: Future<Output = PortResult<Proof>> + Send,
+{
+    let began = Instant::now();
+    // One that cannot be asked leaves the least limit there is.
+    let database = live.status().await.ok().map(|status| status.db_size_bytes);
+    let found = match fetched(store, meta, dir, Room::beside(database)).await {
+        Ok(fetched) => {
+            let _gone = Scratch(fetched.path.clone());
+            let manifest = fetched.manifest.as_ref();
+            let revision = manifest.and_then(|m| m.fingerprint).map(|print| print.revision);
+            let request = ProveRequest {
+                snapshot_file: fetched.file_name.clone(),
+                revision,
+            };
+            let mut found = judge(manifest, &fetched.etcd_version, prove(request).await?);
+            if let Some(manifest) = manifest.filter(|_| found.problems.is_empty()) {
+                let replayed = increments::replayed(store, &meta.cluster, manifest, &fetched).await;
+                match replayed {
+                    Ok(Some(covered)) => {
+                        let held = increments::held(store, &meta.cluster, manifest, covered, live).await?;
+                        let request = ProveRequest {
+                            snapshot_file: fetched.file_name.clone(),
+                            revision: Some(held.fingerprint.map_or(covered, |print| print.revision)),
+                        };
+                        increments::judge(&mut found, covered, &held, prove(request).await?);
+                    }
+                    Ok(None) => {}
+                    Err(FetchError::Port(error)) => return Err(error),
+                    Err(FetchError::Damaged(why) | FetchError::Increment(why)) => found.problems.push(why),
+                }
+            }
+            found
+        }
+        Err(FetchError::Damaged(why) | FetchError::Increment(why)) => Found::bad(why),
+        Err(FetchError::Port(error)) => return Err(error),
+    };
+    let verification = found.into_verification(meta, began.elapsed());
+    let text = verification
+        .to_json()
+        .map_err(|error| PortError::Permanent(error.to_string()))?;
+    let key = Layout::of(store, &meta.cluster).in_backup(&meta.id, VERIFICATION);
+    store.put(&key, text.into()).await?;
+    Ok(verification)
+}
+
+/// The checked snapshot, where there is room to restore it.
+async fn fetched(
+    store: &dyn ObjectStore,
+    meta: &VerifyMeta,
+    dir: &Path,
+    limits: Room,
+) -> Result<FetchedSnapshot, FetchError> {
+    let room = |raw: u64, copies: u64| {
+        let (need, free) = (
+            raw.saturating_mul(copies).saturating_add(OVERHEAD_BYTES),
+            limits.free_bytes(dir)?,
+        );
+        if need > free {
+            return Err(no_room(dir, need, free));
+        }
+        Ok(())
+    };
+    let said = raw_size(store, &meta.cluster, &meta.id).await?;
+    room(said.unwrap_or(0), COPIES)?;
+    let fetched = fetch_checked(store, &meta.cluster, &meta.id, dir, limits).await?;
+    let gone = Scratch(fetched.path.clone());
+    room(fetched.size_bytes, COPIES - 1)?;
+    gone.keep();
+    Ok(fetched)
+}
+
+/// Removes a file when dropped: a verification leaves nothing behind, however it ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn keep(mut self) {
+        self.0 = PathBuf::new();
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !self.0.as_os_str().is_empty() {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+}
+
+/// Holds what the throw-away etcd has against what was recorded when the backup was taken. The stream's hash was
+/// compared before.
+fn judge(manifest: Option<&Manifest>, taken_by: &str, proof: Proof) -> Found {
+    let (version, revision, there) = match proof {
+        Proof::Refused { why } => {
+            return Found::bad(format!("it cannot be restored: {why}"));
+        }
+        Proof::Served {
+            etcd_version,
+            revision,
+            fingerprint,
+        } => (etcd_version, revision, fingerprint),
+    };
+    let mut found = Found {
+        compared: vec!["sha256".to_owned()],
+        ..Found::default()
+    };
+    if let Some(manifest) = manifest {
+        found.compared.push("revision".to_owned());
+        if revision < manifest.revision {
+            found.problems.push(format!(
+                "it ends at revision {revision}, and was taken at {} or later",
+                manifest.revision
+            ));
+        }
+    }
+    let said = manifest.and_then(|m| m.fingerprint);
+    if let (Some(said), Some(there)) = (said, there) {
+        if let (Some(said), Some(there)) = (said.keys, there.keys) {
+            found.compared.push("keys".to_owned());
+            if said != there {
+                found.problems.push(format!(
+                    "it holds {there} keys at revision {}, and the member held {said}",
+                    manifest.map(|m| m.revision).unwrap_or_default()
+                ));
+            }
+        }
+        // Two etcds may hash differently, and what a compaction has taken away cannot be hashed.
+        if let (Some(said), Some(there)) = (said.hash, there.hash)
+            && said.compact_revision == there.compact_revision
+            && taken_by == version
+        {
+            found.compared.push("hash".to_owned());
+            if said.hash != there.hash {
+                found.problems.push(format!(
+                    "its keys and values hash to {:08x} at revision {}, and those of the member to {:08x}",
+                    there.hash,
+                    manifest.map(|m| m.revision).unwrap_or_default(),
+                    said.hash
+                ));
+            }
+        }
+    }
+    found.etcd_version = Some(version);
+    found.revision = Some(revision);
+    found.fingerprint = there;
+    found
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
