@@ -34,8 +34,6 @@ use channel::{Address, Connector};
 use errors::{Kind, client_error, no_answer, status_error};
 
 const STATUS: Duration = Duration::from_secs(1);
-/// A watch is opened before anything is sent on it.
-const OPEN_WATCH: Duration = Duration::from_secs(10);
 const MEMBERS: Duration = Duration::from_secs(5);
 /// A large transaction comes in several messages.
 const PAST: Duration = Duration::from_secs(5);

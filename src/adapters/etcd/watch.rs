@@ -1,5 +1,7 @@
 //! A watch of all keys, in whole revisions.
 
+use std::time::Duration;
+
 use futures::{StreamExt, stream};
 use hyper::http::uri::PathAndQuery;
 use prost::{DecodeError, Message};
@@ -9,13 +11,14 @@ use tonic::client::Grpc;
 use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
 
-use super::OPEN_WATCH;
 use super::channel::Connector;
 use super::errors::{Kind, no_answer, status_error};
 use super::proto::{KeyValue, WatchCreate, WatchEvent, WatchRequest, WatchResponse};
 use crate::model::{ClusterId, KeyChange, Revision, RevisionChanges, Watched};
 use crate::ports::{PortError, PortResult, WatchStream};
 
+/// A watch is opened before anything is sent on it.
+const OPEN_WATCH: Duration = Duration::from_secs(10);
 /// `mvccpb.Event.EventType.DELETE`.
 const DELETE: i32 = 1;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
+use super::connection::{Systemd, Verb};
 use super::error::{Ask, port_error};
-use super::{Systemd, Verb};
 use crate::model::{Fact, InForce};
 use crate::ports::{DataReport, DataRequest, PortError, PortResult, Proof, ProveRequest};
 use crate::unit::data::{Mount, ReportFile, RequestFile};

@@ -11,7 +11,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use super::TlsError;
+use super::error::TlsError;
 use super::names::not_after;
 use super::verifier::{NamedVerifier, Own};
 use crate::model::{TlsFiles, UnixMs};

@@ -2,6 +2,7 @@
 //!
 //! Nothing here falls back to anything weaker: where the files cannot be used, there is no connection.
 
+mod error;
 mod expiry;
 mod explain;
 mod files;
@@ -21,6 +22,7 @@ use tracing::{info, warn};
 
 use crate::model::{TlsFiles, UnixMs};
 
+pub use error::TlsError;
 pub use expiry::Expiry;
 pub use explain::explain;
 pub(crate) use explain::{find, one_line};
@@ -30,11 +32,6 @@ use files::{Material, Stamps};
 
 /// How often, at most, the files are looked at.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-
-/// A certificate file that cannot be used: which one, and why. One line.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TlsError(pub(crate) String);
 
 /// One end's certificate, key and trusted authorities, kept up to date with their files.
 pub struct Tls {

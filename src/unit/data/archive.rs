@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 
 use super::ages::{self, Moment};
-use super::{Owner, inspect};
+use super::inspect;
+use super::owner::Owner;
 use crate::config::ArchiveSettings;
 use crate::model::ClusterId;
 use crate::unit::{files, journal, wal};

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{Mount, Owner, mounts};
+use super::mounts::{self, Mount};
+use super::owner::Owner;
 use crate::model::DataState;
 use crate::unit::wal::{self, WalError};
 

@@ -2,7 +2,8 @@
 //! read anew while etcd does not run, says the same. One of the two alone is not believed: etcd's tool calls a database with one
 //! good meta page damaged, which etcd itself serves from, and etcd's words may be about what has been repaired since.
 
-use super::{Owner, database, inspect};
+use super::owner::Owner;
+use super::{database, inspect};
 use crate::model::{DataState, LastWords, Trouble};
 use crate::unit::journal;
 use crate::unit::wal::check;

@@ -8,25 +8,27 @@ mod database;
 mod inspect;
 mod judge;
 mod mounts;
+mod owner;
 mod replace;
 mod stage;
 mod starts;
 pub(super) mod tool;
 mod words;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
 
 use serde::{Deserialize, Serialize};
 
 use super::{boot, files, settings};
-use crate::config::{ArchiveSettings, Settings};
-use crate::model::{ClusterId, DataState, GateState, MemberId, is_too_old};
+use crate::model::DataState;
 use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest};
 
 pub use mounts::Mount;
+
+use owner::Owner;
 
 /// What the agent writes: a request that is good once, in one boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,56 +57,7 @@ pub struct ReportFile {
     pub mount: Option<Mount>,
 }
 
-/// The data directory and what its owner may do with it.
-#[derive(Debug, Clone)]
-pub(crate) struct Owner {
-    pub(crate) data_dir: PathBuf,
-    pub(crate) archive: ArchiveSettings,
-    /// Where fetched snapshots are.
-    pub(crate) restore: PathBuf,
-    /// Where the restore tools may be.
-    pub(crate) tools: tool::Programs,
-    /// Who the data must belong to.
-    pub(crate) uid: u32,
-    /// The member that has run here before, so that its data has to remember something.
-    pub(crate) started: Option<(ClusterId, MemberId)>,
-    /// Texts of `/etc/fstab` and `/proc/self/mountinfo`.
-    pub(crate) mounts: (String, String),
-    /// The time.
-    pub(crate) now: fn() -> ages::Moment,
-    /// Whether the file system of a directory is nearly full.
-    pub(crate) short_of_space: fn(&Path) -> bool,
-    /// The mount that held the data when they were last seen.
-    pub(crate) held_by: Result<Option<Mount>, String>,
-    /// How etcd's last starts ended.
-    pub(crate) starts: fn() -> Vec<starts::Start>,
-}
-
 impl Owner {
-    fn new(paths: &Paths, settings: &Settings, uid: u32) -> Self {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        Self {
-            data_dir: settings.spec.etcd.data_dir.clone(),
-            archive: settings.archive,
-            restore: paths.restore(),
-            tools: tool::Programs::of_root(settings.spec.etcd.binary.as_deref()),
-            uid,
-            started: started(&paths.gate()),
-            mounts: (read("/etc/fstab"), read("/proc/self/mountinfo")),
-            now: ages::Moment::now,
-            short_of_space,
-            held_by: held_by(&paths.data_mount()),
-            starts: starts::of_this_boot,
-        }
-    }
-
-    /// The directory that holds the data directory.
-    fn parent(&self) -> Result<&Path, String> {
-        self.data_dir
-            .parent()
-            .ok_or_else(|| format!("{} has no parent directory", self.data_dir.display()))
-    }
-
     fn carry_out(&self, request: &DataRequest) -> Result<(), String> {
         match request {
             DataRequest::Inspect { .. } => Ok(()),
@@ -171,43 +124,6 @@ impl Owner {
             mount,
         }
     }
-
-    /// The mount that the data directory is on, or would be.
-    fn mount(&self) -> Option<Mount> {
-        let there = self
-            .data_dir
-            .ancestors()
-            .find_map(|dir| dir.canonicalize().ok())?;
-        mounts::holding(&there, &self.mounts.1)
-    }
-
-    /// The version of the etcd that is installed, where that is too old.
-    fn too_old(&self) -> Option<String> {
-        let etcd = self.tools.etcd().ok()?;
-        tool::etcd_version(&etcd).filter(|version| is_too_old(version))
-    }
-}
-
-/// Less than a tenth is free. What cannot be asked is not short.
-fn short_of_space(dir: &Path) -> bool {
-    rustix::fs::statvfs(dir).is_ok_and(|stat| stat.f_bavail < stat.f_blocks / 10)
-}
-
-/// The member that has run on this node, as the gate knows it too.
-fn started(gate: &Path) -> Option<(ClusterId, MemberId)> {
-    let gate: GateState = serde_json::from_slice(&files::read_bounded(gate).ok()??).ok()?;
-    gate.started_once.then_some((gate.cluster_id, gate.member_id))
-}
-
-/// The mount that the agent remembers; what it has written and nobody can read is not taken for nothing.
-fn held_by(path: &Path) -> Result<Option<Mount>, String> {
-    let failed = |why: String| format!("{}: {why}", path.display());
-    let Some(body) = files::read_bounded(path).map_err(|error| failed(error.to_string()))? else {
-        return Ok(None);
-    };
-    serde_json::from_slice(&body)
-        .map(Some)
-        .map_err(|error| failed(error.to_string()))
 }
 
 /// Carries out the request in [`Paths::data_request`]. Succeeds when a report was written, whatever it says.

@@ -5,7 +5,8 @@
 
 use std::fs;
 
-use super::{Owner, archive, inspect, stage};
+use super::owner::Owner;
+use super::{archive, inspect, stage};
 use crate::model::{ClusterId, DataState, Epoch, MemberId};
 use crate::unit::{files, journal};
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Owner, tool};
+use super::owner::Owner;
+use super::tool;
 use crate::model::{BackupId, ClusterId, Epoch, MemberId, NodeName};
 use crate::ports::{DataRequest, STAGE_WITHIN};
 use crate::unit::{files, wal};

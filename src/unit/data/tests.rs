@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::*;
+use crate::config::ArchiveSettings;
 use crate::model::{BackupId, ClusterId, Epoch, MemberId};
 use crate::unit::wal;
 
