@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, get_error_name};
 
-use super::part_buffer::Cutter;
+use super::part_buffer::PartBuffer;
 
 /// Fast enough that etcd and the network set the pace; values in etcd that compress at all do so at this level.
 const LEVEL: i32 = 1;
@@ -14,7 +14,7 @@ const LEVEL: i32 = 1;
 /// Compresses; full pieces are handed out as they come.
 pub(super) struct Compressor {
     context: CCtx<'static>,
-    cutter: Cutter,
+    buffer: PartBuffer,
 }
 
 impl Compressor {
@@ -29,7 +29,7 @@ impl Compressor {
         }
         Ok(Self {
             context,
-            cutter: Cutter::default(),
+            buffer: PartBuffer::default(),
         })
     }
 
@@ -46,23 +46,23 @@ impl Compressor {
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let mut nothing = InBuffer::around(&[]);
         while self.step(&mut nothing, ZSTD_EndDirective::ZSTD_e_end)? > 0 {}
-        self.cutter.cut();
+        self.buffer.cut();
         Ok(())
     }
 
     /// The pieces that are complete.
     pub(super) fn take_full(&mut self) -> Vec<Bytes> {
-        self.cutter.take_full()
+        self.buffer.take_full()
     }
 
     /// Bytes that came out so far, in pieces that are complete.
     pub(super) fn total(&self) -> u64 {
-        self.cutter.total()
+        self.buffer.total()
     }
 
     fn step(&mut self, input: &mut InBuffer<'_>, end: ZSTD_EndDirective) -> io::Result<usize> {
         let context = &mut self.context;
-        self.cutter.fill(|piece, filled| {
+        self.buffer.fill(|piece, filled| {
             let mut output = OutBuffer::around_pos(piece, filled);
             let left = context
                 .compress_stream2(&mut output, input, end)

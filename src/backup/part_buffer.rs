@@ -15,14 +15,14 @@ use crate::ports::PART_BYTES;
 /// Fills one piece after the other, each as large as a part of an upload. Three of them are in memory: two on their way,
 /// and one that is filled, or waits.
 #[derive(Default)]
-pub(super) struct Cutter {
+pub(super) struct PartBuffer {
     piece: Option<MmapMut>,
     filled: usize,
     full: Vec<Bytes>,
     total: u64,
 }
 
-impl Cutter {
+impl PartBuffer {
     /// Hands out the piece that is being filled, and up to where it is; `work` answers up to where it is then, and what it
     /// has to say.
     pub(super) fn fill<T>(

@@ -17,7 +17,7 @@ use crate::config::Settings;
 use crate::model::{BackupId, BackupSummary, RestoreTarget};
 use crate::paths::Paths;
 use crate::ports::ObjectStore;
-use crate::unit::data::beside;
+use crate::unit::data::build_data_dir;
 
 /// What is restored, and where to.
 pub(super) struct Target<'a> {
@@ -78,8 +78,9 @@ pub(super) async fn run_until(paths: &Paths, target: &Target<'_>, stop: impl Fut
         built.clone(),
         target.more.to_vec(),
     );
-    let mut building =
-        tokio::task::spawn_blocking(move || beside::build(etcd.as_deref(), &fetched.path, &to, &more));
+    let mut building = tokio::task::spawn_blocking(move || {
+        build_data_dir::build(etcd.as_deref(), &fetched.path, &to, &more)
+    });
     let building = tokio::select! {
         built = &mut building => built,
         () = &mut stop => {

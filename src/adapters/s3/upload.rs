@@ -14,7 +14,7 @@ use super::bucket::S3Store;
 use super::client::Connected;
 use super::error::status;
 use super::sse::{encrypted, with_key};
-use crate::adapters::pace::Pace;
+use crate::adapters::rate_limiter::RateLimiter;
 
 const IN_FLIGHT: usize = 2;
 const MOST_PARTS: i32 = 10_000;
@@ -41,7 +41,7 @@ pub(super) struct S3Upload {
     buffer: BytesMut,
     next_part: i32,
     length: u64,
-    pace: Pace,
+    limiter: RateLimiter,
     sending: JoinSet<PortResult<CompletedPart>>,
     sent: Vec<CompletedPart>,
 }
@@ -49,7 +49,7 @@ pub(super) struct S3Upload {
 impl S3Upload {
     pub(super) fn new(store: S3Store, key: &str) -> Self {
         Self {
-            pace: Pace::new(store.bandwidth()),
+            limiter: RateLimiter::new(store.bandwidth()),
             store,
             key: key.to_owned(),
             upload_id: None,
@@ -92,7 +92,7 @@ impl S3Upload {
         while self.sending.len() >= IN_FLIGHT {
             self.one_sent().await?;
         }
-        tokio::time::sleep(self.pace.turn(Instant::now(), part.len())).await;
+        tokio::time::sleep(self.limiter.turn(Instant::now(), part.len())).await;
         let number = self.next_part;
         if number > MOST_PARTS {
             let text = format!(

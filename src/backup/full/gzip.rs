@@ -6,17 +6,17 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::backup::part_buffer::Cutter;
+use crate::backup::part_buffer::PartBuffer;
 
 /// Compresses; full pieces are handed out as they come.
 pub(super) struct GzipCompressor {
-    encoder: GzEncoder<Cutter>,
+    encoder: GzEncoder<PartBuffer>,
 }
 
 impl GzipCompressor {
     pub(in crate::backup) fn new() -> Self {
         Self {
-            encoder: GzEncoder::new(Cutter::default(), Compression::fast()),
+            encoder: GzEncoder::new(PartBuffer::default(), Compression::fast()),
         }
     }
 
@@ -43,7 +43,7 @@ impl GzipCompressor {
     }
 }
 
-impl Write for Cutter {
+impl Write for PartBuffer {
     fn write(&mut self, chunk: &[u8]) -> io::Result<usize> {
         self.fill(|piece, filled| {
             let room = &mut piece[filled..];

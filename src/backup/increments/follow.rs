@@ -20,7 +20,7 @@ use crate::model::{
 };
 use crate::ports::{Clock, Created, Etcd, ObjectStore, PortError, PortResult};
 
-use batched_watch::{Gathered, changed};
+use batched_watch::{BatchedWatch, changed};
 
 use super::increment::{self, Change, Entry, Head, Records};
 use super::timeline::{Found, Witness};
@@ -190,7 +190,7 @@ pub async fn follow(
     auth.look(etcd, &chain).await;
     told(chain.progress(&auth));
     let awake = following.awake.clone();
-    let mut changes = Gathered::open(etcd, chain.covered.next(), awake)
+    let mut changes = BatchedWatch::open(etcd, chain.covered.next(), awake)
         .await
         .blame(Cause::Etcd)?;
     let mut batch = Batch::default();
@@ -390,7 +390,7 @@ fn ended(found: Found) -> Option<Ended> {
 async fn hear_the_rest(
     etcd: &dyn Etcd,
     clock: &dyn Clock,
-    changes: &mut Gathered<'_>,
+    changes: &mut BatchedWatch<'_>,
     chain: &Chain,
     batch: &mut Batch,
 ) {

@@ -105,5 +105,4 @@ fn is_url(url: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "allow_tests.rs"]
 mod tests;

@@ -1,8 +1,8 @@
 //! What would win over our settings: each with its file and line, and what to do. Pure.
 
 use super::env_file;
+use super::exec_line::{Env, Var, Word, words};
 use super::view::UnitView;
-use super::words::{Env, Var, Word, words};
 use crate::config::is_etcd_flag;
 use crate::render::variable;
 
@@ -303,5 +303,4 @@ fn gate(view: &UnitView, out: &mut Vec<String>) {
 }
 
 #[cfg(test)]
-#[path = "conflicts_tests.rs"]
 mod tests;

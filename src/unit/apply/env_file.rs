@@ -142,5 +142,4 @@ impl Current {
 }
 
 #[cfg(test)]
-#[path = "env_file_tests.rs"]
 mod tests;

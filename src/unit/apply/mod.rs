@@ -3,8 +3,8 @@
 pub mod allow;
 mod conflicts;
 mod env_file;
+mod exec_line;
 mod view;
-mod words;
 
 use std::fs;
 use std::io;

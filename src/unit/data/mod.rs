@@ -3,7 +3,7 @@
 
 mod ages;
 mod archive;
-pub mod beside;
+pub mod build_data_dir;
 mod database;
 mod inspect;
 mod judge;

@@ -176,5 +176,4 @@ fn alone(gate: &GateState) -> Result<(), String> {
     Ok(())
 }
 #[cfg(test)]
-#[path = "decide_tests.rs"]
 mod tests;

@@ -20,7 +20,7 @@ const BUSY: usize = 20;
 const WITHIN: Duration = Duration::from_millis(100);
 
 /// A watch of all keys that goes on for ever.
-pub(super) struct Gathered<'a> {
+pub(super) struct BatchedWatch<'a> {
     etcd: &'a dyn Etcd,
     watch: Option<WatchStream>,
     /// Where it goes on.
@@ -34,7 +34,7 @@ pub(super) struct Gathered<'a> {
     heard: usize,
 }
 
-impl<'a> Gathered<'a> {
+impl<'a> BatchedWatch<'a> {
     /// Opens it.
     pub(super) async fn open(
         etcd: &'a dyn Etcd,

@@ -193,7 +193,7 @@ fn many(from: u64, count: u64) -> Vec<RevisionChanges> {
     (from..from + count).map(|n| revision(n, 0)).collect()
 }
 
-async fn hears(changes: &mut Gathered<'_>) -> u64 {
+async fn hears(changes: &mut BatchedWatch<'_>) -> u64 {
     match changes.next().await.unwrap().unwrap() {
         Watched::Revisions { changes, .. } => changes.last().unwrap().revision.0,
         compacted @ Watched::Compacted(_) => panic!("{compacted:?}"),
@@ -215,7 +215,7 @@ async fn a_busy_etcd_is_let_gather_and_nothing_is_left_out() {
         vec![Ok(heard(many(201, 1))), Ok(heard(many(202, 1)))],
     ]);
     let (_awake, receiver) = watch::channel(Instant::now());
-    let mut changes = Gathered::open(&etcd, Revision(78), receiver).await.unwrap();
+    let mut changes = BatchedWatch::open(&etcd, Revision(78), receiver).await.unwrap();
     for (last, watched_from) in [
         (87, 78),
         (107, 78),
@@ -235,7 +235,7 @@ async fn what_comes_close_together_is_busy_and_what_comes_apart_is_not() {
     for (apart, rests) in [(0, true), (99, true), (101, false)] {
         let etcd = told(vec![vec![]]);
         let (_awake, receiver) = watch::channel(Instant::now());
-        let mut changes = Gathered::open(&etcd, Revision(78), receiver).await.unwrap();
+        let mut changes = BatchedWatch::open(&etcd, Revision(78), receiver).await.unwrap();
         let first = Instant::now() + Duration::from_secs(1);
         changes.hear(first, 10, true);
         changes.hear(first + Duration::from_millis(apart), 10, true);
@@ -250,7 +250,7 @@ async fn s18_an_etcd_that_is_about_to_stop_is_heard_at_once() {
         vec![Ok(heard(many(108, 30))), Ok(heard(many(138, 30)))],
     ]);
     let (awake, receiver) = watch::channel(Instant::now());
-    let mut changes = Gathered::open(&etcd, Revision(78), receiver).await.unwrap();
+    let mut changes = BatchedWatch::open(&etcd, Revision(78), receiver).await.unwrap();
     assert_eq!(hears(&mut changes).await, 107);
     // It would not be asked before the end of time.
     changes.rest_until = Instant::now() + Duration::from_hours(1000);

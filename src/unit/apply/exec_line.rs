@@ -21,7 +21,7 @@ pub(super) struct Word {
 
 /// All words of a command. Where it is `sh -c SCRIPT`, the script's words come instead.
 pub(super) fn words(argv: &[String], env: &Env) -> Vec<Word> {
-    let mut words: Vec<Word> = argv.iter().flat_map(|arg| by_systemd(arg, env)).collect();
+    let mut words: Vec<Word> = argv.iter().flat_map(|arg| expand_systemd(arg, env)).collect();
     let is_shell = words.first().is_some_and(|word| {
         let name = word.text.rsplit('/').next().unwrap_or_default();
         matches!(name, "sh" | "bash" | "dash" | "ksh" | "zsh")
@@ -33,14 +33,14 @@ pub(super) fn words(argv: &[String], env: &Env) -> Vec<Word> {
         && at + 1 < words.len()
     {
         let script = words.remove(at + 1);
-        return by_shell(&script, env);
+        return expand_shell(&script, env);
     }
     words
 }
 
 /// systemd.service(5), "Command lines": `$X` as a word of its own is split into words, `${X}` is replaced within a
 /// word, `$$` is a dollar.
-fn by_systemd(arg: &str, env: &Env) -> Vec<Word> {
+fn expand_systemd(arg: &str, env: &Env) -> Vec<Word> {
     if let Some(name) = arg.strip_prefix('$').filter(|name| is_name(name)) {
         let value = env.get(name).map(|var| var.value.as_str()).unwrap_or_default();
         return split(value, &Env::new(), false)
@@ -80,7 +80,7 @@ fn by_systemd(arg: &str, env: &Env) -> Vec<Word> {
     vec![word]
 }
 
-fn by_shell(script: &Word, env: &Env) -> Vec<Word> {
+fn expand_shell(script: &Word, env: &Env) -> Vec<Word> {
     split(&script.text, env, true)
         .into_iter()
         .map(|word| Word {

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 /// Lets bytes go at a rate, averaged over the parts: a part leaves in one go, and the next waits for its turn.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RateLimiter {
     /// Bytes per second; `None`: as fast as it goes.
     rate: Option<u64>,
     next: Option<Instant>,
 }
 
-impl Pace {
+impl RateLimiter {
     pub(super) fn new(rate: Option<u64>) -> Self {
         Self { rate, next: None }
     }
@@ -36,19 +36,19 @@ mod tests {
     #[test]
     fn parts_leave_at_the_rate() {
         let now = Instant::now();
-        let mut pace = Pace::new(Some(4 << 20));
-        let waits: Vec<u64> = (0..4).map(|_| pace.turn(now, 8 * MIB).as_secs()).collect();
+        let mut limiter = RateLimiter::new(Some(4 << 20));
+        let waits: Vec<u64> = (0..4).map(|_| limiter.turn(now, 8 * MIB).as_secs()).collect();
         assert_eq!(waits, [0, 2, 4, 6]);
-        assert_eq!(Pace::new(None).turn(now, usize::MAX), Duration::ZERO);
+        assert_eq!(RateLimiter::new(None).turn(now, usize::MAX), Duration::ZERO);
     }
 
     #[test]
     fn time_that_passed_is_not_made_up_for() {
         let now = Instant::now();
-        let mut pace = Pace::new(Some(1 << 20));
-        assert_eq!(pace.turn(now, MIB), Duration::ZERO);
+        let mut limiter = RateLimiter::new(Some(1 << 20));
+        assert_eq!(limiter.turn(now, MIB), Duration::ZERO);
         let later = now + Duration::from_secs(100);
-        assert_eq!(pace.turn(later, MIB), Duration::ZERO);
-        assert_eq!(pace.turn(later, MIB), Duration::from_secs(1));
+        assert_eq!(limiter.turn(later, MIB), Duration::ZERO);
+        assert_eq!(limiter.turn(later, MIB), Duration::from_secs(1));
     }
 }

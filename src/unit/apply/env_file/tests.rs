@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::*;
 
 /// Files, and what a unit's process gets of them: `tests/lab/tests/hosts/env_files.rs` asks real systemds the same.
-const CASES: &str = include_str!("../../../tests/lab/env_files.json");
+const CASES: &str = include_str!("../../../../tests/lab/env_files.json");
 
 #[derive(Deserialize)]
 struct Case {
