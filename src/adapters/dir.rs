@@ -3,21 +3,25 @@
 //! Every object appears whole or not at all: temporary file, fsync, rename, fsync of the directory. Temporary
 //! files are `.tmp-*` at the top and never listed.
 
-use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+mod files;
+
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream;
 use tempfile::NamedTempFile;
 
-use crate::model::{UnixMs, digest};
+use crate::model::digest;
 use crate::ports::{
     ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Replaced, Tag, Upload,
 };
+
+use files::{blocking, failed, make_dirs, shared, still_there, sync_dir, unix_ms};
 
 const TEMPORARY: &str = ".tmp-";
 /// Held while an object is compared and replaced; never listed and never swept away.
@@ -27,14 +31,9 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const STALE_AFTER: Duration = Duration::from_hours(24);
 const SMALL_BYTES: u64 = 1024 * 1024;
 const CHUNK_BYTES: usize = 1024 * 1024;
-/// A network file system that hangs must not hang the agent.
-const DEADLINE: Duration = Duration::from_mins(2);
 /// An upload is made durable each time so much of it is written: on a slow disk one sync of a whole snapshot takes longer
 /// than the deadline.
 const SYNC_BYTES: u64 = 64 * 1024 * 1024;
-/// A directory with this belongs to a group of hosts: what is in it is for that group as well.
-const SETGID: u32 = 0o2000;
-
 /// A store in a directory, which must exist: a mount that is missing is an error, not an empty store.
 #[derive(Debug, Clone)]
 pub struct DirStore {
@@ -423,85 +422,8 @@ fn not_begun(error: PortError) -> PortError {
     }
 }
 
-/// What is known of an entry; `None` when it was deleted meanwhile. With any other error it may well be there, and half a
-/// listing must never pass for a whole one.
-fn still_there<T>(entry: io::Result<T>, path: &Path) -> PortResult<Option<T>> {
-    match entry {
-        Ok(meta) => Ok(Some(meta)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed("list", path, &error)),
-    }
-}
-
-/// True where the store's directory hands its group on to what is made in it.
-fn shared(root: &Path) -> io::Result<bool> {
-    let mode = fs::metadata(root)?.permissions().mode();
-    Ok(mode & SETGID != 0)
-}
-
 fn tag(body: &[u8]) -> Tag {
     Tag(digest(body))
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> PortResult<T> + Send + 'static) -> PortResult<T> {
-    match tokio::time::timeout(DEADLINE, tokio::task::spawn_blocking(work)).await {
-        Ok(Ok(result)) => result,
-        Ok(Err(error)) => Err(PortError::Retryable(format!(
-            "a file worker ended early: {error}"
-        ))),
-        Err(_) => Err(PortError::OutcomeUnknown(format!(
-            "the store's file system does not answer within {} s",
-            DEADLINE.as_secs()
-        ))),
-    }
-}
-
-/// Makes `dir` and what is missing above it, each made durable in its parent. `root` itself must be there.
-fn make_dirs(root: &Path, dir: &Path) -> io::Result<()> {
-    if dir == root || dir.is_dir() {
-        return Ok(());
-    }
-    let parent = dir.parent().unwrap_or(root);
-    make_dirs(root, parent)?;
-    match DirBuilder::new().mode(0o700).create(dir) {
-        Ok(()) => {
-            if shared(root)? {
-                fs::set_permissions(dir, Permissions::from_mode(SETGID | 0o770))?;
-            }
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
-    }
-    sync_dir(parent)
-}
-
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
-}
-
-fn unix_ms(time: SystemTime) -> Option<UnixMs> {
-    let since = time.duration_since(UNIX_EPOCH).ok()?;
-    u64::try_from(since.as_millis()).ok().map(UnixMs)
-}
-
-fn failed(verb: &str, path: &Path, error: &io::Error) -> PortError {
-    let path = path.display();
-    match error.kind() {
-        io::ErrorKind::NotFound => PortError::Permanent(format!(
-            "cannot {verb} {path}: it does not exist; make it, owned by the agent's user, mode 0700 (2770 where hosts share \
-             it), or mount it"
-        )),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => PortError::Permanent(format!(
-            "cannot {verb} {path}: {error}; give the agent's user the right to write there"
-        )),
-        io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
-            PortError::Permanent(format!("cannot {verb} {path}: {error}: it is not one of ours"))
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            PortError::Permanent(format!("cannot {verb} {path}: {error}; make room there"))
-        }
-        _ => PortError::Retryable(format!("cannot {verb} {path}: {error}")),
-    }
 }
 
 #[cfg(test)]

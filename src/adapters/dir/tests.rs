@@ -1,3 +1,5 @@
+use std::time::SystemTime;
+
 use futures::TryStreamExt;
 
 use super::*;

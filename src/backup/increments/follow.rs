@@ -4,162 +4,35 @@
 //! the store does not take it, the watch is not read on. Several agents may follow at once: an increment is named by
 //! the revisions that it covers, and of those raft has only one history, so they can only say the same.
 
+mod batch;
 mod batched_watch;
+mod chain;
 mod leases;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
-use tokio_util::sync::CancellationToken;
 
-use crate::model::{
-    BackupId, BackupSummary, ClusterId, ClusterName, Epoch, NodeName, Revision, RevisionChanges, UnixMs,
-    Watched,
-};
-use crate::ports::{Clock, Created, Etcd, ObjectStore, PortError, PortResult};
+use crate::model::{BackupSummary, Revision, Watched};
+use crate::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
 
+pub use chain::{Chain, Ended, Following, Progress, StoredIncrement, resume};
+
+use batch::{Batch, flush};
 use batched_watch::{BatchedWatch, changed};
 
-use super::increment::{self, Change, Entry, Head, Records};
 use super::timeline::{Found, Witness};
 use crate::backup::failed::{Blame, Cause, Failed};
-use crate::backup::restore::error::FetchError;
-use crate::backup::store::chain;
-use crate::backup::store::chain::file_name;
-use crate::backup::store::layout::{INCREMENTS, Layout, MANIFEST};
-use crate::backup::store::manifest::Manifest;
 
 /// An increment is cut at this, before compression; what etcd tells in one message, up to 2 MiB, is not torn apart.
 const CUT_BYTES: usize = 2 * 1024 * 1024;
-/// Tries to store one increment before the chain is looked at afresh.
-const TRIES: u32 = 5;
 /// After so long without a change etcd is asked whether there was none: a connection can die in silence.
 const QUIET: Duration = Duration::from_secs(30);
 /// What etcd has committed reaches a watch that lives within this.
 const LATE: Duration = Duration::from_secs(5);
 /// At its own end the agent listens no longer than this for what etcd has committed already.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// Where a chain of increments goes on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chain {
-    /// The full backup that it hangs on.
-    pub backup: BackupId,
-    /// The etcd cluster that it is of.
-    pub cluster_id: ClusterId,
-    /// The epoch that it is of.
-    pub epoch: Epoch,
-    /// The newest revision in the store.
-    pub covered: Revision,
-    /// How many increments lead there.
-    pub increments: usize,
-    /// The full is encrypted.
-    encrypted: bool,
-    previous: Option<String>,
-    /// What the store says of `covered`; or why that cannot be read.
-    witness: Result<Witness, String>,
-    /// Leases of keys that were stored whose TTL etcd has not told yet.
-    unasked: BTreeSet<i64>,
-    last: Option<StoredIncrement>,
-    /// Of the full, where it is known.
-    auth_revision: Option<u64>,
-}
-
-/// How far a chain has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// The newest revision in the store.
-    pub covered: Revision,
-    /// How many increments lead there.
-    pub increments: usize,
-    /// Users or roles have changed since the full: no increment tells of that, only another full.
-    pub auth_changed: bool,
-    /// The last increment that was stored here; `None` when none was.
-    pub last: Option<StoredIncrement>,
-}
-
-/// An increment that has just been stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoredIncrement {
-    /// When it was.
-    pub at: UnixMs,
-    /// Compressed, before encryption.
-    pub size_bytes: u64,
-    /// How long it took to pack and to store.
-    pub took: Duration,
-}
-
-/// Why a chain is not followed any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// Another agent coordinates, and follows.
-    NotCoordinator,
-    /// A newer full backup has its own chain, and this one reaches it.
-    Superseded,
-    /// The agent ends; what it had heard of is stored.
-    Stopped,
-    /// etcd has compacted what would come next, or the full is of another cluster: only a new full goes on.
-    Gap(String),
-    /// etcd was put back to an older state, and its history is not that of the chain any more: only a new full goes on, in a
-    /// new timeline.
-    WentBack(String),
-}
-
-/// Who follows, for whom, how often.
-#[derive(Debug, Clone)]
-pub struct Following {
-    /// Of which cluster.
-    pub cluster: ClusterName,
-    /// Own node.
-    pub node: NodeName,
-    /// The longest that a change waits for being stored.
-    pub interval: Duration,
-    /// Cancelled when the agent ends.
-    pub stop: CancellationToken,
-    /// Up to this revision nothing waits for the interval.
-    pub flush_to: watch::Receiver<Revision>,
-    /// Until then each change is heard of at once, however busy etcd is: it is about to stop.
-    pub awake: watch::Receiver<Instant>,
-}
-
-/// Finds out where the chain of a full backup goes on.
-///
-/// # Errors
-/// What the store answered; permanent when there is no such backup of ours.
-pub async fn resume(store: &dyn ObjectStore, cluster: &ClusterName, id: &BackupId) -> PortResult<Chain> {
-    let layout = Layout::of(store, cluster);
-    let key = layout.in_backup(id, MANIFEST);
-    let wrong = |why: &str| PortError::Permanent(format!("{}: {key}: {why}", store.describe()));
-    let text = store
-        .get_small(&key)
-        .await?
-        .ok_or_else(|| wrong("it is not there"))?;
-    let manifest = Manifest::parse(id, &text).map_err(|error| wrong(&error.to_string()))?;
-    let listed = store.list(&layout.in_backup(id, INCREMENTS)).await?;
-    let ranges = chain::ranges(&layout, id, &listed);
-    let path = chain::path(&ranges, manifest.revision, None);
-    let last = path.last();
-    let witness = match Witness::of_chain(store, &layout, &manifest, &path).await {
-        Ok(witness) => Ok(witness),
-        Err(FetchError::Port(error)) => return Err(error),
-        Err(FetchError::Damaged(why) | FetchError::Increment(why)) => Err(why),
-    };
-    Ok(Chain {
-        witness,
-        unasked: BTreeSet::new(),
-        backup: id.clone(),
-        cluster_id: manifest.cluster_id,
-        epoch: manifest.epoch,
-        covered: last.map_or(manifest.revision, |range| range.last),
-        increments: path.len(),
-        encrypted: manifest.encryption.is_some(),
-        last: None,
-        auth_revision: manifest.auth_revision,
-        previous: last.map(|range| file_name(range.first, range.last)),
-    })
-}
 
 /// Follows a chain until it ends. `newer` tells of full backups committed meanwhile; `told` hears how far the chain
 /// has come, after each increment and when users or roles have changed.
@@ -188,7 +61,7 @@ pub async fn follow(
     }
     let mut auth = Auth::default();
     auth.look(etcd, &chain).await;
-    told(chain.progress(&auth));
+    told(chain.progress(auth.changed));
     let awake = following.awake.clone();
     let mut changes = BatchedWatch::open(etcd, chain.covered.next(), awake)
         .await
@@ -258,7 +131,7 @@ pub async fn follow(
                 flush(etcd, store, clock, following, &mut chain, rest)
                     .await
                     .blame(Cause::Store)?;
-                told(chain.progress(&auth));
+                told(chain.progress(auth.changed));
                 let error = match ended {
                     Some(Err(error)) => error,
                     _ => PortError::Retryable("the watch ended".to_owned()),
@@ -284,7 +157,7 @@ pub async fn follow(
                 }
                 behind = now > chain.covered;
                 if auth.look(etcd, &chain).await {
-                    told(chain.progress(&auth));
+                    told(chain.progress(auth.changed));
                 }
             }
             None => {
@@ -295,26 +168,11 @@ pub async fn follow(
                     .blame(Cause::Store)?;
                 flush_at = None;
                 auth.look(etcd, &chain).await;
-                told(chain.progress(&auth));
+                told(chain.progress(auth.changed));
                 if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
                     return Ok(why);
                 }
             }
-        }
-    }
-}
-
-impl Chain {
-    fn of_another_epoch(&self) -> String {
-        format!("{} is of another epoch's cluster", self.backup)
-    }
-
-    fn progress(&self, auth: &Auth) -> Progress {
-        Progress {
-            covered: self.covered,
-            increments: self.increments,
-            auth_changed: auth.changed,
-            last: self.last,
         }
     }
 }
@@ -406,140 +264,6 @@ async fn hear_the_rest(
                 }
             }
             _ => return,
-        }
-    }
-}
-
-/// What was heard and is not stored yet.
-#[derive(Default)]
-struct Batch {
-    records: Records,
-    leases: BTreeSet<i64>,
-}
-
-impl Batch {
-    fn last(&self) -> Option<Revision> {
-        self.records.last()
-    }
-
-    /// Takes what was heard, as far as it goes on without a gap from what is stored up to `covered`: etcd writes
-    /// something under each revision, so one that is missing was not told (e.g. etcd issue 18089).
-    fn extend(
-        &mut self,
-        revisions: Vec<RevisionChanges>,
-        covered: Revision,
-        at: UnixMs,
-    ) -> Result<(), String> {
-        for heard in revisions {
-            let next = self.last().unwrap_or(covered).next();
-            if heard.revision != next {
-                let found = heard.revision;
-                return Err(format!("etcd told of revision {found} and not of {next}"));
-            }
-            self.push(heard, at.0);
-        }
-        Ok(())
-    }
-
-    fn push(&mut self, revision: RevisionChanges, at_ms: u64) {
-        let changes = revision.changes.into_iter().map(|change| {
-            if change.lease != 0 {
-                self.leases.insert(change.lease);
-            }
-            Change {
-                deleted: change.deleted,
-                stored: change.stored,
-            }
-        });
-        self.records.push(&Entry {
-            revision: revision.revision.0,
-            at_ms,
-            changes: changes.collect(),
-        });
-    }
-}
-
-async fn flush(
-    etcd: &dyn Etcd,
-    store: &dyn ObjectStore,
-    clock: &dyn Clock,
-    following: &Following,
-    chain: &mut Chain,
-    batch: Batch,
-) -> PortResult<()> {
-    let Some(last) = batch.last() else {
-        return Ok(());
-    };
-    let began = Instant::now();
-    let first = chain.covered.next();
-    let mut ids = std::mem::take(&mut chain.unasked);
-    ids.extend(batch.leases);
-    let (leases, unasked) = leases::ask(etcd, ids).await;
-    let head = Head {
-        format: 0,
-        first,
-        last,
-        cluster_id: chain.cluster_id,
-        epoch: chain.epoch,
-        node: following.node.clone(),
-        at: clock.now(),
-        previous: chain.previous.clone(),
-        leases,
-        unasked: unasked.iter().copied().collect(),
-        sha256: String::new(),
-    };
-    chain.unasked = unasked;
-    let packed = tokio::task::spawn_blocking(move || batch.records.pack(head)).await;
-    let body = packed
-        .map_err(|error| PortError::Retryable(format!("the increment's worker ended early: {error}")))?
-        .map_err(|error| PortError::Permanent(error.to_string()))?;
-    let name = file_name(first, last);
-    let layout = Layout::of(store, &following.cluster);
-    let key = format!("{}{name}", layout.in_backup(&chain.backup, INCREMENTS));
-    let size_bytes = body.len() as u64;
-    write(store, clock, &key, body).await?;
-    chain.last = Some(StoredIncrement {
-        at: clock.now(),
-        size_bytes,
-        took: began.elapsed(),
-    });
-    chain.covered = last;
-    chain.increments += 1;
-    chain.previous = Some(name);
-    Ok(())
-}
-
-/// Stores an object that may be there already, with content that says the same.
-async fn write(store: &dyn ObjectStore, clock: &dyn Clock, key: &str, body: bytes::Bytes) -> PortResult<()> {
-    let mut tries = 1;
-    loop {
-        let conditional = timeout(QUIET, store.conditional_writes()).await;
-        let written = match conditional {
-            Ok(Ok(true)) => match store.create(key, body.clone()).await {
-                Ok(Created::Exists(there)) if increment::differ(&there, &body) => {
-                    let text = format!(
-                        "{}: {key} is there already and says another thing of these revisions",
-                        store.describe()
-                    );
-                    return Err(PortError::Permanent(text));
-                }
-                other => other.map(|_| ()),
-            },
-            // Without conditions the same range is written over, with the same changes.
-            Ok(Ok(false)) => store.put(key, body.clone()).await,
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(PortError::Retryable(format!(
-                "{} does not answer",
-                store.describe()
-            ))),
-        };
-        match written {
-            Err(PortError::Retryable(_) | PortError::OutcomeUnknown(_)) if tries < TRIES => {
-                let pause = Duration::from_millis((50 << tries) + clock.random() % 100);
-                tokio::time::sleep(pause).await;
-                tries += 1;
-            }
-            other => return other,
         }
     }
 }

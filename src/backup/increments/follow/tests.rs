@@ -1,18 +1,24 @@
 //! The follower against an etcd that says what it is told to; the real one is in `tests/store`.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::adapters::clock::SystemClock;
 use crate::backup::increments::increment::Lease;
+use crate::backup::store::chain;
+use crate::backup::store::layout::{INCREMENTS, Layout};
 use crate::backup::testing::{cluster, meta, revision, store};
 use crate::backup::trailer::snapshot;
 use crate::backup::{list, take_full};
-use crate::model::{EtcdStatus, MemberId, MemberList, Past};
+use crate::model::{
+    BackupId, ClusterId, Epoch, EtcdStatus, MemberId, MemberList, NodeName, Past, RevisionChanges, UnixMs,
+};
 use crate::ports::{ByteStream, WatchStream};
 
 /// A revision of users that is not told.
