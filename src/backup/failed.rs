@@ -1,4 +1,4 @@
-//! Whose answer it was that something about backups failed for.
+//! Where a failure of a backup came from: etcd, the store or this host.
 
 use thiserror::Error;
 

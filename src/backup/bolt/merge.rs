@@ -1,4 +1,4 @@
-//! Puts revisions of increments behind those of a snapshot, under the same numbers.
+//! Appends the revisions of increments to a snapshot, with the same numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -16,9 +16,9 @@ use crate::model::Revision;
 const KEYS: &[u8] = b"key";
 const LEASES: &[u8] = b"lease";
 const META: &[u8] = b"meta";
-/// A lease whose key is in an increment and that had ended before it could be asked for.
+/// A lease with a key in an increment that had ended before its TTL was asked for.
 const ENDED_TTL_S: i64 = 60;
-/// A lease that etcd was asked for in vain: its keys stay until whoever holds it has had the time to renew it.
+/// A lease whose TTL etcd did not answer: its keys stay until the holder has had time to renew it.
 const UNKNOWN_TTL_S: i64 = 24 * 3600;
 
 /// etcd's `leasepb.Lease`.
@@ -37,7 +37,7 @@ struct KeyValue {
     lease: i64,
 }
 
-/// A merge under way. Nothing of the file counts before [`Merge::finish`].
+/// A merge in progress. It takes effect in [`Merge::finish`].
 pub(in crate::backup) struct Merge<'a> {
     file: &'a File,
     meta: Meta,
@@ -51,7 +51,7 @@ pub(in crate::backup) struct Merge<'a> {
     leases: BTreeMap<Vec<u8>, Item>,
     lease_sequence: u64,
     needed: BTreeSet<i64>,
-    /// Leases that etcd was asked for in vain.
+    /// Leases whose TTL etcd did not answer.
     unasked: BTreeSet<i64>,
     /// The newest revision that it holds.
     holds: Revision,
@@ -121,12 +121,12 @@ impl<'a> Merge<'a> {
             lease_sequence,
             needed: BTreeSet::new(),
             unasked: BTreeSet::new(),
-            // A compaction may have taken the newest revision away, and the store counts on from there all the same.
+            // A compaction may have removed the newest revision, and etcd still counts from there.
             holds: Revision(newest.max(compacted).max(1)),
         })
     }
 
-    /// Adds the changes of one revision; what the snapshot holds already is passed over.
+    /// Adds the changes of one revision; skips revisions that the snapshot already holds.
     pub(in crate::backup) fn push(&mut self, entry: &Entry) -> Bolt<()> {
         if entry.revision <= self.holds.0 {
             return Ok(());
@@ -164,12 +164,12 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Takes note of leases that etcd was asked for in vain.
+    /// Records leases whose TTL etcd did not answer.
     pub(in crate::backup) fn unasked(&mut self, ids: &[i64]) {
         self.unasked.extend(ids);
     }
 
-    /// Makes all of it count.
+    /// Writes the meta pages, so that the merge takes effect.
     pub(in crate::backup) fn finish(mut self) -> Bolt<()> {
         let missing: Vec<Lease> = self
             .needed

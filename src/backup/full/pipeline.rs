@@ -1,8 +1,8 @@
 //! A full backup: etcd's snapshot stream → SHA-256 → zstd → the store, with no temporary file.
 //!
-//! The upload is completed only when the stream has ended in the hash of all that came before: a stream that was
-//! cut off by an expired deadline or a stopped member otherwise looks like a smaller, valid object (etcd issue
-//! trackers of every backup tool). `backup.json` comes last: what has none is no backup.
+//! The upload is completed only if the stream ends with the hash of everything before it. Otherwise a stream that was cut off by
+//! an expired deadline or a stopped member would look like a smaller, valid object. `backup.json` is written last; without it
+//! there is no backup.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ use crate::backup::store::layout::{
 };
 use crate::backup::store::manifest::{Compression, FORMAT, Manifest};
 
-/// etcd sends without a pause; a stream that stands still this long is dead.
+/// etcd sends without a pause. A stream that sends nothing for this long is dead.
 const IDLE: Duration = Duration::from_mins(1);
-/// Handed to a worker at once: large enough that the hand-over costs nothing, small beside a part.
+/// Size of a batch for the worker: large enough that passing it is cheap, small compared with a part.
 const BATCH_BYTES: usize = 1024 * 1024;
-/// Hashing holds up writes for about a second for each GiB, so only databases up to this size are hashed.
+/// Hashing blocks writes for about one second per GiB, so only databases up to this size are hashed.
 const HASH_UP_TO_BYTES: u64 = 256 * 1024 * 1024;
-/// A backup does not wait longer than this for what can be left out.
+/// The longest that a backup waits for its optional fingerprint.
 const FINGERPRINT_WITHIN: Duration = Duration::from_secs(30);
 
 /// In which form a backup is written.
@@ -40,13 +40,13 @@ pub enum Format {
     Native,
     /// gzip, `backup.json`, and what etcd-manager reads.
     EtcdManager {
-        /// How many members the cluster is to have, which its marker says.
+        /// The wanted number of members, which etcd-manager's marker contains.
         members: usize,
     },
 }
 
 impl Format {
-    /// This form, of a cluster that is to have so many members.
+    /// The form for a cluster with this wanted number of members.
     pub fn of(format: BackupFormat, members: usize) -> Self {
         match format {
             BackupFormat::Native => Self::Native,
@@ -69,18 +69,18 @@ pub struct BackupMeta {
     pub cluster: ClusterName,
     /// In which epoch.
     pub epoch: Epoch,
-    /// That epoch's etcd cluster: a member of another one is not backed up under its name. `None`: whichever answers.
+    /// The etcd cluster of that epoch. A member of another cluster is not backed up under its name. `None` accepts any cluster.
     pub cluster_id: Option<ClusterId>,
     /// The node that takes it.
     pub node: NodeName,
     /// Now.
     pub started_at: UnixMs,
-    /// A random number: tells apart what two agents begin in one second.
+    /// A random number that distinguishes backups begun by two agents in the same second.
     pub seq: u64,
 }
 
-/// Takes a full backup of this member and commits it. `progress` hears how many bytes of the snapshot have
-/// been read so far. Dropping the future leaves nothing that counts as a backup.
+/// Takes a full backup of this member and commits it. `progress` is called with the number of snapshot bytes read so far.
+/// Dropping the future leaves nothing that counts as a backup.
 ///
 /// # Errors
 /// What etcd or the store answered, or that the stream was cut off or damaged; nothing is committed then.
@@ -133,7 +133,7 @@ pub async fn take_full_as(
     let (timeline, breaks) = timeline::of(etcd, store, &meta.cluster, meta.epoch, &asked).await?;
     if let Some(breaks) = &breaks {
         tracing::warn!(
-            "the backup {id} begins timeline {timeline}: it does not go on from {}, which leads to revision {}: {}",
+            "the backup {id} begins timeline {timeline}: it does not continue {}, which leads to revision {}: {}",
             breaks.backup,
             breaks.covered,
             breaks.why
@@ -151,10 +151,10 @@ pub async fn take_full_as(
         .blame(Cause::Etcd);
     }
     let changes_sum = timeline::changes_sum(etcd, status.revision).await;
-    // Before it as well: a change meanwhile makes the full look older than it is, and another one is taken.
+    // Also before the stream: a change meanwhile makes the full look older than it is, so another one is taken.
     let auth_revision = match etcd.auth_revision().await {
         Ok(revision) => Some(revision),
-        // etcd 3.4 has no such call. A time-out is no such answer: nobody would notice a change of users.
+        // etcd 3.4 has no such call. A timeout must fail: otherwise a change of users would go unnoticed.
         Err(PortError::Permanent(why)) => {
             tracing::debug!("the revision of users and roles is not recorded: {why}");
             None
@@ -170,7 +170,7 @@ pub async fn take_full_as(
         ))
     });
     let first = first.blame(Cause::Etcd)?;
-    // Once it sends, etcd has decided what the snapshot holds: nothing later than this.
+    // Once it sends, etcd has fixed the content of the snapshot: nothing later than this revision.
     let at_most = etcd.status().await.blame(Cause::Etcd)?.revision;
     let stream: ByteStream = Box::pin(futures::stream::iter(first).chain(stream));
     let packer = Packer::new(format.compression());
@@ -274,7 +274,7 @@ fn manifest(
     }
 }
 
-/// What a member holds at a revision, as far as it can be asked. A backup is one without it as well.
+/// What a member holds at a revision, if it answers. A backup is valid without it.
 pub(in crate::backup) async fn fingerprint(
     etcd: &dyn Etcd,
     status: &EtcdStatus,
@@ -292,8 +292,8 @@ pub(in crate::backup) async fn fingerprint(
     }
 }
 
-/// Reads, works and sends at the same time: while a worker has one batch, the next is read, and parts are on
-/// their way. Returns only when the stream was whole.
+/// Reads, compresses and sends concurrently: while the worker has one batch, the next is read and parts are uploaded.
+/// Succeeds only when the stream was complete.
 async fn pump(
     mut stream: ByteStream,
     packer: Packer,

@@ -112,7 +112,7 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(in crate::backup) fn start(packer: Packer) -> PortResult<Self> {
-        // One each: whoever pushes waits for what comes of it.
+        // One slot each: the sender waits for the result.
         let (batches, to_do) = mpsc::channel(1);
         let (done, packed) = mpsc::channel(1);
         let work = Work {
@@ -167,7 +167,7 @@ fn run(mut work: Work, mut to_do: mpsc::Receiver<Vec<Bytes>>, done: &mpsc::Sende
     let _ = done.blocking_send(whole);
 }
 
-/// Only what nobody else wants of the CPU, and of the disks: their class follows from the thread's (`ioprio_set(2)`).
+/// Uses only idle CPU and disk time; the I/O class follows from the thread's scheduling class (`ioprio_set(2)`).
 fn idle() {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     if let Err(error) = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy) {

@@ -1,8 +1,8 @@
 //! Increments as they happen: a watch of all keys, written to the store in ranges of revisions.
 //!
-//! Nothing is asked of the store while nothing is written to etcd. What is read and not stored yet is bounded: while
-//! the store does not take it, the watch is not read on. Several agents may follow at once: an increment is named by
-//! the revisions that it covers, and of those raft has only one history, so they can only say the same.
+//! The store is not used while nothing is written to etcd. The changes in memory are bounded: while the store does not accept
+//! them, the watch is not read. Several agents may follow at once. An increment is named by the revisions that it covers, and
+//! raft has one history of them, so the agents write the same changes.
 
 mod batch;
 mod batched_watch;
@@ -25,17 +25,17 @@ use batched_watch::{BatchedWatch, changed};
 use super::timeline::{Found, Witness};
 use crate::backup::failed::{Blame, Cause, Failed};
 
-/// An increment is cut at this, before compression; what etcd tells in one message, up to 2 MiB, is not torn apart.
+/// An increment is closed at this size, before compression. A message of etcd, up to 2 MiB, is never split.
 const CUT_BYTES: usize = 2 * 1024 * 1024;
-/// After so long without a change etcd is asked whether there was none: a connection can die in silence.
+/// After this long without a change, ask etcd for its revision: a connection can die without an error.
 const QUIET: Duration = Duration::from_secs(30);
-/// What etcd has committed reaches a watch that lives within this.
+/// A working watch delivers what etcd has committed within this time.
 const LATE: Duration = Duration::from_secs(5);
-/// At its own end the agent listens no longer than this for what etcd has committed already.
+/// When the agent stops, it waits at most this long for what etcd has already committed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Follows a chain until it ends. `newer` tells of full backups committed meanwhile; `told` hears how far the chain
-/// has come, after each increment and when users or roles have changed.
+/// Follows a chain until it ends. `newer` receives full backups that are committed meanwhile. `report` is called with the
+/// progress after each increment, and when users or roles have changed.
 ///
 /// # Errors
 /// What etcd or the store answered, after some tries, and which of them: [`resume`] finds out what was stored.
@@ -46,9 +46,9 @@ pub async fn follow(
     following: &Following,
     mut chain: Chain,
     mut newer: watch::Receiver<Option<BackupSummary>>,
-    told: impl Fn(Progress) + Send + Sync,
+    report: impl Fn(Progress) + Send + Sync,
 ) -> Result<Ended, Failed> {
-    // All of a backup is encrypted, or nothing of it is: what is mixed is not restored.
+    // A backup is encrypted as a whole or not at all; a mixed one cannot be restored.
     if chain.encrypted != store.encryption().is_some() {
         let why = "backup.encrypt_to was set, or taken away, since that full backup was taken";
         return Ok(Ended::Gap(why.to_owned()));
@@ -61,7 +61,7 @@ pub async fn follow(
     }
     let mut auth = Auth::default();
     auth.look(etcd, &chain).await;
-    told(chain.progress(auth.changed));
+    report(chain.progress(auth.changed));
     let awake = following.awake.clone();
     let mut changes = BatchedWatch::open(etcd, chain.covered.next(), awake)
         .await
@@ -69,7 +69,7 @@ pub async fn follow(
     let mut batch = Batch::default();
     let mut flush_to = following.flush_to.clone();
     let mut flush_at: Option<Instant> = None;
-    // etcd was seen ahead of the watch: what it has may be on its way.
+    // etcd was ahead of the watch when last asked; the changes may be on their way.
     let mut behind = false;
     loop {
         if superseded(&newer, &chain) && batch.last().is_none() {
@@ -85,24 +85,24 @@ pub async fn follow(
                 until = Instant::now();
             }
             tokio::select! {
-                heard = changes.next() => Some(heard),
+                message = changes.next() => Some(message),
                 () = sleep_until(until) => None,
                 () = changed(&mut newer) => continue,
                 () = changed(&mut flush_to) => continue,
                 () = following.stop.cancelled() => {
-                    let rest = hear_the_rest(etcd, clock, &mut changes, &chain, &mut batch);
+                    let rest = receive_rest(etcd, clock, &mut changes, &chain, &mut batch);
                     if timeout(LAST_WORDS, rest).await.is_err() {
-                        tracing::debug!("not all that etcd has written could be heard before the end");
+                        tracing::debug!("not all that etcd has committed was received before the stop");
                     }
-                    // What was heard is history, whoever coordinates next.
+                    // What was received is history, whichever node coordinates next.
                     flush(etcd, store, clock, following, &mut chain, batch).await.blame(Cause::Store)?;
                     return Ok(Ended::Stopped);
                 }
             }
         };
         match next {
-            Some(Some(Ok(heard))) => {
-                let why = match heard {
+            Some(Some(Ok(message))) => {
+                let why = match message {
                     Watched::Revisions { changes, of, .. } if of == chain.cluster_id => {
                         behind = false;
                         match batch.extend(changes, chain.covered, clock.now()) {
@@ -113,7 +113,7 @@ pub async fn follow(
                             Err(why) => why,
                         }
                     }
-                    // A watch that rested may have been opened again on the etcd of another epoch.
+                    // A paused watch may have been reopened on the etcd of another epoch.
                     Watched::Revisions { .. } => chain.of_another_epoch(),
                     Watched::Compacted(at) => {
                         let reach = batch.last().unwrap_or(chain.covered);
@@ -126,12 +126,12 @@ pub async fn follow(
                 return Ok(Ended::Gap(why));
             }
             Some(ended) => {
-                // What was heard is history, whoever coordinates now, and etcd may be gone for good.
+                // What was received is history, whichever node coordinates now, and this etcd may be gone for good.
                 let rest = std::mem::take(&mut batch);
                 flush(etcd, store, clock, following, &mut chain, rest)
                     .await
                     .blame(Cause::Store)?;
-                told(chain.progress(auth.changed));
+                report(chain.progress(auth.changed));
                 let error = match ended {
                     Some(Err(error)) => error,
                     _ => PortError::Retryable("the watch ended".to_owned()),
@@ -157,18 +157,18 @@ pub async fn follow(
                 }
                 behind = now > chain.covered;
                 if auth.look(etcd, &chain).await {
-                    told(chain.progress(auth.changed));
+                    report(chain.progress(auth.changed));
                 }
             }
             None => {
-                // First of all, and whoever coordinates by now: who comes next may never get to ask this etcd.
+                // Flush before checking leadership; a successor may not reach this etcd.
                 let written = std::mem::take(&mut batch);
                 flush(etcd, store, clock, following, &mut chain, written)
                     .await
                     .blame(Cause::Store)?;
                 flush_at = None;
                 auth.look(etcd, &chain).await;
-                told(chain.progress(auth.changed));
+                report(chain.progress(auth.changed));
                 if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
                     return Ok(why);
                 }
@@ -185,8 +185,8 @@ struct Auth {
 }
 
 impl Auth {
-    /// Looks whether they have changed since the full, once in a while: etcd answers through raft. Says whether
-    /// that was found out now. What cannot be found out is no change.
+    /// Checks from time to time whether they have changed since the full; etcd answers through raft. Returns true when a
+    /// change was found just now. An error counts as no change.
     async fn look(&mut self, etcd: &dyn Etcd, chain: &Chain) -> bool {
         let Some(then) = chain.auth_revision.filter(|_| !self.changed) else {
             return false;
@@ -203,7 +203,7 @@ impl Auth {
     }
 }
 
-/// A newer full exists, and what is stored here reaches it: no revision lies between the two chains.
+/// A newer full exists and this chain reaches it, so no revision lies between the two chains.
 fn superseded(newer: &watch::Receiver<Option<BackupSummary>>, chain: &Chain) -> bool {
     // etcd-manager's backups have no revision, and no chain.
     let ours = |full: &&BackupSummary| full.revision > Revision(0) && full.id != chain.backup;
@@ -222,7 +222,7 @@ async fn not_ours(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
     Ok((status.leader != Some(status.member_id)).then_some(Ended::NotCoordinator))
 }
 
-/// Whether etcd has gone on from what the chain covers, whichever way its cluster ID and its revision came about.
+/// Whether etcd continues from what the chain covers. The cluster ID and the revision alone do not prove it.
 async fn another_history(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
     let witness = match &chain.witness {
         Ok(witness) => witness,
@@ -231,7 +231,7 @@ async fn another_history(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<En
     Ok(ended(witness.compare(etcd).await?))
 }
 
-/// The same where only the revision can tell: a member may lag behind for a moment, and quorum does not.
+/// The same by the revision only. It asks through quorum, because one member may lag for a moment.
 async fn behind_the_store(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
     Ok(ended(Witness::of_revision(chain.covered).compare(etcd).await?))
 }
@@ -244,8 +244,8 @@ fn ended(found: Found) -> Option<Ended> {
     }
 }
 
-/// Hears of what etcd has committed until now, as far as an increment holds it.
-async fn hear_the_rest(
+/// Receives what etcd has committed until now, up to the size of an increment.
+async fn receive_rest(
     etcd: &dyn Etcd,
     clock: &dyn Clock,
     changes: &mut BatchedWatch<'_>,
@@ -255,7 +255,7 @@ async fn hear_the_rest(
     let Ok(status) = etcd.status().await else {
         return;
     };
-    changes.wake();
+    changes.end_pause();
     while batch.last().unwrap_or(chain.covered) < status.revision && batch.records.bytes() < CUT_BYTES {
         match changes.next().await {
             Some(Ok(Watched::Revisions { changes, of, .. })) if of == chain.cluster_id => {

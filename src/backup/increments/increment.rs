@@ -18,9 +18,9 @@ use crate::backup::trailer::hex;
 
 /// The format that this agent writes, and the only one that it reads.
 const FORMAT: u32 = 1;
-/// An increment is cut long before; more than this comes only from somebody else.
+/// The agent closes an increment long before this size; a larger one was not written by an agent.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
-/// What small records are gathered in: below what glibc maps by itself.
+/// Size of the chunks that collect small records, below glibc's mmap threshold.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// The largest window that is read.
 const WINDOW_LOG: u32 = 23;
@@ -31,7 +31,7 @@ pub struct Entry {
     /// The revision.
     #[prost(uint64, tag = "1")]
     pub revision: u64,
-    /// When the agent heard of it, Unix milliseconds.
+    /// When the agent received it, in Unix milliseconds.
     #[prost(uint64, tag = "2")]
     pub at_ms: u64,
     /// In the order of the transaction: the n-th has the sub-revision n.
@@ -81,7 +81,7 @@ pub struct Head {
     /// Leases of its keys.
     #[serde(default)]
     pub leases: Vec<Lease>,
-    /// Leases of its keys, or of keys before, of which etcd has not told the TTL: a later increment may have it.
+    /// Leases of its keys, or of earlier keys, whose TTL etcd did not answer. A later increment may have it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unasked: Vec<i64>,
     /// SHA-256 of the records, in hexadecimal.
@@ -113,9 +113,9 @@ fn damaged(why: impl ToString) -> IncrementError {
     IncrementError::Damaged(why.to_string())
 }
 
-/// The records of an increment that is being heard: encoded as they come, in chunks that stay where they are.
+/// The records of an increment that is being received: encoded on arrival, in chunks that are never moved.
 ///
-/// A full backup may be in memory at the same time, so what is written to etcd meanwhile is there once.
+/// A full backup may be in memory at the same time, so the records are held only once.
 #[derive(Debug, Default)]
 pub(in crate::backup) struct Records {
     chunks: Vec<Vec<u8>>,
@@ -150,7 +150,7 @@ impl Records {
         self.bytes
     }
 
-    /// The increment as it is stored. Fills in the head's format and hash, and lets go of what is compressed already.
+    /// The increment as it is stored. Fills in the head's format and hash, and frees chunks once they are compressed.
     ///
     /// # Errors
     /// When memory runs out.

@@ -1,9 +1,9 @@
-//! Whether etcd still has the history that the store tells of.
+//! Whether etcd still has the history that is in the store.
 //!
-//! A virtual machine that is put back to an older image, `etcdutl snapshot restore` with the token of before, a member that
-//! lost its last writes: the cluster ID stays, and revisions are given out again for other writes. Increments of the two
-//! histories must never meet in one chain. So a full backup belongs to a *timeline*: a number that grows within an epoch
-//! whenever etcd cannot be shown to have gone on from what the store covers.
+//! When a virtual machine is reset to an older image, `etcdutl snapshot restore` is run with the former token, or a member loses
+//! its last writes, then the cluster ID stays and etcd assigns revisions again to other writes. Increments of the two
+//! histories must never be in one chain. So each full backup belongs to a *timeline*: a number that grows within an epoch
+//! whenever it cannot be shown that etcd continues from what the store covers.
 
 use sha2::{Digest, Sha256};
 
@@ -20,14 +20,14 @@ use crate::backup::store::manifest::{Break, Manifest};
 use crate::backup::store::timelines::numbered;
 use crate::backup::trailer::hex;
 
-/// As many bits of a sum as etcd's own `HashKV` has: `backup.json` is not encrypted, and tells no more of what is.
+/// The length of etcd's own `HashKV`. `backup.json` is not encrypted, and a longer sum would reveal more of data that is.
 const SUM_BYTES: usize = 4;
 
-/// What the store says of the newest revision that a chain covers.
+/// What the store has of the newest revision that a chain covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Witness {
     covered: Revision,
-    /// What was written as this revision, where the store says so.
+    /// What was written at this revision, if the store has it.
     seen: Option<(Revision, Seen)>,
 }
 
@@ -39,19 +39,19 @@ enum Seen {
     Sum(String),
 }
 
-/// Whether etcd has gone on from there.
+/// Whether etcd continues from there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::backup) enum Found {
-    /// It says the same of that revision.
+    /// It has the same changes at that revision.
     Same,
-    /// It cannot tell any more.
+    /// It has compacted that revision.
     Unknown(String),
-    /// Its history is another one.
+    /// It has another history.
     WentBack(String),
 }
 
 impl Witness {
-    /// Of a revision that was stored, and no more.
+    /// Of a stored revision, without its changes.
     pub(super) fn of_revision(covered: Revision) -> Self {
         Self { covered, seen: None }
     }
@@ -86,7 +86,7 @@ impl Witness {
                     .pop()
                     .map(|entry| (Revision(entry.revision), Seen::Changes(entry.changes))),
             }),
-            // E.g. a node that only writes has no identity to decrypt with: what is in the clear has to do.
+            // A node that only writes has no identity to decrypt with. Fall back to what is not encrypted.
             Err(FetchError::Port(PortError::Permanent(why))) => {
                 tracing::debug!("the last increment of {} is not compared: {why}", manifest.id);
                 Ok(Self::of_full(manifest, last.last))
@@ -95,7 +95,7 @@ impl Witness {
         }
     }
 
-    /// Asks etcd, through quorum, whether it has gone on from there.
+    /// Asks etcd, through quorum, whether it continues from there.
     ///
     /// # Errors
     /// What etcd answered: nothing is known then.
@@ -109,7 +109,7 @@ impl Witness {
             }
             // A new etcd begins there, with nothing in it.
             _ if covered <= Revision(1) => return Ok(Found::Same),
-            // Nothing was written since, so the chain goes on as well as a new one would.
+            // Nothing was written since, so continuing the chain is as safe as a new one.
             Past::Gone(newest) if newest == covered => return Ok(Found::Same),
             Past::Gone(_) => {
                 return Ok(Found::Unknown(format!(
@@ -119,7 +119,7 @@ impl Witness {
             Past::Changes(says) => says,
         };
         let Some((at, seen)) = &self.seen else {
-            // Stored by an agent that did not write it down.
+            // Stored by an older agent that did not record it.
             return Ok(Found::Same);
         };
         let says = if *at == covered {
@@ -138,8 +138,8 @@ impl Witness {
             Found::Same
         } else {
             Found::WentBack(format!(
-                "etcd says another thing of revision {at} than what is stored of it: it was put back to before that, and has \
-                 been written to since"
+                "etcd has other changes at revision {at} than the store: it was put back to an older state, and has been \
+                 written to since"
             ))
         })
     }
@@ -177,9 +177,8 @@ fn sum(entry: &Entry) -> String {
 
 /// The timeline that a full backup of this etcd belongs to, and what it breaks with where it is a new one.
 ///
-/// It is the newest that the store has of the epoch only where etcd says of the newest revision that is covered what the
-/// store says of it. In doubt it is a new one: nothing is lost by that, as an etcd that has gone on holds all that the
-/// chain covers.
+/// It is the newest timeline of the epoch in the store only if etcd and the store agree on the newest covered revision. In
+/// doubt it is a new one. That loses nothing, because an etcd that continues holds everything that the chain covers.
 ///
 /// # Errors
 /// What the store or etcd answered: nothing is known then, and no full may be taken.

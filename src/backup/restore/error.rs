@@ -8,11 +8,11 @@ use crate::ports::PortError;
 /// Why a backup could not be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::backup) enum FetchError {
-    /// It is no good, whoever tries again.
+    /// The backup is damaged; a retry does not help.
     Damaged(String),
-    /// One of its increments is no good: what is before it can be restored.
+    /// One of its increments is damaged; what is before it can be restored.
     Increment(String),
-    /// Nothing is said about it.
+    /// The store or the disk failed; nothing is known about the backup.
     Port(PortError),
 }
 

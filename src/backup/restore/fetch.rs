@@ -1,4 +1,4 @@
-//! Brings a backup back as the file that `etcdctl snapshot save` would have written, checked in every way.
+//! Fetches a backup as the file that `etcdctl snapshot save` would have written, and checks it.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -44,8 +44,8 @@ pub struct FetchedSnapshot {
     pub manifest: Option<Manifest>,
 }
 
-/// Fetches a committed backup, or a point that its increments lead to, into `dir` as `<id>.db`: the file is there only when the stream was whole, its hash
-/// matches its trailer, and both agree with `backup.json`.
+/// Fetches a committed backup, or a point that its increments lead to, into `dir` as `<id>.db`: the file is there only when
+/// the stream was whole, its hash matches its trailer, and both agree with `backup.json`.
 ///
 /// # Errors
 /// Permanent when there is no such backup, when it is damaged (nothing is left on the disk) or does not fit.
@@ -58,7 +58,7 @@ pub async fn fetch(
     fetch_within(store, cluster, id, dir, Room::of_a_person()).await
 }
 
-/// [`fetch`], of no more than `room` allows.
+/// [`fetch`], within the limits of `room`.
 ///
 /// # Errors
 /// As [`fetch`].
@@ -82,7 +82,7 @@ pub(in crate::backup) async fn raw_size(
     Ok(marker(store, &layout, id).await?.raw_size())
 }
 
-/// [`fetch`], which tells a damaged backup from a store or a disk that fails.
+/// [`fetch`] with an error that distinguishes a damaged backup from a failing store or disk.
 pub(in crate::backup) async fn fetch_checked(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -118,7 +118,7 @@ pub(in crate::backup) async fn fetch_checked(
             manifest.sha256.as_str(),
         );
         if said != (stored, size_bytes, sha256.as_str()) {
-            let why = format!("{MANIFEST} tells of another snapshot than the one beside it");
+            let why = format!("{MANIFEST} describes another snapshot than the one next to it");
             return Err(damaged(store, &key, &why));
         }
     }
@@ -216,8 +216,7 @@ async fn marker(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> Resu
     Err(PortError::Permanent(text).into())
 }
 
-/// Downloads and unpacks at the same time, a batch each. Returns how many stored bytes there were, or why they cannot be
-/// unpacked.
+/// Downloads and unpacks concurrently, one batch each. Returns the number of stored bytes, or why they cannot be unpacked.
 async fn pour(mut stream: ByteStream, mut unpacker: Unpacker) -> PortResult<io::Result<(u64, Unpacker)>> {
     let mut stored = 0;
     let mut batch = next_batch(&mut stream).await?;
@@ -298,7 +297,7 @@ fn unpack_failed(
     error: &io::Error,
 ) -> FetchError {
     match error.kind() {
-        // Nobody recorded how large it is, so this disk may be too small for it: that says nothing about the backup.
+        // Its size is not recorded, so this disk may be too small for it. That says nothing about the backup.
         io::ErrorKind::FileTooLarge if marker.raw_size().is_none() => PortError::Permanent(format!(
             "{}: {key} does not fit into {}: {error}; make room there",
             store.describe(),

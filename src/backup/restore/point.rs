@@ -1,7 +1,6 @@
-//! Points that can be restored: a full backup, or one of the revisions that its increments lead to.
+//! Points that can be restored: a full backup, or a revision that its increments lead to.
 //!
-//! A point is named `<backup>.r<revision>`. A name is all that agents tell each other of it, and each of them builds
-//! the very same database from it.
+//! A point is named `<backup>.r<revision>`. Agents exchange only the name, and each builds the same database from it.
 
 use crate::model::{BackupId, BackupSummary, ClusterName, IdError, Revision, StoredBackup, UnixMs, RestoreTarget};
 use crate::ports::{ObjectStore, PortError, PortResult};
@@ -22,7 +21,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// Takes a name apart; a name without a revision is the full's own.
+    /// Parses a name; a name without a revision is that of a full backup.
     pub fn parse(id: &BackupId) -> Self {
         let split = id.as_str().rsplit_once(".r").and_then(|(backup, revision)| {
             let number: u64 = revision.parse().ok()?;
@@ -53,7 +52,7 @@ impl Point {
     }
 }
 
-/// Finds the point that is wanted, in this backup or in whichever serves best.
+/// Finds the point for a target, in this backup or in the one that serves best.
 ///
 /// # Errors
 /// What the store answered; permanent when nothing in the store leads to it, with what does.
@@ -92,7 +91,7 @@ pub async fn find(
             RestoreTarget::Time(_) => "there was no such backup yet at that time; `etcd-agent backup list` shows when each was taken".to_owned(),
         }));
     };
-    // What cannot be read is not absent: a newer one may hold what this one does not.
+    // Unreadable is not absent: a newer backup may hold what this one does not.
     let until = |id: &BackupId| match wanted {
         RestoreTarget::Time(time) => BackupName::begun(id).is_none_or(|at| at <= time),
         _ => true,
@@ -108,7 +107,7 @@ pub async fn find(
     if wanted == RestoreTarget::Full {
         return Ok(newest.summary);
     }
-    // A revision has been given out again since: which of the two is meant, a person has to say.
+    // The revision exists in two histories. The operator has to say which one is meant.
     if let (RestoreTarget::Revision(revision), None, Some(living), Some(history)) =
         (wanted, backup, living, newest.history())
         && living.0 == history.0
@@ -120,8 +119,8 @@ pub async fn find(
              that one all the same name the backup, `etcd-agent restore {id} --revision {revision}`"
         )));
     }
-    // That full serves, unless an older one of its history leads further: its chain goes on until the newer one has its
-    // own.
+    // That full serves, unless an older one of its history leads further: the older chain continues until the newer full has
+    // its own.
     let mut best = reach(store, &layout, newest.clone(), wanted).await?;
     candidates.retain(|b| {
         b.epoch.is_some() && b.history() == newest.history() && b.summary.id != newest.summary.id
@@ -138,17 +137,17 @@ pub async fn find(
     Ok(best.summary)
 }
 
-/// A full backup with as many increments as are wanted.
+/// A full backup with the increments up to the target.
 struct Reach {
     summary: BackupSummary,
-    /// It holds this revision for sure.
+    /// It certainly holds this revision.
     holds: Revision,
-    /// And may hold as much as this one: what a full holds is known only so far.
+    /// It may hold up to this revision: the content of a full is known only as a range.
     at_most: Revision,
 }
 
 impl Reach {
-    /// What surely holds `revision` is surely no less, and may be more.
+    /// A backup that certainly holds `revision` is never less, and may be more.
     fn is_less_than(&self, revision: Revision) -> bool {
         revision > self.holds && revision >= self.at_most
     }
@@ -193,7 +192,7 @@ async fn reach(
     })
 }
 
-/// When a revision was heard of.
+/// When a revision was received.
 fn when(increment: &Increment, revision: Revision) -> UnixMs {
     let entry = increment
         .entries
@@ -202,7 +201,7 @@ fn when(increment: &Increment, revision: Revision) -> UnixMs {
     entry.map_or(increment.head.at, |entry| UnixMs(entry.at_ms))
 }
 
-/// The newest revision that was heard of until `time`. Increments are halved, not all read.
+/// The newest revision received until `time`. Binary search over the increments, so that not all are read.
 async fn until_time(
     store: &dyn ObjectStore,
     layout: &Layout,

@@ -1,4 +1,4 @@
-//! Adds increments to a fetched snapshot, so that it is the snapshot that etcd would have given at that revision.
+//! Adds increments to a fetched snapshot, so that it equals a snapshot of etcd at that revision.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -19,7 +19,7 @@ use crate::backup::store::layout::{INCREMENTS, Layout};
 use crate::backup::store::manifest::Manifest;
 use crate::backup::trailer::hex;
 
-/// Increments on their way from the store at a time.
+/// Increments that are downloaded concurrently.
 const AT_ONCE: usize = 8;
 const TRAILER: u64 = 32;
 
@@ -32,8 +32,8 @@ pub(in crate::backup) struct Replayed {
     pub(in crate::backup) sha256: String,
 }
 
-/// Adds the increments of a backup up to `until` to its snapshot in `file`. A snapshot that holds more than `until` stays as it is: whoever names an exact revision names
-/// a backup that does not ([`crate::backup::find`]).
+/// Adds the increments of a backup up to `until` to its snapshot in `file`. A snapshot that holds more than `until` is not
+/// changed: for an exact revision, a backup is chosen that does not ([`crate::backup::find`]).
 ///
 /// # Errors
 /// When the increments do not reach `until`, are damaged or of another cluster.
@@ -69,7 +69,7 @@ pub(in crate::backup) async fn replay(
             )));
         }
         if sender.send(increment).await.is_err() {
-            // The worker has failed; what it says of it comes next.
+            // The worker has failed; its error is handled below.
             break;
         }
     }

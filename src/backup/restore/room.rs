@@ -1,5 +1,4 @@
-//! How much a fetch may write. It often writes to the file system that etcd's own data is on, and etcd stops where that is
-//! full.
+//! How much a fetch may write. It often writes to the file system of etcd's own data, and etcd stops when that is full.
 
 use std::path::Path;
 
@@ -20,12 +19,12 @@ const ALWAYS_BYTES: u64 = 16 << 30;
 pub struct Room {
     /// The least free space that stays.
     reserve_bytes: u64,
-    /// The largest snapshot that is taken; `None` where a person has asked for it.
+    /// The largest snapshot that is accepted; `None` when an operator asked for it.
     most_bytes: Option<u64>,
 }
 
 impl Room {
-    /// For a backup of a cluster whose database has this size or may grow to it, as far as that is known.
+    /// For a backup of a cluster whose database has this size or may grow to it, if that is known.
     pub fn beside(database_bytes: Option<u64>) -> Self {
         let most = database_bytes.unwrap_or(0).saturating_mul(TIMES_LIVE);
         Self {
@@ -34,7 +33,7 @@ impl Room {
         }
     }
 
-    /// For a person who wants this backup here, however large it is.
+    /// For an operator who asked for this backup, however large it is.
     pub fn of_a_person() -> Self {
         Self {
             reserve_bytes: RESERVE_BYTES,
@@ -88,7 +87,7 @@ impl Room {
 
 pub(in crate::backup) fn no_room(dir: &Path, size: u64, free: u64) -> PortError {
     PortError::Permanent(format!(
-        "the snapshot has {size} bytes, and {} has room for {free} beside what has to stay free for etcd; make room there",
+        "the snapshot has {size} bytes, and {} has room for {free} besides what has to stay free for etcd; make room there",
         dir.display()
     ))
 }

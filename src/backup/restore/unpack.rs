@@ -1,4 +1,4 @@
-//! Decompression of what may be hostile: bounded in memory and in what comes out.
+//! Decompression of untrusted data, with bounded memory and bounded output.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Which backups there are: those with a commit marker, ours or etcd-manager's.
+//! The backups in a store: those with a commit marker, written by the agent or by etcd-manager.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct Catalogue {
     pub unreadable: Vec<(BackupId, String)>,
 }
 
-/// Which backups are asked for.
+/// Which backups to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Part {
     /// All.
@@ -50,7 +50,7 @@ struct Found {
     increments: Vec<Range>,
 }
 
-/// All committed backups. An object that the store refuses for good hides its own backup, and no other.
+/// All committed backups. An object that the store refuses permanently hides its own backup, and no other.
 ///
 /// # Errors
 /// What the store answered; never an empty catalogue instead.
@@ -74,7 +74,7 @@ pub async fn page(
     Ok((catalogue, next))
 }
 
-/// The same without what verifications came to, which costs another read each.
+/// The same without the results of verifications, which cost one more read per backup.
 pub(in crate::backup) async fn unverified(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -84,7 +84,7 @@ pub(in crate::backup) async fn unverified(
     read_each(store, &layout, wanted, false).await
 }
 
-/// What was listed of the backups that are asked for, and whether there are more.
+/// What was listed of the selected backups, and whether there are more.
 async fn chosen(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -136,8 +136,8 @@ fn no_name(error: impl std::fmt::Display) -> PortError {
     PortError::Permanent(error.to_string())
 }
 
-/// The newest committed backup that can be understood and is not dated after `now`, which is asked once the backups are
-/// listed: one that was committed meanwhile is not dated after it.
+/// The newest committed backup that can be read and is not dated after `now`. `now` is called after the listing, so that a
+/// backup committed meanwhile is not dated after it.
 ///
 /// # Errors
 /// What the store answered.
@@ -218,7 +218,7 @@ fn found(layout: &Layout, objects: &[ObjectMeta]) -> BTreeMap<BackupName, Found>
     found
 }
 
-/// Its commit marker, how far its increments lead, and what its last verification came to.
+/// Its commit marker, how far its increments lead, and the result of its last verification.
 async fn read_all(
     store: &dyn ObjectStore,
     layout: &Layout,
@@ -239,7 +239,7 @@ async fn read_all(
     Ok(read)
 }
 
-/// What it came to; the text says why the store does not give that object away.
+/// The result; the text says why the store refuses to return the object.
 async fn verification(
     store: &dyn ObjectStore,
     layout: &Layout,
@@ -255,7 +255,7 @@ async fn verification(
     })))
 }
 
-/// What the planner needs to know of verifications, of a listing: at most one small read.
+/// What the planner needs of verifications, from a listing and at most one small read.
 pub(super) async fn verifications_of(
     store: &dyn ObjectStore,
     layout: &Layout,
@@ -274,7 +274,7 @@ pub(super) async fn verifications_of(
         let id = name.id().map_err(no_name)?;
         let verified = match verification(store, layout, &id).await? {
             Ok(verified) => verified,
-            // Neither good nor never verified: a person has to look.
+            // Neither good nor unverified: an operator has to look.
             Err(why) => Some(Verified {
                 at: name.at(),
                 problems: vec![format!("what its verification came to cannot be read: {why}")],
@@ -295,7 +295,7 @@ async fn read(
     let marker = if found.native { MANIFEST } else { FOREIGN_META };
     let text = match store.get_small(&layout.in_backup(&id, marker)).await {
         Ok(text) => text,
-        // The store was just listed: this is about the one object. What may pass stays an error.
+        // The listing worked, so this concerns one object. A transient error stays an error.
         Err(PortError::Permanent(why)) => return Ok(Err((id, why))),
         Err(error) => return Err(error),
     };

@@ -1,4 +1,4 @@
-//! The increments of a full backup, as their names in the store tell them.
+//! The increments of a full backup, found by their names in the store.
 
 use crate::model::{BackupId, Revision};
 use crate::ports::ObjectMeta;
@@ -17,7 +17,7 @@ pub(in crate::backup) fn file_name(first: Revision, last: Revision) -> String {
     format!("{first}-{last}.zst")
 }
 
-/// What a name covers; `None` for what is no increment's.
+/// The revisions that a name covers; `None` if it is not the name of an increment.
 pub(in crate::backup) fn parse_name(name: &str) -> Option<(Revision, Revision)> {
     let (first, last) = name.strip_suffix(".zst")?.split_once('-')?;
     let range = (Revision(first.parse().ok()?), Revision(last.parse().ok()?));
@@ -37,8 +37,8 @@ pub(in crate::backup) fn ranges(layout: &Layout, id: &BackupId, objects: &[Objec
     ranges
 }
 
-/// The fewest increments that lead from `from` without a gap as far as any do, or past `until`. Two coordinators at
-/// once leave ranges that overlap: of each revision they tell the same, so any of them will do.
+/// The fewest increments that lead from `from` without a gap as far as possible, or past `until`. Two coordinators at once leave
+/// overlapping ranges. They have the same changes of each revision, so any of them will do.
 pub(in crate::backup) fn path(ranges: &[Range], from: Revision, until: Option<Revision>) -> Vec<Range> {
     let mut path = Vec::new();
     let (mut covered, mut rest) = (from, ranges);

@@ -1,7 +1,7 @@
 //! The wanted size in the store: `control/etcd-cluster-spec`, as etcd-manager has it.
 //!
 //! Its jsonpb writes `{"memberCount":3,"etcdVersion":"3.5.16"}` and reads camelCase and `snake_case`, but refuses fields
-//! that it does not know: so nothing of ours goes in there, and what is in there already stays.
+//! that it does not know: so the agent adds no fields, and keeps those that exist.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ use super::layout::Layout;
 /// Both spellings of the field, as a reader of jsonpb takes them.
 const COUNT: [&str; 2] = ["memberCount", "member_count"];
 
-/// What writing another size came to.
+/// The outcome of writing another size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// It is in the store now.
@@ -23,7 +23,7 @@ pub enum Written {
     },
     /// It was there already.
     Same,
-    /// Somebody else wrote at the same moment, and that stays.
+    /// Another writer wrote at the same moment, and its object stays.
     Overtaken,
 }
 
@@ -37,7 +37,7 @@ pub async fn wanted_size(store: &dyn ObjectStore, cluster: &ClusterName) -> Port
     let text = match store.get_small(&key).await {
         Ok(Some(text)) => text,
         Ok(None) => return Ok(Fact::Absent),
-        // Of this object alone: it hides neither the backups nor the epochs beside it.
+        // This error concerns one object; it must not hide the backups or the epochs.
         Err(PortError::Permanent(why)) => return Ok(Fact::Unreachable(why)),
         Err(error) => return Err(error),
     };
@@ -48,7 +48,7 @@ pub async fn wanted_size(store: &dyn ObjectStore, cluster: &ClusterName) -> Port
     })
 }
 
-/// Writes how many voters are wanted, if the object is still what was read right before. What else is in it stays.
+/// Writes how many voters are wanted, if the object is still what was read right before. Its other fields stay.
 ///
 /// # Errors
 /// What the store answered; permanent when the object is there and cannot be understood; outcome unknown when the answer

@@ -1,4 +1,4 @@
-//! The second store: every committed backup is copied there, byte for byte, its commit marker last.
+//! The second store: every committed backup is copied there byte for byte, its commit marker last.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub struct Copied {
     pub covered: Option<Revision>,
     /// How much was copied, in bytes.
     pub bytes: u64,
-    /// Those that the first store does not give away, and why; all others are copied.
+    /// Those that the first store refuses to return, and why; all others are copied.
     pub refused: Vec<(BackupId, String)>,
 }
 
@@ -37,10 +37,10 @@ impl Copied {
     }
 }
 
-/// Copies what the second store lacks of the committed backups of the first, the newest first. What is there under
-/// the same name with the same size is taken for the same: backups are never changed. Nothing is ever removed, and
-/// the records of epochs are not copied: one store alone arbitrates. A backup that the first store refuses to give away
-/// does not keep the others back.
+/// Copies what the second store lacks of the committed backups of the first, the newest first. An object with
+/// the same name and size counts as copied, because backups are never changed. Nothing is ever removed, and
+/// the records of epochs are not copied: one store alone arbitrates. A backup that the first store refuses to return
+/// does not block the others.
 ///
 /// # Errors
 /// What one of the stores answered. What was copied until then stays, and counts for the next round.
@@ -67,8 +67,8 @@ pub async fn copy_missing(
             .filter_map(|(file, _)| increment_range(file))
             .collect();
         files.retain(|(file, size)| have.get(&there.in_backup(&id, file)) != Some(size));
-        // The marker commits: it comes when all it speaks of is there. etcd-manager's comes after ours: alone it would
-        // make a backup of ours pass for one of etcd-manager's.
+        // The marker commits, so it is copied last. etcd-manager's comes after ours: alone it would make our backup
+        // look like one of etcd-manager's.
         files.sort_by_key(|(file, _)| (is_marker(file), file == FOREIGN_META));
         let lacked = !files.is_empty();
         let mut whole = true;
@@ -76,7 +76,7 @@ pub async fn copy_missing(
             let (source, target) = (here.in_backup(&id, &file), there.in_backup(&id, &file));
             match copy(from, to, &source, &target).await? {
                 Source::Copied(bytes) => copied.bytes += bytes,
-                // Retention has taken it: what is left of the backup is no backup.
+                // Retention has removed it; the rest is no longer a backup.
                 Source::Gone => {
                     whole = false;
                     break;
@@ -138,12 +138,12 @@ fn committed(layout: &Layout, objects: &[ObjectMeta]) -> BTreeMap<BackupName, Ve
     found
 }
 
-/// What came of copying one object.
+/// The outcome of copying one object.
 enum Source {
     Copied(u64),
     /// It is gone from the first store.
     Gone,
-    /// The first store does not give it away, and will not.
+    /// The first store refuses to return it, permanently.
     Refused(String),
 }
 

@@ -5,10 +5,10 @@ use crate::ports::{Created, ObjectMeta, ObjectStore, PortError, PortResult};
 
 use super::layout::Layout;
 
-/// What recording an epoch came to.
+/// The outcome of recording an epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recorded {
-    /// This genesis is the epoch's: written now, or by an earlier try that was not heard of.
+    /// This genesis is the epoch's: written now, or by an earlier attempt whose answer was lost.
     Created,
     /// Another genesis is.
     Exists(Box<Genesis>),
@@ -67,7 +67,7 @@ pub(super) async fn newest_of(
         return Ok(None);
     };
     let key = layout.epoch(epoch);
-    // Listed and gone is no absence: nobody deletes an epoch.
+    // Listed but gone is not absent: epochs are never deleted.
     let text = store.get_small(&key).await?.ok_or_else(|| {
         PortError::Retryable(format!(
             "{}: {key} is listed and cannot be read",

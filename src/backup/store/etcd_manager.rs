@@ -1,5 +1,5 @@
-//! etcd-manager's world: the commit marker of its backups as it reads it, the marker that its cluster exists, and
-//! its queue of commands. Source: `pkg/backup/vfs.go`, `pkg/commands/vfs.go` and `pkg/apis/etcd/etcdapi.proto` of
+//! What etcd-manager reads and writes: the commit marker of its backups, the marker that its cluster exists, and its queue of
+//! commands. Source: `pkg/backup/vfs.go`, `pkg/commands/vfs.go` and `pkg/apis/etcd/etcdapi.proto` of
 //! kubernetes-sigs/etcd-manager. Its readers refuse fields that they do not know.
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use super::layout::Layout;
 
 /// The file of a command, below its own directory in `control/`.
 const COMMAND: &str = "_command.json";
-/// So many commands are read: the queue of a store that anybody may write into has no end.
+/// The most commands that are read. Others may write to the store, so the queue is unbounded.
 const MOST_READ: usize = 1000;
 
 #[derive(Serialize)]
@@ -107,7 +107,7 @@ pub async fn commands(store: &dyn ObjectStore, cluster: &ClusterName) -> PortRes
             Ok(Some(text)) => commands.push(parse(name, &text)),
             // Carried out or deleted since it was listed.
             Ok(None) => {}
-            // Too large, or not ours to read: that is of this one, and hides no other.
+            // Too large or not readable. This concerns one command and must not hide the others.
             Err(PortError::Permanent(why)) => commands.push(unread(name, why)),
             Err(error) => return Err(error),
         }
@@ -124,7 +124,7 @@ pub async fn delete_command(store: &dyn ObjectStore, cluster: &ClusterName, name
     let layout = Layout::of(store, cluster);
     let objects = store.list(&layout.control()).await?;
     let names = command_names(&layout, objects.iter().map(|object| object.key.as_str()));
-    // Only what is a command: a name is never made into a key by itself.
+    // Delete only a listed command; never build a key from an unchecked name.
     if !names.iter().any(|known| known == name) {
         return Ok(false);
     }

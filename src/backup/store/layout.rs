@@ -1,4 +1,4 @@
-//! Where things are in the store, and how backups are named.
+//! Keys in the store, and names of backups.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ pub(in crate::backup) const SNAPSHOT_GZIP: &str = "etcd.backup.gz";
 pub(in crate::backup) const INCREMENTS: &str = "increments/";
 /// The commit marker of a backup of etcd-manager's.
 pub(in crate::backup) const FOREIGN_META: &str = "_etcd_backup.meta";
-/// What the last verification came to.
+/// The result of the last verification.
 pub(in crate::backup) const VERIFICATION: &str = "verify.json";
 
 /// True for what commits a backup, ours or etcd-manager's.
@@ -34,7 +34,7 @@ pub struct Layout {
 
 impl Layout {
     /// `<store>/<cluster>/…`, or `<store>/…` where the store's path already ends in the cluster's name, as it does
-    /// in etcd-manager's world.
+    /// for etcd-manager.
     pub fn of(store: &dyn ObjectStore, cluster: &ClusterName) -> Self {
         Self::below(&store.path(), cluster)
     }
@@ -65,7 +65,7 @@ impl Layout {
     pub fn control(&self) -> String {
         format!("{}control/", self.base)
     }
-    /// The key of etcd-manager's mark that its cluster was created.
+    /// The key of etcd-manager's marker that its cluster was created.
     pub fn created(&self) -> String {
         format!("{}control/etcd-cluster-created", self.base)
     }
@@ -86,7 +86,7 @@ impl Layout {
         let (name, file) = key.strip_prefix(&self.base)?.split_once('/')?;
         Some((name.parse().ok()?, file))
     }
-    /// The epoch that a key is the record of; other things may lie beside the records.
+    /// The epoch whose record has this key; `None` for other objects next to the records.
     pub fn split_epoch(&self, key: &str) -> Option<Epoch> {
         let name = key.strip_prefix(&self.epochs())?;
         let number: u64 = name.parse().ok()?;
@@ -155,7 +155,7 @@ impl FromStr for BackupName {
             seconds: time.as_second(),
             seq: digits.parse().map_err(|_| wrong())?,
         };
-        // One name for one backup: what is not written back as it was read is not a name.
+        // Each backup has exactly one name. Text that does not round-trip is not a name.
         if name.seconds < 0 || name.to_string() != text {
             return Err(wrong());
         }
@@ -163,8 +163,8 @@ impl FromStr for BackupName {
     }
 }
 
-/// How the data of a backup has to lie in the store, whose manifest says or does not say that it is encrypted. What has
-/// another name than a backup's is from no time that anything was accepted of.
+/// How the data of a backup must be stored, given whether its manifest says that it is encrypted. An ID that is not a backup's
+/// name counts as newest, so that no exception for old backups applies.
 pub(in crate::backup) fn expected(id: &BackupId, encrypted: bool) -> Expected {
     Expected {
         encrypted,

@@ -19,8 +19,8 @@ pub enum Compression {
     Gzip,
 }
 
-/// `backup.json`, written last. Fields that this agent does not know are passed over: what an agent must not pass
-/// over raises the format.
+/// `backup.json`, written last. Unknown fields are ignored; a field that must not be ignored
+/// raises the format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT`].
@@ -44,18 +44,18 @@ pub struct Manifest {
     /// Read while the snapshot streamed, so the snapshot holds no later revision.
     #[serde(default)]
     pub revision_at_most: Option<Revision>,
-    /// The revision of users and roles before the snapshot began; `None` when etcd did not tell.
+    /// The revision of users and roles before the snapshot began; `None` when etcd did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_revision: Option<u64>,
-    /// Which history of its epoch it is of: grows when etcd was put back to an older state under the same cluster ID.
-    /// `None` from an agent that did not know of it: then it is that of the full before.
+    /// The history within its epoch: grows when etcd was put back to an older state under the same cluster ID. `None` from an
+    /// older agent: then it is that of the full before.
     #[serde(default)]
     pub timeline: Option<u64>,
-    /// What it breaks with, when it begins a timeline.
+    /// What it does not continue, when it begins a timeline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaks: Option<Break>,
-    /// The first 8 digits of the SHA-256 of what was written as `revision`, by which that history is known again;
-    /// `None` when etcd did not tell.
+    /// The first 8 digits of the SHA-256 of what was written as `revision`, which identifies that history;
+    /// `None` when etcd did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes_sum: Option<String>,
     /// Size of what `etcdctl snapshot save` would have written: bbolt file and 32-byte trailer.
@@ -80,14 +80,14 @@ pub struct Manifest {
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// What a full backup that begins a timeline does not go on from.
+/// The backup that a full at the beginning of a timeline does not continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Break {
     /// The backup whose increments led furthest in the timeline before.
     pub backup: BackupId,
     /// The newest revision that they lead to.
     pub covered: Revision,
-    /// True when etcd was seen to have another history; false when nobody can tell.
+    /// True when etcd is known to have another history; false when that is unknown.
     #[serde(default)]
     pub went_back: bool,
     /// One line for people.
@@ -97,7 +97,7 @@ pub struct Break {
 /// A commit marker that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// Written by an agent of another time.
+    /// Written by an agent of another version.
     #[error("it has format {0}, and this agent reads format {FORMAT}; use a newer agent")]
     Format(u64),
     /// Of the first generation of etcd.

@@ -1,5 +1,5 @@
-//! Takes backups out of the store: only objects that this program writes, and the commit marker first, so that what
-//! is left of an interrupted removal is no backup.
+//! Removes backups from the store: only objects that an agent writes, and the commit marker first, so that an interrupted
+//! removal leaves no backup.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use super::catalogue::leftovers;
 use super::chain::parse_name;
 use super::layout::{FOREIGN_META, INCREMENTS, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION};
 
-/// An upload that is not committed after this long never will be: the agent that began it is gone.
+/// An upload that is not committed after this long is abandoned: the agent that began it is gone.
 const ABANDONED_AFTER: Duration = Duration::from_hours(24);
 
-/// What became of a prune.
+/// The result of a prune.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Gone.
     pub removed: Vec<BackupId>,
     /// The store refuses to delete these (object lock, or no right to): they stay whole.
     pub refused: Vec<(BackupId, String)>,
-    /// Uploads that were never committed, thrown away.
+    /// Uploads that were never committed, and were removed.
     pub abandoned: Vec<BackupId>,
 }
 
@@ -65,7 +65,7 @@ pub async fn remove(
         let id = name
             .id()
             .map_err(|error| PortError::Permanent(error.to_string()))?;
-        // What is locked stays: it is no backup, and nobody counts on it.
+        // A locked object stays. It is no longer part of a backup.
         if remove_one(store, &layout, &id).await?.is_none() {
             pruned.abandoned.push(id);
         }
@@ -83,7 +83,7 @@ async fn remove_one(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> 
         .map(|object| object.key)
         .filter(|key| key.strip_prefix(&prefix).is_some_and(is_ours))
         .collect();
-    // etcd-manager's marker first: with ours gone before it, a backup of ours would pass for one of etcd-manager's.
+    // etcd-manager's marker first: if ours were removed first, our backup would look like one of etcd-manager's.
     let markers = [FOREIGN_META, MANIFEST].map(|file| layout.in_backup(id, file));
     keys.sort_by_key(|key| {
         markers
@@ -101,7 +101,7 @@ async fn remove_one(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> 
     Ok(None)
 }
 
-/// The objects of a backup that an agent writes. Whatever else lies beside them is somebody else's.
+/// The objects of a backup that an agent writes. Anything else next to them belongs to others.
 fn is_ours(file: &str) -> bool {
     let increment = file.strip_prefix(INCREMENTS).and_then(parse_name);
     let named = matches!(

@@ -13,7 +13,7 @@ use super::manifest::Manifest;
 /// Commit markers read at a time.
 const AT_ONCE: usize = 8;
 
-/// Whether etcd goes on with the history of this full, as far as the store knows: no timeline came after its own.
+/// Whether this full is of the current history, as far as the store knows: no timeline came after its own.
 ///
 /// # Errors
 /// What the store answered.
@@ -29,13 +29,13 @@ pub(in crate::backup) async fn is_living(
     Ok(own.is_none_or(|(own, _)| numbered.iter().all(|(timeline, _)| timeline <= own)))
 }
 
-/// Numbers fulls that come in the order of their names: one that an agent took that knew of no timelines went on with
-/// that of the full before.
+/// Assigns timelines to fulls in the order of their names. A full of an older agent without timelines continues the timeline
+/// of the full before it.
 #[derive(Debug, Default)]
 pub(super) struct Counted(BTreeMap<Epoch, u64>);
 
 impl Counted {
-    /// The timeline of the next full, which says this of it.
+    /// The timeline of the next full; `said` is what its manifest says.
     pub(in crate::backup) fn timeline(&mut self, epoch: Epoch, said: Option<u64>) -> u64 {
         let last = self.0.entry(epoch).or_default();
         *last = said.unwrap_or(*last);
@@ -43,7 +43,7 @@ impl Counted {
     }
 }
 
-/// The fulls of ours of an epoch that can be understood, each with its timeline, in the order of their names.
+/// The readable native fulls of an epoch, each with its timeline, in the order of their names.
 pub(in crate::backup) async fn numbered(
     store: &dyn ObjectStore,
     layout: &Layout,
@@ -61,7 +61,7 @@ pub(in crate::backup) async fn numbered(
         .map(|id| async move {
             match store.get_small(&layout.in_backup(&id, MANIFEST)).await {
                 Ok(text) => Ok(text.and_then(|text| Manifest::parse(&id, &text).ok())),
-                // One object that is not given away keeps no backup from being taken.
+                // One unreadable object must not prevent a backup.
                 Err(PortError::Permanent(why)) => {
                     tracing::debug!("the timeline of {id} is not known: {why}");
                     Ok(None)

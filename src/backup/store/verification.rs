@@ -1,4 +1,4 @@
-//! `verify.json`, beside `backup.json`: what the last verification of a backup came to.
+//! `verify.json`, next to `backup.json`: the result of the last verification of a backup.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,8 +41,8 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Reads `verify.json` of the backup `id`; `None` for one that this agent does not understand, which counts
-    /// for nothing: the backup can be verified again.
+    /// Reads `verify.json` of the backup `id`; `None` for one that this agent does not understand, which is
+    /// ignored: the backup can be verified again.
     pub fn parse(id: &BackupId, text: &[u8]) -> Option<Self> {
         let read: Self = serde_json::from_slice(text).ok()?;
         (read.format == FORMAT && read.id == *id && read.ok == read.problems.is_empty()).then_some(read)

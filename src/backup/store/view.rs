@@ -6,8 +6,8 @@ use crate::ports::{ObjectMeta, ObjectStore, PortResult};
 use super::layout::{Layout, is_marker};
 use super::{catalogue, cluster_spec, epochs, etcd_manager};
 
-/// Looks at the store. Backups that are dated after `now`, asked once they are listed, are none of the newest, but traces
-/// of a cluster all the same.
+/// Looks at the store. Backups dated after `now`, which is called after the listing, are never the newest, but they are traces
+/// of a cluster.
 /// Whether the store honours `If-None-Match` is tried only where no epoch is recorded yet: a view of a running cluster's
 /// store writes nothing.
 ///
@@ -47,8 +47,8 @@ pub async fn store_view(
     })
 }
 
-/// What shows that a cluster was here, whether or not it can be understood. The spec alone does not: kops writes it before
-/// there is a cluster, and so may a person.
+/// Whether an object shows that a cluster existed, readable or not. The spec alone does not: kops or an operator may write it
+/// before there is a cluster.
 fn trace(layout: &Layout, objects: &[ObjectMeta]) -> Option<String> {
     let created = layout.created();
     let shows = |key: &str| key == created || layout.split(key).is_some_and(|(_, file)| is_marker(file));

@@ -18,7 +18,7 @@ pub struct VerifyMeta {
     pub now: UnixMs,
 }
 
-/// What was found, before it is written down.
+/// What was found, before it is recorded.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) problems: Vec<String>,

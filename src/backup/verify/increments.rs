@@ -1,4 +1,4 @@
-//! What the increments of a backup lead to, held against what a member had at that revision.
+//! Compares what the increments of a backup lead to with what a member had at that revision.
 
 use std::fs::OpenOptions;
 
@@ -23,8 +23,8 @@ pub(super) struct Held {
     etcd_version: String,
 }
 
-/// Adds all increments to the fetched file. Answers the revision that they lead to; `None` where the full holds as
-/// much without them, and then the file is as it was.
+/// Adds all increments to the fetched file. Returns the revision that they lead to; `None` if the full holds as much without
+/// them, and then the file is unchanged.
 pub(super) async fn replayed(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -45,8 +45,8 @@ pub(super) async fn replayed(
     Ok(Some(covered))
 }
 
-/// What a member of this cluster held at `covered`; where none can tell any more, what the next full backup says of
-/// a revision on the way there.
+/// What a member of this cluster held at `covered`. If no member can answer, what the next full backup says of a revision
+/// before it.
 ///
 /// # Errors
 /// What the store answered. A member that does not answer is no error.
@@ -57,7 +57,7 @@ pub(super) async fn held(
     covered: Revision,
     live: &dyn Etcd,
 ) -> PortResult<Held> {
-    // What a member says of a revision is no witness against a history that it does not have any more.
+    // A member cannot testify about a history that it no longer has.
     if is_living(store, cluster, manifest).await?
         && let Ok(status) = live.status().await
         && status.cluster_id == manifest.cluster_id

@@ -19,13 +19,13 @@ use crate::backup::store::verification::Verification;
 use finding::Found;
 pub use finding::VerifyMeta;
 
-/// A restored database, its write-ahead log and its logs beside the fetched file.
+/// A restored database with its write-ahead log and its logs, next to the fetched file.
 const COPIES: u64 = 2;
 const OVERHEAD_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Verifies one backup, and then with all its increments, in `dir`, and writes down beside the backup what came of
-/// it. `prove` restores the fetched file for a look; what the increments lead to is compared with what `live`, a
-/// member of the cluster, or else the next full backup knows of it. Nothing but the fetched file is written to `dir`, and it is removed again.
+/// Verifies one backup, and then with all its increments, in `dir`, and records the result next to the backup. `prove`
+/// restores the fetched file for a look; what the increments lead to is compared with what `live`, a member of the cluster,
+/// or else the next full backup knows of it. Nothing but the fetched file is written to `dir`, and it is removed again.
 ///
 /// # Errors
 /// Only where nothing was found out: the store or the disk failed, or nothing could be restored here at all. A
@@ -41,7 +41,7 @@ where
     F: Future<Output = PortResult<Proof>> + Send,
 {
     let began = Instant::now();
-    // One that cannot be asked leaves the least limit there is.
+    // Without an answer the smallest limit applies.
     let database = live.status().await.ok().map(|status| status.db_size_bytes);
     let found = match fetched(store, meta, dir, Room::beside(database)).await {
         Ok(fetched) => {
@@ -109,7 +109,7 @@ async fn fetched(
     Ok(fetched)
 }
 
-/// Removes a file when dropped: a verification leaves nothing behind, however it ends.
+/// Removes a file when dropped, so that a verification leaves nothing behind.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -126,8 +126,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Holds what the throw-away etcd has against what was recorded when the backup was taken. The stream's hash was
-/// compared before.
+/// Compares what the throw-away etcd has with what was recorded when the backup was taken. The stream's hash was compared
+/// before.
 fn judge(manifest: Option<&Manifest>, taken_by: &str, proof: Proof) -> Found {
     let (version, revision, there) = match proof {
         Proof::Refused { why } => {
@@ -163,7 +163,7 @@ fn judge(manifest: Option<&Manifest>, taken_by: &str, proof: Proof) -> Found {
                 ));
             }
         }
-        // Two etcds may hash differently, and what a compaction has taken away cannot be hashed.
+        // Versions of etcd may hash differently, and compacted revisions cannot be hashed.
         if let (Some(said), Some(there)) = (said.hash, there.hash)
             && said.compact_revision == there.compact_revision
             && taken_by == version

@@ -13,12 +13,12 @@ use crate::backup::store::layout::{INCREMENTS, Layout};
 use crate::model::{Revision, RevisionChanges, UnixMs};
 use crate::ports::{Clock, Created, Etcd, ObjectStore, PortError, PortResult};
 
-/// Tries to store one increment before the chain is looked at afresh.
+/// Tries to store one increment before the chain is read again from the store.
 const TRIES: u32 = 5;
 /// How long the store may take to say whether it has conditional writes.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// What was heard and is not stored yet.
+/// What was received and is not stored yet.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) records: Records,
@@ -30,21 +30,21 @@ impl Batch {
         self.records.last()
     }
 
-    /// Takes what was heard, as far as it goes on without a gap from what is stored up to `covered`: etcd writes
-    /// something under each revision, so one that is missing was not told (e.g. etcd issue 18089).
+    /// Adds what was received, as far as it continues without a gap from what is stored up to `covered`. etcd writes
+    /// something under each revision, so a missing revision was not delivered (e.g. etcd issue 18089).
     pub(super) fn extend(
         &mut self,
         revisions: Vec<RevisionChanges>,
         covered: Revision,
         at: UnixMs,
     ) -> Result<(), String> {
-        for heard in revisions {
+        for revision in revisions {
             let next = self.last().unwrap_or(covered).next();
-            if heard.revision != next {
-                let found = heard.revision;
-                return Err(format!("etcd told of revision {found} and not of {next}"));
+            if revision.revision != next {
+                let found = revision.revision;
+                return Err(format!("etcd sent revision {found} and not {next}"));
             }
-            self.push(heard, at.0);
+            self.push(revision, at.0);
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ pub(super) async fn flush(
     Ok(())
 }
 
-/// Stores an object that may be there already, with content that says the same.
+/// Stores an object that may already exist with the same changes.
 async fn write(store: &dyn ObjectStore, clock: &dyn Clock, key: &str, body: bytes::Bytes) -> PortResult<()> {
     let mut tries = 1;
     loop {
@@ -127,14 +127,14 @@ async fn write(store: &dyn ObjectStore, clock: &dyn Clock, key: &str, body: byte
             Ok(Ok(true)) => match store.create(key, body.clone()).await {
                 Ok(Created::Exists(there)) if increment::differ(&there, &body) => {
                     let text = format!(
-                        "{}: {key} is there already and says another thing of these revisions",
+                        "{}: {key} exists already with other changes of these revisions",
                         store.describe()
                     );
                     return Err(PortError::Permanent(text));
                 }
                 other => other.map(|_| ()),
             },
-            // Without conditions the same range is written over, with the same changes.
+            // Without conditional writes the range is overwritten with the same changes.
             Ok(Ok(false)) => store.put(key, body.clone()).await,
             Ok(Err(error)) => Err(error),
             Err(_) => Err(PortError::Retryable(format!(

@@ -1,9 +1,8 @@
-//! A watch that rests while etcd is busy.
+//! A watch that pauses while etcd is busy, so that changes arrive in batches.
 //!
-//! etcd tells a watch that is up to date of each transaction by itself: a message, a TLS record and several wake-ups
-//! on both sides for each. One that is behind gets up to 1,000 revisions at a time (`syncWatchers` in etcd's
-//! `mvcc/watchable_store.go`). So while much is written the watch is dropped, and opened again a little later from
-//! where it was.
+//! etcd sends each transaction to an up-to-date watch separately, which costs a message, a TLS record and several wake-ups on
+//! both sides. A watch that is behind receives up to 1,000 revisions at a time (`syncWatchers` in etcd's
+//! `mvcc/watchable_store.go`). So while etcd is busy the watch is closed, and reopened a little later where it stopped.
 
 use futures::StreamExt;
 use tokio::sync::watch;
@@ -12,11 +11,11 @@ use tokio::time::{Duration, Instant, sleep_until};
 use crate::model::{Revision, Watched};
 use crate::ports::{Etcd, PortResult, WatchStream};
 
-/// etcd is let gather for so long; it looks for watches that are behind every 100 ms.
-const REST: Duration = Duration::from_millis(100);
-/// Who hears of so many revisions
+/// How long the watch pauses. etcd looks for watches that are behind every 100 ms.
+const PAUSE: Duration = Duration::from_millis(100);
+/// A watch that receives this many revisions
 const BUSY: usize = 20;
-/// within this, rests.
+/// within this time pauses.
 const WITHIN: Duration = Duration::from_millis(100);
 
 /// A watch of all keys that goes on for ever.
@@ -25,13 +24,13 @@ pub(super) struct BatchedWatch<'a> {
     watch: Option<WatchStream>,
     /// Where it goes on.
     next: Revision,
-    /// It is not asked before.
-    pub(super) rest_until: Instant,
-    /// Until then it does not rest.
+    /// The watch is not reopened before this time.
+    pub(super) paused_until: Instant,
+    /// Until then it does not pause.
     awake: watch::Receiver<Instant>,
-    /// What was heard of since.
+    /// Revisions received since then.
     since: Instant,
-    heard: usize,
+    received: usize,
 }
 
 impl<'a> BatchedWatch<'a> {
@@ -46,24 +45,24 @@ impl<'a> BatchedWatch<'a> {
             watch: Some(etcd.watch(from).await?),
             etcd,
             next: from,
-            rest_until: now,
+            paused_until: now,
             awake,
             since: now,
-            heard: 0,
+            received: 0,
         })
     }
 
-    /// What etcd says next; `None` when the watch is at its end. May be dropped and asked again.
+    /// The next message of etcd; `None` when the watch has ended. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<PortResult<Watched>> {
         while self.watch.is_none() {
-            if self.awake() || Instant::now() >= self.rest_until {
+            if self.awake() || Instant::now() >= self.paused_until {
                 match self.etcd.watch(self.next).await {
                     Ok(watch) => self.watch = Some(watch),
                     Err(error) => return Some(Err(error)),
                 }
             } else {
                 tokio::select! {
-                    () = sleep_until(self.rest_until) => {}
+                    () = sleep_until(self.paused_until) => {}
                     () = changed(&mut self.awake) => {}
                 }
             }
@@ -73,45 +72,45 @@ impl<'a> BatchedWatch<'a> {
             && let Some(last) = changes.last()
         {
             self.next = last.revision.next();
-            self.hear(Instant::now(), changes.len(), last.revision >= *at);
+            self.count(Instant::now(), changes.len(), last.revision >= *at);
         }
         said
     }
 
-    /// Whether etcd is let gather.
+    /// Whether the watch is paused.
     #[cfg(test)]
-    pub(super) fn rests(&self) -> bool {
+    pub(super) fn is_paused(&self) -> bool {
         self.watch.is_none()
     }
 
-    /// Does not rest before what is there now is heard.
-    pub(super) fn wake(&mut self) {
-        self.rest_until = Instant::now();
+    /// Ends the pause, so that what is there now is received.
+    pub(super) fn end_pause(&mut self) {
+        self.paused_until = Instant::now();
     }
 
     fn awake(&self) -> bool {
         Instant::now() < *self.awake.borrow()
     }
 
-    /// Takes note that so many revisions were heard of at `now`, which may be all that there are.
-    pub(super) fn hear(&mut self, now: Instant, revisions: usize, all: bool) {
-        // So it is after a rest: what has gathered is heard in one go.
+    /// Counts revisions received at `now`; `all` when there are no more at the moment.
+    pub(super) fn count(&mut self, now: Instant, revisions: usize, all: bool) {
+        // After a pause the whole batch arrives in one message.
         if now.duration_since(self.since) > WITHIN {
             self.since = now;
-            self.heard = 0;
+            self.received = 0;
         }
-        self.heard += revisions;
-        // What is behind already is told many at a time.
-        if self.heard >= BUSY && all && !self.awake() {
+        self.received += revisions;
+        // A watch that is behind already receives many at a time.
+        if self.received >= BUSY && all && !self.awake() {
             self.watch = None;
-            self.rest_until = now + REST;
+            self.paused_until = now + PAUSE;
             self.since = now;
-            self.heard = 0;
+            self.received = 0;
         }
     }
 }
 
-/// Returns when there is something new, e.g. a newer full backup; never when there will be nothing.
+/// Returns when the value has changed; never returns when the sender is gone.
 pub(super) async fn changed<T>(news: &mut watch::Receiver<T>) {
     if news.changed().await.is_err() {
         std::future::pending::<()>().await;

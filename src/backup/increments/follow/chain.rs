@@ -33,7 +33,7 @@ pub struct Chain {
     pub(super) previous: Option<String>,
     /// What the store says of `covered`; or why that cannot be read.
     pub(super) witness: Result<Witness, String>,
-    /// Leases of keys that were stored whose TTL etcd has not told yet.
+    /// Leases of stored keys whose TTL etcd has not answered yet.
     pub(super) unasked: BTreeSet<i64>,
     pub(super) last: Option<StoredIncrement>,
     /// Of the full, where it is known.
@@ -47,7 +47,7 @@ pub struct Progress {
     pub covered: Revision,
     /// How many increments lead there.
     pub increments: usize,
-    /// Users or roles have changed since the full: no increment tells of that, only another full.
+    /// Users or roles have changed since the full. Increments do not contain them; only another full does.
     pub auth_changed: bool,
     /// The last increment that was stored here; `None` when none was.
     pub last: Option<StoredIncrement>,
@@ -67,16 +67,16 @@ pub struct StoredIncrement {
 /// Why a chain is not followed any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// Another agent coordinates, and follows.
+    /// Another agent is the coordinator now, and follows.
     NotCoordinator,
-    /// A newer full backup has its own chain, and this one reaches it.
+    /// A newer full backup has its own chain, and this chain reaches it.
     Superseded,
-    /// The agent ends; what it had heard of is stored.
+    /// The agent stops; what it had received is stored.
     Stopped,
-    /// etcd has compacted what would come next, or the full is of another cluster: only a new full goes on.
+    /// etcd has compacted the next revision, or the full is of another cluster. Only a new full can continue.
     Gap(String),
-    /// etcd was put back to an older state, and its history is not that of the chain any more: only a new full goes on, in a
-    /// new timeline.
+    /// etcd was put back to an older state, and its history differs from the chain's. Only a new full, in a new timeline, can
+    /// continue.
     WentBack(String),
 }
 
@@ -91,9 +91,9 @@ pub struct Following {
     pub interval: Duration,
     /// Cancelled when the agent ends.
     pub stop: CancellationToken,
-    /// Up to this revision nothing waits for the interval.
+    /// Changes up to this revision are stored without waiting for the interval.
     pub flush_to: watch::Receiver<Revision>,
-    /// Until then each change is heard of at once, however busy etcd is: it is about to stop.
+    /// Until then every change is received at once, however busy etcd is, because etcd is about to stop.
     pub awake: watch::Receiver<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! What the leases of stored keys were granted.
+//! The TTLs of the leases of stored keys.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::ports::Etcd;
 
 use crate::backup::increments::increment::Lease;
 
-/// etcd is asked for so many at a time.
+/// Requests to etcd at a time.
 const AT_ONCE: usize = 16;
-/// An increment does not wait longer for all of them together: an etcd that has just stopped must not keep its last changes
-/// from the store.
+/// The longest that an increment waits for all of them. The last changes of an etcd that has just stopped must still reach
+/// the store.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// Asks for all of them; gives also those of which etcd has said nothing. A lease that has ended needs no TTL: its keys'
-/// deletion follows.
+/// Asks for all of them. Returns the answers, and the IDs that were not answered. A lease that has ended needs no TTL, because
+/// the deletion of its keys follows.
 pub(super) async fn ask(etcd: &dyn Etcd, ids: BTreeSet<i64>) -> (Vec<Lease>, BTreeSet<i64>) {
     let until = Instant::now() + WITHIN;
     let asked = futures::stream::iter(ids).map(|id| async move {

@@ -243,9 +243,9 @@ async fn what_comes_close_together_is_busy_and_what_comes_apart_is_not() {
         let (_awake, receiver) = watch::channel(Instant::now());
         let mut changes = BatchedWatch::open(&etcd, Revision(78), receiver).await.unwrap();
         let first = Instant::now() + Duration::from_secs(1);
-        changes.hear(first, 10, true);
-        changes.hear(first + Duration::from_millis(apart), 10, true);
-        assert_eq!(changes.rests(), rests, "{apart} ms");
+        changes.count(first, 10, true);
+        changes.count(first + Duration::from_millis(apart), 10, true);
+        assert_eq!(changes.is_paused(), rests, "{apart} ms");
     }
 }
 
@@ -259,7 +259,7 @@ async fn s18_an_etcd_that_is_about_to_stop_is_heard_at_once() {
     let mut changes = BatchedWatch::open(&etcd, Revision(78), receiver).await.unwrap();
     assert_eq!(hears(&mut changes).await, 107);
     // It would not be asked before the end of time.
-    changes.rest_until = Instant::now() + Duration::from_hours(1000);
+    changes.paused_until = Instant::now() + Duration::from_hours(1000);
     let wakes = async {
         tokio::task::yield_now().await;
         awake.send_replace(Instant::now() + Duration::from_hours(1));
