@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 /// How long a lookup may take.
 const LOOKUP: Duration = Duration::from_secs(2);
-/// How long one address is waited for before the next one is tried beside it (RFC 8305, section 5).
+/// How long to wait for one address before the next one is tried concurrently (RFC 8305, section 5).
 const STAGGER: Duration = Duration::from_millis(250);
 /// More addresses of one name than this are not tried.
 const MOST: usize = 16;

@@ -31,8 +31,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const STALE_AFTER: Duration = Duration::from_hours(24);
 const SMALL_BYTES: u64 = 1024 * 1024;
 const CHUNK_BYTES: usize = 1024 * 1024;
-/// An upload is made durable each time so much of it is written: on a slow disk one sync of a whole snapshot takes longer
-/// than the deadline.
+/// An upload is synced each time this much is written: on a slow disk a single sync of a whole snapshot takes longer than the
+/// deadline.
 const SYNC_BYTES: u64 = 64 * 1024 * 1024;
 /// A store in a directory, which must exist: a mount that is missing is an error, not an empty store.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ impl DirStore {
         }
     }
 
-    /// Absent is only said of an object in a directory that is there.
+    /// An object is absent only if the store's directory exists.
     fn present(&self) -> PortResult<()> {
         fs::metadata(&self.root)
             .map(|_| ())
@@ -95,10 +95,10 @@ impl DirStore {
         Ok(file)
     }
 
-    /// Gives a complete temporary file its name. `Ok(false)`: something is there already and `replace` is not set.
+    /// Renames a complete temporary file. `Ok(false)`: the object exists and `replace` is not set.
     fn settle(&self, mut file: NamedTempFile, path: &Path, replace: bool) -> PortResult<bool> {
         let parent = path.parent().unwrap_or(&self.root);
-        // `delete` removes a directory that became empty, perhaps just now: so more than one try.
+        // `delete` may remove the directory concurrently when it becomes empty, so try more than once.
         for _ in 0..5 {
             make_dirs(&self.root, parent).map_err(|error| failed("make", parent, &error))?;
             let moved = if replace {
@@ -141,7 +141,7 @@ impl DirStore {
         Ok(Some(body.into()))
     }
 
-    /// The lock of all who replace by a condition, on every host that has this directory. Dropping it releases it.
+    /// The lock for conditional replacement, shared by all hosts that have this directory. Dropping it releases it.
     fn lock(&self) -> PortResult<File> {
         let path = self.root.join(LOCK);
         let file = File::options()
@@ -150,7 +150,7 @@ impl DirStore {
             .write(true)
             .open(&path)
             .map_err(|error| failed("write", &path, &error))?;
-        // Whose it is may do so; the others find it done.
+        // Only the owner of the file may do this; for the others it is done already.
         let _ = self.share(&file);
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
@@ -160,7 +160,7 @@ impl DirStore {
             }
         }
         Err(PortError::Retryable(format!(
-            "{} is locked by somebody else who writes: try again",
+            "{} is locked by another writer: try again",
             path.display()
         )))
     }
@@ -280,7 +280,7 @@ impl ObjectStore for DirStore {
 
     async fn create(&self, key: &str, body: Bytes) -> PortResult<Created> {
         let (store, path) = (self.clone(), self.file(key)?);
-        // What another has put there is about as large: an increment is larger than what is small else.
+        // What another agent has put there is about as large. An increment may be larger than a small object.
         let most = SMALL_BYTES.max(2 * body.len() as u64);
         if blocking(move || store.settle(store.written(&body)?, &path, false)).await? {
             return Ok(Created::Created);
@@ -289,7 +289,7 @@ impl ObjectStore for DirStore {
         let there = blocking(move || store.small(&name, most)).await?;
         there.map(Created::Exists).ok_or_else(|| {
             PortError::Retryable(format!(
-                "{key} was there and is gone again: somebody else deletes it"
+                "{key} existed and is gone again: something else deletes it"
             ))
         })
     }
@@ -332,7 +332,7 @@ impl ObjectStore for DirStore {
                 Err(error) => return Err(failed("delete", &path, &error)),
                 Ok(()) => {}
             }
-            // Directories are only how keys look on a disk: empty ones go, up to the root.
+            // Directories exist only because of keys: remove empty ones, up to the root.
             let mut dir = path.parent();
             while let Some(parent) = dir.filter(|d| *d != store.root && fs::remove_dir(d).is_ok()) {
                 dir = parent.parent();
@@ -383,7 +383,7 @@ impl Upload for DirUpload {
 
     async fn complete(mut self: Box<Self>) -> PortResult<()> {
         let (store, path, file) = (self.store.clone(), self.path.clone(), self.take()?);
-        // Apart from the renaming: what is given up here is not renamed into place later.
+        // Separate from the rename: work that is cancelled here must not rename the file later.
         let file = blocking({
             let path = path.clone();
             move || {
@@ -414,7 +414,7 @@ fn synced(file: NamedTempFile, path: &Path) -> PortResult<NamedTempFile> {
     Ok(file)
 }
 
-/// Nothing has its name yet: whoever tries again does no harm.
+/// Nothing was renamed yet, so a retry is safe.
 fn not_begun(error: PortError) -> PortError {
     match error {
         PortError::OutcomeUnknown(text) => PortError::Retryable(text),

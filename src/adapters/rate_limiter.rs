@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// Lets bytes go at a rate, averaged over the parts: a part leaves in one go, and the next waits for its turn.
+/// Limits bytes to a rate, averaged over the parts: a part is sent at once, and the next one waits.
 #[derive(Debug)]
 pub(super) struct RateLimiter {
-    /// Bytes per second; `None`: as fast as it goes.
+    /// Bytes per second; `None` is unlimited.
     rate: Option<u64>,
     next: Option<Instant>,
 }
@@ -15,7 +15,7 @@ impl RateLimiter {
         Self { rate, next: None }
     }
 
-    /// How long so many bytes wait from `now` on before they may leave.
+    /// How long this many bytes wait from `now` on before they may be sent.
     pub(super) fn turn(&mut self, now: Instant, bytes: usize) -> Duration {
         let Some(rate) = self.rate else {
             return Duration::ZERO;

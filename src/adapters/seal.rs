@@ -71,7 +71,7 @@ impl Sealed {
     }
 
     /// The object that holds `key`, opened; the one that would be written now is looked for first. One in the clear is
-    /// refused where it has to be encrypted: whoever may write into the store can put one there.
+    /// refused where it has to be encrypted: anyone with write access to the store can put one there.
     async fn open(&self, key: &str, expected: Option<Expected>) -> PortResult<Option<ByteStream>> {
         if !is_data(key) {
             return self.inner.get(key).await;
@@ -103,13 +103,15 @@ impl Sealed {
     fn objection(&self, expected: Option<Expected>) -> Option<&'static str> {
         if expected.is_some_and(|expected| expected.encrypted) {
             return Some(
-                "backup.json says that this backup is encrypted: somebody has exchanged it, or took encryption off                  while its increments went on; restore another backup",
+                "backup.json says that this backup is encrypted: it was replaced, or encryption was switched off while its \
+                 increments continued; restore another backup",
             );
         }
         let before = |at| self.clear_before.is_some_and(|limit| at < limit);
         let accepted = expected.is_some_and(|expected| before(expected.at));
         (self.encrypts() && !accepted).then_some(
-            "backup.encrypt_to is set, so whoever may write into the store may have put it there; if it was taken before              encryption was switched on, set restore.accept_plaintext_before to that time on every node",
+            "backup.encrypt_to is set, so anyone with write access to the store may have put it there; if it was taken before \
+             encryption was switched on, set restore.accept_plaintext_before to that time on every node",
         )
     }
 
@@ -399,7 +401,7 @@ impl ObjectStore for Sealed {
         if !self.encrypts() || !is_data(key) {
             return self.inner.create(key, body).await;
         }
-        // What is there is told as it is stored: to write takes no identity.
+        // What exists is returned as it is stored: writing needs no identity.
         let body = self.seal(&body)?;
         self.inner.create(&format!("{key}{SUFFIX}"), body).await
     }

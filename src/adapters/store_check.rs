@@ -1,6 +1,6 @@
-//! Tries every right that the agent needs of its store, one after the other, and cleans up after itself.
+//! Tries every right that the agent needs in its store, one after the other, and cleans up.
 //!
-//! All objects are `.etcd-agent-check-*` below `store.url`: what the credentials may do elsewhere is not looked at.
+//! All objects are `.etcd-agent-check-*` below `store.url`: rights elsewhere are not checked.
 
 use std::time::{Duration, Instant};
 
@@ -137,7 +137,7 @@ impl Opened {
     }
 }
 
-/// Tries everything; `tell` hears of each right before it is tried.
+/// Tries everything; `tell` is called with each right before it is tried.
 pub async fn check_store(settings: &StoreSettings, mut tell: impl FnMut(Right)) -> StoreReport {
     let opened = match &settings.url {
         StoreUrl::S3 { bucket, prefix } => Opened::S3(S3Store::new(settings, bucket, prefix)),
@@ -185,7 +185,7 @@ impl Check {
             .any(|tried| tried.right == right && tried.found == Found::Ok)
     }
 
-    /// True when something may have come of it.
+    /// True when it may have had an effect.
     fn tried(&self, right: Right) -> bool {
         self.rights
             .iter()
@@ -310,7 +310,7 @@ impl Check {
         Ok(())
     }
 
-    /// Removes what is there; gives what stays.
+    /// Removes the objects of the check; returns those that stay.
     async fn clean(&self) -> Vec<String> {
         let began = Instant::now();
         let mut stays = Vec::new();
@@ -331,7 +331,7 @@ impl Check {
     }
 }
 
-/// What a policy has to say.
+/// What a policy has to allow.
 fn allow(right: Right, bucket: &str, prefix: &str) -> String {
     let below = if prefix.is_empty() {
         String::new()

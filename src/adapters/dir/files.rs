@@ -1,4 +1,4 @@
-//! Files and directories of a store: made durable, with a deadline, and how their errors read.
+//! Files and directories of a store: made durable, with a deadline and with errors for people.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -11,11 +11,11 @@ use crate::ports::{PortError, PortResult};
 
 /// A network file system that hangs must not hang the agent.
 const DEADLINE: Duration = Duration::from_mins(2);
-/// A directory with this belongs to a group of hosts: what is in it is for that group as well.
+/// A directory with this bit is shared by a group of hosts, and so are the files in it.
 const SETGID: u32 = 0o2000;
 
-/// What is known of an entry; `None` when it was deleted meanwhile. With any other error it may well be there, and half a
-/// listing must never pass for a whole one.
+/// The metadata of an entry; `None` when it was deleted meanwhile. Any other error fails the listing, because a partial listing
+/// must never be taken for a complete one.
 pub(super) fn still_there<T>(entry: io::Result<T>, path: &Path) -> PortResult<Option<T>> {
     match entry {
         Ok(meta) => Ok(Some(meta)),
@@ -24,7 +24,7 @@ pub(super) fn still_there<T>(entry: io::Result<T>, path: &Path) -> PortResult<Op
     }
 }
 
-/// True where the store's directory hands its group on to what is made in it.
+/// True when files in the store's directory inherit its group.
 pub(super) fn shared(root: &Path) -> io::Result<bool> {
     let mode = fs::metadata(root)?.permissions().mode();
     Ok(mode & SETGID != 0)
@@ -45,7 +45,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Makes `dir` and what is missing above it, each made durable in its parent. `root` itself must be there.
+/// Makes `dir` and its missing parents, each made durable in its parent. `root` must exist.
 pub(super) fn make_dirs(root: &Path, dir: &Path) -> io::Result<()> {
     if dir == root || dir.is_dir() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What etcd's errors mean for whoever asked.
+//! What etcd's errors mean for the caller.
 
 use std::error::Error as StdError;
 

@@ -446,7 +446,7 @@ impl Etcd for LocalEtcd {
         }
         let what = self.what(&format!("read revision {at}"));
         let mut watch = watch::open(&self.connector, what.clone(), at, self.watch_limit).await?;
-        // It has happened, so a watch tells of it at once.
+        // It has happened, so a watch delivers it at once.
         match timeout(PAST, watch.next()).await {
             Ok(Some(Ok(Watched::Revisions { changes, .. }))) => {
                 let first = changes.into_iter().next();
@@ -457,7 +457,7 @@ impl Etcd for LocalEtcd {
             Ok(Some(Ok(Watched::Compacted(_)))) => Ok(Past::Gone(newest)),
             Ok(Some(Err(error))) => Err(error),
             Ok(None) => Err(PortError::Retryable(format!("{what}: the watch ended"))),
-            // A deletion that was compacted is not told by each version, and after the newest there is nothing else to tell.
+            // Not every version delivers a compacted deletion, and after the newest revision there is nothing else to deliver.
             Err(_) if newest == at => Ok(Past::Gone(newest)),
             Err(_) => Err(no_answer(&what, Kind::Read, PAST)),
         }

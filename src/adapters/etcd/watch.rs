@@ -35,7 +35,7 @@ pub(super) fn limit(max_request_bytes: Option<u64>) -> usize {
     usize::try_from(wanted.clamp(USUAL_BYTES, MOST_BYTES)).unwrap_or(usize::MAX)
 }
 
-/// Opens it; answers only once etcd has said that the watch is there.
+/// Opens the watch; returns once etcd has confirmed it.
 pub(super) async fn open(
     connector: &Connector,
     what: String,
@@ -58,7 +58,7 @@ pub(super) async fn open(
     };
     let end = CancellationToken::new();
     let ends = end.clone().cancelled_owned();
-    // From here on: whoever asked may give up before etcd has answered.
+    // From here on the caller may give up before etcd has answered.
     let end = end.drop_guard();
     let opened = async {
         let mut grpc = Grpc::new(channel).max_decoding_message_size(limit);
@@ -67,7 +67,7 @@ pub(super) async fn open(
             .map_err(|error| tonic::Status::from_error(Box::new(error)))?;
         let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
         let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
-        // The watch lasts as long as its requests do not end: as long as they could go on, nobody resets the stream.
+        // The watch lasts as long as its request stream stays open.
         let requests = stream::once(async { create })
             .chain(stream::pending())
             .take_until(ends);
@@ -95,11 +95,11 @@ pub(super) async fn open(
 
 struct Watch {
     responses: Streaming<WatchResponse>,
-    /// The last revision heard of while a response comes in fragments: more of it may follow.
+    /// The last revision received while a response arrives in fragments: more of it may follow.
     pending: Option<RevisionChanges>,
     over: bool,
     what: String,
-    /// etcd hears that nobody listens any more when this is dropped.
+    /// Dropping this cancels the watch in etcd.
     _end: DropGuard,
 }
 

@@ -87,7 +87,7 @@ impl Board {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(node);
         if news || first {
-            // One permit is kept while nobody waits: nothing between two calls of `changed` is missed.
+            // A permit is kept while there is no waiter, so that nothing between two calls of `changed` is missed.
             self.bell.notify_one();
         }
     }

@@ -13,7 +13,7 @@ use super::connection::{Connection, Failure, Target, api_error};
 use crate::ports::{PortError, PortResult};
 
 const DEADLINE: Duration = Duration::from_secs(2);
-/// Shorter than the server lets a connection idle, so that a kept one is seldom found closed.
+/// Shorter than the server's idle timeout, so that a kept connection is seldom closed.
 const KEEP: Duration = Duration::from_secs(3);
 
 /// Calls one peer; keeps its last connection for a moment, as the steps of a genesis follow each other.
@@ -34,7 +34,7 @@ impl Caller {
         &self.target
     }
 
-    /// One call. What failed before the request was out is retryable; after that nobody knows.
+    /// One call. A failure before the request was sent is retryable; after that the outcome is unknown.
     pub(super) async fn call<R: DeserializeOwned>(
         &self,
         method: Method,
@@ -89,7 +89,7 @@ impl Caller {
                     self.keep(connection);
                     return Ok(answer);
                 }
-                // It was closed while nobody looked: a new one will do.
+                // The kept connection was closed while idle; open a new one.
                 Err(Failure { sent: false, .. }) => sending.store(false, Ordering::Relaxed),
                 Err(failure) => return Err(failure),
             }

@@ -161,7 +161,7 @@ impl Connection {
             .await
             .map_err(|error| Failure::unsent(explain(&error)))?;
         let driver = tokio::spawn(async move {
-            // Whatever ends it, the sender hears of it.
+            // However it ends, the sender gets the error.
             let _ = connection.await;
         });
         Ok(Self {

@@ -1,4 +1,4 @@
-//! A bucket, or a prefix in it: its client, its keys, and how its errors read.
+//! A bucket, or a prefix in it: its client, its keys and its errors.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ impl S3Store {
         format!("{}/{key}", self.inner.prefix)
     }
 
-    /// The error of a call, told in one line. Refused credentials are read anew by the next call.
+    /// The error of a call, in one line. After refused credentials, the next call reads them again.
     pub(super) fn failed<E>(&self, what: &str, key: &str, error: &SdkError<E>) -> PortError
     where
         E: std::error::Error + aws_sdk_s3::error::ProvideErrorMetadata + 'static,
@@ -139,7 +139,7 @@ impl S3Store {
         }
     }
 
-    /// Why a write has no answer: retryable only where it surely never reached the store.
+    /// Why a write has no answer; retryable only if the request certainly never reached the store.
     pub(super) fn unanswered<E>(&self, doing: &str, key: &str, error: &SdkError<E>) -> PortError
     where
         E: std::error::Error + aws_sdk_s3::error::ProvideErrorMetadata + 'static,
@@ -151,7 +151,7 @@ impl S3Store {
     }
 }
 
-/// True when the request surely never reached the store: nothing can have happened there.
+/// True when the request certainly never reached the store.
 fn never_sent<E: std::error::Error + 'static>(error: &SdkError<E>) -> bool {
     if matches!(error, SdkError::ConstructionFailure(_)) {
         return true;

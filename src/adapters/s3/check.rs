@@ -1,4 +1,4 @@
-//! What only a check of the store asks S3 for: a range, and an upload in parts of one small part.
+//! Requests that only a check of the store makes: a range, and a multipart upload of one small part.
 
 use aws_sdk_s3::types::CompletedMultipartUpload;
 use bytes::{Bytes, BytesMut};

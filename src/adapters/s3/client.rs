@@ -1,4 +1,4 @@
-//! The SDK's client: made at the first call, made anew when the files that it was made from change.
+//! The SDK's client: created at the first call, and again when the files that it was created from change.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};

@@ -33,7 +33,7 @@ impl S3Store {
         known.await.copied()
     }
 
-    /// `create` without the check that the store honours it; `None` where the store says that it knows no conditions.
+    /// `create` without the check that the store honours it; `None` when the store says that it has no conditional writes.
     pub(super) async fn create_unchecked(&self, key: &str, body: Bytes) -> PortResult<Option<Created>> {
         for attempt in 1..=TRIES {
             let Connected {
@@ -54,7 +54,7 @@ impl S3Store {
             match status(&error) {
                 // 409: another conditional write to the key is under way (S3's documentation of PutObject).
                 Some(409 | 412) => {
-                    // What another has put there is about as large: an increment is larger than what is small else.
+                    // What another agent has put there is about as large. An increment may be larger than a small object.
                     if let Some(there) = self.fetch(key, None, None).await? {
                         let most = SMALL_BYTES.max(2 * body.len());
                         return Ok(Some(Created::Exists(self.read_small(key, there, most).await?)));
@@ -66,12 +66,12 @@ impl S3Store {
             pause(attempt).await;
         }
         Err(PortError::Retryable(format!(
-            "{}: cannot create {key}: the store says that it is there and that it is not, {TRIES} times",
+            "{}: cannot create {key}: the store reports it as existing and as missing, {TRIES} times",
             self.name()
         )))
     }
 
-    /// Whether `create` is what it says, tried on `key`, which may stay.
+    /// Whether `create` never overwrites, tested on `key`, which may stay in the store.
     pub(in crate::adapters) async fn try_create(&self, key: &str) -> PortResult<bool> {
         try_twice(|body| self.create_unchecked(key, body)).await
     }
@@ -90,18 +90,18 @@ impl S3Store {
         }
     }
 
-    /// Which version an answer is.
+    /// The version of a response.
     pub(super) fn tag_of(&self, key: &str, output: &GetObjectOutput) -> PortResult<Tag> {
         let tag = output.e_tag().map(|tag| Tag(tag.to_owned()));
         tag.ok_or_else(|| {
             PortError::Permanent(format!(
-                "{}: {key} comes without an ETag: nobody can tell whether it changes meanwhile",
+                "{}: {key} comes without an ETag, so a concurrent change could not be detected",
                 self.name()
             ))
         })
     }
 
-    /// `replace` without the check that the store honours it; `None` where the store says that it knows no conditions.
+    /// `replace` without the check that the store honours it; `None` when the store says that it has no conditional writes.
     pub(super) async fn replace_unchecked(
         &self,
         key: &str,
@@ -125,7 +125,7 @@ impl S3Store {
                 return Ok(None);
             }
             match status(&error) {
-                // The SDK repeats a request whose answer was lost; the repetition finds what the first one wrote.
+                // The SDK retries a request whose answer was lost; the retry finds what the first attempt wrote.
                 Some(412) => {
                     let there = self.get_small(key).await?;
                     return Ok(Some(if there.as_ref() == Some(&body) {
@@ -142,12 +142,12 @@ impl S3Store {
             }
         }
         Err(PortError::Retryable(format!(
-            "{}: cannot replace {key}: others write to it all the time",
+            "{}: cannot replace {key}: others keep writing to it",
             self.name()
         )))
     }
 
-    /// Whether the store minds `If-Match`, tried on an object of its own.
+    /// Whether the store honours `If-Match`, tested with a probe object.
     async fn probe_replace(&self) -> PortResult<bool> {
         let key = probe_key();
         let first = Bytes::from_static(b"etcd-agent tries whether this store honours If-Match\n");
@@ -163,13 +163,14 @@ impl S3Store {
 
 pub(super) fn ignores_match(store: &str) -> PortError {
     PortError::Permanent(format!(
-        "{store} ignores `If-Match` or does not know it: two who write at once would overwrite each other's object; set cluster.size in the configuration of every node instead"
+        "{store} ignores `If-Match` or does not know it: two concurrent writers would overwrite each other's \
+         object; set cluster.size in the configuration of every node instead"
     ))
 }
 
 pub(in crate::adapters) fn ignores_header(store: &str) -> PortError {
     PortError::Permanent(format!(
-        "{store} ignores `If-None-Match: *` or does not know it: what had to stay would be overwritten, so it cannot \
+        "{store} ignores `If-None-Match: *` or does not know it: objects that must stay would be overwritten, so it cannot \
          arbitrate an epoch; use a store with conditional writes or a fixed list of nodes"
     ))
 }
@@ -188,12 +189,12 @@ where
     Ok(second == Some(Created::Exists(first)))
 }
 
-/// The name of an object that is tried out something on.
+/// Random key for a probe object.
 fn probe_key() -> String {
     format!(".etcd-agent-probe-{:016x}", rand::random::<u64>())
 }
 
-/// A pause that grows, so that those who write at once do not meet again.
+/// A growing random pause, so that concurrent writers do not collide again.
 async fn pause(attempt: u32) {
     let ms = u64::from(attempt) * rand::random_range(20..120);
     tokio::time::sleep(Duration::from_millis(ms)).await;

@@ -1,4 +1,4 @@
-//! The SDK's errors as a port's: one line, what to do, and no secret.
+//! Turns the SDK's errors into port errors: one line, with advice, without secrets.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -14,13 +14,13 @@ pub(super) fn status<E>(error: &SdkError<E>) -> Option<u16> {
     error.raw_response().map(|response| response.status().as_u16())
 }
 
-/// True when the store does not know what it was asked for: a request without the condition may well succeed.
+/// True when the store does not implement the request; without the condition it may succeed.
 pub(super) fn is_not_implemented<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     matches!(error, SdkError::ServiceError(_))
         && (status(error) == Some(501) || error.code() == Some("NotImplemented"))
 }
 
-/// True when it is the credentials that were refused or not to be had.
+/// True when the credentials were refused or could not be obtained.
 pub(super) fn is_auth<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     match error {
         SdkError::ServiceError(_) => {
@@ -31,7 +31,7 @@ pub(super) fn is_auth<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     }
 }
 
-/// What was tried, on what, what came of it and what the operator can do.
+/// What was tried, on what, the result, and what the operator can do.
 pub(super) fn explain<E>(store: &str, what: &str, key: &str, error: &SdkError<E>) -> PortError
 where
     E: Error + ProvideErrorMetadata + 'static,
@@ -51,7 +51,7 @@ where
             if let Some(hint) = hint(code, status) {
                 let _ = write!(text, "; {hint}");
             }
-            // 501 is what the store does not have, today and tomorrow.
+            // 501 is permanent: the store does not implement the request.
             let again = (status >= 500 && status != 501) || matches!(status, 408 | 429);
             !again && !matches!(code, "SlowDown" | "RequestTimeout" | "OperationAborted")
         }

@@ -129,9 +129,9 @@ impl ObjectStore for S3Store {
             }
             let next = page.next_continuation_token().map(str::to_owned);
             if next.is_none() || next == token {
-                // Half a listing must never pass for a whole one.
+                // A partial listing must never be taken for a complete one.
                 return Err(PortError::Permanent(format!(
-                    "{}: the listing of {prefix} goes on, but the store does not say where",
+                    "{}: the listing of {prefix} is truncated, but the store sends no continuation token",
                     self.name()
                 )));
             }

@@ -1,4 +1,4 @@
-//! Reading an object to its end, over connections that break.
+//! Reads an object to its end, across broken connections.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use super::bucket::S3Store;
 /// More than any small object has.
 pub(super) const SMALL_BYTES: usize = 1024 * 1024;
 const IDLE: Duration = Duration::from_mins(1);
-/// Resumes in a row that brought less than [`PROGRESS`].
+/// The most consecutive resumes that each read less than [`PROGRESS`].
 const RESUMES: u32 = 5;
-/// After so many bytes a connection counts as a good one: a large object may take many of them.
+/// After this many bytes a connection counts as good: a large object may need many connections.
 const PROGRESS: u64 = 1024 * 1024;
 
 struct Reading {
@@ -25,7 +25,7 @@ struct Reading {
     etag: Option<String>,
     body: Body,
     offset: u64,
-    /// Where the connection that is being read from began.
+    /// The offset at which the current connection began.
     began: u64,
     length: Option<u64>,
     resumes: u32,
@@ -49,7 +49,7 @@ pub(super) fn resuming(store: &S3Store, key: &str, output: GetObjectOutput) -> B
 }
 
 impl S3Store {
-    /// What an answer carries, as far as an object of at most so many bytes goes.
+    /// Reads the body of a response of at most `most` bytes.
     pub(super) async fn read_small(
         &self,
         key: &str,

@@ -11,7 +11,7 @@ const KEY_BYTES: usize = 32;
 /// Raw or in base64, with a line's end: anything larger is not a key.
 const MOST_BYTES: usize = 128;
 
-/// The customer's key, as the headers have it. Shows nothing when it is printed.
+/// The customer's key, as in the headers. Its `Debug` output is redacted.
 #[derive(Clone)]
 pub(super) struct CustomerKey {
     key: String,
@@ -24,7 +24,7 @@ impl std::fmt::Debug for CustomerKey {
     }
 }
 
-/// What is asked of the server.
+/// The encryption that the server is asked for.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Encryption {
     mode: Option<ServerSideEncryption>,
@@ -94,7 +94,7 @@ fn key_of(text: &[u8]) -> Option<Vec<u8>> {
     (key.len() == KEY_BYTES).then_some(key)
 }
 
-/// The customer's key on a call that reads or writes an object's bytes.
+/// Adds the customer's key to a call that reads or writes an object's bytes.
 macro_rules! with_key {
     ($request:expr, $encryption:expr) => {
         $request
@@ -104,7 +104,7 @@ macro_rules! with_key {
     };
 }
 
-/// All that a call which makes an object has to say.
+/// Adds all encryption headers to a call that creates an object.
 macro_rules! encrypted {
     ($request:expr, $encryption:expr) => {
         $crate::adapters::s3::sse::with_key!($request, $encryption)

@@ -1,4 +1,4 @@
-//! Multipart upload in bounded memory: one part being filled, two on their way.
+//! Multipart upload in bounded memory: one part is being filled while two are sent.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ const MOST_PARTS: i32 = 10_000;
 /// Parts of one size; the first have `PART_BYTES`: memory holds three of them, and versitygw on ext4 takes some 700, as
 /// their sizes must fit an extended attribute. 2,500 of 7, 14, 28 and 56 MiB each make 256 GiB in S3's 10,000 parts.
 const PARTS_OF_A_SIZE: i32 = 2_500;
-/// How long parts that are under way may take before an abandoned upload is aborted under them.
+/// How long an abort waits for parts that are still being sent.
 const PARTS_LAND: Duration = Duration::from_secs(10);
 const ABORTS: u32 = 3;
 const BETWEEN_ABORTS: Duration = Duration::from_secs(1);
@@ -34,9 +34,9 @@ fn part_bytes(number: i32) -> usize {
 pub(super) struct S3Upload {
     store: S3Store,
     key: String,
-    /// There is one as soon as the first part is full.
+    /// Set once the first part is full.
     upload_id: Option<String>,
-    /// What is less than a part: as it came while it is one piece, copied together after that.
+    /// Data of less than a part: kept as received while it is one piece, then copied into the buffer.
     pending: Bytes,
     buffer: BytesMut,
     next_part: i32,
@@ -149,7 +149,7 @@ impl S3Upload {
         let Err(error) = request.multipart_upload(parts.build()).send().await else {
             return Ok(());
         };
-        // A repeated request finds no upload any more where the first one was done and its answer lost.
+        // When the first request succeeded and its answer was lost, the retry finds no upload.
         if status(&error) == Some(404) && self.is_there().await {
             return Ok(());
         }
@@ -214,8 +214,8 @@ async fn abandon(
     id: String,
     mut sending: JoinSet<PortResult<CompletedPart>>,
 ) -> PortResult<()> {
-    // A part that arrives after the abort may stay and cost, and one whose request was given up may still be in the
-    // server's hands: so those under way are awaited, for a while.
+    // A part that arrives after the abort may stay and cost money, and the server may still process one whose request was
+    // cancelled. So wait for the parts in flight, for a while.
     let quiet = tokio::time::timeout(PARTS_LAND, async { while sending.join_next().await.is_some() {} });
     let all_landed = quiet.await.is_ok();
     sending.shutdown().await;
@@ -239,7 +239,7 @@ impl Upload for S3Upload {
         while !chunk.is_empty() {
             let wanted = part_bytes(self.next_part);
             if self.buffer.is_empty() && self.pending.is_empty() {
-                // A whole part goes as it is, and so does a last one: no copy.
+                // A whole part, or the last one, is sent without a copy.
                 if chunk.len() < wanted {
                     self.pending = chunk;
                     return Ok(());

@@ -17,11 +17,11 @@ use crate::model::UnitState;
 use crate::paths::Paths;
 use crate::ports::{PortError, PortResult};
 
-/// How long another oneshot is waited for: they take moments, but for the staging of a restore.
+/// How long to wait for another oneshot. All but the staging of a restore are short.
 const ONE_WITHIN: Duration = Duration::from_secs(1);
 
-/// The job mode (systemctl(1), `--job-mode=`) that fails rather than turn a stop that is under way into a start: whoever
-/// stops etcd has the last word.
+/// The job mode (systemctl(1), `--job-mode=`) that fails rather than turn a running stop into a start: a stop of etcd
+/// takes precedence.
 const GENTLY: &str = "fail";
 
 /// The service manager of a real host.
@@ -31,7 +31,7 @@ pub struct Systemd {
     watcher: AbortHandle,
     /// One oneshot at a time: each has one request and one result file.
     pub(super) oneshot: Mutex<()>,
-    /// A verification lasts long, and holds up nothing but the next one.
+    /// A verification takes long, and blocks only the next one.
     pub(super) proving: Mutex<()>,
     /// The fingerprint of what is loaded, and for which count of reloads that was read.
     pub(super) loaded: Mutex<Option<(u64, crate::unit::loaded::LoadedUnit)>>,
@@ -53,7 +53,7 @@ impl Systemd {
         }
     }
 
-    /// The connection; where it was just lost this waits for the next one.
+    /// The connection; if it was just lost, waits for the next one.
     pub(super) async fn live(&self, what: &str) -> PortResult<Live> {
         let mut live = self.shared.live.subscribe();
         let found = timeout(CALL, live.wait_for(Option::is_some)).await;
@@ -75,7 +75,7 @@ impl Systemd {
         let what = format!("{} {unit}", verb.word());
         let live = self.live(&what).await?;
         let mut lives = self.shared.live.subscribe();
-        // Listening before asking: the job may be over before the answer is here.
+        // Subscribe before asking: the job may end before the answer arrives.
         let mut jobs = self.shared.jobs.subscribe();
         let job = self.queue(&live, verb, unit).await?;
         let result = loop {
@@ -114,8 +114,8 @@ impl Systemd {
         asked.map_err(|error| port_error(&format!("{} {unit}", verb.word()), Ask::Change, &error))
     }
 
-    /// The right to run a oneshot. One that lasts long, such as the staging of a restore, is not waited for: the loop asks
-    /// again, and feeds its watchdog meanwhile.
+    /// The right to run a oneshot. Does not wait for a long one, such as the staging of a restore: the loop tries again, and
+    /// feeds its watchdog meanwhile.
     pub(super) async fn one(&self, what: &str) -> PortResult<MutexGuard<'_, ()>> {
         timeout(ONE_WITHIN, self.oneshot.lock()).await.map_err(|_| {
             PortError::Retryable(format!(

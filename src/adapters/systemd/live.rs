@@ -14,7 +14,7 @@ use crate::unit::loaded::LoadedUnit;
 
 /// systemd's name on the bus.
 pub(super) const SYSTEMD: &str = "org.freedesktop.systemd1";
-/// The bus itself: nobody else can send under this name.
+/// The bus itself: no other client can send under this name.
 pub(super) const BUS: &str = "org.freedesktop.DBus";
 /// The unit that is managed.
 pub const ETCD: &str = "etcd.service";
@@ -71,7 +71,7 @@ impl Live {
             .cache_properties(CacheProperties::No)
             .build()
             .await?;
-        // systemd forgets the timestamps of a unit that nobody refers to; without permission it may.
+        // systemd forgets the timestamps of an unreferenced unit; without permission that is accepted.
         let _ = unit.reference().await;
         Ok(Self {
             connection,

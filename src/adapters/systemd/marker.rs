@@ -1,5 +1,5 @@
 //! The marker that the agent itself asked for the last stop. It names the activation that was stopped, so that an
-//! old one never hides what a person does later.
+//! old one never hides what an operator does later.
 
 use crate::paths::Paths;
 use crate::ports::PortError;

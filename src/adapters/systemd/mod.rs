@@ -29,18 +29,18 @@ use error::{Ask, port_error};
 use live::{ETCD, Live};
 use watch::{Asking, JobEnd, Shared};
 
-/// What systemd answers about a process that is in none of its units, or is gone.
+/// systemd's error for a process that is in no unit, or is gone.
 const NO_UNIT: &str = "org.freedesktop.systemd1.NoUnitForPID";
 
-/// True for what systemd refused, or ended as anything but done.
+/// True when systemd refused the job, or it ended other than done.
 fn came_to_nothing<T>(asked: &PortResult<T>) -> bool {
     matches!(asked, Err(PortError::Retryable(_) | PortError::Permanent(_)))
 }
 
-/// A restart that takes longer waits for quorum: its stop is long over.
+/// A restart that takes longer is waiting for quorum; its stop is long over.
 const RESTART_FOLLOWED: Duration = Duration::from_mins(5);
 
-/// Follows the job of a restart to its end. A stop that somebody else asks for meanwhile cancels it, and is theirs.
+/// Follows the job of a restart to its end. A stop that another user requests meanwhile cancels it.
 async fn restarted(
     shared: Arc<Shared>,
     job: OwnedObjectPath,
@@ -108,13 +108,13 @@ impl ServiceManager for Systemd {
         let live = self.live("stop etcd.service").await?;
         let (state, activation) = self.fresh(&live).await?;
         let asking = self.shared.ask();
-        // What a person holds already stays theirs.
+        // An operator's hold stays the operator's.
         if !state.held {
             marker::write(&self.shared.paths, activation)?;
         }
         let stopped = self.run_job(Verb::Stop, ETCD, deadline).await;
         if came_to_nothing(&stopped) {
-            // The next stop is a person's. Where nobody knows what came of this one, the unit's state says it later.
+            // The next stop is an operator's. If the outcome of this one is unknown, the unit's state shows it later.
             marker::remove(&self.shared.paths);
         }
         drop(asking);
@@ -159,8 +159,8 @@ impl ServiceManager for Systemd {
     }
 
     fn knows_mount(&self) -> bool {
-        // Asked each time: a person removes it when what held the data is gone for good (`missing` in `src/unit/data/inspect.rs`).
-        // What nobody can read is looked at when etcd is down.
+        // Checked each time: an operator removes the file when the file system of the data is gone for good (`missing` in
+        // `src/unit/data/inspect.rs`). An unreadable file counts as present.
         self.shared.paths.data_mount().try_exists().unwrap_or(true)
     }
 
@@ -169,11 +169,12 @@ impl ServiceManager for Systemd {
     }
 }
 
-/// What etcd allocates at once for a file of its log, in bytes (`SegmentSizeBytes` in etcd's `server/storage/wal/wal.go`).
+/// The size in bytes that etcd preallocates for a file of its write-ahead log (`SegmentSizeBytes` in etcd's
+/// `server/storage/wal/wal.go`).
 const LOG_FILE: u64 = 64_000_000;
 
-/// Whether so many bytes are free for a user who is not root. Where only etcd may enter the directory, the one that holds it is
-/// asked; what nobody can ask is not full.
+/// Whether this many bytes are free for a user who is not root. If only etcd may enter the directory, its nearest accessible
+/// parent is checked. An unknown counts as free.
 fn has_free(dir: &Path, bytes: u64) -> bool {
     let stat = dir.ancestors().find_map(|dir| rustix::fs::statvfs(dir).ok());
     stat.is_none_or(|stat| stat.f_bavail.saturating_mul(stat.f_frsize) >= bytes)

@@ -26,7 +26,7 @@ pub(super) async fn apply(systemd: &Systemd, deadline: Duration) -> PortResult<I
     let job = systemd.run_job(Verb::Start, APPLY, deadline).await;
     let written = std::fs::metadata(&path).and_then(|meta| meta.modified()).ok();
     if let Err(error) = job {
-        // What it wrote itself says more than the job's result.
+        // Its own result file says more than the job's result.
         return Err(match read::<ApplyResult>(&path) {
             Ok(Some(ApplyResult { error: Some(why), .. })) if written != before => PortError::Permanent(why),
             _ => error,
@@ -77,7 +77,7 @@ async fn current(systemd: &Systemd) -> PortResult<Option<String>> {
     }
     let reloads = systemd.shared.reloads.load(Ordering::Relaxed);
     let mut cached = systemd.loaded.lock().await;
-    // What is loaded changes only when systemd reads its files, and that it says.
+    // The loaded unit changes only on a reload, which systemd signals.
     if let Some((at, loaded)) = &*cached
         && *at == reloads
     {
@@ -123,7 +123,7 @@ pub(super) async fn data(
     }
 }
 
-/// The data directory belongs to this mount from now on.
+/// Remembers that the data directory belongs to this mount.
 fn remember(path: &Path, mount: &Mount) -> PortResult<()> {
     if read::<Mount>(path).is_ok_and(|known| known.as_ref() == Some(mount)) {
         return Ok(());
@@ -155,7 +155,7 @@ pub(super) async fn prove(
         .run_job(Verb::Start, VERIFY, deadline.min(verify::within(bytes)))
         .await;
     if let Err(PortError::OutcomeUnknown(why)) = ended {
-        // Nobody waits for it any more, and the next one could not start beside it.
+        // Stop it, because the next one could not start while it runs.
         let stopped = systemd.run_job(Verb::Stop, VERIFY, STOP).await;
         let then = stopped.map_or_else(|error| error.to_string(), |()| format!("{VERIFY} was stopped"));
         return Err(PortError::Retryable(format!("{why}; {then}")));
@@ -169,7 +169,7 @@ pub(super) async fn prove(
         Some(verify::ReportFile {
             unknown: Some(why), ..
         }) => Err(PortError::Retryable(format!("{VERIFY}: {why}"))),
-        // It was under way for an earlier request, or was stopped: nothing is lost by asking again.
+        // It ran for an earlier request, or was stopped; asking again is safe.
         _ => Err(PortError::Retryable(format!(
             "{VERIFY} ended without a report (journalctl -u {VERIFY})"
         ))),

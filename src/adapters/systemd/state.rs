@@ -1,4 +1,4 @@
-//! The state of `etcd.service`, and whether a person holds it: pure.
+//! The state of `etcd.service`, and whether an operator holds it. Pure functions.
 
 use crate::model::{ActiveState, UnitState};
 

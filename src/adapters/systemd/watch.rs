@@ -40,7 +40,7 @@ pub(super) struct Shared {
     raw: Mutex<PortResult<RawState>>,
     reported: Mutex<Option<UnitState>>,
     stale: Notify,
-    /// Whether somebody else's signal was told of: once is enough.
+    /// Whether a signal of another sender was logged: once is enough.
     told: AtomicBool,
 }
 
@@ -76,7 +76,7 @@ impl Shared {
         self.note();
     }
 
-    /// Wakes who waits for a change, if the state is another than the last one told.
+    /// Wakes those who wait for a change, if the state differs from the last one reported.
     pub(super) fn note(&self) {
         let state = self.state().ok();
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +141,7 @@ async fn session(shared: &Shared, pause: &mut Duration) -> zbus::Result<()> {
     let live = Live::connect().await?;
     let (stream, owner) = live.listen().await?;
     shared.reloads.fetch_add(1, Ordering::Relaxed);
-    // Reading messages never waits for anything, so that a burst of them blocks nobody's reply.
+    // Reading messages never blocks, so that a burst of them does not delay a reply.
     let reader = read(shared, stream, &live.path, &owner);
     let refresher = async {
         loop {
