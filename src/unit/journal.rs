@@ -1,4 +1,4 @@
-//! One line into the journal from a oneshot: natively where there is a journal, so that it can carry a
+//! One line into the journal from a oneshot: in the native protocol where there is a journal, for the
 //! `MESSAGE_ID`; to standard error otherwise.
 
 use std::fmt::Write as _;
@@ -6,10 +6,10 @@ use std::os::unix::net::UnixDatagram;
 
 const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// Says one line; line breaks in it become spaces.
+/// Logs one line; line breaks in it become spaces.
 pub fn say(line: &str, message_id: Option<&str>) {
     let line = line.replace(['\n', '\r'], " ");
-    // Under systemd standard error is the journal too: say it there only if the native way fails.
+    // Under systemd standard error also goes to the journal, so use it only if the native protocol fails.
     let native = message_id.filter(|_| std::env::var_os("JOURNAL_STREAM").is_some());
     if native.is_some_and(|id| send(&line, id).is_ok()) {
         return;

@@ -1,4 +1,4 @@
-//! What runs in the oneshots beside the daemon: apply (root), data (etcd) and the gate.
+//! What runs outside the daemon: the oneshots apply (root), data (etcd's user) and verify, and the gate.
 
 pub mod apply;
 pub mod boot;

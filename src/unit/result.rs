@@ -11,7 +11,7 @@ pub struct ApplyResult {
     pub in_force: Option<InForce>,
     /// [`super::loaded::LoadedUnit::fingerprint`] when it was read back.
     pub fingerprint: String,
-    /// What a person may want to know.
+    /// Notes for the operator.
     pub notes: Vec<String>,
     /// Why it was refused, one line.
     pub error: Option<String>,

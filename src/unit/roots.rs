@@ -1,4 +1,4 @@
-//! Programs that only root can have put where they are: nothing else is run with root's, etcd's or the agent's rights.
+//! Checks that only root can have installed a program. No other program is run with the rights of root, etcd or the agent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -68,7 +68,7 @@ fn parts(path: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// Refuses what others can write; answers where it points when it is a link.
+/// Refuses what others can write; returns the target of a link.
 fn check(path: &Path, uid: u32) -> Result<Option<PathBuf>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let meta = fs::symlink_metadata(path).map_err(failed)?;

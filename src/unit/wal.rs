@@ -1,4 +1,4 @@
-//! Who an etcd data directory belongs to: the metadata record of its first WAL file.
+//! The cluster and the member of an etcd data directory, from the metadata record of its first WAL file.
 //!
 //! Source: etcd's `server/storage/wal/{decoder,encoder,wal}.go`. A frame is an 8-byte little-endian length
 //! field (low 56 bits: length of the record; when the highest bit is set, bits 56 to 58: bytes of padding), then
@@ -43,14 +43,14 @@ const METADATA: i64 = 1;
 const ENTRY: i64 = 2;
 const CRC: i64 = 4;
 const SNAPSHOT: i64 = 5;
-/// The metadata record is the second one; a few more are looked at, and none that is larger than this.
+/// The metadata record is the second one. A few more are read, up to this size each.
 const MAX_RECORDS: usize = 8;
 const MAX_RECORD_BYTES: u64 = 64 << 10;
 
-/// Why nothing could be said about a WAL.
+/// Why a WAL could not be identified.
 #[derive(Debug, thiserror::Error)]
 pub enum WalError {
-    /// It was read, and is no WAL of etcd's.
+    /// It was read and is not a WAL of etcd.
     #[error("{0}")]
     Content(String),
     /// It could not be read: nothing is known.
@@ -79,7 +79,7 @@ pub fn is_there(dir: &Path) -> Result<bool, WalError> {
     }
 }
 
-/// Whose data it is, from the oldest file in a `member/wal` directory.
+/// The cluster and the member of the oldest file in a `member/wal` directory.
 ///
 /// # Errors
 /// [`WalError::Content`] when what is there is no WAL, [`WalError::Io`] when it could not be read.
@@ -91,7 +91,7 @@ pub fn identify(dir: &Path) -> Result<(ClusterId, MemberId), WalError> {
 
 /// Whether a WAL holds anything of raft's log: an entry, or a snapshot that stands for entries. One without is what
 /// etcd makes when it starts on an emptied directory with `initial-cluster-state=existing`: the metadata is this
-/// member's, and all that it has acknowledged is forgotten. What cannot be told counts as remembered.
+/// member's, and all that it has acknowledged is forgotten. Unknown counts as remembered.
 ///
 /// # Errors
 /// As [`identify`].

@@ -1,5 +1,5 @@
-//! What root writes for the agent, and nothing else. The assignment is the agent's own file, so whoever took over
-//! the agent wrote it: every part of it is checked against root's configuration and against a form.
+//! What root writes for the agent, and nothing else. The agent writes the assignment, so a compromised agent may have
+//! written it: every part of it is checked against root's configuration and against a pattern.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub fn check(assignment: &Assignment, settings: &Settings) -> Result<(), String>
             return refuse(format!("{url:?} is not a URL like https://host:2380"));
         }
     }
-    // The agent still works with what it read before; the planner makes a new assignment after a reload.
+    // The agent still uses the configuration that it read before. The planner makes a new assignment after a reload.
     if assignment.settings_digest != spec.settings_digest() {
         return Err(
             "the configuration on disk has other etcd settings than the agent works with: \

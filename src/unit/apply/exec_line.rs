@@ -1,4 +1,4 @@
-//! A command line with its variables resolved: as systemd does it, and as a shell after it.
+//! The words of an `ExecStart=` line with its variables expanded, as systemd does it, and as a shell does it after that.
 
 use std::collections::BTreeMap;
 
@@ -96,8 +96,8 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Splits at blanks outside quotes; with `expand`, `$X` and `${X}` are resolved but in single quotes. What cannot be
-/// known, such as `$(nproc)`, stays as it is.
+/// Splits at blanks outside quotes; with `expand`, `$X` and `${X}` are resolved but in single quotes. Unknown
+/// values, such as `$(nproc)`, are left unchanged.
 fn split(text: &str, env: &Env, expand: bool) -> Vec<Word> {
     let mut out = Vec::new();
     let mut current: Option<Word> = None;

@@ -1,4 +1,4 @@
-//! What the search for conflicts looks at: the unit as loaded, and the text of its files.
+//! The input of the search for conflicts: the unit as loaded, and the text of its files.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! How long ago something was archived, whatever the clock was set to meanwhile.
+//! How long ago something was archived, independent of changes of the clock.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use crate::unit::{boot, files};
 pub(crate) struct Moment {
     pub(crate) wall: Timestamp,
     pub(crate) boot: String,
-    /// Since that boot; no clock that is set changes it.
+    /// Time since that boot; setting the clock does not change it.
     pub(crate) uptime: Duration,
 }
 

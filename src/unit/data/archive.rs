@@ -1,4 +1,4 @@
-//! The archive of replaced data directories: beside the data, on the same file system, bounded.
+//! The archive of replaced data directories: next to the data, on the same file system, bounded.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ pub(super) fn put(owner: &Owner, why: &str, now: &Moment) -> Result<Option<PathB
     match inspect::is_empty(data_dir) {
         Ok(true) => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        // Not readable or not a directory: it is moved away all the same.
+        // Unreadable, or not a directory: move it away as well.
         Ok(false) | Err(_) => {}
     }
     let archive = dir(owner)?;
@@ -63,7 +63,7 @@ pub(super) fn put(owner: &Owner, why: &str, now: &Moment) -> Result<Option<PathB
         _ => format!("renaming {} to {}: {error}", data_dir.display(), target.display()),
     })?;
     if let Some(name) = target.file_name().and_then(|name| name.to_str()) {
-        // Without it, what counts is how long the host has been up.
+        // Without the note, the uptime of the host counts.
         let _ = ages::note(&archive, name, now);
     }
     files::sync_dir(&archive).map_err(|error| failed(&archive, &error))?;
@@ -87,8 +87,8 @@ fn word(why: &str) -> String {
     }
 }
 
-/// Removes what may go, and says so. See [`surplus`]; where the disk is nearly full, what is beyond the count goes without
-/// waiting for its age.
+/// Removes surplus directories and logs them; see [`surplus`]. When the disk is nearly full, those beyond the count are
+/// removed regardless of their age.
 pub(super) fn prune(owner: &Owner, now: &Moment) -> Result<(), String> {
     let archive = dir(owner)?;
     let names = match fs::read_dir(&archive) {
@@ -134,7 +134,7 @@ struct Entry {
     name: String,
     /// By the clock.
     age: Duration,
-    /// At least, whatever the clock was set to meanwhile.
+    /// A lower bound, independent of changes of the clock.
     lived: Duration,
     /// Whose data it is, where that can be read.
     cluster: Option<ClusterId>,
@@ -161,8 +161,8 @@ fn stays(entries: &[Entry]) -> Vec<bool> {
     entries.iter().map(|entry| seen.insert(entry.cluster)).collect()
 }
 
-/// What is beyond the configured count or age. A replacement that fails over and over, or a clock that jumps, must not
-/// empty the archive: nothing goes before `min_age`, counted by the clock and by what surely has passed.
+/// What is beyond the configured count or age. A replacement that fails repeatedly, or a clock that jumps, must not empty the
+/// archive: nothing is removed before `min_age`, by the clock and by the time that has certainly passed.
 fn surplus(entries: &[Entry], limits: ArchiveSettings) -> Vec<String> {
     let old = |entry: &Entry| entry.age > limits.min_age && entry.lived > limits.min_age;
     entries
@@ -176,7 +176,7 @@ fn surplus(entries: &[Entry], limits: ArchiveSettings) -> Vec<String> {
         .collect()
 }
 
-/// What may go where space is short, the oldest first.
+/// What may be removed when space is short, the oldest first.
 fn for_space(entries: &[Entry], limits: ArchiveSettings) -> Vec<String> {
     let beyond = entries
         .iter()

@@ -1,4 +1,4 @@
-//! A snapshot restored into a directory that a person named: no agent, no cluster, nothing replaced.
+//! Restores a snapshot into a directory that an operator named. Needs no agent and no cluster, and replaces nothing.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,11 @@ use super::tool;
 use crate::model::{ClusterId, MemberId};
 use crate::unit::wal;
 
-/// A person waits for it, and can end it.
+/// An operator waits for it, and can cancel it.
 const RESTORE_WITHIN: Duration = Duration::from_hours(2);
 
-/// Restores a snapshot into `dir`, which must not be there yet, by `etcdutl` or `etcdctl` (beside `etcd`, when it is
-/// pinned, else where packages put them). `more` is handed to the tool. Answers whose data it is.
+/// Restores a snapshot into `dir`, which must not be there yet, by `etcdutl` or `etcdctl` (next to `etcd`, when that is
+/// pinned, else where packages put them). `more` is passed to the tool. Returns the cluster and the member of the data.
 ///
 /// # Errors
 /// No tool, or what it said.
@@ -29,7 +29,7 @@ pub fn build(
         snapshot.display().to_string(),
     ];
     args.extend_from_slice(more);
-    // Last, so that it is this one whatever was handed over.
+    // Last, so that it overrides what `more` contains.
     args.push(format!("--data-dir={}", dir.display()));
     tool::run(&tool, &args, RESTORE_WITHIN)?;
     let failed = |error: std::io::Error| format!("{}: {error}", dir.display());

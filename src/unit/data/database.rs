@@ -1,4 +1,4 @@
-//! Is etcd's database damaged? The second opinion beside etcd's last words.
+//! Whether etcd's database is damaged: a second opinion besides etcd's last log lines.
 
 use std::fs::File;
 use std::io::{self, Read};

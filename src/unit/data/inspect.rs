@@ -1,5 +1,5 @@
-//! What a data directory is. Only what was seen not to be there is missing; what could not be looked at is an
-//! error, and then nothing is known (design §3: never fold *unreachable* into *absent*).
+//! The state of a data directory. It is missing only if it was found not to exist. If it could not be inspected, that is an
+//! error and the state is unknown (design §3: never fold *unreachable* into *absent*).
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -55,7 +55,7 @@ pub(super) fn inspect(owner: &Owner) -> Result<DataState, String> {
     }
     let wal_dir = dir.join("member/wal");
     let found = wal::identify(&wal_dir).and_then(|ids| {
-        // As after a start on an emptied directory: the same voter with no memory of what it acknowledged.
+        // This is the result of a start on an emptied directory: the same voter without what it acknowledged.
         if owner.started == Some(ids) && !wal::remembers(&wal_dir)? {
             return Err(WalError::Content(format!(
                 "the WAL in {} remembers nothing of a member that has run before",
@@ -120,7 +120,7 @@ pub(super) fn is_empty(dir: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Takes the lock that a running etcd holds on its database, so that nothing is moved under it. `None` where
+/// Takes the lock that a running etcd holds on its database, so that its files are not moved. `None` where
 /// there is no database.
 pub(super) fn lock(data_dir: &Path) -> Result<Option<File>, String> {
     let path = data_dir.join("member/snap/db");

@@ -1,6 +1,6 @@
-//! Is this member's data damaged? Only where etcd has ended with words that say so (`LastWords::claim_damage`), and the data,
-//! read anew while etcd does not run, says the same. One of the two alone is not believed: etcd's tool calls a database with one
-//! good meta page damaged, which etcd itself serves from, and etcd's words may be about what has been repaired since.
+//! Whether this member's data is damaged. It is only if etcd ended with log lines that say so (`LastWords::claim_damage`) and the
+//! data, read again while etcd is stopped, is damaged too. Neither is enough alone: etcd's tool reports a database with one good
+//! meta page as damaged, which etcd can serve from, and etcd's lines may be about damage that has been repaired since.
 
 use super::owner::Owner;
 use super::{database, inspect};
@@ -8,7 +8,7 @@ use crate::model::{DataState, LastWords, Trouble};
 use crate::unit::journal;
 use crate::unit::wal::check;
 
-/// Checks what was found in the data directory against etcd's last words. A check that fails changes nothing.
+/// Checks what was found in the data directory against etcd's last log lines. A check that fails changes nothing.
 pub(super) fn judge(owner: &Owner, found: DataState, words: &LastWords) -> DataState {
     if !words.claim_damage() {
         return found;

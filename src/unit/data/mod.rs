@@ -1,5 +1,5 @@
-//! `etcd-agent data`, run by `etcd-agent-data.service` as the owner of etcd's data: it inspects, restores beside,
-//! archives and swaps the one configured data directory, and reports.
+//! `etcd-agent data`, run by `etcd-agent-data.service` as the owner of etcd's data: it inspects, archives and
+//! swaps the one configured data directory, stages restores next to it, and reports.
 
 mod ages;
 mod archive;
@@ -30,7 +30,7 @@ pub use mounts::Mount;
 
 use owner::Owner;
 
-/// What the agent writes: a request that is good once, in one boot.
+/// What the agent writes: a request that is valid once, in one boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestFile {
@@ -50,7 +50,7 @@ pub struct ReportFile {
     pub id: String,
     /// What was found; `None` when even that is not known.
     pub report: Option<DataReport>,
-    /// Why nothing could be found out; the data directory is then neither missing nor unusable but unknown.
+    /// Why nothing could be found out. The data directory is then unknown, neither missing nor unusable.
     pub unknown: Option<String>,
     /// The mount that holds the data, where that is to be remembered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,14 +72,14 @@ impl Owner {
         }
     }
 
-    /// Does it and reports what is there afterwards, whether or not it worked.
+    /// Carries it out and reports what is there afterwards, whether or not it worked.
     pub(crate) fn answer(&self, file: &RequestFile, done_before: bool) -> ReportFile {
         let error = if done_before {
             None
         } else {
             self.carry_out(&file.request).err()
         };
-        // Side by side: most of the time goes into starting the two programs.
+        // Concurrently: most of the time goes into starting the two programs.
         let (mut found, starts, too_old) = thread::scope(|scope| {
             let too_old = scope.spawn(|| self.too_old());
             let failed = file.request == (DataRequest::Inspect { failed: true });
@@ -94,7 +94,7 @@ impl Owner {
         if let Some(words) = &words {
             found = found.map(|data| judge::judge(self, data, words));
         }
-        // A member that has not started yet will have its data where the directory is now.
+        // The data of a member that has not started yet will be where the directory is now.
         let remembers = match &found {
             Ok(DataState::Present { .. }) => true,
             Ok(_) => self.started.is_none(),
@@ -170,7 +170,7 @@ fn refused(request: &RequestFile, why: &str) -> ReportFile {
     }
 }
 
-/// Whether this very request was carried out already, as when a person starts the unit by hand.
+/// Whether this request was carried out already, e.g. when an operator starts the unit by hand.
 fn was_done(path: &Path, id: &str) -> bool {
     let Ok(Some(body)) = files::read_bounded(path) else {
         return false;

@@ -65,7 +65,7 @@ pub(super) fn unmounted(dir: &Path, fstab: &str, mountinfo: &str) -> Option<Path
         .find(|point| point != Path::new("/") && !mounted.contains(point))
 }
 
-/// Both files write blanks and backslashes as three octal digits.
+/// Both files escape blanks and backslashes as three octal digits.
 fn unescape(field: &str) -> PathBuf {
     let text = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()

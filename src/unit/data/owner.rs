@@ -75,18 +75,18 @@ impl Owner {
     }
 }
 
-/// Less than a tenth is free. What cannot be asked is not short.
+/// Less than a tenth is free. Unknown counts as enough.
 fn short_of_space(dir: &Path) -> bool {
     rustix::fs::statvfs(dir).is_ok_and(|stat| stat.f_bavail < stat.f_blocks / 10)
 }
 
-/// The member that has run on this node, as the gate knows it too.
+/// The member that has run on this node, from the gate's state.
 fn started(gate: &Path) -> Option<(ClusterId, MemberId)> {
     let gate: GateState = serde_json::from_slice(&files::read_bounded(gate).ok()??).ok()?;
     gate.started_once.then_some((gate.cluster_id, gate.member_id))
 }
 
-/// The mount that the agent remembers; what it has written and nobody can read is not taken for nothing.
+/// The mount that the agent remembers. A file that cannot be read is an error, not an absence.
 fn held_by(path: &Path) -> Result<Option<Mount>, String> {
     let failed = |why: String| format!("{}: {why}", path.display());
     let Some(body) = files::read_bounded(path).map_err(|error| failed(error.to_string()))? else {

@@ -1,7 +1,7 @@
-//! The data directory into the archive, and a staged restore into its place.
+//! Moves the data directory into the archive, and a staged restore into its place.
 //!
-//! Each step is one rename, and each can be the last before a crash: what is archived but not swapped is
-//! finished by the next run, and what is swapped is never archived again on the old request's behalf.
+//! Each step is one rename, and each can be the last before a crash: the next run finishes a swap after an
+//! archival, and never archives a swapped directory again for the old request.
 
 use std::fs;
 
@@ -10,8 +10,8 @@ use super::{archive, inspect, stage};
 use crate::model::{ClusterId, DataState, Epoch, MemberId};
 use crate::unit::{files, journal};
 
-/// Replaces the data directory for an epoch. Only the data of `whose` is moved: a person may have put other data there since the
-/// agent decided on it.
+/// Replaces the data directory for an epoch. Only the data of `whose` is moved: an operator may have put other data there
+/// since the agent decided.
 pub(super) fn replace(
     owner: &Owner,
     epoch: Epoch,
@@ -19,7 +19,7 @@ pub(super) fn replace(
     staged: bool,
     whose: (ClusterId, MemberId),
 ) -> Result<(), String> {
-    // Before anything is moved: is what shall take its place complete?
+    // Before anything is moved, check that the staged restore is complete.
     let incoming = if staged {
         match incoming(owner, epoch)? {
             None => return finished(owner, epoch),
@@ -82,7 +82,7 @@ fn incoming(owner: &Owner, epoch: Epoch) -> Result<Option<std::path::PathBuf>, S
     }
 }
 
-/// The marker goes last: until then a run after a crash can tell what happened.
+/// The marker is removed last, so that a run after a crash knows what happened.
 fn finished(owner: &Owner, epoch: Epoch) -> Result<(), String> {
     let marker = stage::marker_path(owner, epoch);
     files::remove_file(&marker)

@@ -1,4 +1,4 @@
-//! A snapshot restored beside the data directory: nothing is replaced, and what is complete has a marker.
+//! Restores a snapshot next to the data directory. Nothing is replaced, and a complete restore has a marker.
 
 use std::fs;
 use std::io;
@@ -13,12 +13,12 @@ use crate::model::{BackupId, ClusterId, Epoch, MemberId, NodeName};
 use crate::ports::{DataRequest, STAGE_WITHIN};
 use crate::unit::{files, wal};
 
-/// Revisions of the restored cluster start this much higher, so that no watcher sees one go backwards.
+/// Revisions of the restored cluster start this much higher, so that no watcher sees a revision go backwards.
 const BUMP: &str = "1000000000";
-/// The tool ends before the agent gives up, so that the next try finds nothing under way.
+/// The tool is stopped before the agent gives up, so that it is not running at the next attempt.
 const TOOL_WITHIN: Duration = STAGE_WITHIN.saturating_sub(Duration::from_mins(5));
 
-/// Written last, beside the staged directory: what it holds.
+/// Written last, next to the staged directory: what it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Marker {
     pub(super) epoch: Epoch,
@@ -70,7 +70,7 @@ pub(super) fn newest(owner: &Owner) -> Option<(Epoch, BackupId)> {
         .find_map(|epoch| complete(owner, epoch).map(|marker| (epoch, marker.backup)))
 }
 
-/// Every epoch that something of ours is staged for, complete or not.
+/// Every epoch with a staged restore, complete or not.
 fn staged_epochs(owner: &Owner) -> Result<Vec<Epoch>, String> {
     let parent = owner.parent()?;
     let prefix = prefix(owner);
@@ -88,7 +88,7 @@ fn staged_epochs(owner: &Owner) -> Result<Vec<Epoch>, String> {
     Ok(epochs)
 }
 
-/// Removes what is staged for an epoch: the marker first, so that half a removal is no complete restore.
+/// Removes what is staged for an epoch: the marker first, so that an interrupted removal does not look like a complete restore.
 fn remove(owner: &Owner, epoch: Epoch) -> Result<(), String> {
     let (dir, marker) = (dir(owner, epoch), marker_path(owner, epoch));
     let failed = |path: &Path, error: &io::Error| format!("removing {}: {error}", path.display());
@@ -100,7 +100,7 @@ fn remove(owner: &Owner, epoch: Epoch) -> Result<(), String> {
     }
 }
 
-/// Restores the requested snapshot beside the data directory. Done already when exactly that is staged.
+/// Restores the requested snapshot next to the data directory. Does nothing when exactly that is staged.
 pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> {
     let DataRequest::Stage {
         epoch,
@@ -135,7 +135,7 @@ pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> 
         .get(name)
         .ok_or_else(|| format!("{name} is not in the initial cluster"))?;
     let tool = owner.tools.restore_tool()?;
-    // Whatever else is staged is of an epoch that is over, of another backup, or half a restore.
+    // Anything else that is staged is of a former epoch, of another backup, or an incomplete restore.
     for old in staged_epochs(owner)? {
         remove(owner, old)?;
     }

@@ -9,7 +9,7 @@ use super::tool;
 use super::words::{Word, understand};
 use crate::model::LastWords;
 
-/// Two starts that fail say some fifty lines each; what etcd says while it serves comes before.
+/// Two failing starts log some fifty lines each; before them are lines of a serving etcd.
 const LINES: &str = "--lines=600";
 /// journalctl cuts off fields at 4 KiB each.
 const MOST_BYTES: usize = 8 << 20;
@@ -68,8 +68,8 @@ struct Line {
     error: String,
 }
 
-/// What `journalctl --output=json` printed. What the gate says in a start is not etcd's: such a start does not count until
-/// etcd speaks.
+/// What `journalctl --output=json` printed. Lines of the gate are not etcd's: a start counts only once etcd
+/// has logged something.
 fn parse(text: &str) -> Vec<Start> {
     let mut starts: Vec<Start> = Vec::new();
     for line in text.lines() {

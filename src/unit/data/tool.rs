@@ -15,7 +15,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Beside the pinned etcd, then where packages put them; root's programs only.
+    /// Next to the pinned etcd, then where packages put them; root's programs only.
     pub(in crate::unit) fn of_root(etcd: Option<&Path>) -> Self {
         Self {
             roots_only: true,
@@ -23,7 +23,7 @@ impl Programs {
         }
     }
 
-    /// The same whoever owns them: for a person, who runs them with no more than that person's own rights.
+    /// The same, whoever owns them: for an operator, who runs them with the operator's own rights.
     pub(in crate::unit) fn of_anybody(etcd: Option<&Path>) -> Self {
         let beside = etcd.and_then(Path::parent).map(Path::to_owned);
         let packaged = ["/usr/bin", "/usr/local/bin"].map(PathBuf::from);
@@ -38,7 +38,7 @@ impl Programs {
         }
     }
 
-    /// The restore tool: `etcdutl` where there is one (etcd >= 3.5), else `etcdctl`, each beside etcd first.
+    /// The restore tool: `etcdutl` where there is one (etcd >= 3.5), else `etcdctl`, each next to etcd first.
     pub(in crate::unit) fn restore_tool(&self) -> Result<PathBuf, String> {
         self.find(&["etcdutl", "etcdctl"])?.ok_or_else(|| {
             format!(
@@ -54,8 +54,8 @@ impl Programs {
             .ok_or_else(|| format!("no etcd in {}: install etcd-server", self.shown()))
     }
 
-    /// The first that is there. One that others than root can have put there is an error, not passed over: somebody has
-    /// to look at it.
+    /// The first that is there. A program that others than root can have installed is an error and is not skipped: an operator
+    /// has to look at it.
     fn find(&self, names: &[&str]) -> Result<Option<PathBuf>, String> {
         let mut places = names
             .iter()

@@ -1,4 +1,4 @@
-//! What etcd's last words mean. Collected from etcd 3.5.35, 3.6.16 and 3.7.3 by damaging the log, the snapshots and the
+//! What etcd's last log lines mean. Collected from etcd 3.5.35, 3.6.16 and 3.7.3 by damaging the log, the snapshots and the
 //! database of a member on purpose, and by taking away its disk, its rights, its addresses and its certificates:
 //! docs/damage.md holds what each of them said.
 
@@ -7,7 +7,7 @@ use crate::model::Trouble;
 /// One line that etcd ended with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
-    /// The message of etcd's own line; what Go's runtime said for itself otherwise.
+    /// The message of etcd's log line, or what Go's runtime printed.
     pub(super) message: String,
     /// The error that came with it.
     pub(super) error: String,
@@ -37,7 +37,7 @@ const AROUND: &[(&str, Trouble)] = &[
     ("operation not permitted", Trouble::NotPermitted),
     ("tls: ", Trouble::Certificate),
     ("x509: ", Trouble::Certificate),
-    // etcd 3.6 beside what etcd 3.5.1 to 3.5.19 wrote: https://github.com/etcd-io/etcd/issues/19557
+    // etcd 3.6 on data that etcd 3.5.1 to 3.5.19 wrote: https://github.com/etcd-io/etcd/issues/19557
     (
         "membership: too many learner members in cluster",
         Trouble::Learners,
@@ -70,7 +70,7 @@ const DAMAGE: &[(&str, &str, Trouble)] = &[
     ("fatal error: fault", "", Trouble::Database),
 ];
 
-/// What this line is about, as far as it is known.
+/// The meaning of this line; `None` if it is unknown.
 pub(super) fn understand(word: &Word) -> Option<Trouble> {
     let holds = |part: &&(&str, Trouble)| word.error.contains(part.0) || word.message.contains(part.0);
     if let Some((_, trouble)) = AROUND.iter().find(holds) {

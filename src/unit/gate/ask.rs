@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 pub struct GateAnswer {
     /// Whether the assignment's epoch is confirmed.
     pub clear: bool,
-    /// What is waited for.
+    /// What the agent is waiting for.
     pub text: String,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct StopAnswer {
 
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
-/// May etcd start?
+/// Asks the agent whether etcd may start.
 ///
 /// # Errors
 /// No agent listens, it does not answer within `deadline` (per read), or not in this form.
@@ -34,7 +34,7 @@ pub(super) fn may_start(socket: &Path, deadline: Duration) -> io::Result<GateAns
     ask(socket, "GET /v1/gate", deadline)
 }
 
-/// etcd is about to stop.
+/// Tells the agent that etcd is about to stop.
 ///
 /// # Errors
 /// Likewise.

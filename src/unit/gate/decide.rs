@@ -1,4 +1,4 @@
-//! Whether a start of etcd may go on: a pure decision (design §5).
+//! Whether etcd may start: a pure decision (design §5).
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub const ALONE_AFTER: Duration = Duration::from_mins(1);
 pub enum Answer {
     /// The epoch is confirmed.
     Clear,
-    /// It is not; the text says what is waited for.
+    /// It is not confirmed; the text says what the agent is waiting for.
     NotYet(String),
     /// No agent has answered for this long.
     Silent(Duration),
@@ -39,11 +39,11 @@ pub struct Known {
 pub enum Step {
     /// Let etcd start; the text says why.
     Pass(String),
-    /// Hold it back; the text says what for.
+    /// Hold the start back; the text says why.
     Wait(String),
 }
 
-/// Whose log is in the data directory.
+/// The owner of the log in the data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Log {
     /// Its cluster.
@@ -57,8 +57,8 @@ pub struct Log {
 /// Decides. `log` says whose log is in the data directory, `None` where there is none, or why that is not known; it is asked
 /// only when it matters.
 ///
-/// The invariant held: without an agent's word, voters of an epoch that was replaced gather no quorum, because
-/// every quorum of its voters meets every majority of the electorate, which is what replaced it.
+/// Invariant: without an answer of the agent, voters of a replaced epoch cannot form a quorum, because every quorum of its
+/// voters intersects every majority of the electorate, and such a majority has replaced the epoch.
 pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>) -> Step {
     if known.overridden {
         return Step::Pass("overridden by root for this boot".to_owned());
@@ -67,8 +67,8 @@ pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>)
         Ok(None) if !known.assigned => {
             return Step::Pass("this node is not managed".to_owned());
         }
-        // Not even the agent's word lets a start pass that a look at the directory forbids: systemd restarts a
-        // crashed etcd by itself, sooner than the agent can see what became of its data.
+        // Even with the agent's confirmation the data directory is checked: systemd restarts a crashed etcd by itself, before the
+        // agent can see what happened to its data.
         Ok(Some(gate)) => {
             if let Err(why) = still_its_own(gate, &log) {
                 return Step::Wait(why);
@@ -104,10 +104,10 @@ pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>)
     }
 }
 
-/// A member that has started once has its data, and serves the newest epoch; one that never has starts beside nobody
-/// else's. Without its data it would come back
-/// as the same voter with no memory: `initial-cluster-state=existing` does not keep etcd from that (measured on
-/// 3.5: it starts with an empty log and panics at the leader's first heartbeat, if there is a leader).
+/// A member that has started before must have its data, and serve the newest epoch. One that never has must not start on
+/// the data of another. Without its data it would come back as the same voter with no memory:
+/// `initial-cluster-state=existing` does not prevent that (measured on 3.5: it starts with an empty log and panics at the
+/// leader's first heartbeat, if there is a leader).
 fn still_its_own(
     gate: &GateState,
     log: &impl Fn(&Path) -> Result<Option<Log>, String>,
@@ -125,7 +125,7 @@ fn still_its_own(
         ));
     }
     let Some(found) = log(&gate.data_dir)? else {
-        // Nothing to be its own yet.
+        // It has no data yet.
         return if gate.started_once {
             Err(format!("there is no log in {}", gate.data_dir.display()))
         } else {

@@ -1,5 +1,5 @@
 //! `etcd-agent gate`, the `ExecStartPre=` of a managed `etcd.service`: it holds a start back until the epoch is
-//! confirmed. To refuse is to wait, never to fail, so that nothing about the agent can make etcd's start fail.
+//! confirmed. It refuses by waiting, never by failing, so that the agent cannot make etcd's start fail.
 //!
 //! `etcd-agent gate --stop`, its `ExecStop=`, holds a stop back for a moment: systemd signals etcd only when the store
 //! has what etcd has committed, or cannot have it soon.
@@ -24,13 +24,13 @@ use crate::telemetry::message_ids;
 pub use ask::GateAnswer;
 pub use decide::{ALONE_AFTER, Answer, Known, Log, Step, decide};
 
-/// Time between two looks: a cleared start goes on well within etcd's own election timeout.
+/// Poll interval: a cleared start continues well within etcd's election timeout.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Time between two lines in the journal about the same wait.
 const SAY_EVERY: Duration = Duration::from_mins(1);
 /// How long the agent may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// How long it may take to store what etcd has committed last: longer than it gives itself.
+/// How long the agent may take to store what etcd has committed last; longer than the agent's own limit.
 const STORED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Waits until etcd may start. Always succeeds.
@@ -63,7 +63,7 @@ pub fn run(paths: &Paths) -> ExitCode {
     }
 }
 
-/// Has the agent store what etcd has committed. Always succeeds: a stop never waits for an agent that is down.
+/// Asks the agent to store what etcd has committed. Always succeeds: a stop never waits for an agent that is down.
 pub fn before_stop(paths: &Paths) -> ExitCode {
     match ask::before_stop(&paths.gate_socket(), STORED_WITHIN) {
         Ok(answer) => say(&format!("etcd stops: {}", answer.text), None),
@@ -75,7 +75,7 @@ pub fn before_stop(paths: &Paths) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Lets the gate pass in this boot: what `touch` does to the override file. Needs root.
+/// Overrides the gate in this boot, as `touch` of the override file does. Needs root.
 ///
 /// # Errors
 /// One line that says what could not be written.
@@ -89,14 +89,14 @@ pub fn override_for_this_boot(paths: &Paths) -> Result<(), String> {
 fn look(paths: &Paths, heard: &mut Instant) -> Step {
     let mut known = Known {
         gate: read_gate(&paths.gate()),
-        // Anything but "it is not there" counts as there.
+        // Any error other than "not found" counts as present.
         assigned: !matches!(fs::symlink_metadata(paths.assignment()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound),
         cleared: read_cleared(&paths.gate_cleared()),
         overridden: owned_by_root(&paths.gate_override()),
         agent: Answer::NotYet(String::new()),
     };
-    // Where the files alone are enough nobody is asked.
+    // If the files alone decide, the agent is not asked.
     let step = decide(&known, identify);
     if matches!(step, Step::Pass(_)) {
         return step;
@@ -137,12 +137,12 @@ fn read_cleared(path: &Path) -> Option<Generation> {
         .map(|cleared| cleared.generation)
 }
 
-/// The directory is the agent's own, so a file there counts only when root made it.
+/// The directory belongs to the agent, so a file in it counts only if root created it.
 fn owned_by_root(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.uid() == 0 && meta.nlink() == 1)
 }
 
-/// Whose log it is.
+/// The owner of the log.
 fn identify(data_dir: &Path) -> Result<Option<Log>, String> {
     let dir = data_dir.join("member/wal");
     let failed = |error: wal::WalError| error.to_string();
@@ -157,7 +157,7 @@ fn identify(data_dir: &Path) -> Result<Option<Log>, String> {
     }))
 }
 
-/// To the journal with its message id, else to standard error.
+/// Logs to the journal with a message ID, else to standard error.
 fn say(line: &str, message_id: Option<&str>) {
     super::journal::say(line, message_id);
 }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// What a step may take however small the snapshot is: beside a busy etcd it waits for its turn.
+/// The least time for a step, however small the snapshot is: on a host with a busy etcd it has to wait.
 const LEAST: Duration = Duration::from_mins(2);
 /// The slowest that is taken for progress, of a disk that is shared.
 const RESTORE_PER_MIB: Duration = Duration::from_secs(1);

@@ -22,7 +22,7 @@ use crate::ports::{Proof, ProveRequest};
 use limits::Limits;
 pub use limits::within;
 
-/// What the agent writes: a request that is good once, in one boot.
+/// What the agent writes: a request that is valid once, in one boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestFile {

@@ -167,7 +167,7 @@ impl Running {
             format!("--cert-file={}", files.cert_file.display()),
             format!("--key-file={}", files.key_file.display()),
             format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
-            // Must be what the restore was told; nobody ever connects to it.
+            // Must equal the URL given to the restore; no peer ever connects to it.
             "--initial-advertise-peer-urls=http://127.0.0.1:2380".to_owned(),
             "--initial-cluster=verify=http://127.0.0.1:2380".to_owned(),
             "--initial-cluster-token=etcd-agent-verify".to_owned(),

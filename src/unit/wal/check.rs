@@ -1,7 +1,7 @@
-//! A whole write-ahead log, read as etcd reads it: is it damaged beyond what etcd repairs by itself?
+//! Reads a whole write-ahead log as etcd does, to find damage that etcd does not repair by itself.
 //!
 //! Source: `decodeRecord`, `isTornEntry`, `ReadAll` and `Repair` in etcd's `server/storage/wal` (3.5 to 3.7). etcd's own tools
-//! read no log in 3.5, so this is the second opinion beside etcd's last words.
+//! read no log in 3.5, so this is the second opinion besides etcd's last log lines.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
