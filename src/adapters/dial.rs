@@ -91,7 +91,7 @@ pub(crate) async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, DialE
     }
 }
 
-/// Whether an error is the other side's: that nobody is there or nothing comes back. Everything else (no route, no file
+/// Whether an error is the peer's: nothing listens, or nothing comes back. Everything else (no route, no file
 /// descriptor, no port, no permission) is this host's own.
 pub(crate) fn is_silence(error: &io::Error) -> bool {
     matches!(
@@ -136,7 +136,7 @@ pub(crate) mod tests {
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let listener = socket.listen(0).unwrap();
         let address = listener.local_addr().unwrap();
-        // Linux queues one more connection than it is told to.
+        // Linux queues one more connection than the configured backlog.
         let first = TcpStream::connect(address).await.unwrap();
         let second = tokio::spawn(TcpStream::connect(address));
         (address, (listener, first, second))

@@ -1,4 +1,4 @@
-//! What the tests of this module share: an etcd that streams what it is told, and a directory as the store.
+//! Shared by the tests of this module: an etcd that streams a given snapshot, and a directory as the store.
 
 use std::path::Path;
 

@@ -264,7 +264,7 @@ pub(crate) fn encode_with(cluster: ClusterId, member: MemberId, more: &[(i64, &[
     for record in records.into_iter().chain(more) {
         put(&mut out, &record);
     }
-    // A preallocated file goes on with zeroes.
+    // The rest of a preallocated file is zeroes.
     out.extend([0; 64]);
     out
 }

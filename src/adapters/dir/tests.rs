@@ -157,7 +157,7 @@ async fn an_object_is_replaced_only_where_it_is_what_was_read() {
     let waits = tokio::time::timeout(Duration::from_millis(300), replace(b"0"));
     assert!(waits.await.is_err());
     drop(held);
-    // What was given up by its caller goes on and ends, as an answer that is lost does: one of the two comes first.
+    // Work whose caller gave up still runs to its end, so either of the two may come first.
     let second = replace(b"2").await.unwrap();
     let there = store.get_small("a/x").await.unwrap().unwrap();
     assert_eq!(there == "2", second == Replaced::Done);

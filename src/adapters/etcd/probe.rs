@@ -78,7 +78,7 @@ async fn version(mut stream: impl AsyncRead + AsyncWrite + Unpin, host: &str) ->
     }
 }
 
-/// What TLS does not like came from somebody.
+/// A TLS error is an answer of the peer.
 fn answered(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::InvalidData {
         return Ok(());

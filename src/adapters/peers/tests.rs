@@ -113,7 +113,7 @@ async fn a_change_is_seen_at_once_by_certificates_of_names_or_addresses() {
 async fn a_silent_peer_is_no_news_and_a_killed_one_is() {
     let Pair { served, peers, _dir } = pair(&["n1"], &["n2"]).await;
     until(&peers, "first answer", |seen| seen.known().is_some()).await;
-    // The first answer may still be told of. After it there is no news, and so a silence.
+    // The first answer may still be reported. After it there is no news, so it counts as silent.
     let mut told = 0;
     while timeout(Duration::from_millis(300), peers.changed()).await.is_ok() {
         told += 1;
@@ -345,7 +345,7 @@ async fn an_outcome_is_unknown_only_after_the_request_was_out() {
         .await
         .unwrap();
     drop(served);
-    // While it ends it may still be asked; once nobody listens the request never was out.
+    // While the server ends it may still be asked; once it does not listen, the request was never sent.
     let refused = timeout(LONG, async {
         loop {
             match peers.accept(&name("n1"), &accept).await.unwrap_err() {

@@ -107,7 +107,7 @@ impl Live {
         for rule in rules {
             bus.add_match_rule(rule).await?;
         }
-        // After the match for its changes: a later owner is heard of.
+        // After the match for its changes, so that a later owner is signalled.
         let owner = bus.get_name_owner(BusName::try_from(SYSTEMD)?).await?;
         self.manager.subscribe().await?;
         Ok((stream, owner))

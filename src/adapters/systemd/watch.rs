@@ -94,7 +94,7 @@ impl Shared {
         Ok(raw)
     }
 
-    /// A stop that this agent asked for and that came to nothing, perhaps in an earlier run: the next one is somebody else's.
+    /// A stop that this agent requested and that failed, perhaps in an earlier run. The next stop belongs to another user.
     fn settle(&self, raw: &RawState) {
         let asking = self.asking.load(Ordering::SeqCst) > 0;
         if !asking && raw.stays_up() && marker::read(&self.paths) == Some(raw.inactive_exit) {

@@ -126,7 +126,7 @@ fn handshake(server: &Tls, client: Arc<ClientConfig>, address: &str) -> Result<(
     Ok(())
 }
 
-/// Agents judge each other alike, whoever connects; etcd's own certificates may have wildcards.
+/// Agents verify each other alike in both directions; etcd's own certificates may have wildcards.
 #[test]
 fn f11d_a_wildcard_names_no_agent() {
     let dir = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn f11d_a_wildcard_names_no_agent() {
     assert_eq!(handshake(&wildcard, etcd, "n1.example.org"), Ok(()));
 }
 
-/// etcd's verifier looks at the authority's dates, ours does not: whoever watches the expiry has to see the earlier one.
+/// etcd's verifier checks the authority's dates, ours does not, so the reported expiry is the earlier one.
 #[test]
 fn b13_the_expiry_is_that_of_the_authority_where_it_comes_first() {
     let dir = tempfile::tempdir().unwrap();
@@ -183,7 +183,7 @@ fn b13_the_expiry_is_that_of_the_authority_where_it_comes_first() {
     let short = Authority::until(2050).issue(dir.path(), "short", &["n1"], 2060);
     assert_eq!(Expiry::of(Vec::new()).not_after(), None);
 
-    // The renewed authority beside the old one: the old one's end harms nobody.
+    // The renewed authority next to the old one: the expiry of the old one does no harm.
     let both = [&short.ca_file, &long.ca_file].map(|file| std::fs::read_to_string(file).unwrap());
     replace(&short.ca_file, &both.concat());
     assert_eq!(expiry(&short), expiry(&long));

@@ -203,7 +203,7 @@ mod tests {
                     done.push((before, size));
                 }
             }
-            // Whoever succeeded had seen what the one before had written: nobody's word was lost unseen.
+            // Each successful writer had read the value of the one before, so no write was lost.
             let mut last = (round % 2 == 0).then_some(1);
             while let Some(next) = done.iter().position(|(before, _)| *before == last) {
                 last = Some(done.swap_remove(next).1);

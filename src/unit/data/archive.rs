@@ -201,7 +201,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_hours(24);
 
-    /// Newest first: days by the clock, days that surely have passed, the cluster.
+    /// Newest first: days by the clock, days that have certainly passed, the cluster.
     fn entries(of: &[(u32, u32, u64)]) -> Vec<Entry> {
         of.iter()
             .map(|(age, lived, cluster)| Entry {

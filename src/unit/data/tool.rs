@@ -179,7 +179,7 @@ pub(super) fn output(
 mod tests {
     use super::*;
 
-    /// A pinned etcd in a directory of the daemon's user: the tool beside it is not run.
+    /// A pinned etcd in a directory of the daemon's user: the tool next to it is not run.
     #[test]
     fn f01_a_tool_that_is_not_roots_is_refused() {
         let dir = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ const MOST_RECORD_BYTES: u64 = 512 << 20;
 /// etcd treats a record as torn by a crash when one of its sectors was never written.
 const SECTOR: usize = 512;
 
-/// What is damaged in the log below `member`, one line; `None` where etcd could read it, or would cut off its end and go on.
+/// What is damaged in the log below `member`, one line; `None` if etcd can read it, or would truncate its end and start.
 ///
 /// # Errors
 /// [`WalError::Io`] when it could not be read: nothing is known.
@@ -52,7 +52,7 @@ fn begins_at(name: &str) -> u64 {
     index.and_then(Result::ok).unwrap_or(0)
 }
 
-/// A log that begins after the first entry goes on from a snapshot (`<term>-<index>.snap`).
+/// A log that begins after the first entry continues a snapshot (`<term>-<index>.snap`).
 fn reaches_no_snapshot(first: &str, snap: &Path) -> Result<Option<String>, WalError> {
     let begins = begins_at(first);
     if begins == 0 {

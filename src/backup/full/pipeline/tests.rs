@@ -130,7 +130,7 @@ fn packer() -> Packer {
     Packer::new(Compression::Zstd).unwrap()
 }
 
-/// A newer epoch was heard of, and etcd still serves the one before.
+/// A newer epoch is known, and etcd still serves the one before.
 #[tokio::test]
 async fn c09d_another_clusters_etcd_is_not_stored_under_the_name_of_an_epoch() {
     let dir = tempfile::tempdir().unwrap();

@@ -18,11 +18,11 @@ const BUSY: usize = 20;
 /// within this time pauses.
 const WITHIN: Duration = Duration::from_millis(100);
 
-/// A watch of all keys that goes on for ever.
+/// A watch of all keys that is reopened after each pause.
 pub(super) struct BatchedWatch<'a> {
     etcd: &'a dyn Etcd,
     watch: Option<WatchStream>,
-    /// Where it goes on.
+    /// The next revision to receive.
     next: Revision,
     /// The watch is not reopened before this time.
     pub(super) paused_until: Instant,

@@ -1,4 +1,4 @@
-//! A chain of increments: where it goes on, and how following it ends.
+//! A chain of increments: its end in the store, and why following it ends.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::backup::store::manifest::Manifest;
 use crate::model::{BackupId, ClusterId, ClusterName, Epoch, NodeName, Revision, UnixMs};
 use crate::ports::{ObjectStore, PortError, PortResult};
 
-/// Where a chain of increments goes on.
+/// The end of a chain of increments, where the next one is added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
     /// The full backup that it hangs on.
@@ -112,7 +112,7 @@ impl Chain {
     }
 }
 
-/// Finds out where the chain of a full backup goes on.
+/// Finds the end of the chain of a full backup.
 ///
 /// # Errors
 /// What the store answered; permanent when there is no such backup of ours.

@@ -1,4 +1,4 @@
-//! The follower against an etcd that says what it is told to; the real one is in `tests/store`.
+//! The follower against a scripted etcd; `tests/store` has the tests with a real one.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ use crate::model::{
 };
 use crate::ports::{ByteStream, WatchStream};
 
-/// A revision of users that is not told.
+/// A revision of users and roles that etcd does not answer.
 const SILENT: u64 = u64::MAX;
 
 /// Leads, is at a revision, and tells one script for each watch.
@@ -33,7 +33,7 @@ struct Told {
     auth: AtomicU64,
     /// So often it says nothing when it is asked for a lease.
     leases_silent: AtomicI64,
-    /// Cancelled once a script is at its end, and then nothing more is heard, and another member leads.
+    /// Cancelled at the end of a script. After that nothing is received, and another member leads.
     stop: Option<CancellationToken>,
     /// That it has, where that is another than the full's.
     revision: Option<Revision>,
@@ -215,9 +215,9 @@ async fn a_busy_etcd_is_let_gather_and_nothing_is_left_out() {
     };
     let etcd = told(vec![
         vec![Ok(heard(many(78, 10))), Ok(heard(many(88, 20)))],
-        // There is more to tell: it goes on at once.
+        // The watch is behind, so it is not paused.
         vec![Ok(behind), Ok(heard(many(128, 73)))],
-        // Hardly anything was gathered: it is heard as it comes.
+        // Few changes: they are received one by one.
         vec![Ok(heard(many(201, 1))), Ok(heard(many(202, 1)))],
     ]);
     let (_awake, receiver) = watch::channel(Instant::now());
@@ -298,7 +298,7 @@ async fn s33_what_another_epochs_etcd_says_after_a_rest_is_in_no_increment() {
     assert_eq!(names(&store).await, ["78-107.zst"]);
 }
 
-/// Written before the agent was told to end, and not heard of yet.
+/// Written before the agent was stopped, and not received yet.
 #[tokio::test]
 async fn what_etcd_has_committed_is_stored_before_the_agent_ends() {
     let dir = tempfile::tempdir().unwrap();
@@ -372,7 +372,7 @@ async fn s29_what_a_person_asks_for_does_not_wait_for_the_interval() {
     assert_eq!(names(&store).await, ["78-79.zst"]);
 }
 
-/// As when all are stopped one after the other: nobody may come after this one.
+/// All agents are stopped one after the other, so this one may have no successor.
 #[tokio::test]
 async fn s18_what_was_heard_before_another_led_is_stored() {
     let dir = tempfile::tempdir().unwrap();
@@ -539,7 +539,7 @@ async fn c04_an_etcd_that_was_put_back_is_not_followed() {
     }
 }
 
-/// As in a new virtual machine of an old memory image: nobody asked etcd before this was written.
+/// As in a virtual machine that resumes from an old memory image: etcd was not asked before this was written.
 #[tokio::test]
 async fn c04_an_increment_that_says_another_thing_than_the_one_that_is_there_is_an_error() {
     let dir = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ struct At {
     inner: FakeEtcd,
     newest: u64,
     history: &'static str,
-    /// Revisions before this one are not told any more.
+    /// Revisions before this one are compacted.
     compacted: u64,
 }
 
@@ -114,7 +114,7 @@ async fn c04_a_full_goes_on_with_the_timeline_only_where_etcd_has_gone_on() {
             "{what}"
         );
         assert_eq!(manifest.breaks.is_some(), manifest.timeline != Some(0), "{what}");
-        // And what comes after that goes on with it.
+        // The next full continues that timeline.
         let next = take_full(&etcd, &store, &meta(3000), |_| {}).await.unwrap();
         let next = manifest_of(&store, &next.id).await;
         assert_eq!((next.timeline, next.breaks), (manifest.timeline, None), "{what}");

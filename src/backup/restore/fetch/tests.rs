@@ -180,7 +180,7 @@ async fn what_does_not_fit_is_not_begun() {
     place.refused(ID, "more than the").await;
 }
 
-/// 64 MiB of zeros in 64 KiB, and nobody recorded what comes out: it ends at the limit, and nothing is left.
+/// 64 MiB of zeros in 64 KiB without a recorded size: it ends at the limit, and no file is left.
 #[tokio::test]
 async fn f09_a_bomb_that_states_no_size_is_stopped_early() {
     let place = with_foreign(gzip(&vec![0; 64 << 20])).await;
@@ -257,7 +257,7 @@ fn a_backup_of_unknown_size_that_does_not_fit_is_not_called_damaged() {
     assert!(matches!(failed(&native), FetchError::Damaged(_)));
 }
 
-/// A store with recipients, and one of its backups exchanged for what somebody else has taken, in the clear.
+/// A store with recipients, and one of its backups replaced by an unencrypted one of another origin.
 mod exchanged {
     use std::sync::Arc;
 

@@ -98,7 +98,7 @@ async fn one_that_is_dated_after_now_is_not_the_newest_until_then() {
         assert_eq!(view.newest_backup.as_ref(), expected, "{now}");
         let oldest = view.verify.oldest_backup;
         assert_eq!(oldest, expected.map(|_| UnixMs(1_000_000)), "{now}");
-        // No empty cluster is formed beside it, whatever the clock says.
+        // No empty cluster is formed next to it, whatever the clock says.
         assert!(view.trace.is_some(), "{now}");
     }
 }

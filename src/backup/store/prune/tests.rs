@@ -95,7 +95,7 @@ async fn a_full_takes_its_increments_along_and_no_others() {
         keys.filter(|key| key.contains("/increments/")).collect()
     };
     assert_eq!(left().await, std::slice::from_ref(&own));
-    // Stored by an agent that had not heard of the removal yet.
+    // Stored by an agent that did not know of the removal yet.
     let late = put(&old, "100-110.zst").await;
     let soon = UnixMs((day + 3600) * 1000);
     assert_eq!(remove(&store, &cluster(), &[], soon).await.unwrap().abandoned, []);
@@ -135,7 +135,7 @@ async fn a_store_that_fails_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let gone = store(&dir.path().join("not-mounted"));
     let id = BackupId::new("2026-03-01T04:05:06Z-000042").unwrap();
-    // Opening the directory fails permanently: that is told, and nothing counts as removed.
+    // Opening the directory fails permanently: that is reported, and nothing counts as removed.
     assert!(remove(&gone, &cluster(), &[id], UnixMs(0)).await.is_err());
 }
 
