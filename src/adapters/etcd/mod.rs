@@ -2,6 +2,7 @@
 
 mod channel;
 mod errors;
+mod local;
 mod probe;
 mod proto;
 mod watch;
@@ -9,13 +10,11 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_client::{Client, ConnectOptions, GetOptions, MemberAddOptions};
+use etcd_client::{GetOptions, MemberAddOptions};
 use futures::{StreamExt, stream};
 use hyper::http::uri::PathAndQuery;
 use tokio::time::timeout;
@@ -23,194 +22,24 @@ use tonic::Request;
 use tonic::client::Grpc;
 use tonic_prost::ProstCodec;
 
-use crate::config::Settings;
 use crate::model::{
     ClusterId, EtcdStatus, Fingerprint, KvHash, Member, MemberId, MemberList, NodeName, Past, RaftTerm,
-    Revision, TlsFiles, Watched,
+    Revision, Watched,
 };
 use crate::ports::{ByteStream, Etcd, PortError, PortResult, WatchStream};
 
-use channel::{Address, Connector};
-use errors::{Kind, client_error, no_answer, status_error};
+pub use local::LocalEtcd;
+
+use errors::{Kind, no_answer, status_error};
+use local::MEMBERS;
 
 const STATUS: Duration = Duration::from_secs(1);
-const MEMBERS: Duration = Duration::from_secs(5);
 /// A large transaction comes in several messages.
 const PAST: Duration = Duration::from_secs(5);
 /// etcd sends snapshot chunks without pause; before the first one it may have to commit a large batch.
 const SNAPSHOT_IDLE: Duration = Duration::from_secs(30);
 /// A hash reads the whole database.
 const FINGERPRINT: Duration = Duration::from_mins(10);
-
-/// The local etcd.
-pub struct LocalEtcd {
-    connector: Connector,
-    /// Those of the other nodes.
-    others: BTreeMap<NodeName, Address>,
-    files: Option<TlsFiles>,
-    /// The largest message of a watch, in bytes.
-    watch_limit: usize,
-    /// etcd's version as last seen: 3.4 does not know linearizable member lists.
-    version: Mutex<String>,
-}
-
-impl LocalEtcd {
-    /// The etcd of this node. Nothing is connected yet. Over TLS the agent's own API certificate is shown (etcd's
-    /// own one where the API is insecure), and etcd's is checked against `etcd.client_tls.ca_file`.
-    pub fn new(settings: &Settings) -> Self {
-        let spec = &settings.spec;
-        let address = |node: &NodeName| {
-            let host = spec.client_host(node).unwrap_or_default().to_owned();
-            Address {
-                url: spec.client_url(node).unwrap_or_else(|| host.clone()),
-                host,
-                port: spec.etcd.client_port,
-                node: node.as_str().to_owned(),
-            }
-        };
-        let files = spec.etcd.client_tls.as_ref().map(|etcd| {
-            let own = settings.api.tls.as_ref().unwrap_or(etcd);
-            TlsFiles {
-                cert_file: own.cert_file.clone(),
-                key_file: own.key_file.clone(),
-                ca_file: etcd.ca_file.clone(),
-            }
-        });
-        let own = Address {
-            host: spec.own_client_host().to_owned(),
-            ..address(&spec.node)
-        };
-        let others = spec.nodes.keys().filter(|node| **node != spec.node);
-        Self {
-            others: others.map(|node| (node.clone(), address(node))).collect(),
-            watch_limit: watch::limit(
-                spec.etcd
-                    .settings
-                    .get("max-request-bytes")
-                    .and_then(|bytes| bytes.parse().ok()),
-            ),
-            ..Self::at(own, files)
-        }
-    }
-
-    /// The member at this client URL; `files` are shown and checked against over `https`.
-    ///
-    /// # Errors
-    /// What is wrong with the URL.
-    pub fn at_url(url: &str, files: Option<TlsFiles>) -> Result<Self, String> {
-        // A password would end up in the journal.
-        if url.contains('@') {
-            return Err(
-                "a client URL has no user and no password in it: expected e.g. https://10.0.0.1:2379"
-                    .to_owned(),
-            );
-        }
-        let wrong = |why: &str| format!("{url:?} is not a client URL: {why}, e.g. https://10.0.0.1:2379");
-        let parsed: hyper::Uri = url.parse().map_err(|_| wrong("it cannot be read"))?;
-        let host = parsed.host().ok_or_else(|| wrong("it names no host"))?;
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let files = match parsed.scheme_str() {
-            Some("http") => None,
-            Some("https") if files.is_none() => {
-                return Err(format!("{url} needs certificates: --cacert, --cert and --key"));
-            }
-            Some("https") => files,
-            _ => return Err(wrong("it begins with neither http nor https")),
-        };
-        Ok(Self::at(
-            Address {
-                node: host.clone(),
-                host,
-                port: parsed.port_u16().unwrap_or(2379),
-                url: url.to_owned(),
-            },
-            files,
-        ))
-    }
-
-    fn at(address: Address, files: Option<TlsFiles>) -> Self {
-        Self {
-            connector: Connector::new(address, files.clone()),
-            others: BTreeMap::new(),
-            files,
-            watch_limit: watch::limit(None),
-            version: Mutex::default(),
-        }
-    }
-
-    fn what(&self, doing: &str) -> String {
-        format!("{doing} at etcd {}", self.connector.url())
-    }
-
-    /// One call of `etcd-client`, with a deadline.
-    async fn call<T, F, C>(&self, doing: &str, kind: Kind, deadline: Duration, call: C) -> PortResult<T>
-    where
-        C: FnOnce(Client) -> F + Send,
-        F: Future<Output = Result<T, etcd_client::Error>> + Send,
-    {
-        let what = self.what(doing);
-        let channel = self
-            .connector
-            .channel()
-            .map_err(|why| PortError::Retryable(format!("{what}: {why}")))?;
-        let asked = async {
-            let options = ConnectOptions::new();
-            let client = Client::from_channel(etcd_client::Channel::Tonic(channel), Some(options)).await?;
-            call(client).await
-        };
-        match timeout(deadline, asked).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(client_error(&what, kind, error)),
-            Err(_) => {
-                self.connector.reset();
-                Err(no_answer(&what, kind, deadline))
-            }
-        }
-    }
-
-    /// One read that `etcd-client` does not give as it is needed.
-    async fn unary<M, T>(&self, doing: &str, path: &'static str, message: M) -> PortResult<T>
-    where
-        M: prost::Message + 'static,
-        T: prost::Message + Default + 'static,
-    {
-        let what = self.what(doing);
-        let channel = self
-            .connector
-            .channel()
-            .map_err(|why| PortError::Retryable(format!("{what}: {why}")))?;
-        let asked = async {
-            let mut grpc = Grpc::new(channel);
-            grpc.ready()
-                .await
-                .map_err(|error| tonic::Status::from_error(Box::new(error)))?;
-            let path = PathAndQuery::from_static(path);
-            let codec = ProstCodec::<M, T>::default();
-            grpc.unary(Request::new(message), path, codec).await
-        };
-        match timeout(MEMBERS, asked).await {
-            Ok(Ok(answer)) => Ok(answer.into_inner()),
-            Ok(Err(status)) => Err(status_error(&what, Kind::Read, &status)),
-            Err(_) => {
-                self.connector.reset();
-                Err(no_answer(&what, Kind::Read, MEMBERS))
-            }
-        }
-    }
-
-    async fn list(&self, linearizable: bool) -> PortResult<proto::MemberListResponse> {
-        let message = proto::MemberListRequest { linearizable };
-        self.unary("list members", "/etcdserverpb.Cluster/MemberList", message)
-            .await
-    }
-
-    fn is_3_4(&self) -> bool {
-        self.version
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .starts_with("3.4.")
-    }
-}
 
 #[async_trait]
 impl Etcd for LocalEtcd {

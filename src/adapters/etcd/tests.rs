@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use super::channel::Address;
 use super::*;
 use crate::adapters::dial::tests::black_hole;
 use crate::adapters::tls::testing::Authority;
+use crate::model::TlsFiles;
 
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
