@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::forms;
+use super::field_types;
+use super::location::SourceLocation;
 use super::problem::Problem;
 use super::schema::Checked;
 use super::settings::{
     ApiSettings, ArchiveSettings, Encryption, S3Options, Settings, Sse, StoreSettings, StoreUrl,
 };
-use super::tree::{At, Kind, Value};
+use super::tree::{Kind, Value};
 use crate::model::{
     BackupFormat, BackupSpec, Calendar, ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec,
     TlsFiles, unwise_size,
@@ -46,19 +47,19 @@ impl Builder<'_> {
     fn settings(&mut self, host: &str) -> Option<Settings> {
         let node = self.node(host)?;
         let cluster = self
-            .read("cluster.name", forms::cluster_name)
+            .read("cluster.name", field_types::cluster_name)
             .or_else(|| ClusterName::new("default").ok())?;
         let nodes = self.nodes(&node);
         let size = self.size(nodes.len());
         let etcd = EtcdSpec {
             data_dir: self
-                .read("etcd.data_dir", forms::path)
+                .read("etcd.data_dir", field_types::path)
                 .unwrap_or_else(|| DEFAULT_DATA_DIR.into()),
-            client_port: self.read("etcd.client_port", forms::port).unwrap_or(2379),
-            peer_port: self.read("etcd.peer_port", forms::port).unwrap_or(2380),
+            client_port: self.read("etcd.client_port", field_types::port).unwrap_or(2379),
+            peer_port: self.read("etcd.peer_port", field_types::port).unwrap_or(2380),
             client_tls: self.tls("etcd.client_tls"),
             peer_tls: self.tls("etcd.peer_tls"),
-            binary: self.read("etcd.binary", forms::binary),
+            binary: self.read("etcd.binary", field_types::binary),
             settings: self.etcd_settings(),
         };
         let store = self.store("store");
@@ -66,7 +67,7 @@ impl Builder<'_> {
         self.apart("store.url", store.as_ref(), &etcd.data_dir);
         self.apart("store.copy.url", store_copy.as_ref(), &etcd.data_dir);
         let interval = self
-            .read("backup.interval", forms::duration)
+            .read("backup.interval", field_types::duration)
             .unwrap_or(Duration::from_mins(15));
         let spec = Spec {
             cluster,
@@ -80,9 +81,9 @@ impl Builder<'_> {
             store_shared: store.as_ref().is_some_and(|store| store.shared),
             shared_store: store.as_ref().map(StoreSettings::shared_url).unwrap_or_default(),
             grace: self
-                .read("cluster.grace", forms::duration)
+                .read("cluster.grace", field_types::duration)
                 .unwrap_or(Duration::from_mins(5)),
-            join: self.read("cluster.join", forms::join).unwrap_or_default(),
+            join: self.read("cluster.join", field_types::join).unwrap_or_default(),
         };
         let api = self.api(&spec);
         self.ports(&spec, &api);
@@ -93,19 +94,19 @@ impl Builder<'_> {
             store_copy,
             encryption: self.encryption(),
             archive: ArchiveSettings {
-                keep: self.read("archive.keep", forms::keep).unwrap_or(3),
+                keep: self.read("archive.keep", field_types::keep).unwrap_or(3),
                 min_age: self
-                    .read("archive.min_age", forms::duration)
+                    .read("archive.min_age", field_types::duration)
                     .unwrap_or(Duration::from_hours(7 * 24)),
                 max_age: self
-                    .read("archive.max_age", forms::duration)
+                    .read("archive.max_age", field_types::duration)
                     .unwrap_or(Duration::from_hours(30 * 24)),
             },
         })
     }
 
     fn node(&mut self, host: &str) -> Option<NodeName> {
-        if let Some(name) = self.read("node.name", forms::node_name) {
+        if let Some(name) = self.read("node.name", field_types::node_name) {
             return Some(name);
         }
         match NodeName::new(host) {
@@ -129,7 +130,7 @@ impl Builder<'_> {
             _ => BTreeMap::new(),
         };
         for (key, value) in &entries {
-            let (Ok(name), Ok(address)) = (NodeName::new(key.as_str()), forms::address(value)) else {
+            let (Ok(name), Ok(address)) = (NodeName::new(key.as_str()), field_types::address(value)) else {
                 continue;
             };
             if let Some(other) = names.insert(key.to_lowercase(), name.clone()) {
@@ -141,7 +142,7 @@ impl Builder<'_> {
                     text,
                 ));
             }
-            if let Some(other) = seen.insert(forms::host(&address), name.clone()) {
+            if let Some(other) = seen.insert(field_types::host(&address), name.clone()) {
                 let text = format!("has the address {address:?} of {other}: each node needs its own");
                 self.problems.push(Problem::at(
                     value.at.as_ref(),
@@ -169,10 +170,10 @@ impl Builder<'_> {
 
     fn size(&mut self, nodes: usize) -> usize {
         let default = if nodes >= 3 { 3 } else { 1 };
-        let Some(size) = self.read("cluster.size", forms::size) else {
+        let Some(size) = self.read("cluster.size", field_types::size) else {
             return default;
         };
-        let force = self.read("cluster.force", forms::flag).unwrap_or(false);
+        let force = self.read("cluster.force", field_types::flag).unwrap_or(false);
         if let Some(why) = unwise_size(size)
             && !force
             && !self.doubtful("cluster.force")
@@ -209,7 +210,7 @@ impl Builder<'_> {
         self.value(table)?;
         let found: Vec<Option<PathBuf>> = names
             .iter()
-            .map(|name| self.read(&part(name), forms::path))
+            .map(|name| self.read(&part(name), field_types::path))
             .collect();
         if let [Some(cert_file), Some(key_file), Some(ca_file)] = found.as_slice() {
             return Some(TlsFiles {
@@ -233,7 +234,7 @@ impl Builder<'_> {
         match self.value("etcd.settings").map(|value| &value.kind) {
             Some(Kind::Table(table)) => table
                 .iter()
-                .filter_map(|(key, value)| Some((key.clone(), forms::setting(value).ok()?)))
+                .filter_map(|(key, value)| Some((key.clone(), field_types::setting(value).ok()?)))
                 .collect(),
             _ => BTreeMap::new(),
         }
@@ -242,8 +243,8 @@ impl Builder<'_> {
     fn api(&mut self, spec: &Spec) -> ApiSettings {
         let peers = spec.nodes.len() > 1;
         let tls = self.tls("api.tls");
-        let insecure = self.read("api.insecure", forms::flag).unwrap_or(false);
-        let listen = self.read("api.listen", forms::listen);
+        let insecure = self.read("api.insecure", field_types::flag).unwrap_or(false);
+        let listen = self.read("api.listen", field_types::listen);
         let port = listen.map_or(API_PORT, |address| address.port());
         let listen = listen.or_else(|| peers.then(|| ([0u16; 8], API_PORT).into()));
         if !insecure && !self.doubtful("api.insecure") {
@@ -300,7 +301,7 @@ impl Builder<'_> {
             });
             etcd || own || more
         };
-        let Some(listen) = self.read("metrics.listen", forms::listen) else {
+        let Some(listen) = self.read("metrics.listen", field_types::listen) else {
             let default = SocketAddr::from(([127, 0, 0, 1], METRICS_PORT));
             let wanted = spec.nodes.len() == 1 && !self.doubtful("metrics.listen") && !taken(METRICS_PORT);
             return wanted.then_some(default);
@@ -330,7 +331,7 @@ impl Builder<'_> {
     fn store(&mut self, prefix: &str) -> Option<StoreSettings> {
         let part = |name: &str| format!("{prefix}.{name}");
         let table = self.value(prefix)?;
-        let Some(url) = self.read(&part("url"), forms::store_url) else {
+        let Some(url) = self.read(&part("url"), field_types::store_url) else {
             if !self.doubtful(prefix) && matches!(&table.kind, Kind::Table(keys) if !keys.is_empty()) {
                 self.wrong(
                     &part("url"),
@@ -362,23 +363,23 @@ impl Builder<'_> {
                 );
             }
         }
-        let endpoint = self.read(&part("endpoint"), forms::endpoint);
+        let endpoint = self.read(&part("endpoint"), field_types::endpoint);
         let region = self
-            .read(&part("region"), forms::word)
+            .read(&part("region"), field_types::word)
             .or_else(|| endpoint.is_some().then(|| "us-east-1".to_owned()));
         Some(StoreSettings {
             url,
             endpoint,
             region,
-            path_style: self.read(&part("path_style"), forms::flag).unwrap_or(false),
-            ca_file: self.read(&part("ca_file"), forms::path),
-            credentials_file: self.read(&part("credentials_file"), forms::path),
-            shared: self.read(&part("shared"), forms::flag).unwrap_or(s3),
+            path_style: self.read(&part("path_style"), field_types::flag).unwrap_or(false),
+            ca_file: self.read(&part("ca_file"), field_types::path),
+            credentials_file: self.read(&part("credentials_file"), field_types::path),
+            shared: self.read(&part("shared"), field_types::flag).unwrap_or(s3),
             options: S3Options {
-                proxy: self.read(&part("proxy"), forms::proxy).unwrap_or_default(),
+                proxy: self.read(&part("proxy"), field_types::proxy).unwrap_or_default(),
                 sse: self.sse(prefix),
-                checksums: self.read(&part("checksums"), forms::flag).unwrap_or(false),
-                bandwidth: self.read(&part("bandwidth"), forms::bytes),
+                checksums: self.read(&part("checksums"), field_types::flag).unwrap_or(false),
+                bandwidth: self.read(&part("bandwidth"), field_types::bytes),
             },
         })
     }
@@ -415,18 +416,20 @@ impl Builder<'_> {
     fn encryption(&mut self) -> Encryption {
         let encryption = Encryption {
             recipients: self
-                .read("backup.encrypt_to", forms::recipients)
+                .read("backup.encrypt_to", field_types::recipients)
                 .unwrap_or_default(),
-            identity_file: self.read("restore.identity_file", forms::path),
-            accept_plaintext_before: self.read("restore.accept_plaintext_before", forms::moment),
+            identity_file: self.read("restore.identity_file", field_types::path),
+            accept_plaintext_before: self.read("restore.accept_plaintext_before", field_types::moment),
         };
-        let verifies = self.read("backup.verify_interval", forms::interval).flatten();
+        let verifies = self
+            .read("backup.verify_interval", field_types::interval)
+            .flatten();
         let blind = encryption.identity_file.is_none() && !self.doubtful("restore.identity_file");
         if !encryption.recipients.is_empty() && blind && verifies.is_some() {
             let text = "needs restore.identity_file, as backup.encrypt_to is set: what cannot be opened cannot be verified";
             self.wrong("backup.verify_interval", text.to_owned());
         }
-        let format = self.read("backup.format", forms::backup_format);
+        let format = self.read("backup.format", field_types::backup_format);
         if !encryption.recipients.is_empty() && format == Some(BackupFormat::EtcdManager) {
             let text = "cannot be etcd-manager's while backup.encrypt_to is set: etcd-manager reads no encrypted backup";
             self.wrong("backup.format", text.to_owned());
@@ -436,9 +439,9 @@ impl Builder<'_> {
 
     fn sse(&mut self, prefix: &str) -> Sse {
         let part = |name: &str| format!("{prefix}.{name}");
-        let mode = self.read(&part("sse"), forms::sse);
-        let key = self.read(&part("sse_kms_key"), forms::word);
-        let key_file = self.read(&part("sse_key_file"), forms::path);
+        let mode = self.read(&part("sse"), field_types::sse);
+        let key = self.read(&part("sse_kms_key"), field_types::word);
+        let key_file = self.read(&part("sse_key_file"), field_types::path);
         let belongs = [
             ("sse_kms_key", key.is_some(), "aws:kms"),
             ("sse_key_file", key_file.is_some(), "customer"),
@@ -465,7 +468,7 @@ impl Builder<'_> {
     }
 
     fn calendar(&mut self) -> Option<Calendar> {
-        let calendar = self.read("backup.on_calendar", forms::calendar)?;
+        let calendar = self.read("backup.on_calendar", field_types::calendar)?;
         if self.value("backup.interval").is_some() {
             let text = "cannot be set beside backup.interval: keep one of them";
             self.wrong("backup.on_calendar", text.to_owned());
@@ -477,33 +480,33 @@ impl Builder<'_> {
         let default = Retention::default();
         let on_calendar = self.calendar();
         let count = |name: &str, default| {
-            self.read(&format!("backup.retention.{name}"), forms::count)
+            self.read(&format!("backup.retention.{name}"), field_types::count)
                 .unwrap_or(default)
         };
         // A backup that nobody ever restored is a hope; one verification a day costs one download. Where this node
         // can only seal, each would fail, and say nothing of the backups.
         let sealed =
             self.value("backup.encrypt_to").is_some() && self.value("restore.identity_file").is_none();
-        let increments = self.read("backup.increments", forms::flag).unwrap_or(true);
-        let interval = self.read("backup.increment_interval", forms::duration);
+        let increments = self.read("backup.increments", field_types::flag).unwrap_or(true);
+        let interval = self.read("backup.increment_interval", field_types::duration);
         BackupSpec {
             on_calendar,
             verify_interval: self
-                .read("backup.verify_interval", forms::interval)
+                .read("backup.verify_interval", field_types::interval)
                 .unwrap_or((!sealed).then(|| Duration::from_hours(24))),
             increment_interval: increments.then(|| interval.unwrap_or(Duration::from_secs(1))),
             max_increments: self
-                .read("backup.max_increments", forms::increments)
+                .read("backup.max_increments", field_types::increments)
                 .unwrap_or(BackupSpec::default().max_increments),
             format: self
-                .read("backup.format", forms::backup_format)
+                .read("backup.format", field_types::backup_format)
                 .unwrap_or_default(),
             retention: Retention {
                 enabled: self
-                    .read("backup.retention.enabled", forms::flag)
+                    .read("backup.retention.enabled", field_types::flag)
                     .unwrap_or(default.enabled),
                 recent: self
-                    .read("backup.retention.recent", forms::duration)
+                    .read("backup.retention.recent", field_types::duration)
                     .unwrap_or(default.recent),
                 hourly: count("hourly", default.hourly),
                 daily: count("daily", default.daily),
@@ -538,7 +541,7 @@ impl Builder<'_> {
     /// Reports a field, at the place of the field or of the innermost table around it that is written down.
     fn wrong(&mut self, field: &str, text: String) {
         let mut path: Vec<&str> = field.split('.').collect();
-        let mut place: Option<&At> = None;
+        let mut place: Option<&SourceLocation> = None;
         while place.is_none() && !path.is_empty() {
             place = self.checked.merged.get(&path).and_then(|value| value.at.as_ref());
             path.pop();

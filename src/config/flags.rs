@@ -1,6 +1,8 @@
 //! etcd's own flags: which there are, and which are not for `[etcd.settings]`. The one list of them: what root's oneshot
 //! writes (`crate::unit::apply::allow`) is held against it again, over there.
 
+use super::suggest::nearest;
+
 /// Every flag of etcd 3.5.35, 3.6.16 and 3.7.3, collected from their `etcdmain/config.go` and `embed/config.go`
 /// (`fs.*Var` and `fs.Var` calls) and checked against `etcd --help` of all three; sorted.
 const KNOWN: &[&str] = &[
@@ -218,7 +220,7 @@ pub(super) fn check(name: &str) -> Result<(), String> {
         .replace('_', "-");
     let plain = plain.strip_prefix("etcd-").unwrap_or(&plain);
     let allowed = KNOWN.iter().copied().filter(|known| check(known).is_ok());
-    let near = super::schema::nearest(plain, allowed);
+    let near = nearest(plain, allowed);
     Err(match near {
         Some(near) => format!("not a flag of etcd 3.5 to 3.7; did you mean \"{near}\"?"),
         None => "not a flag of etcd 3.5 to 3.7; flag names are written without dashes in front, e.g. \

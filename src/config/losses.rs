@@ -132,5 +132,4 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 #[cfg(test)]
-#[path = "losses_tests.rs"]
 mod tests;

@@ -3,14 +3,17 @@
 //! Sources are read weakest first and merged by key; every problem of every file is reported at once.
 
 mod build;
+mod field_types;
 mod flags;
-mod forms;
+mod location;
 mod losses;
 mod problem;
+mod redact;
 mod schema;
 mod settings;
 mod show;
 mod sources;
+mod suggest;
 mod tree;
 mod trusted;
 mod warnings;
@@ -20,10 +23,11 @@ use std::path::{Path, PathBuf};
 pub use build::DEFAULT_DATA_DIR;
 pub use flags::{is_etcd_flag, is_etcd_variable};
 pub use problem::{Problem, Problems};
+pub use redact::redact;
 pub use settings::{
     ApiSettings, ArchiveSettings, Encryption, Proxy, S3Options, Settings, Sse, StoreSettings, StoreUrl,
 };
-pub use show::{Entry, redact};
+pub use show::Entry;
 
 use crate::paths::Paths;
 use sources::Source;

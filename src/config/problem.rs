@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::tree::At;
+use super::location::SourceLocation;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn at(at: Option<&At>, field: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(super) fn at(at: Option<&SourceLocation>, field: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             file: at.map(|at| at.file.to_path_buf()),
             line: at.map(|at| at.line),

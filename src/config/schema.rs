@@ -2,84 +2,85 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::field_types::{self, FieldType};
 use super::flags;
-use super::forms::{self, Form};
 use super::problem::Problem;
 use super::sources::Source;
+use super::suggest::nearest;
 use super::tree::{self, Kind, Value};
 use crate::model::NodeName;
 
 /// Every field, by its path.
-pub(super) const FIELDS: &[(&str, Form)] = &[
-    ("node.name", Form::NodeName),
-    ("cluster.name", Form::ClusterName),
-    ("cluster.size", Form::Size),
-    ("cluster.force", Form::Flag),
-    ("cluster.nodes", Form::Nodes),
-    ("cluster.grace", Form::Duration),
-    ("cluster.join", Form::Join),
-    ("api.listen", Form::Listen),
-    ("api.insecure", Form::Flag),
-    ("api.tls.cert_file", Form::Path),
-    ("api.tls.key_file", Form::Path),
-    ("api.tls.ca_file", Form::Path),
-    ("metrics.listen", Form::Listen),
-    ("etcd.data_dir", Form::Path),
-    ("etcd.client_port", Form::Port),
-    ("etcd.peer_port", Form::Port),
-    ("etcd.binary", Form::Binary),
-    ("etcd.client_tls.cert_file", Form::Path),
-    ("etcd.client_tls.key_file", Form::Path),
-    ("etcd.client_tls.ca_file", Form::Path),
-    ("etcd.peer_tls.cert_file", Form::Path),
-    ("etcd.peer_tls.key_file", Form::Path),
-    ("etcd.peer_tls.ca_file", Form::Path),
-    ("etcd.settings", Form::Settings),
-    ("store.url", Form::StoreUrl),
-    ("store.endpoint", Form::Endpoint),
-    ("store.region", Form::Word),
-    ("store.path_style", Form::Flag),
-    ("store.ca_file", Form::Path),
-    ("store.credentials_file", Form::Path),
-    ("store.shared", Form::Flag),
-    ("store.proxy", Form::Proxy),
-    ("store.sse", Form::Sse),
-    ("store.sse_kms_key", Form::Word),
-    ("store.sse_key_file", Form::Path),
-    ("store.checksums", Form::Flag),
-    ("store.bandwidth", Form::Bytes),
-    ("store.copy.url", Form::StoreUrl),
-    ("store.copy.endpoint", Form::Endpoint),
-    ("store.copy.region", Form::Word),
-    ("store.copy.path_style", Form::Flag),
-    ("store.copy.ca_file", Form::Path),
-    ("store.copy.credentials_file", Form::Path),
-    ("store.copy.proxy", Form::Proxy),
-    ("store.copy.sse", Form::Sse),
-    ("store.copy.sse_kms_key", Form::Word),
-    ("store.copy.sse_key_file", Form::Path),
-    ("store.copy.checksums", Form::Flag),
-    ("store.copy.bandwidth", Form::Bytes),
-    ("backup.interval", Form::Duration),
-    ("backup.on_calendar", Form::Calendar),
-    ("backup.increments", Form::Flag),
-    ("backup.increment_interval", Form::Duration),
-    ("backup.max_increments", Form::Increments),
-    ("backup.verify_interval", Form::Interval),
-    ("backup.format", Form::BackupFormat),
-    ("backup.retention.enabled", Form::Flag),
-    ("backup.retention.recent", Form::Duration),
-    ("backup.retention.hourly", Form::Count),
-    ("backup.retention.daily", Form::Count),
-    ("backup.retention.weekly", Form::Count),
-    ("backup.retention.yearly", Form::Count),
-    ("backup.retention.count", Form::Count),
-    ("backup.encrypt_to", Form::Recipients),
-    ("restore.identity_file", Form::Path),
-    ("restore.accept_plaintext_before", Form::Moment),
-    ("archive.keep", Form::Keep),
-    ("archive.min_age", Form::Duration),
-    ("archive.max_age", Form::Duration),
+pub(super) const FIELDS: &[(&str, FieldType)] = &[
+    ("node.name", FieldType::NodeName),
+    ("cluster.name", FieldType::ClusterName),
+    ("cluster.size", FieldType::Size),
+    ("cluster.force", FieldType::Flag),
+    ("cluster.nodes", FieldType::Nodes),
+    ("cluster.grace", FieldType::Duration),
+    ("cluster.join", FieldType::Join),
+    ("api.listen", FieldType::Listen),
+    ("api.insecure", FieldType::Flag),
+    ("api.tls.cert_file", FieldType::Path),
+    ("api.tls.key_file", FieldType::Path),
+    ("api.tls.ca_file", FieldType::Path),
+    ("metrics.listen", FieldType::Listen),
+    ("etcd.data_dir", FieldType::Path),
+    ("etcd.client_port", FieldType::Port),
+    ("etcd.peer_port", FieldType::Port),
+    ("etcd.binary", FieldType::Binary),
+    ("etcd.client_tls.cert_file", FieldType::Path),
+    ("etcd.client_tls.key_file", FieldType::Path),
+    ("etcd.client_tls.ca_file", FieldType::Path),
+    ("etcd.peer_tls.cert_file", FieldType::Path),
+    ("etcd.peer_tls.key_file", FieldType::Path),
+    ("etcd.peer_tls.ca_file", FieldType::Path),
+    ("etcd.settings", FieldType::Settings),
+    ("store.url", FieldType::StoreUrl),
+    ("store.endpoint", FieldType::Endpoint),
+    ("store.region", FieldType::Word),
+    ("store.path_style", FieldType::Flag),
+    ("store.ca_file", FieldType::Path),
+    ("store.credentials_file", FieldType::Path),
+    ("store.shared", FieldType::Flag),
+    ("store.proxy", FieldType::Proxy),
+    ("store.sse", FieldType::Sse),
+    ("store.sse_kms_key", FieldType::Word),
+    ("store.sse_key_file", FieldType::Path),
+    ("store.checksums", FieldType::Flag),
+    ("store.bandwidth", FieldType::Bytes),
+    ("store.copy.url", FieldType::StoreUrl),
+    ("store.copy.endpoint", FieldType::Endpoint),
+    ("store.copy.region", FieldType::Word),
+    ("store.copy.path_style", FieldType::Flag),
+    ("store.copy.ca_file", FieldType::Path),
+    ("store.copy.credentials_file", FieldType::Path),
+    ("store.copy.proxy", FieldType::Proxy),
+    ("store.copy.sse", FieldType::Sse),
+    ("store.copy.sse_kms_key", FieldType::Word),
+    ("store.copy.sse_key_file", FieldType::Path),
+    ("store.copy.checksums", FieldType::Flag),
+    ("store.copy.bandwidth", FieldType::Bytes),
+    ("backup.interval", FieldType::Duration),
+    ("backup.on_calendar", FieldType::Calendar),
+    ("backup.increments", FieldType::Flag),
+    ("backup.increment_interval", FieldType::Duration),
+    ("backup.max_increments", FieldType::Increments),
+    ("backup.verify_interval", FieldType::Interval),
+    ("backup.format", FieldType::BackupFormat),
+    ("backup.retention.enabled", FieldType::Flag),
+    ("backup.retention.recent", FieldType::Duration),
+    ("backup.retention.hourly", FieldType::Count),
+    ("backup.retention.daily", FieldType::Count),
+    ("backup.retention.weekly", FieldType::Count),
+    ("backup.retention.yearly", FieldType::Count),
+    ("backup.retention.count", FieldType::Count),
+    ("backup.encrypt_to", FieldType::Recipients),
+    ("restore.identity_file", FieldType::Path),
+    ("restore.accept_plaintext_before", FieldType::Moment),
+    ("archive.keep", FieldType::Keep),
+    ("archive.min_age", FieldType::Duration),
+    ("archive.max_age", FieldType::Duration),
 ];
 
 /// All files merged, and what was wrong in any of them. What was wrong is left out of the merged tree.
@@ -117,8 +118,8 @@ impl Checked {
         table.retain(|key, value| {
             let path = join(prefix, key);
             match FIELDS.iter().find(|(field, _)| *field == path) {
-                Some((_, Form::Nodes)) => self.entries(value, &path, "node name = \"address\"", node),
-                Some((_, Form::Settings)) => self.entries(value, &path, "flag = value", setting),
+                Some((_, FieldType::Nodes)) => self.entries(value, &path, "node name = \"address\"", node),
+                Some((_, FieldType::Settings)) => self.entries(value, &path, "flag = value", setting),
                 Some((_, form)) => match form.check(value) {
                     Ok(()) => true,
                     Err(text) => self.wrong(value, path, text),
@@ -171,12 +172,12 @@ impl Checked {
 
 fn node(key: &str, value: &Value) -> Result<(), String> {
     NodeName::new(key).map_err(|error| error.to_string())?;
-    forms::address(value).map(drop)
+    field_types::address(value).map(drop)
 }
 
 fn setting(key: &str, value: &Value) -> Result<(), String> {
     flags::check(key)?;
-    forms::setting(value).map(drop)
+    field_types::setting(value).map(drop)
 }
 
 fn is_table(path: &str) -> bool {
@@ -230,15 +231,4 @@ fn unknown(prefix: &str, key: &str) -> String {
     }
     let names: Vec<&str> = here.into_iter().collect();
     format!("no such key; there are: {}", names.join(", "))
-}
-
-/// The known word that is nearest, when one is near enough to be meant.
-pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).clamp(1, 4);
-    let score = |name: &str| strsim::damerau_levenshtein(word, name);
-    known
-        .map(|name| (score(&name.replace('-', "_")).min(score(name)), name))
-        .filter(|(distance, _)| *distance <= limit)
-        .min()
-        .map(|(_, name)| name)
 }

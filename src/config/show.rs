@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::StoreUrl;
+use super::redact::redact;
 use super::schema::FIELDS;
-use super::settings::Settings;
+use super::settings::{Settings, StoreUrl};
 use super::tree::{Kind, Value};
 use crate::model::SizeSource;
 
@@ -131,20 +131,4 @@ fn default(field: &str, settings: &Settings) -> Vec<(String, serde_json::Value)>
         _ => None,
     };
     value.into_iter().map(|value| (field.to_owned(), value)).collect()
-}
-
-/// Hides what could be a secret in a text: user information and the query of a URL.
-pub fn redact(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return text.to_owned();
-    };
-    let rest = match rest.rsplit_once('@') {
-        Some((_, host)) => format!("***@{host}"),
-        None => rest.to_owned(),
-    };
-    let rest = match rest.split_once('?') {
-        Some((path, _)) => format!("{path}?***"),
-        None => rest,
-    };
-    format!("{scheme}://{rest}")
 }

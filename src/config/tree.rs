@@ -6,21 +6,15 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
+use super::location::SourceLocation;
 use super::problem::Problem;
+use super::redact::redact;
 use super::sources::Source;
-
-/// Where a key was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct At {
-    pub(super) file: Arc<Path>,
-    /// From 1.
-    pub(super) line: usize,
-}
 
 /// A value and where its key stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Value {
-    pub(super) at: Option<At>,
+    pub(super) at: Option<SourceLocation>,
     pub(super) kind: Kind,
 }
 
@@ -49,7 +43,7 @@ impl Value {
     /// What it is, for an error: never the content of a table, never a secret.
     pub(super) fn describe(&self) -> String {
         match &self.kind {
-            Kind::Text(text) => format!("{:?}", super::redact(text)),
+            Kind::Text(text) => format!("{:?}", redact(text)),
             Kind::Int(number) => number.to_string(),
             Kind::Bool(flag) => flag.to_string(),
             Kind::Table(_) => "a table".to_owned(),
@@ -91,7 +85,7 @@ impl Value {
 pub(super) fn parse(source: &Source, problems: &mut Vec<Problem>) -> Value {
     let lines = Lines::of(&source.text);
     let file: Arc<Path> = Arc::from(source.path.as_path());
-    let at = |offset: usize| At {
+    let at = |offset: usize| SourceLocation {
         file: Arc::clone(&file),
         line: lines.line(offset),
     };
@@ -109,7 +103,7 @@ pub(super) fn parse(source: &Source, problems: &mut Vec<Problem>) -> Value {
     }
 }
 
-fn table_of(table: &DeTable<'_>, at: &impl Fn(usize) -> At) -> Kind {
+fn table_of(table: &DeTable<'_>, at: &impl Fn(usize) -> SourceLocation) -> Kind {
     let entries = table.iter().map(|(key, value)| {
         let value = Value {
             at: Some(at(key.span().start)),
@@ -120,7 +114,7 @@ fn table_of(table: &DeTable<'_>, at: &impl Fn(usize) -> At) -> Kind {
     Kind::Table(entries.collect())
 }
 
-fn kind_of(value: &DeValue<'_>, at: &impl Fn(usize) -> At) -> Kind {
+fn kind_of(value: &DeValue<'_>, at: &impl Fn(usize) -> SourceLocation) -> Kind {
     match value {
         DeValue::String(text) => Kind::Text(text.to_string()),
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())

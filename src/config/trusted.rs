@@ -134,5 +134,4 @@ fn kind(found: FileType) -> &'static str {
 }
 
 #[cfg(test)]
-#[path = "trusted_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! The forms that values take, each with what is expected in words.
+//! The types that fields have. Each parses a value, or says what was found and what is expected.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Component, PathBuf};
@@ -13,7 +13,7 @@ const LONGEST: Duration = Duration::from_hours(100 * 366 * 24);
 
 /// What a field takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum FieldType {
     NodeName,
     ClusterName,
     Size,
@@ -47,7 +47,7 @@ pub(super) enum Form {
     Settings,
 }
 
-impl Form {
+impl FieldType {
     /// Says what is wrong with a value, when something is.
     pub(super) fn check(self, value: &Value) -> Result<(), String> {
         match self {

@@ -1,0 +1,12 @@
+//! "Did you mean": the known word that a misspelled one is closest to.
+
+/// The closest known word, if one is close enough to be meant.
+pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (word.chars().count() / 3).clamp(1, 4);
+    let score = |name: &str| strsim::damerau_levenshtein(word, name);
+    known
+        .map(|name| (score(&name.replace('-', "_")).min(score(name)), name))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, name)| name)
+}
