@@ -1,13 +1,14 @@
 //! `etcd-agent backup now|list|run|verify|prune`.
 
 use super::backup_run;
+use super::backup_table::{render, render_verdicts};
 use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Output};
 use super::progress::Progress;
 use super::verify;
 use super::wait::{self, Deadline, Timeout};
-use crate::model::{BackupFormat, Keep, ListedBackup, OperatorRequest, UnixMs, Verdict, Verified};
+use crate::model::{BackupFormat, ListedBackup, OperatorRequest, Verdict};
 use crate::paths::Paths;
 
 /// `--format`.
@@ -150,121 +151,10 @@ async fn ask(
     output.print(&view, |view| view.message.clone())
 }
 
-/// What would go and what would stay, with the reasons.
-pub(super) fn render_verdicts(verdicts: &[Verdict], now: UnixMs) -> String {
-    if verdicts.is_empty() {
-        return "No backups yet.\n".to_owned();
-    }
-    let rows: Vec<Vec<String>> = verdicts
-        .iter()
-        .map(|verdict| {
-            let backup = &verdict.backup.summary;
-            let reasons: Vec<&str> = verdict.keep.iter().map(|keep| Keep::as_str(*keep)).collect();
-            vec![
-                backup.id.to_string(),
-                out::age(now.since(backup.at)),
-                out::size(backup.size_bytes),
-                if verdict.goes() { "remove" } else { "keep" }.to_owned(),
-                reasons.join(", "),
-            ]
-        })
-        .collect();
-    let goes = verdicts.iter().filter(|v| v.goes());
-    let bytes = goes.clone().map(|v| v.backup.summary.size_bytes).sum();
-    format!(
-        "{}\n{} of {} backups would go, {}.\n",
-        out::table(&["BACKUP", "AGE", "SIZE", "VERDICT", "REASONS"], &rows),
-        goes.count(),
-        verdicts.len(),
-        out::size(bytes)
-    )
-}
-
 /// `--timeout` of what only reads.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct ListTimeout {
     /// Give up waiting for the store after this long, e.g. 90s or 10m
     #[arg(long, value_name = "TIME", value_parser = wait::span, default_value = "10m")]
     timeout: std::time::Duration,
-}
-
-pub(super) fn render(list: &[ListedBackup], now: UnixMs) -> String {
-    if list.is_empty() {
-        return "No backups yet.\n".to_owned();
-    }
-    let rows: Vec<Vec<String>> = list
-        .iter()
-        .map(|listed| {
-            let stored = match listed {
-                ListedBackup::Readable(stored) => stored,
-                ListedBackup::Unreadable { id, .. } => {
-                    let mut cells = vec![id.to_string()];
-                    cells.extend(["-"; 5].map(str::to_owned));
-                    cells.push("UNREADABLE".to_owned());
-                    return cells;
-                }
-            };
-            let backup = &stored.summary;
-            vec![
-                backup.id.to_string(),
-                out::time(backup.at),
-                out::age(now.since(backup.at)),
-                backup.revision.to_string(),
-                // Nothing after the full is stored: nothing to show.
-                Some(stored.covered)
-                    .filter(|covered| *covered > backup.revision)
-                    .map_or_else(|| "-".to_owned(), |covered| covered.to_string()),
-                out::size(backup.size_bytes),
-                match &stored.verify_unreadable {
-                    Some(_) => "UNREADABLE".to_owned(),
-                    None => verified(stored.verified.as_ref(), now),
-                },
-            ]
-        })
-        .collect();
-    let head = [
-        "BACKUP",
-        "COMMITTED",
-        "AGE",
-        "REVISION",
-        "COVERS TO",
-        "SIZE",
-        "VERIFIED",
-    ];
-    let bad = list.iter().filter_map(|listed| match listed {
-        ListedBackup::Unreadable { id, unreadable } => Some(format!("{id} cannot be read: {unreadable}\n")),
-        ListedBackup::Readable(stored) => {
-            let id = &stored.summary.id;
-            if let Some(why) = &stored.verify_unreadable {
-                return Some(format!(
-                    "what the verification of {id} came to cannot be read: {why}\n"
-                ));
-            }
-            let verified = stored.verified.as_ref().filter(|verified| !verified.is_ok())?;
-            let why = verified.problems.join("; ");
-            Some(format!("{id} is no good: {why}\n"))
-        }
-    });
-    let readable = list.iter().filter_map(|listed| match listed {
-        ListedBackup::Readable(stored) => Some(stored),
-        ListedBackup::Unreadable { .. } => None,
-    });
-    let living = readable.clone().filter_map(|stored| stored.history()).max();
-    let ended = readable.filter(|stored| {
-        let of = stored.history();
-        of.map(|(epoch, _)| epoch) == living.map(|(epoch, _)| epoch) && of < living
-    });
-    let ended = ended.map(|stored| {
-        let id = &stored.summary.id;
-        format!("{id} is of the history before etcd was put back: `restore latest` does not mean it, `restore {id}` does\n")
-    });
-    out::table(&head, &rows) + &bad.chain(ended).collect::<String>()
-}
-
-fn verified(verified: Option<&Verified>, now: UnixMs) -> String {
-    match verified {
-        None => "-".to_owned(),
-        Some(verified) if verified.is_ok() => format!("{} ago", out::age(now.since(verified.at))),
-        Some(_) => "NO GOOD".to_owned(),
-    }
 }

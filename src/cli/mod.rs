@@ -2,6 +2,7 @@
 
 mod backup;
 mod backup_run;
+mod backup_table;
 mod client;
 mod commands;
 mod config;

@@ -1,6 +1,6 @@
 //! `etcd-agent backup verify`.
 
-use super::backup;
+use super::backup_table;
 use super::client::Client;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Output};
@@ -49,7 +49,7 @@ pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
         list
     };
     args.output
-        .print(&list, |list| backup::render(list, out::now()))?;
+        .print(&list, |list| backup_table::render(list, out::now()))?;
     let Some(first) = failures.first() else {
         return Ok(Exit::Ok);
     };

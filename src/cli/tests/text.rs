@@ -7,7 +7,7 @@ use crate::cli::direct::{self, Silent, Spread};
 use crate::cli::health::{self, Health};
 use crate::cli::member;
 use crate::cli::restart::{self, Stands};
-use crate::cli::{Exit, backup, config, epoch, events, members, plan, restore, status as verb};
+use crate::cli::{Exit, backup_table, config, epoch, events, members, plan, restore, status as verb};
 use crate::model::*;
 
 #[test]
@@ -197,7 +197,7 @@ fn b02_what_cannot_be_read_is_shown_with_its_reason(mut listed: Vec<ListedBackup
         id: BackupId::new("2026-03-02T00:00:00Z-000004").unwrap(),
         unreadable: "backup.json is larger than 1 MiB".to_owned(),
     });
-    let text = backup::render(&listed, NOW);
+    let text = backup_table::render(&listed, NOW);
     let row = text.lines().find(|line| line.contains("2026-03-02")).unwrap();
     assert!(row.ends_with("UNREADABLE"), "{text}");
     for why in [
@@ -240,10 +240,10 @@ fn tables_and_plans() {
         let boxed = stored.iter().cloned().map(Box::new);
         boxed.map(ListedBackup::Readable).collect()
     };
-    insta::assert_snapshot!("backups", backup::render(&listed(&stored), NOW));
-    assert_eq!(backup::render(&[], NOW), "No backups yet.\n");
+    insta::assert_snapshot!("backups", backup_table::render(&listed(&stored), NOW));
+    assert_eq!(backup_table::render(&[], NOW), "No backups yet.\n");
     stored[0].verified.as_mut().unwrap().problems = vec!["it is cut off".to_owned()];
-    insta::assert_snapshot!("backups_bad", backup::render(&listed(&stored), NOW));
+    insta::assert_snapshot!("backups_bad", backup_table::render(&listed(&stored), NOW));
     stored[0].verified = None;
     b02_what_cannot_be_read_is_shown_with_its_reason(listed(&stored));
     let wanted = Retention {
@@ -256,7 +256,7 @@ fn tables_and_plans() {
         ..Retention::default()
     };
     let verdicts = crate::plan::judge(&stored, NOW, &wanted);
-    insta::assert_snapshot!("retention", backup::render_verdicts(&verdicts, NOW));
+    insta::assert_snapshot!("retention", backup_table::render_verdicts(&verdicts, NOW));
     let mut view = plan::replay(super::fixture::observation());
     view.decision = Decision {
         action: Some(Action::Promote {
