@@ -1,10 +1,17 @@
-//! `etcd-agent commands list|delete`: etcd-manager's queue in the store.
+//! `etcd-agent etcd-manager commands list|delete`: etcd-manager's queue in the store.
 
 use super::client::Client;
 use super::exit::{Exit, Outcome};
 use super::out::{self, Output};
 use crate::model::{CommandName, StoreCommand, UnixMs};
 use crate::paths::Paths;
+
+/// What etcd-manager keeps in the store
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum EtcdManagerVerb {
+    #[command(subcommand)]
+    Commands(CommandsVerb),
+}
 
 /// Commands that etcd-manager's tools left in the store; they are shown and never carried out
 #[derive(Debug, clap::Subcommand)]
@@ -13,7 +20,7 @@ pub(super) enum CommandsVerb {
     List(Output),
     /// Take a command out of the store
     Delete {
-        /// Its name, as `commands list` shows it
+        /// Its name, as `etcd-manager commands list` shows it
         name: String,
     },
 }
@@ -48,7 +55,7 @@ pub(super) fn render(list: &[StoreCommand], now: UnixMs) -> String {
                 (None, Some(problem)) => problem.clone(),
                 (None, None) => "-".to_owned(),
             };
-            // Whoever may write into the store has written these.
+            // Anyone with write access to the store can have written these.
             vec![
                 command.name.escape_debug().to_string(),
                 age,

@@ -1,4 +1,4 @@
-//! `etcd-agent check-config` and `etcd-agent config show`.
+//! `etcd-agent config check` and `etcd-agent config show`.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -25,6 +25,7 @@ pub(super) struct CheckArgs {
 /// The merged configuration
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ConfigVerb {
+    Check(CheckArgs),
     /// Show every value in force and where it came from
     Show(Output),
 }
@@ -72,8 +73,7 @@ fn losses(paths: &Paths, loaded: &Loaded, accept: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn show(paths: &Paths, verb: &ConfigVerb) -> Outcome {
-    let ConfigVerb::Show(output) = *verb;
+pub(super) fn show(paths: &Paths, output: Output) -> Outcome {
     output.print(&load(paths)?.entries, |entries| render(entries))?;
     Ok(Exit::Ok)
 }

@@ -1,9 +1,10 @@
-//! `etcd-agent member remove|add`.
+//! `etcd-agent member remove|add`; `members.rs` has `member list`.
 
 use super::client::Client;
 use super::direct::{self, OrderArgs, Silent};
 use super::exit::{Failure, Outcome};
 use super::health;
+use super::out::Output;
 use super::progress::Progress;
 use super::wait::{self, Deadline, Timeout};
 use crate::model::{AdminStatus, DirectiveChange, Directives, MemberList, NodeName};
@@ -12,6 +13,15 @@ use crate::paths::Paths;
 /// Members, by their nodes
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum MemberVerb {
+    /// List etcd's members
+    List(Output),
+    #[command(flatten)]
+    Change(MemberChange),
+}
+
+/// What is ordered about a node's member.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum MemberChange {
     /// Remove the member of a node, which stays out until `member add`; waits until it is removed
     Remove {
         /// The node.
@@ -39,11 +49,11 @@ pub(super) enum MemberVerb {
     },
 }
 
-pub(super) async fn run(paths: &Paths, verb: MemberVerb) -> Outcome {
+pub(super) async fn run(paths: &Paths, change: MemberChange) -> Outcome {
     let client = Client::new(paths);
     let seen: AdminStatus = client.get("/v1/status").await?;
-    match verb {
-        MemberVerb::Remove {
+    match change {
+        MemberChange::Remove {
             node,
             force,
             order,
@@ -59,7 +69,7 @@ pub(super) async fn run(paths: &Paths, verb: MemberVerb) -> Outcome {
             wait::or_interrupted(until_out(&client, &view.directives, &node, timeout), &fate).await?;
             direct::report(&view, &Silent::default(), &format!("{node} is no member"), order)
         }
-        MemberVerb::Add { node, order, timeout } => {
+        MemberChange::Add { node, order, timeout } => {
             direct::known(&seen, &node)?;
             let change = DirectiveChange::Add { node: node.clone() };
             let view = direct::order(&client, change, order).await?;

@@ -1,4 +1,4 @@
-//! `etcd-agent members`.
+//! `etcd-agent member list`.
 
 use super::client::Client;
 use super::exit::{Exit, Outcome};

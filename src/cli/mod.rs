@@ -66,8 +66,6 @@ enum Verb {
     Init(init::InitArgs),
     /// Show how the cluster is, who decides, and what is waited for
     Status(out::Output),
-    /// List etcd's members
-    Members(out::Output),
     Plan(plan::PlanArgs),
     Events(events::EventsArgs),
     Pause(pause::PauseArgs),
@@ -78,7 +76,7 @@ enum Verb {
     Member(member::MemberVerb),
     Backup(backup::BackupArgs),
     #[command(subcommand)]
-    Commands(commands::CommandsVerb),
+    EtcdManager(commands::EtcdManagerVerb),
     Restore(restore::RestoreArgs),
     Bootstrap(restore::BootstrapArgs),
     #[command(subcommand)]
@@ -88,9 +86,17 @@ enum Verb {
     #[command(subcommand)]
     Store(store::StoreVerb),
     Render(render::RenderArgs),
-    CheckConfig(config::CheckArgs),
     #[command(subcommand)]
     Config(config::ConfigVerb),
+    /// The former name of `member list`
+    #[command(hide = true)]
+    Members(out::Output),
+    /// The former name of `etcd-manager commands`
+    #[command(subcommand, hide = true)]
+    Commands(commands::CommandsVerb),
+    /// The former name of `config check`
+    #[command(hide = true)]
+    CheckConfig(config::CheckArgs),
     /// Write the drop-in and its environment file (etcd-agent-apply.service does)
     #[command(hide = true)]
     Apply,
@@ -137,24 +143,28 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Reload(args) => reload::run(paths, args).await,
         Verb::Init(args) => init::run(paths, args).await,
         Verb::Status(output) => status::run(paths, output).await,
-        Verb::Members(output) => members::run(paths, output).await,
         Verb::Plan(args) => plan::run(paths, args).await,
         Verb::Events(args) => events::run(paths, args).await,
         Verb::Pause(args) => pause::pause(paths, args).await,
         Verb::Resume(args) => pause::resume(paths, args).await,
         Verb::MoveLeader(args) => leader::run(paths, args).await,
         Verb::Restart(args) => restart::run(paths, args).await,
-        Verb::Member(verb) => member::run(paths, verb).await,
+        Verb::Members(output) | Verb::Member(member::MemberVerb::List(output)) => {
+            members::run(paths, output).await
+        }
+        Verb::Member(member::MemberVerb::Change(change)) => member::run(paths, change).await,
         Verb::Backup(args) => backup::run(paths, args).await,
-        Verb::Commands(verb) => commands::run(paths, verb).await,
+        Verb::Commands(verb) | Verb::EtcdManager(commands::EtcdManagerVerb::Commands(verb)) => {
+            commands::run(paths, verb).await
+        }
         Verb::Restore(args) => restore::restore(paths, args).await,
         Verb::Bootstrap(args) => restore::bootstrap(paths, args).await,
         Verb::Epoch(verb) => epoch::run(paths, verb).await,
         Verb::Spec(verb) => spec::run(paths, verb).await,
         Verb::Store(verb) => store::run(paths, &verb).await,
         Verb::Render(args) => render::run(paths, &args),
-        Verb::CheckConfig(args) => config::check(paths, args),
-        Verb::Config(verb) => config::show(paths, &verb),
+        Verb::CheckConfig(args) | Verb::Config(config::ConfigVerb::Check(args)) => config::check(paths, args),
+        Verb::Config(config::ConfigVerb::Show(output)) => config::show(paths, output),
         Verb::Apply | Verb::Data | Verb::Prove | Verb::Gate { .. } => Ok(Exit::Usage),
     }
 }

@@ -66,7 +66,7 @@ fn compare(assignment: &Assignment, serves_tls: bool, settings: &Settings) -> Ve
             None,
             field,
             format!(
-                "{text}; put it back, or, if it is meant, run `etcd-agent check-config --accept-losses` as root and reload"
+                "{text}; put it back, or, if it is meant, run `etcd-agent config check --accept-losses` as root and reload"
             ),
         ));
     };

@@ -1,4 +1,4 @@
-//! What is allowed and hardly ever meant: said by `check-config`, and never a reason to refuse.
+//! Settings that are allowed and rarely intended: `config check` prints them, and none is a reason to refuse.
 
 use std::path::Path;
 

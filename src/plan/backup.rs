@@ -9,7 +9,7 @@ use crate::model::{
     ReasonCode, Revision, UnixMs,
 };
 
-/// So many commands are named; all of them are in `etcd-agent commands list`.
+/// So many commands are named; all of them are in `etcd-agent etcd-manager commands list`.
 const NAMED: usize = 3;
 /// A full backup of what has not changed is taken this rarely.
 const UNCHANGED: Duration = Duration::from_hours(24);
@@ -42,7 +42,7 @@ pub(super) fn say_commands(cx: &mut Context<'_>) {
         more => format!(" and {more} more"),
     };
     let text = format!(
-        "commands of etcd-manager lie in the store and are not carried out: {}{more}; `etcd-agent commands list` shows what \
+        "commands of etcd-manager lie in the store and are not carried out: {}{more}; `etcd-agent etcd-manager commands list` shows what \
          they ask for",
         named.join(", ")
     );

@@ -21,8 +21,8 @@ fn the_command_line_is_well_formed() {
         "backup --format etcd-manager",
         "backup --format etcd-manager --timeout 90s",
         "backup run --once --endpoints https://10.0.0.1:2379,https://10.0.0.2:2379 --cacert ca --cert c --key k",
-        "commands list -o json",
-        "commands delete 2023-11-14T23:00:00Z-000000",
+        "etcd-manager commands list -o json",
+        "etcd-manager commands delete 2023-11-14T23:00:00Z-000000",
         "bootstrap --empty",
         "backup list -o json --timeout 1h",
         "backup prune --dry-run -o json",
@@ -33,7 +33,7 @@ fn the_command_line_is_well_formed() {
         "bootstrap --without n3",
         "plan --observation -",
         "render -o dropin",
-        "check-config /tmp/x --as /etc/etcd-agent/config.d/10.toml",
+        "config check /tmp/x --as /etc/etcd-agent/config.d/10.toml",
         "config show -o json",
         "spec get",
         "spec set size=5 --dry-run",
@@ -50,6 +50,7 @@ fn the_command_line_is_well_formed() {
         "restart --cancel",
         "member remove n3 --force --dry-run",
         "member add n3 -o json",
+        "member list -o json",
         "run",
         "reload --timeout 10s",
         "gate",
@@ -60,6 +61,32 @@ fn the_command_line_is_well_formed() {
     assert!(Cli::try_parse_from(["etcd-agent", "restore"]).is_err());
     assert!(Cli::try_parse_from(["etcd-agent", "spec", "set", "size=many"]).is_err());
     assert!(Cli::try_parse_from(["etcd-agent", "bootstrap", "--without", "bad name"]).is_err());
+}
+
+#[test]
+fn the_former_names_of_commands_do_the_same() {
+    let parsed = |line: &str| {
+        let words = std::iter::once("etcd-agent").chain(line.split(' '));
+        Cli::try_parse_from(words).unwrap().verb
+    };
+    let list = parsed("members -o json");
+    assert!(matches!(list, Verb::Members(_)), "{list:?}");
+    let delete = parsed("commands delete x");
+    assert!(
+        matches!(&delete, Verb::Commands(commands::CommandsVerb::Delete { name }) if name == "x"),
+        "{delete:?}"
+    );
+    let (_root, paths) = settings_tree("[node]\nname = \"n1\"\n");
+    for line in ["check-config", "config check"] {
+        assert!(
+            matches!(with_runtime(&paths, parsed(line)), Ok(Exit::Ok)),
+            "{line}"
+        );
+    }
+    let help = Cli::command().render_long_help().to_string();
+    for former in ["  members", "  commands", "  check-config"] {
+        assert!(!help.contains(former), "{former} is in the help");
+    }
 }
 
 #[test]

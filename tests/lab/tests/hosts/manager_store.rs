@@ -148,17 +148,19 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
     // The command waits for a person, who takes it away.
     let told = wait_coordinator_says(&lab, "command-waiting");
     assert!(told.contains(COMMAND), "{told}");
-    let commands = json(n1, &["commands", "list", "-o", "json"]);
+    let commands = json(n1, &["etcd-manager", "commands", "list", "-o", "json"]);
     assert_eq!(commands[0]["restore"], newest.as_str(), "{commands}");
-    agent(n1, &["commands", "delete", COMMAND]).ok().unwrap();
-    let again = agent(n1, &["commands", "delete", COMMAND]);
+    agent(n1, &["etcd-manager", "commands", "delete", COMMAND])
+        .ok()
+        .unwrap();
+    let again = agent(n1, &["etcd-manager", "commands", "delete", COMMAND]);
     assert!(
         !again.success() && again.stderr.contains("there is no command"),
         "{}",
         again.stderr
     );
     assert_eq!(
-        json(n1, &["commands", "list", "-o", "json"]),
+        json(n1, &["etcd-manager", "commands", "list", "-o", "json"]),
         serde_json::json!([])
     );
 

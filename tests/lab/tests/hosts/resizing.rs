@@ -184,7 +184,7 @@ fn strategy(join: &str) -> Lab {
     load.wait_for(50, SOON).unwrap();
 
     configure(&lab, 4, &membership, other);
-    let check = agent(n1, &["check-config"]);
+    let check = agent(n1, &["config", "check"]);
     assert!(
         !check.success() && check.stderr.contains("force"),
         "{}",

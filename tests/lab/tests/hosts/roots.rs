@@ -124,7 +124,7 @@ fn planted(n1: &Host) {
     .unwrap();
     let report = n1.read_file("/run/etcd-agent-data/report.json").unwrap();
     assert!(report.contains("50-left.toml belongs to uid"), "{report}");
-    let refused = agent(n1, &["check-config"]);
+    let refused = agent(n1, &["config", "check"]);
     assert!(
         refused.code == 2 && refused.stderr.contains("expected root"),
         "{}",
@@ -145,7 +145,7 @@ fn emptied(n1: &Host) {
         n1.read_file("/var/lib/etcd-agent/etcd.env").unwrap(),
     );
     n1.write_file(CONFIG, "", "0644", "root:root").unwrap();
-    let refused = agent(n1, &["check-config"]);
+    let refused = agent(n1, &["config", "check"]);
     assert_eq!(refused.code, 4, "{}", refused.stderr);
     for lost in [
         "cluster.name",
