@@ -3,7 +3,9 @@
 //! Sources are read weakest first and merged by key; every problem of every file is reported at once.
 
 mod build;
+mod field;
 mod field_types;
+mod fields;
 mod flags;
 mod location;
 mod losses;
@@ -20,7 +22,7 @@ mod warnings;
 
 use std::path::{Path, PathBuf};
 
-pub use build::DEFAULT_DATA_DIR;
+pub use fields::DEFAULT_DATA_DIR;
 pub use flags::{is_etcd_flag, is_etcd_variable};
 pub use problem::{Problem, Problems};
 pub use redact::redact;

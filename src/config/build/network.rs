@@ -1,0 +1,134 @@
+//! TLS, the peer API, the metrics port, and that no two of them share a port.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use super::Builder;
+use crate::config::fields::{
+    API_INSECURE, API_LISTEN, API_TLS, CLUSTER_NODES, ETCD_CLIENT_PORT, ETCD_CLIENT_TLS, ETCD_PEER_PORT,
+    ETCD_PEER_TLS, METRICS_LISTEN, TlsFields,
+};
+use crate::config::settings::ApiSettings;
+use crate::model::{Spec, TlsFiles};
+
+/// Where the peers' agents listen.
+const API_PORT: u16 = 2378;
+/// Where a single node's metrics can be read.
+const METRICS_PORT: u16 = 2381;
+
+impl Builder<'_> {
+    pub(super) fn tls(&mut self, fields: &TlsFields) -> Option<TlsFiles> {
+        self.value(fields.table)?;
+        let parts = [&fields.cert_file, &fields.key_file, &fields.ca_file];
+        let found = parts.map(|field| self.optional(field));
+        if let [Some(cert_file), Some(key_file), Some(ca_file)] = found {
+            return Some(TlsFiles {
+                cert_file,
+                key_file,
+                ca_file,
+            });
+        }
+        for (field, value) in parts.into_iter().zip(&found) {
+            if value.is_none() && !self.is_inconclusive(field.key) {
+                self.wrong(
+                    field.key,
+                    "is missing: cert_file, key_file and ca_file belong together".to_owned(),
+                );
+            }
+        }
+        None
+    }
+
+    pub(super) fn api(&mut self, spec: &Spec) -> ApiSettings {
+        let peers = spec.nodes.len() > 1;
+        let tls = self.tls(&API_TLS);
+        let insecure = self.read(&API_INSECURE);
+        let listen = self.optional(&API_LISTEN);
+        let port = listen.map_or(API_PORT, |address| address.port());
+        let listen = listen.or_else(|| peers.then(|| ([0u16; 8], API_PORT).into()));
+        if !insecure && !self.is_inconclusive(API_INSECURE.key) {
+            let parts = [
+                (API_TLS.table, tls.is_some(), listen.is_some(), "the peer API"),
+                (
+                    ETCD_CLIENT_TLS.table,
+                    spec.etcd.client_tls.is_some(),
+                    !spec.loopback_only(false),
+                    "etcd's client port",
+                ),
+                (
+                    ETCD_PEER_TLS.table,
+                    spec.etcd.peer_tls.is_some(),
+                    !spec.loopback_only(false),
+                    "etcd's peer port",
+                ),
+            ];
+            for (table, has_tls, reachable, what) in parts {
+                if has_tls
+                    || !reachable
+                    || self.is_inconclusive(table)
+                    || self.is_inconclusive(CLUSTER_NODES.key)
+                {
+                    continue;
+                }
+                // An incomplete table was reported already.
+                if self.value(table).is_none() {
+                    self.wrong(
+                        table,
+                        format!(
+                            "{what} can be reached from other hosts and has no TLS: set cert_file, key_file and \
+                             ca_file, or spell out api.insecure = true"
+                        ),
+                    );
+                }
+            }
+        }
+        ApiSettings {
+            listen,
+            port,
+            metrics: self.metrics(spec, listen),
+            insecure: insecure && tls.is_none(),
+            tls,
+        }
+    }
+
+    /// Where metrics are served over plain HTTP. A single node has no other port, so by default it serves them on its
+    /// loopback interface, unless the port is taken.
+    pub(super) fn metrics(&mut self, spec: &Spec, api: Option<SocketAddr>) -> Option<SocketAddr> {
+        let taken = |port: u16| {
+            let etcd = [spec.etcd.client_port, spec.etcd.peer_port].contains(&port);
+            let own = api.is_some_and(|api| api.port() == port);
+            let more = spec.etcd.settings.get("listen-metrics-urls");
+            let more = more.is_some_and(|urls| {
+                urls.split(',')
+                    .any(|url| url.trim_end_matches('/').ends_with(&format!(":{port}")))
+            });
+            etcd || own || more
+        };
+        let Some(listen) = self.optional(&METRICS_LISTEN) else {
+            let default = SocketAddr::from(([127, 0, 0, 1], METRICS_PORT));
+            let wanted =
+                spec.nodes.len() == 1 && !self.is_inconclusive(METRICS_LISTEN.key) && !taken(METRICS_PORT);
+            return wanted.then_some(default);
+        };
+        if taken(listen.port()) {
+            let text = format!("port {} is etcd's, or that of api.listen, already", listen.port());
+            self.wrong(METRICS_LISTEN.key, text);
+        }
+        Some(listen)
+    }
+
+    pub(super) fn ports(&mut self, spec: &Spec, api: &ApiSettings) {
+        let mut used = BTreeMap::from([(spec.etcd.client_port, ETCD_CLIENT_PORT.key)]);
+        let others = [
+            (Some(spec.etcd.peer_port), ETCD_PEER_PORT.key),
+            (api.listen.map(|address| address.port()), API_LISTEN.key),
+        ];
+        for (port, field) in others {
+            if let Some(port) = port
+                && let Some(other) = used.insert(port, field)
+            {
+                self.wrong(field, format!("port {port} is that of {other} already"));
+            }
+        }
+    }
+}
