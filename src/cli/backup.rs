@@ -39,13 +39,13 @@ pub(super) struct BackupArgs {
     now: NowArgs,
 }
 
-/// A backup; with an option and no verb it is meant as well.
+/// `backup now`, also with options alone, without the verb.
 #[derive(Debug, clap::Args)]
 pub(super) struct NowArgs {
-    /// In which form; default: backup.format
+    /// Format of the backup; default: backup.format
     #[arg(long = "format", value_name = "FORMAT", value_enum)]
     form: Option<Form>,
-    /// No full: store as an increment what was written until now, without waiting for the interval
+    /// Store an increment with all changes until now, without waiting for the interval; no full backup
     #[arg(long, conflicts_with = "form")]
     increment: bool,
     /// Deadline.
@@ -69,13 +69,13 @@ pub(super) enum BackupVerb {
         #[command(flatten)]
         output: Output,
     },
-    /// Take backups on schedule beside an etcd that somebody else manages, without an agent
+    /// Take backups on schedule of an etcd that is not managed by an agent
     Run(backup_run::RunArgs),
     /// Restore backups into a throw-away etcd and compare them with what was recorded when they were taken
     Verify(verify::VerifyArgs),
-    /// Remove the backups that [backup.retention] no longer wants
+    /// Remove the backups that [backup.retention] no longer keeps
     Prune {
-        /// Only say of each backup whether it would go, and why it stays
+        /// Remove nothing; show for each backup whether it would be removed, and why it is kept
         #[arg(long)]
         dry_run: bool,
         /// Deadline.
@@ -89,7 +89,7 @@ pub(super) enum BackupVerb {
 
 #[cfg(test)]
 impl BackupArgs {
-    /// What `backup verify` with these arguments comes to.
+    /// The outcome of `backup verify` with these arguments.
     pub(super) async fn verified_by(self, client: &Client) -> Outcome {
         match self.verb {
             Some(BackupVerb::Verify(args)) => verify::run(client, args).await,
@@ -136,7 +136,7 @@ pub(super) async fn run(paths: &Paths, args: BackupArgs) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Asks the agent for something, waits until it is done and prints what came of it.
+/// Submits a request, waits until it is done and prints the result.
 async fn ask(
     client: &Client,
     request: &OperatorRequest,
@@ -151,7 +151,7 @@ async fn ask(
     output.print(&view, |view| view.message.clone())
 }
 
-/// `--timeout` of what only reads.
+/// `--timeout` of commands that only read.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct ListTimeout {
     /// Give up waiting for the store after this long, e.g. 90s or 10m

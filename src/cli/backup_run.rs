@@ -1,4 +1,4 @@
-//! `etcd-agent backup run`: backups beside an etcd that somebody else manages.
+//! `etcd-agent backup run`: backups of an etcd that is not managed by an agent.
 
 use std::path::PathBuf;
 
@@ -22,13 +22,13 @@ pub(super) struct RunArgs {
     /// The authorities that etcd's certificates are checked against
     #[arg(long, value_name = "FILE", requires_all = ["cert", "key"])]
     cacert: Option<PathBuf>,
-    /// The certificate to show
+    /// The client certificate
     #[arg(long, value_name = "FILE", requires = "cacert")]
     cert: Option<PathBuf>,
     /// Its private key
     #[arg(long, value_name = "FILE", requires = "cacert")]
     key: Option<PathBuf>,
-    /// Take one backup and end: for a timer
+    /// Take one backup and exit: for a timer
     #[arg(long)]
     once: bool,
 }

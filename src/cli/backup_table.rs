@@ -3,7 +3,7 @@
 use super::out;
 use crate::model::{Keep, ListedBackup, UnixMs, Verdict, Verified};
 
-/// The list, and below it what is wrong with single backups.
+/// The list of backups, followed by the problems of single backups.
 pub(super) fn render(list: &[ListedBackup], now: UnixMs) -> String {
     if list.is_empty() {
         return "No backups yet.\n".to_owned();
@@ -26,7 +26,7 @@ pub(super) fn render(list: &[ListedBackup], now: UnixMs) -> String {
                 out::time(backup.at),
                 out::age(now.since(backup.at)),
                 backup.revision.to_string(),
-                // Nothing after the full is stored: nothing to show.
+                // Without increments there is nothing to show.
                 Some(stored.covered)
                     .filter(|covered| *covered > backup.revision)
                     .map_or_else(|| "-".to_owned(), |covered| covered.to_string()),
@@ -85,7 +85,7 @@ fn verified(verified: Option<&Verified>, now: UnixMs) -> String {
     }
 }
 
-/// What would go and what would stay, with the reasons.
+/// Which backups would be removed and which kept, with the reasons.
 pub(super) fn render_verdicts(verdicts: &[Verdict], now: UnixMs) -> String {
     if verdicts.is_empty() {
         return "No backups yet.\n".to_owned();

@@ -18,7 +18,7 @@ use crate::paths::Paths;
 
 /// Largest answer that is read, in bytes.
 const MAX_BODY: usize = 8 << 20;
-/// How long one call may take where nothing else is said.
+/// How long one call may take by default.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// How a call to the agent failed.
@@ -35,10 +35,10 @@ pub enum CallError {
         /// What the agent said.
         text: String,
     },
-    /// The agent took the question and has not answered yet.
+    /// The agent accepted the request and did not answer in time.
     #[error("{0}")]
     TimedOut(String),
-    /// The answer was not what it should be.
+    /// The answer is malformed.
     #[error("{0}")]
     Broken(String),
 }
@@ -66,7 +66,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// The agent whose socket is where it always is.
+    /// The agent that listens on the admin socket of this host.
     pub fn new(paths: &Paths) -> Self {
         Self {
             socket: paths.admin_socket(),
@@ -74,7 +74,7 @@ impl Client {
         }
     }
 
-    /// The same agent, with so much time for each call: what it asks a store for takes its time.
+    /// The same agent with another deadline for each call: calls that need the store take longer.
     #[must_use]
     pub fn within(&self, deadline: Duration) -> Self {
         Self {

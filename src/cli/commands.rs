@@ -18,7 +18,7 @@ pub(super) enum EtcdManagerVerb {
 pub(super) enum CommandsVerb {
     /// List the commands in the store, oldest first
     List(Output),
-    /// Take a command out of the store
+    /// Delete a command from the store
     Delete {
         /// Its name, as `etcd-manager commands list` shows it
         name: String,

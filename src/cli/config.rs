@@ -12,12 +12,12 @@ use crate::unit::files;
 /// Check the configuration, or FILE as if it were already in place
 #[derive(Debug, clap::Args)]
 pub(super) struct CheckArgs {
-    /// A new version of the configuration file, e.g. the temporary copy that Puppet's `validate_cmd` or Ansible's `validate` hands over
+    /// A new version of the configuration file, e.g. the temporary copy of Puppet's `validate_cmd` or Ansible's `validate`
     file: Option<PathBuf>,
-    /// Where FILE is going to be put [default: /etc/etcd-agent/config.toml]
+    /// Where FILE will be installed [default: /etc/etcd-agent/config.toml]
     #[arg(long = "as", value_name = "PATH", requires = "file")]
     place: Option<PathBuf>,
-    /// Accept, as root, that this node loses its cluster's name, its peers or TLS by this configuration
+    /// Accept, as root, that this configuration drops this node's cluster name, peers or TLS
     #[arg(long)]
     accept_losses: bool,
 }
@@ -52,7 +52,7 @@ pub(super) fn check(paths: &Paths, args: CheckArgs) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Refuses what would lose something of what the node runs, or writes down that it is accepted.
+/// Refuses a configuration that drops what the node runs with, or records that the loss is accepted.
 fn losses(paths: &Paths, loaded: &Loaded, accept: bool) -> Result<(), Failure> {
     let lost = match config::losses(paths, &loaded.settings) {
         Ok(None) => return Ok(()),

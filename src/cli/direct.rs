@@ -1,4 +1,4 @@
-//! What the verbs that order something for the whole cluster share.
+//! Shared by the commands that give an order to the whole cluster.
 
 use std::fmt::Write;
 
@@ -14,14 +14,14 @@ use crate::model::{AdminStatus, DirectiveChange, DirectiveOrder, DirectiveView, 
 /// Options of every order.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct OrderArgs {
-    /// Change nothing; show what would follow
+    /// Change nothing; show what would happen
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
     pub output: Output,
 }
 
-/// Gives an order to the agent of this host, which spreads it.
+/// Gives an order to the agent of this host, which distributes it.
 pub(super) async fn order(
     client: &Client,
     change: DirectiveChange,
@@ -66,7 +66,7 @@ pub(super) fn known(status: &AdminStatus, node: &NodeName) -> Result<(), Failure
     ))
 }
 
-/// Shows what would follow.
+/// Shows what would happen.
 pub(super) fn preview(view: &DirectiveView, args: OrderArgs) -> Outcome {
     args.output.print(view, render)?;
     Ok(Exit::Ok)
@@ -85,7 +85,7 @@ pub(super) fn render(view: &DirectiveView) -> String {
     text
 }
 
-/// Says that an order was given.
+/// Reports that an order was given.
 pub(super) fn report(view: &DirectiveView, silent: &Silent, said: &str, args: OrderArgs) -> Outcome {
     args.output.print(view, |_| said.to_owned())?;
     for line in &silent.0 {
@@ -94,22 +94,22 @@ pub(super) fn report(view: &DirectiveView, silent: &Silent, said: &str, args: Or
     Ok(Exit::Ok)
 }
 
-/// Who has not been heard of, a line each.
+/// The nodes that did not answer, one line each.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Silent(pub Vec<String>);
 
-/// Where an order is on its way.
+/// How far an order is distributed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Spread {
-    /// All in reach have it.
+    /// All reachable agents have it.
     Everywhere(Silent),
-    /// These have not taken it over yet.
+    /// These have not adopted it yet.
     Waits(String),
-    /// Another order, given elsewhere, came out on top.
+    /// A newer order from elsewhere replaced it.
     Overruled(String),
 }
 
-/// Has every agent in reach taken this over?
+/// Whether every reachable agent has adopted the order.
 pub(super) fn spread(status: &AdminStatus, order: &Directives) -> Spread {
     let mine = &status.node.steering.directives;
     if mine != order && mine.is_newer_than(order) {
@@ -132,7 +132,7 @@ pub(super) fn spread(status: &AdminStatus, order: &Directives) -> Spread {
     Spread::Everywhere(Silent(silent.collect()))
 }
 
-/// The agents in reach that have not taken an order over yet.
+/// The reachable agents that have not adopted an order yet.
 pub(super) fn behind<'a>(status: &'a AdminStatus, order: &Directives) -> Vec<&'a str> {
     health::nodes(status)
         .filter(|(_, seen)| {
@@ -143,12 +143,12 @@ pub(super) fn behind<'a>(status: &'a AdminStatus, order: &Directives) -> Vec<&'a
         .collect()
 }
 
-/// Says who has not.
+/// Names the agents that have not adopted it.
 pub(super) fn not_heard(nodes: &[&str]) -> String {
     format!("not heard of yet by {}", nodes.join(", "))
 }
 
-/// Waits until every agent in reach has taken an order over.
+/// Waits until every reachable agent has adopted an order.
 pub(super) async fn taken_over(
     client: &Client,
     order: &Directives,

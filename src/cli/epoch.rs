@@ -1,4 +1,4 @@
-//! `etcd-agent epoch confirm`: an operator's word on a newer epoch that the electors can neither confirm nor deny.
+//! `etcd-agent epoch confirm`: an operator confirms a newer epoch that the electors can neither confirm nor deny.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -113,7 +113,7 @@ pub(super) fn meant(seen: &Observation, epoch: Epoch) -> Result<(Genesis, Vec<St
     }
 }
 
-/// What is confirmed, and what it costs.
+/// Describes what is confirmed, and the consequences.
 pub(super) fn warning(seen: &Observation, genesis: &Genesis, tellers: &[String]) -> String {
     let members: Vec<&str> = genesis.members.keys().map(NodeName::as_str).collect();
     format!(

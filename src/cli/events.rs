@@ -1,4 +1,4 @@
-//! `etcd-agent events`: what was decided, when, why, and what came of it.
+//! `etcd-agent events`: decisions with their time, reasons and results.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use super::out::{self, Format, Output};
 use crate::model::{Event, EventOutcome as Came, EventsView};
 use crate::paths::Paths;
 
-/// How often `--follow` looks.
+/// How often `--follow` polls.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Show what this node's agent decided, when, why, and what came of it; the journal has what is older
+/// Show the decisions of this node's agent with their time, reasons and results; the journal has older ones
 #[derive(Debug, clap::Args)]
 pub(super) struct EventsArgs {
     /// The last N
     #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 20)]
     lines: usize,
-    /// Go on with what comes, until interrupted
+    /// Print new events until interrupted
     #[arg(long)]
     follow: bool,
     #[command(flatten)]
@@ -50,7 +50,7 @@ async fn follow(client: &Client, mut seen: u64, output: Output) -> Outcome {
         }
         let view: EventsView = match client.get(&format!("/v1/events?after={seen}")).await {
             Ok(view) => view,
-            // An agent that is restarted comes back.
+            // The agent may be restarting.
             Err(
                 CallError::Unreachable(_) | CallError::TimedOut(_) | CallError::Answered { status: 503, .. },
             ) => continue,
@@ -67,7 +67,7 @@ async fn follow(client: &Client, mut seen: u64, output: Output) -> Outcome {
     }
 }
 
-/// One line an event: for JSON an object a line. False when nobody reads on.
+/// One line per event; as JSON one object per line. False when the reader has closed the pipe.
 fn lines(events: &[Event], output: Output) -> Result<bool, Failure> {
     for event in events {
         let line = match output.format {

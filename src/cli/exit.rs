@@ -17,13 +17,13 @@ pub enum Exit {
     Unreachable = 3,
     /// Refused because it would not be safe; nothing was done.
     Refused = 4,
-    /// It was begun, and did not end within the deadline.
+    /// It began, and did not end within the deadline.
     TimedOut = 5,
     /// `status`: the cluster serves, but not all is well.
     Degraded = 6,
     /// `status`: the cluster does not serve.
     Down = 7,
-    /// `status`: the agent has just started and has not looked around yet.
+    /// `status`: the agent has just started and has not observed the cluster yet.
     Starting = 8,
 }
 
@@ -33,13 +33,13 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command did not do what it was asked to.
+/// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
-    /// What was tried, on what, what to do.
+    /// What was tried, on what, and what to do.
     pub text: String,
 }
 
@@ -67,5 +67,5 @@ impl From<crate::config::Problems> for Failure {
     }
 }
 
-/// What a verb gives.
+/// The result of a command.
 pub(super) type Outcome = Result<Exit, Failure>;

@@ -1,10 +1,10 @@
-//! Is the cluster well, as this agent sees it: a pure judgement on its status.
+//! Judges the health of the cluster from the status of this agent; a pure function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{AdminStatus, Epoch, EtcdStatus, Fact, MemberId, NodeName, NodeStatus};
 
-/// How the cluster is.
+/// The health of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Health {
     /// All wanted members serve, and nothing is wrong.
@@ -13,11 +13,11 @@ pub(super) enum Health {
     Degraded(Vec<String>),
     /// No member serves with a leader; what else is wrong.
     Down(Vec<String>),
-    /// The agent has just started: it has not looked yet.
+    /// The agent has just started and has not observed the cluster yet.
     Starting,
 }
 
-/// Judges.
+/// Judges the health.
 pub(super) fn judge(status: &AdminStatus) -> Health {
     if status.starting {
         return Health::Starting;
@@ -73,7 +73,7 @@ fn wrong(status: &AdminStatus, good: &BTreeMap<&NodeName, &EtcdStatus>) -> Vec<S
     for (what, error) in more {
         wrong.extend(error.iter().map(|error| format!("{what}{error}")));
     }
-    // What is tried again says why meanwhile: a backup that nobody could verify is not known to be good.
+    // Failures that are retried are listed too: a backup that could not be verified is not known to be valid.
     wrong.extend(
         status
             .backups
@@ -93,7 +93,7 @@ fn wrong(status: &AdminStatus, good: &BTreeMap<&NodeName, &EtcdStatus>) -> Vec<S
     wrong
 }
 
-/// The voters that serve with a leader, by node. Of a cluster that fell apart only those of one cluster count.
+/// The voters that serve with a leader, by node. Where they form several clusters, only the largest counts.
 pub(super) fn serving(status: &AdminStatus) -> BTreeMap<&NodeName, &EtcdStatus> {
     let mut good: BTreeMap<&NodeName, &EtcdStatus> = nodes(status)
         .filter_map(|(node, seen)| Some((node, seen.known()?.etcd.known()?)))
@@ -119,7 +119,7 @@ pub(super) fn serving_after(status: &AdminStatus, before: Epoch) -> usize {
         .count()
 }
 
-/// The newest epoch that anybody has told of.
+/// The newest epoch that any node reports.
 pub(super) fn newest_epoch(status: &AdminStatus) -> Epoch {
     nodes(status)
         .filter_map(|(_, seen)| seen.known().copied())
@@ -146,5 +146,5 @@ pub(super) fn nodes(status: &AdminStatus) -> impl Iterator<Item = (&NodeName, Fa
     all.into_iter()
 }
 
-/// A node's status where it is.
+/// The status of one node.
 pub(super) type FactRef<'a> = Fact<&'a NodeStatus>;

@@ -17,7 +17,7 @@ use crate::unit::files;
 /// Make this host a single-node cluster with local backups
 #[derive(Debug, clap::Args)]
 pub(super) struct InitArgs {
-    /// Give up waiting after this long, e.g. 90s or 10m; what was begun goes on
+    /// Give up waiting after this long, e.g. 90s or 10m; the work continues
     #[arg(long, value_name = "TIME", value_parser = super::wait::span, default_value = "2m")]
     timeout: std::time::Duration,
 }
@@ -59,7 +59,7 @@ pub(super) fn configuration(node: &NodeName) -> String {
     )
 }
 
-/// False when `init` has written just this before; refuses any other configuration.
+/// False when an earlier `init` wrote the same configuration; refuses any other one.
 pub(super) fn write_wanted(paths: &Paths, text: &str) -> Result<bool, Failure> {
     let existing = config::existing_files(paths)?;
     let own = paths.config_file();
@@ -77,7 +77,7 @@ pub(super) fn write_wanted(paths: &Paths, text: &str) -> Result<bool, Failure> {
     )))
 }
 
-/// Refuses when there is etcd data that no assignment of this agent accounts for.
+/// Refuses etcd data that does not belong to an assignment of this agent.
 pub(super) fn refuse_foreign_data(paths: &Paths) -> Result<(), Failure> {
     if exists(&paths.assignment())? {
         return Ok(());
@@ -141,7 +141,7 @@ fn write(paths: &Paths, text: &str) -> Result<(), Failure> {
         })
 }
 
-/// Waits until the cluster is healthy and its first backup is there.
+/// Waits until the cluster is healthy and has its first backup.
 async fn healthy(client: &Client, deadline: &Deadline) -> Result<AdminStatus, Failure> {
     let mut progress = Progress::new();
     loop {

@@ -8,10 +8,10 @@ use super::wait::{self, Deadline, Timeout};
 use crate::model::{AdminStatus, DirectiveView, MemberId, NodeName, OperatorRequest, SteadyMs};
 use crate::paths::Paths;
 
-/// Let another member be the raft leader, and wait until it is
+/// Move the raft leadership to another member, and wait until it leads
 #[derive(Debug, clap::Args)]
 pub(super) struct MoveArgs {
-    /// Which node's; the healthy follower with the most of the log without
+    /// The node of the new leader; default: the healthy follower with the longest log
     node: Option<NodeName>,
     #[command(flatten)]
     order: OrderArgs,

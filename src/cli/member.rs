@@ -19,28 +19,28 @@ pub(super) enum MemberVerb {
     Change(MemberChange),
 }
 
-/// What is ordered about a node's member.
+/// Changes of the membership.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum MemberChange {
     /// Remove the member of a node, which stays out until `member add`; waits until it is removed
     Remove {
         /// The node.
         node: NodeName,
-        /// Even when the cluster then stays below its size
+        /// Also when the cluster then stays below its size
         #[arg(long)]
         force: bool,
-        /// What every order takes.
+        /// Options of every order.
         #[command(flatten)]
         order: OrderArgs,
         /// Deadline.
         #[command(flatten)]
         timeout: Timeout,
     },
-    /// Let a node be a member again, when one is missing
+    /// Allow a node to become a member again, when one is missing
     Add {
         /// The node.
         node: NodeName,
-        /// What every order takes.
+        /// Options of every order.
         #[command(flatten)]
         order: OrderArgs,
         /// Deadline.

@@ -1,4 +1,4 @@
-//! The command line: one file a verb.
+//! The command line: one file per command.
 
 mod backup;
 mod backup_run;
@@ -51,7 +51,7 @@ use exit::Outcome;
     4 refused as unsafe, 5 timed out, 6 degraded, 7 not serving, 8 the agent has just started. See etcd-agent(8)."
 )]
 pub struct Cli {
-    /// Look at another tree than `/`.
+    /// Use another root directory than `/`.
     #[arg(long, global = true, hide = true, default_value = "/")]
     root: PathBuf,
     #[command(subcommand)]
@@ -64,7 +64,7 @@ enum Verb {
     Run,
     Reload(reload::ReloadArgs),
     Init(init::InitArgs),
-    /// Show how the cluster is, who decides, and what is waited for
+    /// Show the health of the cluster, the coordinator, and what is waited for
     Status(out::Output),
     Plan(plan::PlanArgs),
     Events(events::EventsArgs),
@@ -106,20 +106,20 @@ enum Verb {
     /// Restore a fetched backup into a throw-away etcd (etcd-agent-verify.service does)
     #[command(hide = true)]
     Prove,
-    /// Hold a start of etcd.service back (its `ExecStartPre=` does), or a stop (its `ExecStop=` does)
+    /// Delay a start of etcd.service (its `ExecStartPre=`), or a stop (its `ExecStop=`)
     #[command(hide = true)]
     Gate {
-        /// Until the store has what etcd has committed, for a few seconds at most
+        /// Wait until all committed changes are stored, for a few seconds at most
         #[arg(long)]
         stop: bool,
     },
 }
 
-/// Runs what was asked and gives the exit code.
+/// Runs a command and returns the exit code.
 pub fn main(cli: Cli) -> ExitCode {
     let paths = Paths::below(cli.root);
     match cli.verb {
-        // The oneshots need no runtime, and must work when much else does not.
+        // The oneshots need no runtime.
         Verb::Apply => crate::unit::apply::run(&paths),
         Verb::Data => crate::unit::data::run(&paths),
         Verb::Prove => crate::unit::verify::run(&paths),

@@ -21,7 +21,7 @@ pub(super) enum Format {
     Json,
 }
 
-/// The `-o` option of every verb that reads.
+/// The `-o` option of every command that reads.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Output {
     /// Output format
@@ -30,7 +30,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Prints a value as JSON, or as what `human` makes of it.
+    /// Prints a value as JSON, or as text by `human`.
     pub(super) fn print<T: Serialize>(
         self,
         value: &T,
@@ -47,12 +47,12 @@ impl Output {
     }
 }
 
-/// Writes to standard output. A reader that has gone away (`| head`) is no error.
+/// Writes to standard output. A closed pipe (`| head`) is not an error.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     print_on(text).map(drop)
 }
 
-/// The same; false when the reader has gone away, so that nothing more has to be said.
+/// As [`print`]; returns false when the reader has closed the pipe.
 pub(super) fn print_on(text: &str) -> Result<bool, Failure> {
     print_to(&mut std::io::stdout().lock(), text)
 }
@@ -68,7 +68,7 @@ fn print_to(out: &mut impl Write, text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// True when standard output is a pipe that nobody reads any more: what waits for news ends then, without news.
+/// True when standard output is a pipe whose reader has closed it. A command that follows events then ends.
 pub(super) fn unread() -> bool {
     hung_up(std::io::stdout())
 }
@@ -111,7 +111,7 @@ pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A time span, coarse: one unit is enough for people.
+/// A time span, rounded to one unit.
 pub(super) fn age(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),

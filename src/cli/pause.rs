@@ -7,14 +7,14 @@ use super::wait::Timeout;
 use crate::model::DirectiveChange;
 use crate::paths::Paths;
 
-/// Do nothing by itself on any node, until `resume`; what a person asks for goes on
+/// Suspend automatic actions on all nodes until `resume`; requests of operators are still carried out
 #[derive(Debug, clap::Args)]
 pub(super) struct PauseArgs {
     #[command(flatten)]
     both: Both,
 }
 
-/// Act by itself again
+/// Resume automatic actions
 #[derive(Debug, clap::Args)]
 pub(super) struct ResumeArgs {
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub(super) struct ResumeArgs {
 
 #[derive(Debug, clap::Args)]
 struct Both {
-    /// Wait until every agent in reach has taken it over, and say who is silent
+    /// Wait until every reachable agent has adopted it, and name the silent ones
     #[arg(long)]
     wait: bool,
     #[command(flatten)]

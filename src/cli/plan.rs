@@ -1,4 +1,4 @@
-//! `etcd-agent plan`: what would be done now, and why.
+//! `etcd-agent plan`: the next action, and why.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -10,10 +10,10 @@ use super::out::{self, Output};
 use crate::model::{Action, Decision, Memory, Observation, PlanView};
 use crate::paths::Paths;
 
-/// An observation holds a few kilobytes a node.
+/// An observation has a few kilobytes per node.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Show what would be done now, and why
+/// Show the next action, and why
 #[derive(Debug, clap::Args)]
 pub(super) struct PlanArgs {
     /// Plan on a saved observation (or the JSON output of this command) instead of asking the agent; `-` reads standard input
@@ -32,7 +32,7 @@ pub(super) async fn run(paths: &Paths, args: PlanArgs) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Plans again: the planner is pure, so a saved observation gives the decision it gave in the field.
+/// Plans again. The planner is pure, so a saved observation leads to the same decision.
 pub(super) fn replay(observation: Observation) -> PlanView {
     let decision = crate::plan::plan(&observation, &Memory::default());
     PlanView {
@@ -61,7 +61,7 @@ fn read(file: &Path) -> Result<Observation, Failure> {
     parse(&bytes).map_err(|error| cannot(&error))
 }
 
-/// An observation alone, or inside what `plan -o json` printed.
+/// An observation, alone or within the output of `plan -o json`.
 pub(super) fn parse(bytes: &[u8]) -> Result<Observation, serde_json::Error> {
     let value: serde_json::Value = serde_json::from_slice(bytes)?;
     let inner = value.get("observation").cloned().unwrap_or(value);

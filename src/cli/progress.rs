@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 
-/// Says what is going on.
+/// Shows progress.
 #[derive(Debug)]
 pub(super) struct Progress {
     spinner: Option<ProgressBar>,
@@ -25,7 +25,7 @@ impl Progress {
         }
     }
 
-    /// Shows a line; the same line again shows nothing new.
+    /// Shows a line, unless it is the last one again.
     pub(super) fn say(&mut self, line: &str) {
         if line == self.last || line.is_empty() {
             return;
@@ -51,7 +51,7 @@ impl Drop for Progress {
     }
 }
 
-/// A line on standard error; one that cannot be written is lost, and that is all.
+/// Prints a line on standard error. Ignores a failure to write it.
 pub(super) fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

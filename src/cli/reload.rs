@@ -10,10 +10,10 @@ use super::wait::{Deadline, span};
 use crate::model::ReloadView;
 use crate::paths::Paths;
 
-/// Let the agent read its configuration again, and wait until it is in force or refused
+/// Make the agent reread its configuration, and wait until it is in force or refused
 #[derive(Debug, clap::Args)]
 pub(super) struct ReloadArgs {
-    /// Give up waiting after this long, e.g. 90s or 10m; what was begun goes on
+    /// Give up waiting after this long, e.g. 90s or 10m; the work continues
     // Below systemd's own deadline for it, TimeoutStartSec= of the unit.
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "50s")]
     timeout: Duration,
@@ -36,7 +36,7 @@ pub(super) async fn run(paths: &Paths, args: ReloadArgs) -> Outcome {
     loop {
         match client.get::<ReloadView>("/v1/reload").await {
             Ok(view) if view.done >= number => return outcome(view.refused),
-            // A process that was started meanwhile has read what is there.
+            // An agent that was restarted meanwhile has read the new configuration.
             Ok(view) if view.asked < number => return outcome(None),
             Ok(_) => {}
             Err(CallError::Unreachable(text)) => progress.say(&text),

@@ -27,10 +27,10 @@ pub(super) enum Form {
     Flags,
 }
 
-/// Print what etcd is started with on this node
+/// Print the settings that etcd is started with on this node
 #[derive(Debug, clap::Args)]
 pub(super) struct RenderArgs {
-    /// Which form
+    /// Output format
     #[arg(short = 'o', long = "output", value_enum, default_value_t)]
     form: Form,
 }
@@ -76,7 +76,7 @@ fn persisted(paths: &Paths) -> Result<Option<Assignment>, Failure> {
     }
 }
 
-/// What the first epoch of this spec would assign to this node, with a token of zeros.
+/// The assignment of this node in the first epoch of this spec, with a token of zeros.
 pub(super) fn would_be(spec: &Spec) -> Assignment {
     let mut names: Vec<&NodeName> = spec.nodes.keys().take(spec.size).collect();
     if !names.contains(&&spec.node) {

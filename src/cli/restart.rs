@@ -14,13 +14,13 @@ use crate::paths::Paths;
 /// Restart etcd, each member only while all others are healthy, the raft leader last; waits until all are healthy again
 #[derive(Debug, clap::Args)]
 pub(super) struct RestartArgs {
-    /// On this node; the node where this is typed without
+    /// The node; default: this node
     #[arg(conflicts_with = "rolling")]
     node: Option<NodeName>,
     /// On every node that has a member, one after the other
     #[arg(long)]
     rolling: bool,
-    /// Withdraw what of an ordered restart is not done yet
+    /// Cancel the remaining part of an ordered restart
     #[arg(long, conflicts_with_all = ["node", "rolling"])]
     cancel: bool,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(super) async fn run(paths: &Paths, args: RestartArgs) -> Outcome {
     direct::report(&view, &Silent::default(), "restarted, and healthy", args.order)
 }
 
-/// The nodes that are meant, each of which must have a member.
+/// The nodes to restart; each must have a member.
 fn meant(seen: &AdminStatus, node: Option<NodeName>, rolling: bool) -> Result<BTreeSet<NodeName>, Failure> {
     let members: BTreeSet<NodeName> = health::nodes(seen)
         .filter(|(_, seen)| seen.known().is_some_and(|seen| seen.etcd.known().is_some()))
@@ -98,18 +98,18 @@ async fn until_done(client: &Client, order: &Directives, timeout: Timeout) -> Re
     }
 }
 
-/// Where a restart stands.
+/// The progress of a restart.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stands {
     /// All are restarted, and healthy.
     Done,
     /// What is waited for.
     Waits(String),
-    /// Another order took its place, or it was withdrawn.
+    /// It was replaced by another order, or cancelled.
     Overruled(String),
 }
 
-/// Where an ordered restart stands, as this agent sees it.
+/// The progress of an ordered restart, as this agent sees it.
 pub(super) fn stands(status: &AdminStatus, order: &Directives) -> Stands {
     let Some(wanted) = &order.restart else {
         return Stands::Done;

@@ -1,4 +1,4 @@
-//! `etcd-agent restore` and `etcd-agent bootstrap`: what opens a new epoch on a person's word.
+//! `etcd-agent restore` and `etcd-agent bootstrap`: an operator opens a new epoch.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
@@ -26,10 +26,10 @@ pub(super) struct RestoreArgs {
     /// The state at this time, e.g. 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME")]
     time: Option<jiff::Timestamp>,
-    /// Only build a data directory here, which must not be there yet; no agent has to run, no cluster is touched
+    /// Only build a data directory at this path, which must not exist yet; needs no agent and changes no cluster
     #[arg(long, value_name = "DIR", conflicts_with_all = ["yes", "without", "replace_electorate", "dry_run", "timeout"])]
     to: Option<PathBuf>,
-    /// With --to: what `etcdutl snapshot restore` is told besides, e.g. `-- --name n1 --bump-revision 1000000000 --mark-compacted`
+    /// With --to: further arguments of `etcdutl snapshot restore`, e.g. `-- --name n1 --bump-revision 1000000000 --mark-compacted`
     #[arg(last = true, requires = "to", value_name = "ETCDUTL ARGS")]
     more: Vec<String>,
     /// Do not ask, even when the cluster is alive
@@ -41,23 +41,23 @@ pub(super) struct RestoreArgs {
     /// I vouch that all who opened the newest epoch and are not in cluster.nodes here are gone for good: the cluster's name
     #[arg(long, value_name = "CLUSTER")]
     replace_electorate: Option<ClusterName>,
-    /// Change nothing; show what would follow
+    /// Change nothing; show what would happen
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     timeout: Timeout,
 }
 
-/// Form the first cluster without nodes that have not been heard of
+/// Form the first cluster without nodes that do not answer
 #[derive(Debug, clap::Args)]
 pub(super) struct BootstrapArgs {
     /// I vouch that this node is gone for good and will not come back with its old memory; may be given again
     #[arg(long, value_name = "NODE")]
     without: Vec<NodeName>,
-    /// An empty cluster is wanted, even beside a store that holds backups
+    /// Form an empty cluster even if the store has backups
     #[arg(long)]
     empty: bool,
-    /// Change nothing; show what would follow
+    /// Change nothing; show what would happen
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -83,8 +83,8 @@ pub(super) async fn restore(paths: &Paths, args: RestoreArgs) -> Outcome {
     restore_at(paths, args, terminal).await
 }
 
-/// The same, where there is a terminal to ask on, or none: then nothing is begun without `--yes`, whatever this node
-/// sees of the cluster. One that is cut off from the others sees nobody serve.
+/// As [`restore`]. Without a terminal nothing is begun without `--yes`, whatever this node sees of the cluster: a node
+/// that is cut off from the others sees no member that serves.
 pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool) -> Outcome {
     if let Some(dir) = &args.to {
         let target = restore_to::Target {
@@ -148,7 +148,7 @@ pub(super) async fn bootstrap(paths: &Paths, args: BootstrapArgs) -> Outcome {
     open_epoch(&client, &seen, &request, args.timeout).await
 }
 
-/// Shows what would follow.
+/// Shows what would happen.
 async fn preview(client: &Client, request: &OperatorRequest) -> Outcome {
     let view: DirectiveView = client.post("/v1/preview", request).await?;
     out::print(&direct::render(&view))?;
@@ -164,7 +164,7 @@ async fn open_epoch(
     let deadline = Deadline::after(timeout.timeout);
     let mut progress = Progress::new();
     let before = health::newest_epoch(seen);
-    // Electors of the epoch that is replaced may be gone that are no nodes here.
+    // `without` may name electors of the replaced epoch that are not in `cluster.nodes`.
     let gone = request
         .without()
         .filter(|node| seen.peers.contains_key(*node))
@@ -177,8 +177,8 @@ async fn open_epoch(
     Ok(Exit::Ok)
 }
 
-/// The backup that is meant, or the point that its increments lead to: for `latest` as much as there is, for a named
-/// one what it was when it was taken, unless a revision or a time is asked for.
+/// The backup to restore, or a point that its increments lead to: for `latest` the newest point, for a named backup the
+/// state when it was taken, unless a revision or a time is given.
 async fn chosen(client: &Client, args: &RestoreArgs) -> Result<BackupSummary, Failure> {
     let mut query = Vec::new();
     if let Some(revision) = args.revision {
@@ -231,7 +231,7 @@ pub(super) fn known_nodes(status: &AdminStatus, names: &[NodeName]) -> Result<BT
     Ok(names.iter().cloned().collect())
 }
 
-/// What a restore would cost, and whether anybody is served now.
+/// The consequences of a restore, and whether the cluster serves now.
 pub(super) fn warning(status: &AdminStatus, backup: &BackupSummary) -> String {
     let age = out::age(status.node.now.since(backup.at));
     let what = format!("backup {} ({age} old, revision {})", backup.id, backup.revision);
@@ -249,7 +249,7 @@ pub(super) fn warning(status: &AdminStatus, backup: &BackupSummary) -> String {
     }
 }
 
-/// What is known where nobody is seen to serve: a node that does not answer may serve all the same.
+/// No member is seen to serve; a node that does not answer may serve nevertheless.
 fn nobody(status: &AdminStatus) -> String {
     let silent = status.peers.iter().filter(|(_, seen)| seen.known().is_none());
     let silent: Vec<&str> = silent.map(|(node, _)| node.as_str()).collect();

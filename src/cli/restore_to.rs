@@ -1,5 +1,5 @@
-//! `etcd-agent restore --to DIR`: a data directory from a backup, for whoever wants to look at it or to start an etcd on
-//! it. No agent has to run, and no cluster is touched.
+//! `etcd-agent restore --to DIR`: builds a data directory from a backup, to inspect it or to start an etcd on it. It
+//! needs no agent and changes no cluster.
 
 use std::fs;
 use std::io;
@@ -23,9 +23,9 @@ use crate::unit::data::build_data_dir;
 pub(super) struct Target<'a> {
     /// A backup's name, or `latest`.
     pub(super) backup: &'a str,
-    /// A point in time, or a revision; without one what the named backup was, or as much as there is.
+    /// A point in time, or a revision. Default: the named backup itself, or the newest point for `latest`.
     pub(super) wanted: Option<RestoreTarget>,
-    /// The directory that is made.
+    /// The directory to create.
     pub(super) dir: &'a Path,
     /// Handed to `etcdutl snapshot restore`.
     pub(super) more: &'a [String],
@@ -44,7 +44,7 @@ pub(super) async fn run(paths: &Paths, target: &Target<'_>) -> Outcome {
     run_until(paths, target, stop).await
 }
 
-/// The same until `stop`: then what was fetched and built so far is removed.
+/// As [`run`], until `stop`: then all that was fetched and built is removed.
 pub(super) async fn run_until(paths: &Paths, target: &Target<'_>, stop: impl Future<Output = ()>) -> Outcome {
     let mut stop = std::pin::pin!(stop);
     let parent = free_place(target.dir)?;
@@ -59,7 +59,7 @@ pub(super) async fn run_until(paths: &Paths, target: &Target<'_>, stop: impl Fut
     progress.say(&format!("looking for it in {}", store.describe()));
     let point = chosen(store.as_ref(), &settings, target).await?;
 
-    // In the same file system, so that what is complete takes its place by a rename.
+    // In the same file system, so that the complete directory is moved by a rename.
     let scratch = tempfile::Builder::new()
         .prefix(".etcd-agent-restore-")
         .tempdir_in(&parent)
@@ -84,7 +84,7 @@ pub(super) async fn run_until(paths: &Paths, target: &Target<'_>, stop: impl Fut
     let building = tokio::select! {
         built = &mut building => built,
         () = &mut stop => {
-            // Ctrl-C ends the tool as well; until it has ended it writes what has to be removed.
+            // Ctrl-C ends the tool as well. Until then it writes files that have to be removed.
             let _ = building.await;
             return Err(interrupted());
         }
@@ -108,7 +108,7 @@ fn interrupted() -> Failure {
     Failure::failed("interrupted: nothing was built, and what was fetched is removed")
 }
 
-/// The directory above a place where nothing is yet.
+/// The parent of a path that does not exist yet.
 fn free_place(dir: &Path) -> Result<PathBuf, Failure> {
     let refuse = |why: String| {
         Err(Failure::new(
@@ -133,7 +133,7 @@ fn free_place(dir: &Path) -> Result<PathBuf, Failure> {
     Ok(parent.to_owned())
 }
 
-/// The backup or the point that is meant; `latest` is as much as there is.
+/// The backup or the point to restore; `latest` is the newest point.
 async fn chosen(
     store: &dyn ObjectStore,
     settings: &Settings,
@@ -152,7 +152,7 @@ async fn chosen(
         .map_err(failed)
 }
 
-/// Puts the complete directory in its place: there whole, or not at all.
+/// Moves the complete directory to its path, atomically.
 fn settle(built: &Path, dir: &Path, parent: &Path) -> io::Result<()> {
     fs::rename(built, dir)?;
     fs::File::open(parent)?.sync_all()

@@ -14,7 +14,7 @@ use crate::config::Entry;
 use crate::model::{AdminStatus, Fact, SizeOrder, SizeSource, SizeView, Spec};
 use crate::paths::Paths;
 
-/// How long an order is watched on its way to the agents.
+/// How long to wait for the agents to adopt an order.
 const FOLLOWED: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -33,7 +33,7 @@ pub(super) struct SetArgs {
     /// `size=N`: how many voters
     #[arg(value_name = "KEY=VALUE", value_parser = size)]
     size: usize,
-    /// Even an even number, or nine
+    /// Allow an even number, or nine
     #[arg(long)]
     force: bool,
     /// Change nothing; show what would follow
@@ -64,8 +64,8 @@ pub(super) async fn run(paths: &Paths, verb: SpecVerb) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Where the configuration holds the size it is changed there: on every node, as nodes that differ in it would undo each
-/// other's work. Else the agent takes it to the store.
+/// A size in the configuration is changed there, on every node: nodes with different sizes would undo each other's work.
+/// Otherwise the agent writes it to the store.
 async fn set(paths: &Paths, args: &SetArgs) -> Outcome {
     let loaded = super::config::load(paths)?;
     if !args.dry_run && !matches!(loaded.settings.spec.size_source, SizeSource::Store { .. }) {
@@ -92,7 +92,7 @@ async fn set(paths: &Paths, args: &SetArgs) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Waits until this agent and every other one in reach follow the size, for a while; says who does not.
+/// Waits for a while until all reachable agents follow the size, and names those that do not.
 async fn followed(client: &Client, size: usize) -> Result<Vec<String>, Failure> {
     let until = Instant::now() + FOLLOWED;
     let mut progress = Progress::new();
@@ -109,7 +109,7 @@ async fn followed(client: &Client, size: usize) -> Result<Vec<String>, Failure> 
     }
 }
 
-/// Who answers and does not follow this size yet, and who does not answer; a line each.
+/// The nodes that answer and do not follow this size yet, and those that do not answer, one line each.
 pub(super) fn not_following(status: &AdminStatus, size: usize) -> (Vec<String>, Vec<String>) {
     let (mut late, mut silent) = (Vec::new(), Vec::new());
     if status.size != size {
@@ -128,7 +128,7 @@ pub(super) fn not_following(status: &AdminStatus, size: usize) -> (Vec<String>, 
     (late, silent)
 }
 
-/// What became of an order.
+/// The result of an order.
 pub(super) fn ordered(view: &SizeView) -> String {
     let SizeView {
         size, before, place, ..
@@ -146,7 +146,7 @@ pub(super) fn ordered(view: &SizeView) -> String {
     }
 }
 
-/// Where the size is held, and what to do.
+/// Where the size is configured, and what to do.
 pub(super) fn held(size: usize, found: Option<&Entry>, main: &Path) -> String {
     let then = "on every node, then `systemctl reload etcd-agent` there";
     match found.filter(|entry| entry.file.is_some()) {

@@ -15,7 +15,7 @@ pub(super) async fn run(paths: &Paths, output: Output) -> Outcome {
     Ok(exit(&status))
 }
 
-/// The exit code that says how the cluster is.
+/// The exit code for the health of the cluster.
 pub(super) fn exit(status: &AdminStatus) -> Exit {
     match health::judge(status) {
         Health::Healthy => Exit::Ok,

@@ -12,7 +12,7 @@ use crate::paths::Paths;
 /// The store
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum StoreVerb {
-    /// Try every right that the agent needs of the configured store, and say which one is missing
+    /// Test every permission that the agent needs in the configured store, and name the missing ones
     Check(Output),
 }
 

@@ -1,4 +1,4 @@
-//! The little that the CLI itself asks of systemd, over D-Bus.
+//! The D-Bus calls that the command line itself makes to systemd.
 
 use super::exit::Failure;
 use crate::adapters::systemd::live::Live;

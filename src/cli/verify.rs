@@ -23,8 +23,8 @@ pub(super) struct VerifyArgs {
     output: Output,
 }
 
-/// Verifies, and shows those backups as the catalogue has them afterwards. The exit code is 1 when one is no good or
-/// could not be verified, 5 when that took too long; the others are verified all the same.
+/// Verifies backups and prints them with the results. The exit code is 1 when one is invalid or could not be verified, 5
+/// when one took too long. A failure does not stop the verification of the others.
 pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
     let store = client.within(args.timeout.timeout);
     let chosen: Vec<BackupId> = if args.all {
@@ -53,14 +53,14 @@ pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
     let Some(first) = failures.first() else {
         return Ok(Exit::Ok);
     };
-    // What is no good weighs more than what took too long.
+    // An invalid backup outweighs one that took too long.
     let late = failures.iter().all(|failure| failure.exit == Exit::TimedOut);
     let exit = if late { first.exit } else { Exit::Failed };
     let texts: Vec<&str> = failures.iter().map(|failure| failure.text.as_str()).collect();
     Err(Failure::new(exit, texts.join("\n")))
 }
 
-/// The backup that is meant: as `latest` the one that `restore latest` starts from.
+/// The backup to verify; for `latest` the full backup that `restore latest` starts from.
 async fn meant(store: &Client, wanted: &str) -> Result<BackupId, Failure> {
     if wanted != "latest" {
         return BackupId::new(wanted).map_err(|error| Failure::new(Exit::Usage, error));

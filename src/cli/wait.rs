@@ -1,4 +1,4 @@
-//! Waiting for the agent to do what was asked, with progress and a deadline.
+//! Waits for the agent to carry out a request, with progress and a deadline.
 
 use std::time::{Duration, Instant};
 
@@ -8,20 +8,20 @@ use super::health;
 use super::progress::Progress;
 use crate::model::{AdminStatus, Epoch, OperatorRequest, RequestState, RequestView};
 
-/// How often is looked.
+/// The polling interval.
 const EVERY: Duration = Duration::from_millis(300);
-/// How long, once a majority serves, is waited for the rest.
+/// How long to wait for the remaining members once a majority serves.
 const STRAGGLERS: Duration = Duration::from_secs(30);
 
 /// `--timeout`.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Timeout {
-    /// Give up waiting after this long, e.g. 90s or 10m; what was begun goes on
+    /// Give up waiting after this long, e.g. 90s or 10m; the work continues
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10m")]
     pub timeout: Duration,
 }
 
-/// A time span of a person's, in bounds that a clock can count to.
+/// Parses a time span, within the range of the clock.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     const LONGEST: Duration = Duration::from_hours(24 * 366);
     let span = humantime::parse_duration(text).map_err(|error| error.to_string())?;
@@ -46,7 +46,7 @@ impl Deadline {
         }
     }
 
-    /// Sleeps until the next look, or says that time is up.
+    /// Sleeps until the next poll, or fails when the deadline has passed.
     pub(super) async fn next(&self, what: &str, progress: &Progress) -> Result<(), Failure> {
         if Instant::now() >= self.until {
             let limit = humantime::format_duration(self.limit);
@@ -61,7 +61,7 @@ impl Deadline {
     }
 }
 
-/// Works until it is done, or until Ctrl-C: then it says what becomes of what was begun.
+/// Runs until done or until Ctrl-C; an interrupt reports what happens to the work that has begun.
 pub(super) async fn or_interrupted<T>(
     work: impl Future<Output = Result<T, Failure>>,
     fate: &str,
@@ -72,12 +72,12 @@ pub(super) async fn or_interrupted<T>(
     }
 }
 
-/// Asks for something.
+/// Submits a request.
 pub(super) async fn submit(client: &Client, request: &OperatorRequest) -> Result<RequestView, Failure> {
     Ok(client.post("/v1/requests", request).await?)
 }
 
-/// Waits until a request is done; what came of it is in the answer.
+/// Waits until a request is done, and returns its result.
 pub(super) async fn done(
     client: &Client,
     view: RequestView,
@@ -140,7 +140,7 @@ pub(super) async fn status(client: &Client) -> Result<Result<AdminStatus, String
     }
 }
 
-/// Waits until an epoch after `before` serves with a majority of `members`, and then a little for the rest.
+/// Waits until an epoch after `before` serves with a majority of `members`, then briefly for the remaining ones.
 /// A request that the agent reports as failed ends the waiting; one that it has forgotten does not: the epoch tells.
 pub(super) async fn epoch_after(
     client: &Client,

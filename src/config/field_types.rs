@@ -8,7 +8,7 @@ use super::settings::{Proxy, StoreUrl};
 use super::tree::{Kind, Value};
 use crate::model::{BackupFormat, Calendar, ClusterName, Join, NodeName, UnixMs};
 
-/// What clocks can count to from any time.
+/// The longest time that can be added to any point in time.
 const LONGEST: Duration = Duration::from_hours(100 * 366 * 24);
 
 type Read<T> = Result<T, String>;
@@ -137,7 +137,7 @@ pub(super) fn moment(value: &Value) -> Read<UnixMs> {
     ms.map_or_else(|| bad(value, expected), |ms| Ok(UnixMs(ms)))
 }
 
-/// So many bytes; the least is what still moves a part of an upload within a minute or so.
+/// A number of bytes. The minimum still sends a part of an upload within about a minute.
 pub(super) fn bytes(value: &Value) -> Read<u64> {
     let expected =
         "a number of bytes with its unit, at least \"128KiB\", e.g. \"512KiB\", \"20MiB\" or \"1GiB\"";
@@ -257,7 +257,7 @@ pub(super) fn proxy(value: &Value) -> Read<Proxy> {
     endpoint(value).map(Proxy::Url).or_else(|_| bad(value, expected))
 }
 
-/// Public keys that backups are encrypted for. An empty list would be a backup that nobody asked to be in the clear.
+/// Public keys that backups are encrypted for. An empty list is refused: it would silently disable encryption.
 pub(super) fn recipients(value: &Value) -> Read<Vec<String>> {
     let expected = "a list of age recipients, e.g. [\"age1...\"] (`age-keygen` prints one); leave it out for no encryption";
     let Kind::List(list) = &value.kind else {
@@ -279,7 +279,7 @@ pub(super) fn recipients(value: &Value) -> Read<Vec<String>> {
     Ok(list.clone())
 }
 
-/// The word of `store.sse`; what belongs to it is checked with the fields beside it.
+/// The mode of `store.sse`; its keys are checked with the other fields of the store.
 pub(super) fn sse(value: &Value) -> Read<&'static str> {
     ["AES256", "aws:kms", "customer"]
         .into_iter()
@@ -303,7 +303,7 @@ pub(super) fn address(value: &Value) -> Read<String> {
                 .unwrap_or(text)
         })
         .filter(|text| match text.parse::<IpAddr>() {
-            // To listen at all addresses is one thing; nobody can connect to them.
+            // One can listen on the unspecified address, and cannot connect to it.
             Ok(ip) => !ip.to_canonical().is_unspecified(),
             Err(_) => name(text),
         })
@@ -313,8 +313,7 @@ pub(super) fn address(value: &Value) -> Read<String> {
         )
 }
 
-/// Two addresses that are written differently and lead to the same host have the same of these, as far as the writing
-/// tells.
+/// The canonical form of an address, so that two spellings of one host are equal, as far as that follows from the text.
 pub(super) fn host(address: &str) -> String {
     let name = address.trim_end_matches('.').to_lowercase();
     match name.parse::<IpAddr>().map(|ip| ip.to_canonical()) {

@@ -1,5 +1,5 @@
-//! etcd's own flags: which there are, and which are not for `[etcd.settings]`. The one list of them: what root's oneshot
-//! writes (`crate::unit::apply::allow`) is held against it again, over there.
+//! etcd's flags, and which of them are refused in `[etcd.settings]`. The allow-list of root's oneshot
+//! (`crate::unit::apply::allow`) uses the same list.
 
 use super::suggest::nearest;
 
@@ -154,7 +154,7 @@ const KNOWN: &[&str] = &[
     "watch-progress-notify-interval",
 ];
 
-/// What the agent sets itself, and what to use instead. A trailing `*` stands for any rest.
+/// Flags that the agent sets itself, and what to use instead. A trailing `*` matches any suffix.
 const MANAGED: &[(&str, &str)] = &[
     ("name", "set node.name"),
     ("data-dir", "set etcd.data_dir"),
@@ -202,7 +202,7 @@ pub fn is_etcd_variable(name: &str) -> bool {
         .is_some_and(|rest| is_etcd_flag(&rest.to_ascii_lowercase().replace('_', "-")))
 }
 
-/// Says why a flag is not for `[etcd.settings]`, when it is not.
+/// Says why a flag is refused in `[etcd.settings]`.
 pub(super) fn check(name: &str) -> Result<(), String> {
     if let Some((_, instead)) = MANAGED.iter().find(|(pattern, _)| matches(pattern, name)) {
         if instead.is_empty() {

@@ -1,5 +1,5 @@
-//! What a node that runs a member would lose by another configuration: its cluster's name, its peers, or TLS. An empty or
-//! a truncated file is a valid configuration of a single node without TLS, and is hardly ever meant on such a node.
+//! Detects a configuration by which a node that runs a member would lose its cluster's name, its peers, or TLS. An empty or
+//! truncated file is a valid configuration of a single node without TLS, and is rarely intended on such a node.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
@@ -16,10 +16,10 @@ use crate::paths::Paths;
 
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What would be lost, unless root has accepted exactly that.
+/// The losses, unless root has accepted exactly these.
 ///
 /// # Errors
-/// Why the node's assignment could not be read: nothing is known then.
+/// Why the node's assignment could not be read; the losses are unknown then.
 pub(super) fn of(paths: &Paths, settings: &Settings) -> Result<Option<Problems>, String> {
     let path = paths.assignment();
     let failed = |why: String| format!("{}: {why}", path.display());
@@ -38,7 +38,7 @@ pub(super) fn of(paths: &Paths, settings: &Settings) -> Result<Option<Problems>,
     Ok(Some(Problems::new(lost)))
 }
 
-/// What is accepted with a configuration: all that can be lost by it.
+/// All parts of a configuration that can be lost, as root accepts them.
 pub(super) fn identity(settings: &Settings) -> String {
     let spec = &settings.spec;
     let nodes: Vec<&str> = spec.nodes.keys().map(NodeName::as_str).collect();
@@ -115,7 +115,7 @@ fn compare(assignment: &Assignment, serves_tls: bool, settings: &Settings) -> Ve
     lost
 }
 
-/// The agent's own file, which root reads too: no link, nothing that blocks.
+/// Reads a file of the agent. Root reads it too, so no link is followed and nothing blocks.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {

@@ -57,8 +57,8 @@ pub fn load(paths: &Paths) -> Result<Option<Loaded>, Problems> {
     assemble(&found, &short_host_name()).map(Some)
 }
 
-/// [`load`] on a node that may run a member already: what would lose its cluster's name, its peers or TLS is a problem too,
-/// unless root has accepted it.
+/// [`load`] on a node that may run a member already. A configuration that drops the member's cluster name, peers or TLS is a
+/// problem too, unless root has accepted it.
 ///
 /// # Errors
 /// [`Problems`], as [`load`].
@@ -76,20 +76,20 @@ pub fn load_here(paths: &Paths) -> Result<Option<Loaded>, Problems> {
     }
 }
 
-/// What these settings would lose of what the node runs, unless root has accepted it.
+/// What the node would lose by these settings, unless root has accepted it.
 ///
 /// # Errors
-/// Why that is not known: the node's assignment is for root and the agent to read.
+/// Why that is unknown: only root and the agent may read the node's assignment.
 pub fn losses(paths: &Paths, settings: &Settings) -> Result<Option<Problems>, String> {
     losses::of(paths, settings)
 }
 
-/// What root's [`Paths::accepted_losses`] has to say for these settings.
+/// The content of [`Paths::accepted_losses`] that accepts these settings.
 pub fn loss_identity(settings: &Settings) -> String {
     losses::identity(settings)
 }
 
-/// Reads one file, and no other: what runs beside an agent, or where there is none.
+/// Reads only this file, for a command that runs without an agent.
 ///
 /// # Errors
 /// [`Problems`], as [`load`]; also when the file is not there.
@@ -107,7 +107,7 @@ pub fn check_candidate(paths: &Paths, candidate: &Path, place: &Path) -> Result<
     assemble(&found, &short_host_name())
 }
 
-/// What is allowed and hardly ever meant, a line each.
+/// Settings that are allowed and rarely intended, one line each.
 pub fn warnings(settings: &Settings) -> Vec<String> {
     warnings::of(settings)
 }
@@ -117,7 +117,7 @@ pub fn no_longer_read(paths: &Paths) -> Option<String> {
     sources::no_longer_read(paths)
 }
 
-/// The first source of the configuration that exists, if any: what makes this agent a configured one.
+/// The sources that exist. Without any the agent is not configured.
 ///
 /// # Errors
 /// [`Problems`] when a source cannot be looked at.

@@ -1,4 +1,4 @@
-//! What is wrong with the configuration, so that a person can put it right at the first try.
+//! Problems of the configuration, with all that an operator needs to fix them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ pub struct Problem {
     pub file: Option<PathBuf>,
     /// The line in it, from 1.
     pub line: Option<usize>,
-    /// The field, e.g. `cluster.size`; empty when the file as a whole is meant.
+    /// The field, e.g. `cluster.size`; empty for the file as a whole.
     pub field: String,
-    /// What was found, what was expected, what to do: one line.
+    /// What was found, what was expected and what to do, in one line.
     pub text: String,
 }
 

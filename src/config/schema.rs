@@ -9,24 +9,24 @@ use super::sources::Source;
 use super::suggest::nearest;
 use super::tree::{self, Kind, Value};
 
-/// All files merged, and what was wrong in any of them. What was wrong is left out of the merged tree.
+/// All files merged, and the problems found. The merged tree has no values with problems.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     pub(super) merged: Value,
     pub(super) problems: Vec<Problem>,
-    /// Fields left out because they were wrong somewhere: nothing is concluded from their absence.
+    /// Fields that are omitted because of a problem. Their absence means nothing.
     pub(super) failed: BTreeSet<String>,
-    /// True when a file did not parse: nothing is concluded from any absence.
+    /// True when a file did not parse. No absence means anything then.
     pub(super) parse_failed: bool,
 }
 
 impl Checked {
-    /// Parses and checks one more file and lays it on top.
+    /// Parses, checks and merges the next file, which takes precedence over the earlier ones.
     pub(super) fn add(&mut self, source: &Source) {
         let before = self.problems.len();
         let mut document = tree::parse(source, &mut self.problems);
         if self.problems.len() > before {
-            // What a parser guesses after a syntax error is not worth judging.
+            // After a syntax error the rest of the tree is a guess of the parser.
             self.parse_failed = true;
             return;
         }
@@ -34,7 +34,7 @@ impl Checked {
             self.table(table, "");
         }
         self.merged.merge(document);
-        // A file's problems in the order of its lines, not of its keys.
+        // Order the problems of a file by line, not by key.
         if let Some(mine) = self.problems.get_mut(before..) {
             mine.sort_by_key(|problem| problem.line);
         }
@@ -111,7 +111,7 @@ fn join(prefix: &str, key: &str) -> String {
     }
 }
 
-/// The keys that may stand in a table.
+/// The keys that a table may have.
 fn siblings(prefix: &str) -> BTreeSet<&'static str> {
     FIELDS
         .iter()

@@ -42,8 +42,8 @@ pub struct StoreSettings {
 }
 
 impl StoreSettings {
-    /// The URL of a store that all nodes see; empty for a store of this node alone. The endpoint is no part of it: one
-    /// store may have several.
+    /// The URL of a store that all nodes see; empty for a store of this node alone. It has no endpoint: one store
+    /// may have several.
     pub fn shared_url(&self) -> String {
         match &self.url {
             _ if !self.shared => String::new(),
@@ -62,17 +62,17 @@ pub struct S3Options {
     pub sse: Sse,
     /// `checksums`: send and check a checksum with everything that S3 has one for.
     pub checksums: bool,
-    /// `bandwidth`: bytes per second that large uploads may send; `None`: as fast as it goes.
+    /// `bandwidth`: bytes per second that large uploads may send; `None`: no limit.
     pub bandwidth: Option<u64>,
 }
 
-/// Which HTTP proxy the store is reached over.
+/// The HTTP proxy for the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Proxy {
     /// That of `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, if they are set.
     #[default]
     Environment,
-    /// None, whatever the environment says.
+    /// No proxy, even if the environment names one.
     Off,
     /// This one, which is reached by HTTP or HTTPS.
     Url(String),
@@ -105,7 +105,7 @@ pub struct ApiSettings {
     pub listen: Option<SocketAddr>,
     /// `port`: where the peers listen.
     pub port: u16,
-    /// `[metrics] listen`: where metrics can be read over plain HTTP; `None`: nowhere but in the APIs.
+    /// `[metrics] listen`: where metrics can be read over plain HTTP; `None`: only by the peer API and the admin socket.
     pub metrics: Option<SocketAddr>,
     /// `insecure`: plain HTTP, spelled out.
     pub insecure: bool,
@@ -124,14 +124,14 @@ pub struct ArchiveSettings {
     pub max_age: Duration,
 }
 
-/// Encryption of what holds data before it leaves the host.
+/// Encryption of backups on the host, before they are stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Encryption {
     /// `backup.encrypt_to`: age recipients, checked; none when backups are not encrypted.
     pub recipients: Vec<String>,
     /// `restore.identity_file`: a file with age identities, for reading what was encrypted.
     pub identity_file: Option<PathBuf>,
-    /// `restore.accept_plaintext_before`: unencrypted backups from before are restored though `recipients` are set.
+    /// `restore.accept_plaintext_before`: unencrypted backups from before this time are restored although `recipients` are set.
     pub accept_plaintext_before: Option<UnixMs>,
 }
 

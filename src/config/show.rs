@@ -1,4 +1,4 @@
-//! What is in force and where each value came from, for `config show`.
+//! The values in force and their sources, for `config show`.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ impl Entry {
     }
 }
 
-/// Every value that was set, and every default that has a value, in the order of the table of fields.
+/// Every value that is set and every default, in the order of the table of fields.
 pub(super) fn entries(merged: &Value, settings: &Settings) -> Vec<Entry> {
     let mut out = Vec::new();
     for field in FIELDS {

@@ -9,7 +9,7 @@ use super::problem::{Problem, Problems};
 use super::trusted::{self, Refusal};
 use crate::paths::Paths;
 
-/// A configuration is a page or two; what is larger is some other file.
+/// A configuration is much smaller. A larger file is something else.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// One source file as it was read.
@@ -24,12 +24,12 @@ pub(super) fn find(paths: &Paths) -> Result<Vec<Source>, Problems> {
     read_all(&list(paths)?, |path| open_source(paths, path))
 }
 
-/// This file alone, whoever owns it: what a person names runs with that person's rights.
+/// Only this file, with any owner: the command that names it runs with the rights of its user.
 pub(super) fn only(path: &Path) -> Result<Vec<Source>, Problems> {
     read_all(&[path.to_owned()], open_named)
 }
 
-/// All source files, with `candidate` as the content of `place`; a candidate that is a source stands for itself.
+/// All source files, with `candidate` as the content of `place`; a candidate that is itself a source is read in its own place.
 pub(super) fn find_with(paths: &Paths, candidate: &Path, place: &Path) -> Result<Vec<Source>, Problems> {
     let mut files = list(paths)?;
     let real = candidate.canonicalize().unwrap_or_else(|_| candidate.to_owned());
@@ -55,7 +55,7 @@ pub(super) fn find_with(paths: &Paths, candidate: &Path, place: &Path) -> Result
     })
 }
 
-/// Where a file stands among the sources: the index of its source, then its name.
+/// The precedence of a file: the index of its source, then its name.
 fn rank(paths: &Paths, file: &Path) -> (usize, PathBuf) {
     let sources = paths.config_sources();
     let index = sources
@@ -93,7 +93,7 @@ fn one_file(path: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// `*.toml` in name order; what an editor or a package manager leaves beside (`.x.toml.swp`, `x.toml.dpkg-new`) is not.
+/// `*.toml` in name order, without the files of editors and package managers (`.x.toml.swp`, `x.toml.dpkg-new`).
 fn directory(path: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
@@ -179,7 +179,7 @@ fn cannot_read(error: &io::Error) -> String {
     }
 }
 
-/// A line about fragments where earlier versions read them: the daemon's user can write there, so nothing in it counts.
+/// A warning about fragments in the directory of earlier versions. It is ignored, as the daemon's user can write there.
 pub(super) fn no_longer_read(paths: &Paths) -> Option<String> {
     let before = paths.config_dir_of_old();
     let mut entries = std::fs::read_dir(&before).ok()?.flatten();

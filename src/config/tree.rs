@@ -11,7 +11,7 @@ use super::problem::Problem;
 use super::redact::redact;
 use super::sources::Source;
 
-/// A value and where its key stands.
+/// A value and the location of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Value {
     pub(super) at: Option<SourceLocation>,
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Table(BTreeMap<String, Value>),
     /// An array of texts.
     List(Vec<String>),
-    /// What no field takes: a float, a date, an array, an integer out of range.
+    /// No field accepts these: a float, a date, an array of other values, an integer out of range.
     Other(&'static str),
 }
 
@@ -40,7 +40,7 @@ impl Default for Value {
 }
 
 impl Value {
-    /// What it is, for an error: never the content of a table, never a secret.
+    /// Describes the value for an error, without the content of a table and without secrets.
     pub(super) fn describe(&self) -> String {
         match &self.kind {
             Kind::Text(text) => format!("{:?}", redact(text)),
@@ -60,7 +60,7 @@ impl Value {
         })
     }
 
-    /// Lays `over` on top: tables merge by key, everything else is replaced.
+    /// Merges `over` into this value: tables by key, everything else is replaced.
     pub(super) fn merge(&mut self, over: Self) {
         match (&mut self.kind, over.kind) {
             (Kind::Table(mine), Kind::Table(theirs)) => {
@@ -81,7 +81,7 @@ impl Value {
     }
 }
 
-/// Parses one source; syntax errors are added to `problems`, and what could be read is given all the same.
+/// Parses one source; syntax errors are added to `problems`. Returns what could be parsed.
 pub(super) fn parse(source: &Source, problems: &mut Vec<Problem>) -> Value {
     let lines = Lines::of(&source.text);
     let file: Arc<Path> = Arc::from(source.path.as_path());

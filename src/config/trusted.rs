@@ -1,5 +1,5 @@
-//! Opening a file that root alone can have written. Who writes the configuration decides what root's oneshots do and
-//! which programs run as `etcd`, so a file counts only when nobody else can write it, or put another one in its place.
+//! Opens a file that only root can have written. The configuration controls what root's oneshots do and which programs run
+//! as `etcd`, so a file counts only when nobody else can write or replace it.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -31,7 +31,7 @@ pub(super) fn open_below(root: &Path, path: &Path) -> Result<File, Refusal> {
 pub(super) enum Refusal {
     /// The kernel refused.
     Unreadable(std::io::Error),
-    /// Somebody else could have written it; the text says what to do.
+    /// Another user could have written it. The text says what to do.
     Untrusted(String),
 }
 
@@ -53,7 +53,7 @@ fn open_of(root: OwnedFd, root_path: &Path, path: &Path, owner: u32) -> Result<F
     };
     for name in parents {
         at.push(name);
-        // O_PATH opens a link itself, so that it can be told from a directory.
+        // O_PATH opens a symbolic link itself, so that it is recognized.
         dir = openat(
             &dir,
             *name,
@@ -73,7 +73,7 @@ fn open_of(root: OwnedFd, root_path: &Path, path: &Path, owner: u32) -> Result<F
     .and_then(fstat)
     .map_err(unreadable)?;
     judge(&at, &found, owner, FileType::RegularFile)?;
-    // Non-blocking, so that a FIFO put there since cannot hold the reader.
+    // Non-blocking: a FIFO that replaced the file meanwhile must not block the reader.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(&dir, *last, flags, Mode::empty()).map_err(unreadable)?;
     judge(

@@ -1,7 +1,7 @@
 //! journald's native protocol (systemd's `JOURNAL_NATIVE_PROTOCOL`).
 //!
-//! Written here because `tracing-journald` prefixes either every field or none: `MESSAGE_ID` has to stay as it
-//! is for the journal catalog, while our own fields are to be `ETCD_AGENT_…`.
+//! The journal catalog needs the field `MESSAGE_ID` without a prefix. All fields of the agent have the prefix
+//! `ETCD_AGENT_`.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -14,11 +14,11 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 const SOCKET: &str = "/run/systemd/journal/socket";
-/// A datagram has to fit into the socket's buffer; nothing of ours comes near this.
+/// A datagram has to fit into the socket's buffer. The agent's messages are much smaller.
 const VALUE_BYTES: usize = 16 * 1024;
 
 /// Sends each event to journald. The fields `message` and `message_id` become `MESSAGE` and `MESSAGE_ID`, every
-/// other one `ETCD_AGENT_<NAME>`.
+/// other field becomes `ETCD_AGENT_<NAME>`.
 pub(super) struct Journal {
     socket: UnixDatagram,
     path: PathBuf,
@@ -39,7 +39,7 @@ impl Journal {
         })
     }
 
-    /// Sends to the journal; once more where that was started anew since, with another socket at the same place.
+    /// Sends to the journal. Reconnects once, as a restarted journald has a new socket at the same path.
     fn send(&self, entry: &[u8]) -> io::Result<usize> {
         self.socket.send(entry).or_else(|_| {
             self.socket.connect(&self.path)?;
@@ -50,7 +50,7 @@ impl Journal {
 
 impl<S: Subscriber> Layer<S> for Journal {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        // There is nowhere to report that reporting failed.
+        // A failure to log cannot be logged.
         let _ = self.send(&entry(event.metadata(), |fields| event.record(fields)));
     }
 }
@@ -69,7 +69,7 @@ fn entry(metadata: &Metadata<'_>, record: impl FnOnce(&mut Fields)) -> Vec<u8> {
     fields.0
 }
 
-/// syslog(3) priorities. `info` is 6, so that `journalctl -p notice` shows what deserves a look.
+/// syslog(3) priorities. `info` is 6, so that `journalctl -p notice` shows only what needs attention.
 fn priority(level: Level) -> &'static str {
     match level {
         Level::ERROR => "3",
@@ -82,7 +82,7 @@ fn priority(level: Level) -> &'static str {
 struct Fields(Vec<u8>);
 
 impl Fields {
-    /// `NAME=value\n`, or the name, a newline, the length and the value where that has a newline itself.
+    /// `NAME=value\n`; for a value with a newline the name, a newline, the length and the value.
     fn put(&mut self, name: &str, value: &str) {
         let value = cut(value);
         self.0.extend_from_slice(name.as_bytes());
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(first.recv(&mut buffer).unwrap(), 3);
         drop(first);
         std::fs::remove_file(&path).unwrap();
-        // Nobody listens for a moment: that line is lost, and no other.
+        // While nobody listens one line is lost, and no other.
         assert!(journal.send(b"lost").is_err());
         let second = UnixDatagram::bind(&path).unwrap();
         second.set_nonblocking(true).unwrap();

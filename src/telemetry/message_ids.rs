@@ -1,11 +1,11 @@
 //! `MESSAGE_ID`s: what `journalctl -x` explains from `units/etcd-agent.catalog`, and what scripts match on.
-//! Once released, an id is never given another meaning.
+//! The meaning of a released ID never changes.
 
 /// The planner decided on an action.
 pub const DECISION: &str = "31eea5df251e4e0ebd5543d1aae59e86";
-/// The planner refuses to go on until a person acts.
+/// The planner stops until an operator acts.
 pub const HALT: &str = "e0082d52013b4f15a9b2f9e6f422a881";
-/// Another agent decides for the cluster now.
+/// Another agent became the coordinator.
 pub const COORDINATOR: &str = "f2386411aec74710b8af8430eb09433d";
 /// A member that had lost its data is a voter again.
 pub const MEMBER_REPAIRED: &str = "6c6d4cc1e90d4ad1a5d6cf9cca0959dc";
@@ -13,17 +13,17 @@ pub const MEMBER_REPAIRED: &str = "6c6d4cc1e90d4ad1a5d6cf9cca0959dc";
 pub const BACKUP_COMMITTED: &str = "3415a0736bd640218c4c1e76318c6963";
 /// A backup was tried and failed.
 pub const BACKUP_FAILED: &str = "d66d33ac50f44000bd5de0eb7b1130eb";
-/// etcd was put back to an older state: its history is not that of the increments any more.
+/// etcd was put back to an older state, so the increments no longer continue its history.
 pub const HISTORY_WENT_BACK: &str = "8c1f0a5be2c94d5f9b0d6e7a4f3c2b19";
 /// Old backups were removed.
 pub const BACKUPS_PRUNED: &str = "5d1f0d6a1c0e4c2fb0a7c2b8e2f49a61";
-/// A backup was restored for a look, and is good.
+/// A backup was verified, and is valid.
 pub const BACKUP_VERIFIED: &str = "0dbf3ccc5d91434aad01fa0fba80f539";
-/// A backup was restored for a look, and is no good.
+/// A backup was verified, and is not valid.
 pub const BACKUP_BAD: &str = "bdbbec5c1c504a7b8a035fe816b6f0cc";
-/// A backup could not be verified, which says nothing about it.
+/// A backup could not be verified; whether it is valid is unknown.
 pub const VERIFY_FAILED: &str = "e64c33eb1da44aa79b2e993e08d25e35";
-/// A restore was begun, went a step further, or ended.
+/// A restore began, progressed, or ended.
 pub const RESTORE: &str = "c2e6ee15161f4a10822a2a028eae8096";
-/// The gate holds a start of etcd.service back.
+/// The gate delays a start of etcd.service.
 pub const GATE_WAITS: &str = "e36302fbd5ba42fe9a968c0909f4f03c";

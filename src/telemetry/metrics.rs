@@ -1,4 +1,4 @@
-//! The Prometheus text format, by hand: a few dozen lines are less than a library.
+//! Metrics in the Prometheus text format.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ pub struct Counters {
 pub struct Success {
     /// When it was committed.
     pub at: UnixMs,
-    /// The newest revision that it surely holds.
+    /// The newest revision that it is known to contain.
     pub revision: Revision,
     /// Its stored size.
     pub size_bytes: u64,
@@ -29,8 +29,8 @@ pub struct Success {
 }
 
 impl Counters {
-    /// Counts one executed action by its name (`Action::name`) and what came of it: `ok`, `failed`, or `begun` for what goes
-    /// on beside the loop.
+    /// Counts one executed action by its name (`Action::name`) and its result: `ok`, `failed`, or `begun` for a job that
+    /// runs concurrently with the loop.
     pub fn action(&self, name: &'static str, result: &'static str) {
         *locked(&self.actions).entry((name, result)).or_insert(0) += 1;
     }
@@ -50,7 +50,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Everything that `GET /metrics` says. What is not known is left out, never shown as zero.
+/// The body of `GET /metrics`. An unknown value is omitted, never shown as zero.
 pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
     let mut out = Text(String::with_capacity(4096));
     let node = &status.node;
@@ -221,7 +221,7 @@ fn backups(out: &mut Text, status: &AdminStatus) {
         "This agent stores etcd's changes as increments.",
         u64::from(view.increments.running),
     );
-    // Who does not follow knows nothing of what is covered now.
+    // Only an agent that follows etcd's changes knows what the increments cover.
     let Some((covered, at)) = view.covered.filter(|_| view.increments.running) else {
         return;
     };
@@ -416,7 +416,7 @@ impl Text {
     }
 }
 
-/// Label values, as the text format wants them.
+/// Escapes a label value for the text format.
 fn escape(value: &str) -> String {
     value
         .replace('\\', "\\\\")

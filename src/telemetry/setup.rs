@@ -1,4 +1,4 @@
-//! Where log lines go.
+//! Sets up logging.
 
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
@@ -19,16 +19,16 @@ pub enum Output {
     Stderr,
 }
 
-/// Sets logging up, once per process: journald's own protocol when standard error is the journal
+/// Sets up logging, once per process: journald's own protocol when standard error is the journal
 /// (`JOURNAL_STREAM`, systemd.exec(5)), otherwise plain lines on standard error. `ETCD_AGENT_LOG` sets the
-/// level, e.g. `debug` or `info,etcd_agent=trace`; a value that is not understood counts as the default.
+/// level, e.g. `debug` or `info,etcd_agent=trace`; an invalid value counts as the default.
 pub fn init() -> Output {
     let journal = stderr_is_the_journal(std::env::var("JOURNAL_STREAM").ok().as_deref())
         .then(Journal::connect)
         .and_then(Result::ok);
     let registry = tracing_subscriber::registry();
     if let Some(journal) = journal {
-        // A second call changes nothing: tests and oneshots may both come here.
+        // A second call changes nothing: tests call this more than once per process.
         let _ = registry.with(journal.with_filter(filter())).try_init();
         Output::Journal
     } else {

@@ -87,7 +87,7 @@ impl<'a> Builder<'a> {
         size
     }
 
-    /// A configuration file that holds the size wins; else it is kept where all nodes see it, if there is such a place.
+    /// A size in a configuration file takes precedence; else a shared store holds it, if there is one.
     pub(super) fn size_source(&self, store: Option<&StoreSettings>) -> SizeSource {
         match self.value(CLUSTER_SIZE.key).map(|value| value.at.as_ref()) {
             Some(at) => SizeSource::Config {

@@ -1,4 +1,4 @@
-//! The merged tree → settings: defaults, and what must hold between fields.
+//! Builds the settings from the merged tree: defaults, and rules that concern several fields.
 
 mod backup;
 mod cluster;
@@ -18,7 +18,7 @@ use super::settings::{ArchiveSettings, Settings, StoreSettings};
 use super::tree::Value;
 use crate::model::{ClusterName, EtcdSpec, Spec};
 
-/// Builds the settings, or says everything that does not fit together.
+/// Builds the settings, or reports all contradictions.
 pub(super) fn build(checked: &Checked, host: &str) -> Result<Settings, Vec<Problem>> {
     let mut builder = Builder {
         checked,
@@ -109,7 +109,7 @@ impl<'a> Builder<'a> {
         self.checked.merged.get(&field.split('.').collect::<Vec<_>>())
     }
 
-    /// True when something at or below this field was wrong, so that nothing follows from its absence.
+    /// True when there was a problem at or below this field, so that its absence means nothing.
     fn is_inconclusive(&self, field: &str) -> bool {
         self.checked.parse_failed
             || self.checked.failed.iter().any(|failed| {
