@@ -111,7 +111,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         "the co-process, which has no socket to be asked over",
     ),
     (
-        "agent/beside.rs",
+        "agent/standalone_backup.rs",
         &["adapters", "config"],
         "the wiring of the co-process",
     ),

@@ -1,30 +1,14 @@
 //! The loop: observe → plan → execute.
 
-mod backups;
-mod beside;
+mod api;
 mod build;
-mod confirm;
-mod copy;
-mod direct;
-mod events;
 mod execute;
-mod hand;
-mod handle;
 mod jobs;
-mod listing;
-mod look;
-mod members;
 mod observe;
 mod ports;
-mod propose;
-mod removal;
 mod run;
-mod shared;
-mod silence;
-mod size;
-mod steer;
-mod verify;
-mod version;
+mod standalone_backup;
+mod state;
 mod watchdog;
 
 use std::collections::BTreeSet;
@@ -41,11 +25,11 @@ use crate::plan::plan;
 use crate::ports::PortResult;
 use crate::telemetry::{Counters, message_ids};
 
-pub use beside::{Beside, run_beside};
 pub use ports::{Backups, Ports};
 pub use run::run;
-use shared::{FirstLook, Shared};
-pub use version::Version;
+pub use standalone_backup::{Beside, run_beside};
+pub use state::version::Version;
+use state::{FirstLook, Shared};
 
 /// After an action the world is looked at again at once, but never in a tighter circle than this.
 const BREATH: Duration = Duration::from_millis(5);
@@ -266,7 +250,7 @@ impl Agent {
             incarnation: record.incarnation,
             boot_id: self.boot_id.clone(),
             cluster: self.spec.cluster.clone(),
-            spec_digest: size::in_force(self).digest(),
+            spec_digest: api::size::in_force(self).digest(),
             electorate_digest: self.shared.electorate.digest.clone(),
             store_digest: Some(self.spec.store_digest()),
             eligible: record.eligible,

@@ -17,8 +17,10 @@ use crate::ports::AgentHandle;
 use crate::telemetry::Counters;
 
 use super::build::{self, Parts};
-use super::shared::{Carried, FirstLook};
-use super::{Agent, backups, copy, watchdog};
+use super::jobs::copy;
+use super::jobs::increments;
+use super::state::{Carried, FirstLook};
+use super::{Agent, watchdog};
 
 /// How long servers get to end what they are answering.
 const GRACE: Duration = Duration::from_secs(2);
@@ -200,7 +202,7 @@ async fn configured(
         watchdog::reloading();
     }
     shutdown.cancel();
-    backups::settled(agent).await;
+    increments::settled(agent).await;
     if let Some(copying) = copying {
         copying.abort();
     }

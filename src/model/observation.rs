@@ -178,7 +178,7 @@ pub struct Denial {
     pub at: SteadyMs,
 }
 
-/// The result of a check of whether a member was removed from its cluster (`agent/removal.rs`).
+/// The result of a check of whether a member was removed from its cluster (`agent/execute/removal_check.rs`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovalView {
     /// The cluster.

@@ -15,7 +15,7 @@ const UNUSED: Duration = Duration::from_secs(30);
 /// A restart that is not over after this long holds nothing else up any more.
 const LONGEST: Duration = Duration::from_mins(3);
 /// How long nothing is granted after another grant may still be acted on: it was withdrawn, or another node led until
-/// now. Longer than `agent/steer.rs` takes from its last look to the restart, which is asserted there.
+/// now. Longer than `agent/execute/restart.rs` takes from its last look to the restart, which is asserted there.
 pub const GRANT_COOLDOWN: Duration = Duration::from_secs(5);
 /// A node that made nothing of a grant gets the next one after this long.
 const AGAIN: Duration = Duration::from_mins(1);

@@ -3,7 +3,7 @@
 //! holds a start back with.
 //!
 //! One peer may lie (rule 10), so its list only starts a check. The node acts on the result of that check
-//! (`agent/removal.rs`).
+//! (`agent/execute/removal_check.rs`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -61,7 +61,7 @@ pub(super) fn takes_another(cx: &Context<'_>, list: &MemberList) -> bool {
 
 /// True while a member must not be removed yet; the reason is recorded. Its removal would leave one member, and another
 /// node may not have left yet. The list of the last member confirms a removal only while no other node has a member
-/// (rule 10, `agent/removal.rs`), so two nodes that leave at the same time would wait for each other. A node that an
+/// (rule 10, `agent/execute/removal_check.rs`), so two nodes that leave at the same time would wait for each other. A node that an
 /// operator has ordered out does not count: the order confirms its removal.
 pub(super) fn must_wait(cx: &mut Context<'_>, list: &MemberList, member: &Member, node: &NodeName) -> bool {
     if list.voters().filter(|voter| voter.id != member.id).count() != 1 {

@@ -139,7 +139,7 @@ fn c10_a_node_that_names_another_store_is_named_and_is_no_founder() {
     assert!(has(&obs, "store-differs"));
 }
 
-/// The planner and the enquiry of a new memory judge alike (`src/agent/propose.rs`).
+/// The planner and the enquiry of a new memory judge alike (`src/agent/execute/genesis.rs`).
 #[test]
 fn c10_of_other_stores_a_node_that_is_ordered_out_does_not_count() {
     let mut obs = healthy(0);

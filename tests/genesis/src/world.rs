@@ -278,7 +278,7 @@ impl World {
     }
 }
 
-/// As `agent::propose` makes it: stamped with the incarnations heard of, the others as their nodes tell them.
+/// As `agent::execute::genesis` makes it: stamped with the incarnations heard of, the others as their nodes tell them.
 pub(crate) fn candidate(
     node: usize,
     record: &ElectorRecord,

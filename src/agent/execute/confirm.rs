@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::ports::{PortError, PortResult};
 
-use super::{Agent, execute};
+use crate::agent::{Agent, execute};
 
 /// Each call has a deadline of its own; this bounds them all.
 const ASK: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ const ASK: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Retryable while the newest is neither confirmed nor denied: it holds back a start until then.
-pub(super) async fn confirm(
+pub(crate) async fn confirm(
     agent: &Agent,
     told_by: &BTreeMap<String, Epoch>,
     by_operator: Option<&str>,

@@ -1,5 +1,8 @@
 //! What the loop, its jobs and the servers share. Locks are held for moments and never across an await.
 
+pub(super) mod events;
+pub(super) mod version;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,8 +10,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::silence::Probe;
-use super::version::Version;
+use crate::agent::observe::reachability::Probe;
+use crate::agent::state::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, ClusterId, CopyStatus, DataState, Decision, Denial, Directives,
@@ -18,8 +21,8 @@ use crate::model::{
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
-use super::events::Events;
-use super::look::Still;
+use crate::agent::observe::store::Still;
+use crate::agent::state::events::Events;
 
 /// What a request says that nobody has looked at yet.
 pub(super) const QUEUED: &str = "queued";

@@ -9,13 +9,13 @@ use crate::model::{
 use crate::plan;
 use crate::ports::{PortError, PortResult};
 
-use super::Agent;
+use crate::agent::Agent;
 
 /// What was last seen.
 ///
 /// # Errors
 /// Retryable before the first look around.
-pub(super) fn seen(agent: &Agent) -> PortResult<Observation> {
+pub(crate) fn seen(agent: &Agent) -> PortResult<Observation> {
     let seen = agent.shared.with(|inner| inner.observation.clone());
     seen.ok_or_else(|| {
         PortError::Retryable("the agent has just started and has not looked around yet, try again".to_owned())
@@ -26,7 +26,7 @@ pub(super) fn seen(agent: &Agent) -> PortResult<Observation> {
 ///
 /// # Errors
 /// Retryable before the first look around; permanent when the order is refused or the register cannot be written.
-pub(super) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<DirectiveView> {
+pub(crate) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<DirectiveView> {
     let mut seen = seen(agent)?;
     let now = agent.ports.clock.now();
     let change = with_pending(&seen, &order.change);
@@ -66,7 +66,7 @@ pub(super) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<Direct
 ///
 /// # Errors
 /// Retryable before the first look around.
-pub(super) fn preview(agent: &Agent, request: &OperatorRequest) -> PortResult<DirectiveView> {
+pub(crate) fn preview(agent: &Agent, request: &OperatorRequest) -> PortResult<DirectiveView> {
     let mut seen = seen(agent)?;
     let mut request = request.clone();
     agent.fill_in(&mut request);

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::model::{ClusterId, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, RemovalView};
 use crate::ports::{PortError, PortResult};
 
-use super::Agent;
+use crate::agent::Agent;
 
 /// Timeout of one request.
 const ASK: Duration = Duration::from_secs(8);
@@ -27,7 +27,7 @@ struct Heard<'a> {
 ///
 /// # Errors
 /// Those of `is_removed`, and a state that could not be read or written.
-pub(super) async fn check(
+pub(crate) async fn check(
     agent: &Agent,
     cluster: ClusterId,
     member: MemberId,

@@ -7,14 +7,14 @@ use crate::model::{BackupId, Fact, OperatorRequest, RequestState};
 use crate::ports::ProveRequest;
 use crate::telemetry::message_ids;
 
-use super::Agent;
-use super::jobs::{begin, no_store};
+use crate::agent::Agent;
+use crate::agent::jobs::{begin, no_store};
 
 /// It runs with what others leave over: a large database takes its time.
 const WITHIN: Duration = Duration::from_hours(3);
 
 /// Begins to restore this backup into a throw-away etcd and to compare what that holds.
-pub(super) fn verify(agent: &Agent, id: &BackupId) {
+pub(crate) fn verify(agent: &Agent, id: &BackupId) {
     let (worker, meta) = (
         agent.clone(),
         VerifyMeta {

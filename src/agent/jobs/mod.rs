@@ -1,5 +1,10 @@
 //! What takes long and runs beside the loop: backups, fetching and staging a restore, looking at the store.
 
+pub(super) mod copy;
+pub(super) mod handover;
+pub(super) mod increments;
+pub(super) mod verify;
+
 use std::sync::Arc;
 
 use crate::backup::{self, BackupMeta, Blame, Cause, Failed};
@@ -7,10 +12,10 @@ use crate::model::{Assignment, BackupFormat, BackupId, Job, NodeName, OperatorRe
 use crate::ports::{DataRequest, Etcd, PortError, PortResult, STAGE_WITHIN};
 use crate::telemetry::Success;
 
-use super::Agent;
-use super::members::NEAR;
-use super::shared::Inner;
-use super::size;
+use crate::agent::Agent;
+use crate::agent::api::size;
+use crate::agent::execute::membership::NEAR;
+use crate::agent::state::Inner;
 
 /// Runs `work` as the job in `slot`; its end is remembered there and wakes the loop.
 pub(super) fn begin<T: Send + 'static>(

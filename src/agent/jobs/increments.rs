@@ -10,11 +10,11 @@ use crate::plan;
 use crate::ports::PortResult;
 use crate::telemetry::{Success, message_ids};
 
-use super::Agent;
-use super::jobs::{begin, no_store};
+use crate::agent::Agent;
+use crate::agent::jobs::{begin, no_store};
 
 /// What retention says of each backup in the store now, oldest first.
-pub(super) async fn verdicts(agent: &Agent) -> PortResult<Vec<Verdict>> {
+pub(crate) async fn verdicts(agent: &Agent) -> PortResult<Vec<Verdict>> {
     let store = agent.ports.store.clone().ok_or_else(no_store)?;
     let catalogue = backup::list(store.as_ref(), &agent.spec.cluster).await?;
     for (id, why) in &catalogue.unreadable {
@@ -42,7 +42,7 @@ fn origin_to_keep(agent: &Agent) -> Option<BackupId> {
 }
 
 /// Begins to follow etcd's changes as increments of a full backup.
-pub(super) fn increments(agent: &Agent, id: &BackupId) {
+pub(crate) fn increments(agent: &Agent, id: &BackupId) {
     let Some(interval) = agent.spec.backup.increment_interval else {
         return;
     };
@@ -149,7 +149,7 @@ pub(super) fn increments(agent: &Agent, id: &BackupId) {
 }
 
 /// Has what etcd has committed until now stored at once. Who asked is answered when it is.
-pub(super) async fn flush(agent: &Agent) -> PortResult<()> {
+pub(crate) async fn flush(agent: &Agent) -> PortResult<()> {
     // Answered through raft: after this the local revision is not older than any write that was acknowledged before.
     agent.ports.etcd.members(true).await?;
     flush_to(agent, agent.ports.etcd.status().await?.revision);
@@ -182,7 +182,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Has stored what etcd has committed, and what it commits from now on heard of at once: what a client was told before
 /// the stop is not lost, even if all data is.
-pub(super) async fn before_stop(agent: &Agent) -> String {
+pub(crate) async fn before_stop(agent: &Agent) -> String {
     if agent.ports.store.is_none() || agent.spec.backup.increment_interval.is_none() {
         return "this agent stores no changes of etcd".to_owned();
     }
@@ -230,7 +230,7 @@ fn tell_flushed(agent: &Agent, covered: Revision) {
 const LAST: Duration = Duration::from_secs(5);
 
 /// Returns when an agent whose loop has ended has stored the last changes that it heard of, or cannot in time.
-pub(super) async fn settled(agent: &Agent) {
+pub(crate) async fn settled(agent: &Agent) {
     let settled = async {
         while agent.shared.with(|inner| inner.backups.increments.running) {
             sleep(LOOK).await;
@@ -242,7 +242,7 @@ pub(super) async fn settled(agent: &Agent) {
 }
 
 /// Begins to remove what retention no longer wants.
-pub(super) fn prune(agent: &Agent, after: Option<BackupId>) {
+pub(crate) fn prune(agent: &Agent, after: Option<BackupId>) {
     let worker = agent.clone();
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;

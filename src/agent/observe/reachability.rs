@@ -8,7 +8,7 @@ use crate::model::{Fact, MemberList, NodeName, NodeStatus, SteadyMs};
 
 use crate::ports::PortError;
 
-use super::Agent;
+use crate::agent::Agent;
 
 /// How often the etcd behind a silent agent is asked.
 const EVERY: Duration = Duration::from_secs(5);
@@ -17,7 +17,7 @@ const GOOD_FOR: Duration = Duration::from_secs(30);
 
 /// One node's etcd, asked while its agent is silent.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Probe {
+pub(crate) struct Probe {
     asking: bool,
     /// When it was last asked, and whether it was silent.
     last: Option<(SteadyMs, bool)>,
@@ -27,13 +27,13 @@ pub(super) struct Probe {
 
 /// Who is silent.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Silence {
-    pub(super) agents: BTreeSet<NodeName>,
-    pub(super) etcds: BTreeSet<NodeName>,
+pub(crate) struct Silence {
+    pub(crate) agents: BTreeSet<NodeName>,
+    pub(crate) etcds: BTreeSet<NodeName>,
 }
 
 /// Looks at the peers as last heard of, and asks beside the loop the etcd of each member whose agent is silent.
-pub(super) fn look(
+pub(crate) fn look(
     agent: &Agent,
     now: SteadyMs,
     peers: &BTreeMap<NodeName, Fact<NodeStatus>>,
@@ -111,7 +111,7 @@ fn ask(agent: &Agent, node: NodeName) {
 }
 
 /// Whether nothing comes back from the etcd at this client URL. One that could not be asked is not silent.
-pub(super) async fn is_silent(agent: &Agent, client_url: &str) -> bool {
+pub(crate) async fn is_silent(agent: &Agent, client_url: &str) -> bool {
     matches!(
         agent.ports.etcd.probe(client_url).await,
         Err(PortError::Retryable(_))

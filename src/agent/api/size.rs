@@ -11,14 +11,16 @@ use crate::model::{
 use crate::plan;
 use crate::ports::{OrderError, PortError};
 
-use super::{Agent, direct};
+use crate::agent::Agent;
+
+use crate::agent::api::directives;
 
 /// Two or three small requests; less than the command line waits for an answer.
 const WRITE: Duration = Duration::from_secs(20);
 
 /// A peer that begins to follow another spec than this node has perhaps seen the store later: it is asked again. Once for
 /// each thing heard, so that nodes that go on differing ask no more than others.
-pub(super) fn heard(agent: &Agent, peers: &BTreeMap<NodeName, Fact<NodeStatus>>, mine: &str) {
+pub(crate) fn heard(agent: &Agent, peers: &BTreeMap<NodeName, Fact<NodeStatus>>, mine: &str) {
     if !matches!(agent.spec.size_source, SizeSource::Store { .. }) {
         return;
     }
@@ -37,8 +39,8 @@ pub(super) fn heard(agent: &Agent, peers: &BTreeMap<NodeName, Fact<NodeStatus>>,
 ///
 /// # Errors
 /// Permanent when the order is refused; what the store answered.
-pub(super) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, OrderError> {
-    let mut seen = direct::seen(agent)?;
+pub(crate) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, OrderError> {
+    let mut seen = directives::seen(agent)?;
     let before = seen.spec.size;
     if let Some(why) = objection(order, seen.spec.nodes.len()) {
         return Err(PortError::Permanent(format!("refused: {why}")).into());
@@ -144,7 +146,7 @@ fn place(agent: &Agent) -> Result<String, String> {
 }
 
 /// The spec in force with what this node remembers.
-pub(super) fn in_force(agent: &Agent) -> Spec {
+pub(crate) fn in_force(agent: &Agent) -> Spec {
     let record = agent.ports.state.spec().unwrap_or_else(|error| {
         tracing::warn!("what is remembered of the size cannot be read: {error}");
         SpecRecord::default()

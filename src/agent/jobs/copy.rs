@@ -7,8 +7,8 @@ use crate::backup;
 use crate::model::CopyStatus;
 use crate::ports::ObjectStore;
 
-use super::Agent;
-use super::shared::Shared;
+use crate::agent::Agent;
+use crate::agent::state::Shared;
 
 /// After a failure: this, doubled each time, and up to as much again at random.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ const ROUND: Duration = Duration::from_hours(6);
 
 /// Copies after the start, after each backup of this node and a minute after increments of it were stored, until the future is dropped. Asks neither store for
 /// anything while there is nothing new.
-pub(super) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn ObjectStore>) {
+pub(crate) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn ObjectStore>) {
     let mut failures = 0;
     loop {
         let round = backup::copy_missing(from.as_ref(), to.as_ref(), &agent.spec.cluster);

@@ -11,9 +11,9 @@ use crate::model::{
 };
 use crate::ports::{PortError, PortResult};
 
-use super::execute::{fence_start, stale};
-use super::members::{NEAR, fenced_list};
-use super::{Agent, observe};
+use crate::agent::execute::membership::{NEAR, fenced_list};
+use crate::agent::execute::{fence_start, stale};
+use crate::agent::{Agent, observe};
 
 /// From the first fresh look to the queued restart. A coordinator that has withdrawn a grant, or has only just come to
 /// lead, grants nothing for longer than this (`plan/grant.rs`, `GRANT_COOLDOWN`): two restarts never overlap.
@@ -22,7 +22,7 @@ const RESTART: Duration = Duration::from_secs(3);
 const _: () = assert!(RESTART.as_millis() < crate::plan::GRANT_COOLDOWN.as_millis());
 
 /// Writes the settings, and remembers which process has the older ones.
-pub(super) async fn apply(agent: &Agent, deadline: Duration) -> PortResult<InForce> {
+pub(crate) async fn apply(agent: &Agent, deadline: Duration) -> PortResult<InForce> {
     let state = agent.ports.state.as_ref();
     let process = |unit: &crate::model::UnitState| observe::process(agent, unit);
     let before = process(&agent.ports.service.etcd_unit().await?);
@@ -37,7 +37,7 @@ pub(super) async fn apply(agent: &Agent, deadline: Duration) -> PortResult<InFor
 }
 
 /// Restarts etcd when the leave still holds and all other voters are seen healthy now.
-pub(super) async fn restart(
+pub(crate) async fn restart(
     agent: &Agent,
     fence: &StartFence,
     grant: &Grant,
@@ -142,7 +142,7 @@ fn serving(status: NodeStatus, own: &EtcdStatus) -> Option<(NodeStatus, EtcdStat
 }
 
 /// Lets another voter lead, when this node's member still does in the same term.
-pub(super) async fn move_leader(
+pub(crate) async fn move_leader(
     agent: &Agent,
     to: MemberId,
     node: &NodeName,
@@ -165,7 +165,7 @@ pub(super) async fn move_leader(
 }
 
 /// Removes the member of a node that is still ordered out, when enough others are seen healthy now.
-pub(super) async fn take_out(agent: &Agent, id: MemberId, node: &NodeName, term: RaftTerm) -> PortResult<()> {
+pub(crate) async fn take_out(agent: &Agent, id: MemberId, node: &NodeName, term: RaftTerm) -> PortResult<()> {
     if !agent.shared.directives().out.contains(node) {
         return Err(stale(format_args!("{node} is no longer ordered out")));
     }

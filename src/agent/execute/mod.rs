@@ -1,5 +1,11 @@
 //! Carries out one decided action. Chooses nothing; checks the action's fence again right before acting.
 
+mod confirm;
+mod genesis;
+pub(super) mod membership;
+mod removal_check;
+mod restart;
+
 use std::time::Duration;
 
 use crate::model::{
@@ -8,8 +14,11 @@ use crate::model::{
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
-use super::members::{self, Going};
-use super::{Agent, backups, confirm, hand, jobs, propose, removal, steer, verify};
+use crate::agent::execute::membership::Going;
+use crate::agent::jobs::handover;
+use crate::agent::jobs::increments;
+use crate::agent::jobs::verify;
+use crate::agent::{Agent, jobs};
 
 /// Longest that apply may take: two small files, a daemon-reload, a read-back.
 const APPLY: Duration = Duration::from_secs(30);
@@ -26,8 +35,8 @@ const STOP: Duration = Duration::from_secs(30);
 /// What a port answered, or that the fence did not hold any more (retryable: observe again).
 pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
     match action {
-        Action::Enquire { without } => propose::enquire(agent, without).await,
-        Action::Propose { round, genesis, gone } => propose::propose(agent, *round, genesis, gone).await,
+        Action::Enquire { without } => genesis::enquire(agent, without).await,
+        Action::Propose { round, genesis, gone } => genesis::propose(agent, *round, genesis, gone).await,
         Action::Confirm { told_by, by_operator } => {
             confirm::confirm(agent, told_by, by_operator.as_deref()).await
         }
@@ -35,7 +44,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         Action::Assign { assignment } => assign(agent, assignment),
         Action::Apply { generation } => {
             fence_generation(agent, *generation)?;
-            let in_force = steer::apply(agent, APPLY).await?;
+            let in_force = restart::apply(agent, APPLY).await?;
             for conflict in &in_force.conflicts {
                 tracing::error!("{conflict}");
             }
@@ -109,7 +118,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             cluster_id,
             member_id,
             listed,
-        } => removal::check(agent, *cluster_id, *member_id, *listed).await,
+        } => removal_check::check(agent, *cluster_id, *member_id, *listed).await,
         Action::StopRemoved { generation } => stop_removed(agent, *generation).await,
         Action::RememberSpec { record } => agent.ports.state.save_spec(record),
         Action::RemoveMember {
@@ -126,38 +135,38 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
                 replaced_by: *replaced_by,
                 term: *term,
             };
-            members::remove(agent, &going).await
+            membership::remove(agent, &going).await
         }
         Action::UpdateMember {
             id,
             node,
             peer_urls,
             term,
-        } => members::update(agent, *id, node, peer_urls, *term).await,
-        Action::TakeOut { id, node, term } => steer::take_out(agent, *id, node, *term).await,
+        } => membership::update(agent, *id, node, peer_urls, *term).await,
+        Action::TakeOut { id, node, term } => restart::take_out(agent, *id, node, *term).await,
         Action::AddLearner {
             node,
             peer_urls,
             term,
-        } => members::add(agent, node, peer_urls, *term).await,
-        Action::Promote { id, node, term } => members::promote(agent, *id, node, *term).await,
-        Action::MoveLeader { to, node, term } => steer::move_leader(agent, *to, node, *term).await,
+        } => membership::add(agent, node, peer_urls, *term).await,
+        Action::Promote { id, node, term } => membership::promote(agent, *id, node, *term).await,
+        Action::MoveLeader { to, node, term } => restart::move_leader(agent, *to, node, *term).await,
         Action::RestartEtcd {
             fence,
             grant,
             coordinator,
-        } => steer::restart(agent, fence, grant, coordinator).await,
+        } => restart::restart(agent, fence, grant, coordinator).await,
         Action::Backup { from, format } => {
             jobs::backup(agent, from, *format);
             Ok(())
         }
         Action::Increments { backup } => {
-            backups::increments(agent, backup);
+            increments::increments(agent, backup);
             Ok(())
         }
-        Action::Flush => backups::flush(agent).await,
+        Action::Flush => increments::flush(agent).await,
         Action::Prune { after } => {
-            backups::prune(agent, after.clone());
+            increments::prune(agent, after.clone());
             Ok(())
         }
         Action::Verify { backup } => {
@@ -165,7 +174,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             Ok(())
         }
         Action::HandOver { request, to } => {
-            hand::over(agent, request, to);
+            handover::hand_over(agent, request, to);
             Ok(())
         }
         Action::Answer {

@@ -1,5 +1,8 @@
 //! One look at everything: local facts fresh, peers and store as last heard.
 
+pub(super) mod reachability;
+pub(super) mod store;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,7 +14,9 @@ use crate::model::{
 };
 use crate::ports::{PortError, PortResult};
 
-use super::{Agent, look, silence, size};
+use crate::agent::Agent;
+
+use crate::agent::api::size;
 
 /// How often an etcd that was found too old, and does not run, is looked at again.
 const OLD_AGAIN: Duration = Duration::from_secs(30);
@@ -66,7 +71,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let spec_digest = spec.digest();
     size::heard(agent, &peers, &spec_digest);
     let elector = agent.shared.elector();
-    let silence = silence::look(agent, steady, &peers, members.known());
+    let silence = reachability::look(agent, steady, &peers, members.known());
     agent.shared.ask_above(agent.asked_above(&elector));
     let pending = agent.shared.undecided();
 
@@ -128,7 +133,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         .known()
         .filter(|e| e.leader.is_some() && whole(&spec, &spec_digest, &peers))
         .map(|e| (e.cluster_id, e.revision));
-    let store = look::store(agent, steady, elector.known().is_none(), still);
+    let store = store::view(agent, steady, elector.known().is_none(), still);
     let (
         backup,
         backups,

@@ -15,8 +15,12 @@ use crate::model::{
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
-use super::shared::{FirstLook, QUEUED};
-use super::{Agent, backups, direct, listing, size};
+use crate::agent::Agent;
+use crate::agent::api::directives;
+use crate::agent::api::listing;
+use crate::agent::api::size;
+use crate::agent::jobs::increments;
+use crate::agent::state::{FirstLook, QUEUED};
 
 /// A loop that has not come round for this long is stuck.
 const STUCK: Duration = Duration::from_mins(1);
@@ -197,12 +201,20 @@ impl AgentHandle for Agent {
     }
 
     async fn commands(&self) -> PortResult<Vec<StoreCommand>> {
-        let store = self.ports.store.clone().ok_or_else(super::jobs::no_store)?;
+        let store = self
+            .ports
+            .store
+            .clone()
+            .ok_or_else(crate::agent::jobs::no_store)?;
         backup::commands(store.as_ref(), &self.spec.cluster).await
     }
 
     async fn delete_command(&self, name: &str) -> PortResult<bool> {
-        let store = self.ports.store.clone().ok_or_else(super::jobs::no_store)?;
+        let store = self
+            .ports
+            .store
+            .clone()
+            .ok_or_else(crate::agent::jobs::no_store)?;
         let deleted = backup::delete_command(store.as_ref(), &self.spec.cluster, name).await?;
         if deleted {
             tracing::warn!(
@@ -240,7 +252,7 @@ impl AgentHandle for Agent {
     }
 
     fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView> {
-        direct::direct(self, order)
+        directives::direct(self, order)
     }
 
     async fn set_size(&self, order: &SizeOrder) -> Result<SizeView, OrderError> {
@@ -248,7 +260,7 @@ impl AgentHandle for Agent {
     }
 
     fn preview(&self, request: &OperatorRequest) -> PortResult<DirectiveView> {
-        direct::preview(self, request)
+        directives::preview(self, request)
     }
 
     fn events(&self, after: u64) -> EventsView {
@@ -256,7 +268,7 @@ impl AgentHandle for Agent {
     }
 
     async fn before_stop(&self) -> String {
-        backups::before_stop(self).await
+        increments::before_stop(self).await
     }
 
     fn gate(&self) -> PortResult<(bool, String)> {
@@ -314,7 +326,7 @@ impl Agent {
     /// The epoch that an order to restore replaces when it is given now; `None` while it cannot be known. A new memory
     /// cannot tell before it has a vote, nor can a node that knows no epoch before it has seen the shared store. An epoch
     /// that was only reported does not count when another is confirmed, because it may never open.
-    pub(super) fn asked_above(&self, elector: &ElectorRecord) -> Option<Epoch> {
+    pub(crate) fn asked_above(&self, elector: &ElectorRecord) -> Option<Epoch> {
         if !elector.eligible {
             return None;
         }
@@ -332,7 +344,7 @@ impl Agent {
     }
 
     /// What a request is about when it is asked.
-    pub(super) fn fill_in(&self, request: &mut OperatorRequest) {
+    pub(crate) fn fill_in(&self, request: &mut OperatorRequest) {
         if let OperatorRequest::Restore { above, asked, .. } = request {
             *above = self.asked_above(&self.shared.elector());
             *asked = self.ports.clock.now();

@@ -9,14 +9,14 @@ const KEPT: usize = 512;
 
 /// A ring of events.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(crate) struct Events {
     ring: VecDeque<Event>,
     newest: u64,
 }
 
 impl Events {
     /// Notes what came of a decision. The same decision with the same outcome again is one event.
-    pub(super) fn note(&mut self, at: UnixMs, decision: &Decision, outcome: EventOutcome, duration_ms: u64) {
+    pub(crate) fn note(&mut self, at: UnixMs, decision: &Decision, outcome: EventOutcome, duration_ms: u64) {
         self.newest += 1;
         let name = match (&decision.action, &outcome) {
             (Some(action), _) => action.name(),
@@ -51,7 +51,7 @@ impl Events {
     }
 
     /// Notes why nothing is done, when that is news.
-    pub(super) fn note_wait(&mut self, at: UnixMs, decision: &Decision, last: Option<&Decision>) {
+    pub(crate) fn note_wait(&mut self, at: UnixMs, decision: &Decision, last: Option<&Decision>) {
         let codes = |d: &Decision| d.reasons.iter().map(|r| r.code.clone()).collect::<Vec<_>>();
         let same = last.is_some_and(|last| last.action.is_none() && codes(last) == codes(decision));
         if decision.action.is_some() || decision.reasons.is_empty() || same {
@@ -67,7 +67,7 @@ impl Events {
     }
 
     /// The events after the one with this number.
-    pub(super) fn after(&self, seq: u64) -> EventsView {
+    pub(crate) fn after(&self, seq: u64) -> EventsView {
         EventsView {
             newest: self.newest,
             events: self

@@ -9,25 +9,25 @@ use crate::model::{ActiveState, Member, MemberId, MemberList, NodeName, NodeStat
 use crate::plan::{Change, is_gone, is_healthy, keeps_quorum, misses};
 use crate::ports::PortResult;
 
-use super::Agent;
-use super::execute::stale;
-use super::silence;
+use crate::agent::Agent;
+use crate::agent::execute::stale;
+use crate::agent::observe::reachability;
 
 /// A member that is at most this many raft entries behind has caught up. Statuses are read one after the other, and a
 /// busy cluster writes on meanwhile.
-pub(super) const NEAR: u64 = 5000;
+pub(crate) const NEAR: u64 = 5000;
 
 /// What to remove, and why, as it was decided.
-pub(super) struct Going<'a> {
-    pub(super) id: MemberId,
-    pub(super) node: &'a NodeName,
-    pub(super) why: Removal,
-    pub(super) replaced_by: Option<MemberId>,
-    pub(super) term: RaftTerm,
+pub(crate) struct Going<'a> {
+    pub(crate) id: MemberId,
+    pub(crate) node: &'a NodeName,
+    pub(crate) why: Removal,
+    pub(crate) replaced_by: Option<MemberId>,
+    pub(crate) term: RaftTerm,
 }
 
 /// A linearizable member list under the same term, from the raft leader beside this agent: raft is the fence.
-pub(super) async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<MemberList> {
+pub(crate) async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<MemberList> {
     let status = agent.ports.etcd.status().await?;
     if status.term != term || status.leader != Some(status.member_id) {
         return Err(stale(format_args!(
@@ -46,7 +46,7 @@ pub(super) async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<Mem
 }
 
 /// Adds a learner, unless there is one already or the address is a member's.
-pub(super) async fn add(
+pub(crate) async fn add(
     agent: &Agent,
     node: &NodeName,
     peer_urls: &[String],
@@ -66,7 +66,7 @@ pub(super) async fn add(
 }
 
 /// Gives a learner its vote.
-pub(super) async fn promote(agent: &Agent, id: MemberId, node: &NodeName, term: RaftTerm) -> PortResult<()> {
+pub(crate) async fn promote(agent: &Agent, id: MemberId, node: &NodeName, term: RaftTerm) -> PortResult<()> {
     let list = fenced_list(agent, term).await?;
     if !list.get(id).is_some_and(|m| m.is_learner) {
         return Err(stale(format_args!("member {id} is no learner any more")));
@@ -77,7 +77,7 @@ pub(super) async fn promote(agent: &Agent, id: MemberId, node: &NodeName, term: 
 }
 
 /// Gives a member its node's new address.
-pub(super) async fn update(
+pub(crate) async fn update(
     agent: &Agent,
     id: MemberId,
     node: &NodeName,
@@ -102,7 +102,7 @@ pub(super) async fn update(
 }
 
 /// Removes a member if all that it was decided on still holds, and rule 3 with it.
-pub(super) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
+pub(crate) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
     let before = fenced_list(agent, going.term).await?;
     // Both at once: from a dead node no answer comes before its deadline.
     let (fresh, silent) = join(
@@ -227,7 +227,7 @@ async fn still_so(
 /// Whether this agent does not reach the node's etcd, which is asked only where a removal depends on that.
 async fn unreached(agent: &Agent, node: &NodeName, why: Removal) -> bool {
     match agent.spec.client_url(node) {
-        Some(url) if why == Removal::Dead => silence::is_silent(agent, &url).await,
+        Some(url) if why == Removal::Dead => reachability::is_silent(agent, &url).await,
         _ => false,
     }
 }

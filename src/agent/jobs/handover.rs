@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::model::{NodeName, OperatorRequest, RequestState, RequestView};
 use crate::ports::PortError;
 
-use super::Agent;
+use crate::agent::Agent;
 
 /// Between two looks at what came of it.
 const LOOK: Duration = Duration::from_millis(500);
@@ -17,7 +17,7 @@ const OLD: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_hours(24);
 
 /// Hands a request over, beside the loop. It stays pending here, and is not decided on again.
-pub(super) fn over(agent: &Agent, request: &OperatorRequest, to: &NodeName) {
+pub(crate) fn hand_over(agent: &Agent, request: &OperatorRequest, to: &NodeName) {
     let Some(id) = agent.shared.hand_over(request) else {
         return;
     };

@@ -11,7 +11,7 @@ use crate::model::{AcceptReply, Ballot, ElectorRecord, Genesis, NodeName, Prepar
 use crate::plan::with_other_stores;
 use crate::ports::{PortError, PortResult};
 
-use super::{Agent, execute};
+use crate::agent::{Agent, execute};
 
 /// The most by which the next round exceeds the last, whatever promised round an elector reports.
 const STEP: u64 = 1 << 20;
@@ -27,7 +27,7 @@ fn others(agent: &Agent) -> Vec<NodeName> {
 }
 
 /// Asks every other elector for what it knows, and takes it in.
-pub(super) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> PortResult<()> {
+pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> PortResult<()> {
     let message = agent.enquiry();
     let mut asked: FuturesUnordered<_> = others(agent)
         .into_iter()
@@ -97,7 +97,7 @@ fn former_electors(
 }
 
 /// Runs one round for `candidate`.
-pub(super) async fn propose(
+pub(crate) async fn propose(
     agent: &Agent,
     round: u64,
     candidate: &Genesis,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::model::{BackupSummary, ClusterId, Fact, Revision, SteadyMs, StoreView};
 
-use super::Agent;
-use super::observe::fact;
+use crate::agent::Agent;
+use crate::agent::observe::fact;
 
 /// How old the view may be: while there is no epoch, or the store did not answer.
 const SOON: Duration = Duration::from_secs(2);
@@ -16,7 +16,7 @@ const STILL: Duration = Duration::from_hours(12);
 
 /// Data of this cluster at this revision, with all nodes there and of one mind: while it stays the same only somebody else
 /// can have written into the store.
-pub(super) type Still = (ClusterId, Revision);
+pub(crate) type Still = (ClusterId, Revision);
 
 /// How old the view may become.
 fn limit(good: bool, still: Option<Still>, before: Option<Still>) -> Duration {
@@ -29,7 +29,7 @@ fn limit(good: bool, still: Option<Still>, before: Option<Still>) -> Duration {
 
 /// The store as last heard of; asks it again beside the loop when that is old. A store that does not answer makes
 /// its facts unknown, never absent.
-pub(super) fn store(agent: &Agent, now: SteadyMs, no_epoch: bool, still: Option<Still>) -> Fact<StoreView> {
+pub(crate) fn view(agent: &Agent, now: SteadyMs, no_epoch: bool, still: Option<Still>) -> Fact<StoreView> {
     let Some(store) = &agent.ports.store else {
         return Fact::Absent;
     };

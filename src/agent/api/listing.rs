@@ -4,8 +4,8 @@ use crate::backup::{self, Part};
 use crate::model::{BackupId, ListedBackup, Page, Verdict};
 use crate::ports::PortResult;
 
-use super::Agent;
-use super::jobs::no_store;
+use crate::agent::Agent;
+use crate::agent::jobs::no_store;
 
 /// Backups in one answer: some hundred bytes each.
 const PAGE: usize = 2000;
@@ -14,7 +14,7 @@ const PAGE: usize = 2000;
 ///
 /// # Errors
 /// What the store answered.
-pub(super) async fn backups(
+pub(crate) async fn backups(
     agent: &Agent,
     only: Option<BackupId>,
     after: Option<BackupId>,
@@ -34,9 +34,9 @@ pub(super) async fn backups(
 ///
 /// # Errors
 /// What the store answered.
-pub(super) async fn retention(agent: &Agent, after: Option<BackupId>) -> PortResult<Page<Verdict>> {
+pub(crate) async fn retention(agent: &Agent, after: Option<BackupId>) -> PortResult<Page<Verdict>> {
     Ok(after_that(
-        super::backups::verdicts(agent).await?,
+        crate::agent::jobs::increments::verdicts(agent).await?,
         after.as_ref(),
         PAGE,
     ))
