@@ -26,7 +26,7 @@ use tower::ServiceExt;
 
 use super::caller::Caller;
 use super::limits::Limits;
-use super::noise::Noise;
+use super::rejection_log::RejectionLog;
 use super::reply::Refused;
 use super::slots::{Slot, Slots};
 use crate::adapters::tls::{CertificateNames, Tls, explain};
@@ -66,7 +66,7 @@ pub(super) struct Server {
     door: Option<Arc<dyn AgentHandle>>,
     router: Router,
     limits: Limits,
-    noise: Noise,
+    rejection_log: RejectionLog,
     slots: Arc<Slots>,
     shutdown: CancellationToken,
 }
@@ -78,7 +78,7 @@ impl Server {
             door: None,
             router,
             limits,
-            noise: Noise::default(),
+            rejection_log: RejectionLog::default(),
             slots: Slots::new(limits),
             shutdown,
         }
@@ -163,11 +163,11 @@ pub(super) async fn run(listener: Listener, server: Arc<Server>) {
                     Ok(slot) => {
                         connections.spawn(connection(server.clone(), socket, address, slot));
                     }
-                    Err(why) => server.noise.report(address, why),
+                    Err(why) => server.rejection_log.report(address, why),
                 },
                 Err(error) => {
                     // Mostly a full file table: accepting again at once would only spin.
-                    server.noise.report(None, &format!("cannot accept connections: {error}"));
+                    server.rejection_log.report(None, &format!("cannot accept connections: {error}"));
                     sleep(Duration::from_millis(100)).await;
                 }
             }
@@ -186,7 +186,7 @@ async fn connection(server: Arc<Server>, socket: Socket, address: Option<IpAddr>
     match (socket, &server.tls) {
         (Socket::Unix(stream), _) => match lets_in(&server, &stream, &mut slot).await {
             Ok(()) => drive(&server, stream, plain, 0).await,
-            Err(why) => server.noise.report(None, why),
+            Err(why) => server.rejection_log.report(None, why),
         },
         (Socket::Tcp(stream), None) => drive(&server, stream, plain, 0).await,
         (Socket::Tcp(stream), Some(tls)) => {
@@ -199,7 +199,7 @@ async fn connection(server: Arc<Server>, socket: Socket, address: Option<IpAddr>
                     match names.ok_or("its certificate cannot be read") {
                         Ok(names) => {
                             if let Err(why) = slot.prove() {
-                                server.noise.report(address, why);
+                                server.rejection_log.report(address, why);
                                 return;
                             }
                             let caller = Caller {
@@ -208,14 +208,14 @@ async fn connection(server: Arc<Server>, socket: Socket, address: Option<IpAddr>
                             };
                             drive(&server, stream, caller, generation).await;
                         }
-                        Err(why) => server.noise.report(address, why),
+                        Err(why) => server.rejection_log.report(address, why),
                     }
                 }
                 // Somebody only looked whether the port is open.
                 Ok(Err(error)) if is_gone(&error) => {}
-                Ok(Err(error)) => server.noise.report(address, &explain(&error)),
+                Ok(Err(error)) => server.rejection_log.report(address, &explain(&error)),
                 Err(_) => server
-                    .noise
+                    .rejection_log
                     .report(address, "it did not finish the TLS handshake in time"),
             }
         }
@@ -282,7 +282,7 @@ where
             None
         };
         if let Some(complaint) = complaint {
-            server.noise.report(caller.address, &complaint);
+            server.rejection_log.report(caller.address, &complaint);
         }
     }
 }
@@ -318,7 +318,9 @@ async fn answer(
         && address.is_some()
         && refused.status.is_client_error()
     {
-        server.noise.report(address, &format!("{what}: {}", refused.text));
+        server
+            .rejection_log
+            .report(address, &format!("{what}: {}", refused.text));
     }
     // A body that was not read to its end leaves nothing to go on with; neither does an old certificate.
     if expired || stale || response.status() == StatusCode::PAYLOAD_TOO_LARGE {

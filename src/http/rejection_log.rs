@@ -14,9 +14,9 @@ const REMEMBERED: usize = 1024;
 
 /// Remembers whom a line was written about.
 #[derive(Default)]
-pub(super) struct Noise(Mutex<HashMap<Option<IpAddr>, Instant>>);
+pub(super) struct RejectionLog(Mutex<HashMap<Option<IpAddr>, Instant>>);
 
-impl Noise {
+impl RejectionLog {
     /// Writes one line about this address, unless there was one in the last minute. `None` is the host itself
     /// (a Unix socket).
     pub(super) fn report(&self, address: Option<IpAddr>, what: &str) {
@@ -58,16 +58,16 @@ mod tests {
 
     #[test]
     fn one_line_per_address_and_minute_and_a_bounded_memory() {
-        let noise = Noise::default();
+        let rejection_log = RejectionLog::default();
         let now = Instant::now();
         let a = Some(IpAddr::from([10, 0, 0, 1]));
-        assert!(noise.is_due(a, now));
-        assert!(!noise.is_due(a, now + Duration::from_secs(59)));
-        assert!(noise.is_due(None, now));
-        assert!(noise.is_due(a, now + Duration::from_mins(1)));
+        assert!(rejection_log.is_due(a, now));
+        assert!(!rejection_log.is_due(a, now + Duration::from_secs(59)));
+        assert!(rejection_log.is_due(None, now));
+        assert!(rejection_log.is_due(a, now + Duration::from_mins(1)));
         for n in 0..5000_u32 {
-            noise.is_due(Some(IpAddr::from(n.to_be_bytes())), now);
+            rejection_log.is_due(Some(IpAddr::from(n.to_be_bytes())), now);
         }
-        assert!(noise.0.lock().unwrap().len() <= REMEMBERED);
+        assert!(rejection_log.0.lock().unwrap().len() <= REMEMBERED);
     }
 }
