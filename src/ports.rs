@@ -31,6 +31,17 @@ pub enum PortError {
     OutcomeUnknown(String),
 }
 
+impl PortError {
+    /// The kind of failure, for the journal.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Retryable(_) => "retryable",
+            Self::Permanent(_) => "permanent",
+            Self::OutcomeUnknown(_) => "outcome unknown",
+        }
+    }
+}
+
 /// Why an order was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
@@ -44,6 +55,16 @@ pub enum OrderError {
 
 /// What comes back from a port.
 pub type PortResult<T> = Result<T, PortError>;
+
+impl<T> From<PortResult<T>> for Fact<T> {
+    /// A failed call makes a fact unreachable, never absent.
+    fn from(result: PortResult<T>) -> Self {
+        match result {
+            Ok(value) => Self::Known(value),
+            Err(error) => Self::Unreachable(error.to_string()),
+        }
+    }
+}
 
 /// A stream of bytes that can fail.
 pub type ByteStream = Pin<Box<dyn Stream<Item = PortResult<Bytes>> + Send>>;

@@ -107,7 +107,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "cli/backup_run.rs",
-        &["agent::Beside", "agent::run_beside"],
+        &["agent::StandaloneBackup", "agent::run_standalone_backup"],
         "the co-process, which has no socket to be asked over",
     ),
     (

@@ -17,9 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::adapters::tls::{Expiry, Tls};
+use crate::genesis::Electorate;
 use crate::model::{
     Action, Decision, Enquire, Epoch, EventOutcome, Fact, Genesis, Memory, NodeStatus, Observation,
-    OperatorRequest, RequestState, Spec, Steering, UnixMs,
+    OperatorRequest, RequestState, Spec, Steering, UnitState, UnixMs,
 };
 use crate::plan::plan;
 use crate::ports::PortResult;
@@ -27,18 +28,18 @@ use crate::telemetry::{Counters, message_ids};
 
 pub use ports::{Backups, Ports};
 pub use run::run;
-pub use standalone_backup::{Beside, run_beside};
+pub use standalone_backup::{StandaloneBackup, run_standalone_backup};
 pub use state::version::Version;
 use state::{FirstLook, Shared};
 
 /// After an action the world is looked at again at once, but never in a tighter circle than this.
-const BREATH: Duration = Duration::from_millis(5);
+const MIN_TICK: Duration = Duration::from_millis(5);
 
 /// How long the first look waits for peers that do not answer; each of them is given up before.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// The longest pause between two identical actions.
-const LONGEST_BREATH: Duration = Duration::from_secs(5);
+const LONGEST_REPEAT_PAUSE: Duration = Duration::from_secs(5);
 
 /// One agent. Cheap to clone: every part is shared.
 #[derive(Clone)]
@@ -61,7 +62,7 @@ impl Agent {
     /// # Errors
     /// When own state cannot be read.
     pub fn over(ports: Ports, spec: Spec, boot_id: String) -> PortResult<Self> {
-        let electorate = observe::electorate(&spec);
+        let electorate = electorate(&spec);
         let shared = Shared::new(ports.state.as_ref(), electorate, ports.clock.random())?;
         Ok(Self {
             ports,
@@ -81,7 +82,7 @@ impl Agent {
         let _stops = self.shared.stopped.clone().drop_guard();
         let mut memory = Memory::default();
         let mut last: Option<Decision> = None;
-        let mut pace = Pace::default();
+        let mut backoff = RepeatBackoff::default();
         let begun = self.ports.clock.steady();
         loop {
             watchdog::feed();
@@ -107,12 +108,12 @@ impl Agent {
                 });
             last = Some(decision.clone());
             let Some(action) = decision.action.clone() else {
-                pace = Pace::default();
+                backoff = RepeatBackoff::default();
                 self.wait(decision.wake).await;
                 continue;
             };
             self.act(&decision, &action, &mut memory).await;
-            tokio::time::sleep(pace.after(action)).await;
+            tokio::time::sleep(backoff.after(action)).await;
         }
     }
 
@@ -150,7 +151,7 @@ impl Agent {
                 let (count, _) = memory.failures.get(name).copied().unwrap_or((0, now));
                 // The first failures of a kind are news, then only every sixteenth.
                 if count < 3 || count % 16 == 0 {
-                    tracing::warn!(decision = name, "{name} ({}): {error}", observe::kind(&error));
+                    tracing::warn!(decision = name, "{name} ({}): {error}", error.kind());
                 }
                 memory
                     .failures
@@ -198,7 +199,7 @@ impl Agent {
         if changed {
             self.shared.version.grow();
         }
-        if voters_changed && let Err(error) = execute::save_gate(self) {
+        if voters_changed && let Err(error) = state::gate::save_gate(self) {
             tracing::warn!("the gate's state cannot be written: {error}");
         }
         if last.is_none_or(|l| l.text != decision.text) {
@@ -221,7 +222,7 @@ impl Agent {
             );
             opens && asked.contains(request)
         };
-        self.shared.tell(opens, RequestState::Pending, going);
+        self.shared.set_request_state(opens, RequestState::Pending, going);
     }
 
     /// The question to another elector about what it knows.
@@ -280,6 +281,14 @@ impl Agent {
         }
     }
 
+    /// The name of the etcd process that runs, if one does.
+    fn etcd_process(&self, unit: &UnitState) -> Fact<String> {
+        if unit.main_pid == 0 {
+            return Fact::Absent;
+        }
+        Fact::Known(format!("{}:{}", self.boot_id, unit.main_pid))
+    }
+
     fn certificate_not_after(&self) -> Option<UnixMs> {
         let own = self.tls.as_ref().map(|tls| tls.not_after());
         let etcds = self
@@ -298,15 +307,25 @@ impl Agent {
     }
 }
 
+/// The electorate as configured.
+fn electorate(spec: &Spec) -> Electorate {
+    Electorate {
+        me: spec.node.clone(),
+        cluster: spec.cluster.clone(),
+        names: spec.nodes.keys().cloned().collect(),
+        digest: spec.electorate_digest(),
+    }
+}
+
 /// How soon the world is looked at after an action: at once, but ever later while the very same action is decided
 /// again and again, whatever it reports: an action that changes nothing must not become a busy circle.
 #[derive(Default)]
-struct Pace {
+struct RepeatBackoff {
     last: Option<Action>,
     repeats: u32,
 }
 
-impl Pace {
+impl RepeatBackoff {
     fn after(&mut self, action: Action) -> Duration {
         if self.last.as_ref() == Some(&action) {
             self.repeats = self.repeats.saturating_add(1);
@@ -314,7 +333,7 @@ impl Pace {
             self.repeats = 0;
             self.last = Some(action);
         }
-        (BREATH * (1 << self.repeats.min(10))).min(LONGEST_BREATH)
+        (MIN_TICK * (1 << self.repeats.min(10))).min(LONGEST_REPEAT_PAUSE)
     }
 }
 

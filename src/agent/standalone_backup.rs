@@ -26,7 +26,7 @@ const ROUND: Duration = Duration::from_hours(6);
 
 /// What is backed up, and where to.
 #[derive(Debug)]
-pub struct Beside {
+pub struct StandaloneBackup {
     /// `[store]`, `[backup]`, and the cluster's and this node's names.
     pub settings: Settings,
     /// Client URLs of the members.
@@ -52,7 +52,7 @@ struct Runner {
 ///
 /// # Errors
 /// No store, no member or wrong URLs; with `once` also what the backup failed with.
-pub async fn run_beside(beside: Beside) -> anyhow::Result<()> {
+pub async fn run_standalone_backup(beside: StandaloneBackup) -> anyhow::Result<()> {
     let once = beside.once;
     let runner = Runner::new(beside)?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
@@ -79,7 +79,7 @@ pub async fn run_beside(beside: Beside) -> anyhow::Result<()> {
 }
 
 impl Runner {
-    fn new(beside: Beside) -> anyhow::Result<Self> {
+    fn new(beside: StandaloneBackup) -> anyhow::Result<Self> {
         let store = beside.settings.store.as_ref();
         let store = store.context("no store is configured: set store.url")?;
         let second = beside.settings.store_copy.as_ref();

@@ -44,13 +44,13 @@ pub(super) async fn run(args: RunArgs) -> Outcome {
         }),
         _ => None,
     };
-    let beside = crate::agent::Beside {
+    let beside = crate::agent::StandaloneBackup {
         settings: loaded.settings,
         endpoints: args.endpoints,
         tls,
         once: args.once,
     };
-    crate::agent::run_beside(beside)
+    crate::agent::run_standalone_backup(beside)
         .await
         .map(|()| Exit::Ok)
         .map_err(|error| Failure::failed(format!("{error:#}").replace('\n', "; ")))

@@ -68,7 +68,7 @@ impl AgentHandle for Agent {
 
     async fn enquire(&self, message: Enquire) -> PortResult<EnquireReply> {
         let electorate = self.shared.electorate.clone();
-        let answer = self.shared.vote(self.ports.state.as_ref(), |record| {
+        let answer = self.shared.update_elector(self.ports.state.as_ref(), |record| {
             on_enquire(record, &electorate, &message)
         })?;
         answer.map_err(|refusal| {
@@ -88,14 +88,14 @@ impl AgentHandle for Agent {
 
     async fn prepare(&self, message: Prepare) -> PortResult<PrepareReply> {
         let electorate = self.shared.electorate.clone();
-        self.shared.vote(self.ports.state.as_ref(), |record| {
+        self.shared.update_elector(self.ports.state.as_ref(), |record| {
             on_prepare(record, &electorate, &message)
         })
     }
 
     async fn accept(&self, message: Accept) -> PortResult<AcceptReply> {
         let electorate = self.shared.electorate.clone();
-        self.shared.vote(self.ports.state.as_ref(), |record| {
+        self.shared.update_elector(self.ports.state.as_ref(), |record| {
             on_accept(record, &electorate, &message)
         })
     }
@@ -237,7 +237,8 @@ impl AgentHandle for Agent {
         if busy && view.message == QUEUED && matches!(view.request, OperatorRequest::Verify { .. }) {
             let asked = view.request.clone();
             let text = "waits: another verification is under way, and there is one at a time";
-            self.shared.tell(|r| *r == asked, RequestState::Pending, text);
+            self.shared
+                .set_request_state(|r| *r == asked, RequestState::Pending, text);
         }
         Ok(view)
     }

@@ -12,7 +12,8 @@ use crate::model::{
 };
 use crate::ports::{PortError, PortResult};
 
-use crate::agent::{Agent, execute};
+use crate::agent::Agent;
+use crate::agent::execute::genesis::learn;
 
 /// Each call has a deadline of its own; this bounds them all.
 const ASK: Duration = Duration::from_secs(5);
@@ -35,7 +36,9 @@ pub(crate) async fn confirm(
     });
     if !doubted {
         // On disk before anybody is asked: an agent that dies meanwhile leaves a gate that holds a start back.
-        agent.shared.vote(state, |record| hear_of(record, epoch))?;
+        agent
+            .shared
+            .update_elector(state, |record| hear_of(record, epoch))?;
     }
     let tally = ask(agent, pushed).await;
     let record = agent.shared.elector();
@@ -57,7 +60,7 @@ pub(crate) async fn confirm(
         agent
             .shared
             .with(|inner| inner.denied.retain(|who, _| !told_by.contains_key(who)));
-        execute::learn(agent, genesis)?;
+        learn(agent, genesis)?;
         answer(agent, word);
         return Ok(());
     }
@@ -66,11 +69,13 @@ pub(crate) async fn confirm(
         return Ok(());
     }
     if let Some(ceiling) = tally.ceiling(epoch).filter(|ceiling| *ceiling < epoch) {
-        agent.shared.vote(state, |record| forget_above(record, ceiling))?;
+        agent
+            .shared
+            .update_elector(state, |record| forget_above(record, ceiling))?;
         deny(agent, told_by, ceiling);
         return Ok(());
     }
-    let news = agent.shared.vote(state, |record| {
+    let news = agent.shared.update_elector(state, |record| {
         let best = tally.told().max_by_key(|genesis| genesis.epoch);
         let told = best.is_some_and(|genesis| hear(record, genesis).unwrap_or(false));
         hear_of(record, epoch) || told
@@ -119,7 +124,7 @@ fn answer(agent: &Agent, word: Option<(&str, Result<Option<&Genesis>, String>)>)
         }
     };
     let asked = |request: &OperatorRequest| matches!(request, OperatorRequest::ConfirmEpoch { token: asked, .. } if asked == token);
-    agent.shared.tell(asked, state, &text);
+    agent.shared.set_request_state(asked, state, &text);
 }
 
 /// Records which source reported a denied epoch, and logs it once a source.

@@ -7,11 +7,11 @@ use futures::stream::FuturesUnordered;
 
 use crate::backup::{Recorded, record_epoch};
 use crate::genesis::{Outcome, Round, absorb, hear_of, on_accept, on_prepare};
-use crate::model::{AcceptReply, Ballot, ElectorRecord, Genesis, NodeName, PrepareReply};
+use crate::model::{AcceptReply, Ballot, ElectorRecord, Genesis, Learn, NodeName, PrepareReply};
 use crate::plan::with_other_stores;
 use crate::ports::{PortError, PortResult};
 
-use crate::agent::{Agent, execute};
+use crate::agent::Agent;
 
 /// The most by which the next round exceeds the last, whatever promised round an elector reports.
 const STEP: u64 = 1 << 20;
@@ -63,10 +63,12 @@ pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
         .shared
         .with(|inner| inner.enquired.extend(replies.iter().map(|r| r.from.clone())));
     let electorate = agent.shared.electorate.clone();
-    let eligible = agent.shared.vote(agent.ports.state.as_ref(), |record| {
-        hear_of(record, stored.unwrap_or_default());
-        absorb(record, &electorate, &replies, without, stored.is_some()).map(|()| record.eligible)
-    })?;
+    let eligible = agent
+        .shared
+        .update_elector(agent.ports.state.as_ref(), |record| {
+            hear_of(record, stored.unwrap_or_default());
+            absorb(record, &electorate, &replies, without, stored.is_some()).map(|()| record.eligible)
+        })?;
     match eligible {
         Ok(true) => Ok(()),
         Ok(false) => Err(PortError::Retryable(format!(
@@ -147,8 +149,8 @@ pub(crate) async fn propose(
             recorded.epoch, recorded.token
         )));
     }
-    execute::learn(agent, &genesis)?;
-    execute::spread(agent, &genesis);
+    learn(agent, &genesis)?;
+    spread(agent, &genesis);
     Ok(())
 }
 
@@ -166,9 +168,11 @@ async fn prepare(
 ) -> PortResult<Outcome> {
     let message = round.prepare(incarnation);
     let electorate = agent.shared.electorate.clone();
-    let own: PrepareReply = agent.shared.vote(agent.ports.state.as_ref(), |record| {
-        on_prepare(record, &electorate, &message)
-    })?;
+    let own: PrepareReply = agent
+        .shared
+        .update_elector(agent.ports.state.as_ref(), |record| {
+            on_prepare(record, &electorate, &message)
+        })?;
     round.on_prepare_reply(&agent.spec.node, own);
     let mut asked: FuturesUnordered<_> = others(agent)
         .into_iter()
@@ -195,9 +199,11 @@ async fn prepare(
 async fn accept(agent: &Agent, round: &mut Round) -> PortResult<Outcome> {
     let message = round.accept();
     let electorate = agent.shared.electorate.clone();
-    let own: AcceptReply = agent.shared.vote(agent.ports.state.as_ref(), |record| {
-        on_accept(record, &electorate, &message)
-    })?;
+    let own: AcceptReply = agent
+        .shared
+        .update_elector(agent.ports.state.as_ref(), |record| {
+            on_accept(record, &electorate, &message)
+        })?;
     round.on_accept_reply(&agent.spec.node, own);
     let mut asked: FuturesUnordered<_> = others(agent)
         .into_iter()
@@ -236,5 +242,47 @@ fn judge(agent: &Agent, outcome: Outcome, verb: &str, silent: &[String]) -> Port
             "no majority of the electorate has {verb}: {}",
             silent.join("; ")
         ))),
+    }
+}
+
+/// Takes over a genesis that is known to be chosen.
+pub(crate) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
+    let news = agent
+        .shared
+        .update_elector(agent.ports.state.as_ref(), |record| {
+            crate::genesis::on_learn(record, genesis)
+        })?;
+    match news {
+        Ok(true) => {
+            tracing::info!(
+                epoch = genesis.epoch.0,
+                "epoch {} of {} was chosen: {}, token {}",
+                genesis.epoch,
+                genesis.cluster,
+                genesis.origin,
+                genesis.token
+            );
+            Ok(())
+        }
+        Ok(false) => Ok(()),
+        Err(why) => Err(PortError::Permanent(why.to_string())),
+    }
+}
+
+/// Tells peers a chosen genesis, beside the loop; who misses it reads it in our status.
+fn spread(agent: &Agent, genesis: &Genesis) {
+    for node in agent.spec.nodes.keys().filter(|n| **n != agent.spec.node) {
+        let (node, peers, message) = (
+            node.clone(),
+            agent.ports.peers.clone(),
+            Learn {
+                genesis: genesis.clone(),
+            },
+        );
+        tokio::spawn(async move {
+            if let Err(error) = peers.learn(&node, &message).await {
+                tracing::debug!("{node} was not told of epoch {}: {error}", message.genesis.epoch);
+            }
+        });
     }
 }

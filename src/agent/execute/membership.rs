@@ -10,12 +10,8 @@ use crate::plan::{Change, is_gone, is_healthy, keeps_quorum, misses};
 use crate::ports::PortResult;
 
 use crate::agent::Agent;
-use crate::agent::execute::stale;
+use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, fenced_list, stale};
 use crate::agent::observe::reachability;
-
-/// A member that is at most this many raft entries behind has caught up. Statuses are read one after the other, and a
-/// busy cluster writes on meanwhile.
-pub(crate) const NEAR: u64 = 5000;
 
 /// What to remove, and why, as it was decided.
 pub(crate) struct Going<'a> {
@@ -24,25 +20,6 @@ pub(crate) struct Going<'a> {
     pub(crate) why: Removal,
     pub(crate) replaced_by: Option<MemberId>,
     pub(crate) term: RaftTerm,
-}
-
-/// A linearizable member list under the same term, from the raft leader beside this agent: raft is the fence.
-pub(crate) async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<MemberList> {
-    let status = agent.ports.etcd.status().await?;
-    if status.term != term || status.leader != Some(status.member_id) {
-        return Err(stale(format_args!(
-            "the raft term was {term} and is {}, or another member leads",
-            status.term
-        )));
-    }
-    let list = agent.ports.etcd.members(true).await?;
-    if list.term != term {
-        return Err(stale(format_args!(
-            "the raft term was {term} and is {}",
-            list.term
-        )));
-    }
-    Ok(list)
 }
 
 /// Adds a learner, unless there is one already or the address is a member's.
@@ -213,7 +190,7 @@ async fn still_so(
     let here = agent.ports.etcd.status().await?.index;
     let caught_up = fresh.values().filter_map(index).any(|(id, index)| {
         id == learner
-            && index.saturating_add(NEAR) >= here
+            && index.saturating_add(CAUGHT_UP_ENTRIES) >= here
             && index.saturating_mul(10) >= here.saturating_mul(9)
     });
     if caught_up && list.get(learner).is_some_and(|m| m.is_learner) {

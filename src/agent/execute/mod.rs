@@ -1,24 +1,24 @@
 //! Carries out one decided action. Chooses nothing; checks the action's fence again right before acting.
 
+mod assign;
 mod confirm;
+pub(super) mod fence;
 mod genesis;
-pub(super) mod membership;
+mod membership;
 mod removal_check;
 mod restart;
 
 use std::time::Duration;
 
+use crate::agent::Agent;
+use crate::agent::execute::fence::{assignment, fence_generation, fence_start, fence_stop, stale};
+use crate::agent::execute::membership::Going;
+use crate::agent::jobs::{self, handover, increments, verify};
 use crate::model::{
-    Action, ActiveState, Assignment, BackupId, ClusterId, DataState, Directives, Epoch, Fact, GateState,
-    Generation, Genesis, Job, Learn, OperatorRequest, RequestState, StartFence, UnitState,
+    Action, ActiveState, BackupId, DataState, Epoch, Fact, Generation, Job, OperatorRequest, RequestState,
+    UnitState,
 };
 use crate::ports::{DataRequest, PortError, PortResult};
-
-use crate::agent::execute::membership::Going;
-use crate::agent::jobs::handover;
-use crate::agent::jobs::increments;
-use crate::agent::jobs::verify;
-use crate::agent::{Agent, jobs};
 
 /// Longest that apply may take: two small files, a daemon-reload, a read-back.
 const APPLY: Duration = Duration::from_secs(30);
@@ -40,8 +40,8 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         Action::Confirm { told_by, by_operator } => {
             confirm::confirm(agent, told_by, by_operator.as_deref()).await
         }
-        Action::TakeDirectives { directives } => take_directives(agent, directives),
-        Action::Assign { assignment } => assign(agent, assignment),
+        Action::TakeDirectives { directives } => assign::take_directives(agent, directives),
+        Action::Assign { assignment } => assign::assign(agent, assignment),
         Action::Apply { generation } => {
             fence_generation(agent, *generation)?;
             let in_force = restart::apply(agent, APPLY).await?;
@@ -187,7 +187,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             } else {
                 RequestState::Failed
             };
-            agent.shared.tell(|r| r == request, state, message);
+            agent.shared.set_request_state(|r| r == request, state, message);
             if matches!(request, OperatorRequest::Restore { .. }) {
                 agent.shared.with(|inner| inner.restore = Job::default());
             }
@@ -219,172 +219,6 @@ impl Agent {
     }
 }
 
-pub(super) fn stale(why: impl std::fmt::Display) -> PortError {
-    PortError::Retryable(format!("not done: {why}"))
-}
-
-fn assignment(agent: &Agent) -> PortResult<Assignment> {
-    agent
-        .ports
-        .state
-        .assignment()?
-        .ok_or_else(|| stale("nothing is assigned to this node"))
-}
-
-/// What is stopped still is of an epoch that was replaced: by its assignment, else by the cluster ID that it serves. Learned
-/// means that a majority of the electors confirmed the newer one when they were asked (`confirm`).
-async fn fence_stop(agent: &Agent, newest: Epoch) -> PortResult<()> {
-    if agent.shared.elector().open_epoch() < newest {
-        return Err(stale(format_args!("epoch {newest} is not confirmed")));
-    }
-    let assigned = agent.ports.state.assignment()?;
-    if assigned.is_some_and(|assigned| assigned.epoch < newest) {
-        return Ok(());
-    }
-    let runs = runs_for(agent).await?;
-    let chosen = agent.shared.elector().chosen;
-    if chosen.is_some_and(|genesis| genesis.replaces(runs)) {
-        return Ok(());
-    }
-    Err(stale(format_args!("etcd runs for cluster {runs} by now")))
-}
-
-/// The cluster of the etcd that runs here: what it answers, or else whose data the data directory's owner found beside this very
-/// process.
-async fn runs_for(agent: &Agent) -> PortResult<ClusterId> {
-    let error = match agent.ports.etcd.status().await {
-        Ok(status) => return Ok(status.cluster_id),
-        Err(error) => error,
-    };
-    let unit = agent.ports.service.etcd_unit().await?;
-    let runs_on = agent.shared.runs_on(&unit);
-    runs_on.map(|(cluster_id, _)| cluster_id).ok_or(error)
-}
-
-/// The assignment's generation; generation 0 is that of nothing assigned.
-fn fence_generation(agent: &Agent, generation: Generation) -> PortResult<()> {
-    let assigned = agent.ports.state.assignment()?;
-    let now = assigned.map(|assigned| assigned.generation).unwrap_or_default();
-    if now == generation {
-        return Ok(());
-    }
-    Err(stale(format_args!(
-        "generation {generation} of the assignment was replaced by {now}"
-    )))
-}
-
-/// What must hold when etcd is started: the assignment, the newest epoch, the settings in force.
-pub(super) async fn fence_start(agent: &Agent, fence: &StartFence) -> PortResult<()> {
-    fence_generation(agent, fence.generation)?;
-    if agent.shared.elector().newest_epoch > fence.epoch {
-        return Err(stale(format_args!(
-            "epoch {} is no longer the newest",
-            fence.epoch
-        )));
-    }
-    let in_force = agent.ports.service.in_force().await;
-    let good = in_force
-        .known()
-        .is_some_and(|f| f.generation == fence.generation && f.conflicts.is_empty());
-    if !good {
-        return Err(stale(
-            "etcd.service's settings have changed since they were written",
-        ));
-    }
-    Ok(())
-}
-
-/// Takes over a genesis that is known to be chosen.
-pub(super) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
-    let news = agent.shared.vote(agent.ports.state.as_ref(), |record| {
-        crate::genesis::on_learn(record, genesis)
-    })?;
-    match news {
-        Ok(true) => {
-            tracing::info!(
-                epoch = genesis.epoch.0,
-                "epoch {} of {} was chosen: {}, token {}",
-                genesis.epoch,
-                genesis.cluster,
-                genesis.origin,
-                genesis.token
-            );
-            Ok(())
-        }
-        Ok(false) => Ok(()),
-        Err(why) => Err(PortError::Permanent(why.to_string())),
-    }
-}
-
-/// Takes over a register that is still newer than the own one, or that orders this node out.
-fn take_directives(agent: &Agent, wanted: &Directives) -> PortResult<()> {
-    let takes_over = |mine: &Directives| wanted.is_newer_than(mine) || wanted.out.contains(&agent.spec.node);
-    let next = |mine: &Directives| (takes_over(mine) && wanted != mine).then(|| wanted.clone());
-    let (taken, changed) = agent.shared.direct(agent.ports.state.as_ref(), next)?;
-    if changed {
-        tracing::info!("what operators ordered elsewhere is taken over: {taken}");
-    }
-    Ok(())
-}
-
-fn assign(agent: &Agent, wanted: &Assignment) -> PortResult<()> {
-    let current = agent
-        .ports
-        .state
-        .assignment()?
-        .map(|a| a.generation)
-        .unwrap_or_default();
-    if wanted.generation <= current {
-        return Err(stale(format_args!(
-            "generation {} of the assignment exists",
-            wanted.generation
-        )));
-    }
-    agent.ports.state.save_assignment(wanted)?;
-    tracing::info!(
-        epoch = wanted.epoch.0,
-        member_id = %wanted.member_id,
-        "assigned member {} of epoch {} (generation {}, initial-cluster-state {})",
-        wanted.member_id,
-        wanted.epoch,
-        wanted.generation,
-        wanted.initial_state.as_str()
-    );
-    save_gate(agent)
-}
-
-/// Writes down what the gate may decide on when no agent answers.
-pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
-    let Some(assigned) = agent.ports.state.assignment()? else {
-        return Ok(());
-    };
-    let elector = agent.shared.elector();
-    let genesis_voters = elector.acted_on().map_or(0, |g| g.members.len());
-    let voters = agent.shared.with(|inner| {
-        inner
-            .status
-            .as_ref()
-            .and_then(|s| s.members.known())
-            .map_or(0, |list| list.voters().count())
-    });
-    agent.ports.state.save_gate(&GateState {
-        started_once: assigned.had_data(),
-        epoch: assigned.epoch,
-        newest_epoch: if mutant!(GateUnaware) {
-            assigned.epoch
-        } else {
-            elector.newest_epoch
-        },
-        voted: elector.voted(),
-        cluster_id: assigned.cluster_id,
-        member_id: assigned.member_id,
-        generation: assigned.generation,
-        data_dir: assigned.data_dir,
-        voters: if voters == 0 { genesis_voters } else { voters },
-        electors: agent.spec.nodes.len(),
-    })
-}
-
 /// Stops an etcd whose member was removed.
 async fn stop_removed(agent: &Agent, generation: Generation) -> PortResult<()> {
     fence_generation(agent, generation)?;
@@ -396,22 +230,4 @@ async fn stop_removed(agent: &Agent, generation: Generation) -> PortResult<()> {
         )));
     }
     agent.ports.service.stop_etcd(STOP).await
-}
-
-/// Tells peers a chosen genesis, beside the loop; who misses it reads it in our status.
-pub(super) fn spread(agent: &Agent, genesis: &Genesis) {
-    for node in agent.spec.nodes.keys().filter(|n| **n != agent.spec.node) {
-        let (node, peers, message) = (
-            node.clone(),
-            agent.ports.peers.clone(),
-            Learn {
-                genesis: genesis.clone(),
-            },
-        );
-        tokio::spawn(async move {
-            if let Err(error) = peers.learn(&node, &message).await {
-                tracing::debug!("{node} was not told of epoch {}: {error}", message.genesis.epoch);
-            }
-        });
-    }
 }

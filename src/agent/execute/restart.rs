@@ -11,9 +11,8 @@ use crate::model::{
 };
 use crate::ports::{PortError, PortResult};
 
-use crate::agent::execute::membership::{NEAR, fenced_list};
-use crate::agent::execute::{fence_start, stale};
-use crate::agent::{Agent, observe};
+use crate::agent::Agent;
+use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, fence_start, fenced_list, stale};
 
 /// From the first fresh look to the queued restart. A coordinator that has withdrawn a grant, or has only just come to
 /// lead, grants nothing for longer than this (`plan/grant.rs`, `GRANT_COOLDOWN`): two restarts never overlap.
@@ -24,14 +23,16 @@ const _: () = assert!(RESTART.as_millis() < crate::plan::GRANT_COOLDOWN.as_milli
 /// Writes the settings, and remembers which process has the older ones.
 pub(crate) async fn apply(agent: &Agent, deadline: Duration) -> PortResult<InForce> {
     let state = agent.ports.state.as_ref();
-    let process = |unit: &crate::model::UnitState| observe::process(agent, unit);
+    let process = |unit: &crate::model::UnitState| agent.etcd_process(unit);
     let before = process(&agent.ports.service.etcd_unit().await?);
     agent
         .shared
-        .ran(state, |run| run.look(&before, None, None, &agent.spec.node))?;
+        .update_etcd_run(state, |run| run.look(&before, None, None, &agent.spec.node))?;
     let in_force = agent.ports.service.apply(deadline).await?;
     if let Fact::Known(after) = process(&agent.ports.service.etcd_unit().await?) {
-        agent.shared.ran(state, |run| run.came_up_meanwhile(&after))?;
+        agent
+            .shared
+            .update_etcd_run(state, |run| run.came_up_meanwhile(&after))?;
     }
     Ok(in_force)
 }
@@ -56,7 +57,7 @@ pub(crate) async fn restart(
     let indexes = others.iter().map(|(_, etcd)| etcd.index);
     let newest = indexes.chain([own.index]).max().unwrap_or_default();
     for (status, etcd) in &others {
-        if etcd.applied.saturating_add(NEAR) < newest {
+        if etcd.applied.saturating_add(CAUGHT_UP_ENTRIES) < newest {
             return Err(stale(format_args!("{} has not caught up", status.node)));
         }
     }

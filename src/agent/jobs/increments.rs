@@ -11,7 +11,7 @@ use crate::ports::PortResult;
 use crate::telemetry::{Success, message_ids};
 
 use crate::agent::Agent;
-use crate::agent::jobs::{begin, no_store};
+use crate::agent::jobs::{no_store, spawn};
 
 /// What retention says of each backup in the store now, oldest first.
 pub(crate) async fn verdicts(agent: &Agent) -> PortResult<Vec<Verdict>> {
@@ -117,7 +117,7 @@ pub(crate) fn increments(agent: &Agent, id: &BackupId) {
         ended.map_err(|failed| worker.count_failed("increment", failed))
     };
     let id = id.clone();
-    begin(
+    spawn(
         agent,
         |inner| &mut inner.backups.increments,
         work,
@@ -222,7 +222,7 @@ fn tell_flushed(agent: &Agent, covered: Revision) {
     if done {
         let asked = |request: &OperatorRequest| *request == OperatorRequest::Increment;
         let text = format!("everything up to revision {covered} is stored");
-        agent.shared.tell(asked, RequestState::Done, &text);
+        agent.shared.set_request_state(asked, RequestState::Done, &text);
     }
 }
 
@@ -255,7 +255,7 @@ pub(crate) fn prune(agent: &Agent, after: Option<BackupId>) {
         let now = worker.ports.clock.now();
         backup::remove(store.as_ref(), &worker.spec.cluster, &goes, now).await
     };
-    begin(
+    spawn(
         agent,
         |inner| &mut inner.backups.prune,
         work,
@@ -272,12 +272,14 @@ pub(crate) fn prune(agent: &Agent, after: Option<BackupId>) {
                             names.join(", ")
                         );
                     }
-                    agent.shared.tell(asked, RequestState::Done, &text);
+                    agent.shared.set_request_state(asked, RequestState::Done, &text);
                     agent.shared.with(|inner| inner.backups.pruned = after);
                 }
                 Err(error) => {
                     tracing::warn!("old backups cannot be removed: {error}");
-                    agent.shared.tell(asked, RequestState::Failed, &error.to_string());
+                    agent
+                        .shared
+                        .set_request_state(asked, RequestState::Failed, &error.to_string());
                 }
             }
         },

@@ -14,11 +14,11 @@ use crate::telemetry::Success;
 
 use crate::agent::Agent;
 use crate::agent::api::size;
-use crate::agent::execute::membership::NEAR;
+use crate::agent::execute::fence::CAUGHT_UP_ENTRIES;
 use crate::agent::state::Inner;
 
 /// Runs `work` as the job in `slot`; its end is remembered there and wakes the loop.
-pub(super) fn begin<T: Send + 'static>(
+pub(super) fn spawn<T: Send + 'static>(
     agent: &Agent,
     slot: fn(&mut Inner) -> &mut Job,
     work: impl Future<Output = PortResult<T>> + Send + 'static,
@@ -69,7 +69,7 @@ async fn caught_up(agent: &Agent, from: &NodeName) -> PortResult<Arc<dyn Etcd>> 
     };
     let (here, there) = (own.status().await?, other.status().await?);
     let same = there.cluster_id == here.cluster_id && there.leader.is_some() && there.leader == here.leader;
-    if same && there.applied.saturating_add(NEAR) >= here.applied {
+    if same && there.applied.saturating_add(CAUGHT_UP_ENTRIES) >= here.applied {
         return Ok(other);
     }
     Err(PortError::Retryable(format!(
@@ -106,7 +106,9 @@ pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
         };
         let progress = |read: u64| {
             let text = format!("{} MiB read", read >> 20);
-            worker.shared.tell(is_backup, RequestState::Pending, &text);
+            worker
+                .shared
+                .set_request_state(is_backup, RequestState::Pending, &text);
         };
         let format = backup::Format::of(format, size::in_force(&worker).size);
         let began = worker.ports.clock.steady();
@@ -131,7 +133,7 @@ pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
         );
         Ok(taken)
     };
-    begin(
+    spawn(
         agent,
         |inner| &mut inner.backup,
         work,
@@ -144,7 +146,7 @@ pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
                     summary.revision,
                     summary.size_bytes
                 );
-                agent.shared.tell(
+                agent.shared.set_request_state(
                     is_backup,
                     RequestState::Done,
                     &format!("{} (revision {})", summary.id, summary.revision),
@@ -167,7 +169,7 @@ pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
                 );
                 agent
                     .shared
-                    .tell(is_backup, RequestState::Failed, &error.to_string());
+                    .set_request_state(is_backup, RequestState::Failed, &error.to_string());
             }
         },
     );
@@ -182,7 +184,7 @@ pub(super) fn fetch(agent: &Agent, id: &BackupId) {
         let file_name = backups.fetch(store.as_ref(), cluster, &id).await?;
         Ok((id, file_name))
     };
-    begin(
+    spawn(
         agent,
         |inner| &mut inner.restore,
         work,
@@ -215,7 +217,7 @@ pub(super) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
         let staged = worker.ask_owner(&request, STAGE_WITHIN, |_| Ok(())).await?;
         staged.ok_or_else(|| PortError::Retryable("nothing was staged".to_owned()))
     };
-    begin(
+    spawn(
         agent,
         |inner| &mut inner.restore,
         work,

@@ -8,7 +8,7 @@ use crate::ports::ProveRequest;
 use crate::telemetry::message_ids;
 
 use crate::agent::Agent;
-use crate::agent::jobs::{begin, no_store};
+use crate::agent::jobs::{no_store, spawn};
 
 /// It runs with what others leave over: a large database takes its time.
 const WITHIN: Duration = Duration::from_hours(3);
@@ -29,7 +29,7 @@ pub(crate) fn verify(agent: &Agent, id: &BackupId) {
         let say = |text: &str| {
             worker
                 .shared
-                .tell(|r| asks(r, &meta.id), RequestState::Pending, text);
+                .set_request_state(|r| asks(r, &meta.id), RequestState::Pending, text);
         };
         say(&format!("{}: fetching and checking it", meta.id));
         let prove = async |request: ProveRequest| {
@@ -44,7 +44,7 @@ pub(crate) fn verify(agent: &Agent, id: &BackupId) {
         backup::verify(store.as_ref(), &meta, &worker.verify_dir, live, prove).await
     };
     let id = id.clone();
-    begin(
+    spawn(
         agent,
         |inner| &mut inner.backups.verify,
         work,
@@ -57,7 +57,7 @@ pub(crate) fn verify(agent: &Agent, id: &BackupId) {
                 );
                 agent
                     .shared
-                    .tell(|r| asks(r, &id), RequestState::Failed, &error.to_string());
+                    .set_request_state(|r| asks(r, &id), RequestState::Failed, &error.to_string());
             }
         },
     );
@@ -76,7 +76,9 @@ fn ended(agent: &Agent, found: &Verification) {
         tracing::error!(message_id = message_ids::BACKUP_BAD, "{text}");
         RequestState::Failed
     };
-    agent.shared.tell(|r| asks(r, &found.id), state, &text);
+    agent
+        .shared
+        .set_request_state(|r| asks(r, &found.id), state, &text);
     agent.shared.with(|inner| {
         if let Some(Fact::Known(view)) = &mut inner.store {
             let newer = view.verify.last.as_ref().is_none_or(|(id, _)| *id <= found.id);

@@ -6,13 +6,12 @@ pub(super) mod store;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::genesis::Electorate;
 use crate::model::{
     AssignmentSummary, BackupSummary, DataState, Directives, ElectorView, Fact, GateView, InForce, LeaderAsk,
     MemberList, NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Spec, Steering, UnitState,
     UnixMs, is_too_old,
 };
-use crate::ports::{PortError, PortResult};
+use crate::ports::PortResult;
 
 use crate::agent::Agent;
 
@@ -20,13 +19,6 @@ use crate::agent::api::size;
 
 /// How often an etcd that was found too old, and does not run, is looked at again.
 const OLD_AGAIN: Duration = Duration::from_secs(30);
-
-pub(super) fn fact<T>(result: PortResult<T>) -> Fact<T> {
-    match result {
-        Ok(value) => Fact::Known(value),
-        Err(error) => Fact::Unreachable(error.to_string()),
-    }
-}
 
 /// Sees all there is to see.
 pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
@@ -37,20 +29,20 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let directives = agent.shared.directives();
     let unit = match ports.service.etcd_unit().await {
         Ok(unit) if unit.load == "not-found" => Fact::Absent,
-        other => fact(other),
+        other => Fact::from(other),
     };
     let up = unit
         .known()
         .is_some_and(|u| u.active.is_up() && !u.waits_to_start());
     let running = unit.known().is_some_and(|u| u.main_pid != 0);
     let etcd = if running {
-        fact(ports.etcd.status().await)
+        Fact::from(ports.etcd.status().await)
     } else {
         Fact::Absent
     };
     let leads = etcd.known().is_some_and(|e| e.leader == Some(e.member_id));
     let members: Fact<MemberList> = match etcd.known() {
-        Some(_) => fact(ports.etcd.members(leads).await),
+        Some(_) => Fact::from(ports.etcd.members(leads).await),
         None => Fact::Unreachable("etcd does not serve here".to_owned()),
     };
     let in_force = ports.service.in_force().await;
@@ -252,13 +244,13 @@ fn steering(
     pending: &[RequestView],
 ) -> Steering {
     let process = match unit {
-        Fact::Known(unit) => process(agent, unit),
+        Fact::Known(unit) => agent.etcd_process(unit),
         Fact::Absent => Fact::Absent,
         Fact::Unreachable(why) => Fact::Unreachable(why.clone()),
     };
     let digest = in_force.known().map(|f| f.settings_digest.as_str());
     let order = directives.restart.as_ref();
-    let looked = agent.shared.ran(agent.ports.state.as_ref(), |run| {
+    let looked = agent.shared.update_etcd_run(agent.ports.state.as_ref(), |run| {
         run.look(&process, digest, order, &agent.spec.node)
     });
     let wants_restart = match looked {
@@ -291,14 +283,6 @@ fn steering(
     }
 }
 
-/// The name of the etcd process that runs, if one does.
-pub(super) fn process(agent: &Agent, unit: &UnitState) -> Fact<String> {
-    if unit.main_pid == 0 {
-        return Fact::Absent;
-    }
-    Fact::Known(format!("{}:{}", agent.boot_id, unit.main_pid))
-}
-
 /// The newest backup that this node or a peer that answers knows of: a follower looks at the store itself but rarely.
 fn newest_of<'a>(
     own: impl Iterator<Item = &'a BackupSummary>,
@@ -316,23 +300,4 @@ fn whole(spec: &Spec, digest: &str, peers: &BTreeMap<NodeName, Fact<NodeStatus>>
     let follows = |status: &NodeStatus| status.spec_digest == digest;
     let mut others = spec.nodes.keys().filter(|node| **node != spec.node);
     others.all(|node| peers.get(node).and_then(Fact::known).is_some_and(follows))
-}
-
-/// The electorate as configured.
-pub(super) fn electorate(spec: &crate::model::Spec) -> Electorate {
-    Electorate {
-        me: spec.node.clone(),
-        cluster: spec.cluster.clone(),
-        names: spec.nodes.keys().cloned().collect(),
-        digest: spec.electorate_digest(),
-    }
-}
-
-/// One line for a port error, with what kind it is.
-pub(super) fn kind(error: &PortError) -> &'static str {
-    match error {
-        PortError::Retryable(_) => "retryable",
-        PortError::Permanent(_) => "permanent",
-        PortError::OutcomeUnknown(_) => "outcome unknown",
-    }
 }

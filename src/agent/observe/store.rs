@@ -5,14 +5,13 @@ use std::time::Duration;
 use crate::model::{BackupSummary, ClusterId, Fact, Revision, SteadyMs, StoreView};
 
 use crate::agent::Agent;
-use crate::agent::observe::fact;
 
 /// How old the view may be: while there is no epoch, or the store did not answer.
-const SOON: Duration = Duration::from_secs(2);
+const REFRESH_UNKNOWN: Duration = Duration::from_secs(2);
 /// While something is written.
-const LATER: Duration = Duration::from_mins(5);
+const REFRESH_ACTIVE: Duration = Duration::from_mins(5);
 /// While nothing is.
-const STILL: Duration = Duration::from_hours(12);
+const REFRESH_IDLE: Duration = Duration::from_hours(12);
 
 /// Data of this cluster at this revision, with all nodes there and of one mind: while it stays the same only somebody else
 /// can have written into the store.
@@ -21,9 +20,9 @@ pub(crate) type Still = (ClusterId, Revision);
 /// How old the view may become.
 fn limit(good: bool, still: Option<Still>, before: Option<Still>) -> Duration {
     match good {
-        false => SOON,
-        true if still.is_some() && still == before => STILL,
-        true => LATER,
+        false => REFRESH_UNKNOWN,
+        true if still.is_some() && still == before => REFRESH_IDLE,
+        true => REFRESH_ACTIVE,
     }
 }
 
@@ -64,7 +63,7 @@ pub(crate) fn view(agent: &Agent, now: SteadyMs, no_epoch: bool, still: Option<S
                     Ok(_) => 0,
                     Err(_) => inner.store_failures.saturating_add(1),
                 };
-                inner.store = Some(fact(view));
+                inner.store = Some(Fact::from(view));
             });
             agent.shared.wake.notify_one();
         });
@@ -89,12 +88,18 @@ mod tests {
         let at = |revision| Some((ClusterId(1), Revision(revision)));
         let restored = Some((ClusterId(2), Revision(7)));
         let rows = [
-            ("nothing written since", true, at(7), at(7), STILL),
-            ("something written", true, at(8), at(7), LATER),
-            ("another cluster at this revision", true, at(7), restored, LATER),
-            ("a node is silent", true, None, at(7), LATER),
-            ("as long as one is", true, None, None, LATER),
-            ("the store did not answer", false, at(7), at(7), SOON),
+            ("nothing written since", true, at(7), at(7), REFRESH_IDLE),
+            ("something written", true, at(8), at(7), REFRESH_ACTIVE),
+            (
+                "another cluster at this revision",
+                true,
+                at(7),
+                restored,
+                REFRESH_ACTIVE,
+            ),
+            ("a node is silent", true, None, at(7), REFRESH_ACTIVE),
+            ("as long as one is", true, None, None, REFRESH_ACTIVE),
+            ("the store did not answer", false, at(7), at(7), REFRESH_UNKNOWN),
         ];
         for (what, good, still, before, expected) in rows {
             assert_eq!(limit(good, still, before), expected, "{what}");

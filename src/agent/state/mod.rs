@@ -1,6 +1,7 @@
 //! What the loop, its jobs and the servers share. Locks are held for moments and never across an await.
 
 pub(super) mod events;
+pub(super) mod gate;
 pub(super) mod version;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +12,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::observe::reachability::Probe;
+use crate::agent::state::gate::update_gate;
 use crate::agent::state::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, ClusterId, CopyStatus, DataState, Decision, Denial, Directives,
-    ElectorRecord, Epoch, EtcdRun, Fact, GateState, Genesis, Job, LastWords, MemberId, NodeName, NodeStatus,
+    ElectorRecord, Epoch, EtcdRun, Fact, Genesis, Job, LastWords, MemberId, NodeName, NodeStatus,
     Observation, OperatorRequest, RemovalView, RequestState, RequestView, Revision, SteadyMs, StoreView,
     UnitState, UnixMs,
 };
@@ -178,7 +180,7 @@ impl Shared {
 
     /// What is told of after a reload as well. Requests that are not done end: they were asked under other settings.
     pub(super) fn carry(&self) -> Carried {
-        self.tell(
+        self.set_request_state(
             |_| true,
             RequestState::Failed,
             "the configuration was reloaded meanwhile: see `etcd-agent status`, and ask again if it is still wanted",
@@ -228,7 +230,7 @@ impl Shared {
     /// stored the old memory stays and the error is returned, so nothing is promised that could be forgotten. The gate
     /// hears of a newer epoch first: an agent that dies between the two leaves a gate that holds a start back, never one
     /// that lets an older epoch's etcd through.
-    pub(super) fn vote<T>(
+    pub(super) fn update_elector<T>(
         &self,
         state: &dyn NodeState,
         f: impl FnOnce(&mut ElectorRecord) -> T,
@@ -240,12 +242,12 @@ impl Shared {
             let (epoch, voted) = (changed.newest_epoch, changed.voted());
             let newer = epoch > record.newest_epoch && !mutant!(GateUnaware);
             if newer || voted > record.voted() {
-                tell_gate(state, &changed)?;
+                update_gate(state, &changed)?;
             }
             state.save_elector(&changed)?;
             if epoch < record.newest_epoch || voted < record.voted() {
                 // A denied epoch holds back no start. The record is saved first: a crash in between only holds one back longer.
-                tell_gate(state, &changed)?;
+                update_gate(state, &changed)?;
             }
             *record = changed;
             drop(record);
@@ -278,7 +280,7 @@ impl Shared {
     }
 
     /// Changes what is remembered of the etcd process to what `f` makes of it, on disk first.
-    pub(super) fn ran(
+    pub(super) fn update_etcd_run(
         &self,
         state: &dyn NodeState,
         f: impl FnOnce(&EtcdRun) -> EtcdRun,
@@ -471,7 +473,12 @@ impl Shared {
     }
 
     /// Says how a pending request goes, or ends it.
-    pub(super) fn tell(&self, which: impl Fn(&OperatorRequest) -> bool, state: RequestState, message: &str) {
+    pub(super) fn set_request_state(
+        &self,
+        which: impl Fn(&OperatorRequest) -> bool,
+        state: RequestState,
+        message: &str,
+    ) {
         self.with(|inner| {
             let handed = &inner.handed;
             let pending = inner
@@ -493,27 +500,4 @@ fn usable(directives: Directives) -> Directives {
     };
     tracing::error!("what is stored of operators' orders is not believed ({why}): it is begun anew");
     Directives::default()
-}
-
-/// A node whose agent was installed anew, beside an etcd that may be of an epoch that was replaced, gets a gate that lets
-/// nothing through before something is assigned to it.
-fn tell_gate(state: &dyn NodeState, changed: &ElectorRecord) -> PortResult<()> {
-    let newest_epoch = changed.newest_epoch;
-    match state.gate() {
-        Ok(Some(gate)) => state.save_gate(&GateState {
-            newest_epoch: if mutant!(GateUnaware) {
-                gate.newest_epoch
-            } else {
-                newest_epoch
-            },
-            voted: changed.voted(),
-            ..gate
-        }),
-        Ok(None) if newest_epoch > Epoch(1) && state.assignment()?.is_none() => {
-            state.save_gate(&GateState::of_nobody(newest_epoch))
-        }
-        // A gate that finds no state beside an assignment, or cannot read it, lets nothing through without its agent's
-        // word.
-        Ok(None) | Err(_) => Ok(()),
-    }
 }

@@ -1,0 +1,44 @@
+//! Takes over what this node's etcd is to be: its assignment, and the register of orders.
+
+use crate::agent::Agent;
+use crate::agent::execute::fence::stale;
+use crate::agent::state::gate::save_gate;
+use crate::model::{Assignment, Directives};
+use crate::ports::PortResult;
+
+/// Takes over a register that is still newer than the own one, or that orders this node out.
+pub(crate) fn take_directives(agent: &Agent, wanted: &Directives) -> PortResult<()> {
+    let takes_over = |mine: &Directives| wanted.is_newer_than(mine) || wanted.out.contains(&agent.spec.node);
+    let next = |mine: &Directives| (takes_over(mine) && wanted != mine).then(|| wanted.clone());
+    let (taken, changed) = agent.shared.direct(agent.ports.state.as_ref(), next)?;
+    if changed {
+        tracing::info!("what operators ordered elsewhere is taken over: {taken}");
+    }
+    Ok(())
+}
+
+pub(crate) fn assign(agent: &Agent, wanted: &Assignment) -> PortResult<()> {
+    let current = agent
+        .ports
+        .state
+        .assignment()?
+        .map(|a| a.generation)
+        .unwrap_or_default();
+    if wanted.generation <= current {
+        return Err(stale(format_args!(
+            "generation {} of the assignment exists",
+            wanted.generation
+        )));
+    }
+    agent.ports.state.save_assignment(wanted)?;
+    tracing::info!(
+        epoch = wanted.epoch.0,
+        member_id = %wanted.member_id,
+        "assigned member {} of epoch {} (generation {}, initial-cluster-state {})",
+        wanted.member_id,
+        wanted.epoch,
+        wanted.generation,
+        wanted.initial_state.as_str()
+    );
+    save_gate(agent)
+}

@@ -1,0 +1,103 @@
+//! The fences: what a decision was based on is checked again right before acting.
+
+use crate::agent::Agent;
+use crate::model::{Assignment, ClusterId, Epoch, Generation, MemberList, RaftTerm, StartFence};
+use crate::ports::{PortError, PortResult};
+
+/// A member that is at most this many raft entries behind has caught up. Statuses are read one after the other, and a
+/// busy cluster writes on meanwhile.
+pub(crate) const CAUGHT_UP_ENTRIES: u64 = 5000;
+
+pub(crate) fn stale(why: impl std::fmt::Display) -> PortError {
+    PortError::Retryable(format!("not done: {why}"))
+}
+
+pub(crate) fn assignment(agent: &Agent) -> PortResult<Assignment> {
+    agent
+        .ports
+        .state
+        .assignment()?
+        .ok_or_else(|| stale("nothing is assigned to this node"))
+}
+
+/// What is stopped still is of an epoch that was replaced: by its assignment, else by the cluster ID that it serves. Learned
+/// means that a majority of the electors confirmed the newer one when they were asked (`confirm`).
+pub(crate) async fn fence_stop(agent: &Agent, newest: Epoch) -> PortResult<()> {
+    if agent.shared.elector().open_epoch() < newest {
+        return Err(stale(format_args!("epoch {newest} is not confirmed")));
+    }
+    let assigned = agent.ports.state.assignment()?;
+    if assigned.is_some_and(|assigned| assigned.epoch < newest) {
+        return Ok(());
+    }
+    let runs = runs_for(agent).await?;
+    let chosen = agent.shared.elector().chosen;
+    if chosen.is_some_and(|genesis| genesis.replaces(runs)) {
+        return Ok(());
+    }
+    Err(stale(format_args!("etcd runs for cluster {runs} by now")))
+}
+
+/// The cluster of the etcd that runs here: what it answers, or else whose data the data directory's owner found beside this very
+/// process.
+async fn runs_for(agent: &Agent) -> PortResult<ClusterId> {
+    let error = match agent.ports.etcd.status().await {
+        Ok(status) => return Ok(status.cluster_id),
+        Err(error) => error,
+    };
+    let unit = agent.ports.service.etcd_unit().await?;
+    let runs_on = agent.shared.runs_on(&unit);
+    runs_on.map(|(cluster_id, _)| cluster_id).ok_or(error)
+}
+
+/// The assignment's generation; generation 0 is that of nothing assigned.
+pub(crate) fn fence_generation(agent: &Agent, generation: Generation) -> PortResult<()> {
+    let assigned = agent.ports.state.assignment()?;
+    let now = assigned.map(|assigned| assigned.generation).unwrap_or_default();
+    if now == generation {
+        return Ok(());
+    }
+    Err(stale(format_args!(
+        "generation {generation} of the assignment was replaced by {now}"
+    )))
+}
+
+/// What must hold when etcd is started: the assignment, the newest epoch, the settings in force.
+pub(crate) async fn fence_start(agent: &Agent, fence: &StartFence) -> PortResult<()> {
+    fence_generation(agent, fence.generation)?;
+    if agent.shared.elector().newest_epoch > fence.epoch {
+        return Err(stale(format_args!(
+            "epoch {} is no longer the newest",
+            fence.epoch
+        )));
+    }
+    let in_force = agent.ports.service.in_force().await;
+    let good = in_force
+        .known()
+        .is_some_and(|f| f.generation == fence.generation && f.conflicts.is_empty());
+    if !good {
+        return Err(stale(
+            "etcd.service's settings have changed since they were written",
+        ));
+    }
+    Ok(())
+}
+
+/// A linearizable member list under the same term, from the raft leader beside this agent: raft is the fence.
+pub(crate) async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<MemberList> {
+    let status = agent.ports.etcd.status().await?;
+    if status.term != term || status.leader != Some(status.member_id) {
+        return Err(stale(format_args!(
+            "the raft term was {term} and is {}, or another member leads",
+            status.term
+        )));
+    }
+    let list = agent.ports.etcd.members(true).await?;
+    if list.term != term {
+        return Err(stale(format_args!(
+            "the raft term was {term} and is {}",
+            list.term
+        )));
+    }
+    Ok(list)
+}
