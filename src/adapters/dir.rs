@@ -219,6 +219,9 @@ impl ObjectStore for DirStore {
     fn describe(&self) -> String {
         format!("file://{}", self.root.display())
     }
+    async fn conditional_writes(&self) -> PortResult<bool> {
+        Ok(true)
+    }
 
     fn path(&self) -> String {
         self.root.to_string_lossy().into_owned()

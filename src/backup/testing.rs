@@ -152,6 +152,9 @@ impl ObjectStore for Locking {
     fn describe(&self) -> String {
         self.inner.describe()
     }
+    async fn conditional_writes(&self) -> PortResult<bool> {
+        Ok(true)
+    }
     async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
         self.inner.get_small(key).await
     }
@@ -210,6 +213,9 @@ impl ObjectStore for Refusing {
     fn describe(&self) -> String {
         self.inner.describe()
     }
+    async fn conditional_writes(&self) -> PortResult<bool> {
+        Ok(true)
+    }
     async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
         self.refuses(key)?;
         self.small.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
@@ -263,6 +269,9 @@ pub(super) struct Vast {
 impl ObjectStore for Vast {
     fn describe(&self) -> String {
         "a vast store".to_owned()
+    }
+    async fn conditional_writes(&self) -> PortResult<bool> {
+        Ok(true)
     }
     async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
         self.small.fetch_add(1, std::sync::atomic::Ordering::SeqCst);

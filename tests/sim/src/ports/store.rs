@@ -59,6 +59,9 @@ impl ObjectStore for Bucket {
     fn describe(&self) -> String {
         "sim://store".to_owned()
     }
+    async fn conditional_writes(&self) -> PortResult<bool> {
+        Ok(true)
+    }
 
     async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>> {
         self.ask(false, |store| store.objects.get(key).cloned()).await

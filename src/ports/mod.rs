@@ -1,0 +1,79 @@
+//! What the agent needs of the world, by role. Adapters implement these; the simulator has its own.
+
+mod agent_handle;
+mod clock;
+mod etcd;
+mod node_state;
+mod peers;
+mod service;
+mod store;
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures::Stream;
+
+use crate::model::{Fact, Watched};
+
+pub use agent_handle::AgentHandle;
+pub use clock::Clock;
+pub use etcd::Etcd;
+pub use node_state::NodeState;
+pub use peers::Peers;
+pub use service::{DataReport, DataRequest, Proof, ProveRequest, STAGE_WITHIN, ServiceManager};
+pub use store::{Created, Expected, ObjectMeta, ObjectStore, PART_BYTES, Replaced, Tag, Upload};
+
+/// How a call across a port failed. The text is one line: what was tried, on what, what the operator can do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PortError {
+    /// It did not happen and may be tried again.
+    #[error("{0}")]
+    Retryable(String),
+    /// It will not work until something changes.
+    #[error("{0}")]
+    Permanent(String),
+    /// It may have happened: observe again, never repeat blindly.
+    #[error("{0} (it may have happened all the same)")]
+    OutcomeUnknown(String),
+}
+
+impl PortError {
+    /// The kind of failure, for the journal.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Retryable(_) => "retryable",
+            Self::Permanent(_) => "permanent",
+            Self::OutcomeUnknown(_) => "outcome unknown",
+        }
+    }
+}
+
+/// Why an order was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// This agent refuses it, or is not ready for it.
+    #[error(transparent)]
+    Here(#[from] PortError),
+    /// The store did not do it.
+    #[error("{0}")]
+    Store(PortError),
+}
+
+/// What comes back from a port.
+pub type PortResult<T> = Result<T, PortError>;
+
+impl<T> From<PortResult<T>> for Fact<T> {
+    /// A failed call makes a fact unreachable, never absent.
+    fn from(result: PortResult<T>) -> Self {
+        match result {
+            Ok(value) => Self::Known(value),
+            Err(error) => Self::Unreachable(error.to_string()),
+        }
+    }
+}
+
+/// A stream of bytes that can fail.
+pub type ByteStream = Pin<Box<dyn Stream<Item = PortResult<Bytes>> + Send>>;
+
+/// What a watch of all keys tells, or how it failed.
+pub type WatchStream = Pin<Box<dyn Stream<Item = PortResult<Watched>> + Send>>;

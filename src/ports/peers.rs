@@ -1,0 +1,52 @@
+//! Other nodes' agents.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+
+use crate::model::{
+    Accept, AcceptReply, Enquire, EnquireReply, Fact, Learn, NodeName, NodeStatus, OperatorRequest, Prepare,
+    PrepareReply, RequestView,
+};
+
+use super::{PortError, PortResult};
+
+/// Other nodes' agents.
+#[async_trait]
+pub trait Peers: Send + Sync {
+    /// A fresh status, not a remembered one.
+    async fn status(&self, node: &NodeName) -> PortResult<NodeStatus>;
+    /// What each peer last said: kept up to date by a long poll each (`Unreachable` as soon as that fails).
+    fn last_seen(&self) -> BTreeMap<NodeName, Fact<NodeStatus>>;
+    /// By how many milliseconds the clock of each peer in `last_seen` was ahead of this node's when its answer came: the way
+    /// here makes a peer look up to two seconds late. A transport that does not tell says nothing.
+    fn clocks(&self) -> BTreeMap<NodeName, i64> {
+        BTreeMap::new()
+    }
+    /// Whether each peer was asked once at least, whatever came of it.
+    fn asked(&self) -> bool {
+        true
+    }
+    /// Returns when something in `last_seen` has changed since the last call.
+    async fn changed(&self);
+    /// Asks an elector for all it knows.
+    async fn enquire(&self, node: &NodeName, message: &Enquire) -> PortResult<EnquireReply>;
+    /// Phase 1.
+    async fn prepare(&self, node: &NodeName, message: &Prepare) -> PortResult<PrepareReply>;
+    /// Phase 2.
+    async fn accept(&self, node: &NodeName, message: &Accept) -> PortResult<AcceptReply>;
+    /// Tells a chosen genesis.
+    async fn learn(&self, node: &NodeName, message: &Learn) -> PortResult<()>;
+    /// Hands what a person asked for to the agent of another node.
+    async fn submit(&self, node: &NodeName, _request: &OperatorRequest) -> PortResult<RequestView> {
+        Err(PortError::Permanent(format!(
+            "{node} takes no requests from here"
+        )))
+    }
+    /// Where such a request stands there; permanent when it is not known there (any more).
+    async fn request(&self, node: &NodeName, _id: u64) -> PortResult<RequestView> {
+        Err(PortError::Permanent(format!(
+            "{node} takes no requests from here"
+        )))
+    }
+}
