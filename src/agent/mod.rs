@@ -6,6 +6,7 @@ mod execute;
 mod jobs;
 mod observe;
 mod ports;
+mod record;
 mod run;
 mod standalone_backup;
 mod state;
@@ -86,7 +87,7 @@ impl Agent {
         let begun = self.ports.clock.steady();
         loop {
             watchdog::feed();
-            let observation = match observe::observe(self).await {
+            let observation = match self.observe().await {
                 Ok(observation) => observation,
                 Err(error) => {
                     // Own state that cannot be read is never taken for absent: nothing is decided on it.
@@ -115,6 +116,13 @@ impl Agent {
             self.act(&decision, &action, &mut memory).await;
             tokio::time::sleep(backoff.after(action)).await;
         }
+    }
+
+    /// Gathers the facts, records what follows from them, and makes the observation.
+    async fn observe(&self) -> PortResult<Observation> {
+        let facts = observe::gather(self).await?;
+        let recorded = record::record(self, &facts);
+        Ok(observe::observation(self, facts, recorded))
     }
 
     async fn act(&self, decision: &Decision, action: &Action, memory: &mut Memory) {

@@ -133,11 +133,11 @@ impl AgentHandle for Agent {
                 .map(|s| s.node.clone())
         });
         let (decision, config_error, store_error, verified, conflicts) = self.shared.with(|inner| {
-            let store_error = match &inner.store {
+            let store_error = match inner.store.last() {
                 Some(Fact::Unreachable(why)) => Some(why.clone()),
                 _ => None,
             };
-            let verified = match &inner.store {
+            let verified = match inner.store.last() {
                 Some(Fact::Known(view)) => view.verify.last.clone(),
                 _ => None,
             };
@@ -223,7 +223,7 @@ impl AgentHandle for Agent {
             );
         }
         self.shared.with(|inner| {
-            if let Some(Fact::Known(view)) = &mut inner.store {
+            if let Some(view) = inner.store.view_mut() {
                 view.commands.retain(|other| other != name);
             }
         });
@@ -335,7 +335,7 @@ impl Agent {
             return Some(chosen.epoch);
         }
         let stored = self.shared.with(|inner| {
-            let view = inner.store_view()?;
+            let view = inner.store.view()?;
             Some(view.genesis.as_ref().map(|genesis| genesis.epoch))
         });
         match stored {

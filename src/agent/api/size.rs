@@ -1,13 +1,9 @@
 //! The wanted size: heard of from the store and from peers, and taken to the store where no configuration file holds it.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::backup::{Layout, Written, want_size};
-use crate::model::{
-    Directives, Fact, MOST_VOTERS, NodeName, NodeStatus, SizeOrder, SizeSource, SizeView, Spec, SpecRecord,
-    unwise_size,
-};
+use crate::model::{Directives, MOST_VOTERS, SizeOrder, SizeSource, SizeView, Spec, SpecRecord, unwise_size};
 use crate::plan;
 use crate::ports::{OrderError, PortError};
 
@@ -17,23 +13,6 @@ use crate::agent::api::directives;
 
 /// Two or three small requests; less than the command line waits for an answer.
 const WRITE: Duration = Duration::from_secs(20);
-
-/// A peer that begins to follow another spec than this node has perhaps seen the store later: it is asked again. Once for
-/// each thing heard, so that nodes that go on differing ask no more than others.
-pub(crate) fn heard(agent: &Agent, peers: &BTreeMap<NodeName, Fact<NodeStatus>>, mine: &str) {
-    if !matches!(agent.spec.size_source, SizeSource::Store { .. }) {
-        return;
-    }
-    let told = peers
-        .iter()
-        .filter_map(|(node, seen)| Some((node, &seen.known()?.spec_digest)));
-    agent.shared.with(|inner| {
-        for (node, digest) in told {
-            let before = inner.spec_heard.insert(node.clone(), digest.clone());
-            inner.store_again |= before.as_ref() != Some(digest) && digest != mine;
-        }
-    });
-}
 
 /// Takes another size to the store, or says what would follow from it.
 ///
@@ -72,7 +51,7 @@ pub(crate) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
     let write = want_size(store.as_ref(), &agent.spec.cluster, order.size);
     let written = tokio::time::timeout(WRITE, write).await;
     // Whatever came of it, this node looks at once.
-    agent.shared.with(|inner| inner.store_again = true);
+    agent.shared.with(|inner| inner.store.ask_again());
     agent.shared.wake.notify_one();
     let late = || PortError::OutcomeUnknown(format!("{place}: no answer within {} s", WRITE.as_secs()));
     let written = written.unwrap_or_else(|_| Err(late()));

@@ -184,7 +184,7 @@ async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
         .iter()
         .flat_map(|genesis| genesis.electors_among(named));
     let former = former.cloned().collect();
-    let stored = agent.shared.with(|inner| inner.stored_genesis().cloned());
+    let stored = agent.shared.with(|inner| inner.store.genesis().cloned());
     let seen = agent.ports.peers.last_seen();
     let seen = seen
         .into_values()

@@ -50,7 +50,7 @@ pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
     }
     // The shared store, once it has told the newest epoch, stands in for electors that are silent.
     let stored = agent.shared.with(|inner| {
-        let genesis = inner.store_view()?.genesis.as_ref();
+        let genesis = inner.store.view()?.genesis.as_ref();
         let genesis = genesis.filter(|genesis| genesis.cluster == agent.spec.cluster);
         Some(genesis.map(|genesis| genesis.epoch).unwrap_or_default())
     });
@@ -86,7 +86,7 @@ fn former_electors(
     record: &ElectorRecord,
     gone: &BTreeSet<NodeName>,
 ) -> Option<BTreeSet<NodeName>> {
-    let stored = agent.shared.with(|inner| inner.stored_genesis().cloned());
+    let stored = agent.shared.with(|inner| inner.store.genesis().cloned());
     let stored = stored.filter(|genesis| agent.believes(genesis, record.open_epoch()));
     let newest = record
         .known()
@@ -143,7 +143,7 @@ pub(crate) async fn propose(
     {
         // Any client with write access to the store can put a record there, so it stops no etcd. The next attempt reads the
         // store first and opens a later epoch.
-        agent.shared.with(|inner| inner.store_again = true);
+        agent.shared.with(|inner| inner.store.ask_again());
         return Err(PortError::Retryable(format!(
             "the store has epoch {} as {}, which no majority of the electors has chosen: a later one is opened",
             recorded.epoch, recorded.token

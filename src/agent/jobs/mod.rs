@@ -3,6 +3,8 @@
 pub(super) mod copy;
 pub(super) mod handover;
 pub(super) mod increments;
+pub(super) mod probe;
+pub(super) mod store_view;
 pub(super) mod verify;
 
 use std::sync::Arc;
@@ -154,12 +156,12 @@ pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
                 agent.shared.copy_wanted.notify_one();
                 agent.shared.note_full(&summary, agent.ports.clock.now());
                 agent.shared.with(|inner| {
-                    if let Some(crate::model::Fact::Known(view)) = &mut inner.store {
+                    if let Some(view) = inner.store.view_mut() {
                         view.newest_backup = Some(summary.clone());
                     }
                     inner.last_backup = Some(summary);
                     // What its marker says beyond that, e.g. that etcd was put back.
-                    inner.store_again = true;
+                    inner.store.ask_again();
                 });
             }
             Err(error) => {

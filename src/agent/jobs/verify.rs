@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::backup::{self, Verification, VerifyMeta};
-use crate::model::{BackupId, Fact, OperatorRequest, RequestState};
+use crate::model::{BackupId, OperatorRequest, RequestState};
 use crate::ports::ProveRequest;
 use crate::telemetry::message_ids;
 
@@ -80,7 +80,7 @@ fn ended(agent: &Agent, found: &Verification) {
         .shared
         .set_request_state(|r| asks(r, &found.id), state, &text);
     agent.shared.with(|inner| {
-        if let Some(Fact::Known(view)) = &mut inner.store {
+        if let Some(view) = inner.store.view_mut() {
             let newer = view.verify.last.as_ref().is_none_or(|(id, _)| *id <= found.id);
             if newer {
                 view.verify.last = Some((found.id.clone(), found.summary()));

@@ -1,39 +1,72 @@
-//! One look at everything: local facts fresh, peers and store as last heard.
+//! Observation: what the ports answer in one tick, and the observation that the planner sees. Nothing here changes
+//! state; `record` stores what follows from the facts.
 
 pub(super) mod reachability;
 pub(super) mod store;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
+use crate::agent::Agent;
 use crate::model::{
-    AssignmentSummary, BackupSummary, DataState, Directives, ElectorView, Fact, GateView, InForce, LeaderAsk,
-    MemberList, NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Spec, Steering, UnitState,
-    UnixMs, is_too_old,
+    Assignment, AssignmentSummary, BackupSummary, DataState, Directives, ElectorRecord, ElectorView, EtcdRun,
+    EtcdStatus, Fact, GateView, Generation, InForce, LeaderAsk, MemberList, NodeName, NodeStatus,
+    Observation, OperatorRequest, RequestView, Spec, SpecRecord, SteadyMs, Steering, UnitState, UnixMs,
 };
 use crate::ports::PortResult;
 
-use crate::agent::Agent;
+/// What the ports answered in one tick: the local facts are fresh, the peers' statuses are the last received.
+pub(super) struct Facts {
+    pub(super) steady: SteadyMs,
+    pub(super) directives: Directives,
+    pub(super) unit: Fact<UnitState>,
+    pub(super) etcd: Fact<EtcdStatus>,
+    pub(super) members: Fact<MemberList>,
+    pub(super) in_force: Fact<InForce>,
+    pub(super) assignment: Option<Assignment>,
+    pub(super) peers: BTreeMap<NodeName, Fact<NodeStatus>>,
+    pub(super) cleared: Option<Generation>,
+    pub(super) spec_record: SpecRecord,
+    /// The spec in force.
+    pub(super) spec: Spec,
+    pub(super) spec_digest: String,
+    pub(super) elector: ElectorRecord,
+    /// etcd finds no room for the next file of its log.
+    pub(super) no_room: bool,
+    /// It is not remembered which device holds the data directory.
+    pub(super) mount_unknown: bool,
+}
 
-use crate::agent::api::size;
+impl Facts {
+    /// etcd has its data directory open, or may have.
+    pub(super) fn is_up(&self) -> bool {
+        let unit = self.unit.known();
+        unit.is_some_and(|unit| unit.active.is_up() && !unit.waits_to_start())
+    }
 
-/// How often an etcd that was found too old, and does not run, is looked at again.
-const OLD_AGAIN: Duration = Duration::from_secs(30);
+    /// The etcd process that runs.
+    pub(super) fn process(&self, agent: &Agent) -> Fact<String> {
+        match &self.unit {
+            Fact::Known(unit) => agent.etcd_process(unit),
+            Fact::Absent => Fact::Absent,
+            Fact::Unreachable(why) => Fact::Unreachable(why.clone()),
+        }
+    }
+}
 
-/// Sees all there is to see.
-pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
+/// Asks the ports.
+///
+/// # Errors
+/// When this node's own state cannot be read.
+pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
     let ports = &agent.ports;
     let steady = ports.clock.steady();
-    // Before what runs is asked for: an order that comes in between would be held against a process that may be gone by
-    // then, and count as carried out.
+    // Read before the unit. An order that arrives in between would be compared with a process that may be gone by then,
+    // and count as carried out.
     let directives = agent.shared.directives();
-    let unit = match ports.service.etcd_unit().await {
+    let mut unit = match ports.service.etcd_unit().await {
         Ok(unit) if unit.load == "not-found" => Fact::Absent,
         other => Fact::from(other),
     };
-    let up = unit
-        .known()
-        .is_some_and(|u| u.active.is_up() && !u.waits_to_start());
     let running = unit.known().is_some_and(|u| u.main_pid != 0);
     let etcd = if running {
         Fact::from(ports.etcd.status().await)
@@ -41,73 +74,82 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         Fact::Absent
     };
     let leads = etcd.known().is_some_and(|e| e.leader == Some(e.member_id));
-    let members: Fact<MemberList> = match etcd.known() {
+    let members = match etcd.known() {
         Some(_) => Fact::from(ports.etcd.members(leads).await),
         None => Fact::Unreachable("etcd does not serve here".to_owned()),
     };
     let in_force = ports.service.in_force().await;
     let assignment = ports.state.assignment()?;
     let peers = ports.peers.last_seen();
-    // A node whose member was removed is a spare for everybody else.
-    let held_to = assignment.as_ref().filter(|a| !a.removed);
-    // Before its first start under this agent nobody has taken the member out of its hands: a distribution's own
-    // etcd that was stopped to make room is not held. A mask always counts.
-    let mut unit = unit;
     if let Fact::Known(unit) = &mut unit {
-        // Nor is an etcd that ended by itself because its member was removed.
-        unit.held &= unit.load == "masked" || held_to.is_some_and(|a| a.started);
+        // Before its first start under this agent, a stopped etcd is not an operator hold: the distribution's own etcd was
+        // stopped to make room. Nor is an etcd that ended because its member was removed. A mask always counts.
+        let started = assignment.as_ref().is_some_and(|a| !a.removed && a.started);
+        unit.held &= unit.load == "masked" || started;
     }
     let cleared = ports.state.cleared_gate()?;
     let spec_record = ports.state.spec()?;
     let spec = agent.spec.in_force(&spec_record);
-    let spec_digest = spec.digest();
-    size::heard(agent, &peers, &spec_digest);
-    let elector = agent.shared.elector();
-    let silence = reachability::look(agent, steady, &peers, members.known());
-    agent.shared.ask_above(agent.asked_above(&elector));
+    let mut facts = Facts {
+        steady,
+        directives,
+        unit,
+        etcd,
+        members,
+        in_force,
+        assignment,
+        peers,
+        cleared,
+        spec_record,
+        spec_digest: spec.digest(),
+        spec,
+        elector: agent.shared.elector(),
+        no_room: false,
+        mount_unknown: false,
+    };
+    let serves = facts.etcd.known().is_some();
+    facts.no_room = facts.is_up() && !serves && !ports.service.has_room(&facts.spec.etcd.data_dir);
+    facts.mount_unknown = serves && !ports.service.knows_mount();
+    Ok(facts)
+}
+
+/// What the observation takes from the recording of the facts.
+pub(super) struct Recorded {
+    /// What is remembered of the etcd process; `None` when that could not be stored.
+    pub(super) run: Option<EtcdRun>,
+    /// The data directory.
+    pub(super) data: Fact<DataState>,
+}
+
+/// The observation that follows from the facts and from what was recorded.
+pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Observation {
+    let Recorded { run, data } = recorded;
+    let ports = &agent.ports;
+    let silence = reachability::silence(agent, &facts);
     let pending = agent.shared.undecided();
-
-    let steering = steering(agent, directives, &unit, &in_force, &pending);
-
+    let steering = steering(agent, &facts, run.as_ref(), &pending);
+    let store = store::view(agent);
+    let Facts {
+        steady,
+        directives: _,
+        unit,
+        etcd,
+        members,
+        in_force,
+        assignment,
+        peers,
+        cleared,
+        spec_record,
+        spec,
+        spec_digest,
+        elector,
+        no_room,
+        mount_unknown,
+    } = facts;
+    // A node whose member was removed is a spare for all others.
+    let held_to = assignment.as_ref().filter(|a| !a.removed);
     let silent = unit.known().filter(|_| etcd.known().is_none());
     let runs_on = silent.and_then(|unit| agent.shared.runs_on(unit));
-    let data = agent.shared.with(|inner| {
-        if etcd.known().is_some() {
-            inner.last_words = None;
-        }
-        if up {
-            let answers = etcd.known().map(|etcd| (etcd.cluster_id, etcd.member_id));
-            inner.data = match answers.or(runs_on) {
-                Some((cluster_id, member_id)) => Fact::Known(DataState::Present {
-                    cluster_id,
-                    member_id,
-                }),
-                None => Fact::Unreachable("etcd has it open".to_owned()),
-            };
-        } else if !inner.data.is_unreachable()
-            && unit.known().is_some_and(|unit| unit.ended_us > inner.data_after)
-        {
-            // It may have run while it was looked at, too: systemd restarts a killed etcd before that has ended.
-            inner.data = Fact::Unreachable("etcd ran since it was last looked at".to_owned());
-        }
-        inner.data.clone()
-    });
-    let no_room = up && etcd.known().is_none() && !ports.service.has_room(&spec.etcd.data_dir);
-    let mount_unknown = etcd.known().is_some() && !ports.service.knows_mount();
-    let running = etcd.known().map(|etcd| etcd.version.as_str());
-    let too_old = agent.shared.with(|inner| {
-        if let Some(version) = running {
-            inner.too_old = is_too_old(version).then(|| (version.to_owned(), steady));
-        } else if let Some((_, seen)) = &inner.too_old
-            && steady.since(*seen) >= OLD_AGAIN
-            && !up
-        {
-            // It may have been upgraded since.
-            inner.data = Fact::Unreachable("etcd was too old when it was last looked at".to_owned());
-        }
-        inner.too_old.as_ref().map(|(version, _)| version.clone())
-    });
-
     let next = elector
         .known()
         .map(|genesis| genesis.epoch)
@@ -116,17 +158,8 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
     let votes = elector.votes.get(&next);
     let seen_round = votes.and_then(|v| v.promised.as_ref()).map_or(0, |b| b.round);
     let accepted = votes.and_then(|v| v.accepted.as_ref()).map(|(_, g)| g.clone());
-    if agent.spec.store_shared {
-        let told = peers.values().filter_map(Fact::known);
-        told.filter_map(|status| status.last_backup.as_ref())
-            .for_each(|full| agent.shared.note_full(full, ports.clock.now()));
-    }
-    let still = etcd
-        .known()
-        .filter(|e| e.leader.is_some() && whole(&spec, &spec_digest, &peers))
-        .map(|e| (e.cluster_id, e.revision));
-    let store = store::view(agent, steady, elector.known().is_none(), still);
     let (
+        too_old,
         backup,
         backups,
         restore,
@@ -142,6 +175,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         store_failures,
     ) = agent.shared.with(|inner| {
         (
+            inner.too_old.as_ref().map(|(version, _)| version.clone()),
             inner.backup.clone(),
             inner.backups.clone(),
             inner.restore.clone(),
@@ -154,10 +188,10 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
             inner.removal.clone(),
             inner.pushed.as_ref().map(|told| told.epoch),
             inner.denied.clone(),
-            inner.store_failures,
+            inner.store.failures(),
         )
     });
-    // After all that was heard of: no backup among it is dated after now but by another clock.
+    // Read last: a backup dated after this was dated by another clock.
     let now = ports.clock.now();
     let newest_backup = store.known().and_then(|s| s.newest_backup.as_ref());
     let me = NodeStatus {
@@ -197,7 +231,7 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         now,
         text: String::new(),
     };
-    Ok(Observation {
+    Observation {
         now,
         steady,
         seed: ports.clock.random(),
@@ -232,35 +266,14 @@ pub(super) async fn observe(agent: &Agent) -> PortResult<Observation> {
         restore,
         requests: pending.into_iter().map(|r| r.request).collect(),
         spec,
-    })
+    }
 }
 
-/// What this node has been ordered, and what it wants for it.
-fn steering(
-    agent: &Agent,
-    directives: Directives,
-    unit: &Fact<UnitState>,
-    in_force: &Fact<InForce>,
-    pending: &[RequestView],
-) -> Steering {
-    let process = match unit {
-        Fact::Known(unit) => agent.etcd_process(unit),
-        Fact::Absent => Fact::Absent,
-        Fact::Unreachable(why) => Fact::Unreachable(why.clone()),
-    };
-    let digest = in_force.known().map(|f| f.settings_digest.as_str());
-    let order = directives.restart.as_ref();
-    let looked = agent.shared.update_etcd_run(agent.ports.state.as_ref(), |run| {
-        run.look(&process, digest, order, &agent.spec.node)
-    });
-    let wants_restart = match looked {
-        Ok(run) => run.wish(process.known().map(String::as_str), order),
-        Err(error) => {
-            // Without memory of it a restart could be done twice: rather none.
-            tracing::warn!("no restart is asked for: {error}");
-            None
-        }
-    };
+/// What operators have ordered, and what this node asks of the coordinator.
+fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[RequestView]) -> Steering {
+    let process = facts.process(agent);
+    let order = facts.directives.restart.as_ref();
+    let wants_restart = run.and_then(|run| run.wish(process.known().map(String::as_str), order));
     let leader_ask = pending.iter().find_map(|view| match &view.request {
         OperatorRequest::MoveLeader { to, from, id, .. } => Some(LeaderAsk {
             id: *id,
@@ -270,9 +283,9 @@ fn steering(
         _ => None,
     });
     Steering {
-        directives,
+        directives: facts.directives.clone(),
         wants_restart,
-        // Told with the decision that it comes from.
+        // Published with the decision that gives it.
         grant: None,
         leader_ask,
         vouched_gone: pending
@@ -293,11 +306,4 @@ fn newest_of<'a>(
         .values()
         .filter_map(|fact| fact.known()?.last_backup.as_ref());
     BackupSummary::newest(told.chain(own), now).cloned()
-}
-
-/// Every node answers, and follows this one's spec.
-fn whole(spec: &Spec, digest: &str, peers: &BTreeMap<NodeName, Fact<NodeStatus>>) -> bool {
-    let follows = |status: &NodeStatus| status.spec_digest == digest;
-    let mut others = spec.nodes.keys().filter(|node| **node != spec.node);
-    others.all(|node| peers.get(node).and_then(Fact::known).is_some_and(follows))
 }

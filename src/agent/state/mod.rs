@@ -2,6 +2,8 @@
 
 pub(super) mod events;
 pub(super) mod gate;
+mod probes;
+pub(super) mod store;
 pub(super) mod version;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,19 +13,19 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::observe::reachability::Probe;
 use crate::agent::state::gate::update_gate;
+use crate::agent::state::probes::Probes;
+use crate::agent::state::store::StoreCache;
 use crate::agent::state::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, ClusterId, CopyStatus, DataState, Decision, Denial, Directives,
     ElectorRecord, Epoch, EtcdRun, Fact, Genesis, Job, LastWords, MemberId, NodeName, NodeStatus,
-    Observation, OperatorRequest, RemovalView, RequestState, RequestView, Revision, SteadyMs, StoreView,
-    UnitState, UnixMs,
+    Observation, OperatorRequest, RemovalView, RequestState, RequestView, Revision, SteadyMs, UnitState,
+    UnixMs,
 };
 use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
-use crate::agent::observe::store::Still;
 use crate::agent::state::events::Events;
 
 /// What a request says that nobody has looked at yet.
@@ -73,18 +75,8 @@ pub(super) struct Inner {
     pub(super) backups: BackupView,
     pub(super) restore: Job,
     pub(super) last_backup: Option<BackupSummary>,
-    pub(super) store: Option<Fact<StoreView>>,
+    pub(super) store: StoreCache,
     pub(super) copy: Option<CopyStatus>,
-    pub(super) store_seen: Option<SteadyMs>,
-    /// What the data were when the store was asked last.
-    pub(super) store_still: Option<Still>,
-    pub(super) store_asking: bool,
-    /// How often in a row the store did not answer.
-    pub(super) store_failures: u32,
-    /// The store is asked again as soon as it can be: it may say something else by now.
-    pub(super) store_again: bool,
-    /// The digest of the spec that each peer last said it follows.
-    pub(super) spec_heard: BTreeMap<NodeName, String>,
     pub(super) enquired: BTreeSet<NodeName>,
     /// The genesis that a message reported as chosen since the electors were last asked.
     pub(super) pushed: Option<Genesis>,
@@ -92,7 +84,7 @@ pub(super) struct Inner {
     pub(super) denied: BTreeMap<String, Denial>,
     /// The last check of whether a member of this node was removed.
     pub(super) removal: Option<RemovalView>,
-    pub(super) probes: BTreeMap<NodeName, Probe>,
+    pub(super) probes: Probes,
     pub(super) highest_round: u64,
     pub(super) status: Option<NodeStatus>,
     /// What of `status` a peer's planner could act on.
@@ -108,18 +100,6 @@ pub(super) struct Inner {
     /// Those that another node has handed over to this one.
     taken: BTreeSet<u64>,
     next_request: u64,
-}
-
-impl Inner {
-    /// What the store said last; `None` while it does not answer.
-    pub(super) fn store_view(&self) -> Option<&StoreView> {
-        self.store.as_ref().and_then(Fact::known)
-    }
-
-    /// The newest genesis in the store.
-    pub(super) fn stored_genesis(&self) -> Option<&Genesis> {
-        self.store_view()?.genesis.as_ref()
-    }
 }
 
 /// The shared state of one agent.
