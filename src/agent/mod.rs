@@ -33,13 +33,13 @@ pub use standalone_backup::{StandaloneBackup, run_standalone_backup};
 pub use state::version::Version;
 use state::{FirstLook, Shared};
 
-/// After an action the world is looked at again at once, but never in a tighter circle than this.
+/// Minimum delay between loop iterations.
 const MIN_TICK: Duration = Duration::from_millis(5);
 
-/// How long the first look waits for peers that do not answer; each of them is given up before.
+/// How long the first tick waits for peers that do not answer. Each call times out earlier.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 
-/// The longest pause between two identical actions.
+/// The longest delay between two identical actions.
 const LONGEST_REPEAT_PAUSE: Duration = Duration::from_secs(5);
 
 /// One agent. Cheap to clone: every part is shared.
@@ -58,7 +58,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent over these ports, insecure as long as nobody gives it TLS.
+    /// An agent over these ports. It is insecure until it is given TLS.
     ///
     /// # Errors
     /// When own state cannot be read.
@@ -90,7 +90,7 @@ impl Agent {
             let observation = match self.observe().await {
                 Ok(observation) => observation,
                 Err(error) => {
-                    // Own state that cannot be read is never taken for absent: nothing is decided on it.
+                    // State that cannot be read is not absent: nothing is decided without it.
                     tracing::error!("this node's own state cannot be read, so nothing is done: {error}");
                     watchdog::say(&format!("halted: {error}"));
                     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -169,10 +169,10 @@ impl Agent {
         }
     }
 
-    /// Sleeps until something is heard, at most `wake`.
+    /// Sleeps until a port or a request wakes the loop, at most `wake`.
     async fn wait(&self, wake: Duration) {
         tokio::select! {
-            // In this order, so that the same world gives the same run (tests/sim).
+            // Polled in this order, so that the simulator is deterministic (tests/sim).
             biased;
             () = self.ports.service.changed() => {}
             () = self.ports.peers.changed() => {}
@@ -216,7 +216,7 @@ impl Agent {
         log(decision, last);
     }
 
-    /// Tells who waits for a new epoch how it goes.
+    /// Updates the requests that wait for a new epoch.
     fn tell_order(&self, asked: &[OperatorRequest], decision: &Decision) {
         let going = match (&decision.order, &decision.action) {
             (Some(order), _) => order,
@@ -306,7 +306,7 @@ impl Agent {
         own.into_iter().chain(etcds).min()
     }
 
-    /// The wanted number of voters, as last observed.
+    /// The wanted number of voters, as of the last tick.
     fn size(&self) -> usize {
         let seen = self
             .shared
@@ -325,8 +325,8 @@ fn electorate(spec: &Spec) -> Electorate {
     }
 }
 
-/// How soon the world is looked at after an action: at once, but ever later while the very same action is decided
-/// again and again, whatever it reports: an action that changes nothing must not become a busy circle.
+/// The delay after an action. It doubles while the same action is decided again, so that an action that changes nothing does
+/// not become a busy loop.
 #[derive(Default)]
 struct RepeatBackoff {
     last: Option<Action>,
@@ -345,7 +345,7 @@ impl RepeatBackoff {
     }
 }
 
-/// What a peer's planner could act on: indexes, sizes and clocks move all the time and wake nobody.
+/// The part of a status that a peer's planner could act on. Indexes, sizes and clocks change all the time and wake no peer.
 fn material(status: &NodeStatus) -> NodeStatus {
     let mut status = status.clone();
     status.now = UnixMs(0);
@@ -359,7 +359,7 @@ fn material(status: &NodeStatus) -> NodeStatus {
     status
 }
 
-/// Says what is decided when it differs from what was decided before.
+/// Logs a decision that differs from the last one.
 fn log(decision: &Decision, last: Option<&Decision>) {
     let name = |d: &Decision| d.action.as_ref().map(Action::name);
     let codes = |d: &Decision| d.reasons.iter().map(|r| r.code.clone()).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! One life of the daemon: configuration, servers, the loop, signals.
+//! Runs the daemon: configuration, servers, the loop, signals.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use super::{Agent, watchdog};
 
 /// How long servers get to end what they are answering.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long systemd, and whoever has asked for a reload, wait for the first look around: one that fails for so long, on
-/// state that cannot be read, is a fault of a running agent.
+/// How long `READY=1` and the answer to a reload wait for the first tick. A tick that fails for longer, because state cannot
+/// be read, is an error of a running agent.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
 
-/// An address that does not come up is tried this often, at least.
+/// Longest delay between two attempts to listen at an address.
 const MOST_PAUSE: Duration = Duration::from_secs(8);
 
 /// A configuration that is good, and what it names. None, where no file is there.
@@ -257,7 +257,7 @@ fn serve(
     Ok(servers)
 }
 
-/// Listens at this address, which may come up later than the agent; none when the end comes before.
+/// Listens at this address, which may come up later than the agent. `None` when the agent ends before.
 async fn listen_until(
     sockets: &Sockets,
     listen: SocketAddr,

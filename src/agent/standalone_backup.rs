@@ -1,4 +1,4 @@
-//! Backups beside an etcd that somebody else manages: no loop, no planner, no unit of ours; the same pipeline.
+//! Backs up an etcd that the agent does not manage: the same pipeline, without loop, planner and units.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const BEAT: Duration = Duration::from_secs(10);
 /// Removing and copying are not done by then only when something hangs; the next round goes on with what is left.
 const ROUND: Duration = Duration::from_hours(6);
 
-/// What is backed up, and where to.
+/// The settings of a standalone backup.
 #[derive(Debug)]
 pub struct StandaloneBackup {
     /// `[store]`, `[backup]`, and the cluster's and this node's names.
@@ -122,7 +122,7 @@ impl Runner {
         }
     }
 
-    /// Takes a backup if one is due; says when to look again.
+    /// Takes a backup if one is due; returns when to check again.
     async fn step(&self, taken: &mut Option<UnixMs>) -> PortResult<Duration> {
         let now = || self.clock.now();
         let newest = backup::newest(self.store.as_ref(), &self.settings.spec.cluster, now).await?;
@@ -149,7 +149,7 @@ impl Runner {
         let spec = &self.settings.spec;
         let meta = BackupMeta {
             cluster: spec.cluster.clone(),
-            // Nobody numbers the epochs of this cluster.
+            // The epochs of this cluster are not numbered.
             epoch: Epoch(0),
             cluster_id: None,
             node: spec.node.clone(),
@@ -256,7 +256,7 @@ impl Runner {
     }
 }
 
-/// Waits by the clock that never jumps: the one on the wall may be set back meanwhile.
+/// Waits by the monotonic clock: the wall clock may be set back meanwhile.
 async fn rest(clock: &dyn Clock, pause: Duration) {
     let began = clock.steady();
     loop {
@@ -269,7 +269,7 @@ async fn rest(clock: &dyn Clock, pause: Duration) {
     }
 }
 
-/// Waits for work that tells of no progress, and feeds the watchdog meanwhile, up to a bound.
+/// Waits for work that reports no progress, up to a bound, and feeds the watchdog meanwhile.
 async fn alive(failed: &str, work: impl Future<Output = PortResult<()>>) -> PortResult<()> {
     let beats = async {
         let mut beat = tokio::time::interval(BEAT);

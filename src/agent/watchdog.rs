@@ -1,9 +1,9 @@
-//! What systemd hears: readiness, one human line, and a watchdog fed by the loop's progress.
+//! Notifies systemd: readiness, a status line, and a watchdog that is fed by the loop.
 
 use sd_notify::NotifyState;
 
 fn notify(states: &[NotifyState<'_>]) {
-    // Not under systemd there is nobody to tell.
+    // Fails when the agent does not run under systemd.
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!("systemd was not notified: {error}");
     }

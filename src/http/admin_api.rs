@@ -1,4 +1,4 @@
-//! The admin API on the Unix socket: what the CLI asks. Whoever can open the socket may ask everything.
+//! The admin API on the Unix socket: what the CLI asks. Access to the socket gives access to all of it.
 
 use std::sync::Arc;
 

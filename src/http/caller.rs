@@ -1,4 +1,4 @@
-//! Who is calling, and for which node they may speak.
+//! Who calls, and for which node.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! The gate's socket: what root, the agent's user and `etcd.service` may ask. Nothing here changes what becomes of etcd.
+//! The gate's socket: what root, the agent's user and `etcd.service` may ask. Nothing here changes etcd.
 
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
-//! What a server grants to whoever connects.
+//! The limits of a server for its clients.
 
 use std::time::Duration;
 
 /// Bounds of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections of those who have shown who they are, but for the cluster's own nodes, which have their own.
+    /// Open connections of authenticated clients, except the cluster's nodes, which have slots of their own.
     pub connections: usize,
-    /// Open connections of those who have not: a TLS handshake is under way, or systemd is asked.
+    /// Open connections of clients that are not authenticated yet: a TLS handshake runs, or systemd is asked.
     pub unproved: usize,
     /// Open connections from one address, or from one IPv6 network of 64 bits.
     pub connections_per_address: usize,

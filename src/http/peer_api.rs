@@ -103,7 +103,7 @@ async fn status(
 }
 
 impl Api {
-    /// Calls that write to disk are bounded in number; more than that are told to come back.
+    /// Calls that write to disk are bounded in number; others get an answer to retry.
     fn write(&self) -> Result<SemaphorePermit<'_>, Refused> {
         self.writes
             .try_acquire()

@@ -1,4 +1,4 @@
-//! What strangers do is logged once per address and minute, so that they cannot fill the journal.
+//! Logs rejected connections once per address and minute, so that they cannot fill the journal.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use crate::adapters::tls::one_line;
 const EVERY: Duration = Duration::from_mins(1);
 const REMEMBERED: usize = 1024;
 
-/// Remembers whom a line was written about.
+/// Remembers when each address was last logged.
 #[derive(Default)]
 pub(super) struct RejectionLog(Mutex<HashMap<Option<IpAddr>, Instant>>);
 

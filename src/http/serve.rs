@@ -116,7 +116,7 @@ impl Server {
         listener.accept().await
     }
 
-    /// Whether it is known without asking who is at the other end.
+    /// Whether the client is known without asking systemd.
     fn knows(&self, socket: &Socket) -> bool {
         match socket {
             Socket::Tcp(_) => self.tls.is_none(),
@@ -174,7 +174,7 @@ pub(super) async fn run(listener: Listener, server: Arc<Server>) {
         }
     }
     drop(listener);
-    // Long polls end with the process: whoever waits has to hear of the end now, not after its wait.
+    // End long polls now, so that clients learn of the end before their timeout.
     let _ = timeout(Duration::from_millis(500), async {
         while connections.join_next().await.is_some() {}
     })
@@ -211,7 +211,7 @@ async fn connection(server: Arc<Server>, socket: Socket, address: Option<IpAddr>
                         Err(why) => server.rejection_log.report(address, why),
                     }
                 }
-                // Somebody only looked whether the port is open.
+                // The client only checked whether the port is open.
                 Ok(Err(error)) if is_gone(&error) => {}
                 Ok(Err(error)) => server.rejection_log.report(address, &explain(&error)),
                 Err(_) => server

@@ -21,7 +21,7 @@ pub(super) struct Slots {
 struct Open {
     /// Addresses of the cluster's nodes: theirs are slots of their own.
     nodes: BTreeSet<IpAddr>,
-    /// Strangers that have not shown yet who they are.
+    /// Clients that are not authenticated yet.
     unproved: usize,
     /// Strangers that have.
     served: usize,
@@ -35,7 +35,7 @@ enum Origin {
     Host,
     /// One of the cluster's nodes.
     Node(IpAddr),
-    /// An IPv4 address, or an IPv6 network of 64 bits: whoever has one address of it has them all.
+    /// An IPv4 address, or an IPv6 network of 64 bits: one client can use all addresses of it.
     Network(IpAddr),
 }
 
@@ -67,12 +67,12 @@ impl Slots {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of where the cluster's nodes are now.
+    /// Updates the addresses of the cluster's nodes.
     pub(super) fn know(&self, nodes: BTreeSet<IpAddr>) {
         self.open().nodes = nodes;
     }
 
-    /// A slot for a connection from this address; `proved` tells whether it is known already who that is.
+    /// A slot for a connection from this address; `proved` when the client is authenticated already.
     pub(super) fn take(
         self: &Arc<Self>,
         address: Option<IpAddr>,
@@ -104,7 +104,7 @@ impl Slots {
         })
     }
 
-    /// Waits until a stranger could have a slot: who is not accepted yet keeps its place in the socket's queue.
+    /// Waits for a free slot for unauthenticated clients. Connections that are not accepted keep their place in the socket's queue.
     pub(super) async fn room(&self) {
         while self.has_room(&self.open(), Pool::Unproved).is_err() {
             self.freed.notified().await;
@@ -131,7 +131,7 @@ impl Open {
 }
 
 impl Slot {
-    /// It is known now who that is.
+    /// The client is authenticated now.
     pub(super) fn prove(&mut self) -> Result<(), &'static str> {
         if self.pool != Pool::Unproved {
             return Ok(());

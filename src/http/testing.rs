@@ -68,7 +68,7 @@ pub(crate) fn node_status(node: &str) -> NodeStatus {
     }
 }
 
-/// Answers what it was told to, and counts what would have changed something.
+/// Returns preset answers, and counts calls that would change something.
 pub(crate) struct FakeAgent {
     status: Mutex<NodeStatus>,
     version: watch::Sender<u64>,

@@ -10,7 +10,7 @@ use tokio::net::UnixListener;
 
 use super::HttpError;
 
-/// Listens at `path` with this mode. The socket is made beside it and renamed into place, so that it never has
+/// Listens at `path` with this mode. The socket is created next to it and renamed into place, so that it never has
 /// another mode, and a client finds either the old one or the new one.
 pub(super) fn bind(path: &Path, mode: u32) -> Result<UnixListener, HttpError> {
     let cannot = |why: String| HttpError(format!("cannot listen on {}: {why}", path.display()));

@@ -32,7 +32,7 @@ pub trait AgentHandle: Send + Sync {
     async fn prepare(&self, message: Prepare) -> PortResult<PrepareReply>;
     /// Phase 2 as an elector.
     async fn accept(&self, message: Accept) -> PortResult<AcceptReply>;
-    /// Is told a chosen genesis.
+    /// Receives a chosen genesis.
     async fn learn(&self, message: Learn) -> PortResult<()>;
     /// Everything for `etcd-agent status`.
     fn admin_status(&self) -> AdminStatus;
@@ -48,21 +48,21 @@ pub trait AgentHandle: Send + Sync {
     async fn point(&self, backup: Option<BackupId>, wanted: RestoreTarget) -> PortResult<BackupSummary>;
     /// The commands in etcd-manager's queue in the store, oldest first.
     async fn commands(&self) -> PortResult<Vec<StoreCommand>>;
-    /// Takes a command out of the queue; false when there is none of that name.
+    /// Deletes a command from the queue; false when there is none of that name.
     async fn delete_command(&self, name: &str) -> PortResult<bool>;
     /// What retention says of each, oldest first: a page of all after that one.
     async fn retention(&self, after: Option<BackupId>) -> PortResult<Page<Verdict>>;
-    /// Queues what a person asks for.
+    /// Queues an operator's request.
     fn submit(&self, request: OperatorRequest) -> PortResult<RequestView>;
-    /// Queues what a person asks another node for, which hands it to this one.
+    /// Queues a request that another node hands over.
     fn take_over(&self, request: OperatorRequest) -> PortResult<RequestView>;
     /// Where a request stands.
     fn request(&self, id: u64) -> Option<RequestView>;
-    /// Takes an order for the whole cluster, on disk before this returns; with `dry_run` only says what would follow.
+    /// Takes an order for the whole cluster, on disk before this returns; with `dry_run` only returns what would follow.
     fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView>;
-    /// Takes another wanted size to the store; with `dry_run` only says what would follow.
+    /// Writes another wanted size to the store; with `dry_run` only returns what would follow.
     async fn set_size(&self, order: &SizeOrder) -> Result<SizeView, OrderError>;
-    /// Says what would follow from a request, and changes nothing.
+    /// Returns what would follow from a request, and changes nothing.
     fn preview(&self, request: &OperatorRequest) -> PortResult<DirectiveView>;
     /// The decisions after the one with this number, oldest first; few hundred at most.
     fn events(&self, after: u64) -> EventsView;

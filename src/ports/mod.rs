@@ -1,4 +1,4 @@
-//! What the agent needs of the world, by role. Adapters implement these; the simulator has its own.
+//! The ports of the agent, by role. Adapters implement them; the simulator has its own implementations.
 
 mod agent_handle;
 mod clock;
@@ -59,7 +59,7 @@ pub enum OrderError {
     Store(PortError),
 }
 
-/// What comes back from a port.
+/// The result of a port call.
 pub type PortResult<T> = Result<T, PortError>;
 
 impl<T> From<PortResult<T>> for Fact<T> {
@@ -75,5 +75,5 @@ impl<T> From<PortResult<T>> for Fact<T> {
 /// A stream of bytes that can fail.
 pub type ByteStream = Pin<Box<dyn Stream<Item = PortResult<Bytes>> + Send>>;
 
-/// What a watch of all keys tells, or how it failed.
+/// The events of a watch of all keys, or its error.
 pub type WatchStream = Pin<Box<dyn Stream<Item = PortResult<Watched>> + Send>>;

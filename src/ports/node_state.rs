@@ -4,7 +4,7 @@ use crate::model::{Assignment, Directives, ElectorRecord, EtcdRun, GateState, Ge
 
 use super::PortResult;
 
-/// What this node must remember across restarts. Every write is temp + fsync + rename + fsync of the directory.
+/// This node's persistent state. Every write is temp + fsync + rename + fsync of the directory.
 pub trait NodeState: Send + Sync {
     /// The elector's memory; a new one with a fresh incarnation is made and stored when there is none.
     fn elector(&self) -> PortResult<ElectorRecord>;
@@ -26,7 +26,7 @@ pub trait NodeState: Send + Sync {
     fn spec(&self) -> PortResult<SpecRecord>;
     /// Stores what this node remembers of the wanted size.
     fn save_spec(&self, record: &SpecRecord) -> PortResult<()>;
-    /// What the gate may decide on alone, when it was ever told.
+    /// What the gate may decide on alone; `None` when it was never stored.
     fn gate(&self) -> PortResult<Option<GateState>>;
     /// Stores what the gate may decide on alone (world-readable).
     fn save_gate(&self, gate: &GateState) -> PortResult<()>;

@@ -16,14 +16,14 @@ use super::{PortError, PortResult};
 pub trait Peers: Send + Sync {
     /// A fresh status, not a remembered one.
     async fn status(&self, node: &NodeName) -> PortResult<NodeStatus>;
-    /// What each peer last said: kept up to date by a long poll each (`Unreachable` as soon as that fails).
+    /// The last status of each peer: kept up to date by a long poll each (`Unreachable` as soon as that fails).
     fn last_seen(&self) -> BTreeMap<NodeName, Fact<NodeStatus>>;
     /// By how many milliseconds the clock of each peer in `last_seen` was ahead of this node's when its answer came: the way
     /// here makes a peer look up to two seconds late. A transport that does not tell says nothing.
     fn clocks(&self) -> BTreeMap<NodeName, i64> {
         BTreeMap::new()
     }
-    /// Whether each peer was asked once at least, whatever came of it.
+    /// Whether each peer was asked at least once, with or without success.
     fn asked(&self) -> bool {
         true
     }
@@ -35,9 +35,9 @@ pub trait Peers: Send + Sync {
     async fn prepare(&self, node: &NodeName, message: &Prepare) -> PortResult<PrepareReply>;
     /// Phase 2.
     async fn accept(&self, node: &NodeName, message: &Accept) -> PortResult<AcceptReply>;
-    /// Tells a chosen genesis.
+    /// Sends a chosen genesis.
     async fn learn(&self, node: &NodeName, message: &Learn) -> PortResult<()>;
-    /// Hands what a person asked for to the agent of another node.
+    /// Hands an operator's request over to the agent of another node.
     async fn submit(&self, node: &NodeName, _request: &OperatorRequest) -> PortResult<RequestView> {
         Err(PortError::Permanent(format!(
             "{node} takes no requests from here"

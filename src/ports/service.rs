@@ -27,7 +27,7 @@ pub enum DataRequest {
         #[serde(default)]
         failed: bool,
     },
-    /// Restore a snapshot file beside the data directory; nothing is replaced.
+    /// Restore a snapshot file next to the data directory; nothing is replaced.
     Stage {
         /// The epoch that it is for.
         epoch: Epoch,
@@ -67,7 +67,7 @@ pub enum DataRequest {
 pub struct DataReport {
     /// What the data directory is.
     pub data: DataState,
-    /// The staged restore beside it, if a complete one is there.
+    /// The staged restore next to it, if it is complete.
     pub staged: Option<(Epoch, BackupId)>,
     /// What went wrong, one line; `None` when the request was done.
     pub error: Option<String>,

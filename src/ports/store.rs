@@ -14,7 +14,7 @@ pub struct ObjectMeta {
     pub key: String,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Last change, when the store tells.
+    /// Last change, when the store reports it.
     pub modified: Option<UnixMs>,
 }
 

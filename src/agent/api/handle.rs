@@ -24,7 +24,7 @@ use crate::agent::state::{FirstLook, QUEUED};
 
 /// A loop that has not come round for this long is stuck.
 const STUCK: Duration = Duration::from_mins(1);
-/// How long systemd is waited for when somebody connects to the gate.
+/// Timeout of the question to systemd when a process connects to the gate.
 const ASK_SYSTEMD: Duration = Duration::from_secs(2);
 /// So long a report on the data directory is believed, whatever the gate says.
 const REPORT_LASTS: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ impl AgentHandle for Agent {
             .with(|inner| inner.status.clone())
             .unwrap_or_else(|| self.blank_status());
         let record = self.shared.elector();
-        // Votes change between ticks; what is told of them is never older than the disk.
+        // Votes change between ticks. The status is never older than the disk.
         status.eligible = record.eligible;
         status.newest_epoch = record.newest_epoch;
         status.voted = record.voted();
@@ -284,7 +284,7 @@ impl AgentHandle for Agent {
         // From the disk: what was seen last may be older than what was assigned since.
         let assigned = self.ports.state.assignment()?;
         let cleared = self.ports.state.cleared_gate()?;
-        // A newer epoch that was heard of holds a start back, also where the gate has no state of its own to tell by.
+        // A newer epoch that was reported holds a start back, also when the gate has no state of its own.
         let newest = self.shared.elector().newest_epoch;
         let clear = assigned
             .as_ref()

@@ -1,4 +1,4 @@
-//! What the store holds, told in pages: a store may hold more than one answer should.
+//! Lists the backups in the store, in pages: a store may hold more than fits in one answer.
 
 use crate::backup::{self, Part};
 use crate::model::{BackupId, ListedBackup, Page, Verdict};
@@ -7,7 +7,7 @@ use crate::ports::PortResult;
 use crate::agent::Agent;
 use crate::agent::jobs::no_store;
 
-/// Backups in one answer: some hundred bytes each.
+/// Backups per page, of some hundred bytes each.
 const PAGE: usize = 2000;
 
 /// The backups, oldest first: this one alone, or those after that one.

@@ -1,4 +1,4 @@
-//! The wanted size: heard of from the store and from peers, and taken to the store where no configuration file holds it.
+//! Sets the wanted size of the cluster in the store, unless a configuration file sets it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::agent::api::directives;
 /// Two or three small requests; less than the command line waits for an answer.
 const WRITE: Duration = Duration::from_secs(20);
 
-/// Takes another size to the store, or says what would follow from it.
+/// Writes another size to the store, or returns what would follow from it.
 ///
 /// # Errors
 /// Permanent when the order is refused; what the store answered.
@@ -72,7 +72,7 @@ pub(crate) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
             .into());
         }
     };
-    // What the store says alone makes no cluster smaller: the word goes to the other agents too.
+    // The size in the store alone never shrinks a cluster: the other agents receive the order too.
     let sized = |mine: &Directives| mine.sized(order.size, &agent.spec.node);
     let (directives, _) = agent.shared.direct(agent.ports.state.as_ref(), sized)?;
     if directives.out.contains(&agent.spec.node) {
@@ -106,7 +106,7 @@ fn objection(order: &SizeOrder, nodes: usize) -> Option<String> {
     Some(format!("{size} members: {why}; --force overrides"))
 }
 
-/// The object in the store that holds the size, else who does.
+/// The object in the store that holds the size; an error names what holds it instead.
 fn place(agent: &Agent) -> Result<String, String> {
     match (&agent.spec.size_source, &agent.ports.store) {
         (SizeSource::Store { .. }, Some(store)) => {

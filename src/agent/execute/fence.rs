@@ -38,8 +38,8 @@ pub(crate) async fn fence_stop(agent: &Agent, newest: Epoch) -> PortResult<()> {
     Err(stale(format_args!("etcd runs for cluster {runs} by now")))
 }
 
-/// The cluster of the etcd that runs here: what it answers, or else whose data the data directory's owner found beside this very
-/// process.
+/// The cluster of the etcd that runs here: what it answers, or else whose data was found while
+/// this process ran.
 async fn runs_for(agent: &Agent) -> PortResult<ClusterId> {
     let error = match agent.ports.etcd.status().await {
         Ok(status) => return Ok(status.cluster_id),
@@ -83,7 +83,7 @@ pub(crate) async fn fence_start(agent: &Agent, fence: &StartFence) -> PortResult
     Ok(())
 }
 
-/// A linearizable member list under the same term, from the raft leader beside this agent: raft is the fence.
+/// A linearizable member list under the same term, from the raft leader on this node. Raft is the fence.
 pub(crate) async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<MemberList> {
     let status = agent.ports.etcd.status().await?;
     if status.term != term || status.leader != Some(status.member_id) {

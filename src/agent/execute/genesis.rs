@@ -269,7 +269,7 @@ pub(crate) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
     }
 }
 
-/// Tells peers a chosen genesis, beside the loop; who misses it reads it in our status.
+/// Sends a chosen genesis to the peers, in the background. A peer that misses it reads it in this node's status.
 fn spread(agent: &Agent, genesis: &Genesis) {
     for node in agent.spec.nodes.keys().filter(|n| **n != agent.spec.node) {
         let (node, peers, message) = (

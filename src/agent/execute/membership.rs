@@ -88,7 +88,7 @@ pub(crate) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
     )
     .await;
     still_so(agent, going, &before, &fresh, silent).await?;
-    // Asking took its time: raft's word is the last one.
+    // The answers took time, so the list is read from raft again.
     let list = fenced_list(agent, going.term).await?;
     if list.members != before.members {
         return Err(stale("the member list has changed"));
@@ -131,7 +131,7 @@ pub(crate) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
     Ok(())
 }
 
-/// Fresh statuses of the nodes of all members, this one's included, and of `node`. Who does not answer is left out.
+/// Fresh statuses of the nodes of all members, this one's included, and of `node`. Nodes that do not answer are left out.
 async fn statuses(agent: &Agent, list: &MemberList, node: &NodeName) -> BTreeMap<NodeName, NodeStatus> {
     let mut nodes: BTreeSet<&NodeName> = list
         .members

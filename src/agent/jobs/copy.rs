@@ -1,4 +1,4 @@
-//! Keeps the second store complete, beside the loop: a failure here never touches a backup.
+//! Keeps the second store complete, in the background. A failure here never affects a backup.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::agent::state::Shared;
 /// After a failure: this, doubled each time, and up to as much again at random.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
-/// Increments gather for so long before they are copied: each round lists both stores.
+/// How long increments are collected before they are copied: each round lists both stores.
 const GATHER: Duration = Duration::from_mins(1);
-/// A round that has not ended by then hangs; the next one goes on with what it left.
+/// Timeout of a round. The next round continues where it stopped.
 const ROUND: Duration = Duration::from_hours(6);
 
 /// Copies after the start, after each backup of this node and a minute after increments of it were stored, until the future is dropped. Asks neither store for

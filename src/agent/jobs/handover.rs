@@ -16,7 +16,7 @@ const OLD: Duration = Duration::from_secs(5);
 /// A request that has not ended by then hangs.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// Hands a request over, beside the loop. It stays pending here, and is not decided on again.
+/// Hands a request over in the background. It stays pending here, and is not decided on again.
 pub(crate) fn hand_over(agent: &Agent, request: &OperatorRequest, to: &NodeName) {
     let Some(id) = agent.shared.hand_over(request) else {
         return;

@@ -41,7 +41,7 @@ fn origin_to_keep(agent: &Agent) -> Option<BackupId> {
     })
 }
 
-/// Begins to follow etcd's changes as increments of a full backup.
+/// Starts to follow etcd's changes as increments of a full backup.
 pub(crate) fn increments(agent: &Agent, id: &BackupId) {
     let Some(interval) = agent.spec.backup.increment_interval else {
         return;
@@ -148,12 +148,12 @@ pub(crate) fn increments(agent: &Agent, id: &BackupId) {
     );
 }
 
-/// Has what etcd has committed until now stored at once. Who asked is answered when it is.
+/// Requests that all changes committed until now are stored at once. The request is answered when they are.
 pub(crate) async fn flush(agent: &Agent) -> PortResult<()> {
     // Answered through raft: after this the local revision is not older than any write that was acknowledged before.
     agent.ports.etcd.members(true).await?;
     flush_to(agent, agent.ports.etcd.status().await?.revision);
-    // After the revision: what is stored meanwhile is held against this one, not against that of an earlier wish.
+    // Set after the revision, so progress is compared with this request.
     let covered = agent.shared.with(|inner| {
         inner.backups.flushing = true;
         inner.backups.covered
@@ -213,7 +213,7 @@ pub(crate) async fn before_stop(agent: &Agent) -> String {
     }
 }
 
-/// Answers who asked for an increment, once all is stored that was committed then.
+/// Answers the request for an increment once everything committed at its time is stored.
 fn tell_flushed(agent: &Agent, covered: Revision) {
     let wanted = *agent.shared.flush_to.borrow();
     let done = agent
@@ -226,10 +226,10 @@ fn tell_flushed(agent: &Agent, covered: Revision) {
     }
 }
 
-/// How long the end of an agent waits for the changes that it has heard of to be stored.
+/// How long the agent waits at its end until the changes that it has received are stored.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Returns when an agent whose loop has ended has stored the last changes that it heard of, or cannot in time.
+/// Returns when the changes received before the loop ended are stored, or at the timeout.
 pub(crate) async fn settled(agent: &Agent) {
     let settled = async {
         while agent.shared.with(|inner| inner.backups.increments.running) {
@@ -241,7 +241,7 @@ pub(crate) async fn settled(agent: &Agent) {
     }
 }
 
-/// Begins to remove what retention no longer wants.
+/// Starts to remove the backups that retention no longer keeps.
 pub(crate) fn prune(agent: &Agent, after: Option<BackupId>) {
     let worker = agent.clone();
     let work = async move {

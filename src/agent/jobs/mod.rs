@@ -89,7 +89,7 @@ fn is_backup(usual: BackupFormat, format: BackupFormat) -> impl Fn(&OperatorRequ
     }
 }
 
-/// Begins a full backup of the member of a node, in this form.
+/// Starts a full backup of a node's member, in this format.
 pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
     let (worker, from) = (agent.clone(), from.clone());
     let is_backup = is_backup(agent.spec.backup.format, format);
@@ -99,7 +99,7 @@ pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
         let chosen = elector.chosen.as_ref();
         let meta = BackupMeta {
             cluster: worker.spec.cluster.clone(),
-            // A newer one may have been heard of, and etcd still serves the one that is known.
+            // A newer epoch may have been reported; etcd still serves the known one.
             epoch: chosen.map_or(elector.newest_epoch, |genesis| genesis.epoch),
             cluster_id: chosen.map(|genesis| genesis.cluster_id),
             node: worker.spec.node.clone(),
@@ -177,7 +177,7 @@ pub(super) fn backup(agent: &Agent, from: &NodeName, format: BackupFormat) {
     );
 }
 
-/// Begins to fetch and check a backup.
+/// Starts to fetch and check a backup.
 pub(super) fn fetch(agent: &Agent, id: &BackupId) {
     let (worker, id) = (agent.clone(), id.clone());
     let work = async move {
@@ -197,7 +197,7 @@ pub(super) fn fetch(agent: &Agent, id: &BackupId) {
     );
 }
 
-/// Begins to restore a fetched backup beside the data directory.
+/// Starts to restore a fetched backup next to the data directory.
 pub(super) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
     let (worker, id) = (agent.clone(), id.clone());
     let work = async move {

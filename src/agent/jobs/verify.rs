@@ -1,4 +1,4 @@
-//! Verifying a backup, as a job beside the loop.
+//! Verifies a backup, as a background job.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::agent::jobs::{no_store, spawn};
 /// It runs with what others leave over: a large database takes its time.
 const WITHIN: Duration = Duration::from_hours(3);
 
-/// Begins to restore this backup into a throw-away etcd and to compare what that holds.
+/// Starts to restore this backup into a temporary etcd and to compare the contents.
 pub(crate) fn verify(agent: &Agent, id: &BackupId) {
     let (worker, meta) = (
         agent.clone(),

@@ -4,7 +4,7 @@ use crate::agent::Agent;
 use crate::model::{ElectorRecord, Epoch, GateState};
 use crate::ports::{NodeState, PortResult};
 
-/// Writes down what the gate may decide on when no agent answers.
+/// Stores what the gate decides on while no agent answers.
 pub(crate) fn save_gate(agent: &Agent) -> PortResult<()> {
     let Some(assigned) = agent.ports.state.assignment()? else {
         return Ok(());
@@ -36,8 +36,8 @@ pub(crate) fn save_gate(agent: &Agent) -> PortResult<()> {
     })
 }
 
-/// A node whose agent was installed anew, beside an etcd that may be of an epoch that was replaced, gets a gate that lets
-/// nothing through before something is assigned to it.
+/// Updates the gate's state. A node whose agent was just installed, with an etcd that may be of a replaced epoch, gets a gate
+/// that blocks every start until there is an assignment.
 pub(crate) fn update_gate(state: &dyn NodeState, changed: &ElectorRecord) -> PortResult<()> {
     let newest_epoch = changed.newest_epoch;
     match state.gate() {
@@ -53,8 +53,7 @@ pub(crate) fn update_gate(state: &dyn NodeState, changed: &ElectorRecord) -> Por
         Ok(None) if newest_epoch > Epoch(1) && state.assignment()?.is_none() => {
             state.save_gate(&GateState::of_nobody(newest_epoch))
         }
-        // A gate that finds no state beside an assignment, or cannot read it, lets nothing through without its agent's
-        // word.
+        // A gate with an assignment, but without readable state, lets nothing through without its agent's answer.
         Ok(None) | Err(_) => Ok(()),
     }
 }

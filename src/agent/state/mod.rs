@@ -28,10 +28,10 @@ use crate::ports::{DataReport, NodeState, PortError, PortResult};
 
 use crate::agent::state::events::Events;
 
-/// What a request says that nobody has looked at yet.
+/// The message of a request before the first tick that sees it.
 pub(super) const QUEUED: &str = "queued";
 
-/// How far the first look around of a run has come.
+/// The progress of the first tick of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FirstLook {
     /// Nothing was seen yet.
@@ -42,7 +42,7 @@ pub(super) enum FirstLook {
     Done,
 }
 
-/// What the run after a reload goes on with.
+/// What the run after a reload continues with.
 #[derive(Debug, Default)]
 pub(super) struct Carried {
     events: Events,
@@ -50,9 +50,9 @@ pub(super) struct Carried {
     next_request: u64,
 }
 
-/// A person's requests are few; more than this at once is a mistake.
+/// Bound on pending requests; more indicates a mistake.
 const REQUESTS_LIMIT: usize = 16;
-/// Ended requests that are still told about.
+/// How many ended requests are kept.
 const ENDED_LIMIT: usize = 64;
 
 /// Everything that more than one task looks at.
@@ -126,7 +126,7 @@ pub(super) struct Shared {
     pub(super) newest_full: watch::Sender<Option<BackupSummary>>,
     /// Up to this revision etcd's changes are to be stored at once: a person asked for it.
     pub(super) flush_to: watch::Sender<Revision>,
-    /// Until then etcd's changes are heard of at once: it is about to stop.
+    /// Until then etcd's changes are received without delay: etcd is about to stop.
     pub(super) awake: watch::Sender<Instant>,
     /// How far the first look around has come.
     pub(super) first_look: watch::Sender<FirstLook>,
@@ -137,8 +137,8 @@ fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// `run` is a random number: the first version differs from run to run, so that a peer that waits on an older
-    /// run's version hears.
+    /// `run` is a random number: the first version differs from run to run, so that a peer that waits for a version
+    /// of an older run is answered.
     pub(super) fn new(state: &dyn NodeState, electorate: Electorate, run: u64) -> PortResult<Self> {
         Ok(Self {
             inner: Mutex::new(Inner::default()),
@@ -158,7 +158,7 @@ impl Shared {
         })
     }
 
-    /// What is told of after a reload as well. Requests that are not done end: they were asked under other settings.
+    /// What the agent after a reload continues with. Pending requests fail: they were made under other settings.
     pub(super) fn carry(&self) -> Carried {
         self.set_request_state(
             |_| true,
@@ -172,7 +172,7 @@ impl Shared {
         })
     }
 
-    /// Goes on with what the run before has left.
+    /// Continues with what the previous run left.
     pub(super) fn go_on(&self, carried: Carried) {
         self.with(|inner| {
             inner.events = carried.events;
@@ -181,7 +181,7 @@ impl Shared {
         });
     }
 
-    /// Takes note of how far the first look has come, which never goes back.
+    /// Records the progress of the first tick, which never goes back.
     pub(super) fn looked(&self, stage: FirstLook) {
         self.first_look.send_if_modified(|now| {
             let further = stage > *now;
@@ -190,7 +190,7 @@ impl Shared {
         });
     }
 
-    /// Returns when the first look has come that far.
+    /// Returns when the first tick has reached this stage.
     pub(super) async fn until(&self, stage: FirstLook) {
         let mut stages = self.first_look.subscribe();
         // The sender is in this very object.
@@ -208,7 +208,7 @@ impl Shared {
 
     /// Changes the elector's memory; what `f` returns leaves only after the change is on disk. When it cannot be
     /// stored the old memory stays and the error is returned, so nothing is promised that could be forgotten. The gate
-    /// hears of a newer epoch first: an agent that dies between the two leaves a gate that holds a start back, never one
+    /// is told of a newer epoch first: an agent that dies between the two leaves a gate that holds a start back, never one
     /// that lets an older epoch's etcd through.
     pub(super) fn update_elector<T>(
         &self,
@@ -303,7 +303,7 @@ impl Shared {
         (of == (unit.main_pid, unit.ended_us)).then_some(whose)
     }
 
-    /// Drops what was seen in the data directory, also from what peers are told: etcd is about to use it. An observation waits for
+    /// Drops what was seen in the data directory, also from the status for peers: etcd is about to use it. An observation waits for
     /// etcd to answer, and the coordinator may remove a member whose data is gone before that.
     pub(super) fn forget_data(&self, why: &str) {
         self.with(|inner| {
@@ -315,7 +315,7 @@ impl Shared {
         self.version.grow();
     }
 
-    /// Takes note of a full backup.
+    /// Notes a full backup.
     pub(super) fn note_full(&self, full: &BackupSummary, now: UnixMs) {
         self.newest_full.send_if_modified(|known| {
             let both = known.iter().chain([full]);
@@ -329,7 +329,7 @@ impl Shared {
         });
     }
 
-    /// Queues what a person asks for; `taken` over from another node it is done here or not at all.
+    /// Queues an operator's request. One that was `taken` over from another node is not handed over again.
     pub(super) fn submit(&self, request: OperatorRequest, taken: bool) -> PortResult<RequestView> {
         let view = self.with(|inner| {
             let pending = inner
@@ -399,7 +399,7 @@ impl Shared {
         })
     }
 
-    /// Says which epoch the orders to restore replace that were given while nothing could be said of it.
+    /// Sets the epoch that a restore replaces on requests that were made while it was not known.
     pub(super) fn ask_above(&self, newest: Option<Epoch>) {
         self.with(|inner| {
             for view in inner.requests.values_mut() {
@@ -410,7 +410,7 @@ impl Shared {
         });
     }
 
-    /// Those that are for this node to decide on.
+    /// The pending requests that this node decides on.
     pub(super) fn undecided(&self) -> Vec<RequestView> {
         let handed = self.with(|inner| inner.handed.clone());
         let mut pending = self.pending();
@@ -418,9 +418,9 @@ impl Shared {
         pending
     }
 
-    /// Takes note that another node carries this request out; `None` when it is not pending any more, or handed over
-    /// already. One that was handed over to this node ends here: who leads has changed meanwhile, and two nodes must not
-    /// hand it to and fro.
+    /// Notes that another node carries this request out. `None` when it is no longer pending, or is handed over already. A
+    /// request that was handed over to this node fails instead: the leader has changed, and two nodes must not hand it back
+    /// and forth.
     pub(super) fn hand_over(&self, request: &OperatorRequest) -> Option<u64> {
         self.with(|inner| {
             let mut pending = inner
@@ -437,7 +437,7 @@ impl Shared {
         })
     }
 
-    /// Says how a request goes that another node carries out, or ends it.
+    /// Updates a request that another node carries out.
     pub(super) fn handed(&self, id: u64, state: RequestState, message: &str) {
         self.with(|inner| {
             if state != RequestState::Pending {
@@ -452,7 +452,7 @@ impl Shared {
         });
     }
 
-    /// Says how a pending request goes, or ends it.
+    /// Updates the pending requests of this kind.
     pub(super) fn set_request_state(
         &self,
         which: impl Fn(&OperatorRequest) -> bool,

@@ -1,11 +1,11 @@
-//! A number that only grows, and those who wait for it.
+//! A number that only grows, and can be waited for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// A number that only grows. Who waits is woken in the order of coming: tokio's `watch` wakes in an order that differs
-/// from run to run, and then no two runs of the simulator would be the same.
+/// A number that only grows. Waiters are woken in the order in which they began to wait. tokio's `watch` wakes
+/// in an order that differs from run to run, which would make the simulator nondeterministic.
 #[derive(Debug)]
 pub struct Version {
     now: AtomicU64,
