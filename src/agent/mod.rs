@@ -21,7 +21,7 @@ use crate::adapters::tls::{Expiry, Tls};
 use crate::genesis::Electorate;
 use crate::model::{
     Action, Decision, Enquire, Epoch, EventOutcome, Fact, Genesis, Memory, NodeStatus, Observation,
-    OperatorRequest, RequestState, Spec, Steering, UnitState, UnixMs,
+    OperatorRequest, RequestState, Spec, SpecRecord, Steering, UnitState, UnixMs,
 };
 use crate::plan::plan;
 use crate::ports::PortResult;
@@ -189,18 +189,19 @@ impl Agent {
         let material = material(&status);
         let asked = observation.requests.clone();
         let (changed, voters_changed) = self.shared.with(|inner| {
-            let changed = inner.material.as_ref() != Some(&material);
-            inner.material = Some(material);
+            let changed = inner.last.material.as_ref() != Some(&material);
+            inner.last.material = Some(material);
             let voters = |s: &NodeStatus| s.members.known().map(|l| l.voters().count());
             let voters_changed = inner
+                .last
                 .status
                 .as_ref()
                 .is_none_or(|old| voters(old) != voters(&status));
-            inner.progress = Some(observation.steady);
+            inner.last.at = Some(observation.steady);
             inner.events.note_wait(observation.now, decision, last);
-            inner.status = Some(status);
-            inner.observation = Some(observation);
-            inner.decision = Some(decision.clone());
+            inner.last.status = Some(status);
+            inner.last.observation = Some(observation);
+            inner.last.decision = Some(decision.clone());
             (changed, voters_changed)
         });
         self.tell_order(&asked, decision);
@@ -259,7 +260,7 @@ impl Agent {
             incarnation: record.incarnation,
             boot_id: self.boot_id.clone(),
             cluster: self.spec.cluster.clone(),
-            spec_digest: api::size::in_force(self).digest(),
+            spec_digest: self.spec_in_force().digest(),
             electorate_digest: self.shared.electorate.digest.clone(),
             store_digest: Some(self.spec.store_digest()),
             eligible: record.eligible,
@@ -297,6 +298,15 @@ impl Agent {
         Fact::Known(format!("{}:{}", self.boot_id, unit.main_pid))
     }
 
+    /// The spec in force with what this node remembers.
+    fn spec_in_force(&self) -> Spec {
+        let record = self.ports.state.spec().unwrap_or_else(|error| {
+            tracing::warn!("what is remembered of the size cannot be read: {error}");
+            SpecRecord::default()
+        });
+        self.spec.in_force(&record)
+    }
+
     fn certificate_not_after(&self) -> Option<UnixMs> {
         let own = self.tls.as_ref().map(|tls| tls.not_after());
         let etcds = self
@@ -310,7 +320,7 @@ impl Agent {
     fn size(&self) -> usize {
         let seen = self
             .shared
-            .with(|inner| inner.observation.as_ref().map(|o| o.spec.size));
+            .with(|inner| inner.last.observation.as_ref().map(|o| o.spec.size));
         seen.unwrap_or(self.spec.size)
     }
 }

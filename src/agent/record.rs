@@ -1,15 +1,11 @@
 //! Stores what follows from the facts of a tick, and starts the probes and reads that they make due.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::agent::Agent;
 use crate::agent::jobs::{probe, store_view};
 use crate::agent::observe::{Facts, Recorded, reachability};
 use crate::model::{DataState, EtcdRun, Fact, NodeName, NodeStatus, SizeSource, Spec, is_too_old};
-
-/// How often an etcd that was found too old, and does not run, is checked again.
-const OLD_AGAIN: Duration = Duration::from_secs(30);
 
 /// Records the facts.
 pub(super) fn record(agent: &Agent, facts: &Facts) -> Recorded {
@@ -67,46 +63,29 @@ fn note_run(agent: &Agent, facts: &Facts) -> Option<EtcdRun> {
 fn note_data(agent: &Agent, facts: &Facts) -> Fact<DataState> {
     let (etcd, up) = (facts.etcd.known(), facts.is_up());
     let silent = facts.unit.known().filter(|_| etcd.is_none());
-    let runs_on = silent.and_then(|unit| agent.shared.runs_on(unit));
+    let runs_on = silent.and_then(|unit| agent.shared.with(|inner| inner.data.runs_on(unit)));
     agent.shared.with(|inner| {
         if etcd.is_some() {
-            inner.last_words = None;
+            inner.data.etcd_serves();
         }
         if up {
             let answers = etcd.map(|etcd| (etcd.cluster_id, etcd.member_id));
-            inner.data = match answers.or(runs_on) {
-                Some((cluster_id, member_id)) => Fact::Known(DataState::Present {
-                    cluster_id,
-                    member_id,
-                }),
-                None => Fact::Unreachable("etcd has it open".to_owned()),
-            };
-        } else if !inner.data.is_unreachable()
-            && facts
-                .unit
-                .known()
-                .is_some_and(|unit| unit.ended_us > inner.data_after)
-        {
-            // etcd may also have run during the inspection: systemd restarts a killed etcd before that ends.
-            inner.data = Fact::Unreachable("etcd ran since it was last looked at".to_owned());
+            inner.data.is_open(answers.or(runs_on));
+        } else if let Fact::Known(unit) = &facts.unit {
+            inner.data.etcd_ended(unit.ended_us);
         }
-        inner.data.clone()
+        inner.data.state().clone()
     })
 }
 
 /// Notes the version of an etcd that is too old.
 fn note_version(agent: &Agent, facts: &Facts) {
-    let (steady, running) = (facts.steady, facts.etcd.known().map(|etcd| etcd.version.as_str()));
-    agent.shared.with(|inner| {
-        if let Some(version) = running {
-            inner.too_old = is_too_old(version).then(|| (version.to_owned(), steady));
-        } else if let Some((_, seen)) = &inner.too_old
-            && steady.since(*seen) >= OLD_AGAIN
-            && !facts.is_up()
-        {
-            // It may have been upgraded since. The next tick sees that the data is to be inspected again.
-            inner.data = Fact::Unreachable("etcd was too old when it was last looked at".to_owned());
-        }
+    agent.shared.with(|inner| match facts.etcd.known() {
+        Some(etcd) => inner
+            .data
+            .runs_version(&etcd.version, is_too_old(&etcd.version), facts.steady),
+        None if !facts.is_up() => inner.data.check_version_again(facts.steady),
+        None => {}
     });
 }
 

@@ -18,7 +18,7 @@ use crate::telemetry::Counters;
 
 use super::build::{self, Parts};
 use super::jobs::copy;
-use super::jobs::increments;
+use super::jobs::flush;
 use super::state::{Carried, FirstLook};
 use super::{Agent, watchdog};
 
@@ -202,7 +202,7 @@ async fn configured(
         watchdog::reloading();
     }
     shutdown.cancel();
-    increments::settled(agent).await;
+    flush::settled(agent).await;
     if let Some(copying) = copying {
         copying.abort();
     }

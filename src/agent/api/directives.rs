@@ -16,7 +16,7 @@ use crate::agent::Agent;
 /// # Errors
 /// Retryable before the first look around.
 pub(crate) fn seen(agent: &Agent) -> PortResult<Observation> {
-    let seen = agent.shared.with(|inner| inner.observation.clone());
+    let seen = agent.shared.with(|inner| inner.last.observation.clone());
     seen.ok_or_else(|| {
         PortError::Retryable("the agent has just started and has not looked around yet, try again".to_owned())
     })

@@ -19,22 +19,20 @@ use crate::agent::Agent;
 use crate::agent::api::directives;
 use crate::agent::api::listing;
 use crate::agent::api::size;
-use crate::agent::jobs::increments;
-use crate::agent::state::{FirstLook, QUEUED};
+use crate::agent::jobs::flush;
+use crate::agent::state::FirstLook;
+use crate::agent::state::requests::QUEUED;
 
 /// A loop that has not come round for this long is stuck.
 const STUCK: Duration = Duration::from_mins(1);
 /// Timeout of the question to systemd when a process connects to the gate.
 const ASK_SYSTEMD: Duration = Duration::from_secs(2);
-/// So long a report on the data directory is believed, whatever the gate says.
-const REPORT_LASTS: Duration = Duration::from_secs(2);
-
 #[async_trait]
 impl AgentHandle for Agent {
     fn status(&self) -> NodeStatus {
         let mut status = self
             .shared
-            .with(|inner| inner.status.clone())
+            .with(|inner| inner.last.status.clone())
             .unwrap_or_else(|| self.blank_status());
         let record = self.shared.elector();
         // Votes change between ticks. The status is never older than the disk.
@@ -116,7 +114,8 @@ impl AgentHandle for Agent {
             return Err(PortError::Permanent(why));
         }
         // The sender may lie, so the loop asks the electors before it acts.
-        self.shared.with(|inner| inner.pushed = Some(message.genesis));
+        self.shared
+            .with(|inner| inner.genesis.pushed = Some(message.genesis));
         self.shared.wake.notify_one();
         Ok(())
     }
@@ -142,13 +141,14 @@ impl AgentHandle for Agent {
                 _ => None,
             };
             let conflicts = inner
+                .last
                 .observation
                 .as_ref()
                 .and_then(|o| o.in_force.known())
                 .map(|f| f.conflicts.clone())
                 .unwrap_or_default();
             (
-                inner.decision.clone(),
+                inner.last.decision.clone(),
                 inner.config_error.clone(),
                 store_error,
                 verified,
@@ -162,7 +162,7 @@ impl AgentHandle for Agent {
             coordinator,
             decision: decision.unwrap_or_else(no_decision),
             size: self.size(),
-            backups: self.shared.with(|inner| inner.backups.clone()),
+            backups: self.shared.with(|inner| inner.jobs.backups.clone()),
             store: self.ports.store.as_ref().map(|s| s.describe()),
             store_error,
             copy: self.shared.with(|inner| inner.copy.clone()),
@@ -175,8 +175,8 @@ impl AgentHandle for Agent {
     fn plan_view(&self) -> Option<PlanView> {
         self.shared.with(|inner| {
             Some(PlanView {
-                observation: inner.observation.clone()?,
-                decision: inner.decision.clone()?,
+                observation: inner.last.observation.clone()?,
+                decision: inner.last.decision.clone()?,
             })
         })
     }
@@ -233,7 +233,7 @@ impl AgentHandle for Agent {
     fn submit(&self, mut request: OperatorRequest) -> PortResult<RequestView> {
         self.fill_in(&mut request);
         let view = self.shared.submit(request, false)?;
-        let busy = self.shared.with(|inner| inner.backups.verify.running);
+        let busy = self.shared.with(|inner| inner.jobs.backups.verify.running);
         if busy && view.message == QUEUED && matches!(view.request, OperatorRequest::Verify { .. }) {
             let asked = view.request.clone();
             let text = "waits: another verification is under way, and there is one at a time";
@@ -269,11 +269,11 @@ impl AgentHandle for Agent {
     }
 
     async fn before_stop(&self) -> String {
-        increments::before_stop(self).await
+        flush::before_stop(self).await
     }
 
     fn gate(&self) -> PortResult<(bool, String)> {
-        if self.shared.with(|inner| inner.observation.is_none()) {
+        if self.shared.with(|inner| inner.last.observation.is_none()) {
             if mutant!(GateBlind) {
                 return Ok((true, String::new()));
             }
@@ -291,13 +291,13 @@ impl AgentHandle for Agent {
             .is_none_or(|a| Some(a.generation) == cleared && newest <= a.epoch);
         let now = self.ports.clock.steady();
         let text = self.shared.with(|inner| {
-            // A gate that may pass does not ask: it has found other data than the agent last did. It asks five times a second,
-            // and a new report has to last until something is decided on it.
-            let old = |at| now.since(at) >= REPORT_LASTS;
-            if clear && inner.data_reported.is_none_or(old) {
-                inner.data = Fact::Unreachable("the gate of etcd.service holds a start back".to_owned());
+            // A gate that may pass does not ask: it has found other data than the agent last did.
+            if clear {
+                inner
+                    .data
+                    .forget_older(now, "the gate of etcd.service holds a start back");
             }
-            let reasons = inner.decision.iter().flat_map(|d| &d.reasons);
+            let reasons = inner.last.decision.iter().flat_map(|d| &d.reasons);
             let texts: Vec<&str> = reasons.map(|r| r.text.as_str()).collect();
             texts.join("; ")
         });
@@ -310,7 +310,7 @@ impl AgentHandle for Agent {
     fn is_live(&self) -> bool {
         let now = self.ports.clock.steady();
         self.shared
-            .with(|inner| inner.progress.is_some_and(|at| now.since(at) < STUCK))
+            .with(|inner| inner.last.at.is_some_and(|at| now.since(at) < STUCK))
     }
 
     fn is_ready(&self) -> bool {

@@ -36,7 +36,7 @@ pub(crate) async fn backups(
 /// What the store answered.
 pub(crate) async fn retention(agent: &Agent, after: Option<BackupId>) -> PortResult<Page<Verdict>> {
     Ok(after_that(
-        crate::agent::jobs::increments::verdicts(agent).await?,
+        crate::agent::jobs::prune::verdicts(agent).await?,
         after.as_ref(),
         PAGE,
     ))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::backup::{Layout, Written, want_size};
-use crate::model::{Directives, MOST_VOTERS, SizeOrder, SizeSource, SizeView, Spec, SpecRecord, unwise_size};
+use crate::model::{Directives, MOST_VOTERS, SizeOrder, SizeSource, SizeView, unwise_size};
 use crate::plan;
 use crate::ports::{OrderError, PortError};
 
@@ -122,15 +122,6 @@ fn place(agent: &Agent) -> Result<String, String> {
                 .to_owned(),
         ),
     }
-}
-
-/// The spec in force with what this node remembers.
-pub(crate) fn in_force(agent: &Agent) -> Spec {
-    let record = agent.ports.state.spec().unwrap_or_else(|error| {
-        tracing::warn!("what is remembered of the size cannot be read: {error}");
-        SpecRecord::default()
-    });
-    agent.spec.in_force(&record)
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ pub(crate) async fn confirm(
     let epoch = told_by.values().copied().max().unwrap_or_default();
     let state = agent.ports.state.as_ref();
     let (pushed, doubted) = agent.shared.with(|inner| {
-        let doubted = told_by.keys().all(|who| inner.denied.contains_key(who));
-        (inner.pushed.take(), doubted)
+        let doubted = told_by.keys().all(|who| inner.genesis.denied.contains_key(who));
+        (inner.genesis.pushed.take(), doubted)
     });
     if !doubted {
         // On disk before anybody is asked: an agent that dies meanwhile leaves a gate that holds a start back.
@@ -59,7 +59,7 @@ pub(crate) async fn confirm(
         }
         agent
             .shared
-            .with(|inner| inner.denied.retain(|who, _| !told_by.contains_key(who)));
+            .with(|inner| inner.genesis.denied.retain(|who, _| !told_by.contains_key(who)));
         learn(agent, genesis)?;
         answer(agent, word);
         return Ok(());
@@ -134,7 +134,7 @@ fn deny(agent: &Agent, told_by: &BTreeMap<String, Epoch>, ceiling: Epoch) {
         let denial = Denial { epoch: *epoch, at };
         let before = agent
             .shared
-            .with(|inner| inner.denied.insert(who.clone(), denial));
+            .with(|inner| inner.genesis.denied.insert(who.clone(), denial));
         if before.is_none() {
             tracing::warn!(
                 "ignoring epoch {epoch}, reported by {who}: it is denied by a majority of the electors"
@@ -150,7 +150,7 @@ fn witnessed<'a>(agent: &Agent, tally: &'a Tally) -> Option<&'a Genesis> {
     if record.chosen.is_some() {
         return None;
     }
-    let own = agent.shared.with(|inner| match &inner.data {
+    let own = agent.shared.with(|inner| match inner.data.state() {
         Fact::Known(DataState::Present { cluster_id, .. }) => Some(*cluster_id),
         _ => None,
     })?;

@@ -46,7 +46,7 @@ async fn runs_for(agent: &Agent) -> PortResult<ClusterId> {
         Err(error) => error,
     };
     let unit = agent.ports.service.etcd_unit().await?;
-    let runs_on = agent.shared.runs_on(&unit);
+    let runs_on = agent.shared.with(|inner| inner.data.runs_on(&unit));
     runs_on.map(|(cluster_id, _)| cluster_id).ok_or(error)
 }
 

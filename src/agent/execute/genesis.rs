@@ -59,9 +59,12 @@ pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
     let out = agent.shared.directives().out;
     let same = with_other_stores(&peers, &mine, &out).all(|node| without.contains(node));
     let stored = stored.filter(|_| agent.spec.store_shared && same);
-    agent
-        .shared
-        .with(|inner| inner.enquired.extend(replies.iter().map(|r| r.from.clone())));
+    agent.shared.with(|inner| {
+        inner
+            .genesis
+            .enquired
+            .extend(replies.iter().map(|r| r.from.clone()))
+    });
     let electorate = agent.shared.electorate.clone();
     let eligible = agent
         .shared
@@ -157,7 +160,9 @@ pub(crate) async fn propose(
 /// An elector reported that the epoch is open already. The other electors are asked before the node acts on it.
 fn told(agent: &Agent, genesis: &Genesis) -> PortError {
     let epoch = genesis.epoch;
-    agent.shared.with(|inner| inner.pushed = Some(genesis.clone()));
+    agent
+        .shared
+        .with(|inner| inner.genesis.pushed = Some(genesis.clone()));
     PortError::Retryable(format!("an elector knows epoch {epoch} already"))
 }
 
@@ -232,8 +237,8 @@ fn judge(agent: &Agent, outcome: Outcome, verb: &str, silent: &[String]) -> Port
         Outcome::Reached | Outcome::Chosen(_) => Ok(outcome),
         Outcome::Preempted(ballot) => {
             agent.shared.with(|inner| {
-                let most = inner.highest_round.saturating_add(STEP);
-                inner.highest_round = inner.highest_round.max(ballot.round.min(most));
+                let most = inner.genesis.highest_round.saturating_add(STEP);
+                inner.genesis.highest_round = inner.genesis.highest_round.max(ballot.round.min(most));
             });
             Err(PortError::Retryable(format!("ballot {ballot} is ahead")))
         }

@@ -146,7 +146,7 @@ async fn statuses(agent: &Agent, list: &MemberList, node: &NodeName) -> BTreeMap
     });
     let mut fresh: BTreeMap<NodeName, NodeStatus> = join_all(asked).await.into_iter().flatten().collect();
     // What this node last said of itself is one tick old; that its etcd leads was read just now.
-    if let Some(me) = agent.shared.with(|inner| inner.status.clone()) {
+    if let Some(me) = agent.shared.with(|inner| inner.last.status.clone()) {
         fresh.insert(agent.spec.node.clone(), me);
     }
     fresh

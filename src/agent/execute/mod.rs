@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::agent::Agent;
 use crate::agent::execute::fence::{assignment, fence_generation, fence_start, fence_stop, stale};
 use crate::agent::execute::membership::Going;
-use crate::agent::jobs::{self, handover, increments, verify};
+use crate::agent::jobs::{flush, full, handover, increments, prune, restore, verify};
 use crate::model::{
     Action, ActiveState, BackupId, DataState, Epoch, Fact, Generation, Job, OperatorRequest, RequestState,
     UnitState,
@@ -57,7 +57,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             agent.ask_owner(&request, within, |_| Ok(())).await.map(drop)
         }
         Action::FetchBackup { backup } => {
-            jobs::fetch(agent, backup);
+            restore::fetch(agent, backup);
             Ok(())
         }
         Action::StageRestore { epoch, backup } => {
@@ -65,7 +65,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             if assignment.epoch != *epoch {
                 return Err(stale(format_args!("epoch {epoch} is no longer assigned")));
             }
-            jobs::stage(agent, backup, assignment);
+            restore::stage(agent, backup, assignment);
             Ok(())
         }
         Action::ReplaceData { epoch, why, staged } => {
@@ -75,14 +75,14 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
                 }
                 let missing = agent
                     .shared
-                    .with(|inner| matches!(inner.data, Fact::Known(DataState::Missing)));
+                    .with(|inner| matches!(inner.data.state(), Fact::Known(DataState::Missing)));
                 if agent.shared.elector().open_epoch() < *epoch && !missing {
                     return Err(stale(format_args!("epoch {epoch} is not confirmed")));
                 }
                 Ok(())
             };
             let assigned = assignment(agent)?;
-            let seen = agent.shared.with(|inner| inner.data.known()?.whose());
+            let seen = agent.shared.with(|inner| inner.data.state().known()?.whose());
             let (cluster_id, member_id) = seen.unwrap_or((assigned.cluster_id, assigned.member_id));
             let request = DataRequest::Replace {
                 epoch: *epoch,
@@ -157,16 +157,16 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             coordinator,
         } => restart::restart(agent, fence, grant, coordinator).await,
         Action::Backup { from, format } => {
-            jobs::backup(agent, from, *format);
+            full::take(agent, from, *format);
             Ok(())
         }
         Action::Increments { backup } => {
-            increments::increments(agent, backup);
+            increments::follow(agent, backup);
             Ok(())
         }
-        Action::Flush => increments::flush(agent).await,
+        Action::Flush => flush::flush(agent).await,
         Action::Prune { after } => {
-            increments::prune(agent, after.clone());
+            prune::prune(agent, after.clone());
             Ok(())
         }
         Action::Verify { backup } => {
@@ -189,7 +189,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             };
             agent.shared.set_request_state(|r| r == request, state, message);
             if matches!(request, OperatorRequest::Restore { .. }) {
-                agent.shared.with(|inner| inner.restore = Job::default());
+                agent.shared.with(|inner| inner.jobs.restore = Job::default());
             }
             Ok(())
         }
@@ -211,7 +211,9 @@ impl Agent {
         let unit = self.ports.service.etcd_unit().await?;
         fence(&unit)?;
         let report = self.ports.service.data(request, within).await?;
-        self.shared.take_report(&report, &unit, self.ports.clock.steady());
+        let now = self.ports.clock.steady();
+        self.shared
+            .with(|inner| inner.data.take_report(&report, &unit, now));
         match report.error {
             None => Ok(report.staged),
             Some(error) => Err(PortError::Retryable(error)),

@@ -84,7 +84,7 @@ fn granted(
     let (told, leads) = if *coordinator == agent.spec.node {
         let told = agent
             .shared
-            .with(|inner| inner.status.as_ref().and_then(|s| s.steering.grant.clone()));
+            .with(|inner| inner.last.status.as_ref().and_then(|s| s.steering.grant.clone()));
         (told, own.leader == Some(own.member_id))
     } else {
         let (status, etcd) = others

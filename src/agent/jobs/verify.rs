@@ -46,7 +46,7 @@ pub(crate) fn verify(agent: &Agent, id: &BackupId) {
     let id = id.clone();
     spawn(
         agent,
-        |inner| &mut inner.backups.verify,
+        |inner| &mut inner.jobs.backups.verify,
         work,
         move |agent, result| match result {
             Ok(found) => ended(agent, &found),

@@ -149,7 +149,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
     // A node whose member was removed is a spare for all others.
     let held_to = assignment.as_ref().filter(|a| !a.removed);
     let silent = unit.known().filter(|_| etcd.known().is_none());
-    let runs_on = silent.and_then(|unit| agent.shared.runs_on(unit));
+    let runs_on = silent.and_then(|unit| agent.shared.with(|inner| inner.data.runs_on(unit)));
     let next = elector
         .known()
         .map(|genesis| genesis.epoch)
@@ -175,19 +175,19 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         store_failures,
     ) = agent.shared.with(|inner| {
         (
-            inner.too_old.as_ref().map(|(version, _)| version.clone()),
-            inner.backup.clone(),
-            inner.backups.clone(),
-            inner.restore.clone(),
-            inner.staged.clone(),
-            inner.fetched.clone().map(|(id, _)| id),
-            inner.last_words.clone(),
-            inner.last_backup.clone(),
-            inner.enquired.clone(),
-            inner.highest_round,
+            inner.data.too_old().map(ToOwned::to_owned),
+            inner.jobs.full.clone(),
+            inner.jobs.backups.clone(),
+            inner.jobs.restore.clone(),
+            inner.data.staged().cloned(),
+            inner.jobs.fetched.clone().map(|(id, _)| id),
+            inner.data.last_words().cloned(),
+            inner.jobs.last_full.clone(),
+            inner.genesis.enquired.clone(),
+            inner.genesis.highest_round,
             inner.removal.clone(),
-            inner.pushed.as_ref().map(|told| told.epoch),
-            inner.denied.clone(),
+            inner.genesis.pushed.as_ref().map(|told| told.epoch),
+            inner.genesis.denied.clone(),
             inner.store.failures(),
         )
     });

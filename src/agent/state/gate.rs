@@ -13,6 +13,7 @@ pub(crate) fn save_gate(agent: &Agent) -> PortResult<()> {
     let genesis_voters = elector.acted_on().map_or(0, |g| g.members.len());
     let voters = agent.shared.with(|inner| {
         inner
+            .last
             .status
             .as_ref()
             .and_then(|s| s.members.known())

@@ -1,8 +1,10 @@
 //! What the loop, its jobs and the servers share. Locks are held for moments and never across an await.
 
+mod data;
 pub(super) mod events;
 pub(super) mod gate;
 mod probes;
+pub(super) mod requests;
 pub(super) mod store;
 pub(super) mod version;
 
@@ -13,23 +15,20 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::state::data::LocalData;
 use crate::agent::state::gate::update_gate;
 use crate::agent::state::probes::Probes;
+use crate::agent::state::requests::Requests;
 use crate::agent::state::store::StoreCache;
 use crate::agent::state::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
-    BackupId, BackupSummary, BackupView, ClusterId, CopyStatus, DataState, Decision, Denial, Directives,
-    ElectorRecord, Epoch, EtcdRun, Fact, Genesis, Job, LastWords, MemberId, NodeName, NodeStatus,
-    Observation, OperatorRequest, RemovalView, RequestState, RequestView, Revision, SteadyMs, UnitState,
-    UnixMs,
+    BackupId, BackupSummary, BackupView, CopyStatus, Decision, Denial, Directives, ElectorRecord, EtcdRun,
+    Genesis, Job, NodeName, NodeStatus, Observation, RemovalView, RequestState, Revision, SteadyMs, UnixMs,
 };
-use crate::ports::{DataReport, NodeState, PortError, PortResult};
+use crate::ports::{NodeState, PortResult};
 
 use crate::agent::state::events::Events;
-
-/// The message of a request before the first tick that sees it.
-pub(super) const QUEUED: &str = "queued";
 
 /// The progress of the first tick of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,60 +45,61 @@ pub(super) enum FirstLook {
 #[derive(Debug, Default)]
 pub(super) struct Carried {
     events: Events,
-    requests: BTreeMap<u64, RequestView>,
-    next_request: u64,
+    requests: Requests,
 }
 
-/// Bound on pending requests; more indicates a mistake.
-const REQUESTS_LIMIT: usize = 16;
-/// How many ended requests are kept.
-const ENDED_LIMIT: usize = 64;
-
-/// Everything that more than one task looks at.
-#[derive(Default)]
-pub(super) struct Inner {
-    pub(super) data: Fact<DataState>,
-    /// When etcd had ended last (`UnitState::ended_us`) as that was asked for.
-    pub(super) data_after: u64,
-    /// The process of etcd, by its PID and `UnitState::ended_us`, beside which the owner found a member's data, and whose.
-    pub(super) runs_on: Option<((u32, u64), (ClusterId, MemberId))>,
-    /// When its owner reported it.
-    pub(super) data_reported: Option<SteadyMs>,
-    /// The version of an etcd that is too old, and when that was seen.
-    pub(super) too_old: Option<(String, SteadyMs)>,
-    /// What etcd said when it last ended by itself, until it serves again.
-    pub(super) last_words: Option<LastWords>,
-    pub(super) staged: Option<(Epoch, BackupId)>,
-    pub(super) fetched: Option<(BackupId, String)>,
-    pub(super) backup: Job,
-    pub(super) backups: BackupView,
-    pub(super) restore: Job,
-    pub(super) last_backup: Option<BackupSummary>,
-    pub(super) store: StoreCache,
-    pub(super) copy: Option<CopyStatus>,
+/// What was learned about epochs since the agent started.
+#[derive(Debug, Default)]
+pub(super) struct GenesisNotes {
+    /// The electors that have answered an enquiry.
     pub(super) enquired: BTreeSet<NodeName>,
     /// The genesis that a message reported as chosen since the electors were last asked.
     pub(super) pushed: Option<Genesis>,
     /// The sources that reported an epoch that the electors denied.
     pub(super) denied: BTreeMap<String, Denial>,
-    /// The last check of whether a member of this node was removed.
-    pub(super) removal: Option<RemovalView>,
-    pub(super) probes: Probes,
+    /// The highest round of a ballot that preempted one of this node's.
     pub(super) highest_round: u64,
+}
+
+/// The jobs that run next to the loop, and what they left.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    pub(super) full: Job,
+    pub(super) restore: Job,
+    /// Increments, pruning and verification.
+    pub(super) backups: BackupView,
+    /// The last full backup that this node took.
+    pub(super) last_full: Option<BackupSummary>,
+    /// The backup that was fetched for a restore, and the name of its file.
+    pub(super) fetched: Option<(BackupId, String)>,
+}
+
+/// The last tick of the loop.
+#[derive(Debug, Default)]
+pub(super) struct LastTick {
+    pub(super) at: Option<SteadyMs>,
     pub(super) status: Option<NodeStatus>,
-    /// What of `status` a peer's planner could act on.
+    /// The part of `status` that a peer's planner could act on.
     pub(super) material: Option<NodeStatus>,
     pub(super) observation: Option<Observation>,
     pub(super) decision: Option<Decision>,
+}
+
+/// Everything that more than one task looks at.
+#[derive(Default)]
+pub(super) struct Inner {
+    pub(super) data: LocalData,
+    pub(super) jobs: Jobs,
+    pub(super) store: StoreCache,
+    pub(super) copy: Option<CopyStatus>,
+    /// The last check of whether a member of this node was removed.
+    pub(super) removal: Option<RemovalView>,
+    pub(super) probes: Probes,
+    pub(super) genesis: GenesisNotes,
+    pub(super) last: LastTick,
     pub(super) config_error: Option<String>,
-    pub(super) progress: Option<SteadyMs>,
     pub(super) events: Events,
-    requests: BTreeMap<u64, RequestView>,
-    /// Those that another node carries out.
-    handed: BTreeSet<u64>,
-    /// Those that another node has handed over to this one.
-    taken: BTreeSet<u64>,
-    next_request: u64,
+    requests: Requests,
 }
 
 /// The shared state of one agent.
@@ -167,8 +167,7 @@ impl Shared {
         );
         self.with(|inner| Carried {
             events: std::mem::take(&mut inner.events),
-            requests: std::mem::take(&mut inner.requests),
-            next_request: inner.next_request,
+            requests: inner.requests.carry(),
         })
     }
 
@@ -177,7 +176,6 @@ impl Shared {
         self.with(|inner| {
             inner.events = carried.events;
             inner.requests = carried.requests;
-            inner.next_request = carried.next_request;
         });
     }
 
@@ -277,39 +275,18 @@ impl Shared {
     /// True when etcd has ended by itself since it last served.
     pub(super) fn etcd_failed(&self) -> bool {
         self.with(|inner| {
-            let unit = inner.status.as_ref().and_then(|status| status.unit.known());
-            inner.last_words.is_some() || unit.is_some_and(|unit| unit.result != "success")
+            let unit = inner.last.status.as_ref().and_then(|status| status.unit.known());
+            inner.data.last_words().is_some() || unit.is_some_and(|unit| unit.result != "success")
         })
-    }
-
-    /// Takes over what the data directory's owner reported. `unit` is what `etcd.service` was before it was asked.
-    pub(super) fn take_report(&self, report: &DataReport, unit: &UnitState, now: SteadyMs) {
-        self.with(|inner| {
-            inner.data_after = unit.ended_us;
-            inner.data_reported = Some(now);
-            inner.too_old = report.etcd_too_old.clone().map(|version| (version, now));
-            inner.data = Fact::Known(report.data.clone());
-            let process = (unit.main_pid, unit.ended_us);
-            let runs_on = report.data.member().filter(|_| unit.main_pid != 0);
-            inner.runs_on = runs_on.map(|member| (process, member));
-            inner.last_words.clone_from(&report.last_words);
-            inner.staged.clone_from(&report.staged);
-        });
-    }
-
-    /// Whose data the etcd has open that runs as `unit`, where the data directory's owner has looked beside this process.
-    pub(super) fn runs_on(&self, unit: &UnitState) -> Option<(ClusterId, MemberId)> {
-        let (of, whose) = self.with(|inner| inner.runs_on)?;
-        (of == (unit.main_pid, unit.ended_us)).then_some(whose)
     }
 
     /// Drops what was seen in the data directory, also from the status for peers: etcd is about to use it. An observation waits for
     /// etcd to answer, and the coordinator may remove a member whose data is gone before that.
     pub(super) fn forget_data(&self, why: &str) {
         self.with(|inner| {
-            inner.data = Fact::Unreachable(why.to_owned());
-            if let Some(status) = inner.status.as_mut().filter(|_| !mutant!(LookStillTold)) {
-                status.data = inner.data.clone();
+            inner.data.forget(why);
+            if let Some(status) = inner.last.status.as_mut().filter(|_| !mutant!(LookStillTold)) {
+                status.data = inner.data.state().clone();
             }
         });
         self.version.grow();
@@ -326,149 +303,6 @@ impl Shared {
                 *known = newer;
             }
             changed
-        });
-    }
-
-    /// Queues an operator's request. One that was `taken` over from another node is not handed over again.
-    pub(super) fn submit(&self, request: OperatorRequest, taken: bool) -> PortResult<RequestView> {
-        let view = self.with(|inner| {
-            let pending = inner
-                .requests
-                .values()
-                .filter(|r| r.state == RequestState::Pending);
-            if pending.clone().count() >= REQUESTS_LIMIT {
-                return Err(PortError::Retryable(format!(
-                    "{REQUESTS_LIMIT} requests are under way already"
-                )));
-            }
-            let restoring = |r: &OperatorRequest| matches!(r, OperatorRequest::Restore { .. });
-            if restoring(&request) && pending.clone().any(|r| restoring(&r.request)) {
-                return Err(PortError::Permanent(
-                    "a restore is under way already; wait for it".to_owned(),
-                ));
-            }
-            let moving = |r: &OperatorRequest| matches!(r, OperatorRequest::MoveLeader { .. });
-            if moving(&request) && pending.clone().any(|r| moving(&r.request)) {
-                return Err(PortError::Permanent(
-                    "another move of the leader is under way already; wait for it".to_owned(),
-                ));
-            }
-            if let Some(same) = pending.clone().find(|r| r.request == request) {
-                return Ok(same.clone());
-            }
-            inner.next_request += 1;
-            let id = inner.next_request;
-            let view = RequestView {
-                id,
-                request,
-                state: RequestState::Pending,
-                message: QUEUED.to_owned(),
-            };
-            inner.requests.insert(id, view.clone());
-            if taken {
-                inner.taken.insert(id);
-            }
-            let ended: Vec<u64> = inner
-                .requests
-                .values()
-                .filter(|r| r.state != RequestState::Pending)
-                .map(|r| r.id)
-                .collect();
-            for id in ended.iter().take(ended.len().saturating_sub(ENDED_LIMIT)) {
-                inner.requests.remove(id);
-                inner.taken.remove(id);
-            }
-            Ok(view)
-        })?;
-        self.wake.notify_one();
-        Ok(view)
-    }
-
-    pub(super) fn request(&self, id: u64) -> Option<RequestView> {
-        self.with(|inner| inner.requests.get(&id).cloned())
-    }
-
-    pub(super) fn pending(&self) -> Vec<RequestView> {
-        self.with(|inner| {
-            inner
-                .requests
-                .values()
-                .filter(|r| r.state == RequestState::Pending)
-                .cloned()
-                .collect()
-        })
-    }
-
-    /// Sets the epoch that a restore replaces on requests that were made while it was not known.
-    pub(super) fn ask_above(&self, newest: Option<Epoch>) {
-        self.with(|inner| {
-            for view in inner.requests.values_mut() {
-                if let OperatorRequest::Restore { above, .. } = &mut view.request {
-                    *above = above.or(newest);
-                }
-            }
-        });
-    }
-
-    /// The pending requests that this node decides on.
-    pub(super) fn undecided(&self) -> Vec<RequestView> {
-        let handed = self.with(|inner| inner.handed.clone());
-        let mut pending = self.pending();
-        pending.retain(|request| !handed.contains(&request.id));
-        pending
-    }
-
-    /// Notes that another node carries this request out. `None` when it is no longer pending, or is handed over already. A
-    /// request that was handed over to this node fails instead: the leader has changed, and two nodes must not hand it back
-    /// and forth.
-    pub(super) fn hand_over(&self, request: &OperatorRequest) -> Option<u64> {
-        self.with(|inner| {
-            let mut pending = inner
-                .requests
-                .values_mut()
-                .filter(|r| r.state == RequestState::Pending && r.request == *request);
-            let view = pending.next()?;
-            if inner.taken.contains(&view.id) {
-                view.state = RequestState::Failed;
-                "the raft leader has moved meanwhile: ask again".clone_into(&mut view.message);
-                return None;
-            }
-            inner.handed.insert(view.id).then_some(view.id)
-        })
-    }
-
-    /// Updates a request that another node carries out.
-    pub(super) fn handed(&self, id: u64, state: RequestState, message: &str) {
-        self.with(|inner| {
-            if state != RequestState::Pending {
-                inner.handed.remove(&id);
-            }
-            if let Some(request) = inner.requests.get_mut(&id)
-                && request.state == RequestState::Pending
-            {
-                request.state = state;
-                message.clone_into(&mut request.message);
-            }
-        });
-    }
-
-    /// Updates the pending requests of this kind.
-    pub(super) fn set_request_state(
-        &self,
-        which: impl Fn(&OperatorRequest) -> bool,
-        state: RequestState,
-        message: &str,
-    ) {
-        self.with(|inner| {
-            let handed = &inner.handed;
-            let pending = inner
-                .requests
-                .values_mut()
-                .filter(|r| r.state == RequestState::Pending && !handed.contains(&r.id));
-            for request in pending.filter(|r| which(&r.request)) {
-                request.state = state;
-                message.clone_into(&mut request.message);
-            }
         });
     }
 }

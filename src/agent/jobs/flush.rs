@@ -1,0 +1,102 @@
+//! Stores the last changes of etcd at once: on request, before etcd stops, and before the agent ends.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::agent::Agent;
+use crate::model::{OperatorRequest, RequestState, Revision};
+use crate::ports::PortResult;
+
+/// Requests that all changes committed until now are stored at once. The request is answered when they are.
+pub(crate) async fn flush(agent: &Agent) -> PortResult<()> {
+    // Answered through raft: after this the local revision is not older than any write that was acknowledged before.
+    agent.ports.etcd.members(true).await?;
+    flush_to(agent, agent.ports.etcd.status().await?.revision);
+    // Set after the revision, so progress is compared with this request.
+    let covered = agent.shared.with(|inner| {
+        inner.jobs.backups.flushing = true;
+        inner.jobs.backups.covered
+    });
+    if let Some((covered, _)) = covered {
+        answer_flush(agent, covered);
+    }
+    Ok(())
+}
+
+/// Has everything up to this revision stored without waiting for the interval.
+fn flush_to(agent: &Agent, revision: Revision) {
+    agent.shared.flush_to.send_if_modified(|wanted| {
+        let more = *wanted < revision;
+        *wanted = revision.max(*wanted);
+        more
+    });
+}
+
+/// How long a stop of etcd waits for its changes to be stored.
+const BEFORE_STOP: Duration = Duration::from_secs(3);
+/// An etcd that is asked to stop has by then, or systemd kills it (`DefaultTimeoutStopSec=`).
+const STOPS: Duration = Duration::from_secs(90);
+/// Time between two looks at what is stored.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Has stored what etcd has committed, and what it commits from now on heard of at once: what a client was told before
+/// the stop is not lost, even if all data is.
+pub(crate) async fn before_stop(agent: &Agent) -> String {
+    if agent.ports.store.is_none() || agent.spec.backup.increment_interval.is_none() {
+        return "this agent stores no changes of etcd".to_owned();
+    }
+    agent.shared.awake.send_replace(Instant::now() + STOPS);
+    let stored = async {
+        let status = agent.ports.etcd.status().await?;
+        let follows = || agent.shared.with(|inner| inner.jobs.backups.chain.is_some());
+        // An agent whose etcd was just elected is about to.
+        if status.leader != Some(status.member_id) && !follows() {
+            return PortResult::Ok(None);
+        }
+        let revision = status.revision;
+        flush_to(agent, revision);
+        let covered = || agent.shared.with(|inner| inner.jobs.backups.covered);
+        while !follows() || covered().is_none_or(|(covered, _)| covered < revision) {
+            sleep(LOOK).await;
+        }
+        Ok(Some(revision))
+    };
+    match timeout(BEFORE_STOP, stored).await {
+        Ok(Ok(Some(revision))) => format!("everything up to revision {revision} is stored"),
+        Ok(Ok(None)) => "another agent stores its changes".to_owned(),
+        Ok(Err(error)) => format!("whether all is stored is not known: {error}"),
+        Err(_) => format!(
+            "what was committed last could not be stored within {} s",
+            BEFORE_STOP.as_secs()
+        ),
+    }
+}
+
+/// Answers the request for an increment once everything committed at its time is stored.
+pub(crate) fn answer_flush(agent: &Agent, covered: Revision) {
+    let wanted = *agent.shared.flush_to.borrow();
+    let done = agent
+        .shared
+        .with(|inner| covered >= wanted && std::mem::take(&mut inner.jobs.backups.flushing));
+    if done {
+        let asked = |request: &OperatorRequest| *request == OperatorRequest::Increment;
+        let text = format!("everything up to revision {covered} is stored");
+        agent.shared.set_request_state(asked, RequestState::Done, &text);
+    }
+}
+
+/// How long the agent waits at its end until the changes that it has received are stored.
+const LAST: Duration = Duration::from_secs(5);
+
+/// Returns when the changes received before the loop ended are stored, or at the timeout.
+pub(crate) async fn settled(agent: &Agent) {
+    let settled = async {
+        while agent.shared.with(|inner| inner.jobs.backups.increments.running) {
+            sleep(LOOK).await;
+        }
+    };
+    if timeout(LAST, settled).await.is_err() {
+        tracing::warn!("the last changes of etcd could not be stored before the end");
+    }
+}

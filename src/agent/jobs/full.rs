@@ -1,0 +1,125 @@
+//! Takes full backups.
+
+use std::sync::Arc;
+
+use crate::agent::Agent;
+use crate::agent::execute::fence::CAUGHT_UP_ENTRIES;
+use crate::agent::jobs::{no_store, spawn};
+use crate::backup::{self, BackupMeta, Blame, Cause};
+use crate::model::{BackupFormat, NodeName, OperatorRequest, RequestState};
+use crate::ports::{Etcd, PortError, PortResult};
+use crate::telemetry::Success;
+
+/// The etcd of a node, if it has caught up: a follower that lags would make a backup that is older than it says.
+async fn caught_up(agent: &Agent, from: &NodeName) -> PortResult<Arc<dyn Etcd>> {
+    let own = agent.ports.etcd.clone();
+    let Some(other) = own.of(from) else {
+        return Ok(own);
+    };
+    let (here, there) = (own.status().await?, other.status().await?);
+    let same = there.cluster_id == here.cluster_id && there.leader.is_some() && there.leader == here.leader;
+    if same && there.applied.saturating_add(CAUGHT_UP_ENTRIES) >= here.applied {
+        return Ok(other);
+    }
+    Err(PortError::Retryable(format!(
+        "etcd on {from} has not caught up: it has applied {} of raft's entries, {} has applied {}",
+        there.applied, agent.spec.node, here.applied
+    )))
+}
+
+/// Which requests a backup in this form answers, where `usual` is that of the configuration.
+fn is_backup(usual: BackupFormat, format: BackupFormat) -> impl Fn(&OperatorRequest) -> bool + Copy {
+    move |request| match request {
+        OperatorRequest::Backup => format == usual,
+        OperatorRequest::BackupAs { format: asked } => *asked == format,
+        _ => false,
+    }
+}
+
+/// Starts a full backup of a node's member, in this format.
+pub(crate) fn take(agent: &Agent, from: &NodeName, format: BackupFormat) {
+    let (worker, from) = (agent.clone(), from.clone());
+    let is_backup = is_backup(agent.spec.backup.format, format);
+    let work = async move {
+        let store = worker.ports.store.clone().ok_or_else(no_store)?;
+        let elector = worker.shared.elector();
+        let chosen = elector.chosen.as_ref();
+        let meta = BackupMeta {
+            cluster: worker.spec.cluster.clone(),
+            // A newer epoch may have been reported; etcd still serves the known one.
+            epoch: chosen.map_or(elector.newest_epoch, |genesis| genesis.epoch),
+            cluster_id: chosen.map(|genesis| genesis.cluster_id),
+            node: worker.spec.node.clone(),
+            started_at: worker.ports.clock.now(),
+            seq: worker.ports.clock.random(),
+        };
+        let progress = |read: u64| {
+            let text = format!("{} MiB read", read >> 20);
+            worker
+                .shared
+                .set_request_state(is_backup, RequestState::Pending, &text);
+        };
+        let format = backup::Format::of(format, worker.spec_in_force().size);
+        let began = worker.ports.clock.steady();
+        let taken = async {
+            let etcd = caught_up(&worker, &from).await.blame(Cause::Etcd)?;
+            let backups = &worker.ports.backups;
+            backups
+                .take_full(etcd.as_ref(), store.as_ref(), &meta, format, &progress)
+                .await
+        };
+        let taken = taken
+            .await
+            .map_err(|failed| worker.count_failed("full", failed))?;
+        worker.counters.stored(
+            "full",
+            Success {
+                at: taken.at,
+                revision: taken.revision,
+                size_bytes: taken.size_bytes,
+                took: worker.ports.clock.steady().since(began),
+            },
+        );
+        Ok(taken)
+    };
+    spawn(
+        agent,
+        |inner| &mut inner.jobs.full,
+        work,
+        move |agent, result| match result {
+            Ok(summary) => {
+                tracing::info!(
+                    message_id = crate::telemetry::message_ids::BACKUP_COMMITTED,
+                    "backup {} committed: revision {}, {} bytes stored",
+                    summary.id,
+                    summary.revision,
+                    summary.size_bytes
+                );
+                agent.shared.set_request_state(
+                    is_backup,
+                    RequestState::Done,
+                    &format!("{} (revision {})", summary.id, summary.revision),
+                );
+                agent.shared.copy_wanted.notify_one();
+                agent.shared.note_full(&summary, agent.ports.clock.now());
+                agent.shared.with(|inner| {
+                    if let Some(view) = inner.store.view_mut() {
+                        view.newest_backup = Some(summary.clone());
+                    }
+                    inner.jobs.last_full = Some(summary);
+                    // What its marker says beyond that, e.g. that etcd was put back.
+                    inner.store.ask_again();
+                });
+            }
+            Err(error) => {
+                tracing::error!(
+                    message_id = crate::telemetry::message_ids::BACKUP_FAILED,
+                    "the backup failed, nothing was committed: {error}"
+                );
+                agent
+                    .shared
+                    .set_request_state(is_backup, RequestState::Failed, &error.to_string());
+            }
+        },
+    );
+}

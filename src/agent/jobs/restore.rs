@@ -1,0 +1,59 @@
+//! Fetches a backup and restores it next to the data directory.
+
+use crate::agent::Agent;
+use crate::agent::jobs::{no_store, spawn};
+use crate::model::{Assignment, BackupId};
+use crate::ports::{DataRequest, PortError, STAGE_WITHIN};
+
+/// Starts to fetch and check a backup.
+pub(crate) fn fetch(agent: &Agent, id: &BackupId) {
+    let (worker, id) = (agent.clone(), id.clone());
+    let work = async move {
+        let store = worker.ports.store.clone().ok_or_else(no_store)?;
+        let (backups, cluster) = (&worker.ports.backups, &worker.spec.cluster);
+        let file_name = backups.fetch(store.as_ref(), cluster, &id).await?;
+        Ok((id, file_name))
+    };
+    spawn(
+        agent,
+        |inner| &mut inner.jobs.restore,
+        work,
+        |agent, result| match result {
+            Ok(fetched) => agent.shared.with(|inner| inner.jobs.fetched = Some(fetched)),
+            Err(error) => tracing::error!("the backup cannot be fetched: {error}"),
+        },
+    );
+}
+
+/// Starts to restore a fetched backup next to the data directory.
+pub(crate) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
+    let (worker, id) = (agent.clone(), id.clone());
+    let work = async move {
+        let file = worker
+            .shared
+            .with(|inner| inner.jobs.fetched.clone())
+            .filter(|(have, _)| *have == id);
+        let (_, snapshot_file) = file.ok_or_else(|| PortError::Retryable(format!("{id} is not fetched")))?;
+        let request = DataRequest::Stage {
+            epoch: assigned.epoch,
+            backup: id,
+            snapshot_file,
+            name: assigned.node,
+            initial_cluster: assigned.initial_cluster,
+            token: assigned.token,
+            cluster_id: assigned.cluster_id,
+            member_id: assigned.member_id,
+        };
+        let staged = worker.ask_owner(&request, STAGE_WITHIN, |_| Ok(())).await?;
+        staged.ok_or_else(|| PortError::Retryable("nothing was staged".to_owned()))
+    };
+    spawn(
+        agent,
+        |inner| &mut inner.jobs.restore,
+        work,
+        |_, result| match result {
+            Ok((epoch, id)) => tracing::info!("{id} is restored beside the data directory for epoch {epoch}"),
+            Err(error) => tracing::error!("the restore could not be staged: {error}"),
+        },
+    );
+}

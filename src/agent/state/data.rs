@@ -1,0 +1,122 @@
+//! What is known of the data directory and of the etcd that uses it.
+
+use std::time::Duration;
+
+use crate::model::{BackupId, ClusterId, DataState, Epoch, Fact, LastWords, MemberId, SteadyMs, UnitState};
+use crate::ports::DataReport;
+
+/// How often an etcd that was found too old, and does not run, is checked again.
+const OLD_AGAIN: Duration = Duration::from_secs(30);
+/// How long a report on the data directory is kept, whatever the gate says.
+const REPORT_LASTS: Duration = Duration::from_secs(2);
+
+/// A member, and the cluster that it is of.
+pub(crate) type Whose = (ClusterId, MemberId);
+
+/// What the data directory's owner has reported, as far as it still holds.
+#[derive(Debug, Default)]
+pub(crate) struct LocalData {
+    state: Fact<DataState>,
+    /// When etcd had ended last (`UnitState::ended_us`) before the report.
+    ended_us: u64,
+    /// The PID and `UnitState::ended_us` of the etcd that ran during the report, and whose data was there.
+    runs_on: Option<((u32, u64), Whose)>,
+    reported_at: Option<SteadyMs>,
+    /// The version of an etcd that is too old, and when that was found.
+    too_old: Option<(String, SteadyMs)>,
+    /// What etcd said when it last ended by itself, until it serves again.
+    last_words: Option<LastWords>,
+    staged: Option<(Epoch, BackupId)>,
+}
+
+impl LocalData {
+    /// What is in the data directory.
+    pub(crate) fn state(&self) -> &Fact<DataState> {
+        &self.state
+    }
+
+    /// The version of an etcd that is too old.
+    pub(crate) fn too_old(&self) -> Option<&str> {
+        self.too_old.as_ref().map(|(version, _)| version.as_str())
+    }
+
+    /// What etcd said when it last ended by itself.
+    pub(crate) fn last_words(&self) -> Option<&LastWords> {
+        self.last_words.as_ref()
+    }
+
+    /// The restore that is staged next to the data directory.
+    pub(crate) fn staged(&self) -> Option<&(Epoch, BackupId)> {
+        self.staged.as_ref()
+    }
+
+    /// Whose data the etcd has open that runs as `unit`, when the report was made while this process ran.
+    pub(crate) fn runs_on(&self, unit: &UnitState) -> Option<Whose> {
+        let (process, whose) = self.runs_on?;
+        (process == (unit.main_pid, unit.ended_us)).then_some(whose)
+    }
+
+    /// Takes over a report. `unit` is the state of `etcd.service` before the request.
+    pub(crate) fn take_report(&mut self, report: &DataReport, unit: &UnitState, now: SteadyMs) {
+        self.ended_us = unit.ended_us;
+        self.reported_at = Some(now);
+        self.too_old = report.etcd_too_old.clone().map(|version| (version, now));
+        self.state = Fact::Known(report.data.clone());
+        let process = (unit.main_pid, unit.ended_us);
+        let runs_on = report.data.member().filter(|_| unit.main_pid != 0);
+        self.runs_on = runs_on.map(|member| (process, member));
+        self.last_words.clone_from(&report.last_words);
+        self.staged.clone_from(&report.staged);
+    }
+
+    /// Drops what is known of the data directory.
+    pub(crate) fn forget(&mut self, why: &str) {
+        self.state = Fact::Unreachable(why.to_owned());
+    }
+
+    /// Drops a report that is not from the last seconds. The gate asks five times a second, and a new report has to last until
+    /// something is decided on it.
+    pub(crate) fn forget_older(&mut self, now: SteadyMs, why: &str) {
+        if self.reported_at.is_none_or(|at| now.since(at) >= REPORT_LASTS) {
+            self.forget(why);
+        }
+    }
+
+    /// etcd serves again, so its last words no longer apply.
+    pub(crate) fn etcd_serves(&mut self) {
+        self.last_words = None;
+    }
+
+    /// etcd has the directory open. `whose` is what it answers, or what is known of its process.
+    pub(crate) fn is_open(&mut self, whose: Option<Whose>) {
+        self.state = match whose {
+            Some((cluster_id, member_id)) => Fact::Known(DataState::Present {
+                cluster_id,
+                member_id,
+            }),
+            None => Fact::Unreachable("etcd has it open".to_owned()),
+        };
+    }
+
+    /// Drops the report when etcd has run since. It may also have run during the inspection: systemd restarts a killed etcd
+    /// before that ends.
+    pub(crate) fn etcd_ended(&mut self, ended_us: u64) {
+        if !self.state.is_unreachable() && ended_us > self.ended_us {
+            self.forget("etcd ran since it was last looked at");
+        }
+    }
+
+    /// Takes the version of an etcd that runs.
+    pub(crate) fn runs_version(&mut self, version: &str, is_too_old: bool, now: SteadyMs) {
+        self.too_old = is_too_old.then(|| (version.to_owned(), now));
+    }
+
+    /// Drops the report on an etcd that was too old and does not run: it may have been upgraded since.
+    pub(crate) fn check_version_again(&mut self, now: SteadyMs) {
+        if let Some((_, found)) = &self.too_old
+            && now.since(*found) >= OLD_AGAIN
+        {
+            self.forget("etcd was too old when it was last looked at");
+        }
+    }
+}

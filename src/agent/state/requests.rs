@@ -1,0 +1,183 @@
+//! The requests of operators that this agent has taken, and how each of them goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::agent::state::Shared;
+use crate::model::{Epoch, OperatorRequest, RequestState, RequestView};
+use crate::ports::{PortError, PortResult};
+
+/// The message of a request before the first tick that sees it.
+pub(crate) const QUEUED: &str = "queued";
+
+/// Bound on pending requests; more indicates a mistake.
+const REQUESTS_LIMIT: usize = 16;
+/// How many ended requests are kept.
+const ENDED_LIMIT: usize = 64;
+
+/// The requests, by their number.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    all: BTreeMap<u64, RequestView>,
+    /// Those that another node carries out.
+    handed: BTreeSet<u64>,
+    /// Those that another node has handed over to this one.
+    taken: BTreeSet<u64>,
+    newest: u64,
+}
+
+impl Requests {
+    /// The requests for the agent that runs after a reload.
+    pub(crate) fn carry(&mut self) -> Self {
+        Self {
+            all: std::mem::take(&mut self.all),
+            newest: self.newest,
+            ..Self::default()
+        }
+    }
+}
+
+impl Shared {
+    /// Queues an operator's request. One that was `taken` over from another node is not handed over again.
+    pub(crate) fn submit(&self, request: OperatorRequest, taken: bool) -> PortResult<RequestView> {
+        let view = self.with_requests(|requests| {
+            let pending = requests.all.values().filter(|r| r.state == RequestState::Pending);
+            if pending.clone().count() >= REQUESTS_LIMIT {
+                return Err(PortError::Retryable(format!(
+                    "{REQUESTS_LIMIT} requests are under way already"
+                )));
+            }
+            let restoring = |r: &OperatorRequest| matches!(r, OperatorRequest::Restore { .. });
+            if restoring(&request) && pending.clone().any(|r| restoring(&r.request)) {
+                return Err(PortError::Permanent(
+                    "a restore is under way already; wait for it".to_owned(),
+                ));
+            }
+            let moving = |r: &OperatorRequest| matches!(r, OperatorRequest::MoveLeader { .. });
+            if moving(&request) && pending.clone().any(|r| moving(&r.request)) {
+                return Err(PortError::Permanent(
+                    "another move of the leader is under way already; wait for it".to_owned(),
+                ));
+            }
+            if let Some(same) = pending.clone().find(|r| r.request == request) {
+                return Ok(same.clone());
+            }
+            requests.newest += 1;
+            let id = requests.newest;
+            let view = RequestView {
+                id,
+                request,
+                state: RequestState::Pending,
+                message: QUEUED.to_owned(),
+            };
+            requests.all.insert(id, view.clone());
+            if taken {
+                requests.taken.insert(id);
+            }
+            let ended: Vec<u64> = requests
+                .all
+                .values()
+                .filter(|r| r.state != RequestState::Pending)
+                .map(|r| r.id)
+                .collect();
+            for id in ended.iter().take(ended.len().saturating_sub(ENDED_LIMIT)) {
+                requests.all.remove(id);
+                requests.taken.remove(id);
+            }
+            Ok(view)
+        })?;
+        self.wake.notify_one();
+        Ok(view)
+    }
+
+    pub(crate) fn request(&self, id: u64) -> Option<RequestView> {
+        self.with_requests(|requests| requests.all.get(&id).cloned())
+    }
+
+    pub(crate) fn pending(&self) -> Vec<RequestView> {
+        self.with_requests(|requests| {
+            requests
+                .all
+                .values()
+                .filter(|r| r.state == RequestState::Pending)
+                .cloned()
+                .collect()
+        })
+    }
+
+    /// Sets the epoch that a restore replaces on requests that were made while it was not known.
+    pub(crate) fn ask_above(&self, newest: Option<Epoch>) {
+        self.with_requests(|requests| {
+            for view in requests.all.values_mut() {
+                if let OperatorRequest::Restore { above, .. } = &mut view.request {
+                    *above = above.or(newest);
+                }
+            }
+        });
+    }
+
+    /// The pending requests that this node decides on.
+    pub(crate) fn undecided(&self) -> Vec<RequestView> {
+        let handed = self.with_requests(|requests| requests.handed.clone());
+        let mut pending = self.pending();
+        pending.retain(|request| !handed.contains(&request.id));
+        pending
+    }
+
+    /// Notes that another node carries this request out. `None` when it is no longer pending, or is handed over already. A
+    /// request that was handed over to this node fails instead: the leader has changed, and two nodes must not hand it back
+    /// and forth.
+    pub(crate) fn hand_over(&self, request: &OperatorRequest) -> Option<u64> {
+        self.with_requests(|requests| {
+            let mut pending = requests
+                .all
+                .values_mut()
+                .filter(|r| r.state == RequestState::Pending && r.request == *request);
+            let view = pending.next()?;
+            if requests.taken.contains(&view.id) {
+                view.state = RequestState::Failed;
+                "the raft leader has moved meanwhile: ask again".clone_into(&mut view.message);
+                return None;
+            }
+            requests.handed.insert(view.id).then_some(view.id)
+        })
+    }
+
+    /// Updates a request that another node carries out.
+    pub(crate) fn handed(&self, id: u64, state: RequestState, message: &str) {
+        self.with_requests(|requests| {
+            if state != RequestState::Pending {
+                requests.handed.remove(&id);
+            }
+            if let Some(request) = requests.all.get_mut(&id)
+                && request.state == RequestState::Pending
+            {
+                request.state = state;
+                message.clone_into(&mut request.message);
+            }
+        });
+    }
+
+    /// Updates the pending requests of this kind.
+    pub(crate) fn set_request_state(
+        &self,
+        which: impl Fn(&OperatorRequest) -> bool,
+        state: RequestState,
+        message: &str,
+    ) {
+        self.with_requests(|requests| {
+            let handed = &requests.handed;
+            let pending = requests
+                .all
+                .values_mut()
+                .filter(|r| r.state == RequestState::Pending && !handed.contains(&r.id));
+            for request in pending.filter(|r| which(&r.request)) {
+                request.state = state;
+                message.clone_into(&mut request.message);
+            }
+        });
+    }
+
+    fn with_requests<T>(&self, f: impl FnOnce(&mut Requests) -> T) -> T {
+        self.with(|inner| f(&mut inner.requests))
+    }
+}
