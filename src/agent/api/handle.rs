@@ -1,4 +1,4 @@
-//! What the servers ask the running agent.
+//! The agent's side of the servers.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::agent::jobs::flush;
 use crate::agent::state::FirstLook;
 use crate::agent::state::requests::QUEUED;
 
-/// A loop that has not come round for this long is stuck.
+/// A loop without a tick for this long is stuck.
 const STUCK: Duration = Duration::from_mins(1);
 /// Timeout of the question to systemd when a process connects to the gate.
 const ASK_SYSTEMD: Duration = Duration::from_secs(2);

@@ -20,11 +20,11 @@ use crate::model::{
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
-/// Longest that apply may take: two small files, a daemon-reload, a read-back.
+/// Timeout of apply: two small files, a daemon-reload, a read-back.
 const APPLY: Duration = Duration::from_secs(30);
-/// Longest that an inspection or a rename may take.
+/// Timeout of an inspection or a rename.
 const DATA: Duration = Duration::from_secs(30);
-/// Longest that an inspection may take that reads the data because etcd says that it is damaged.
+/// Timeout of an inspection that reads the data because etcd says that it is damaged.
 const READING: Duration = Duration::from_secs(150);
 /// etcd's own unit gives it 90 s by default; the loop's watchdog is fed while it waits.
 const STOP: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use crate::ports::ObjectStore;
 use crate::agent::Agent;
 use crate::agent::state::Shared;
 
-/// After a failure: this, doubled each time, and up to as much again at random.
+/// Delay after a failure. It doubles with each further one, and up to as much is added at random.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 /// How long increments are collected before they are copied: each round lists both stores.
@@ -18,8 +18,8 @@ const GATHER: Duration = Duration::from_mins(1);
 /// Timeout of a round. The next round continues where it stopped.
 const ROUND: Duration = Duration::from_hours(6);
 
-/// Copies after the start, after each backup of this node and a minute after increments of it were stored, until the future is dropped. Asks neither store for
-/// anything while there is nothing new.
+/// Copies after the start, after each backup of this node, and a minute after its increments were stored, until the future is
+/// dropped. Sends no request to either store while there is nothing new.
 pub(crate) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn ObjectStore>) {
     let mut failures = 0;
     loop {

@@ -37,7 +37,7 @@ fn flush_to(agent: &Agent, revision: Revision) {
 const BEFORE_STOP: Duration = Duration::from_secs(3);
 /// An etcd that is asked to stop has by then, or systemd kills it (`DefaultTimeoutStopSec=`).
 const STOPS: Duration = Duration::from_secs(90);
-/// Time between two looks at what is stored.
+/// How often progress is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Has stored what etcd has committed, and what it commits from now on heard of at once: what a client was told before

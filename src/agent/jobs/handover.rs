@@ -1,4 +1,4 @@
-//! A person's request that another node carries out: handed over, followed to its end, and answered here.
+//! Hands an operator's request over to another node, follows it to its end, and answers it here.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use crate::ports::PortError;
 
 use crate::agent::Agent;
 
-/// Between two looks at what came of it.
+/// How often the other node is asked for the state of the request.
 const LOOK: Duration = Duration::from_millis(500);
-/// So many looks in a row without an answer: that node is gone, or cut off.
+/// After so many questions without an answer the node counts as gone or cut off.
 const SILENT: u32 = 60;
 /// An answer that comes after a longer silence may be that old.
 const OLD: Duration = Duration::from_secs(5);
-/// A request that has not ended by then hangs.
+/// Timeout of a request.
 const LONGEST: Duration = Duration::from_hours(24);
 
 /// Hands a request over in the background. It stays pending here, and is not decided on again.

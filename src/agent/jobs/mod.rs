@@ -1,4 +1,4 @@
-//! What takes long and runs in the background, next to the loop.
+//! Long-running work, in the background next to the loop.
 
 pub(super) mod copy;
 pub(super) mod flush;

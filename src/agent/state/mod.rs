@@ -1,4 +1,4 @@
-//! What the loop, its jobs and the servers share. Locks are held for moments and never across an await.
+//! The state that the loop, its jobs and the servers share. No lock is held across an await.
 
 mod data;
 pub(super) mod events;
@@ -33,11 +33,11 @@ use crate::agent::state::events::Events;
 /// The progress of the first tick of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FirstLook {
-    /// Nothing was seen yet.
+    /// No tick has observed anything yet.
     Begun,
-    /// This node was looked at.
+    /// This node was observed.
     Here,
-    /// Every peer was asked too, or time is up.
+    /// Every peer was asked too, or the time for that is over.
     Done,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct LastTick {
     pub(super) decision: Option<Decision>,
 }
 
-/// Everything that more than one task looks at.
+/// The state that several tasks share.
 #[derive(Default)]
 pub(super) struct Inner {
     pub(super) data: LocalData,
@@ -120,15 +120,15 @@ pub(super) struct Shared {
     pub(super) copy_increments: Notify,
     /// Grows with each material change of the status.
     pub(super) version: Version,
-    /// Cancelled when the loop ends: what runs without an end of its own ends with it.
+    /// Cancelled when the loop ends. Tasks that run forever end with it.
     pub(super) stopped: CancellationToken,
     /// The newest full backup that this agent knows of.
     pub(super) newest_full: watch::Sender<Option<BackupSummary>>,
-    /// Up to this revision etcd's changes are to be stored at once: a person asked for it.
+    /// An operator asked to store etcd's changes up to this revision at once.
     pub(super) flush_to: watch::Sender<Revision>,
     /// Until then etcd's changes are received without delay: etcd is about to stop.
     pub(super) awake: watch::Sender<Instant>,
-    /// How far the first look around has come.
+    /// The progress of the first tick.
     pub(super) first_look: watch::Sender<FirstLook>,
 }
 
