@@ -55,7 +55,7 @@ pub(super) fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignm
         Fact::Known(other) => {
             cx.halt(
                 ReasonCode::DataInTheWay,
-                format!("a new member needs an empty data directory, found {}", other),
+                format!("a new member needs an empty data directory, found {other}"),
             );
             None
         }

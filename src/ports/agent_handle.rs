@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use crate::model::{
     Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, DirectiveOrder, DirectiveView, Enquire,
     EnquireReply, EventsView, Learn, ListedBackup, NodeStatus, OperatorRequest, Page, PlanView, Prepare,
-    PrepareReply, RequestView, SizeOrder, SizeView, StoreCommand, Verdict, RestoreTarget,
+    PrepareReply, RequestView, RestoreTarget, SizeOrder, SizeView, StoreCommand, Verdict,
 };
 
 use super::{OrderError, PortResult};

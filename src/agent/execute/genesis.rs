@@ -63,7 +63,7 @@ pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
         inner
             .genesis
             .enquired
-            .extend(replies.iter().map(|r| r.from.clone()))
+            .extend(replies.iter().map(|r| r.from.clone()));
     });
     let electorate = agent.shared.electorate.clone();
     let eligible = agent

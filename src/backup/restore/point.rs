@@ -2,7 +2,9 @@
 //!
 //! A point is named `<backup>.r<revision>`. Agents exchange only the name, and each builds the same database from it.
 
-use crate::model::{BackupId, BackupSummary, ClusterName, IdError, Revision, StoredBackup, UnixMs, RestoreTarget};
+use crate::model::{
+    BackupId, BackupSummary, ClusterName, IdError, RestoreTarget, Revision, StoredBackup, UnixMs,
+};
 use crate::ports::{ObjectStore, PortError, PortResult};
 
 use crate::backup::increments::increment::Increment;

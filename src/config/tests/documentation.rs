@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::*;
 use crate::config::fields::FIELDS;
 
 const MANUAL: &str = include_str!("../../../docs/man/etcd-agent.toml.5");
@@ -103,7 +102,7 @@ fn the_fields_that_the_guide_names_exist() {
         let Some((table, _)) = word.split_once('.').filter(|_| is_path) else {
             continue;
         };
-        if tables.contains(table) && !word.ends_with(".toml") && !word.ends_with(".json") {
+        if tables.contains(table) && ![".toml", ".json"].iter().any(|ending| word.ends_with(ending)) {
             let known = FIELDS.iter().any(|field| {
                 field.key() == word
                     || field

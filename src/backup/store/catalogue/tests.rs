@@ -182,7 +182,13 @@ async fn b02_a_marker_of_more_than_a_mebibyte_hides_no_other() {
         catalogue.unreadable[0].1.contains("is larger than"),
         "{catalogue:?}"
     );
-    let found = crate::backup::find(&store(dir.path()), &cluster(), None, crate::model::RestoreTarget::Latest).await;
+    let found = crate::backup::find(
+        &store(dir.path()),
+        &cluster(),
+        None,
+        crate::model::RestoreTarget::Latest,
+    )
+    .await;
     assert_eq!(found.unwrap(), taken[2]);
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use etcd_agent::adapters::dir::DirStore;
-use etcd_agent::agent::{Beside, run_beside};
+use etcd_agent::agent::{StandaloneBackup, run_standalone_backup};
 use etcd_agent::backup;
 use etcd_agent::config;
 use etcd_agent::model::{ClusterName, StoredBackup};
@@ -18,14 +18,14 @@ fn prod() -> ClusterName {
 }
 
 /// As an operator writes it, but for the store, of which the test's S3 server tells.
-fn beside(dir: &Path, s3: &AnyS3, more: &str, endpoints: &[&str], once: bool) -> Beside {
+fn beside(dir: &Path, s3: &AnyS3, more: &str, endpoints: &[&str], once: bool) -> StandaloneBackup {
     let file = dir.join("backup.toml");
     let text =
         format!("[cluster]\nname = \"prod\"\n[store]\nurl = \"s3://backups/y\"\nregion = \"r\"\n{more}");
     fs::write(&file, text).unwrap();
     let mut settings = config::load_file(&file).unwrap().settings;
     settings.store = Some(s3.settings());
-    Beside {
+    StandaloneBackup {
         settings,
         endpoints: endpoints.iter().map(|url| (*url).to_owned()).collect(),
         tls: None,
@@ -54,14 +54,20 @@ async fn a_co_process_takes_one_backup_in_each_interval() {
         let members = [SILENT, etcd.url.as_str()];
         let every = "[backup]\ninterval = \"2s\"\n";
 
-        run_beside(beside(dir.path(), &s3, every, &members, true))
+        run_standalone_backup(beside(dir.path(), &s3, every, &members, true))
             .await
             .unwrap();
         let first = backups(store.as_ref()).await;
         assert_eq!(first.len(), 1);
         assert!(first[0].summary.revision.0 >= 2);
 
-        let running = tokio::spawn(run_beside(beside(dir.path(), &s3, every, &members, false)));
+        let running = tokio::spawn(run_standalone_backup(beside(
+            dir.path(),
+            &s3,
+            every,
+            &members,
+            false,
+        )));
         let mut found = first;
         for _ in 0..600 {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -107,7 +113,7 @@ async fn one_for_a_timer_also_removes_old_ones_and_copies_and_etcd_manager_reads
         second.display()
     );
     for _ in 0..3 {
-        run_beside(beside(dir.path(), &s3, &more, &[&etcd.url], true))
+        run_standalone_backup(beside(dir.path(), &s3, &more, &[&etcd.url], true))
             .await
             .unwrap();
         // Names are ordered by the second.
@@ -141,7 +147,7 @@ async fn what_cannot_be_backed_up_is_named_and_leaves_nothing() {
     ];
     for (what, endpoints, expected) in rows {
         let asked = beside(dir.path(), &s3, "", endpoints, true);
-        let error = run_beside(asked).await.unwrap_err().to_string();
+        let error = run_standalone_backup(asked).await.unwrap_err().to_string();
         assert!(
             error.contains(expected) && !error.contains("hush"),
             "{what}: {error}"
