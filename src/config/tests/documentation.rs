@@ -24,7 +24,10 @@ fn paragraphs() -> BTreeMap<String, String> {
     let section = MANUAL.split(".SH DESCRIPTION").nth(1).unwrap();
     let section = section.split(".SH EXAMPLE").next().unwrap();
     for part in section.split("\n.SH ").flat_map(|part| part.split("\n.SS ")) {
-        let (title, body) = part.split_once('\n').unwrap();
+        // A heading right before another one has no text.
+        let Some((title, body)) = part.split_once('\n') else {
+            continue;
+        };
         let named = title
             .split(", ")
             .filter_map(|name| name.strip_prefix('[')?.strip_suffix(']'));

@@ -559,10 +559,7 @@ async fn c04_an_increment_that_says_another_thing_than_the_one_that_is_there_is_
     let (_sender, newer) = watch::channel(None);
     let ended = follow(&etcd, &store, &SystemClock, &following(), before, newer, |_| {}).await;
     let error = ended.unwrap_err();
-    assert!(
-        error.to_string().contains("78-79.zst is there already"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("78-79.zst exists already"), "{error}");
 }
 
 #[tokio::test]
