@@ -6,16 +6,7 @@ use super::*;
 
 #[test]
 fn a_healthy_cluster_is_backed_up_by_its_coordinator_only() {
-    let view = StoreView {
-        genesis: None,
-        newest_backup: None,
-        size: Fact::Absent,
-        went_back: None,
-        conditional_writes: true,
-        trace: None,
-        commands: vec![],
-        verify: VerifyView::default(),
-    };
+    let view = store_view(None, None);
     let mut obs = healthy(0);
     obs.store = Fact::Known(view.clone());
     assert_eq!(action(&obs), Some("backup"));
@@ -48,16 +39,7 @@ fn c08_another_node_takes_the_backup_that_fails_on_the_coordinators_host() {
     {
         let mut obs = healthy(me);
         obs.spec.store_shared = shared;
-        obs.store = Fact::Known(StoreView {
-            genesis: obs.me.genesis.clone(),
-            newest_backup: None,
-            size: Fact::Absent,
-            went_back: None,
-            conditional_writes: true,
-            trace: None,
-            commands: vec![],
-            verify: VerifyView::default(),
-        });
+        obs.store = Fact::Known(store_view(obs.me.genesis.clone(), None));
         *count(peer(&mut obs, 0)) = coordinators;
         let follower = if me == 1 { &mut obs.me } else { peer(&mut obs, 1) };
         *count(follower) = followers;

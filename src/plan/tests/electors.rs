@@ -8,16 +8,7 @@ use super::*;
 const BACKUP: &str = "2026-01-01T00:00:00Z-000001";
 
 fn store(genesis: Option<Genesis>) -> Fact<StoreView> {
-    Fact::Known(StoreView {
-        genesis,
-        newest_backup: None,
-        size: Fact::Absent,
-        went_back: None,
-        conditional_writes: true,
-        trace: None,
-        commands: vec![],
-        verify: VerifyView::default(),
-    })
+    Fact::Known(store_view(genesis, None))
 }
 
 /// All hosts were lost, agents' state included: what they know of epoch 1 they have from the shared store.

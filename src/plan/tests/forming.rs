@@ -169,14 +169,8 @@ fn a_store_that_ignores_conditions_is_named() {
     let mut obs = fresh(0, 3, 3);
     obs.spec.store_shared = true;
     obs.store = Fact::Known(StoreView {
-        genesis: None,
-        newest_backup: None,
-        size: Fact::Absent,
-        went_back: None,
         conditional_writes: false,
-        trace: None,
-        commands: vec![],
-        verify: VerifyView::default(),
+        ..store_view(None, None)
     });
     assert_eq!(action(&obs), None);
     assert!(has(&obs, "store-ignores-conditions"));
@@ -188,14 +182,9 @@ fn s39_no_empty_cluster_beside_a_store_that_another_has_written_to() {
         let mut obs = fresh(0, 3, 3);
         obs.spec.store_shared = true;
         obs.store = Fact::Known(StoreView {
-            genesis: None,
-            newest_backup: None,
             size: Fact::Known(3),
-            went_back: None,
-            conditional_writes: true,
             trace: Some(trace.to_owned()),
-            commands: vec![],
-            verify: VerifyView::default(),
+            ..store_view(None, None)
         });
         obs
     };

@@ -14,16 +14,7 @@ pub(super) fn backed_up(me: usize) -> Observation {
         revision: Revision(1),
         size_bytes: 1,
     };
-    obs.store = Fact::Known(StoreView {
-        genesis: obs.me.genesis.clone(),
-        newest_backup: Some(newest),
-        size: Fact::Absent,
-        went_back: None,
-        conditional_writes: true,
-        trace: None,
-        commands: vec![],
-        verify: VerifyView::default(),
-    });
+    obs.store = Fact::Known(store_view(obs.me.genesis.clone(), Some(newest)));
     obs
 }
 

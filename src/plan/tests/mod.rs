@@ -16,6 +16,7 @@ mod keeping;
 mod learners;
 mod losses;
 mod membership;
+mod orders;
 mod properties;
 mod resizing;
 mod restarts;
@@ -321,6 +322,20 @@ fn restore_from(backup: BackupId, above: Option<Epoch>) -> OperatorRequest {
         replace: None,
         above,
         asked: UnixMs::default(),
+    }
+}
+
+/// A store that honours conditional writes, with this record of an epoch and this newest backup, and nothing else.
+fn store_view(genesis: Option<Genesis>, newest_backup: Option<BackupSummary>) -> StoreView {
+    StoreView {
+        genesis,
+        newest_backup,
+        size: Fact::Absent,
+        went_back: None,
+        conditional_writes: true,
+        trace: None,
+        commands: Vec::new(),
+        verify: VerifyView::default(),
     }
 }
 

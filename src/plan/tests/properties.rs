@@ -60,14 +60,8 @@ fn shape(
 /// A store as it may be seen: none, silent, empty, with a trace of a cluster, with a genesis.
 fn any_store(kind: u8, g: &Genesis) -> Fact<StoreView> {
     let view = StoreView {
-        genesis: (kind == 4).then(|| g.clone()),
-        newest_backup: None,
-        went_back: None,
-        conditional_writes: true,
-        size: Fact::Absent,
         trace: (kind == 3).then(|| "prod/2026-01-01T00:00:00Z-000001/backup.json".to_owned()),
-        commands: Vec::new(),
-        verify: VerifyView::default(),
+        ..store_view((kind == 4).then(|| g.clone()), None)
     };
     match kind {
         0 => Fact::Absent,

@@ -12,16 +12,7 @@ fn backup(id: &str) -> BackupSummary {
 }
 
 fn store(newest: &str) -> Fact<StoreView> {
-    Fact::Known(StoreView {
-        genesis: None,
-        newest_backup: Some(backup(newest)),
-        size: Fact::Absent,
-        went_back: None,
-        conditional_writes: true,
-        trace: None,
-        commands: vec![],
-        verify: VerifyView::default(),
-    })
+    Fact::Known(store_view(None, Some(backup(newest))))
 }
 
 const OLD: &str = "2026-01-01T00:00:00Z-000001";

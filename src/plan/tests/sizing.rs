@@ -9,14 +9,8 @@ fn stored(voters: usize, remembered: SpecRecord, says: Fact<usize>) -> Observati
     obs.spec.store_shared = true;
     obs.spec.backup_interval = None;
     obs.store = Fact::Known(StoreView {
-        genesis: obs.me.genesis.clone(),
-        newest_backup: None,
         size: says,
-        went_back: None,
-        conditional_writes: true,
-        trace: None,
-        commands: vec![],
-        verify: VerifyView::default(),
+        ..store_view(obs.me.genesis.clone(), None)
     });
     obs.spec_record = remembered;
     follow(&mut obs);
@@ -146,14 +140,8 @@ fn the_size_in_the_store_counts_before_the_first_cluster_is_formed() {
     obs.spec.size_source = SizeSource::Store { said: None };
     obs.spec.store_shared = true;
     obs.store = Fact::Known(StoreView {
-        genesis: None,
-        newest_backup: None,
         size: Fact::Known(5),
-        went_back: None,
-        conditional_writes: true,
-        trace: None,
-        commands: vec![],
-        verify: VerifyView::default(),
+        ..store_view(None, None)
     });
     assert_eq!(written(&obs), Some(5));
     obs.spec_record.stored = Some(5);

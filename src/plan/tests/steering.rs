@@ -40,16 +40,7 @@ fn a_pause_holds_back_what_is_autonomous_and_nothing_else() {
     };
     let scheduled = || {
         let mut obs = healthy(0);
-        obs.store = Fact::Known(StoreView {
-            genesis: None,
-            newest_backup: None,
-            size: Fact::Absent,
-            went_back: None,
-            conditional_writes: true,
-            trace: None,
-            commands: vec![],
-            verify: VerifyView::default(),
-        });
+        obs.store = Fact::Known(store_view(None, None));
         obs
     };
     let asked = || {

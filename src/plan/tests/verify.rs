@@ -19,22 +19,19 @@ fn s44_one_follower_verifies_the_newest_backup_once_in_each_interval() {
         obs.backups.increments.running = true;
         obs.spec.store_shared = true;
         obs.store = Fact::Known(StoreView {
-            genesis: obs.me.genesis.clone(),
-            newest_backup: Some(BackupSummary {
-                id: id(9),
-                at: obs.now,
-                revision: Revision(1),
-                size_bytes: 1,
-            }),
-            size: Fact::Absent,
-            went_back: None,
-            conditional_writes: true,
-            trace: None,
-            commands: vec![],
             verify: VerifyView {
                 last: None,
                 oldest_backup: Some(UnixMs(0)),
             },
+            ..store_view(
+                obs.me.genesis.clone(),
+                Some(BackupSummary {
+                    id: id(9),
+                    at: obs.now,
+                    revision: Revision(1),
+                    size_bytes: 1,
+                }),
+            )
         });
         obs
     };
