@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use aws_sdk_s3::error::ProvideErrorMetadata;
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
+use aws_sdk_s3::operation::put_object::PutObjectError;
+use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
 use aws_sdk_s3::primitives::ByteStream as Body;
 use bytes::Bytes;
 
@@ -33,18 +35,25 @@ impl S3Store {
         known.await.copied()
     }
 
+    /// Sends a `PutObject` with a condition. The outer error is that no client could be made.
+    async fn put_if(
+        &self,
+        key: &str,
+        body: &Bytes,
+        condition: impl FnOnce(PutObjectFluentBuilder) -> PutObjectFluentBuilder,
+    ) -> PortResult<Result<(), SdkError<PutObjectError>>> {
+        let Connected {
+            client, encryption, ..
+        } = self.connected().await?;
+        let request = client.put_object().bucket(self.bucket()).key(self.key(key));
+        let request = condition(encrypted!(request, encryption)).body(Body::from(body.clone()));
+        Ok(request.send().await.map(drop))
+    }
+
     /// `create` without the check that the store honours it; `None` when the store says that it has no conditional writes.
     pub(super) async fn create_unchecked(&self, key: &str, body: Bytes) -> PortResult<Option<Created>> {
         for attempt in 1..=TRIES {
-            let Connected {
-                client, encryption, ..
-            } = self.connected().await?;
-            let request = client.put_object().bucket(self.bucket()).key(self.key(key));
-            let answer = encrypted!(request, encryption)
-                .if_none_match("*")
-                .body(Body::from(body.clone()))
-                .send()
-                .await;
+            let answer = self.put_if(key, &body, |put| put.if_none_match("*")).await?;
             let Err(error) = answer else {
                 return Ok(Some(Created::Created));
             };
@@ -109,15 +118,7 @@ impl S3Store {
         read: &Tag,
     ) -> PortResult<Option<Replaced>> {
         for attempt in 1..=TRIES {
-            let Connected {
-                client, encryption, ..
-            } = self.connected().await?;
-            let request = client.put_object().bucket(self.bucket()).key(self.key(key));
-            let answer = encrypted!(request, encryption)
-                .if_match(&read.0)
-                .body(Body::from(body.clone()))
-                .send()
-                .await;
+            let answer = self.put_if(key, &body, |put| put.if_match(&read.0)).await?;
             let Err(error) = answer else {
                 return Ok(Some(Replaced::Done));
             };
