@@ -24,7 +24,7 @@ pub use chosen::{Mutant, is, restores_unasked, set};
 mod chosen {
     use std::cell::Cell;
 
-    use crate::model::{BackupId, Epoch, Observation, OperatorRequest};
+    use crate::model::{BackupId, Epoch, Observation, OperatorRequest, UnixMs};
 
     /// One way to be broken.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,9 +122,11 @@ mod chosen {
     }
 
     /// A restore of the newest backup that nobody has asked for, in the planner that is broken in this way.
-    pub fn restores_unasked(seen: &Observation) -> Option<(OperatorRequest, BackupId, Option<Epoch>)> {
+    pub fn restores_unasked(
+        seen: &Observation,
+    ) -> Option<(OperatorRequest, BackupId, Option<Epoch>, UnixMs)> {
         let newest = seen.store.known()?.newest_backup.as_ref()?.id.clone();
         let asked = OperatorRequest::Backup;
-        is(Mutant::RestoresUnasked).then(|| (asked, newest, Some(Epoch::default())))
+        is(Mutant::RestoresUnasked).then(|| (asked, newest, Some(Epoch::default()), seen.now))
     }
 }

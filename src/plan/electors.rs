@@ -64,8 +64,8 @@ pub(super) fn say_new_memory<'a>(cx: &mut Context<'a>, without: &BTreeSet<NodeNa
             ReasonCode::MemoriesLost,
             format!(
                 "{who} have lost their memory, and with it perhaps an epoch that they had chosen: this elector takes no part in \
-                 opening another one until the shared store tells the newest epoch; whoever orders `etcd-agent {command}` \
-                 here and knows that no {knows} was opened adds `--without NODE`, naming one of them"
+                 opening another one until the shared store tells the newest epoch; an operator who orders `etcd-agent \
+                 {command}` here and knows that no {knows} was opened adds `--without NODE`, naming one of them"
             ),
         );
     }

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use super::alarms;
 use super::bootstrap::{become_eligible, propose};
-use super::clocks::MOST_MS;
+use super::clocks::CLOCK_SKEW;
 use super::context::{Context, names};
 use super::electors;
 use super::failure;
 use super::orders::is_out;
 use super::removed::removed_by;
 use super::safety::other_stores_besides;
-use crate::model::{Action, Assignment, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin, ReasonCode};
+use crate::model::{
+    Action, Assignment, BackupId, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin, ReasonCode, UnixMs,
+};
 
 /// Carries out a restore that a person asked for.
 pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
@@ -23,82 +25,19 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         _ => None,
     });
     #[cfg(feature = "mutants")]
-    let asked = asked.or_else(|| {
-        let (request, backup, above) = crate::mutant::restores_unasked(cx.obs)?;
-        Some((request, backup, above, cx.obs.now))
-    });
+    let asked = asked.or_else(|| crate::mutant::restores_unasked(cx.obs));
     let (request, backup, above, at) = asked.filter(|_| !mutant!(RestoresDropped))?;
     let opened_since = cx
         .genesis()
         .filter(|genesis| above.is_some_and(|above| genesis.epoch > above));
-    // Two concurrent restores must not replace each other in turn: the epoch that was opened last stays.
     if let Some(genesis) = opened_since
-        && let Origin::Backup(other) = &genesis.origin
-        && *other != backup
+        && let Origin::Backup(restored) = &genesis.origin
     {
-        let message = format!(
-            "epoch {} was restored from {other} meanwhile, so {backup} is not restored over it: ask again if it \
-             should be",
-            genesis.epoch
-        );
+        let (done, message) = answered_by(cx, genesis, restored, &backup, at)?;
         return Some(Action::Answer {
             request,
-            done: false,
+            done,
             message,
-        });
-    }
-    if let Some(genesis) = opened_since.filter(|genesis| genesis.origin == Origin::Backup(backup.clone())) {
-        // This node was cut off when it was asked, and could not know. What was written since that restore is acknowledged.
-        let before = at.since(genesis.created);
-        if before > Duration::from_millis(MOST_MS) {
-            return Some(Action::Answer {
-                request,
-                done: false,
-                message: format!(
-                    "epoch {} was restored from {backup} {} s before this order, which this node did not know: nothing was \
-                     changed; ask again if what was written since is to be undone",
-                    genesis.epoch,
-                    before.as_secs()
-                ),
-            });
-        }
-        let serving = cx
-            .obs
-            .me
-            .etcd
-            .known()
-            .is_some_and(|e| e.cluster_id == genesis.cluster_id && e.leader.is_some());
-        if !serving && let Some(lost) = failure::quorum_lost(cx) {
-            return Some(Action::Answer {
-                request,
-                done: false,
-                message: format!(
-                    "epoch {} was opened from {backup}, and does not serve: {lost}",
-                    genesis.epoch
-                ),
-            });
-        }
-        let verb = if serving {
-            "serves"
-        } else if is_to_come_up(cx, genesis) {
-            return None;
-        } else {
-            "was opened from"
-        };
-        let members = names(genesis.members.keys());
-        // The alarm is part of the backup. The person who restored it has to know that the cluster refuses writes.
-        let alarm = cx
-            .obs
-            .me
-            .etcd
-            .known()
-            .filter(|_| serving)
-            .and_then(alarms::raised);
-        let alarm = alarm.map_or_else(String::new, |text| format!("; but {text}"));
-        return Some(Action::Answer {
-            request,
-            done: true,
-            message: format!("epoch {} {verb} {backup} with {members}{alarm}", genesis.epoch),
         });
     }
     if let Some(error) = cx
@@ -187,6 +126,60 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         .collect();
     let epoch = Epoch(super::safety::newest_epoch(cx).0.saturating_add(1));
     propose(cx, epoch, Origin::Backup(backup), members, gone)
+}
+
+/// What an epoch that was restored since answers to an order to restore `backup`, which was given at `at`: whether that is done,
+/// and one line. `None` while its etcd here is still to come up.
+fn answered_by(
+    cx: &Context<'_>,
+    genesis: &Genesis,
+    restored: &BackupId,
+    backup: &BackupId,
+    at: UnixMs,
+) -> Option<(bool, String)> {
+    let epoch = genesis.epoch;
+    // Two concurrent restores must not replace each other in turn: the epoch that was opened last stays.
+    if restored != backup {
+        let message = format!(
+            "epoch {epoch} was restored from {restored} meanwhile, so {backup} is not restored over it: ask again if it \
+             should be"
+        );
+        return Some((false, message));
+    }
+    // This node was cut off when it was asked, and could not know. What was written since that restore is acknowledged.
+    let before = at.since(genesis.created);
+    if before > CLOCK_SKEW {
+        let message = format!(
+            "epoch {epoch} was restored from {backup} {} s before this order, which this node did not know: nothing was \
+             changed; ask again if what was written since is to be undone",
+            before.as_secs()
+        );
+        return Some((false, message));
+    }
+    let own = cx.obs.me.etcd.known();
+    let serving = own.filter(|etcd| etcd.cluster_id == genesis.cluster_id && etcd.leader.is_some());
+    if serving.is_none()
+        && let Some(lost) = failure::quorum_lost(cx)
+    {
+        let message = format!("epoch {epoch} was opened from {backup}, and does not serve: {lost}");
+        return Some((false, message));
+    }
+    if serving.is_none() && is_to_come_up(cx, genesis) {
+        return None;
+    }
+    let verb = if serving.is_some() {
+        "serves"
+    } else {
+        "was opened from"
+    };
+    let members = names(genesis.members.keys());
+    // The alarm is part of the backup. The person who restored it has to know that the cluster refuses writes.
+    let alarm = serving.and_then(alarms::raised);
+    let alarm = alarm.map_or_else(String::new, |text| format!("; but {text}"));
+    Some((
+        true,
+        format!("epoch {epoch} {verb} {backup} with {members}{alarm}"),
+    ))
 }
 
 /// Whether this node's member of a restored epoch is still to come up. A member that was removed, or that has run and has lost
