@@ -1,9 +1,10 @@
 //! etcd's own client, run outside of the hosts.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use crate::cmd::{Cmd, Output};
 use crate::host::Host;
@@ -67,9 +68,9 @@ impl Lab {
     }
 
     /// Waits until there are exactly `wanted` members, all started, voting and answering a linearizable
-    /// read. Answers how long that took.
+    /// read. Answers how long that took. The error quotes each host: what CI keeps of a failure is short.
     pub fn wait_healthy(&self, wanted: usize, timeout: Duration) -> Result<Duration> {
-        wait_until(&format!("{wanted} healthy members"), timeout, || {
+        let waited = wait_until(&format!("{wanted} healthy members"), timeout, || {
             let on: Vec<&Host> = self.hosts().iter().filter(|host| host.is_on()).collect();
             let mut last = None;
             for host in &on {
@@ -94,7 +95,25 @@ impl Lab {
                 }
             }
             Err(last.context("no host is on")?)
-        })
+        });
+        waited.map_err(|error| anyhow!("{error:#}\n{}", self.last_words()))
+    }
+
+    /// What etcd and the agent of each host said last, and how systemd sees etcd: some lines a host.
+    fn last_words(&self) -> String {
+        let mut text = String::new();
+        for host in self.hosts().iter().filter(|host| host.is_on()) {
+            let show = "systemctl show etcd -p ActiveState,SubState,NRestarts,ExecMainStartTimestamp | paste -sd ' '; \
+                        journalctl -q -o short-precise -n 4 -u etcd-agent; journalctl -q -o short-precise -n 4 -u etcd";
+            let said = host
+                .sh(show)
+                .map_or_else(|error| format!("{error:#}"), |output| output.stdout);
+            for line in said.lines() {
+                let line: String = line.chars().take(240).collect();
+                let _ = writeln!(text, "  {}: {line}", host.name());
+            }
+        }
+        text
     }
 
     /// The host whose etcd is the raft leader; waits out an election.
