@@ -37,6 +37,8 @@ mod chosen {
         GateBlind,
         /// Rule 1: an elector that has accepted a later epoch counts as one that knows of none.
         VotesForgotten,
+        /// Rule 1: the gate is cleared by what the store said last, however long ago.
+        StoreNotAskedAgain,
         /// Rule 1: an etcd of an older epoch is forgotten once the newer epoch is assigned, which does not wait for its end.
         StopForgotten,
         /// Rule 2: data that waits for a person is looked at once.

@@ -99,6 +99,8 @@ pub enum Action {
     ClearGate {
         /// Which generation.
         generation: Generation,
+        /// The epoch, where only the shared store confirms it: the store is asked again before.
+        by_store: Option<Epoch>,
     },
     /// Start `etcd.service`; never waits for the job.
     StartEtcd {

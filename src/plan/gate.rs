@@ -35,7 +35,8 @@ pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &A
         .filter(|(_, s)| knows_none(s) && may_know(s))
         .map(|(n, _)| *n)
         .collect();
-    // The store may have been read before a newer epoch was recorded, which peers report.
+    // The store may have been read before a newer epoch was recorded, which peers report. It is asked again before the gate
+    // is cleared: what it said last may be hours old.
     let by_store = cx.spec.store_shared
         && nodes.iter().all(|(_, status)| knows_none(status))
         && cx
@@ -43,7 +44,8 @@ pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &A
             .store
             .known()
             .is_some_and(|s| s.genesis.as_ref().is_some_and(|g| g.same_value(genesis)));
-    if (agreeing < cx.spec.majority() || lacks_former) && !by_store {
+    let lacks_votes = agreeing < cx.spec.majority() || lacks_former;
+    if lacks_votes && !by_store {
         let before = if lacks_former {
             format!(
                 "; of the {} electors of that epoch by {of_former}, which is no majority",
@@ -74,5 +76,6 @@ pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &A
     }
     Some(Action::ClearGate {
         generation: assignment.generation,
+        by_store: lacks_votes.then_some(genesis.epoch),
     })
 }

@@ -1,6 +1,7 @@
 //! The fences: what a decision was based on is checked again right before acting.
 
 use crate::agent::Agent;
+use crate::backup::newest_epoch;
 use crate::model::{Assignment, ClusterId, Epoch, Generation, MemberList, RaftTerm, StartFence};
 use crate::ports::{PortError, PortResult};
 
@@ -60,6 +61,24 @@ pub(crate) fn fence_generation(agent: &Agent, generation: Generation) -> PortRes
     Err(stale(format_args!(
         "generation {generation} of the assignment was replaced by {now}"
     )))
+}
+
+/// The newest epoch that the shared store records now. An epoch is recorded before it is open (ADR 3).
+pub(crate) async fn fence_recorded(agent: &Agent, epoch: Epoch) -> PortResult<()> {
+    let no_store = || stale("there is no store to confirm the epoch");
+    let store = agent.ports.store.as_ref().ok_or_else(no_store)?;
+    if mutant!(StoreNotAskedAgain) {
+        return Ok(());
+    }
+    let problem = match newest_epoch(store.as_ref(), &agent.spec.cluster).await {
+        Ok(Some(genesis)) if genesis.epoch == epoch => return Ok(()),
+        Ok(Some(genesis)) => stale(format_args!("the store records epoch {} by now", genesis.epoch)),
+        Ok(None) => stale("the store records no epoch any more"),
+        Err(error) => error,
+    };
+    // The planner decides again, on what the store says now.
+    agent.shared.with(|inner| inner.store.ask_again());
+    Err(problem)
 }
 
 /// What must hold when etcd is started: the assignment, the newest epoch, the settings in force.

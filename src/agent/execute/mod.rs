@@ -11,7 +11,9 @@ mod restart;
 use std::time::Duration;
 
 use crate::agent::Agent;
-use crate::agent::execute::fence::{assignment, fence_generation, fence_start, fence_stop, stale};
+use crate::agent::execute::fence::{
+    assignment, fence_generation, fence_recorded, fence_start, fence_stop, stale,
+};
 use crate::agent::execute::membership::Going;
 use crate::agent::jobs::{flush, full, handover, increments, prune, restore, verify};
 use crate::model::{
@@ -93,8 +95,11 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             };
             agent.ask_owner(&request, DATA, fence).await.map(drop)
         }
-        Action::ClearGate { generation } => {
+        Action::ClearGate { generation, by_store } => {
             fence_generation(agent, *generation)?;
+            if let Some(epoch) = by_store {
+                fence_recorded(agent, *epoch).await?;
+            }
             agent.ports.state.clear_gate(*generation)
         }
         Action::StartEtcd { fence } => {

@@ -12,6 +12,11 @@ fn t05_nodes_that_were_added_do_not_confirm_an_epoch_without_its_electors() {
         obs.peers.insert(name(i), Fact::Unreachable("silent".into()));
     }
     assert_eq!(action(&obs), Some("clear-gate"), "all five were its electors");
+    let by_electors = Action::ClearGate {
+        generation: obs.assignment.as_ref().unwrap().generation,
+        by_store: None,
+    };
+    assert_eq!(decide(&obs).action, Some(by_electors), "no store is needed");
     let genesis = obs.me.genesis.as_mut().unwrap();
     genesis
         .electorate

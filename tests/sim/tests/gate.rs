@@ -256,3 +256,39 @@ fn rule_1_an_agent_that_has_not_looked_clears_the_gate() {
         "the old epoch's only voter started again, and nobody noticed"
     );
 }
+
+/// n1 is cut off from the others, and its disk is away, while a restore opens epoch 2. It reaches the store all the time.
+fn the_store_was_read_before(seed: u64) -> Outcome {
+    let mut schedule = Schedule::calm(seed, 3, 3, true);
+    schedule.faults.push((13_000, Fault::Backup(1)));
+    schedule.faults.push((14_400, Fault::Isolate(0)));
+    schedule.faults.push((15_600, Fault::LateMount(0, 18_600)));
+    schedule.faults.push((24_500, Fault::Restore(2)));
+    schedule.faults.push((46_300, Fault::PowerOff(1, 8600)));
+    run(&schedule, true)
+}
+
+#[test]
+fn rule_1_the_store_is_asked_again_before_it_clears_the_gate() {
+    for seed in 0..10 {
+        let outcome = the_store_was_read_before(seed);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert!(history.contains("epoch 2 was chosen"), "{history}");
+    }
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn rule_1_a_gate_cleared_by_what_the_store_said_before_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    set(Some(Mutant::StoreNotAskedAgain));
+    let outcomes: Vec<Outcome> = (0..10).map(the_store_was_read_before).collect();
+    set(None);
+    let found = |outcome: &Outcome| {
+        let violation = outcome.violation.as_deref().unwrap_or_default();
+        violation.starts_with("rule 1:")
+    };
+    let violations: Vec<_> = outcomes.iter().map(|outcome| &outcome.violation).collect();
+    assert!(outcomes.iter().any(found), "{violations:?}");
+}
