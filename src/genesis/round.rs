@@ -80,6 +80,19 @@ impl Round {
                 incarnation,
                 accepted,
             } => {
+                // An elector whose clock was set back has a memory that orders before its former one. All who know that one
+                // refuse a value that is stamped with it.
+                if self
+                    .candidate
+                    .electorate
+                    .get(from)
+                    .is_some_and(|known| *known > incarnation)
+                {
+                    let elector = from.clone();
+                    self.refusals
+                        .insert(from.clone(), Refusal::StaleIncarnation { elector });
+                    return;
+                }
                 self.promised.insert(from.clone(), incarnation);
                 if let Some((ballot, value)) = accepted
                     && self.highest.as_ref().is_none_or(|(b, _)| ballot > *b)
@@ -133,6 +146,12 @@ impl Round {
                 self.refusals.insert(from.clone(), refusal);
             }
         }
+    }
+
+    /// True when an elector refused because it knows a newer memory of an elector than this round does.
+    pub fn names_stale_memory(&self) -> bool {
+        let stale = |refusal: &Refusal| matches!(refusal, Refusal::StaleIncarnation { .. });
+        self.refusals.values().any(stale)
     }
 
     /// How phase 2 stands: `Reached` means chosen.

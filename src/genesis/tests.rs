@@ -290,6 +290,28 @@ fn a_quiet_network_chooses() {
     assert_eq!(world.chosen.len(), 1);
 }
 
+/// The clock of n3 was set back before its agent was installed anew.
+#[test]
+fn a_memory_that_orders_before_its_former_one_keeps_nobody_from_choosing() {
+    let mut world = World::new(3);
+    world.enquire_all();
+    world.deliver_all();
+    world.propose(0);
+    let mut round = world.rounds[0].take().unwrap();
+    for (i, memory) in [(2, 0), (1, 2), (0, 1)] {
+        assert_eq!(round.prepared(), Outcome::Open);
+        let promise = PrepareReply::Promise {
+            incarnation: incarnation(memory),
+            accepted: None,
+        };
+        round.on_prepare_reply(&name(i), promise);
+    }
+    assert_eq!(round.prepared(), Outcome::Reached);
+    assert_eq!(round.value().electorate[&name(2)], incarnation(3));
+    let reply = on_accept(&mut world.electors[1], &world.electorate[1], &round.accept());
+    assert!(matches!(reply, AcceptReply::Accepted { .. }), "{reply:?}");
+}
+
 #[test]
 fn an_elector_without_memory_does_not_vote() {
     let mut world = World::new(3);

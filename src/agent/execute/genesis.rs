@@ -134,7 +134,12 @@ pub(crate) async fn propose(
     if let Outcome::Chosen(genesis) = prepare(agent, &mut round, &record.incarnation).await? {
         return Err(told(agent, &genesis));
     }
-    if let Outcome::Chosen(genesis) = accept(agent, &mut round).await? {
+    let accepted = accept(agent, &mut round).await;
+    if accepted.is_err() && round.names_stale_memory() {
+        // Others know a newer memory of an elector that promised. The next round has to know it as well.
+        enquire(agent, gone).await?;
+    }
+    if let Outcome::Chosen(genesis) = accepted? {
         return Err(told(agent, &genesis));
     }
     let genesis = round.value();
