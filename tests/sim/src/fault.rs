@@ -311,6 +311,7 @@ fn forget(world: &mut World, host: usize) {
     }
     let h = &mut world.hosts[host];
     h.held_by = None;
+    h.look_refused = false;
     h.begun = None;
     h.elector = None;
     h.traces.clear();

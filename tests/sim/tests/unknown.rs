@@ -1,5 +1,6 @@
 //! Data that nobody could look at is unknown, and not lost (rule 8).
 
+use etcd_agent_sim::world::{Broken, Call, How};
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
 fn whole(outcome: &Outcome) {
@@ -83,6 +84,25 @@ fn c10d_an_agent_that_took_a_member_over_knows_what_held_its_data() {
             !history.contains(" removes ") && !history.contains(" archives "),
             "{history}"
         );
+    }
+}
+
+/// The agent of n2 is installed anew and cannot look into the data directory before its host boots without that disk. It cannot
+/// know of the disk (`docs/safety.md`): its member is replaced, through quorum.
+#[test]
+fn c10d_a_new_memory_that_could_not_look_does_not_know_of_the_mount() {
+    for seed in 0..10 {
+        let mut schedule = Schedule::calm(seed, 3, 3, seed.is_multiple_of(2));
+        let broken = Broken {
+            call: Call::Inspect,
+            how: How::Refused,
+            times: Some(6),
+        };
+        schedule.faults.push((15_000, Fault::Breaks(1, broken)));
+        schedule.faults.push((15_100, Fault::Reinstall(1)));
+        schedule.faults.push((16_400, Fault::LateMount(1, 60_000)));
+        schedule.faults.push((110_000, Fault::Mend));
+        whole(&run(&schedule, true));
     }
 }
 

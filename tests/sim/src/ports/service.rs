@@ -140,11 +140,15 @@ impl ServiceManager for Service {
         if self.0.sim.world().hosts[self.0.host].inspect_fails {
             return Err(PortError::Retryable("etcd-agent-data.service failed".to_owned()));
         }
-        let unheard = self.0.breaks(match request {
+        let broken = self.0.breaks(match request {
             DataRequest::Inspect { .. } => Call::Inspect,
             DataRequest::Stage { .. } => Call::Stage,
             DataRequest::Replace { .. } => Call::Replace,
-        })?;
+        });
+        if broken.is_err() && matches!(request, DataRequest::Inspect { .. }) {
+            self.0.sim.world().hosts[self.0.host].look_refused = true;
+        }
+        let unheard = broken?;
         let report = {
             let mut world = self.0.sim.world();
             let error = carry_out(&mut world, self.0.host, request).err();

@@ -99,6 +99,8 @@ pub struct Host {
     pub stays_bare: bool,
     /// What the agent remembers the data directory to be on.
     pub held_by: Option<Mount>,
+    /// The last look into the data directory was refused.
+    pub look_refused: bool,
     /// An older copy of it.
     pub copy: Option<Dir>,
     /// True when the data directory is there and no use.
@@ -179,6 +181,7 @@ impl Host {
             late: None,
             stays_bare: false,
             held_by: None,
+            look_refused: false,
             copy: None,
             broken: false,
             archive: Vec::new(),

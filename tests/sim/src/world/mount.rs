@@ -53,6 +53,7 @@ impl Host {
         if present || !started {
             self.held_by = Some(self.mount());
         }
+        self.look_refused = false;
     }
 }
 
@@ -66,8 +67,10 @@ impl World {
         }
         let Some(dir) = h.dir.take() else { return };
         h.late = Some(Late { at, dir: dir.clone() });
-        // Its agent has not seen the member serve: it takes the empty directory for one that is still to be filled.
-        if h.gate.as_ref().is_none_or(|gate| !gate.started_once) {
+        // Its agent has not seen the member serve: it takes the empty directory for one that is still to be filled. Or it lost its
+        // memory and could not look since: it does not know the device.
+        let blind = h.held_by.is_none() && h.look_refused;
+        if blind || h.gate.as_ref().is_none_or(|gate| !gate.started_once) {
             self.note_loss(&dir);
         }
     }
