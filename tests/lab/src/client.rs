@@ -99,14 +99,26 @@ impl Lab {
         waited.map_err(|error| anyhow!("{error:#}\n{}", self.last_words()))
     }
 
-    /// What etcd and the agent of each host said last, and how systemd sees etcd: some lines a host.
+    /// What etcd and the agent of each host said last, and how systemd sees etcd: some lines a host. An etcd that has not come up
+    /// is ended by SIGQUIT, on which Go writes what each goroutine waits for.
     fn last_words(&self) -> String {
+        const SHOW: &str = r#"
+            systemctl show etcd -p ActiveState,SubState,NRestarts,ExecMainStartTimestamp | paste -sd ' '
+            journalctl -q -o short-precise -n 4 -u etcd-agent
+            journalctl -q -o short-precise -n 4 -u etcd
+            if systemctl show etcd -p ActiveState | grep -q activating; then
+                systemctl kill -s QUIT etcd
+                sleep 2
+                journalctl -q -o cat -n 9000 -u etcd | awk '
+                    function told() { if (state ~ /minutes/ && frames ~ /etcdserver/) print state frames }
+                    /^goroutine / { told(); state = $0; sub(/.*\[/, "[", state); frames = "" }
+                    /^(go[.]etcd|sync|net)/ { sub(/\([^()]*\)$/, ""); frames = frames " " $0 }
+                    END { told() }' | sed 's,go.etcd.io/etcd/server/v3/,,g' | head -n 20
+            fi"#;
         let mut text = String::new();
         for host in self.hosts().iter().filter(|host| host.is_on()) {
-            let show = "systemctl show etcd -p ActiveState,SubState,NRestarts,ExecMainStartTimestamp | paste -sd ' '; \
-                        journalctl -q -o short-precise -n 4 -u etcd-agent; journalctl -q -o short-precise -n 4 -u etcd";
             let said = host
-                .sh(show)
+                .sh(SHOW)
                 .map_or_else(|error| format!("{error:#}"), |output| output.stdout);
             for line in said.lines() {
                 let line: String = line.chars().take(240).collect();
