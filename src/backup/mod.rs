@@ -2,6 +2,7 @@
 //!
 //! The layout is described in `docs/backup-format.md`. A backup counts once its last object, the commit marker, is there.
 
+mod batch;
 mod bolt;
 mod compress;
 mod failed;

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::StreamExt;
 
 use crate::model::{
@@ -16,6 +15,7 @@ use crate::model::{
 use crate::ports::{ByteStream, Etcd, ObjectStore, PortError, PortResult, Upload};
 
 use super::worker::{Packer, Stored, Worker, pack_failed};
+use crate::backup::batch::{IDLE, next_batch};
 use crate::backup::failed::{Blame, Cause, Failed};
 use crate::backup::increments::timeline;
 use crate::backup::store::etcd_manager;
@@ -24,10 +24,8 @@ use crate::backup::store::layout::{
 };
 use crate::backup::store::manifest::{Compression, FORMAT, Manifest};
 
-/// etcd sends without a pause. A stream that sends nothing for this long is dead.
-const IDLE: Duration = Duration::from_mins(1);
-/// Size of a batch for the worker: large enough that passing it is cheap, small compared with a part.
-const BATCH_BYTES: usize = 1024 * 1024;
+/// The stream in an error.
+const STREAM: &str = "etcd's snapshot stream";
 /// Hashing blocks writes for about one second per GiB, so only databases up to this size are hashed.
 const HASH_UP_TO_BYTES: u64 = 256 * 1024 * 1024;
 /// The longest that a backup waits for its optional fingerprint.
@@ -303,10 +301,10 @@ async fn pump(
 ) -> Result<Stored, Failed> {
     let mut worker = Worker::start(packer).blame(Cause::Host)?;
     let mut read = 0;
-    let mut batch = next_batch(&mut stream, idle).await.blame(Cause::Etcd)?;
+    let mut batch = next_batch(&mut stream, STREAM, idle).await.blame(Cause::Etcd)?;
     while !batch.is_empty() {
         read += batch.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
-        let (packed, next) = tokio::join!(worker.push(batch), next_batch(&mut stream, idle));
+        let (packed, next) = tokio::join!(worker.push(batch), next_batch(&mut stream, STREAM, idle));
         for piece in packed.blame(Cause::Host)? {
             upload.write(piece).await.blame(Cause::Store)?;
         }
@@ -319,27 +317,6 @@ async fn pump(
         upload.write(piece).await.blame(Cause::Store)?;
     }
     Ok(stored)
-}
-
-async fn next_batch(stream: &mut ByteStream, idle: Duration) -> PortResult<Vec<Bytes>> {
-    let (mut batch, mut size) = (Vec::new(), 0);
-    while size < BATCH_BYTES {
-        let next = tokio::time::timeout(idle, stream.next()).await.map_err(|_| {
-            PortError::Retryable(format!(
-                "etcd's snapshot stream stood still for {} s",
-                idle.as_secs()
-            ))
-        })?;
-        let Some(chunk) = next else {
-            break;
-        };
-        let chunk = chunk?;
-        size += chunk.len();
-        if !chunk.is_empty() {
-            batch.push(chunk);
-        }
-    }
-    Ok(batch)
 }
 
 #[cfg(test)]

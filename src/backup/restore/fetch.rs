@@ -5,8 +5,6 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
-use futures::StreamExt;
 use tempfile::{Builder, NamedTempFile};
 
 use crate::model::{BackupId, ClusterName, Revision};
@@ -17,11 +15,13 @@ use super::point::Point;
 use super::replay::replay;
 use super::room::Room;
 use super::unpack::Unpacker;
+use crate::backup::batch::{IDLE, next_batch};
 use crate::backup::store::layout::{FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, expected};
 use crate::backup::store::manifest::{Compression, ForeignMeta, Manifest};
 
 const TEMPORARY: &str = ".fetch-";
-const BATCH_BYTES: usize = 1024 * 1024;
+/// The stream in an error.
+const DOWNLOAD: &str = "the download of the backup";
 
 /// A checked snapshot on the local disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,7 +219,7 @@ async fn marker(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> Resu
 /// Downloads and unpacks concurrently, one batch each. Returns the number of stored bytes, or why they cannot be unpacked.
 async fn pour(mut stream: ByteStream, mut unpacker: Unpacker) -> PortResult<io::Result<(u64, Unpacker)>> {
     let mut stored = 0;
-    let mut batch = next_batch(&mut stream).await?;
+    let mut batch = next_batch(&mut stream, DOWNLOAD, IDLE).await?;
     while !batch.is_empty() {
         stored += batch.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
         let working = tokio::task::spawn_blocking(move || {
@@ -228,7 +228,7 @@ async fn pour(mut stream: ByteStream, mut unpacker: Unpacker) -> PortResult<io::
                 .try_for_each(|chunk| unpacker.push(chunk))
                 .map(|()| unpacker)
         });
-        let (worked, next) = tokio::join!(working, next_batch(&mut stream));
+        let (worked, next) = tokio::join!(working, next_batch(&mut stream, DOWNLOAD, IDLE));
         let worked = worked
             .map_err(|error| PortError::Retryable(format!("the fetch's worker ended early: {error}")))?;
         match worked {
@@ -238,21 +238,6 @@ async fn pour(mut stream: ByteStream, mut unpacker: Unpacker) -> PortResult<io::
         batch = next?;
     }
     Ok(Ok((stored, unpacker)))
-}
-
-async fn next_batch(stream: &mut ByteStream) -> PortResult<Vec<Bytes>> {
-    let (mut batch, mut size) = (Vec::new(), 0);
-    while size < BATCH_BYTES {
-        let Some(chunk) = stream.next().await else {
-            break;
-        };
-        let chunk = chunk?;
-        size += chunk.len();
-        if !chunk.is_empty() {
-            batch.push(chunk);
-        }
-    }
-    Ok(batch)
 }
 
 /// A temporary file in `dir`; those that a killed fetch left are removed first (one restore runs at a time).

@@ -1,5 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
+
 use super::*;
 use crate::backup::testing::{EVER, FakeEtcd, cluster, etcd, meta, store};
 use crate::backup::trailer::snapshot;
