@@ -10,6 +10,7 @@ use hyper::http::uri::PathAndQuery;
 use tokio::time::timeout;
 use tonic::Request;
 use tonic::client::Grpc;
+use tonic::transport::Channel;
 use tonic_prost::ProstCodec;
 
 use super::channel::{Address, Connector};
@@ -122,6 +123,15 @@ impl LocalEtcd {
         format!("{doing} at etcd {}", self.connector.url())
     }
 
+    /// A channel to the member, and what an error says was tried on it.
+    fn channel(&self, doing: &str) -> PortResult<(String, Channel)> {
+        let what = self.what(doing);
+        match self.connector.channel() {
+            Ok(channel) => Ok((what, channel)),
+            Err(why) => Err(PortError::Retryable(format!("{what}: {why}"))),
+        }
+    }
+
     /// One call of `etcd-client`, with a deadline.
     pub(super) async fn call<T, F, C>(
         &self,
@@ -134,11 +144,7 @@ impl LocalEtcd {
         C: FnOnce(Client) -> F + Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        let what = self.what(doing);
-        let channel = self
-            .connector
-            .channel()
-            .map_err(|why| PortError::Retryable(format!("{what}: {why}")))?;
+        let (what, channel) = self.channel(doing)?;
         let asked = async {
             let options = ConnectOptions::new();
             let client = Client::from_channel(etcd_client::Channel::Tonic(channel), Some(options)).await?;
@@ -160,11 +166,7 @@ impl LocalEtcd {
         M: prost::Message + 'static,
         T: prost::Message + Default + 'static,
     {
-        let what = self.what(doing);
-        let channel = self
-            .connector
-            .channel()
-            .map_err(|why| PortError::Retryable(format!("{what}: {why}")))?;
+        let (what, channel) = self.channel(doing)?;
         let asked = async {
             let mut grpc = Grpc::new(channel);
             grpc.ready()
