@@ -1,5 +1,9 @@
 //! The fences: what a decision was based on is checked again right before acting.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use crate::agent::Agent;
 use crate::backup::newest_epoch;
 use crate::model::{Assignment, ClusterId, Epoch, Generation, MemberList, RaftTerm, StartFence};
@@ -8,6 +12,8 @@ use crate::ports::{PortError, PortResult};
 /// A member that is at most this many raft entries behind has caught up. Statuses are read one after the other, and a
 /// busy cluster writes on meanwhile.
 pub(crate) const CAUGHT_UP_ENTRIES: u64 = 5000;
+/// The longest that the loop waits for the store before it decides again.
+const ASK_STORE: Duration = Duration::from_secs(30);
 
 pub(crate) fn stale(why: impl std::fmt::Display) -> PortError {
     PortError::Retryable(format!("not done: {why}"))
@@ -70,11 +76,16 @@ pub(crate) async fn fence_recorded(agent: &Agent, epoch: Epoch) -> PortResult<()
     if mutant!(StoreNotAskedAgain) {
         return Ok(());
     }
-    let problem = match newest_epoch(store.as_ref(), &agent.spec.cluster).await {
-        Ok(Some(genesis)) if genesis.epoch == epoch => return Ok(()),
-        Ok(Some(genesis)) => stale(format_args!("the store records epoch {} by now", genesis.epoch)),
-        Ok(None) => stale("the store records no epoch any more"),
-        Err(error) => error,
+    let newest = newest_epoch(store.as_ref(), &agent.spec.cluster);
+    let problem = match timeout(ASK_STORE, newest).await {
+        Ok(Ok(Some(genesis))) if genesis.epoch == epoch => return Ok(()),
+        Ok(Ok(Some(genesis))) => stale(format_args!("the store records epoch {} by now", genesis.epoch)),
+        Ok(Ok(None)) => stale("the store records no epoch any more"),
+        Ok(Err(error)) => error,
+        Err(_) => PortError::Retryable(format!(
+            "the store did not say within {} s which epoch is the newest",
+            ASK_STORE.as_secs()
+        )),
     };
     // The planner decides again, on what the store says now.
     agent.shared.with(|inner| inner.store.ask_again());
