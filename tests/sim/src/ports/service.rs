@@ -137,18 +137,20 @@ impl ServiceManager for Service {
     async fn data(&self, request: &DataRequest, _deadline: Duration) -> PortResult<DataReport> {
         self.0.cross().await;
         self.0.pause(20).await;
-        if self.0.sim.world().hosts[self.0.host].inspect_fails {
-            return Err(PortError::Retryable("etcd-agent-data.service failed".to_owned()));
-        }
-        let broken = self.0.breaks(match request {
-            DataRequest::Inspect { .. } => Call::Inspect,
-            DataRequest::Stage { .. } => Call::Stage,
-            DataRequest::Replace { .. } => Call::Replace,
-        });
-        if broken.is_err() && matches!(request, DataRequest::Inspect { .. }) {
+        let inspects = matches!(request, DataRequest::Inspect { .. });
+        let outcome = if self.0.sim.world().hosts[self.0.host].inspect_fails {
+            Err(PortError::Retryable("etcd-agent-data.service failed".to_owned()))
+        } else {
+            self.0.breaks(match request {
+                DataRequest::Inspect { .. } => Call::Inspect,
+                DataRequest::Stage { .. } => Call::Stage,
+                DataRequest::Replace { .. } => Call::Replace,
+            })
+        };
+        if outcome.is_err() && inspects {
             self.0.sim.world().hosts[self.0.host].look_refused = true;
         }
-        let unheard = broken?;
+        let unheard = outcome?;
         let report = {
             let mut world = self.0.sim.world();
             let error = carry_out(&mut world, self.0.host, request).err();
