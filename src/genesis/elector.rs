@@ -96,10 +96,9 @@ fn note_incarnation(
     if known.as_ref().is_some_and(|known| known != incarnation) {
         record.superseded.insert(from.clone());
     }
-    if known.is_some_and(|known| known > *incarnation) {
-        return Err(Refusal::StaleIncarnation {
-            elector: from.clone(),
-        });
+    if let Some(known) = known.filter(|known| known > incarnation) {
+        let elector = from.clone();
+        return Err(Refusal::StaleIncarnation { elector, known });
     }
     record.incarnations.insert(from.clone(), incarnation.clone());
     settle_losses(record);
@@ -135,6 +134,35 @@ pub fn on_enquire(
         superseded: record.superseded.clone(),
         may_have_voted: record.may_have_voted,
     })
+}
+
+/// Takes a later incarnation than the latest that others know of this elector. The clock of its host was behind when its memory
+/// was made, and those who know an earlier memory of it, with a later time, refuse its votes. True when it did.
+///
+/// It is a new memory from then on, and enquires again. Where it could vote without those who refuse, it takes most of
+/// the others to say so: one that lies would keep it from voting.
+pub fn renew(
+    record: &mut ElectorRecord,
+    electorate: &Electorate,
+    refusals: &[Refusal],
+    vouched: bool,
+) -> bool {
+    let mine = &record.incarnation;
+    let later = refusals.iter().filter_map(|refusal| match refusal {
+        Refusal::StaleIncarnation { elector, known } if *elector == electorate.me => Some(known),
+        _ => None,
+    });
+    let later: Vec<&Incarnation> = later.filter(|known| *known > mine).collect();
+    let others = electorate.names.len().saturating_sub(1);
+    if (record.eligible || vouched) && later.len() * 2 <= others {
+        return false;
+    }
+    let Some(renewed) = later.into_iter().max().and_then(|latest| mine.after(latest)) else {
+        return false;
+    };
+    record.incarnation = renewed;
+    record.eligible = false;
+    true
 }
 
 /// Takes in what the others know. When every other elector has answered, or is in `without` (the operator's word
@@ -333,18 +361,17 @@ fn check_accept(record: &ElectorRecord, electorate: &Electorate, message: &Accep
         });
     }
     for (elector, incarnation) in stamped {
-        let stale = if *elector == electorate.me {
-            *incarnation != record.incarnation
+        let newer = if *elector == electorate.me {
+            Some(&record.incarnation).filter(|mine| *mine != incarnation)
         } else {
             record
                 .incarnations
                 .get(elector)
-                .is_some_and(|known| known > incarnation)
+                .filter(|known| *known > incarnation)
         };
-        if stale {
-            return Err(Refusal::StaleIncarnation {
-                elector: elector.clone(),
-            });
+        if let Some(known) = newer.cloned() {
+            let elector = elector.clone();
+            return Err(Refusal::StaleIncarnation { elector, known });
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ mod tests;
 
 pub use elector::{
     Conflict, Electorate, NotLearned, absorb, forget_above, hear, hear_of, new_record, on_accept, on_enquire,
-    on_learn, on_prepare,
+    on_learn, on_prepare, renew,
 };
-pub use round::{Outcome, Round};
+pub use round::{Outcome, Round, explain};
 pub use tally::{Tally, Word};

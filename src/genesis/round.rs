@@ -82,15 +82,11 @@ impl Round {
             } => {
                 // An elector whose clock was set back has a memory that orders before its former one. All who know that one
                 // refuse a value that is stamped with it.
-                if self
-                    .candidate
-                    .electorate
-                    .get(from)
-                    .is_some_and(|known| *known > incarnation)
-                {
+                let known = self.candidate.electorate.get(from);
+                if let Some(known) = known.filter(|known| **known > incarnation).cloned() {
                     let elector = from.clone();
-                    self.refusals
-                        .insert(from.clone(), Refusal::StaleIncarnation { elector });
+                    let stale = Refusal::StaleIncarnation { elector, known };
+                    self.refusals.insert(from.clone(), stale);
                     return;
                 }
                 self.promised.insert(from.clone(), incarnation);
@@ -196,7 +192,7 @@ impl Round {
 }
 
 /// One line for people.
-fn explain(refusal: &Refusal) -> String {
+pub fn explain(refusal: &Refusal) -> String {
     match refusal {
         Refusal::HigherBallot { promised } => format!("has promised ballot {promised}"),
         Refusal::Chosen { genesis } => format!("knows epoch {} already", genesis.epoch),
@@ -210,7 +206,7 @@ fn explain(refusal: &Refusal) -> String {
         Refusal::NotEligible => {
             "its memory is new and it has not heard from every other elector yet".to_owned()
         }
-        Refusal::StaleIncarnation { elector } => format!("says {elector} has lost its memory since"),
+        Refusal::StaleIncarnation { elector, .. } => format!("says {elector} has lost its memory since"),
         Refusal::Invalid { why } => why.clone(),
     }
 }

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::*;
 
+mod memory;
+
 fn name(i: usize) -> NodeName {
     NodeName::new(format!("n{}", i + 1)).unwrap()
 }
@@ -290,37 +292,6 @@ fn a_quiet_network_chooses() {
     assert_eq!(world.chosen.len(), 1);
 }
 
-/// The clock of n3 was set back before its agent was installed anew.
-#[test]
-fn a_memory_that_orders_before_its_former_one_keeps_nobody_from_choosing() {
-    let mut world = World::new(3);
-    world.enquire_all();
-    world.deliver_all();
-    world.propose(0);
-    let mut round = world.rounds[0].take().unwrap();
-    for (i, memory) in [(2, 0), (1, 2), (0, 1)] {
-        assert_eq!(round.prepared(), Outcome::Open);
-        let promise = PrepareReply::Promise {
-            incarnation: incarnation(memory),
-            accepted: None,
-        };
-        round.on_prepare_reply(&name(i), promise);
-    }
-    assert_eq!(round.prepared(), Outcome::Reached);
-    assert_eq!(round.value().electorate[&name(2)], incarnation(3));
-    let reply = on_accept(&mut world.electors[1], &world.electorate[1], &round.accept());
-    assert!(matches!(reply, AcceptReply::Accepted { .. }), "{reply:?}");
-}
-
-#[test]
-fn an_elector_without_memory_does_not_vote() {
-    let mut world = World::new(3);
-    world.electors[0].eligible = true;
-    world.propose(0);
-    world.deliver_all();
-    assert!(world.chosen.is_empty());
-}
-
 #[test]
 fn a_different_electorate_is_refused_by_name() {
     let mut world = World::new(3);
@@ -345,103 +316,6 @@ fn f11e_an_epoch_of_another_cluster_is_not_accepted() {
     world.propose(0);
     world.deliver_all();
     assert!(world.chosen.is_empty());
-}
-
-/// Found by `tests/genesis`: of three electors, two lose their memory at one time, and with it that they had chosen epoch
-/// 2; the third knows of both losses, though it had not heard of epoch 1.
-#[test]
-fn rule_1_a_late_elector_remembers_who_forgot() {
-    let mut world = World::new(3);
-    let first = world.choose();
-    for i in 0..2 {
-        on_learn(&mut world.electors[i], &first).unwrap();
-    }
-    // n1 is installed anew, and n2 before it has answered n1.
-    world.wire.clear();
-    world.reinstall(0);
-    let ask = |world: &World, i: usize| Enquire {
-        from: name(i),
-        incarnation: world.electors[i].incarnation.clone(),
-        electorate_digest: "d".into(),
-    };
-    let message = ask(&world, 0);
-    let third = on_enquire(&mut world.electors[2], &world.electorate[2], &message).unwrap();
-    world.reinstall(1);
-    on_learn(&mut world.electors[0], &first).unwrap();
-    let second = on_enquire(&mut world.electors[1], &world.electorate[1], &message).unwrap();
-    absorb(
-        &mut world.electors[0],
-        &world.electorate[0],
-        &[third, second],
-        &BTreeSet::new(),
-        false,
-    )
-    .unwrap();
-    assert!(!world.electors[0].eligible, "{:?}", world.electors[0]);
-    // Nor does the third forget it when it learns of epoch 1 afterwards.
-    on_learn(&mut world.electors[2], &first).unwrap();
-    assert!(world.electors[2].superseded.contains(&name(0)));
-}
-
-/// The configuration grew from three nodes to five after n1 and n2 may have opened epoch 2 and forgotten it. Two memories
-/// of five are lost, and two of the three that had to vote for epoch 2.
-#[test]
-fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
-    let epoch = |n: usize| {
-        let members: BTreeMap<NodeName, Vec<String>> = [(name(0), vec!["http://n1:2380".to_owned()])].into();
-        let cluster = ClusterName::new("c").unwrap();
-        let names: Vec<NodeName> = (0..n).map(name).collect();
-        let token = token_of(&cluster, Epoch(1), 7, names.iter());
-        Genesis {
-            epoch: Epoch(1),
-            cluster,
-            cluster_id: cluster_id_of(&members, &token),
-            token,
-            members,
-            origin: Origin::Empty,
-            electorate: (0..n).map(|i| (name(i), incarnation(i + 1))).collect(),
-            created: UnixMs(0),
-            former: Vec::new(),
-        }
-    };
-    // Who opened epoch 1, which node asks, whose memory is lost, and whether the asker may vote.
-    let rows: [(usize, usize, &[usize], bool); 7] = [
-        (3, 0, &[0, 1], false),
-        (3, 0, &[0], true),
-        (3, 2, &[0, 1], false),
-        // Nobody has heard of a former memory of n3.
-        (3, 2, &[0], true),
-        (5, 0, &[0, 1], true),
-        (5, 0, &[0, 1, 2], false),
-        // A node that was added had no vote for epoch 2 that its former memory could have forgotten.
-        (3, 3, &[0, 3], true),
-    ];
-    for (electors, me, lost, expected) in rows {
-        let mut world = World::new(5);
-        let first = epoch(electors);
-        for i in (0..5).filter(|i| *i != me) {
-            on_learn(&mut world.electors[i], &first).unwrap();
-        }
-        for i in lost {
-            let known = incarnation(i + 1);
-            world.electors.iter_mut().for_each(|e| {
-                e.incarnations.insert(name(*i), known.clone());
-            });
-        }
-        for i in lost.iter().filter(|i| **i != me) {
-            world.reinstall(*i);
-        }
-        world.reinstall(me);
-        world.enquire(me);
-        world.deliver_all();
-        let asker = &world.electors[me];
-        assert_eq!(
-            asker.eligible,
-            expected,
-            "{electors} electors, n{} asks: {asker:?}",
-            me + 1
-        );
-    }
 }
 
 /// Two of five electors are replaced: whoever answers, neither phase is over without a majority of the old five and one of
@@ -517,50 +391,6 @@ fn a_change_of_the_electorate_needs_both_majorities() {
     }
     // Of n3, n4 and n5, which are in both, k answer; of the two others on each side at least 3 - k.
     assert_eq!(reached, 16 + 3 * 9 + 3);
-}
-
-/// Its votes are gone, and electors that have learned the epoch hold none any more.
-#[test]
-fn f02_a_new_memory_says_up_to_which_epoch_its_former_one_may_have_voted() {
-    let mut world = World::new(3);
-    let first = world.choose();
-    for other in 1..3 {
-        on_learn(&mut world.electors[other], &first).unwrap();
-    }
-    let anew = new_record(incarnation(9));
-    let message = Enquire {
-        from: name(0),
-        incarnation: anew.incarnation.clone(),
-        electorate_digest: "d".into(),
-    };
-    let replies: Vec<EnquireReply> = (1..3)
-        .map(|other| on_enquire(&mut world.electors[other], &world.electorate[other], &message).unwrap())
-        .collect();
-    let regained = |replies: &[EnquireReply], vouched: bool| {
-        let mut record = anew.clone();
-        absorb(
-            &mut record,
-            &world.electorate[0],
-            replies,
-            &BTreeSet::new(),
-            vouched,
-        )
-        .unwrap();
-        record
-    };
-    assert_eq!(
-        regained(&replies[..1], false).may_have_voted,
-        Epoch(0),
-        "no vote yet"
-    );
-    let mut all = regained(&replies, false);
-    assert_eq!((all.eligible, all.may_have_voted), (true, Epoch(1)));
-    let mut vouched = regained(&replies[..1], true);
-    assert_eq!(vouched.may_have_voted, Epoch(2), "n3 may know of a round");
-    on_learn(&mut all, &first).unwrap();
-    assert_eq!(all.may_have_voted, Epoch(0), "it is open now");
-    on_learn(&mut vouched, &first).unwrap();
-    assert_eq!(vouched.may_have_voted, Epoch(2));
 }
 
 /// One elector lies about every number and value that it tells: what it says ends nothing and leaves room for what comes.

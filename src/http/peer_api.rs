@@ -17,7 +17,7 @@ use super::limits::Limits;
 use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
-    Accept, AcceptReply, Enquire, EnquireReply, Learn, NodeStatus, OperatorRequest, Prepare, PrepareReply,
+    Accept, AcceptReply, Enquire, EnquireAnswer, Learn, NodeStatus, OperatorRequest, Prepare, PrepareReply,
     RequestView,
 };
 use crate::ports::AgentHandle;
@@ -115,7 +115,7 @@ async fn enquire(
     State(api): Shared,
     Extension(caller): Extension<Caller>,
     Strict(message): Strict<Enquire>,
-) -> Reply<EnquireReply> {
+) -> Reply<EnquireAnswer> {
     api.access.speaks_for(&caller, &message.from)?;
     let _permit = api.write()?;
     Ok(Json(api.handle.enquire(message).await?))

@@ -113,18 +113,18 @@ impl AgentHandle for FakeAgent {
         let _ = self.version.subscribe().wait_for(|now| *now > version).await;
         self.told.fetch_add(1, Ordering::Relaxed);
     }
-    async fn enquire(&self, _: Enquire) -> PortResult<EnquireReply> {
+    async fn enquire(&self, _: Enquire) -> PortResult<EnquireAnswer> {
         self.wrote();
-        Ok(EnquireReply {
+        Ok(EnquireAnswer::Reply(Box::new(crate::model::EnquireReply {
             from: self.status().node,
             incarnation: incarnation(),
             newest_epoch: Epoch(0),
             chosen: None,
-            votes: BTreeMap::new(),
+            votes: BTreeMap::from([(Epoch(1), EpochVotes::default())]),
             incarnations: BTreeMap::default(),
             superseded: std::collections::BTreeSet::default(),
             may_have_voted: Epoch(0),
-        })
+        })))
     }
     async fn prepare(&self, _: Prepare) -> PortResult<PrepareReply> {
         self.wrote();

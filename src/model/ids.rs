@@ -84,6 +84,20 @@ name_type!(
     Incarnation, "incarnation", "32 lower-case hexadecimal digits", 32,
     |t| t.len() == 32 && t.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 );
+/// 2200-01-01, in milliseconds since 1970. No clock gives a memory a later time.
+const LATEST_MS: u64 = 7_258_118_400_000;
+
+impl Incarnation {
+    /// This one, moved to the first time after `other`; `None` where no clock gave `other`. The first 12 digits are the time of the
+    /// making in milliseconds since 1970.
+    pub fn after(&self, other: &Self) -> Option<Self> {
+        let time = u64::from_str_radix(other.as_str().get(..12)?, 16).ok()?;
+        let random = self.as_str().get(12..)?;
+        let later = Self::new(format!("{:012x}{random}", time.checked_add(1)?)).ok()?;
+        (time < LATEST_MS).then_some(later)
+    }
+}
+
 name_type!(
     /// A backup's directory name below the store: `YYYY-MM-DDTHH:MM:SSZ-<seq6>`.
     BackupId, "backup name", "YYYY-MM-DDTHH:MM:SSZ-NNNNNN", 64,

@@ -58,8 +58,8 @@ pub use observation::{
     Denial, ElectorView, GateView, InForce, Observation, OperatorRequest, RemovalView, StoreView,
 };
 pub use paxos::{
-    Accept, AcceptReply, ElectorRecord, Enquire, EnquireReply, EpochVotes, Learn, Prepare, PrepareReply,
-    Refusal,
+    Accept, AcceptReply, ElectorRecord, Enquire, EnquireAnswer, EnquireReply, EpochVotes, Learn, Prepare,
+    PrepareReply, Refusal,
 };
 pub use reason::{Reason, ReasonCode};
 pub use running::{EtcdRun, RestartWish};

@@ -94,7 +94,7 @@ pub struct Enquire {
     pub electorate_digest: String,
 }
 
-/// The answer to [`Enquire`].
+/// All that an elector knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnquireReply {
@@ -115,6 +115,17 @@ pub struct EnquireReply {
     /// The newest epoch in which a former memory of it may have voted.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
     pub may_have_voted: Epoch,
+}
+
+/// What an elector answers to [`Enquire`].
+// Without a tag inside: serde cannot read a map whose keys are numbers there (`votes`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EnquireAnswer {
+    /// All that it knows.
+    Reply(Box<EnquireReply>),
+    /// Refused.
+    Refused(Refusal),
 }
 
 /// Phase 1a.
@@ -206,6 +217,8 @@ pub enum Refusal {
     StaleIncarnation {
         /// Which elector.
         elector: NodeName,
+        /// The latest incarnation of that elector that the answerer knows.
+        known: Incarnation,
     },
     /// The epoch is not the next one, or the value is malformed.
     Invalid {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::model::{
     Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, DirectiveOrder, DirectiveView, Enquire,
-    EnquireReply, EventsView, Learn, ListedBackup, NodeStatus, OperatorRequest, Page, PlanView, Prepare,
+    EnquireAnswer, EventsView, Learn, ListedBackup, NodeStatus, OperatorRequest, Page, PlanView, Prepare,
     PrepareReply, RequestView, RestoreTarget, SizeOrder, SizeView, StoreCommand, Verdict,
 };
 
@@ -27,7 +27,7 @@ pub trait AgentHandle: Send + Sync {
         true
     }
     /// Answers an enquiry; the elector's memory is on disk before this returns.
-    async fn enquire(&self, message: Enquire) -> PortResult<EnquireReply>;
+    async fn enquire(&self, message: Enquire) -> PortResult<EnquireAnswer>;
     /// Phase 1 as an elector.
     async fn prepare(&self, message: Prepare) -> PortResult<PrepareReply>;
     /// Phase 2 as an elector.

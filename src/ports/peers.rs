@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use crate::model::{
-    Accept, AcceptReply, Enquire, EnquireReply, Fact, Learn, NodeName, NodeStatus, OperatorRequest, Prepare,
+    Accept, AcceptReply, Enquire, EnquireAnswer, Fact, Learn, NodeName, NodeStatus, OperatorRequest, Prepare,
     PrepareReply, RequestView,
 };
 
@@ -30,7 +30,7 @@ pub trait Peers: Send + Sync {
     /// Returns when something in `last_seen` has changed since the last call.
     async fn changed(&self);
     /// Asks an elector for all it knows.
-    async fn enquire(&self, node: &NodeName, message: &Enquire) -> PortResult<EnquireReply>;
+    async fn enquire(&self, node: &NodeName, message: &Enquire) -> PortResult<EnquireAnswer>;
     /// Phase 1.
     async fn prepare(&self, node: &NodeName, message: &Prepare) -> PortResult<PrepareReply>;
     /// Phase 2.

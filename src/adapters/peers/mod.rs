@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::adapters::tls::Tls;
 use crate::model::{
-    Accept, AcceptReply, ClusterName, Enquire, EnquireReply, Fact, Learn, NodeName, NodeStatus,
+    Accept, AcceptReply, ClusterName, Enquire, EnquireAnswer, Fact, Learn, NodeName, NodeStatus,
     OperatorRequest, Prepare, PrepareReply, RequestView,
 };
 use crate::ports::{Peers, PortError, PortResult};
@@ -134,15 +134,14 @@ impl Peers for HttpPeers {
         self.board.changed().await;
     }
 
-    async fn enquire(&self, node: &NodeName, message: &Enquire) -> PortResult<EnquireReply> {
-        let reply: EnquireReply = self.post(node, "enquire", message).await?;
-        if reply.from == *node {
-            Ok(reply)
-        } else {
-            Err(PortError::Permanent(format!(
+    async fn enquire(&self, node: &NodeName, message: &Enquire) -> PortResult<EnquireAnswer> {
+        let answer = self.post(node, "enquire", message).await?;
+        match &answer {
+            EnquireAnswer::Reply(reply) if reply.from != *node => Err(PortError::Permanent(format!(
                 "agent of {node} answers as {}",
                 reply.from
-            )))
+            ))),
+            _ => Ok(answer),
         }
     }
 

@@ -9,9 +9,9 @@ use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
     Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, Decision, DirectiveOrder, DirectiveView,
-    ElectorRecord, Enquire, EnquireReply, Epoch, EventsView, Fact, Learn, ListedBackup, NodeStatus,
-    OperatorRequest, Page, PlanView, Prepare, PrepareReply, Refusal, RequestState, RequestView,
-    RestoreTarget, SizeOrder, SizeView, StoreCommand, Verdict,
+    ElectorRecord, Enquire, EnquireAnswer, Epoch, EventsView, Fact, Learn, ListedBackup, NodeStatus,
+    OperatorRequest, Page, PlanView, Prepare, PrepareReply, RequestState, RequestView, RestoreTarget,
+    SizeOrder, SizeView, StoreCommand, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
@@ -64,23 +64,14 @@ impl AgentHandle for Agent {
         }
     }
 
-    async fn enquire(&self, message: Enquire) -> PortResult<EnquireReply> {
+    async fn enquire(&self, message: Enquire) -> PortResult<EnquireAnswer> {
         let electorate = self.shared.electorate.clone();
         let answer = self.shared.update_elector(self.ports.state.as_ref(), |record| {
             on_enquire(record, &electorate, &message)
         })?;
-        answer.map_err(|refusal| {
-            PortError::Permanent(match refusal {
-                Refusal::Electorate { names, .. } => {
-                    let names: Vec<&str> = names.iter().map(crate::model::NodeName::as_str).collect();
-                    format!(
-                        "the electorate differs: {} has {}",
-                        self.spec.node,
-                        names.join(", ")
-                    )
-                }
-                other => format!("refused: {other:?}"),
-            })
+        Ok(match answer {
+            Ok(reply) => EnquireAnswer::Reply(Box::new(reply)),
+            Err(refusal) => EnquireAnswer::Refused(refusal),
         })
     }
 

@@ -7,8 +7,8 @@ use futures::future::{join, join_all};
 
 use crate::genesis::{Tally, Word, forget_above, hear, hear_of};
 use crate::model::{
-    ClusterId, DataState, Denial, Enquire, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin,
-    RequestState,
+    ClusterId, DataState, Denial, Enquire, EnquireAnswer, Epoch, Fact, Genesis, NodeName, OperatorRequest,
+    Origin, RequestState,
 };
 use crate::ports::{PortError, PortResult};
 
@@ -205,8 +205,8 @@ async fn word(agent: &Agent, node: &NodeName, message: &Enquire) -> Option<(Node
     let (status, reply) = join(peers.status(node), peers.enquire(node, message)).await;
     let status = status.ok().filter(|status| status.cluster == agent.spec.cluster);
     let word = match (reply, status) {
-        (Ok(reply), status) if reply.from == *node => {
-            Word::from_reply(reply, status.is_some_and(|status| status.eligible))
+        (Ok(EnquireAnswer::Reply(reply)), status) if reply.from == *node => {
+            Word::from_reply(*reply, status.is_some_and(|status| status.eligible))
         }
         (_, Some(status)) => Word {
             chosen: status.genesis,

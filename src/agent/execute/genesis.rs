@@ -2,49 +2,55 @@
 
 use std::collections::BTreeSet;
 
-use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 
 use crate::backup::{Recorded, record_epoch};
-use crate::genesis::{Outcome, Round, absorb, hear_of, on_accept, on_prepare};
-use crate::model::{AcceptReply, Ballot, ElectorRecord, Genesis, Learn, NodeName, PrepareReply};
+use crate::genesis::{Electorate, Outcome, Round, absorb, explain, hear_of, on_accept, on_prepare, renew};
+use crate::model::{
+    Accept, AcceptReply, Ballot, ElectorRecord, EnquireAnswer, Genesis, Learn, NodeName, Prepare,
+    PrepareReply,
+};
 use crate::plan::with_other_stores;
-use crate::ports::{PortError, PortResult};
+use crate::ports::{Peers, PortError, PortResult};
 
 use crate::agent::Agent;
 
 /// The most by which the next round exceeds the last, whatever promised round an elector reports.
 const STEP: u64 = 1 << 20;
 
-fn others(agent: &Agent) -> Vec<NodeName> {
-    agent
-        .spec
-        .nodes
-        .keys()
-        .filter(|n| **n != agent.spec.node)
-        .cloned()
+fn others(agent: &Agent) -> impl Iterator<Item = &NodeName> {
+    agent.spec.nodes.keys().filter(|node| **node != agent.spec.node)
+}
+
+/// The answers of all other nodes, each as it comes.
+type Answers<'a, T> = FuturesUnordered<BoxFuture<'a, (&'a NodeName, PortResult<T>)>>;
+
+/// Asks all other nodes at the same time.
+fn ask_others<'a, T: 'a>(
+    agent: &'a Agent,
+    ask: impl Fn(&'a dyn Peers, &'a NodeName) -> BoxFuture<'a, PortResult<T>>,
+) -> Answers<'a, T> {
+    let peers = agent.ports.peers.as_ref();
+    others(agent)
+        .map(|node| ask(peers, node).map(move |answer| (node, answer)).boxed())
         .collect()
 }
 
 /// Asks every other elector for what it knows, and takes it in.
 pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> PortResult<()> {
     let message = agent.enquiry();
-    let mut asked: FuturesUnordered<_> = others(agent)
-        .into_iter()
-        .map(|node| {
-            let (peers, message) = (agent.ports.peers.clone(), message.clone());
-            async move {
-                let reply = peers.enquire(&node, &message).await;
-                (node, reply)
+    let mut answers = ask_others(agent, |peers, node| peers.enquire(node, &message));
+    let (mut replies, mut refusals, mut silent) = (Vec::new(), Vec::new(), Vec::new());
+    while let Some((node, answer)) = answers.next().await {
+        match answer {
+            Ok(EnquireAnswer::Reply(reply)) if reply.from == *node => replies.push(*reply),
+            Ok(EnquireAnswer::Reply(reply)) => silent.push(format!("{node} answered as {}", reply.from)),
+            Ok(EnquireAnswer::Refused(refusal)) => {
+                silent.push(format!("{node}: {}", explain(&refusal)));
+                refusals.push(refusal);
             }
-        })
-        .collect();
-    let mut replies = Vec::new();
-    let mut silent = Vec::new();
-    while let Some((node, reply)) = asked.next().await {
-        match reply {
-            Ok(reply) if reply.from == node => replies.push(reply),
-            Ok(reply) => silent.push(format!("{node} answered as {}", reply.from)),
             Err(error) => silent.push(format!("{node}: {error}")),
         }
     }
@@ -66,6 +72,17 @@ pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
             .extend(replies.iter().map(|r| r.from.clone()));
     });
     let electorate = agent.shared.electorate.clone();
+    let renewed = agent
+        .shared
+        .update_elector(agent.ports.state.as_ref(), |record| {
+            renew(record, &electorate, &refusals, stored.is_some())
+        })?;
+    if renewed {
+        return Err(PortError::Retryable(
+            "the clock of this host was behind when this elector's memory was made: it has a later incarnation now, and asks again"
+                .to_owned(),
+        ));
+    }
     let eligible = agent
         .shared
         .update_elector(agent.ports.state.as_ref(), |record| {
@@ -131,17 +148,10 @@ pub(crate) async fn propose(
         previous,
     );
 
-    if let Outcome::Chosen(genesis) = prepare(agent, &mut round, &record.incarnation).await? {
-        return Err(told(agent, &genesis));
-    }
-    let accepted = accept(agent, &mut round).await;
-    if accepted.is_err() && round.names_stale_memory() {
-        // Others know a newer memory of an elector that promised. The next round has to know it as well.
-        enquire(agent, gone).await?;
-    }
-    if let Outcome::Chosen(genesis) = accepted? {
-        return Err(told(agent, &genesis));
-    }
+    let prepare = round.prepare(&record.incarnation);
+    run_phase(agent, &mut round, gone, &PREPARE, prepare).await?;
+    let accept = round.accept();
+    run_phase(agent, &mut round, gone, &ACCEPT, accept).await?;
     let genesis = round.value();
     // The store's record comes before anybody learns: with a shared store an epoch is open only once it is there.
     if agent.spec.store_shared
@@ -163,7 +173,7 @@ pub(crate) async fn propose(
 }
 
 /// An elector reported that the epoch is open already. The other electors are asked before the node acts on it.
-fn told(agent: &Agent, genesis: &Genesis) -> PortError {
+fn chosen_already(agent: &Agent, genesis: &Genesis) -> PortError {
     let epoch = genesis.epoch;
     agent
         .shared
@@ -171,69 +181,85 @@ fn told(agent: &Agent, genesis: &Genesis) -> PortError {
     PortError::Retryable(format!("an elector knows epoch {epoch} already"))
 }
 
-async fn prepare(
-    agent: &Agent,
-    round: &mut Round,
-    incarnation: &crate::model::Incarnation,
-) -> PortResult<Outcome> {
-    let message = round.prepare(incarnation);
-    let electorate = agent.shared.electorate.clone();
-    let own: PrepareReply = agent
-        .shared
-        .update_elector(agent.ports.state.as_ref(), |record| {
-            on_prepare(record, &electorate, &message)
-        })?;
-    round.on_prepare_reply(&agent.spec.node, own);
-    let mut asked: FuturesUnordered<_> = others(agent)
-        .into_iter()
-        .map(|node| {
-            let (peers, message) = (agent.ports.peers.clone(), message.clone());
-            async move {
-                let reply = peers.prepare(&node, &message).await;
-                (node, reply)
-            }
-        })
-        .collect();
-    let mut silent = Vec::new();
-    // Waits for all answers: a refusal by one elector does not end a round for which the others are a majority.
-    while round.prepared() != Outcome::Reached {
-        match asked.next().await {
-            Some((node, Ok(reply))) => round.on_prepare_reply(&node, reply),
-            Some((node, Err(error))) => silent.push(format!("{node}: {error}")),
-            None => break,
-        }
-    }
-    judge(agent, round.prepared(), "promised", &silent)
+/// One of the two phases of a round.
+struct Phase<M, R> {
+    /// What an elector that agrees has done.
+    verb: &'static str,
+    /// The answer of this node's elector.
+    own: fn(&mut ElectorRecord, &Electorate, &M) -> R,
+    /// Asks the elector of another node.
+    ask: for<'a> fn(&'a dyn Peers, &'a NodeName, &'a M) -> BoxFuture<'a, PortResult<R>>,
+    /// Takes in an answer.
+    take: fn(&mut Round, &NodeName, R),
+    /// How the phase stands.
+    outcome: fn(&Round) -> Outcome,
 }
 
-async fn accept(agent: &Agent, round: &mut Round) -> PortResult<Outcome> {
-    let message = round.accept();
+const PREPARE: Phase<Prepare, PrepareReply> = Phase {
+    verb: "promised",
+    own: on_prepare,
+    ask: |peers, node, message| peers.prepare(node, message),
+    take: Round::on_prepare_reply,
+    outcome: Round::prepared,
+};
+
+const ACCEPT: Phase<Accept, AcceptReply> = Phase {
+    verb: "accepted",
+    own: on_accept,
+    ask: |peers, node, message| peers.accept(node, message),
+    take: Round::on_accept_reply,
+    outcome: Round::accepted,
+};
+
+/// Runs one phase. Where it fails because others know a newer memory of an elector, the next round has to know it as well.
+async fn run_phase<M, R>(
+    agent: &Agent,
+    round: &mut Round,
+    gone: &BTreeSet<NodeName>,
+    phase: &Phase<M, R>,
+    message: M,
+) -> PortResult<()> {
+    let failed = match ask_electors(agent, round, phase, message).await {
+        Ok(Outcome::Chosen(genesis)) => return Err(chosen_already(agent, &genesis)),
+        Ok(_) => return Ok(()),
+        Err(error) => error,
+    };
+    if round.names_stale_memory()
+        && let Err(error) = enquire(agent, gone).await
+    {
+        // What the other electors said of the round is the reason. A conflict of two clusters is the greater one.
+        if matches!(error, PortError::Permanent(_)) {
+            return Err(error);
+        }
+        tracing::debug!("the electors were asked again after a failed round: {error}");
+    }
+    Err(failed)
+}
+
+async fn ask_electors<M, R>(
+    agent: &Agent,
+    round: &mut Round,
+    phase: &Phase<M, R>,
+    message: M,
+) -> PortResult<Outcome> {
     let electorate = agent.shared.electorate.clone();
-    let own: AcceptReply = agent
+    let own = agent
         .shared
         .update_elector(agent.ports.state.as_ref(), |record| {
-            on_accept(record, &electorate, &message)
+            (phase.own)(record, &electorate, &message)
         })?;
-    round.on_accept_reply(&agent.spec.node, own);
-    let mut asked: FuturesUnordered<_> = others(agent)
-        .into_iter()
-        .map(|node| {
-            let (peers, message) = (agent.ports.peers.clone(), message.clone());
-            async move {
-                let reply = peers.accept(&node, &message).await;
-                (node, reply)
-            }
-        })
-        .collect();
+    (phase.take)(round, &agent.spec.node, own);
+    let mut answers = ask_others(agent, |peers, node| (phase.ask)(peers, node, &message));
     let mut silent = Vec::new();
-    while round.accepted() != Outcome::Reached {
-        match asked.next().await {
-            Some((node, Ok(reply))) => round.on_accept_reply(&node, reply),
+    // Waits for all answers: a refusal by one elector does not end a round for which the others are a majority.
+    while (phase.outcome)(round) != Outcome::Reached {
+        match answers.next().await {
+            Some((node, Ok(reply))) => (phase.take)(round, node, reply),
             Some((node, Err(error))) => silent.push(format!("{node}: {error}")),
             None => break,
         }
     }
-    judge(agent, round.accepted(), "accepted", &silent)
+    judge(agent, (phase.outcome)(round), phase.verb, &silent)
 }
 
 /// `Reached` or `Chosen` go on; all else ends the round, to be tried again under a higher ballot.
@@ -281,7 +307,7 @@ pub(crate) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
 
 /// Sends a chosen genesis to the peers, in the background. A peer that misses it reads it in this node's status.
 fn spread(agent: &Agent, genesis: &Genesis) {
-    for node in agent.spec.nodes.keys().filter(|n| **n != agent.spec.node) {
+    for node in others(agent) {
         let (node, peers, message) = (
             node.clone(),
             agent.ports.peers.clone(),

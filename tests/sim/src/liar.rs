@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use etcd_agent::model::{
-    AcceptReply, BackupId, Ballot, EnquireReply, Epoch, EpochVotes, Fact, Genesis, Incarnation, Member,
+    AcceptReply, BackupId, Ballot, EnquireAnswer, Epoch, EpochVotes, Fact, Genesis, Incarnation, Member,
     MemberId, MemberList, NodeName, NodeStatus, Origin, Paused, PrepareReply, RaftTerm, Refusal, UnixMs,
     cluster_id_of,
 };
@@ -148,16 +148,25 @@ pub fn pushed(world: &mut World, host: usize, status: &NodeStatus) -> Option<Gen
 }
 
 /// What it answers to an enquiry.
-pub fn enquired(world: &mut World, host: usize, mut reply: EnquireReply) -> EnquireReply {
+pub fn enquired(world: &mut World, host: usize, asker: &NodeName, answer: EnquireAnswer) -> EnquireAnswer {
     let memories = memories(world);
-    let Some(rng) = chance(world, host) else {
-        return reply;
+    let EnquireAnswer::Reply(mut reply) = answer else {
+        return answer;
     };
-    match rng.below(5) {
+    let Some(rng) = chance(world, host) else {
+        return EnquireAnswer::Reply(reply);
+    };
+    match rng.below(6) {
         0 => reply.newest_epoch = later(rng, reply.newest_epoch),
         4 => {
             if let Some(genesis) = &mut reply.chosen {
                 genesis.electorate = memories;
+            }
+        }
+        5 => {
+            if let Some(known) = reply.incarnation.after(&reply.incarnation) {
+                let elector = asker.clone();
+                return EnquireAnswer::Refused(Refusal::StaleIncarnation { elector, known });
             }
         }
         1 | 2 => reply.chosen = reply.chosen.map(|genesis| forged(rng, &genesis)),
@@ -173,7 +182,7 @@ pub fn enquired(world: &mut World, host: usize, mut reply: EnquireReply) -> Enqu
             );
         }
     }
-    reply
+    EnquireAnswer::Reply(reply)
 }
 
 fn beyond(node: &NodeName) -> Ballot {

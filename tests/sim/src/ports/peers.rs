@@ -7,10 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use etcd_agent::agent::Agent;
 use etcd_agent::model::{
-    Accept, AcceptReply, Enquire, EnquireReply, Fact, Learn, NodeName, NodeStatus, OperatorRequest, Prepare,
+    Accept, AcceptReply, Enquire, EnquireAnswer, Fact, Learn, NodeName, NodeStatus, OperatorRequest, Prepare,
     PrepareReply, RequestView,
 };
 use etcd_agent::ports::{AgentHandle, Peers, PortError, PortResult};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::{Board, Seat};
 use crate::liar;
@@ -67,7 +69,7 @@ impl Others {
 
     async fn call<T, F>(&self, node: &NodeName, ask: impl Fn(Agent) -> F + Send + Sync) -> PortResult<T>
     where
-        T: Send,
+        T: Send + Serialize + DeserializeOwned,
         F: Future<Output = PortResult<T>> + Send,
     {
         self.seat.cross().await;
@@ -95,8 +97,15 @@ impl Others {
         }
         tokio::time::sleep(Duration::from_millis(way.back_ms)).await;
         self.seat.cross().await;
-        reply
+        reply.and_then(|reply| as_sent(&reply))
     }
+}
+
+/// An answer after it was written as JSON and read again, as between hosts.
+fn as_sent<T: Serialize + DeserializeOwned>(answer: &T) -> PortResult<T> {
+    serde_json::to_vec(answer)
+        .and_then(|body| serde_json::from_slice(&body))
+        .map_err(|error| PortError::OutcomeUnknown(format!("its answer is not understood: {error}")))
 }
 
 #[async_trait]
@@ -118,14 +127,16 @@ impl Peers for Others {
         self.board.changed().await;
     }
 
-    async fn enquire(&self, node: &NodeName, message: &Enquire) -> PortResult<EnquireReply> {
+    async fn enquire(&self, node: &NodeName, message: &Enquire) -> PortResult<EnquireAnswer> {
         let reply = self
             .call(node, |agent| {
                 let message = message.clone();
                 async move { agent.enquire(message).await }
             })
             .await;
-        self.lie(node, reply, liar::enquired)
+        self.lie(node, reply, |world, host, answer| {
+            liar::enquired(world, host, &message.from, answer)
+        })
     }
 
     async fn prepare(&self, node: &NodeName, message: &Prepare) -> PortResult<PrepareReply> {
