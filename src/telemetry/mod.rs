@@ -1,6 +1,5 @@
 //! journald fields, metrics.
 
-mod journal;
 pub mod message_ids;
 mod metrics;
 mod setup;

@@ -3,12 +3,10 @@
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::Layer;
+use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-
-use super::journal::Journal;
+use tracing_subscriber::{EnvFilter, Layer};
 
 /// Where log lines go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +22,7 @@ pub enum Output {
 /// level, e.g. `debug` or `info,etcd_agent=trace`; an invalid value counts as the default.
 pub fn init() -> Output {
     let journal = stderr_is_the_journal(std::env::var("JOURNAL_STREAM").ok().as_deref())
-        .then(Journal::connect)
+        .then(journal)
         .and_then(Result::ok);
     let registry = tracing_subscriber::registry();
     if let Some(journal) = journal {
@@ -39,6 +37,25 @@ pub fn init() -> Output {
             .with_filter(filter());
         let _ = registry.with(plain).try_init();
         Output::Stderr
+    }
+}
+
+/// journald's native protocol. The layer writes each field in upper case and a dot as an underscore: `message_id` becomes
+/// `MESSAGE_ID`, as the journal catalog needs it, and `etcd_agent.epoch` becomes `ETCD_AGENT_EPOCH`.
+fn journal() -> std::io::Result<tracing_journald::Layer> {
+    let layer = tracing_journald::layer()?;
+    Ok(layer
+        .with_field_prefix(None)
+        .with_syslog_identifier("etcd-agent".to_owned())
+        .with_priority_mappings(priorities()))
+}
+
+/// syslog(3) priorities. `info` is 6, so that `journalctl -p notice` shows only what needs attention.
+fn priorities() -> PriorityMappings {
+    PriorityMappings {
+        info: Priority::Informational,
+        debug: Priority::Debug,
+        ..PriorityMappings::new()
     }
 }
 

@@ -1,28 +1,14 @@
-//! One line into the journal from a oneshot: in the native protocol where there is a journal, for the
-//! `MESSAGE_ID`; to standard error otherwise.
+//! Log lines of the oneshots.
 
-use std::fmt::Write as _;
-use std::os::unix::net::UnixDatagram;
-
-const SOCKET: &str = "/run/systemd/journal/socket";
-
-/// Logs one line; line breaks in it become spaces.
-pub fn say(line: &str, message_id: Option<&str>) {
-    let line = line.replace(['\n', '\r'], " ");
-    // Under systemd standard error also goes to the journal, so use it only if the native protocol fails.
-    let native = message_id.filter(|_| std::env::var_os("JOURNAL_STREAM").is_some());
-    if native.is_some_and(|id| send(&line, id).is_ok()) {
-        return;
-    }
-    eprintln!("{line}");
+/// Logs one line.
+///
+/// It goes to standard error, which systemd connects to the journal. A oneshot often ends right after it. journald finds the
+/// unit of a native message by its process. If that has ended, `journalctl -u` does not show the message.
+pub fn say(line: &str) {
+    eprintln!("{}", one_line(line));
 }
 
-fn send(line: &str, id: &str) -> std::io::Result<()> {
-    let mut message = String::new();
-    let _ = write!(
-        message,
-        "PRIORITY=4\nSYSLOG_IDENTIFIER=etcd-agent\nMESSAGE_ID={id}\nMESSAGE={line}\n"
-    );
-    UnixDatagram::unbound()?.send_to(message.as_bytes(), SOCKET)?;
-    Ok(())
+/// Line breaks become spaces: each line of standard error is an entry of its own in the journal.
+pub(super) fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
 }

@@ -1,4 +1,4 @@
-//! `etcd-agent apply`, run by `etcd-agent-apply.service` as root: from the assignment to what is in force.
+//! `etcd-agent apply`, run by `etcd-agent-apply.service` as root: it puts the assignment in force.
 
 pub mod allow;
 mod conflicts;
@@ -22,19 +22,19 @@ use crate::render;
 pub use conflicts::conflicts;
 pub use view::UnitView;
 
-/// Writes what the assignment says, has systemd read it, and reports what is in force. Fails when it is refused;
-/// what would win over it is reported and is no failure.
+/// Writes what the assignment says, makes systemd read it, and reports what is in force. Fails when the assignment is
+/// refused. What would override it is reported, and is not a failure.
 ///
-/// Runs its own runtime: not to be called from within one.
+/// Starts its own runtime, so it must not be called from within one.
 pub fn run(paths: &Paths) -> ExitCode {
     if let Some(line) = config::no_longer_read(paths) {
-        super::journal::say(&line, None);
+        super::journal::say(&line);
     }
     let result = try_run(paths);
     let (result, code) = match result {
         Ok(result) => (result, ExitCode::SUCCESS),
         Err(why) => {
-            super::journal::say(&format!("etcd-agent apply: {why}"), None);
+            super::journal::say(&format!("etcd-agent apply: {why}"));
             let refused = ApplyResult {
                 in_force: None,
                 fingerprint: String::new(),
@@ -49,10 +49,7 @@ pub fn run(paths: &Paths) -> ExitCode {
         .map_err(io::Error::from)
         .and_then(|body| files::write_atomic(&path, &body, 0o644));
     if let Err(error) = written {
-        super::journal::say(
-            &format!("etcd-agent apply: writing {}: {error}", path.display()),
-            None,
-        );
+        super::journal::say(&format!("etcd-agent apply: writing {}: {error}", path.display()));
         return ExitCode::FAILURE;
     }
     code
@@ -89,7 +86,7 @@ struct Written {
     notes: Vec<String>,
 }
 
-/// The environment file first, so that a drop-in never names one that is not there.
+/// Writes the environment file first, so that a drop-in never names a missing one.
 fn write(paths: &Paths, assignment: &Assignment, settings: &Settings) -> Result<Written, String> {
     let spec = &settings.spec;
     allow::check_environment(&render::environment(assignment, spec))?;
@@ -190,10 +187,10 @@ async fn put_in_force(
         conflicts(&view)
     };
     for conflict in &conflicts {
-        super::journal::say(&format!("not in force: {conflict}"), None);
+        super::journal::say(&format!("not in force: {conflict}"));
     }
     for note in &written.notes {
-        super::journal::say(note, None);
+        super::journal::say(note);
     }
     Ok(ApplyResult {
         in_force: Some(InForce {

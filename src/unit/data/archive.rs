@@ -71,7 +71,7 @@ pub(super) fn put(owner: &Owner, why: &str, now: &Moment) -> Result<Option<PathB
     Ok(Some(target))
 }
 
-/// What goes into a name: lower-case letters, digits and dashes, at most 40.
+/// The reason as a part of a name: lower-case letters, digits and dashes, at most 40.
 fn word(why: &str) -> String {
     let word: String = why
         .to_lowercase()
@@ -106,15 +106,12 @@ pub(super) fn prune(owner: &Owner, now: &Moment) -> Result<(), String> {
     let remove = |name: &str, why: &str| {
         let path = archive.join(name);
         fs::remove_dir_all(&path).map_err(|error| format!("removing {}: {error}", path.display()))?;
-        journal::say(&format!("{} was removed: {why}", path.display()), None);
+        journal::say(&format!("{} was removed: {why}", path.display()));
         Ok::<(), String>(())
     };
     let gone = surplus(&entries, owner.archive);
     for name in &gone {
-        remove(
-            name,
-            "it is old, and archive.keep or archive.max_age do not want it",
-        )?;
+        remove(name, "it is old, and beyond archive.keep or archive.max_age")?;
     }
     for name in for_space(&entries, owner.archive) {
         if gone.contains(&name) || !(owner.short_of_space)(&archive) {
@@ -136,12 +133,12 @@ struct Entry {
     age: Duration,
     /// A lower bound, independent of changes of the clock.
     lived: Duration,
-    /// Whose data it is, where that can be read.
+    /// The cluster of its data, if that can be read.
     cluster: Option<ClusterId>,
 }
 
 impl Entry {
-    /// `None` for what is not ours by its name.
+    /// `None` if its name is not one of ours.
     fn new(archive: &Path, name: String, put: &ages::Ages, now: &Moment) -> Option<Self> {
         let time = time_of(&name)?;
         Some(Self {
@@ -161,8 +158,8 @@ fn stays(entries: &[Entry]) -> Vec<bool> {
     entries.iter().map(|entry| seen.insert(entry.cluster)).collect()
 }
 
-/// What is beyond the configured count or age. A replacement that fails repeatedly, or a clock that jumps, must not empty the
-/// archive: nothing is removed before `min_age`, by the clock and by the time that has certainly passed.
+/// The directories beyond the configured count or age. A replacement that fails repeatedly, or a clock that jumps, must
+/// not empty the archive: nothing is removed before `min_age`, by the clock and by the time that has certainly passed.
 fn surplus(entries: &[Entry], limits: ArchiveSettings) -> Vec<String> {
     let old = |entry: &Entry| entry.age > limits.min_age && entry.lived > limits.min_age;
     entries
@@ -176,7 +173,7 @@ fn surplus(entries: &[Entry], limits: ArchiveSettings) -> Vec<String> {
         .collect()
 }
 
-/// What may be removed when space is short, the oldest first.
+/// The directories that may be removed when space is short, the oldest first.
 fn for_space(entries: &[Entry], limits: ArchiveSettings) -> Vec<String> {
     let beyond = entries
         .iter()

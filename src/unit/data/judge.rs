@@ -1,6 +1,7 @@
-//! Whether this member's data is damaged. It is only if etcd ended with log lines that say so (`LastWords::claim_damage`) and the
-//! data, read again while etcd is stopped, is damaged too. Neither is enough alone: etcd's tool reports a database with one good
-//! meta page as damaged, which etcd can serve from, and etcd's lines may be about damage that has been repaired since.
+//! Whether this member's data is damaged. It counts as damaged only if etcd ended with log lines that say so
+//! (`LastWords::claim_damage`) and the data, read again while etcd is stopped, is damaged too. Neither is enough alone:
+//! etcd's tool reports a database with one good meta page as damaged, which etcd can serve from, and etcd's lines may
+//! be about damage that has been repaired since.
 
 use super::owner::Owner;
 use super::{database, inspect};
@@ -23,7 +24,7 @@ pub(super) fn judge(owner: &Owner, found: DataState, words: &LastWords) -> DataS
         },
         Ok(None) => found,
         Err(why) => {
-            journal::say(&format!("whether the data is damaged is not known: {why}"), None);
+            journal::say(&format!("whether the data is damaged is not known: {why}"));
             found
         }
     }

@@ -46,13 +46,13 @@ pub struct RequestFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReportFile {
-    /// The request's.
+    /// The ID of the request.
     pub id: String,
     /// What was found; `None` when even that is not known.
     pub report: Option<DataReport>,
     /// Why nothing could be found out. The data directory is then unknown, neither missing nor unusable.
     pub unknown: Option<String>,
-    /// The mount that holds the data, where that is to be remembered.
+    /// The mount that holds the data, if it is to be remembered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<Mount>,
 }
@@ -72,7 +72,7 @@ impl Owner {
         }
     }
 
-    /// Carries it out and reports what is there afterwards, whether or not it worked.
+    /// Carries out the request and reports the state afterwards, whether or not it worked.
     pub(crate) fn answer(&self, file: &RequestFile, done_before: bool) -> ReportFile {
         let error = if done_before {
             None
@@ -94,7 +94,7 @@ impl Owner {
         if let Some(words) = &words {
             found = found.map(|data| judge::judge(self, data, words));
         }
-        // The data of a member that has not started yet will be where the directory is now.
+        // A member that has not started yet will have its data where the directory is now.
         let remembers = match &found {
             Ok(DataState::Present { .. }) => true,
             Ok(_) => self.started.is_none(),
@@ -131,7 +131,7 @@ pub fn run(paths: &Paths) -> ExitCode {
     match try_run(paths) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            super::journal::say(&format!("etcd-agent data: {why}"), None);
+            super::journal::say(&format!("etcd-agent data: {why}"));
             ExitCode::FAILURE
         }
     }

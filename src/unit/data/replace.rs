@@ -10,8 +10,8 @@ use super::{archive, inspect, stage};
 use crate::model::{ClusterId, DataState, Epoch, MemberId};
 use crate::unit::{files, journal};
 
-/// Replaces the data directory for an epoch. Only the data of `whose` is moved: an operator may have put other data there
-/// since the agent decided.
+/// Replaces the data directory for an epoch. Only the data of `whose` is moved: an operator may have put other data
+/// there since the agent decided.
 pub(super) fn replace(
     owner: &Owner,
     epoch: Epoch,
@@ -32,7 +32,8 @@ pub(super) fn replace(
         && (cluster_id, member_id) != whose
     {
         return Err(format!(
-            "{} holds member {member_id} of cluster {cluster_id} by now, expected member {} of cluster {}: nothing was moved",
+            "{} now holds member {member_id} of cluster {cluster_id}, expected member {} of cluster {}: \
+             nothing was moved",
             owner.data_dir.display(),
             whose.1,
             whose.0
@@ -40,17 +41,14 @@ pub(super) fn replace(
     }
     let now = (owner.now)();
     if let Some(path) = archive::put(owner, why, &now)? {
-        journal::say(
-            &format!(
-                "{} was moved to {} ({why}); nothing was deleted",
-                owner.data_dir.display(),
-                path.display()
-            ),
-            None,
-        );
+        journal::say(&format!(
+            "{} was moved to {} ({why}); nothing was deleted",
+            owner.data_dir.display(),
+            path.display()
+        ));
     }
     if let Some(dir) = incoming {
-        // An empty directory may be in the way; rename(2) replaces that, and nothing else.
+        // An empty directory may be in the way; rename(2) replaces an empty directory, and nothing else.
         fs::rename(&dir, &owner.data_dir).map_err(|error| {
             format!(
                 "renaming {} to {}: {error}",

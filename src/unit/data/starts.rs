@@ -22,7 +22,7 @@ pub(crate) struct Start {
     words: Vec<Word>,
 }
 
-/// The starts in which etcd said something, oldest first; none where the journal cannot be read.
+/// The starts in which etcd logged something, oldest first; none if the journal cannot be read.
 pub(super) fn of_this_boot() -> Vec<Start> {
     let args = [
         "--quiet",
@@ -42,7 +42,7 @@ pub(super) fn of_this_boot() -> Vec<Start> {
     match said {
         Ok(said) => parse(&said.text),
         Err(why) => {
-            crate::unit::journal::say(&format!("etcd's last words are not known: {why}"), None);
+            crate::unit::journal::say(&format!("etcd's last words are not known: {why}"));
             Vec::new()
         }
     }
@@ -53,12 +53,12 @@ pub(super) fn of_this_boot() -> Vec<Start> {
 struct Entry {
     #[serde(rename = "MESSAGE")]
     message: serde_json::Value,
-    /// None for what systemd says of the unit.
+    /// `None` for systemd's own messages about the unit.
     #[serde(rename = "_SYSTEMD_INVOCATION_ID")]
     invocation: Option<String>,
 }
 
-/// One line of etcd's (zap's JSON encoder).
+/// One log line of etcd (zap's JSON encoder).
 #[derive(Deserialize)]
 struct Line {
     level: String,
@@ -68,8 +68,8 @@ struct Line {
     error: String,
 }
 
-/// What `journalctl --output=json` printed. Lines of the gate are not etcd's: a start counts only once etcd
-/// has logged something.
+/// Parses the output of `journalctl --output=json`. Lines of the gate are not etcd's: a start counts only once etcd has
+/// logged something.
 fn parse(text: &str) -> Vec<Start> {
     let mut starts: Vec<Start> = Vec::new();
     for line in text.lines() {
@@ -115,8 +115,8 @@ fn parse(text: &str) -> Vec<Start> {
     starts
 }
 
-/// What the last start ended with, and how many before it in a row ended with the same trouble. Of what one start said the
-/// first that is understood counts.
+/// The trouble that the last start ended with, and how many starts in a row ended with the same trouble. Of the
+/// messages of one start the first that is understood counts.
 pub(super) fn last_words(starts: &[Start]) -> Option<LastWords> {
     let understood = |start: &Start| {
         let mut words = start.words.iter();
@@ -134,7 +134,7 @@ pub(super) fn last_words(starts: &[Start]) -> Option<LastWords> {
     })
 }
 
-/// Starts that said this, each as message and error.
+/// Starts that logged this, each as message and error.
 #[cfg(test)]
 pub(super) fn said(starts: &[(&str, &str)]) -> Vec<Start> {
     let start = |(message, error): &(&str, &str)| Start {

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::files;
+use super::journal::{one_line, say};
 use super::wal;
 use crate::model::{GateState, Generation};
 use crate::paths::Paths;
@@ -26,7 +27,7 @@ pub use decide::{ALONE_AFTER, Answer, Known, Log, Step, decide};
 
 /// Poll interval: a cleared start continues well within etcd's election timeout.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Time between two lines in the journal about the same wait.
+/// The time between two lines in the journal about the same wait.
 const SAY_EVERY: Duration = Duration::from_mins(1);
 /// How long the agent may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -35,25 +36,25 @@ const STORED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Waits until etcd may start. Always succeeds.
 pub fn run(paths: &Paths) -> ExitCode {
+    crate::telemetry::init();
     let mut heard = Instant::now();
     let mut said: Option<Instant> = None;
     loop {
         match look(paths, &mut heard) {
             Step::Pass(why) => {
                 if said.is_some() {
-                    say(&format!("etcd may start: {why}"), None);
+                    say(&format!("etcd may start: {why}"));
                 }
                 return ExitCode::SUCCESS;
             }
             Step::Wait(why) => {
                 if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
                     let path = paths.gate_override();
-                    say(
-                        &format!(
-                            "etcd's start waits: {why}; to start it in this boot all the same, as root: touch {}",
-                            path.display()
-                        ),
-                        Some(message_ids::GATE_WAITS),
+                    tracing::warn!(
+                        message_id = message_ids::GATE_WAITS,
+                        "etcd's start waits: {}; to start it in this boot all the same, as root: touch {}",
+                        one_line(&why),
+                        path.display()
                     );
                     said = Some(Instant::now());
                 }
@@ -66,11 +67,8 @@ pub fn run(paths: &Paths) -> ExitCode {
 /// Asks the agent to store what etcd has committed. Always succeeds: a stop never waits for an agent that is down.
 pub fn before_stop(paths: &Paths) -> ExitCode {
     match ask::before_stop(&paths.gate_socket(), STORED_WITHIN) {
-        Ok(answer) => say(&format!("etcd stops: {}", answer.text), None),
-        Err(error) => say(
-            &format!("etcd stops, and no etcd-agent answers here: {error}"),
-            None,
-        ),
+        Ok(answer) => say(&format!("etcd stops: {}", answer.text)),
+        Err(error) => say(&format!("etcd stops, and no etcd-agent answers here: {error}")),
     }
     ExitCode::SUCCESS
 }
@@ -155,9 +153,4 @@ fn identify(data_dir: &Path) -> Result<Option<Log>, String> {
         member_id,
         remembers: wal::remembers(&dir).map_err(failed)?,
     }))
-}
-
-/// Logs to the journal with a message ID, else to standard error.
-fn say(line: &str, message_id: Option<&str>) {
-    super::journal::say(line, message_id);
 }

@@ -38,7 +38,7 @@ pub struct RequestFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReportFile {
-    /// The request's.
+    /// The ID of the request.
     pub id: String,
     /// What was found.
     pub proof: Option<Proof>,
@@ -49,7 +49,7 @@ pub struct ReportFile {
 /// Where snapshots are proved, and with what.
 #[derive(Debug, Clone)]
 pub struct Prover {
-    /// Holds the fetched snapshot; the throw-away etcd's data is in it too, and is gone afterwards.
+    /// Holds the fetched snapshot, and meanwhile the throw-away etcd's data, which is removed afterwards.
     pub dir: PathBuf,
     /// Where `etcdutl` (or `etcdctl`) and `etcd` may be.
     pub tools: Programs,
@@ -90,7 +90,7 @@ impl Prover {
     }
 }
 
-/// A directory that is gone before and after.
+/// A directory that is removed before and after its use.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -116,7 +116,7 @@ pub fn run(paths: &Paths) -> ExitCode {
     match try_run(paths) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            super::journal::say(&format!("etcd-agent prove: {why}"), None);
+            super::journal::say(&format!("etcd-agent prove: {why}"));
             ExitCode::FAILURE
         }
     }

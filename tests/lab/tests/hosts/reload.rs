@@ -33,12 +33,28 @@ fn h01_h02_reloads_and_restarts_never_make_a_healthy_cluster_look_dead() {
     let lab = formed("h01", 1);
     let n1 = lab.host(1).unwrap();
     wait_status(n1, 0);
+    // What scripts match on.
+    let started = n1
+        .journalctl(&[
+            "-u",
+            "etcd-agent",
+            "MESSAGE_ID=31eea5df251e4e0ebd5543d1aae59e86",
+            "ETCD_AGENT_DECISION=start-etcd",
+        ])
+        .unwrap();
+    assert!(started.contains("start-etcd"), "{started}");
     let pid = etcd_pid(n1);
     let before = events(n1);
     assert!(before > 0, "it has formed a cluster");
     always_healthy(n1, 50, "systemctl reload etcd-agent");
     assert!(events(n1) >= before, "events outlive a reload");
     always_healthy(n1, 50, "systemctl restart etcd-agent");
+
+    // B16: the journal that was started anew gets the agent's messages too.
+    n1.systemctl(&["restart", "systemd-journald"])
+        .unwrap()
+        .ok()
+        .unwrap();
 
     // A configuration that is no good fails the reload and changes nothing, whichever way it is no good.
     for (text, said) in [
@@ -51,7 +67,14 @@ fn h01_h02_reloads_and_restarts_never_make_a_healthy_cluster_look_dead() {
         n1.write_file(BAD, text, "0644", "root:root").unwrap();
         let reload = n1.systemctl(&["reload", "etcd-agent"]).unwrap();
         assert_ne!(reload.code, 0, "{said}: {}{}", reload.stdout, reload.stderr);
-        let journal = n1.journal("etcd-agent").unwrap();
+        let journal = n1
+            .journalctl(&[
+                "-u",
+                "etcd-agent",
+                "SYSLOG_IDENTIFIER=etcd-agent",
+                "_TRANSPORT=journal",
+            ])
+            .unwrap();
         assert!(journal.contains(said), "{journal}");
         let by_hand = agent(n1, &["reload"]);
         assert_eq!(by_hand.code, 2, "{}", by_hand.stderr);
