@@ -1,9 +1,14 @@
 //! Metrics in the Prometheus text format.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, prometheus_text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
 
 use crate::model::{ActiveState, AdminStatus, Fact, Revision, UnixMs};
 
@@ -52,15 +57,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The body of `GET /metrics`. An unknown value is omitted, never shown as zero.
 pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
-    let mut out = Text(String::with_capacity(4096));
+    let mut out = Metrics::default();
     let node = &status.node;
     out.head(
         "etcd_agent_up",
-        "gauge",
+        MetricType::Gauge,
         "The agent runs; its labels say which and where.",
     );
     out.sample(
-        "etcd_agent_up",
         &[
             ("node", node.node.as_str()),
             ("cluster", node.cluster.as_str()),
@@ -111,19 +115,19 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
             let name = "etcd_agent_copy_revision";
             out.head(
                 name,
-                "gauge",
+                MetricType::Gauge,
                 "The newest revision that this node has seen covered in the second store.",
             );
-            out.sample(name, &[], covered.0);
+            out.sample(&[], covered.0);
         }
         if let Some(at) = copy.at {
             let name = "etcd_agent_copy_complete_timestamp_seconds";
             out.head(
                 name,
-                "gauge",
+                MetricType::Gauge,
                 "When this node last found every backup in the second store.",
             );
-            out.sample(name, &[], seconds(at.0));
+            out.sample(&[], seconds(at.0));
         }
     }
     unit(&mut out, status);
@@ -132,14 +136,10 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
     if let Some(backup) = &node.last_backup {
         out.head(
             "etcd_agent_last_backup_timestamp_seconds",
-            "gauge",
+            MetricType::Gauge,
             "When the newest full backup was committed.",
         );
-        out.sample(
-            "etcd_agent_last_backup_timestamp_seconds",
-            &[],
-            seconds(backup.at.0),
-        );
+        out.sample(&[], seconds(backup.at.0));
         out.one(
             "etcd_agent_last_backup_revision",
             "Revision that it holds at least.",
@@ -156,14 +156,10 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
     if let Some((_, last)) = &status.verified {
         out.head(
             "etcd_agent_last_verification_timestamp_seconds",
-            "gauge",
+            MetricType::Gauge,
             "When the newest verified backup was verified by a real restore.",
         );
-        out.sample(
-            "etcd_agent_last_verification_timestamp_seconds",
-            &[],
-            seconds(last.at.0),
-        );
+        out.sample(&[], seconds(last.at.0));
         out.one(
             "etcd_agent_last_verification_ok",
             "That backup was found good.",
@@ -173,35 +169,27 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
     if let Some(at) = node.certificate_not_after {
         out.head(
             "etcd_agent_certificate_expiry_timestamp_seconds",
-            "gauge",
+            MetricType::Gauge,
             "When the first certificate of the agent or of etcd expires, or one that it depends on.",
         );
-        out.sample(
-            "etcd_agent_certificate_expiry_timestamp_seconds",
-            &[],
-            seconds(at.0),
-        );
+        out.sample(&[], seconds(at.0));
     }
     out.head(
-        "etcd_agent_actions_total",
-        "counter",
+        "etcd_agent_actions",
+        MetricType::Counter,
         "Actions executed, by name and result.",
     );
     for ((action, result), count) in locked(&counters.actions).iter() {
-        out.sample(
-            "etcd_agent_actions_total",
-            &[("action", action), ("result", result)],
-            count,
-        );
+        out.sample(&[("action", action), ("result", result)], *count);
     }
-    out.0
+    out.text()
 }
 
-fn backups(out: &mut Text, status: &AdminStatus) {
+fn backups(out: &mut Metrics, status: &AdminStatus) {
     let view = &status.backups;
     out.head(
         "etcd_agent_backup_job_failures",
-        "gauge",
+        MetricType::Gauge,
         "Failures in a row of a job in the store.",
     );
     let jobs = [
@@ -210,11 +198,7 @@ fn backups(out: &mut Text, status: &AdminStatus) {
         ("verify", &view.verify),
     ];
     for (job, state) in jobs {
-        out.sample(
-            "etcd_agent_backup_job_failures",
-            &[("job", job)],
-            u64::from(state.failures),
-        );
+        out.sample(&[("job", job)], u64::from(state.failures));
     }
     out.one(
         "etcd_agent_increments_following",
@@ -244,16 +228,16 @@ fn backups(out: &mut Text, status: &AdminStatus) {
         };
         out.head(
             "etcd_agent_increments_lag_seconds",
-            "gauge",
+            MetricType::Gauge,
             "Time since something was stored, while there is something to store.",
         );
-        out.sample("etcd_agent_increments_lag_seconds", &[], seconds(lag));
+        out.sample(&[], seconds(lag));
     }
 }
 
 /// What this agent has stored itself since it started, and what failed.
-fn stored(out: &mut Text, counters: &Counters) {
-    type Field = (&'static str, &'static str, fn(&Success) -> String);
+fn stored(out: &mut Metrics, counters: &Counters) {
+    type Field = (&'static str, &'static str, fn(&Success) -> Value);
     let fields: [Field; 4] = [
         (
             "etcd_agent_backup_success_timestamp_seconds",
@@ -263,12 +247,12 @@ fn stored(out: &mut Text, counters: &Counters) {
         (
             "etcd_agent_backup_success_revision",
             "The revision that it holds at least.",
-            |last| last.revision.0.to_string(),
+            |last| Value::Integer(last.revision.0),
         ),
         (
             "etcd_agent_backup_success_size_bytes",
             "Its stored size.",
-            |last| last.size_bytes.to_string(),
+            |last| Value::Integer(last.size_bytes),
         ),
         (
             "etcd_agent_backup_success_duration_seconds",
@@ -281,29 +265,29 @@ fn stored(out: &mut Text, counters: &Counters) {
         if kinds.is_empty() {
             break;
         }
-        out.head(name, "gauge", help);
+        out.head(name, MetricType::Gauge, help);
         for (kind, last) in kinds.iter() {
-            out.sample(name, &[("kind", kind)], value(last));
+            out.sample(&[("kind", kind)], value(last));
         }
     }
-    let name = "etcd_agent_backup_failures_total";
+    let name = "etcd_agent_backup_failures";
     out.head(
         name,
-        "counter",
+        MetricType::Counter,
         "Failed tries of this agent to store a backup, by kind and by where.",
     );
     for ((kind, cause), count) in locked(&counters.failed).iter() {
-        out.sample(name, &[("kind", kind), ("cause", cause)], count);
+        out.sample(&[("kind", kind), ("cause", cause)], *count);
     }
 }
 
-fn unit(out: &mut Text, status: &AdminStatus) {
+fn unit(out: &mut Metrics, status: &AdminStatus) {
     let Fact::Known(unit) = &status.node.unit else {
         return;
     };
     out.head(
         "etcd_agent_etcd_unit_state",
-        "gauge",
+        MetricType::Gauge,
         "ActiveState of etcd.service: 1 for the one that holds.",
     );
     for (state, name) in [
@@ -315,11 +299,7 @@ fn unit(out: &mut Text, status: &AdminStatus) {
         (ActiveState::Deactivating, "deactivating"),
         (ActiveState::Maintenance, "maintenance"),
     ] {
-        out.sample(
-            "etcd_agent_etcd_unit_state",
-            &[("state", name)],
-            u64::from(unit.active == state),
-        );
+        out.sample(&[("state", name)], u64::from(unit.active == state));
     }
     out.one(
         "etcd_agent_etcd_held",
@@ -328,7 +308,7 @@ fn unit(out: &mut Text, status: &AdminStatus) {
     );
 }
 
-fn etcd(out: &mut Text, status: &AdminStatus) {
+fn etcd(out: &mut Metrics, status: &AdminStatus) {
     if !status.starting {
         out.one(
             "etcd_agent_etcd_up",
@@ -359,69 +339,110 @@ fn etcd(out: &mut Text, status: &AdminStatus) {
         let voters = list.voters().count();
         out.head(
             "etcd_agent_members",
-            "gauge",
+            MetricType::Gauge,
             "Members of the etcd cluster, by role.",
         );
         for (role, count) in [("voter", voters), ("learner", list.members.len() - voters)] {
-            out.sample(
-                "etcd_agent_members",
-                &[("role", role)],
-                u64::try_from(count).unwrap_or(u64::MAX),
-            );
+            out.sample(&[("role", role)], u64::try_from(count).unwrap_or(u64::MAX));
         }
     }
 }
 
-fn peers(out: &mut Text, status: &AdminStatus) {
+fn peers(out: &mut Metrics, status: &AdminStatus) {
     if status.starting || status.peers.is_empty() {
         return;
     }
-    out.head("etcd_agent_peer_reachable", "gauge", "The peer's agent answers.");
+    out.head(
+        "etcd_agent_peer_reachable",
+        MetricType::Gauge,
+        "The peer's agent answers.",
+    );
     for (name, fact) in &status.peers {
-        out.sample(
-            "etcd_agent_peer_reachable",
-            &[("peer", name.as_str())],
-            u64::from(fact.known().is_some()),
-        );
+        out.sample(&[("peer", name.as_str())], u64::from(fact.known().is_some()));
     }
 }
 
-/// Milliseconds as seconds with three digits.
-fn seconds(ms: u64) -> String {
-    format!("{}.{:03}", ms / 1000, ms % 1000)
+/// Milliseconds as seconds.
+fn seconds(ms: u64) -> Value {
+    Value::Seconds(Duration::from_millis(ms).as_secs_f64())
 }
 
-struct Text(String);
+/// All metrics of one answer, in the order in which they are shown.
+#[derive(Debug, Default)]
+struct Metrics(Vec<Metric>);
 
-impl Text {
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+#[derive(Debug)]
+struct Metric {
+    name: &'static str,
+    help: &'static str,
+    kind: MetricType,
+    samples: Vec<(Vec<(&'static str, String)>, Value)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Value {
+    Integer(u64),
+    Seconds(f64),
+}
+
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl Metrics {
+    /// Begins a metric. Its samples follow. A counter is named without `_total`, which the encoder appends.
+    fn head(&mut self, name: &'static str, kind: MetricType, help: &'static str) {
+        self.0.push(Metric {
+            name,
+            help,
+            kind,
+            samples: Vec::new(),
+        });
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        self.0.push_str(name);
-        if !labels.is_empty() {
-            let all: Vec<String> = labels
-                .iter()
-                .map(|(key, value)| format!("{key}=\"{}\"", escape(value)))
-                .collect();
-            let _ = write!(self.0, "{{{}}}", all.join(","));
+    /// A sample of the metric that was begun last.
+    fn sample(&mut self, labels: &[(&'static str, &str)], value: impl Into<Value>) {
+        let labels = labels.iter().map(|(key, value)| (*key, (*value).to_owned()));
+        if let Some(metric) = self.0.last_mut() {
+            metric.samples.push((labels.collect(), value.into()));
         }
-        let _ = writeln!(self.0, " {value}");
     }
 
-    fn one(&mut self, name: &str, help: &str, value: u64) {
-        self.head(name, "gauge", help);
-        self.sample(name, &[], value);
+    fn one(&mut self, name: &'static str, help: &'static str, value: u64) {
+        self.head(name, MetricType::Gauge, help);
+        self.sample(&[], value);
+    }
+
+    /// The Prometheus text format, version 0.0.4.
+    fn text(self) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut text = String::with_capacity(8192);
+        // Writing to a string does not fail.
+        let _ = prometheus_text::encode(&mut text, &registry);
+        text
     }
 }
 
-/// Escapes a label value for the text format.
-fn escape(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        for metric in &self.0 {
+            let mut family = encoder.encode_descriptor(metric.name, metric.help, None, metric.kind)?;
+            for (labels, value) in &metric.samples {
+                let mut sample = family.encode_family(labels)?;
+                match (metric.kind, value) {
+                    (MetricType::Counter, Value::Integer(count)) => {
+                        sample.encode_counter::<NoLabelSet, u64, u64>(count, None)?;
+                    }
+                    (_, Value::Integer(value)) => sample.encode_gauge(value)?,
+                    (_, Value::Seconds(value)) => sample.encode_gauge(value)?,
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -443,24 +464,19 @@ mod tests {
         counters.failed("full", "etcd");
         counters.failed("full", "store");
         counters.failed("full", "store");
-        let mut out = Text(String::new());
+        let mut out = Metrics::default();
         stored(&mut out, &counters);
+        let text = out.text();
         for line in [
             "etcd_agent_backup_success_timestamp_seconds{kind=\"full\"} 1700000000.042",
             "etcd_agent_backup_success_revision{kind=\"full\"} 7",
             "etcd_agent_backup_success_revision{kind=\"increment\"} 9",
             "etcd_agent_backup_success_size_bytes{kind=\"full\"} 9",
-            "etcd_agent_backup_success_duration_seconds{kind=\"full\"} 1.500",
+            "etcd_agent_backup_success_duration_seconds{kind=\"full\"} 1.5",
             "etcd_agent_backup_failures_total{kind=\"full\",cause=\"etcd\"} 1",
             "etcd_agent_backup_failures_total{kind=\"full\",cause=\"store\"} 2",
         ] {
-            assert!(out.0.lines().any(|has| has == line), "{line} in {}", out.0);
+            assert!(text.lines().any(|has| has == line), "{line} in {text}");
         }
-    }
-
-    #[test]
-    fn labels_are_escaped() {
-        assert_eq!(escape("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
-        assert_eq!(seconds(1_700_000_000_042), "1700000000.042");
     }
 }
