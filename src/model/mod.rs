@@ -3,6 +3,7 @@
 
 mod admin;
 mod assignment;
+mod backoff;
 mod backup;
 mod backup_summary;
 mod calendar;
@@ -34,6 +35,7 @@ pub use admin::{
     RequestView, SizeOrder, SizeView,
 };
 pub use assignment::{Assignment, GateState, InitialState, Role};
+pub use backoff::Backoff;
 pub use backup::{
     BackupFormat, BackupSpec, BackupView, ChainView, CommandName, Keep, ListedBackup, Page, RestoreTarget,
     Retention, StoreCommand, StoredBackup, Verdict, Writer,

@@ -1,22 +1,28 @@
-//! When a full backup is due, who stores what changes after it, and when old ones go.
+//! When a full backup is due, which node stores the changes after it, and when old backups are removed.
 
 use std::time::Duration;
 
 use super::context::Context;
 use super::orders;
 use crate::model::{
-    Action, BackupFormat, BackupSummary, Calendar, ChainView, Fact, NodeName, NodeStatus, OperatorRequest,
-    ReasonCode, Revision, UnixMs,
+    Action, Backoff, BackupFormat, BackupSummary, Calendar, ChainView, Fact, NodeName, NodeStatus,
+    OperatorRequest, ReasonCode, Revision, UnixMs,
 };
 
-/// So many commands are named; all of them are in `etcd-agent etcd-manager commands list`.
+/// At most this many commands are named. `etcd-agent etcd-manager commands list` shows all of them.
 const NAMED: usize = 3;
-/// A full backup of what has not changed is taken this rarely.
+/// The interval between full backups while nothing changes.
 const UNCHANGED: Duration = Duration::from_hours(24);
-/// After the coordinator has failed so often in a row to take a full backup, or to read the store, another node takes the next.
+/// After this many consecutive failures of the coordinator to take a full backup, or to read the store, another node
+/// takes the next one.
 const FAILURES: u32 = 3;
-/// A prune that failed is tried again after this; more often brings nothing.
+/// A failed prune is tried again after this time. Trying more often does not help.
 const PRUNE_AGAIN: Duration = Duration::from_mins(1);
+/// The pauses after a full backup that failed: from the first to the longest, or less where less is asked for.
+const RETRY_FROM: Duration = Duration::from_secs(10);
+const RETRY_TO: Duration = Duration::from_secs(320);
+/// The pause after increments could not be stored.
+const INCREMENTS_BACKOFF: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(64));
 
 fn is_backup(request: &OperatorRequest) -> bool {
     matches!(
@@ -25,13 +31,13 @@ fn is_backup(request: &OperatorRequest) -> bool {
     )
 }
 
-/// Says that etcd-manager's queue has commands: they are for a person to judge.
+/// Reports that etcd-manager's queue has commands. A person has to judge them.
 pub(super) fn say_commands(cx: &mut Context<'_>) {
     let commands = match &cx.obs.store {
         Fact::Known(store) if cx.is_coordinator() && !store.commands.is_empty() => &store.commands,
         _ => return,
     };
-    // Whoever may write into the store has named them.
+    // Anyone with write access to the store can have chosen these names.
     let named: Vec<String> = commands
         .iter()
         .take(NAMED)
@@ -42,14 +48,14 @@ pub(super) fn say_commands(cx: &mut Context<'_>) {
         more => format!(" and {more} more"),
     };
     let text = format!(
-        "commands of etcd-manager lie in the store and are not carried out: {}{more}; `etcd-agent etcd-manager commands list` shows what \
-         they ask for",
+        "the store holds commands of etcd-manager, which are not carried out: {}{more}; `etcd-agent etcd-manager \
+         commands list` shows what they ask for",
         named.join(", ")
     );
     cx.because(ReasonCode::CommandWaiting, text);
 }
 
-/// Says that etcd was put back to an older state: a person may not know what that took away.
+/// Reports that etcd was put back to an older state. A person may not know which writes were lost.
 pub(super) fn say_history(cx: &mut Context<'_>) {
     if !cx.is_coordinator() {
         return;
@@ -65,7 +71,7 @@ pub(super) fn say_history(cx: &mut Context<'_>) {
     }
 }
 
-/// A backup that a person asked for and that cannot be taken here is answered, not kept waiting.
+/// Answers a request for a backup that cannot be taken here, instead of letting it wait.
 fn refuse(cx: &Context<'_>) -> Option<Action> {
     let request = cx.obs.requests.iter().find(|r| is_backup(r))?;
     let message = if cx.spec.backup_interval.is_none() {
@@ -91,7 +97,8 @@ fn refuse(cx: &Context<'_>) -> Option<Action> {
     })
 }
 
-/// An increment that a person asked for: of who follows etcd's changes. `None` while this agent is about to.
+/// Stores an increment that a person asked for, if this agent follows etcd's changes. `None` while it is about to
+/// follow them.
 pub(super) fn flush(cx: &mut Context<'_>) -> Option<Action> {
     if !cx.obs.requests.contains(&OperatorRequest::Increment) {
         return None;
@@ -181,7 +188,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         if chain.auth_changed {
             cx.because(
                 ReasonCode::BackupAuth,
-                "users or roles have changed since the newest full backup, which no increment tells",
+                "users or roles have changed since the newest full backup, which no increment contains",
             );
             return Some(begin(cx));
         }
@@ -221,9 +228,9 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     Some(begin(cx))
 }
 
-/// The coordinator whose backups fail, or that cannot read the store, where this node takes the next backup in its place, and
-/// what fails there. That is the first by name of the nodes with a healthy member that has no such failures of its own. Only
-/// into a store that is one and the same for all.
+/// The coordinator that this node stands in for, and what fails there: its backups, or its reads of the store. The node
+/// that takes the next backup is the first by name with a healthy member and without such failures of its own. Only
+/// with a shared store.
 fn stands_in<'a>(cx: &Context<'a>) -> Option<(&'a NodeName, String)> {
     let coordinator = cx.leading().filter(|node| **node != cx.spec.node)?;
     let failing = trouble(cx.status_of(coordinator)?)?;
@@ -235,7 +242,7 @@ fn stands_in<'a>(cx: &Context<'a>) -> Option<(&'a NodeName, String)> {
     (cx.spec.store_shared && turn).then_some((coordinator, failing))
 }
 
-/// What has failed too often on a node for it to take a full backup.
+/// What has failed too often on this node, so that another one takes the full backup.
 fn trouble(status: &NodeStatus) -> Option<String> {
     let counts = [
         (status.backup_failures, "take a full backup"),
@@ -245,8 +252,9 @@ fn trouble(status: &NodeStatus) -> Option<String> {
     Some(format!("has failed {count} times in a row to {what}"))
 }
 
-/// The store has all that there is to have: so long may a full backup, which would be the same again, wait. Where nobody
-/// follows etcd's changes nobody can say so, as users and roles have no revision. etcd-backup-restore leaves it out, too.
+/// How long the next full backup may wait because it would equal the newest one. `None` if this agent does not follow
+/// etcd's changes: users and roles have no revision, so nothing else shows that they are unchanged. etcd-backup-restore
+/// skips unchanged full backups, too.
 fn unchanged(cx: &Context<'_>) -> Option<Duration> {
     let chain = following_newest(cx)?;
     let newest = cx.obs.store.known()?.newest_backup.as_ref()?;
@@ -255,7 +263,7 @@ fn unchanged(cx: &Context<'_>) -> Option<Duration> {
     (same && chain.increments == 0 && !chain.auth_changed && !waits.is_zero()).then_some(waits)
 }
 
-/// How long until the next full backup after one at `last`: zero when it is due.
+/// Time until the full backup that follows one at `last`: zero when it is due.
 pub(super) fn due_in(last: UnixMs, now: UnixMs, interval: Duration, calendar: Option<&Calendar>) -> Duration {
     match calendar {
         None => interval.saturating_sub(now.since(last)),
@@ -265,8 +273,8 @@ pub(super) fn due_in(last: UnixMs, now: UnixMs, interval: Duration, calendar: Op
     }
 }
 
-/// A full backup of a follower where one is healthy, this node's own first: the raft leader has enough to do. After a try
-/// that failed it is this node's own member.
+/// Begins a full backup of a healthy follower if there is one, preferably of this node's own: the raft leader is busy
+/// enough. After a failed attempt it takes this node's own member.
 pub(super) fn begin(cx: &Context<'_>) -> Action {
     begin_as(cx, cx.spec.backup.format)
 }
@@ -282,7 +290,8 @@ fn begin_as(cx: &Context<'_>, format: BackupFormat) -> Action {
     }
 }
 
-/// The nodes whose members are healthy voters of the newest epoch, each with whether it leads: followers first, by name.
+/// The nodes whose members are healthy voters of the newest epoch, followers first, then by name. The flag is true for
+/// the raft leader.
 pub(super) fn healthy_voters<'a>(cx: &Context<'a>) -> Vec<(bool, &'a NodeName)> {
     let Some(genesis) = cx.genesis() else {
         return Vec::new();
@@ -350,14 +359,14 @@ pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
     Some(Action::Prune { after })
 }
 
-/// False during the pause after a backup that failed, which grows up to `longest`.
+/// False during the pause after a failed backup. The pause grows up to `longest`.
 pub(super) fn may_try_again(cx: &mut Context<'_>, longest: Duration) -> bool {
     let Some(failed) = cx.obs.backup.failed_at else {
         return true;
     };
-    let pause = Duration::from_secs(5) * (1 << cx.obs.backup.failures.min(6));
+    let pause = Backoff::new(RETRY_FROM, RETRY_TO.min(longest)).after(cx.obs.backup.failures);
     let since = cx.obs.steady.since(failed);
-    if since >= pause.min(longest) {
+    if since >= pause {
         return true;
     }
     let error = cx.obs.backup.error.clone().unwrap_or_default();
@@ -369,26 +378,27 @@ pub(super) fn may_try_again(cx: &mut Context<'_>, longest: Duration) -> bool {
     false
 }
 
-/// The newest full backup is the one whose increments were found not to go on.
+/// True if the increments of the newest full backup were found not to be continuable.
 fn gap(cx: &Context<'_>) -> bool {
     let newest = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
     newest.is_some_and(|b| cx.obs.backups.gap.as_ref() == Some(&b.id))
 }
 
-/// The newest backup is etcd-manager's, which has no revision and no chain.
+/// True if the newest backup is etcd-manager's, which has no revision and no chain.
 fn foreign(cx: &Context<'_>) -> bool {
     let newest = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
     newest.is_some_and(|b| b.revision == Revision(0))
 }
 
-/// The chain that this agent makes longer, where it hangs on the newest full backup.
+/// The chain that this agent extends, if it follows the newest full backup.
 fn following_newest<'a>(cx: &Context<'a>) -> Option<&'a ChainView> {
     let newest = cx.obs.store.known()?.newest_backup.as_ref()?;
     let chain = cx.obs.backups.chain.as_ref();
     chain.filter(|chain| chain.backup == newest.id)
 }
 
-/// The newest full backup has no increments yet, and is about to: until then older ones lead further.
+/// True if the newest full backup has no increments yet but will get some. Until then, the increments of older full
+/// backups lead to a newer revision.
 fn takes_over(cx: &Context<'_>) -> bool {
     let ours = |newest: &BackupSummary| newest.revision > Revision(0);
     cx.spec.backup.increment_interval.is_some()
@@ -416,7 +426,7 @@ pub(super) fn increments(cx: &mut Context<'_>) -> Option<Action> {
     let newest = cx.obs.store.known()?.newest_backup.as_ref()?;
     let backup = Some(newest).filter(|b| b.revision > Revision(0))?.id.clone();
     if let Some(failed) = job.failed_at {
-        let pause = Duration::from_secs(1) * (1 << job.failures.min(6));
+        let pause = INCREMENTS_BACKOFF.after(job.failures);
         let since = cx.obs.steady.since(failed);
         if since < pause {
             let error = job.error.clone().unwrap_or_default();

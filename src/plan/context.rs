@@ -1,10 +1,10 @@
-//! What the concerns share: the observation with its everyday questions answered, and the decision being made.
+//! What the concerns share: the observation, answers to common questions about it, and the decision being made.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::{
-    Action, Decision, Epoch, Fact, Generation, Genesis, Incarnation, MemberList, Memory, NodeName,
+    Action, Backoff, Decision, Epoch, Fact, Generation, Genesis, Incarnation, MemberList, Memory, NodeName,
     NodeStatus, Observation, Reason, ReasonCode, Spec,
 };
 
@@ -88,18 +88,13 @@ impl<'a> Context<'a> {
         self.wake = self.wake.min(after);
     }
 
-    /// True when this action may be tried. After `n` failures the pause is `first * 2^(n-1)`, at most `most`. The seed shortens it
-    /// by up to a quarter, so that nodes do not retry at the same time.
-    pub(super) fn may_try(&mut self, action: &str, first: Duration, most: Duration) -> bool {
+    /// True when this action may be tried: it has not failed, or the pause after its last failure
+    /// is over ([`Backoff`]).
+    pub(super) fn may_try(&mut self, action: &str, first: Duration, longest: Duration) -> bool {
         let Some((count, at)) = self.memory.failures.get(action).copied() else {
             return true;
         };
-        let factor = 1u32
-            .checked_shl(count.saturating_sub(1).min(16))
-            .unwrap_or(u32::MAX);
-        let full = first.saturating_mul(factor).min(most);
-        let jitter = u32::try_from(self.obs.seed % 256).unwrap_or(0);
-        let wait = full.saturating_sub(full * jitter / 1024);
+        let wait = Backoff::new(first, longest).jittered(count, self.obs.seed);
         let passed = self.obs.steady.since(at);
         if passed >= wait {
             return true;
@@ -108,7 +103,7 @@ impl<'a> Context<'a> {
         false
     }
 
-    /// The newest genesis that this node has learned as chosen.
+    /// The newest genesis that this node knows was chosen.
     pub(super) fn genesis(&self) -> Option<&'a Genesis> {
         self.obs.me.genesis.as_ref()
     }
@@ -158,7 +153,7 @@ impl<'a> Context<'a> {
         nodes.find(|(_, status)| leads(status)).map(|(node, _)| node)
     }
 
-    /// What a node says of itself: this one, or a peer that answers.
+    /// The status that a node reports of itself: this node, or a peer that answers.
     pub(super) fn status_of(&self, node: &NodeName) -> Option<&'a NodeStatus> {
         if *node == self.spec.node {
             Some(&self.obs.me)
@@ -186,22 +181,22 @@ impl<'a> Context<'a> {
         etcd.cluster_id == genesis.cluster_id && etcd.leader == Some(etcd.member_id) && !etcd.is_learner
     }
 
-    /// The member list that this node coordinates by, if it does: read through quorum, of the newest epoch.
+    /// If this node is the coordinator: its member list of the newest epoch, read through quorum.
     pub(super) fn coordinated_list(&self) -> Option<&'a MemberList> {
         let genesis = self.genesis().filter(|_| self.is_coordinator())?;
         let list = self.obs.me.members.known()?;
         (list.linearizable && list.cluster_id == genesis.cluster_id).then_some(list)
     }
 
-    /// The newest genesis, and the member list of its cluster if this node's etcd read it through quorum: what a
-    /// change of the members is decided on.
+    /// The newest genesis, and the member list of its cluster if this node's etcd read it through quorum. Changes of
+    /// the members are decided on these two.
     pub(super) fn fenced_list(&self) -> Option<(&'a Genesis, &'a MemberList)> {
         let genesis = self.genesis()?;
         let list = self.obs.me.members.known()?;
         (list.linearizable && list.cluster_id == genesis.cluster_id).then_some((genesis, list))
     }
 
-    /// Every elector's incarnation as known now, which a genesis is stamped with.
+    /// Every elector's incarnation as known now. A genesis records them.
     pub(super) fn incarnations(&self) -> Vec<(NodeName, Incarnation)> {
         self.known_nodes()
             .into_iter()

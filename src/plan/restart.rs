@@ -1,19 +1,21 @@
-//! Starting etcd, and starting it again when it crashed.
+//! Starting etcd, also after a crash, and restarting it under a grant.
 
 use std::time::Duration;
 
 use super::context::Context;
 use super::orders;
 use super::words;
-use crate::model::{Action, Assignment, Grant, NodeName, ReasonCode, StartFence};
+use crate::model::{Action, Assignment, Backoff, Grant, NodeName, ReasonCode, StartFence};
 
 /// A start that lasted this long was successful.
 const LASTED: Duration = Duration::from_secs(30);
+/// The pause between starts that do not last.
+const STAY_UP_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
-/// Starts etcd: at once the first time, then with a growing pause between starts that do not last. The pause is not for
-/// another member, whose data and settings are new.
+/// Starts etcd: immediately the first time, then with a growing pause between starts that do not last. The pause does
+/// not apply to another member, whose data and settings are new.
 pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Action> {
-    // A newer epoch that is only reported holds a start back.
+    // A report of a newer epoch is enough to hold a start back.
     if cx.obs.gate.cleared != Some(assignment.generation) || cx.obs.newest_epoch > assignment.epoch {
         return None;
     }
@@ -33,9 +35,7 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
             cx.memory.start_failures = 0;
         }
         let failures = cx.memory.start_failures;
-        let pause = Duration::from_millis(500)
-            .saturating_mul(1 << failures.min(6))
-            .min(Duration::from_secs(30));
+        let pause = STAY_UP_BACKOFF.after(failures);
         if failures > 0 && since < pause {
             let unit = cx.obs.me.unit.known();
             cx.because(
@@ -67,10 +67,10 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
     })
 }
 
-/// A restart that is queued shows in the unit's state after this long at the latest.
+/// A queued restart shows in the unit's state within this time.
 const RESTART_QUEUED: Duration = Duration::from_secs(5);
 
-/// Restarts etcd on this node when the coordinator has given leave, in the term in which it leads.
+/// Restarts etcd on this node if the coordinator has granted it, in the raft term in which the coordinator leads.
 pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     let wish = cx.obs.me.steering.wants_restart.as_ref()?;
     let assignment = cx.obs.assignment.as_ref()?;
@@ -95,7 +95,7 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     }
     cx.because(
         ReasonCode::Restart,
-        format!("{} ({coordinator} gives leave)", wish.why),
+        format!("{} (granted by {coordinator})", wish.why),
     );
     cx.memory.restarted_at = Some(cx.obs.steady);
     cx.memory.started_at = Some(cx.obs.steady);

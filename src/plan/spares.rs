@@ -1,17 +1,16 @@
-//! Which node may become a member: ready to start one, and not tried in vain a moment ago. What a spare waits for.
+//! Which node may become a member: one that is ready to start etcd and did not fail to join recently. What a spare
+//! waits for.
 
 use std::time::Duration;
 
 use super::context::Context;
 use super::orders::is_out;
-use crate::model::{DataState, Fact, Genesis, MemberList, NodeName, NodeStatus, ReasonCode};
+use crate::model::{Backoff, DataState, Fact, Genesis, MemberList, NodeName, NodeStatus, ReasonCode};
 
-/// The pause after the first failed join of a node; it doubles with each further one.
-const FIRST_PAUSE: Duration = Duration::from_mins(1);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_mins(30);
+/// The pause after a failed join of a node.
+const BACKOFF: Backoff = Backoff::new(Duration::from_mins(1), Duration::from_mins(30));
 
-/// The node that joins next: among those that are ready the one with the fewest failed joins, then by name.
+/// The node that joins next: the ready node with the fewest failed joins, then by name.
 pub(super) fn next<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &MemberList) -> Option<&'a NodeName> {
     let ready: Vec<&NodeName> = cx
         .known_peers()
@@ -23,8 +22,7 @@ pub(super) fn next<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &MemberLis
     let Some((count, at)) = cx.memory.failed_joins.get(node).copied() else {
         return Some(node);
     };
-    let factor = 1u32 << count.saturating_sub(1).min(8);
-    let pause = FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE);
+    let pause = BACKOFF.after(count);
     let passed = cx.obs.steady.since(at);
     if passed >= pause {
         return Some(node);
@@ -33,7 +31,7 @@ pub(super) fn next<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &MemberLis
     cx.because(
         ReasonCode::JoinBackoff,
         format!(
-            "{node} did not manage to join {count} times; tried again in {} s",
+            "{node} failed to join {count} times; next attempt in {} s",
             left.as_secs()
         ),
     );
@@ -48,8 +46,9 @@ pub(super) fn failed(cx: &mut Context<'_>, node: &NodeName) {
     *entry = (entry.0.saturating_add(1), now);
 }
 
-/// A configured node that answers and has the same cluster and epoch. Its etcd is down and was not stopped by a person. It has no
-/// data, or only data that it may archive: of a member that this list no longer has.
+/// True for a configured node that answers and has the same cluster and epoch. Its etcd is down and was not stopped by
+/// a person. It has no data, or only data that it may archive: of a replaced epoch, or of a member that this list no
+/// longer has.
 fn is_ready(
     cx: &Context<'_>,
     genesis: &Genesis,
@@ -63,7 +62,7 @@ fn is_ready(
             cluster_id,
             member_id,
         }) => {
-            // Its own agent says that this was the node's member in an epoch that was replaced.
+            // The node's own agent reports that this was the node's member in a replaced epoch.
             let outdated = status.assignment.as_ref().is_some_and(|assigned| {
                 assigned.epoch < genesis.epoch
                     && (assigned.cluster_id, assigned.member_id) == (*cluster_id, *member_id)
@@ -95,7 +94,9 @@ pub(super) fn waits_for(cx: &Context<'_>) -> String {
     let size = cx.spec.size;
     match list.map(|list| list.members.len()) {
         Some(there) if there >= size => {
-            format!("the cluster has {there} of {size} members: this node is a spare, for when one is dead")
+            format!(
+                "the cluster has {there} of {size} members: this node is a spare, to replace a dead member"
+            )
         }
         Some(there) => format!("the cluster has {there} of {size} members: this node waits to be added"),
         None => "this node is a spare, and no coordinator answers that could add it".to_owned(),

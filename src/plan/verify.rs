@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::backup::healthy_voters;
 use super::context::Context;
 use super::orders;
-use crate::model::{Action, BackupId, OperatorRequest, ReasonCode, UnixMs, VerifyView};
+use crate::model::{Action, Backoff, BackupId, OperatorRequest, ReasonCode, UnixMs, VerifyView};
 
-/// What could not be verified is tried again after this, then ever later.
+/// A failed verification is tried again after this time; the pause grows with each failure.
 const AGAIN: Duration = Duration::from_mins(10);
 
-/// Begins a verification when a person asks for one; by itself once in each `verify_interval`, on one node, and on
-/// a follower where there is one: the raft leader has enough to do.
+/// Begins a verification when a person asks for one, and otherwise once in each `verify_interval`, on one node. That is
+/// a follower if there is a healthy one: the raft leader is busy enough.
 pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     let asked = cx.obs.requests.iter().find_map(|request| match request {
         OperatorRequest::Verify { backup } => Some(backup.clone()),
@@ -43,8 +43,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     if let Some(failed) = cx.obs.backups.verify.failed_at {
-        let pause = AGAIN * (1 << cx.obs.backups.verify.failures.saturating_sub(1).min(6));
-        let pause = pause.min(interval.max(AGAIN));
+        let pause = Backoff::new(AGAIN, interval.max(AGAIN)).after(cx.obs.backups.verify.failures);
         let since = cx.obs.steady.since(failed);
         if since < pause {
             let error = cx.obs.backups.verify.error.clone().unwrap_or_default();
@@ -83,17 +82,17 @@ fn verify_asked(cx: &mut Context<'_>, backup: BackupId) -> Option<Action> {
     Some(Action::Verify { backup })
 }
 
-/// From when the interval counts: a first backup is verified one interval after it was taken.
+/// The time from which the interval counts. A first backup is verified one interval after it was taken.
 fn begin(view: &VerifyView, newest: UnixMs, now: UnixMs) -> UnixMs {
     let last = view.last.as_ref().map(|(_, last)| last.at);
-    // What is dated after now, by a clock that was wrong, holds nothing up.
+    // A verification dated after now, by a wrong clock, must not delay the next one.
     last.filter(|at| *at <= now)
         .or(view.oldest_backup)
         .unwrap_or(newest)
 }
 
-/// The first healthy follower by name; the leader where there is no other. A store that only this node sees is its
-/// own business.
+/// True on the first healthy follower by name, or on the leader if there is no follower. A store that only this node
+/// uses is verified by this node.
 fn is_mine(cx: &Context<'_>) -> bool {
     let voters = healthy_voters(cx);
     let me = voters.iter().any(|(_, name)| **name == cx.spec.node);

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::board::Board;
 use super::connection::{Connection, Target, api_error};
 use crate::adapters::clock::SystemClock;
-use crate::model::NodeStatus;
+use crate::model::{Backoff, NodeStatus};
 use crate::ports::Clock;
 
 /// How long the peer may hold an answer back.
@@ -31,7 +31,7 @@ pub(super) struct Versioned {
 pub(super) async fn watch(target: Arc<Target>, board: Arc<Board>) {
     let mut connection: Option<Connection> = None;
     let mut after: Option<u64> = None;
-    let mut backoff = Backoff::default();
+    let mut attempts = Attempts::default();
     loop {
         let kept = connection
             .take()
@@ -43,7 +43,7 @@ pub(super) async fn watch(target: Arc<Target>, board: Arc<Board>) {
         }
         match poll(&target, kept, after).await {
             Ok((open, answer)) => {
-                backoff = Backoff::default();
+                attempts = Attempts::default();
                 connection = Some(open);
                 let news = after != Some(answer.version);
                 after = Some(answer.version);
@@ -54,7 +54,7 @@ pub(super) async fn watch(target: Arc<Target>, board: Arc<Board>) {
             Err(Broken::Connection(_)) if reused => after = None,
             Err(Broken::Connection(why) | Broken::Peer(why)) => {
                 board.lost(&target.node, why);
-                sleep(backoff.next(Instant::now())).await;
+                sleep(attempts.pause(Instant::now())).await;
             }
         }
     }
@@ -100,32 +100,30 @@ async fn poll(
     Ok((connection, answer))
 }
 
-/// Time to the next try: often for ten seconds, as hosts are started together, then less.
-struct Backoff {
+/// Pauses between attempts to reach a peer: short for ten seconds, as hosts are started together, then longer.
+struct Attempts {
     since: Instant,
-    next: Duration,
+    failures: u32,
 }
 
-impl Default for Backoff {
+impl Default for Attempts {
     fn default() -> Self {
         Self {
             since: Instant::now(),
-            next: Duration::from_millis(50),
+            failures: 0,
         }
     }
 }
 
-impl Backoff {
-    fn next(&mut self, now: Instant) -> Duration {
-        let most = if now.duration_since(self.since) < Duration::from_secs(10) {
+impl Attempts {
+    fn pause(&mut self, now: Instant) -> Duration {
+        let longest = if now.duration_since(self.since) < Duration::from_secs(10) {
             Duration::from_millis(200)
         } else {
             Duration::from_secs(2)
         };
-        let base = self.next.min(most);
-        self.next = (base * 2).min(most);
-        // A quarter up or down, so that the nodes do not keep step.
-        base * 3 / 4 + base.mul_f64(f64::from(rand::random::<u8>()) / 510.0)
+        self.failures = self.failures.saturating_add(1);
+        Backoff::new(Duration::from_millis(50), longest).jittered(self.failures, rand::random())
     }
 }
 
@@ -135,13 +133,13 @@ mod tests {
 
     #[test]
     fn agents_started_together_ask_each_other_often_and_later_less() {
-        let mut backoff = Backoff::default();
-        let begun = backoff.since;
+        let mut attempts = Attempts::default();
+        let begun = attempts.since;
         for _ in 0..20 {
-            assert!(backoff.next(begun) <= Duration::from_millis(250));
+            assert!(attempts.pause(begun) <= Duration::from_millis(200));
         }
         let later = begun + Duration::from_secs(10);
-        let last = (0..20).map(|_| backoff.next(later)).last();
-        assert!(last >= Some(Duration::from_millis(1500)) && last <= Some(Duration::from_millis(2500)));
+        let last = attempts.pause(later);
+        assert!(last >= Duration::from_millis(1500) && last <= Duration::from_secs(2));
     }
 }

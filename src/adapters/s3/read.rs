@@ -7,6 +7,7 @@ use aws_sdk_s3::primitives::ByteStream as Body;
 use bytes::{Bytes, BytesMut};
 use futures::{TryStreamExt, stream};
 
+use crate::model::Backoff;
 use crate::ports::{ByteStream, PortError, PortResult};
 
 use super::bucket::S3Store;
@@ -16,6 +17,7 @@ pub(super) const SMALL_BYTES: usize = 1024 * 1024;
 const IDLE: Duration = Duration::from_mins(1);
 /// The most consecutive resumes that each read less than [`PROGRESS`].
 const RESUMES: u32 = 5;
+const RESUME_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(2));
 /// After this many bytes a connection counts as good: a large object may need many connections.
 const PROGRESS: u64 = 1024 * 1024;
 
@@ -104,10 +106,7 @@ impl Reading {
         }
         self.resumes += 1;
         tracing::debug!("{what}; going on there");
-        tokio::time::sleep(Duration::from_millis(
-            rand::random_range(50..500) * u64::from(self.resumes),
-        ))
-        .await;
+        tokio::time::sleep(RESUME_BACKOFF.jittered(self.resumes, rand::random())).await;
         let range = (self.offset > 0).then(|| format!("bytes={}-", self.offset));
         let output = self
             .store

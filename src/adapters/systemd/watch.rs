@@ -15,7 +15,7 @@ use super::error::{Ask, lost};
 use super::live::{BUS, Live, SYSTEMD};
 use super::marker;
 use super::state::RawState;
-use crate::model::UnitState;
+use crate::model::{Backoff, UnitState};
 use crate::paths::Paths;
 use crate::ports::PortResult;
 
@@ -46,8 +46,7 @@ pub(super) struct Shared {
 
 /// A signal can be missed only by a bug; this bounds how long that would matter.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
-const RECONNECT_FROM: Duration = Duration::from_millis(50);
-const RECONNECT_TO: Duration = Duration::from_secs(2);
+const RECONNECT: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
 impl Shared {
     pub(super) fn new(paths: Paths) -> Self {
@@ -122,22 +121,22 @@ impl Drop for Asking {
 
 /// Runs until the adapter is dropped.
 pub(super) async fn watch(shared: Arc<Shared>) {
-    let mut pause = RECONNECT_FROM;
+    let mut failures = 0;
     loop {
-        let why = match session(&shared, &mut pause).await {
+        let why = match session(&shared, &mut failures).await {
             Ok(()) => "systemd left the bus".to_owned(),
             Err(error) => error.to_string(),
         };
         shared.live.send_replace(None);
         shared.reloads.fetch_add(1, Ordering::Relaxed);
-        tracing::debug!(error = %why, "connection to systemd lost");
+        tracing::debug!(etcd_agent.error = %why, "connection to systemd lost");
         shared.set(Err(lost("read etcd.service", Ask::Read, &why.replace('\n', " "))));
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(RECONNECT_TO);
+        failures = failures.saturating_add(1);
+        tokio::time::sleep(RECONNECT.after(failures)).await;
     }
 }
 
-async fn session(shared: &Shared, pause: &mut Duration) -> zbus::Result<()> {
+async fn session(shared: &Shared, failures: &mut u32) -> zbus::Result<()> {
     let live = Live::connect().await?;
     let (stream, owner) = live.listen().await?;
     shared.reloads.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +147,7 @@ async fn session(shared: &Shared, pause: &mut Duration) -> zbus::Result<()> {
             shared.refresh(&live).await?;
             if shared.live.borrow().is_none() {
                 shared.live.send_replace(Some(live.clone()));
-                *pause = RECONNECT_FROM;
+                *failures = 0;
             }
             let _ = tokio::time::timeout(REFRESH_EVERY, shared.stale.notified()).await;
         }

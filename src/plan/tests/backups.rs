@@ -1,4 +1,4 @@
-//! When full backups are due and who takes them, and when old ones go.
+//! When full backups are due, which node takes them, and when old ones are removed.
 
 use super::increments::{NEWEST, backed_up, follow};
 use super::steering::pause;
@@ -15,12 +15,12 @@ fn a_healthy_cluster_is_backed_up_by_its_coordinator_only() {
     assert_eq!(action(&follower), None);
 }
 
-/// Credentials that have expired on one host, or a route that is gone there, are that host's alone.
+/// Expired credentials or a missing route on one host affect that host alone.
 #[test]
 fn c08_another_node_takes_the_backup_that_fails_on_the_coordinators_host() {
     type Count = fn(&mut NodeStatus) -> &mut u32;
     let rows = [
-        ("it has failed but twice", 1, 2, 0, true, false),
+        ("it has failed only twice", 1, 2, 0, true, false),
         ("it fails", 1, 3, 0, true, true),
         ("it fails, and the first follower takes it", 2, 3, 0, true, false),
         ("it fails, and so does the first follower", 2, 3, 3, true, true),
@@ -129,7 +129,7 @@ fn a_backup_that_cannot_be_taken_here_is_answered() {
     obs.requests = vec![OperatorRequest::Backup];
     let (request, to) = (OperatorRequest::Backup, name(0));
     assert_eq!(decide(&obs).action, Some(Action::HandOver { request, to }));
-    // Nobody is seen that could.
+    // No node in reach could take it.
     for i in [0, 2] {
         obs.peers.insert(name(i), Fact::Unreachable("cut off".to_owned()));
     }
@@ -146,7 +146,7 @@ fn s28_a_full_is_read_from_a_follower_where_one_is_healthy() {
         ("the leader reads the first follower", 0, |_| {}, 1),
         ("a follower reads its own member", 2, |_| {}, 2),
         (
-            "whose agent is silent is not asked",
+            "a node whose agent is silent is not asked",
             0,
             |o| drop(o.peers.insert(name(1), Fact::Unreachable("no route".into()))),
             2,
@@ -161,12 +161,7 @@ fn s28_a_full_is_read_from_a_follower_where_one_is_healthy() {
             },
             2,
         ),
-        (
-            "after a try that failed: its own",
-            0,
-            |o| o.backup.failures = 1,
-            0,
-        ),
+        ("after a failed attempt: its own", 0, |o| o.backup.failures = 1, 0),
         (
             "there is no other",
             0,
@@ -247,14 +242,14 @@ fn s30_old_backups_go_once_after_each_new_one() {
     let rows: [(&str, Change); 8] = [
         ("paused", pause),
         ("the newest has no increments yet", |o| o.backups.chain = None),
-        ("an older one is followed still", |o| {
+        ("an older one is still followed", |o| {
             follow(o, "2026-03-01T11:00:00Z-000003", 5, false);
         }),
         ("done for this one", |o| {
             o.backups.pruned = Some(BackupId::new(NEWEST).unwrap());
         }),
         ("running", |o| o.backups.prune.running = true),
-        ("failed just now", |o| o.backups.prune.failed_at = Some(o.steady)),
+        ("failed just now", |o| o.backups.prune = failed_once(o.steady)),
         ("switched off", |o| o.spec.backup.retention.enabled = false),
         ("the store does not answer", |o| {
             o.store = Fact::Unreachable("x".into());
@@ -265,13 +260,14 @@ fn s30_old_backups_go_once_after_each_new_one() {
         change(&mut other);
         assert_eq!(action(&other), None, "{what}");
     }
-    // A person may ask on any node, and whatever is switched off.
+    // A person may ask on any node, even if retention is switched off.
     obs.spec.backup.retention.enabled = false;
     obs.requests = vec![OperatorRequest::Prune];
     assert_eq!(decide(&obs).action, Some(Action::Prune { after }));
 }
 
-/// As right after a restore from its store: the interval says nothing about what increments need.
+/// This is the situation right after a restore from etcd-manager's store. Increments need a full backup of ours,
+/// whatever the interval is.
 #[test]
 fn c13_a_full_of_ours_follows_etcd_managers_at_once() {
     let mut obs = backed_up(0);
@@ -302,7 +298,7 @@ fn c04_that_etcd_was_put_back_is_said() {
     obs.backups.went_back = Some(why.to_owned());
     assert!(text(&obs).unwrap().contains(why));
     assert_eq!(action(&obs), Some("backup"), "which begins a timeline");
-    // Once there is one, it is said by what that says.
+    // Once the new timeline has a full backup, its record in the store is the source of the report.
     let Fact::Known(view) = &mut obs.store else {
         panic!("there is a store")
     };

@@ -1,4 +1,4 @@
-//! Who stores what changes after a full backup.
+//! Which node stores the changes after a full backup.
 
 use super::steering::pause;
 use super::*;
@@ -18,7 +18,7 @@ pub(super) fn backed_up(me: usize) -> Observation {
     obs
 }
 
-/// This agent makes the chain of a full backup longer.
+/// This agent extends the chain of a full backup.
 pub(super) fn follow(obs: &mut Observation, backup: &str, increments: usize, auth_changed: bool) {
     obs.backups.increments.running = true;
     obs.backups.chain = Some(ChainView {
@@ -62,7 +62,7 @@ fn s29_an_increment_on_demand_is_stored_by_who_follows_or_answered() {
         (
             1,
             |o| {
-                // The one that leads does not say how it is.
+                // The raft leader's node does not report its status.
                 o.peers.insert(name(0), Fact::Unreachable("cut off".to_owned()));
             },
             "the coordinator does: ask it",
@@ -114,7 +114,7 @@ fn s28_the_coordinator_follows_the_newest_full() {
         ),
         (
             "failed just now",
-            |o| o.backups.increments.failed_at = Some(o.steady),
+            |o| o.backups.increments = failed_once(o.steady),
             None,
         ),
         ("switched off", |o| o.spec.backup.increment_interval = None, None),

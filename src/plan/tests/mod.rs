@@ -1,5 +1,4 @@
-//! The planner against everyday situations, one row each, and against whatever can be seen at all. What they share
-//! is here.
+//! Tests of the planner: common situations, one row each, and arbitrary observations. This file has the shared helpers.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod backups;
@@ -129,7 +128,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
     }
 }
 
-/// Nothing anywhere yet; everybody answers and may vote.
+/// No node has data or an epoch yet. All nodes answer and may vote.
 fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
     let spec = spec(me, nodes, size);
     Observation {
@@ -271,7 +270,7 @@ fn healthy(me: usize) -> Observation {
     obs
 }
 
-/// A cluster of `voters` that is to have `size`, seen by n1, which leads; nodes beyond the voters are spares.
+/// A cluster of `voters` with the wanted `size`, seen by n1, which leads. Nodes beyond the voters are spares.
 fn cluster(nodes: usize, voters: usize, size: usize) -> Observation {
     let mut obs = fresh(0, nodes, size);
     let spec = obs.spec.clone();
@@ -314,7 +313,7 @@ fn peer(obs: &mut Observation, i: usize) -> &mut NodeStatus {
     }
 }
 
-/// An order to restore this backup, given when `above` was the newest epoch. No node is vouched gone.
+/// An order to restore this backup, given when `above` was the newest epoch. It declares no node permanently lost.
 fn restore_from(backup: BackupId, above: Option<Epoch>) -> OperatorRequest {
     OperatorRequest::Restore {
         backup,
@@ -322,6 +321,15 @@ fn restore_from(backup: BackupId, above: Option<Epoch>) -> OperatorRequest {
         replace: None,
         above,
         asked: UnixMs::default(),
+    }
+}
+
+/// A job whose last try failed at this time.
+fn failed_once(at: SteadyMs) -> Job {
+    Job {
+        failed_at: Some(at),
+        failures: 1,
+        ..Job::default()
     }
 }
 
@@ -350,7 +358,7 @@ fn unstarted(id: MemberId, peer_url: String) -> Member {
     }
 }
 
-/// The plan of a node that has written down who the members are, unless the test says who they were.
+/// The plan of a node that has recorded the current members, unless the test sets other ones.
 fn plan(obs: &Observation, memory: &Memory) -> Decision {
     let mut obs = obs.clone();
     let members = &mut obs.spec_record.members;

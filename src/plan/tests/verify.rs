@@ -1,8 +1,8 @@
-//! Who verifies a backup, and when.
+//! Which node verifies a backup, and when.
 
 use super::*;
 
-/// What is different, and whether it is verified all the same.
+/// The description, the change, and whether the backup is still verified.
 type Row<'a> = (&'a str, &'a dyn Fn(&mut Observation), bool);
 
 #[test]
@@ -63,7 +63,7 @@ fn s44_one_follower_verifies_the_newest_backup_once_in_each_interval() {
         ("under way", &|o| o.backups.verify.running = true, false),
         (
             "failed just now",
-            &|o| o.backups.verify.failed_at = Some(o.steady),
+            &|o| o.backups.verify = failed_once(o.steady),
             false,
         ),
         ("a backup is under way", &|o| o.backup.running = true, false),
@@ -89,7 +89,7 @@ fn s44_one_follower_verifies_the_newest_backup_once_in_each_interval() {
         change(&mut obs);
         assert_eq!(decide(&obs).action.is_some(), wanted, "{what}");
     }
-    // A store that only this node sees is verified by this node, and a person may ask anywhere.
+    // A store that only this node uses is verified by this node, and a person may ask on any node.
     let mut own = seen(2);
     own.spec.store_shared = false;
     assert_eq!(decide(&own).action, verify);

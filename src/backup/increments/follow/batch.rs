@@ -1,4 +1,4 @@
-//! What was received from etcd and is not stored yet, and how it is stored.
+//! Changes that were received from etcd and are not stored yet, and how they are stored.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,15 +10,17 @@ use super::leases;
 use crate::backup::increments::increment::{self, Change, Entry, Head, Records};
 use crate::backup::store::chain::file_name;
 use crate::backup::store::layout::{INCREMENTS, Layout};
-use crate::model::{Revision, RevisionChanges, UnixMs};
+use crate::model::{Backoff, Revision, RevisionChanges, UnixMs};
 use crate::ports::{Clock, Created, Etcd, ObjectStore, PortError, PortResult};
 
 /// Tries to store one increment before the chain is read again from the store.
 const TRIES: u32 = 5;
+/// The pause between them.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
 /// How long the store may take to say whether it has conditional writes.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// What was received and is not stored yet.
+/// Changes that were received and are not stored yet.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) records: Records,
@@ -30,8 +32,8 @@ impl Batch {
         self.records.last()
     }
 
-    /// Adds what was received, as far as it continues without a gap from what is stored up to `covered`. etcd writes
-    /// something under each revision, so a missing revision was not delivered (e.g. etcd issue 18089).
+    /// Adds received revisions, up to the first gap after what is stored up to `covered`. etcd writes something under
+    /// each revision, so a missing revision was not delivered (e.g. etcd issue 18089).
     pub(super) fn extend(
         &mut self,
         revisions: Vec<RevisionChanges>,
@@ -144,8 +146,7 @@ async fn write(store: &dyn ObjectStore, clock: &dyn Clock, key: &str, body: byte
         };
         match written {
             Err(PortError::Retryable(_) | PortError::OutcomeUnknown(_)) if tries < TRIES => {
-                let pause = Duration::from_millis((50 << tries) + clock.random() % 100);
-                tokio::time::sleep(pause).await;
+                tokio::time::sleep(BACKOFF.jittered(tries, clock.random())).await;
                 tries += 1;
             }
             other => return other,
