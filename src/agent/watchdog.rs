@@ -18,7 +18,7 @@ pub(super) fn ready() {
 pub(super) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),
-        Err(error) => tracing::debug!("systemd was not told of the reload: {error}"),
+        Err(error) => tracing::debug!("systemd was not notified of the reload: {error}"),
     }
 }
 

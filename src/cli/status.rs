@@ -6,7 +6,9 @@ use super::client::Client;
 use super::exit::{Exit, Outcome};
 use super::health::{self, Health};
 use super::out::{self, Output};
-use crate::model::{ActiveState, AdminStatus, BackupSummary, DataState, Fact, NodeStatus, UnitState};
+use crate::model::{
+    ActiveState, AdminStatus, BackupSummary, DataState, Fact, LoadState, NodeStatus, UnitState,
+};
 use crate::paths::Paths;
 
 pub(super) async fn run(paths: &Paths, output: Output) -> Outcome {
@@ -25,7 +27,7 @@ pub(super) fn exit(status: &AdminStatus) -> Exit {
     }
 }
 
-/// One header line, the nodes, backups, and what is wrong or waited for.
+/// One header line, the nodes, the backups, the problems, and what the agent waits for.
 pub(super) fn render(status: &AdminStatus) -> String {
     let mut text = format!("{}\n", header(status));
     if health::nodes(status).any(|(_, seen)| seen.known().is_some_and(|seen| seen.insecure)) {
@@ -75,7 +77,7 @@ pub(super) fn render(status: &AdminStatus) -> String {
 
 fn header(status: &AdminStatus) -> &str {
     if status.starting {
-        return "the agent has just started and looks around: ask again in a moment";
+        return "the agent has just started and has not observed the cluster yet: ask again in a moment";
     }
     [&status.decision.text, &status.node.text]
         .into_iter()
@@ -93,7 +95,7 @@ fn nodes(status: &AdminStatus) -> String {
             let mut row = vec![format!("{name}{mark}")];
             match seen {
                 Fact::Known(node) => row.extend(cells(node)),
-                Fact::Absent => row.extend(["-", "never heard of"].map(str::to_owned)),
+                Fact::Absent => row.extend(["-", "never answered"].map(str::to_owned)),
                 Fact::Unreachable(_) => row.extend(["-", "out of reach"].map(str::to_owned)),
             }
             row
@@ -138,8 +140,8 @@ fn unit(unit: &UnitState) -> String {
     if unit.held {
         return "held".to_owned();
     }
-    if unit.load != "loaded" {
-        return unit.load.clone();
+    if unit.load != LoadState::Loaded {
+        return unit.load.as_str().to_owned();
     }
     match unit.active {
         ActiveState::Active => "active".to_owned(),

@@ -68,7 +68,8 @@ pub use running::{EtcdRun, RestartWish};
 pub use size::{MOST_VOTERS, SizeChange, SizeSource, SpecRecord, unwise_size};
 pub use spec::{EtcdSpec, Join, Spec, TlsFiles, digest, electorate_digest};
 pub use status::{
-    ActiveState, AssignmentSummary, DataState, EtcdStatus, Grant, LeaderAsk, NodeStatus, Steering, UnitState,
+    ActiveState, AssignmentSummary, DataState, EtcdStatus, Grant, LeaderAsk, LoadState, NodeStatus, Steering,
+    UnitState,
 };
 pub use time::{SteadyMs, UnixMs};
 pub use verification::{Fingerprint, KvHash, Verified, VerifyView};

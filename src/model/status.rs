@@ -31,6 +31,55 @@ impl ActiveState {
     }
 }
 
+/// systemd's `LoadState` of a unit (`org.freedesktop.systemd1(5)`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs)]
+pub enum LoadState {
+    Stub,
+    Loaded,
+    #[default]
+    NotFound,
+    BadSetting,
+    Error,
+    Merged,
+    Masked,
+    /// One that a later systemd has.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl LoadState {
+    /// As systemd spells it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Stub => "stub",
+            Self::Loaded => "loaded",
+            Self::NotFound => "not-found",
+            Self::BadSetting => "bad-setting",
+            Self::Error => "error",
+            Self::Merged => "merged",
+            Self::Masked => "masked",
+            Self::Other(text) => text,
+        }
+    }
+}
+
+impl From<String> for LoadState {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "stub" => Self::Stub,
+            "loaded" => Self::Loaded,
+            "not-found" => Self::NotFound,
+            "bad-setting" => Self::BadSetting,
+            "error" => Self::Error,
+            "merged" => Self::Merged,
+            "masked" => Self::Masked,
+            _ => Self::Other(text),
+        }
+    }
+}
+
 /// The state of `etcd.service` as systemd has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitState {
@@ -42,8 +91,8 @@ pub struct UnitState {
     pub result: String,
     /// `MainPID`, 0 when there is none.
     pub main_pid: u32,
-    /// `LoadState`: `loaded`, `masked`, `not-found`.
-    pub load: String,
+    /// `LoadState`.
+    pub load: LoadState,
     /// True when a person stopped it: it was active in this boot, is now inactive with `Result=success`,
     /// and not this agent asked for it.
     pub held: bool,

@@ -1,4 +1,4 @@
-//! Keeping this node's etcd what it was assigned to be.
+//! Keeps this node's etcd as its assignment wants it.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use super::inspection::{inspect, start_queued};
 use super::removed::{self, Confirmation, removed_by};
 use super::{failure, restart, words};
 use crate::model::{
-    Action, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, NodeStatus, ReasonCode, UnitState,
+    Action, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, LoadState, NodeStatus, ReasonCode,
+    UnitState,
 };
 
-/// Keeps this node's etcd what it was assigned to be.
+/// Keeps this node's etcd as its assignment wants it.
 pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
     let unit = match &cx.obs.me.unit {
         Fact::Known(unit) => unit,
@@ -24,14 +25,14 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
             return None;
         }
         Fact::Unreachable(why) => {
-            let text = format!("systemd does not say how etcd.service is: {why}");
+            let text = format!("systemd does not report the state of etcd.service: {why}");
             cx.because(ReasonCode::UnitUnknown, text);
             cx.wake_in(Duration::from_secs(1));
             return None;
         }
     };
     if unit.active == ActiveState::Deactivating {
-        // Whether a person stops it is seen when it is down, and its data is in use until then.
+        // Only when the unit is down can the agent see whether a person stopped it. Its data is in use until then.
         cx.because(ReasonCode::Stopping, "etcd.service is being stopped");
         cx.wake_in(Duration::from_secs(1));
         return None;
@@ -48,7 +49,7 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
     };
     let genesis = cx.genesis().filter(|g| g.epoch == assignment.epoch)?;
     let told = assignment.removed || removed_by(assignment, &cx.obs.peers).is_some();
-    if told && unit.load != "masked" {
+    if told && unit.load != LoadState::Masked {
         match removed::removal(cx, assignment.cluster_id, assignment.member_id, assignment.listed) {
             Confirmation::Certain => return removed::leave(cx, assignment),
             Confirmation::First(action) => return Some(action),
@@ -70,8 +71,8 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
     }
     if waits_at_gate(unit) {
         cx.obs.me.data.known()?;
-        // Whoever asked for this start, etcd must not run on anything but what it was assigned to run on: data of an
-        // older epoch, or none where a restore is to be put first, has to be seen to while etcd is down.
+        // Whatever asked for this start, etcd must run only on the data that it was assigned. Data of an older epoch,
+        // or a missing directory that a restore has to fill first, must be handled while etcd is down.
         if !matches!(data::prepare(cx, genesis, assignment), Data::Ready) {
             cx.because(
                 ReasonCode::StartWithoutData,
@@ -91,8 +92,8 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
     }
     if up {
         watch_start(cx, assignment, unit.active);
-        // Cleared while it runs, so that systemd's own restart of a crashed etcd does not wait for anybody. But only where
-        // it is what was assigned: what runs on other data would start on them again.
+        // The gate is cleared while etcd runs, so that systemd's own restart of a crashed etcd waits for no agent. This
+        // is done only if etcd runs as the assigned member: an etcd on other data would start on that data again.
         let its_own = |e: &EtcdStatus| assignment.is_of(e.cluster_id, e.member_id);
         if !cx.obs.me.etcd.known().is_some_and(its_own) {
             return None;
@@ -111,8 +112,8 @@ fn waits_at_gate(unit: &UnitState) -> bool {
     unit.active == ActiveState::Activating && unit.sub == "start-pre"
 }
 
-/// A start that the gate holds back on a node to which nothing is assigned, nor can be now: nobody else would end it,
-/// and until it ends others take etcd here for one that is about to come up.
+/// Cancels a start that the gate holds back on a node to which nothing is assigned and nothing can be assigned now.
+/// Nothing else would end that start, and until it ends other nodes assume that etcd here is about to come up.
 fn call_off(cx: &mut Context<'_>) -> Option<Action> {
     cx.obs.me.data.known()?;
     cx.genesis().filter(|genesis| genesis.epoch > Epoch(1))?;
@@ -205,7 +206,8 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
     }
 }
 
-/// Raft's next leader is told to nobody: while the last one is down, etcd is asked again until it names another.
+/// etcd does not announce a new raft leader. So while the last leader is down, etcd is polled until it names another
+/// one.
 fn await_election(cx: &mut Context<'_>, etcd: &EtcdStatus) {
     let Some(leader) = etcd.leader.filter(|leader| *leader != etcd.member_id) else {
         return;

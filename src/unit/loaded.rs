@@ -1,4 +1,4 @@
-//! `etcd.service` as systemd has loaded it, and a fingerprint that tells whether that is still so.
+//! `etcd.service` as systemd has loaded it, and a fingerprint that shows whether that has changed.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt;
@@ -7,11 +7,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::model::LoadState;
+
 /// What D-Bus says of the unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadedUnit {
     /// `LoadState`.
-    pub load_state: String,
+    pub load_state: LoadState,
     /// `UnitFileState`: `enabled`, `disabled`, `masked`, ...
     pub unit_file_state: String,
     /// True when files changed since systemd read them.
@@ -46,8 +48,8 @@ impl LoadedUnit {
             .collect()
     }
 
-    /// A digest of what is loaded and of the identity, size and time of each of its files. Reading a file is not
-    /// needed for that, so that the agent can compute it too.
+    /// A digest of what is loaded and of the identity, size and time of each of its files. It does not read the files,
+    /// so that the agent can compute it too.
     pub fn fingerprint(&self) -> String {
         let stable = Self {
             unit_file_state: String::new(),

@@ -130,7 +130,7 @@ impl Live {
         Ok(RawState {
             active,
             sub,
-            load,
+            load: load.into(),
             inactive_exit,
             active_exit,
             job: job.0,
@@ -166,7 +166,7 @@ impl Live {
             self.service.exec_stop(),
         )?;
         Ok(LoadedUnit {
-            load_state,
+            load_state: load_state.into(),
             unit_file_state,
             need_daemon_reload,
             fragment_path,

@@ -1,13 +1,13 @@
 //! The state of `etcd.service`, and whether an operator holds it. Pure functions.
 
-use crate::model::{ActiveState, UnitState};
+use crate::model::{ActiveState, LoadState, UnitState};
 
 /// As D-Bus gives it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RawState {
     pub(super) active: String,
     pub(super) sub: String,
-    pub(super) load: String,
+    pub(super) load: LoadState,
     /// When it last left `inactive` in this boot, in microseconds; 0 when it never did. It names one activation.
     pub(super) inactive_exit: u64,
     /// When it last left `active`, on the same clock: when a stop began, or when its process had ended.
@@ -52,7 +52,7 @@ impl RawState {
             result: self.result.clone(),
             main_pid: self.main_pid,
             load: self.load.clone(),
-            held: stopped_by_a_person || self.load == "masked",
+            held: stopped_by_a_person || self.load == LoadState::Masked,
             ended_us: self.main_exit,
         }
     }
@@ -78,7 +78,7 @@ mod tests {
         let down = RawState {
             active: "inactive".into(),
             sub: "dead".into(),
-            load: "loaded".into(),
+            load: LoadState::Loaded,
             inactive_exit: 77,
             active_exit: 90,
             job: 0,
@@ -145,7 +145,7 @@ mod tests {
             (
                 "masked",
                 with(|r| {
-                    r.load = "masked".into();
+                    r.load = LoadState::Masked;
                     r.inactive_exit = 0;
                 }),
                 None,
@@ -153,7 +153,7 @@ mod tests {
             ),
             (
                 "masked, stopped by the agent",
-                with(|r| r.load = "masked".into()),
+                with(|r| r.load = LoadState::Masked),
                 Some(77),
                 true,
             ),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::agent::Agent;
 use crate::model::{
     Assignment, AssignmentSummary, BackupSummary, DataState, Directives, ElectorRecord, ElectorView, EtcdRun,
-    EtcdStatus, Fact, GateView, Generation, InForce, LeaderAsk, MemberList, NodeName, NodeStatus,
+    EtcdStatus, Fact, GateView, Generation, InForce, LeaderAsk, LoadState, MemberList, NodeName, NodeStatus,
     Observation, OperatorRequest, RequestView, Spec, SpecRecord, SteadyMs, Steering, UnitState, UnixMs,
 };
 use crate::ports::PortResult;
@@ -64,7 +64,7 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
     // and count as carried out.
     let directives = agent.shared.directives();
     let mut unit = match ports.service.etcd_unit().await {
-        Ok(unit) if unit.load == "not-found" => Fact::Absent,
+        Ok(unit) if unit.load == LoadState::NotFound => Fact::Absent,
         other => Fact::from(other),
     };
     let running = unit.known().is_some_and(|u| u.main_pid != 0);
@@ -85,7 +85,7 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
         // Before its first start under this agent, a stopped etcd is not an operator hold: the distribution's own etcd was
         // stopped to make room. Nor is an etcd that ended because its member was removed. A mask always counts.
         let started = assignment.as_ref().is_some_and(|a| !a.removed && a.started);
-        unit.held &= unit.load == "masked" || started;
+        unit.held &= unit.load == LoadState::Masked || started;
     }
     let cleared = ports.state.cleared_gate()?;
     let spec_record = ports.state.spec()?;

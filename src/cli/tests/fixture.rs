@@ -1,4 +1,4 @@
-//! A cluster of three, as its agents would show it.
+//! A cluster of three, as its agents would report it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -72,7 +72,7 @@ pub(super) fn node(number: u64) -> NodeStatus {
             sub: "running".to_owned(),
             result: "success".to_owned(),
             main_pid: 42,
-            load: "loaded".to_owned(),
+            load: LoadState::Loaded,
             held: false,
             ended_us: 0,
         }),

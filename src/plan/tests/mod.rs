@@ -88,7 +88,7 @@ fn unit(active: ActiveState) -> Fact<UnitState> {
         sub: if up { "running" } else { "dead" }.into(),
         result: "success".into(),
         main_pid: u32::from(up),
-        load: "loaded".into(),
+        load: LoadState::Loaded,
         held: false,
         ended_us: 0,
     })

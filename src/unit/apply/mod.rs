@@ -15,7 +15,7 @@ use super::result::ApplyResult;
 use super::{files, settings};
 use crate::adapters::systemd::live::{ETCD, Live};
 use crate::config::{self, Settings};
-use crate::model::{Assignment, InForce};
+use crate::model::{Assignment, InForce, LoadState};
 use crate::paths::Paths;
 use crate::render;
 
@@ -146,7 +146,7 @@ async fn put_in_force(
         .await
         .map_err(failed("connecting to systemd"))?;
     let before = live.loaded().await.map_err(failed("reading etcd.service"))?;
-    if before.load_state == "not-found" {
+    if before.load_state == LoadState::NotFound {
         return Err("etcd.service is not installed: install the distribution's etcd server".to_owned());
     }
     let mut reload = written.changed || before.need_daemon_reload;
@@ -181,7 +181,7 @@ async fn put_in_force(
                 .map_err(failed("reading systemd's version"))?,
         ),
     );
-    let conflicts = if view.loaded.load_state == "masked" {
+    let conflicts = if view.loaded.load_state == LoadState::Masked {
         Vec::new()
     } else {
         conflicts(&view)

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::model::LoadState;
 use crate::unit::loaded::LoadedUnit;
 
 const FRAGMENT: &str = "/lib/systemd/system/etcd.service";
@@ -21,7 +22,7 @@ fn debian() -> UnitView {
     let env: Vec<String> = ours.iter().map(|(k, v)| format!("{k}=\"{v}\"")).collect();
     let mut view = UnitView {
         loaded: LoadedUnit {
-            load_state: "loaded".into(),
+            load_state: LoadState::Loaded,
             fragment_path: FRAGMENT.into(),
             drop_in_paths: vec![OURS.into()],
             user: "etcd".into(),
@@ -272,8 +273,8 @@ fn what_wins_is_named_with_file_and_line() {
     }
 }
 
-/// etcd ends at its start where a flag and its variable are both there, whatever they say
-/// (`SetFlagsFromEnv` in etcd's `pkg/flags`).
+/// etcd exits at its start if a flag and its variable are both set, whatever their values (`SetFlagsFromEnv` in etcd's
+/// `pkg/flags`).
 #[test]
 fn h03_a_flag_beside_its_variable_is_reported_even_with_the_same_value() {
     let table: Vec<(&str, Change, &str)> = vec![

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use etcd_agent::model::{
-    ActiveState, ClusterId, DataState, InitialState, MemberId, UnitState, cluster_id_of, member_id_of,
+    ActiveState, ClusterId, DataState, InitialState, LoadState, MemberId, UnitState, cluster_id_of,
+    member_id_of,
 };
 use etcd_agent::unit::gate::{Answer, Known, Log, Step, decide};
 
@@ -75,7 +76,11 @@ impl World {
             } else {
                 0
             },
-            load: if masked { "masked" } else { "loaded" }.to_owned(),
+            load: if masked {
+                LoadState::Masked
+            } else {
+                LoadState::Loaded
+            },
             held: masked || by_a_person,
             ended_us: if h.server.is_some() { 0 } else { h.ends },
         }
