@@ -20,7 +20,8 @@ use crate::telemetry::Counters;
 use super::ports::LocalBackups;
 use super::{Agent, Ports};
 
-/// What of an agent depends on files that the settings name: opened before the agent that runs is given up for it.
+/// The parts of an agent that depend on files that the settings name. They are opened before the running agent is given
+/// up for the new one.
 pub(super) struct Parts {
     tls: Option<Arc<Tls>>,
     store: Option<Arc<dyn ObjectStore>>,
@@ -51,7 +52,7 @@ impl Parts {
 /// An agent for these settings.
 ///
 /// # Errors
-/// When own state cannot be read.
+/// When this node's own state cannot be read.
 pub(super) fn agent(
     paths: &Paths,
     settings: &Settings,
@@ -94,8 +95,8 @@ pub(super) fn agent(
     Ok(agent)
 }
 
-/// The store and the one to copy to, when there is one. Neither encrypts or decrypts: copies are byte for byte. From
-/// now on the status tells how copying goes.
+/// The store and the second store to copy to, if there is one. Neither encrypts or decrypts: copies are byte for byte.
+/// From now on the status reports the progress of copying.
 pub(super) fn copy_stores(
     agent: &Agent,
     settings: &Settings,

@@ -9,10 +9,11 @@ use crate::backup::{self, BackupMeta, Failed, Format, Room};
 use crate::model::{BackupId, BackupSummary, ClusterName};
 use crate::ports::{Clock, Etcd, NodeState, ObjectStore, Peers, PortResult, ServiceManager};
 
-/// The part of backups that takes threads and the local disk, which a simulator has neither of.
+/// The part of backups that needs threads and the local disk, which a simulator does not have.
 #[async_trait]
 pub trait Backups: Send + Sync {
-    /// Takes a full backup of this member in this form and commits it; `progress` receives the number of bytes read so far.
+    /// Takes a full backup of this member in this form and commits it; `progress` receives the number of bytes read so
+    /// far.
     async fn take_full(
         &self,
         etcd: &dyn Etcd,
@@ -36,7 +37,7 @@ pub(super) struct LocalBackups {
     pub(super) restore_dir: PathBuf,
     /// The local etcd, whose database's size bounds what is fetched.
     pub(super) etcd: Arc<dyn Etcd>,
-    /// etcd's quota, where one is set.
+    /// etcd's quota in bytes, if one is set.
     pub(super) quota_bytes: Option<u64>,
 }
 
@@ -59,7 +60,7 @@ impl Backups for LocalBackups {
         cluster: &ClusterName,
         id: &BackupId,
     ) -> PortResult<String> {
-        // A restore is there for an etcd that does not answer, too.
+        // A restore must also work while etcd does not answer.
         let live = self.etcd.status().await.ok().map(|status| status.db_size_bytes);
         let room = Room::beside(live.max(self.quota_bytes));
         let fetched = backup::fetch_within(store, cluster, id, &self.restore_dir, room).await?;

@@ -1,10 +1,11 @@
-//! Stores what follows from the facts of a tick, and starts the probes and reads that they make due.
+//! Stores what follows from the facts of a tick, and starts the probes and reads that are due.
 
 use std::collections::BTreeMap;
 
 use crate::agent::Agent;
 use crate::agent::jobs::{probe, store_view};
-use crate::agent::observe::{Facts, Recorded, reachability};
+use crate::agent::observe::facts::Facts;
+use crate::agent::observe::{Recorded, reachability};
 use crate::model::{DataState, EtcdRun, Fact, NodeName, NodeStatus, SizeSource, Spec, is_too_old};
 
 /// Records the facts.
@@ -31,8 +32,9 @@ pub(super) fn record(agent: &Agent, facts: &Facts) -> Recorded {
     Recorded { run, data }
 }
 
-/// Notes which spec each peer follows. When a peer begins to follow another one than this node, it may have read the store
-/// later, so the store is asked again. This happens once for each change: nodes that keep differing ask no more than others.
+/// Notes which spec each peer follows. A peer that begins to follow another spec than this node may have read the store
+/// later, so the store is read again. This happens once for each change: nodes whose specs differ permanently read no
+/// more often than others.
 fn note_specs(agent: &Agent, peers: &BTreeMap<NodeName, Fact<NodeStatus>>, mine: &str) {
     if !matches!(agent.spec.size_source, SizeSource::Store { .. }) {
         return;
@@ -46,7 +48,7 @@ fn note_specs(agent: &Agent, peers: &BTreeMap<NodeName, Fact<NodeStatus>>, mine:
     });
 }
 
-/// Stores which process runs with which settings and which order it is compared with.
+/// Stores which process runs with which settings, and the restart order that it is compared with.
 fn note_run(agent: &Agent, facts: &Facts) -> Option<EtcdRun> {
     let process = facts.process(agent);
     let digest = facts.in_force.known().map(|f| f.settings_digest.as_str());
@@ -54,12 +56,12 @@ fn note_run(agent: &Agent, facts: &Facts) -> Option<EtcdRun> {
     let run = agent.shared.update_etcd_run(agent.ports.state.as_ref(), |run| {
         run.look(&process, digest, order, &agent.spec.node)
     });
-    // Without a memory of it a restart could be done twice, so none is asked for.
-    run.inspect_err(|error| tracing::warn!("no restart is asked for: {error}"))
+    // Without this record a restart could be done twice, so none is requested.
+    run.inspect_err(|error| tracing::warn!("no restart is requested: {error}"))
         .ok()
 }
 
-/// Notes what the state of etcd says about its data directory.
+/// Notes what follows from the state of etcd for its data directory.
 fn note_data(agent: &Agent, facts: &Facts) -> Fact<DataState> {
     let (etcd, up) = (facts.etcd.known(), facts.is_up());
     let silent = facts.unit.known().filter(|_| etcd.is_none());
@@ -89,7 +91,7 @@ fn note_version(agent: &Agent, facts: &Facts) {
     });
 }
 
-/// All nodes answer and agree on the spec.
+/// True if all nodes answer and agree on the spec.
 fn all_follow(spec: &Spec, digest: &str, peers: &BTreeMap<NodeName, Fact<NodeStatus>>) -> bool {
     let follows = |status: &NodeStatus| status.spec_digest == digest;
     let mut others = spec.nodes.keys().filter(|node| **node != spec.node);

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Settings};
 use crate::http::{self, PeerListener, Reloads, Sockets};
+use crate::model::Backoff;
 use crate::paths::Paths;
 use crate::ports::AgentHandle;
 use crate::telemetry::Counters;
@@ -22,27 +23,27 @@ use super::jobs::flush;
 use super::state::{Carried, FirstLook};
 use super::{Agent, watchdog};
 
-/// How long servers get to end what they are answering.
+/// How long servers may take to finish their pending answers.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long `READY=1` and the answer to a reload wait for the first tick. A tick that fails for longer, because state cannot
-/// be read, is an error of a running agent.
+/// How long `READY=1` and the answer to a reload wait for the first tick. A tick that fails for longer, because state
+/// cannot be read, is an error of a running agent.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
 
-/// Longest delay between two attempts to listen at an address.
-const MOST_PAUSE: Duration = Duration::from_secs(8);
+/// The pause between two attempts to listen at an address.
+const LISTEN_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(8));
 
-/// A configuration that is good, and what it names. None, where no file is there.
+/// A valid configuration and the parts that it names; `None` if there is no configuration file.
 type Configuration = Option<(Settings, Parts)>;
 
-/// Why a life ended.
+/// Why one run of the agent ended.
 enum End {
-    /// The configuration was to be read again, and the new one is good.
+    /// A reload was requested, and the new configuration is valid.
     Reload(Box<Configuration>),
     /// SIGTERM or SIGINT.
     Stop,
 }
 
-/// What asks for an end.
+/// The sources of requests to end a run.
 struct Asked {
     hang_up: Signal,
     terminate: Signal,
@@ -63,7 +64,7 @@ impl Asked {
         })
     }
 
-    /// Waits for the end of this life; a bad new configuration is reported through `bad` and does not end it.
+    /// Waits for the end of this run. An invalid new configuration is reported through `bad` and does not end the run.
     async fn end(&mut self, paths: &Paths, bad: impl Fn(Option<String>)) -> End {
         loop {
             tokio::select! {
@@ -88,7 +89,7 @@ impl Asked {
         }
     }
 
-    /// Says that the configuration is in force.
+    /// Reports that the configuration is in force.
     fn in_force(&self) -> impl Future<Output = ()> + use<> {
         let (reloads, number) = (self.reloads.clone(), self.begun);
         async move {
@@ -257,23 +258,24 @@ fn serve(
     Ok(servers)
 }
 
-/// Listens at this address, which may come up later than the agent. `None` when the agent ends before.
+/// Listens at this address, which may become available later than the agent starts. `None` when the agent ends before
+/// that.
 async fn listen_until(
     sockets: &Sockets,
     listen: SocketAddr,
     what: &str,
     shutdown: &CancellationToken,
 ) -> Option<Arc<TcpListener>> {
-    let mut pause = Duration::from_secs(1);
+    let mut failures = 0u32;
     loop {
         match sockets.tcp(listen, what).await {
             Ok(listener) => return Some(listener),
             Err(error) => tracing::error!("{error}"),
         }
+        failures = failures.saturating_add(1);
         tokio::select! {
             () = shutdown.cancelled() => return None,
-            () = sleep(pause) => {}
+            () = sleep(LISTEN_BACKOFF.after(failures)) => {}
         }
-        pause = (pause * 2).min(MOST_PAUSE);
     }
 }

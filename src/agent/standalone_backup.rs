@@ -11,17 +11,18 @@ use crate::adapters::etcd::LocalEtcd;
 use crate::adapters::store::{open_backups, open_store};
 use crate::backup::{self, BackupMeta, Format};
 use crate::config::Settings;
-use crate::model::{BackupFormat, BackupSummary, Epoch, EtcdStatus, TlsFiles, UnixMs, Verdict};
+use crate::model::{Backoff, BackupFormat, BackupSummary, Epoch, EtcdStatus, TlsFiles, UnixMs, Verdict};
 use crate::plan;
 use crate::ports::{Clock, Etcd, ObjectStore, PortError, PortResult};
 
 use super::watchdog;
 
-/// After a failure, doubled with each further one up to the interval.
+/// The pause after a failure. It doubles with each further one, up to the interval.
 const AGAIN: Duration = Duration::from_secs(5);
-/// The watchdog is fed this often while nothing is to be done.
+/// The watchdog is fed this often while there is nothing to do.
 const BEAT: Duration = Duration::from_secs(10);
-/// Removing and copying are not done by then only when something hangs; the next round goes on with what is left.
+/// Timeout of removing and of copying. They take longer only if something hangs. The next round continues with the
+/// rest.
 const ROUND: Duration = Duration::from_hours(6);
 
 /// The settings of a standalone backup.
@@ -31,9 +32,9 @@ pub struct StandaloneBackup {
     pub settings: Settings,
     /// Client URLs of the members.
     pub endpoints: Vec<String>,
-    /// For `https://`.
+    /// The TLS files for `https://` URLs.
     pub tls: Option<TlsFiles>,
-    /// One backup, and no more.
+    /// Take one backup, then end.
     pub once: bool,
 }
 
@@ -42,16 +43,16 @@ struct Runner {
     interval: Duration,
     members: Vec<(String, LocalEtcd)>,
     store: Arc<dyn ObjectStore>,
-    /// The store as it is and `[store.copy]`: what is encrypted is copied as it is.
+    /// The store without decryption, and `[store.copy]`: encrypted objects are copied as they are.
     copy: Option<(Arc<dyn ObjectStore>, Arc<dyn ObjectStore>)>,
     clock: SystemClock,
 }
 
-/// Takes a full backup whenever one is due by `backup.interval` or `backup.on_calendar`, removes old ones and copies to the
-/// second store, until SIGTERM.
+/// Takes a full backup whenever one is due by `backup.interval` or `backup.on_calendar`, removes old ones and copies to
+/// the second store, until SIGTERM.
 ///
 /// # Errors
-/// No store, no member or wrong URLs; with `once` also what the backup failed with.
+/// No store, no member or wrong URLs; with `once` also the error of the backup.
 pub async fn run_standalone_backup(beside: StandaloneBackup) -> anyhow::Result<()> {
     let once = beside.once;
     let runner = Runner::new(beside)?;
@@ -70,7 +71,7 @@ pub async fn run_standalone_backup(beside: StandaloneBackup) -> anyhow::Result<(
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    // What is not committed leaves nothing that counts as a backup.
+    // An uncommitted backup leaves nothing that counts as a backup.
     watchdog::stopping();
     if once {
         bail!("ended by a signal before all was done");
@@ -96,7 +97,7 @@ impl Runner {
             members.push((url.clone(), etcd));
         }
         if members.is_empty() {
-            bail!("no member to back up: say --endpoints");
+            bail!("no member to back up: give --endpoints");
         }
         Ok(Self {
             copy,
@@ -164,7 +165,7 @@ impl Runner {
                 Format::EtcdManager { members: voters }
             }
         };
-        // Fed by progress: a stream that stands still is given up by the pipeline.
+        // Progress feeds the watchdog. The pipeline gives up a stalled stream.
         let progress = |_| watchdog::feed();
         let taken = backup::take_full_as(etcd, self.store.as_ref(), &meta, format, progress).await?;
         tracing::info!(
@@ -194,7 +195,7 @@ impl Runner {
         }))
     }
 
-    /// What follows a backup: old ones go, and the second store gets what it lacks.
+    /// Removes old backups and copies missing ones to the second store, after a backup.
     async fn look_after(&self) -> PortResult<()> {
         let pruned = alive("old backups are not removed", self.prune()).await;
         alive("backups are not copied", self.copy()).await?;
@@ -240,10 +241,8 @@ impl Runner {
             "the backup failed, nothing was committed: {error}"
         );
         watchdog::say(&format!("the backup failed: {error}"));
-        let pause = AGAIN * (1 << (*failures).min(10));
         *failures = failures.saturating_add(1);
-        let pause = pause.min(self.interval.max(AGAIN));
-        pause + self.jitter(pause / 4)
+        Backoff::new(AGAIN, self.interval.max(AGAIN)).jittered(*failures, self.clock.random())
     }
 
     /// A random part of `most`.
@@ -256,7 +255,7 @@ impl Runner {
     }
 }
 
-/// Waits by the monotonic clock: the wall clock may be set back meanwhile.
+/// Waits according to the monotonic clock: the wall clock may be set back meanwhile.
 async fn rest(clock: &dyn Clock, pause: Duration) {
     let began = clock.steady();
     loop {
@@ -295,7 +294,7 @@ mod tests {
     use super::*;
     use crate::model::SteadyMs;
 
-    /// Set back by an hour whenever somebody looks at it.
+    /// A clock that is set back by an hour at each reading.
     struct SetBack(AtomicU64, tokio::time::Instant);
 
     impl Clock for SetBack {

@@ -1,4 +1,4 @@
-//! Takes an operator's order for the whole cluster, or says what would follow from it.
+//! Takes an operator's order for the whole cluster, or reports what would follow from it.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::ports::{PortError, PortResult};
 
 use crate::agent::Agent;
 
-/// What was last seen.
+/// The last observation.
 ///
 /// # Errors
-/// Retryable before the first look around.
+/// Retryable before the first tick.
 pub(crate) fn seen(agent: &Agent) -> PortResult<Observation> {
     let seen = agent.shared.with(|inner| inner.last.observation.clone());
     seen.ok_or_else(|| {
@@ -25,7 +25,7 @@ pub(crate) fn seen(agent: &Agent) -> PortResult<Observation> {
 /// Takes the order; the register is on disk before this returns.
 ///
 /// # Errors
-/// Retryable before the first look around; permanent when the order is refused or the register cannot be written.
+/// Retryable before the first tick; permanent when the order is refused or the register cannot be written.
 pub(crate) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<DirectiveView> {
     let mut seen = seen(agent)?;
     let now = agent.ports.clock.now();
@@ -62,10 +62,10 @@ pub(crate) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<Direct
     })
 }
 
-/// Says what would follow from a request.
+/// Reports what would follow from a request.
 ///
 /// # Errors
-/// Retryable before the first look around.
+/// Retryable before the first tick.
 pub(crate) fn preview(agent: &Agent, request: &OperatorRequest) -> PortResult<DirectiveView> {
     let mut seen = seen(agent)?;
     let mut request = request.clone();
@@ -89,7 +89,7 @@ pub(crate) fn preview(agent: &Agent, request: &OperatorRequest) -> PortResult<Di
     })
 }
 
-/// A newer restart order takes the place of the older: what of that is not done yet goes into the new one.
+/// Adds the nodes that an older restart order has not restarted yet, because a newer order replaces the older one.
 fn with_pending(seen: &Observation, change: &DirectiveChange) -> DirectiveChange {
     let (DirectiveChange::Restart { nodes }, Some(old)) = (change, &seen.me.steering.directives.restart)
     else {
@@ -108,7 +108,7 @@ fn with_pending(seen: &Observation, change: &DirectiveChange) -> DirectiveChange
     DirectiveChange::Restart { nodes }
 }
 
-/// How it would look once all have taken the register over.
+/// Changes the observation to what it would be once all nodes have taken over this register.
 fn imagine(seen: &mut Observation, directives: &Directives) {
     let mine = seen.me.steering.directives.restart.as_ref().map(|order| order.id);
     let order = directives.restart.as_ref().filter(|order| Some(order.id) != mine);

@@ -59,7 +59,8 @@ impl AgentHandle for Agent {
     async fn is_etcds(&self, pid: u32) -> bool {
         match timeout(ASK_SYSTEMD, self.ports.service.is_etcds(pid)).await {
             Ok(Ok(is)) => is,
-            // No start of etcd fails because systemd does not answer; the gate's slots bound what others can do.
+            // A start of etcd must not fail because systemd does not answer. The gate's slots bound what other
+            // processes can do.
             Ok(Err(_)) | Err(_) => true,
         }
     }
@@ -227,7 +228,7 @@ impl AgentHandle for Agent {
         let busy = self.shared.with(|inner| inner.jobs.backups.verify.running);
         if busy && view.message == QUEUED && matches!(view.request, OperatorRequest::Verify { .. }) {
             let asked = view.request.clone();
-            let text = "waits: another verification is under way, and there is one at a time";
+            let text = "waits: another verification is under way, and only one runs at a time";
             self.shared
                 .set_request_state(|r| *r == asked, RequestState::Pending, text);
         }
@@ -272,17 +273,17 @@ impl AgentHandle for Agent {
                 "the agent has just started and has not looked around yet".to_owned(),
             ));
         }
-        // From the disk: what was seen last may be older than what was assigned since.
+        // Read from the disk: the last observation may be older than the assignment.
         let assigned = self.ports.state.assignment()?;
         let cleared = self.ports.state.cleared_gate()?;
-        // A newer epoch that was reported holds a start back, also when the gate has no state of its own.
+        // A reported newer epoch holds a start back, even if the gate has no state of its own.
         let newest = self.shared.elector().newest_epoch;
         let clear = assigned
             .as_ref()
             .is_none_or(|a| Some(a.generation) == cleared && newest <= a.epoch);
         let now = self.ports.clock.steady();
         let text = self.shared.with(|inner| {
-            // A gate that may pass does not ask: it has found other data than the agent last did.
+            // A gate that may pass does not ask. If it asks, it has found other data than the agent's last inspection.
             if clear {
                 inner
                     .data
@@ -315,9 +316,10 @@ impl AgentHandle for Agent {
 }
 
 impl Agent {
-    /// The epoch that an order to restore replaces when it is given now; `None` while it cannot be known. A new memory
-    /// cannot tell before it has a vote, nor can a node that knows no epoch before it has seen the shared store. An epoch
-    /// that was only reported does not count when another is confirmed, because it may never open.
+    /// The epoch that an order to restore replaces when it is given now; `None` while it cannot be known. A node with a
+    /// new memory does not know it before it has a vote. A node that knows no epoch does not know it before it has read
+    /// the shared store. An epoch that was only reported does not count if another one is confirmed, because it may
+    /// never open.
     pub(crate) fn asked_above(&self, elector: &ElectorRecord) -> Option<Epoch> {
         if !elector.eligible {
             return None;
@@ -335,7 +337,7 @@ impl Agent {
         }
     }
 
-    /// What a request is about when it is asked.
+    /// Adds to a request the state of the cluster and the time at which it is made.
     pub(crate) fn fill_in(&self, request: &mut OperatorRequest) {
         if let OperatorRequest::Restore { above, asked, .. } = request {
             *above = self.asked_above(&self.shared.elector());

@@ -10,10 +10,10 @@ use crate::agent::jobs::no_store;
 /// Backups per page, of some hundred bytes each.
 const PAGE: usize = 2000;
 
-/// The backups, oldest first: this one alone, or those after that one.
+/// A page of the backups, oldest first: `only` this one, or those `after` that one.
 ///
 /// # Errors
-/// What the store answered.
+/// The error of the store.
 pub(crate) async fn backups(
     agent: &Agent,
     only: Option<BackupId>,
@@ -30,10 +30,11 @@ pub(crate) async fn backups(
     Ok(Page { items, next })
 }
 
-/// What retention says of those after that one, oldest first. All are judged: what stays depends on the others.
+/// A page of retention's verdicts on the backups `after` that one, oldest first. All backups are judged each time,
+/// because a verdict depends on the other backups.
 ///
 /// # Errors
-/// What the store answered.
+/// The error of the store.
 pub(crate) async fn retention(agent: &Agent, after: Option<BackupId>) -> PortResult<Page<Verdict>> {
     Ok(after_that(
         crate::agent::jobs::prune::verdicts(agent).await?,
@@ -42,7 +43,7 @@ pub(crate) async fn retention(agent: &Agent, after: Option<BackupId>) -> PortRes
     ))
 }
 
-/// At most so many after that one; from the first on where there is none, or no such one.
+/// At most `most` verdicts after that backup. Begins with the first one if `after` is `None` or unknown.
 fn after_that(verdicts: Vec<Verdict>, after: Option<&BackupId>, most: usize) -> Page<Verdict> {
     let id = |verdict: &Verdict| verdict.backup.summary.id.clone();
     let from = verdicts.iter().position(|verdict| Some(&id(verdict)) == after);

@@ -11,20 +11,21 @@ use crate::agent::Agent;
 
 use crate::agent::api::directives;
 
-/// Two or three small requests; less than the command line waits for an answer.
+/// Timeout of two or three small requests. It is shorter than the command line waits for an answer.
 const WRITE: Duration = Duration::from_secs(20);
 
 /// Writes another size to the store, or returns what would follow from it.
 ///
 /// # Errors
-/// Permanent when the order is refused; what the store answered.
+/// Permanent when the order is refused; otherwise the error of the store.
 pub(crate) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, OrderError> {
     let mut seen = directives::seen(agent)?;
     let before = seen.spec.size;
     if let Some(why) = objection(order, seen.spec.nodes.len()) {
         return Err(PortError::Permanent(format!("refused: {why}")).into());
     }
-    // Others would not read it there, and this node would follow it alone; or they would not follow this node.
+    // Nodes with another store would not read the size there, so this node would follow it alone. If this node was
+    // ordered out, the others would not follow it.
     if let Some(why) = plan::other_stores(&seen).or_else(|| plan::ordered_out(&seen)) {
         return Err(PortError::Permanent(format!("refused: {why}")).into());
     }
@@ -50,7 +51,7 @@ pub(crate) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
     };
     let write = want_size(store.as_ref(), &agent.spec.cluster, order.size);
     let written = tokio::time::timeout(WRITE, write).await;
-    // Whatever came of it, this node looks at once.
+    // This node reads the store again at once, whatever the outcome is.
     agent.shared.with(|inner| inner.store.ask_again());
     agent.shared.wake.notify_one();
     let late = || PortError::OutcomeUnknown(format!("{place}: no answer within {} s", WRITE.as_secs()));
@@ -59,7 +60,7 @@ pub(crate) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
         Written::Done { before } => {
             let before = before.map_or_else(|| "nothing".to_owned(), |before| before.to_string());
             tracing::warn!(
-                "an operator wants {} members: {place} said {before} before",
+                "an operator wants {} members: {place} had {before} before",
                 order.size
             );
             true
@@ -77,7 +78,7 @@ pub(crate) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
     let (directives, _) = agent.shared.direct(agent.ports.state.as_ref(), sized)?;
     if directives.out.contains(&agent.spec.node) {
         return Err(PortError::Permanent(format!(
-            "{place} says {} members, but this node was ordered out meanwhile: give the order at another one, too",
+            "{place} has {} members, but this node was ordered out meanwhile: give the order at another node, too",
             order.size
         ))
         .into());

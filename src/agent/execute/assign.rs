@@ -1,8 +1,8 @@
-//! Takes over what this node's etcd is to be: its assignment, and the register of orders.
+//! Stores a new assignment of this node's etcd, and takes over a register of orders.
 
 use crate::agent::Agent;
 use crate::agent::execute::fence::stale;
-use crate::agent::state::gate::save_gate;
+use crate::agent::gate::save_gate;
 use crate::model::{Assignment, Directives};
 use crate::ports::PortResult;
 
@@ -12,7 +12,7 @@ pub(crate) fn take_directives(agent: &Agent, wanted: &Directives) -> PortResult<
     let next = |mine: &Directives| (takes_over(mine) && wanted != mine).then(|| wanted.clone());
     let (taken, changed) = agent.shared.direct(agent.ports.state.as_ref(), next)?;
     if changed {
-        tracing::info!("what operators ordered elsewhere is taken over: {taken}");
+        tracing::info!("operators' orders were taken over from a peer: {taken}");
     }
     Ok(())
 }
@@ -32,8 +32,8 @@ pub(crate) fn assign(agent: &Agent, wanted: &Assignment) -> PortResult<()> {
     }
     agent.ports.state.save_assignment(wanted)?;
     tracing::info!(
-        epoch = wanted.epoch.0,
-        member_id = %wanted.member_id,
+        etcd_agent.epoch = wanted.epoch.0,
+        etcd_agent.member_id = %wanted.member_id,
         "assigned member {} of epoch {} (generation {}, initial-cluster-state {})",
         wanted.member_id,
         wanted.epoch,

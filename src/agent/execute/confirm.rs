@@ -18,8 +18,8 @@ use crate::agent::execute::genesis::learn;
 /// Each call has a deadline of its own; this bounds them all.
 const ASK: Duration = Duration::from_secs(5);
 
-/// Asks about the epochs that these sources report. Learns the genesis that a majority confirms, or the one with the token
-/// `by_operator` unless a majority denies it.
+/// Asks about the epochs that these sources report. Learns the genesis that a majority confirms, or the one with the
+/// token `by_operator` unless a majority denies it.
 ///
 /// # Errors
 /// Retryable while the newest is neither confirmed nor denied: it holds back a start until then.
@@ -35,7 +35,7 @@ pub(crate) async fn confirm(
         (inner.genesis.pushed.take(), doubted)
     });
     if !doubted {
-        // On disk before anybody is asked: an agent that dies meanwhile leaves a gate that holds a start back.
+        // Stored on disk before any elector is asked: if the agent dies meanwhile, the gate holds a start back.
         agent
             .shared
             .update_elector(state, |record| hear_of(record, epoch))?;
@@ -91,9 +91,9 @@ pub(crate) async fn confirm(
     )))
 }
 
-/// The copy of a genesis that this node can rely on. The electorate is no part of the value, and it tells whether this
-/// memory took part: a copy that this node has accepted itself is right; among those of others, one that does not name
-/// this memory. A node that is no founder joins, and loses nothing by that.
+/// The copy of a genesis that this node can rely on. The electorate is not part of the value, but it decides whether
+/// this memory took part. A copy that this node has accepted itself is correct. Of other nodes' copies, one is used
+/// that does not name this memory: then the node is not a founder but joins, and loses nothing by that.
 fn trusted_copy<'a>(agent: &Agent, tally: &'a Tally, genesis: &'a Genesis) -> &'a Genesis {
     if mutant!(BelievesElectorates) {
         return genesis;
@@ -127,7 +127,7 @@ fn answer(agent: &Agent, word: Option<(&str, Result<Option<&Genesis>, String>)>)
     agent.shared.set_request_state(asked, state, &text);
 }
 
-/// Records which source reported a denied epoch, and logs it once a source.
+/// Records which source reported a denied epoch, and logs it once per source.
 fn deny(agent: &Agent, told_by: &BTreeMap<String, Epoch>, ceiling: Epoch) {
     let at = agent.ports.clock.steady();
     for (who, epoch) in told_by.iter().filter(|(_, epoch)| **epoch > ceiling) {
@@ -198,8 +198,8 @@ async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
     }
 }
 
-/// The answer of one elector; `None` without one. An elector with another list of electors answers no enquiry. Its status
-/// shows what it has as chosen, and denies nothing.
+/// The answer of one elector; `None` if there is no answer. An elector with another list of electors answers no
+/// enquiry. Its status shows which genesis it knows as chosen, and denies nothing.
 async fn word(agent: &Agent, node: &NodeName, message: &Enquire) -> Option<(NodeName, Word)> {
     let peers = agent.ports.peers.as_ref();
     let (status, reply) = join(peers.status(node), peers.enquire(node, message)).await;

@@ -1,4 +1,4 @@
-//! The fences: what a decision was based on is checked again right before acting.
+//! The fences: the conditions of a decision are checked again right before acting.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::model::{Assignment, ClusterId, Epoch, Generation, MemberList, RaftTer
 use crate::ports::{PortError, PortResult};
 
 /// A member that is at most this many raft entries behind has caught up. Statuses are read one after the other, and a
-/// busy cluster writes on meanwhile.
+/// busy cluster continues to write meanwhile.
 pub(crate) const CAUGHT_UP_ENTRIES: u64 = 5000;
 /// The longest that the loop waits for the store before it decides again.
 const ASK_STORE: Duration = Duration::from_secs(30);
@@ -27,8 +27,9 @@ pub(crate) fn assignment(agent: &Agent) -> PortResult<Assignment> {
         .ok_or_else(|| stale("nothing is assigned to this node"))
 }
 
-/// What is stopped still is of an epoch that was replaced: by its assignment, else by the cluster ID that it serves. Learned
-/// means that a majority of the electors confirmed the newer one when they were asked (`confirm`).
+/// Checks that the etcd to be stopped is still of a replaced epoch: by its assignment, else by the cluster ID that it
+/// serves. `newest` must be learned, which means that a majority of the electors confirmed it when they were asked
+/// (`confirm`).
 pub(crate) async fn fence_stop(agent: &Agent, newest: Epoch) -> PortResult<()> {
     if agent.shared.elector().open_epoch() < newest {
         return Err(stale(format_args!("epoch {newest} is not confirmed")));
@@ -42,11 +43,11 @@ pub(crate) async fn fence_stop(agent: &Agent, newest: Epoch) -> PortResult<()> {
     if chosen.is_some_and(|genesis| genesis.replaces(runs)) {
         return Ok(());
     }
-    Err(stale(format_args!("etcd runs for cluster {runs} by now")))
+    Err(stale(format_args!("etcd runs for cluster {runs} now")))
 }
 
-/// The cluster of the etcd that runs here: what it answers, or else whose data was found while
-/// this process ran.
+/// The cluster of the etcd that runs here: from its own answer, or else from the data that was found while this process
+/// ran.
 async fn runs_for(agent: &Agent) -> PortResult<ClusterId> {
     let error = match agent.ports.etcd.status().await {
         Ok(status) => return Ok(status.cluster_id),
@@ -57,7 +58,7 @@ async fn runs_for(agent: &Agent) -> PortResult<ClusterId> {
     runs_on.map(|(cluster_id, _)| cluster_id).ok_or(error)
 }
 
-/// The assignment's generation; generation 0 is that of nothing assigned.
+/// Checks the assignment's generation. Generation 0 means that nothing is assigned.
 pub(crate) fn fence_generation(agent: &Agent, generation: Generation) -> PortResult<()> {
     let assigned = agent.ports.state.assignment()?;
     let now = assigned.map(|assigned| assigned.generation).unwrap_or_default();
@@ -69,7 +70,8 @@ pub(crate) fn fence_generation(agent: &Agent, generation: Generation) -> PortRes
     )))
 }
 
-/// The newest epoch that the shared store records now. An epoch is recorded before it is open (ADR 3).
+/// Checks that `epoch` is the newest one that the shared store records now. An epoch is recorded before it is open (ADR
+/// 3).
 pub(crate) async fn fence_recorded(agent: &Agent, epoch: Epoch) -> PortResult<()> {
     let no_store = || stale("there is no store to confirm the epoch");
     let store = agent.ports.store.as_ref().ok_or_else(no_store)?;
@@ -79,20 +81,20 @@ pub(crate) async fn fence_recorded(agent: &Agent, epoch: Epoch) -> PortResult<()
     let newest = newest_epoch(store.as_ref(), &agent.spec.cluster);
     let problem = match timeout(ASK_STORE, newest).await {
         Ok(Ok(Some(genesis))) if genesis.epoch == epoch => return Ok(()),
-        Ok(Ok(Some(genesis))) => stale(format_args!("the store records epoch {} by now", genesis.epoch)),
+        Ok(Ok(Some(genesis))) => stale(format_args!("the store records epoch {} now", genesis.epoch)),
         Ok(Ok(None)) => stale("the store records no epoch any more"),
         Ok(Err(error)) => error,
         Err(_) => PortError::Retryable(format!(
-            "the store did not say within {} s which epoch is the newest",
+            "the store did not report within {} s which epoch is the newest",
             ASK_STORE.as_secs()
         )),
     };
-    // The planner decides again, on what the store says now.
+    // The planner decides again on a new answer of the store.
     agent.shared.with(|inner| inner.store.ask_again());
     Err(problem)
 }
 
-/// What must hold when etcd is started: the assignment, the newest epoch, the settings in force.
+/// Checks the conditions of a start of etcd: the assignment, the newest epoch, the settings in force.
 pub(crate) async fn fence_start(agent: &Agent, fence: &StartFence) -> PortResult<()> {
     fence_generation(agent, fence.generation)?;
     if agent.shared.elector().newest_epoch > fence.epoch {

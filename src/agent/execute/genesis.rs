@@ -17,14 +17,14 @@ use crate::ports::{Peers, PortError, PortResult};
 
 use crate::agent::Agent;
 
-/// The most by which the next round exceeds the last, whatever promised round an elector reports.
+/// The next round exceeds the last one by at most this, whatever promised round an elector reports.
 const STEP: u64 = 1 << 20;
 
 fn others(agent: &Agent) -> impl Iterator<Item = &NodeName> {
     agent.spec.nodes.keys().filter(|node| **node != agent.spec.node)
 }
 
-/// The answers of all other nodes, each as it comes.
+/// The answers of all other nodes, in the order in which they arrive.
 type Answers<'a, T> = FuturesUnordered<BoxFuture<'a, (&'a NodeName, PortResult<T>)>>;
 
 /// Asks all other nodes at the same time.
@@ -38,7 +38,7 @@ fn ask_others<'a, T: 'a>(
         .collect()
 }
 
-/// Asks every other elector for what it knows, and takes it in.
+/// Asks every other elector for what it knows, and stores the answers in this elector's memory.
 pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> PortResult<()> {
     let message = agent.enquiry();
     let mut answers = ask_others(agent, |peers, node| peers.enquire(node, &message));
@@ -54,13 +54,14 @@ pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
             Err(error) => silent.push(format!("{node}: {error}")),
         }
     }
-    // The shared store, once it has told the newest epoch, stands in for electors that are silent.
+    // Once the shared store has reported the newest epoch, it stands in for silent electors.
     let stored = agent.shared.with(|inner| {
         let genesis = inner.store.view()?.genesis.as_ref();
         let genesis = genesis.filter(|genesis| genesis.cluster == agent.spec.cluster);
         Some(genesis.map(|genesis| genesis.epoch).unwrap_or_default())
     });
-    // Not where another node is known to record epochs elsewhere, unless a person said that it is gone.
+    // It does not if another node is known to record epochs elsewhere, unless a person has declared that node
+    // permanently lost.
     let (mine, peers) = (agent.spec.store_digest(), agent.ports.peers.last_seen());
     let out = agent.shared.directives().out;
     let same = with_other_stores(&peers, &mine, &out).all(|node| without.contains(node));
@@ -99,8 +100,8 @@ pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
     }
 }
 
-/// The electors of the epoch that is replaced, the newest that this node or the store knows of, less those that are gone
-/// by the operator's word; `None` when nobody is left to be asked.
+/// The electors of the epoch that is replaced (the newest that this node or the store knows), without those that are
+/// lost by the operator's word. `None` if no elector is left to be asked.
 fn former_electors(
     agent: &Agent,
     record: &ElectorRecord,
@@ -133,7 +134,7 @@ pub(crate) async fn propose(
     let previous = former_electors(agent, &record, gone).filter(|_| !mutant!(FormerElectorsUnasked));
     let mut candidate = candidate.clone();
     for (node, incarnation) in &record.incarnations {
-        // It remembers electors of earlier lists too: they are none of this epoch's.
+        // The record also has electors of earlier lists. They are not electors of this epoch.
         if let Some(named) = candidate.electorate.get_mut(node) {
             named.clone_from(incarnation);
         }
@@ -153,14 +154,15 @@ pub(crate) async fn propose(
     let accept = round.accept();
     run_phase(agent, &mut round, gone, &ACCEPT, accept).await?;
     let genesis = round.value();
-    // The store's record comes before anybody learns: with a shared store an epoch is open only once it is there.
+    // The store's record is written before any node learns the genesis: with a shared store an epoch is open only once
+    // it is recorded there.
     if agent.spec.store_shared
         && let Some(store) = &agent.ports.store
         && let Recorded::Exists(recorded) =
             record_epoch(store.as_ref(), &agent.spec.cluster, &genesis).await?
     {
-        // Any client with write access to the store can put a record there, so it stops no etcd. The next attempt reads the
-        // store first and opens a later epoch.
+        // Any client with write access to the store can put a record there, so it stops no etcd. The next attempt reads
+        // the store first and opens a later epoch.
         agent.shared.with(|inner| inner.store.ask_again());
         return Err(PortError::Retryable(format!(
             "the store has epoch {} as {}, which no majority of the electors has chosen: a later one is opened",
@@ -183,15 +185,15 @@ fn chosen_already(agent: &Agent, genesis: &Genesis) -> PortError {
 
 /// One of the two phases of a round.
 struct Phase<M, R> {
-    /// What an elector that agrees has done.
+    /// The verb for an elector that agrees.
     verb: &'static str,
     /// The answer of this node's elector.
     own: fn(&mut ElectorRecord, &Electorate, &M) -> R,
     /// Asks the elector of another node.
     ask: for<'a> fn(&'a dyn Peers, &'a NodeName, &'a M) -> BoxFuture<'a, PortResult<R>>,
-    /// Takes in an answer.
+    /// Counts an answer.
     take: fn(&mut Round, &NodeName, R),
-    /// How the phase stands.
+    /// The state of the phase.
     outcome: fn(&Round) -> Outcome,
 }
 
@@ -211,7 +213,8 @@ const ACCEPT: Phase<Accept, AcceptReply> = Phase {
     outcome: Round::accepted,
 };
 
-/// Runs one phase. Where it fails because others know a newer memory of an elector, the next round has to know it as well.
+/// Runs one phase. If it fails because other electors know a newer memory of an elector, this node enquires, so that
+/// the next round knows that memory too.
 async fn run_phase<M, R>(
     agent: &Agent,
     round: &mut Round,
@@ -227,7 +230,8 @@ async fn run_phase<M, R>(
     if round.names_stale_memory()
         && let Err(error) = enquire(agent, gone).await
     {
-        // What the other electors said of the round is the reason. A conflict of two clusters is the greater one.
+        // The other electors' answers to the round are the reason that is reported. A conflict of two clusters takes
+        // precedence.
         if matches!(error, PortError::Permanent(_)) {
             return Err(error);
         }
@@ -262,7 +266,7 @@ async fn ask_electors<M, R>(
     judge(agent, (phase.outcome)(round), phase.verb, &silent)
 }
 
-/// `Reached` or `Chosen` go on; all else ends the round, to be tried again under a higher ballot.
+/// Continues after `Reached` or `Chosen`. Any other outcome ends the round, which is tried again under a higher ballot.
 fn judge(agent: &Agent, outcome: Outcome, verb: &str, silent: &[String]) -> PortResult<Outcome> {
     match outcome {
         Outcome::Reached | Outcome::Chosen(_) => Ok(outcome),
@@ -291,7 +295,7 @@ pub(crate) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
     match news {
         Ok(true) => {
             tracing::info!(
-                epoch = genesis.epoch.0,
+                etcd_agent.epoch = genesis.epoch.0,
                 "epoch {} of {} was chosen: {}, token {}",
                 genesis.epoch,
                 genesis.cluster,
@@ -317,7 +321,7 @@ fn spread(agent: &Agent, genesis: &Genesis) {
         );
         tokio::spawn(async move {
             if let Err(error) = peers.learn(&node, &message).await {
-                tracing::debug!("{node} was not told of epoch {}: {error}", message.genesis.epoch);
+                tracing::debug!("{node} did not receive epoch {}: {error}", message.genesis.epoch);
             }
         });
     }

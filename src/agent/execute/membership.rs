@@ -1,5 +1,5 @@
-//! Carrying out one decided change of the member list. Everything it was decided on is asked for again, afresh, right
-//! before it is made: raft's term, the list, and what the nodes say of themselves.
+//! Carries out one decided change of the member list. Right before the change, everything that the decision was based
+//! on is read again: the raft term, the list, and the nodes' statuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::agent::Agent;
 use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, fenced_list, stale};
 use crate::agent::observe::reachability;
 
-/// What to remove, and why, as it was decided.
+/// The member to remove, and why, as decided.
 pub(crate) struct Going<'a> {
     pub(crate) id: MemberId,
     pub(crate) node: &'a NodeName,
@@ -34,11 +34,11 @@ pub(crate) async fn add(
     let another = |m: &Member| m.is_learner && !mutant!(TwoLearners);
     if list.members.iter().any(|m| another(m) || taken(&m.peer_urls)) {
         return Err(stale(format_args!(
-            "another learner is there by now, or {node} is a member"
+            "there is another learner already, or {node} is a member"
         )));
     }
     let id = agent.ports.etcd.add_learner(peer_urls).await?;
-    tracing::info!(member_id = %id, "{node} was added as learner {id}");
+    tracing::info!(etcd_agent.member_id = %id, "{node} was added as learner {id}");
     Ok(())
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn promote(agent: &Agent, id: MemberId, node: &NodeName, term: 
         return Err(stale(format_args!("member {id} is no learner any more")));
     }
     agent.ports.etcd.promote(id).await?;
-    tracing::info!(member_id = %id, "{node} has caught up and votes as member {id}");
+    tracing::info!(etcd_agent.member_id = %id, "{node} has caught up and votes as member {id}");
     Ok(())
 }
 
@@ -66,22 +66,22 @@ pub(crate) async fn update(
         .members
         .iter()
         .any(|m| m.id != id && m.peer_urls.iter().any(|url| peer_urls.contains(url)));
-    // etcd#21694: the change would take the flag of a learner away.
+    // etcd#21694: the change would drop the flag that makes a member a learner.
     if taken || list.get(id).is_none_or(|m| m.is_learner) {
         return Err(stale(format_args!(
-            "member {id} is gone or has no vote yet, or {} is another member's address",
+            "member {id} was removed or has no vote yet, or {} is another member's address",
             peer_urls.join(",")
         )));
     }
     agent.ports.etcd.update_member(id, peer_urls).await?;
-    tracing::info!(member_id = %id, "member {id} of {node} is at {} now", peer_urls.join(","));
+    tracing::info!(etcd_agent.member_id = %id, "member {id} of {node} is at {} now", peer_urls.join(","));
     Ok(())
 }
 
-/// Removes a member if all that it was decided on still holds, and rule 3 with it.
+/// Removes a member if all conditions of the decision still hold, and rule 3 too.
 pub(crate) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
     let before = fenced_list(agent, going.term).await?;
-    // Both at once: from a dead node no answer comes before its deadline.
+    // Both run concurrently: for a dead node each waits until its deadline.
     let (fresh, silent) = join(
         statuses(agent, &before, going.node),
         unreached(agent, going.node, going.why),
@@ -122,7 +122,7 @@ pub(crate) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
     }
     agent.ports.etcd.remove_member(going.id).await?;
     tracing::warn!(
-        member_id = %going.id,
+        etcd_agent.member_id = %going.id,
         "member {} of {} was removed: {}",
         going.id,
         going.node,
@@ -131,7 +131,8 @@ pub(crate) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
     Ok(())
 }
 
-/// Fresh statuses of the nodes of all members, this one's included, and of `node`. Nodes that do not answer are left out.
+/// Fresh statuses of the nodes of all members, this one's included, and of `node`. Nodes that do not answer are left
+/// out.
 async fn statuses(agent: &Agent, list: &MemberList, node: &NodeName) -> BTreeMap<NodeName, NodeStatus> {
     let mut nodes: BTreeSet<&NodeName> = list
         .members
@@ -145,14 +146,14 @@ async fn statuses(agent: &Agent, list: &MemberList, node: &NodeName) -> BTreeMap
         status.ok().map(|status| (node.clone(), status))
     });
     let mut fresh: BTreeMap<NodeName, NodeStatus> = join_all(asked).await.into_iter().flatten().collect();
-    // What this node last said of itself is one tick old; that its etcd leads was read just now.
+    // This node's own status is one tick old. That its etcd leads was read just now.
     if let Some(me) = agent.shared.with(|inner| inner.last.status.clone()) {
         fresh.insert(agent.spec.node.clone(), me);
     }
     fresh
 }
 
-/// Checks again, on fresh answers, what the removal was decided on.
+/// Checks the conditions of the removal again, on fresh answers.
 async fn still_so(
     agent: &Agent,
     going: &Going<'_>,
@@ -181,7 +182,7 @@ async fn still_so(
         Removal::Excess => !learner && list.voters().count() > agent.size() && *node != agent.spec.node,
     };
     if !holds {
-        return Err(stale(format_args!("it is no longer so: {} ({node})", going.why)));
+        return Err(stale(format_args!("no longer true: {} ({node})", going.why)));
     }
     let Some(learner) = going.replaced_by else {
         return Ok(());
@@ -201,7 +202,7 @@ async fn still_so(
     )))
 }
 
-/// Whether this agent does not reach the node's etcd, which is asked only where a removal depends on that.
+/// True if this agent does not reach the node's etcd. etcd is probed only if the removal depends on that.
 async fn unreached(agent: &Agent, node: &NodeName, why: Removal) -> bool {
     match agent.spec.client_url(node) {
         Some(url) if why == Removal::Dead => reachability::is_silent(agent, &url).await,
@@ -209,7 +210,7 @@ async fn unreached(agent: &Agent, node: &NodeName, why: Removal) -> bool {
     }
 }
 
-/// No other voter's agent that answers, one at least, reaches the node or its etcd.
+/// True if the other voters' agents that answer, at least one, all reach neither the node's agent nor its etcd.
 fn others_miss(
     agent: &Agent,
     node: &NodeName,

@@ -1,4 +1,5 @@
-//! Carries out one decided action. Chooses nothing; checks the action's fence again right before acting.
+//! Carries out one decided action. It makes no choices of its own, and checks the action's fence again right before
+//! acting.
 
 mod assign;
 mod confirm;
@@ -28,13 +29,13 @@ const APPLY: Duration = Duration::from_secs(30);
 const DATA: Duration = Duration::from_secs(30);
 /// Timeout of an inspection that reads the data because etcd says that it is damaged.
 const READING: Duration = Duration::from_secs(150);
-/// etcd's own unit gives it 90 s by default; the loop's watchdog is fed while it waits.
+/// Timeout of a stop. etcd's own unit gives etcd 90 s by default, but the loop must feed its watchdog.
 const STOP: Duration = Duration::from_secs(30);
 
 /// Carries out `action`.
 ///
 /// # Errors
-/// What a port answered, or that the fence did not hold any more (retryable: observe again).
+/// The error of a port, or that the fence did not hold any more (retryable: observe again).
 pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
     match action {
         Action::Enquire { without } => genesis::enquire(agent, without).await,
@@ -111,7 +112,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             fence_generation(agent, *generation)?;
             let unit = agent.ports.service.etcd_unit().await?;
             if unit.main_pid != 0 || unit.active != ActiveState::Activating {
-                return Err(stale("etcd.service has gone on"));
+                return Err(stale("etcd.service no longer waits to start"));
             }
             agent.ports.service.stop_etcd(STOP).await
         }
@@ -202,11 +203,11 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
 }
 
 impl Agent {
-    /// Asks the data directory's owner, and takes over what it reports; answers the restore that is staged then. `fence` judges
-    /// `etcd.service` as it is right before.
+    /// Sends a request to the data directory's owner, and takes over its report. Returns the restore that is staged
+    /// after it. `fence` checks the state of `etcd.service` right before the request.
     ///
     /// # Errors
-    /// What a port answered, that `fence` does not hold, or that the owner could not do it.
+    /// The error of a port, that `fence` does not hold, or that the owner could not do it.
     pub(super) async fn ask_owner(
         &self,
         request: &DataRequest,

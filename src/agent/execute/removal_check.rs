@@ -26,7 +26,7 @@ struct Heard<'a> {
 /// Asks the other nodes, and records the result.
 ///
 /// # Errors
-/// Those of `is_removed`, and a state that could not be read or written.
+/// The errors of `is_removed`, and a state that could not be read or written.
 pub(crate) async fn check(
     agent: &Agent,
     cluster: ClusterId,
@@ -55,7 +55,7 @@ pub(crate) async fn check(
     });
     if news && !removed {
         tracing::warn!(
-            member_id = %member,
+            etcd_agent.member_id = %member,
             "ignoring a peer's member list without member {member} of this node: neither etcd nor a second node confirms it"
         );
     }
@@ -99,7 +99,7 @@ async fn is_removed(
             alone &= etcd.is_some_and(|list| list.voters().count() == 1);
         } else {
             has |= etcd.or(agents).is_some();
-            // A spare has no member that could contradict. A node that was ordered out is to have none either.
+            // A spare has no member that could contradict. A node that was ordered out must not have one either.
             alone &= out.contains(heard.node) || status.is_some_and(|status| status.assignment.is_none());
         }
     }

@@ -1,5 +1,5 @@
-//! Carries out what disturbs on purpose: a restart with the coordinator's leave, a move of the raft leader, and
-//! settings that a running etcd does not have yet.
+//! Carries out voluntary disruptions: a restart under the coordinator's grant, a move of the raft leader, and the
+//! removal of a member that was ordered out. Also writes settings that a running etcd does not have yet.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ use crate::ports::{PortError, PortResult};
 use crate::agent::Agent;
 use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, fence_start, fenced_list, stale};
 
-/// From the first fresh look to the queued restart. A coordinator that has withdrawn a grant, or has only just come to
-/// lead, grants nothing for longer than this (`plan/grant.rs`, `GRANT_COOLDOWN`): two restarts never overlap.
+/// The longest time from the first fresh check to the queued restart. A coordinator that has withdrawn a grant, or has
+/// just become the coordinator, grants nothing for longer than this (`plan/grant.rs`, `GRANT_COOLDOWN`). So two
+/// restarts never overlap.
 const RESTART: Duration = Duration::from_secs(3);
-// Rule 4: a leave that was taken back is not acted on any more when the next one is given.
+// Rule 4: a withdrawn grant is not acted on any more when the next one is given.
 const _: () = assert!(RESTART.as_millis() < crate::plan::GRANT_COOLDOWN.as_millis());
 
-/// Writes the settings, and remembers which process has the older ones.
+/// Writes the settings, and records which process runs with the older ones.
 pub(crate) async fn apply(agent: &Agent, deadline: Duration) -> PortResult<InForce> {
     let state = agent.ports.state.as_ref();
     let process = |unit: &crate::model::UnitState| agent.etcd_process(unit);
@@ -37,7 +38,7 @@ pub(crate) async fn apply(agent: &Agent, deadline: Duration) -> PortResult<InFor
     Ok(in_force)
 }
 
-/// Restarts etcd when the leave still holds and all other voters are seen healthy now.
+/// Restarts etcd if the grant is still valid and all other voters are seen healthy now.
 pub(crate) async fn restart(
     agent: &Agent,
     fence: &StartFence,
@@ -47,7 +48,7 @@ pub(crate) async fn restart(
     fence_start(agent, fence).await?;
     let unit = agent.ports.service.etcd_unit().await?;
     if unit.active != ActiveState::Active {
-        return Err(stale("etcd.service is on its way already"));
+        return Err(stale("etcd.service is already starting or stopping"));
     }
     let begun = agent.ports.clock.steady();
     let own = agent.ports.etcd.status().await?;
@@ -63,16 +64,16 @@ pub(crate) async fn restart(
     }
     if agent.ports.clock.steady().since(begun) > RESTART {
         return Err(stale(format_args!(
-            "it took longer than {} s to make sure",
+            "the checks took longer than {} s",
             RESTART.as_secs()
         )));
     }
     agent.ports.service.restart_etcd().await?;
-    tracing::warn!("etcd.service is restarted, with {coordinator}'s leave");
+    tracing::warn!("etcd.service is restarted: {coordinator} granted it");
     Ok(())
 }
 
-/// The granter leads in the granted term, as it says itself and as the own member sees it.
+/// Checks that the granting node leads in the term of the grant, according to both that node and this node's member.
 fn granted(
     agent: &Agent,
     grant: &Grant,
@@ -80,7 +81,7 @@ fn granted(
     own: &EtcdStatus,
     others: &[(NodeStatus, EtcdStatus)],
 ) -> PortResult<()> {
-    let void = || stale(format_args!("the leave that {coordinator} gave holds no longer"));
+    let void = || stale(format_args!("the grant of {coordinator} is no longer valid"));
     let (told, leads) = if *coordinator == agent.spec.node {
         let told = agent
             .shared
@@ -101,7 +102,7 @@ fn granted(
     }
 }
 
-/// A fresh status of every other voter's agent, each of which has to say that its member is healthy.
+/// A fresh status of every other voter's agent. Each agent has to report that its member is healthy.
 async fn fresh_others(
     agent: &Agent,
     list: &MemberList,
@@ -124,7 +125,7 @@ async fn fresh_others(
     )))
 }
 
-/// Fresh statuses of the peers whose etcd is up and follows the same leader as the own one.
+/// Fresh statuses of the peers whose etcd is up and follows the same leader as this node's etcd.
 async fn fresh_serving(agent: &Agent, own: &EtcdStatus) -> Vec<(NodeStatus, EtcdStatus)> {
     let peers = agent.spec.nodes.keys().filter(|node| **node != agent.spec.node);
     join_all(peers.map(|node| agent.ports.peers.status(node)))
@@ -135,14 +136,14 @@ async fn fresh_serving(agent: &Agent, own: &EtcdStatus) -> Vec<(NodeStatus, Etcd
         .collect()
 }
 
-/// The status of a node whose etcd is up and follows the same leader as the own one.
+/// The status, if the node's etcd is up and follows the same leader as this node's etcd.
 fn serving(status: NodeStatus, own: &EtcdStatus) -> Option<(NodeStatus, EtcdStatus)> {
     let etcd = status.etcd.known()?.clone();
     let same = etcd.cluster_id == own.cluster_id && etcd.leader.is_some() && etcd.leader == own.leader;
     (status.is_active() && same).then_some((status, etcd))
 }
 
-/// Lets another voter lead, when this node's member still does in the same term.
+/// Moves the leader to another voter if this node's member still leads in the same term.
 pub(crate) async fn move_leader(
     agent: &Agent,
     to: MemberId,
@@ -161,11 +162,11 @@ pub(crate) async fn move_leader(
         )));
     }
     agent.ports.etcd.move_leader(to).await?;
-    tracing::warn!(member_id = %to, "{node} leads now: the leader was moved to member {to}");
+    tracing::warn!(etcd_agent.member_id = %to, "{node} leads now: the leader was moved to member {to}");
     Ok(())
 }
 
-/// Removes the member of a node that is still ordered out, when enough others are seen healthy now.
+/// Removes the member of a node that is still ordered out, if enough other voters are seen healthy now.
 pub(crate) async fn take_out(agent: &Agent, id: MemberId, node: &NodeName, term: RaftTerm) -> PortResult<()> {
     if !agent.shared.directives().out.contains(node) {
         return Err(stale(format_args!("{node} is no longer ordered out")));
@@ -192,6 +193,6 @@ pub(crate) async fn take_out(agent: &Agent, id: MemberId, node: &NodeName, term:
         )));
     }
     agent.ports.etcd.remove_member(id).await?;
-    tracing::warn!(member_id = %id, "member {id} of {node} was removed: an operator ordered it out");
+    tracing::warn!(etcd_agent.member_id = %id, "member {id} of {node} was removed: an operator ordered it out");
     Ok(())
 }

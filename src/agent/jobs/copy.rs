@@ -4,22 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backup;
-use crate::model::CopyStatus;
+use crate::model::{Backoff, CopyStatus};
 use crate::ports::ObjectStore;
 
 use crate::agent::Agent;
 use crate::agent::state::Shared;
 
-/// Delay after a failure. It doubles with each further one, and up to as much is added at random.
-const FIRST_PAUSE: Duration = Duration::from_secs(5);
-const LONGEST_PAUSE: Duration = Duration::from_mins(10);
+/// Delay after a round that failed.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(10));
 /// How long increments are collected before they are copied: each round lists both stores.
 const GATHER: Duration = Duration::from_mins(1);
 /// Timeout of a round. The next round continues where it stopped.
 const ROUND: Duration = Duration::from_hours(6);
 
-/// Copies after the start, after each backup of this node, and a minute after its increments were stored, until the future is
-/// dropped. Sends no request to either store while there is nothing new.
+/// Copies after the start, after each backup of this node, and a minute after its increments were stored, until the
+/// future is dropped. Sends no request to either store while there is nothing to copy.
 pub(crate) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn ObjectStore>) {
     let mut failures = 0;
     loop {
@@ -48,7 +47,7 @@ pub(crate) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn Ob
                     }
                 });
                 if let Some(problem) = problem {
-                    // What is not copied yet is tried again, and what is new does not wait for that.
+                    // The rest is tried again later. New backups do not wait for that.
                     problem
                 } else {
                     failures = 0;
@@ -68,7 +67,7 @@ pub(crate) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn Ob
             }
         });
         tokio::select! {
-            () = tokio::time::sleep(pause(failures, agent.ports.clock.random())) => {}
+            () = tokio::time::sleep(BACKOFF.jittered(failures, agent.ports.clock.random())) => {}
             () = agent.shared.copy_wanted.notified() => {}
         }
     }
@@ -83,26 +82,5 @@ async fn next(shared: &Shared) {
     tokio::select! {
         () = shared.copy_wanted.notified() => {}
         () = increments => {}
-    }
-}
-
-fn pause(failures: u32, random: u64) -> Duration {
-    let base = FIRST_PAUSE
-        .saturating_mul(1 << failures.saturating_sub(1).min(10))
-        .min(LONGEST_PAUSE);
-    base + base.mul_f64(f64::from(u32::try_from(random % 1000).unwrap_or(0)) / 1000.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_to_a_bound_and_differ() {
-        assert_eq!(pause(1, 0), FIRST_PAUSE);
-        assert_eq!(pause(2, 0), FIRST_PAUSE * 2);
-        assert_eq!(pause(u32::MAX, 0), LONGEST_PAUSE);
-        assert!(pause(u32::MAX, 999) < LONGEST_PAUSE * 2);
-        assert_ne!(pause(3, 1), pause(3, 500));
     }
 }

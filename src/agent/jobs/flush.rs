@@ -10,7 +10,8 @@ use crate::ports::PortResult;
 
 /// Requests that all changes committed until now are stored at once. The request is answered when they are.
 pub(crate) async fn flush(agent: &Agent) -> PortResult<()> {
-    // Answered through raft: after this the local revision is not older than any write that was acknowledged before.
+    // This request is answered through raft: after it the local revision is not older than any write acknowledged
+    // before.
     agent.ports.etcd.members(true).await?;
     flush_to(agent, agent.ports.etcd.status().await?.revision);
     // Set after the revision, so progress is compared with this request.
@@ -24,7 +25,7 @@ pub(crate) async fn flush(agent: &Agent) -> PortResult<()> {
     Ok(())
 }
 
-/// Has everything up to this revision stored without waiting for the interval.
+/// Requests that everything up to this revision is stored without waiting for the interval.
 fn flush_to(agent: &Agent, revision: Revision) {
     agent.shared.flush_to.send_if_modified(|wanted| {
         let more = *wanted < revision;
@@ -35,13 +36,14 @@ fn flush_to(agent: &Agent, revision: Revision) {
 
 /// How long a stop of etcd waits for its changes to be stored.
 const BEFORE_STOP: Duration = Duration::from_secs(3);
-/// An etcd that is asked to stop has by then, or systemd kills it (`DefaultTimeoutStopSec=`).
+/// An etcd that is asked to stop has stopped within this time, or systemd kills it (`DefaultTimeoutStopSec=`).
 const STOPS: Duration = Duration::from_secs(90);
 /// How often progress is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Has stored what etcd has committed, and what it commits from now on heard of at once: what a client was told before
-/// the stop is not lost, even if all data is.
+/// Waits, for at most `BEFORE_STOP`, until everything that etcd has committed is stored, and lets the agent receive
+/// later commits without delay. So no write acknowledged before the stop is lost, even if all data is lost. Returns
+/// one line on the result.
 pub(crate) async fn before_stop(agent: &Agent) -> String {
     if agent.ports.store.is_none() || agent.spec.backup.increment_interval.is_none() {
         return "this agent stores no changes of etcd".to_owned();
@@ -50,7 +52,7 @@ pub(crate) async fn before_stop(agent: &Agent) -> String {
     let stored = async {
         let status = agent.ports.etcd.status().await?;
         let follows = || agent.shared.with(|inner| inner.jobs.backups.chain.is_some());
-        // An agent whose etcd was just elected is about to.
+        // An agent whose etcd was just elected is about to follow the changes.
         if status.leader != Some(status.member_id) && !follows() {
             return PortResult::Ok(None);
         }
@@ -65,9 +67,9 @@ pub(crate) async fn before_stop(agent: &Agent) -> String {
     match timeout(BEFORE_STOP, stored).await {
         Ok(Ok(Some(revision))) => format!("everything up to revision {revision} is stored"),
         Ok(Ok(None)) => "another agent stores its changes".to_owned(),
-        Ok(Err(error)) => format!("whether all is stored is not known: {error}"),
+        Ok(Err(error)) => format!("it is not known whether everything is stored: {error}"),
         Err(_) => format!(
-            "what was committed last could not be stored within {} s",
+            "the last committed changes could not be stored within {} s",
             BEFORE_STOP.as_secs()
         ),
     }

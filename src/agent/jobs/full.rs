@@ -10,7 +10,8 @@ use crate::model::{BackupFormat, NodeName, OperatorRequest, RequestState};
 use crate::ports::{Etcd, PortError, PortResult};
 use crate::telemetry::Success;
 
-/// The etcd of a node, if it has caught up: a follower that lags would make a backup that is older than it says.
+/// The etcd of a node, if it has caught up. The backup of a lagging follower would hold older data than its time
+/// suggests.
 async fn caught_up(agent: &Agent, from: &NodeName) -> PortResult<Arc<dyn Etcd>> {
     let own = agent.ports.etcd.clone();
     let Some(other) = own.of(from) else {
@@ -27,7 +28,7 @@ async fn caught_up(agent: &Agent, from: &NodeName) -> PortResult<Arc<dyn Etcd>> 
     )))
 }
 
-/// Which requests a backup in this form answers, where `usual` is that of the configuration.
+/// True for the requests that a backup in this format answers. `usual` is the configured format.
 fn is_backup(usual: BackupFormat, format: BackupFormat) -> impl Fn(&OperatorRequest) -> bool + Copy {
     move |request| match request {
         OperatorRequest::Backup => format == usual,
@@ -107,7 +108,7 @@ pub(crate) fn take(agent: &Agent, from: &NodeName, format: BackupFormat) {
                         view.newest_backup = Some(summary.clone());
                     }
                     inner.jobs.last_full = Some(summary);
-                    // What its marker says beyond that, e.g. that etcd was put back.
+                    // The backup's marker in the store may say more, e.g. that etcd was put back to an older state.
                     inner.store.ask_again();
                 });
             }

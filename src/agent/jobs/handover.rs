@@ -9,14 +9,14 @@ use crate::agent::Agent;
 
 /// How often the other node is asked for the state of the request.
 const LOOK: Duration = Duration::from_millis(500);
-/// After so many questions without an answer the node counts as gone or cut off.
+/// After this many enquiries without an answer the node counts as lost or cut off.
 const SILENT: u32 = 60;
 /// An answer that comes after a longer silence may be that old.
 const OLD: Duration = Duration::from_secs(5);
 /// Timeout of a request.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// Hands a request over in the background. It stays pending here, and is not decided on again.
+/// Hands a request over in the background. The request stays pending here, and this node does not decide on it again.
 pub(crate) fn hand_over(agent: &Agent, request: &OperatorRequest, to: &NodeName) {
     let Some(id) = agent.shared.hand_over(request) else {
         return;
@@ -35,7 +35,7 @@ pub(crate) fn hand_over(agent: &Agent, request: &OperatorRequest, to: &NodeName)
     });
 }
 
-/// What came of it there.
+/// The final state of the request on the other node, and its message.
 async fn followed(
     agent: &Agent,
     id: u64,
@@ -69,23 +69,21 @@ async fn followed(
                 });
             }
             Err(PortError::Permanent(error)) => {
-                let text = format!("what came of it is not known: {error}");
+                let text = format!("the outcome is not known: {error}");
                 return (RequestState::Failed, text);
             }
             Err(error) => {
                 silent += 1;
                 if silent >= SILENT {
-                    return (
-                        RequestState::Failed,
-                        format!("what came of it is not known: {error}"),
-                    );
+                    return (RequestState::Failed, format!("the outcome is not known: {error}"));
                 }
             }
         }
     }
 }
 
-/// The answer, with what may be its age: it was given at any time since that node answered before, and things may have changed.
+/// The answer with its largest possible age. The request may have ended at any time since the node's last answer, and
+/// the situation may have changed since.
 fn dated(mut view: RequestView, silence: Duration) -> RequestView {
     if view.state != RequestState::Pending && silence >= OLD {
         let age = silence.as_secs();
@@ -97,7 +95,8 @@ fn dated(mut view: RequestView, silence: Duration) -> RequestView {
     view
 }
 
-/// An agent that was restarted counts from one again: another request may have this number by now.
+/// The view, if it is of this request. A restarted agent counts from one again, so another request may have this
+/// number.
 fn same(view: RequestView, request: &OperatorRequest) -> Option<RequestView> {
     (std::mem::discriminant(&view.request) == std::mem::discriminant(request)).then_some(view)
 }

@@ -24,7 +24,7 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
             "etcd's changes after revision {} are stored as increments of {backup}",
             chain.covered
         );
-        // Also what another agent has stored and not copied.
+        // This also copies increments that another agent has stored and not copied.
         worker.shared.copy_increments.notify_one();
         let following = backup::Following {
             cluster: worker.spec.cluster.clone(),
@@ -36,7 +36,7 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
         };
         let (etcd, clock) = (worker.ports.etcd.as_ref(), worker.ports.clock.as_ref());
         if let Ok(status) = etcd.status().await {
-            // What was wanted of a history that a restore has put an end to would be waited for in vain.
+            // A revision that was wanted of a history that a restore has ended would never be reached.
             worker.shared.flush_to.send_if_modified(|wanted| {
                 let gone = *wanted > status.revision;
                 if gone {

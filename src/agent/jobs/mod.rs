@@ -17,7 +17,7 @@ use crate::backup::Failed;
 use crate::model::Job;
 use crate::ports::{PortError, PortResult};
 
-/// Runs `work` as the job in `slot`; its end is remembered there and wakes the loop.
+/// Runs `work` as the job in `slot`. Its result is recorded there and wakes the loop.
 pub(super) fn spawn<T: Send + 'static>(
     agent: &Agent,
     slot: fn(&mut Inner) -> &mut Job,
@@ -50,7 +50,7 @@ pub(super) fn spawn<T: Send + 'static>(
 }
 
 impl Agent {
-    /// Counts what failed for `/metrics`.
+    /// Counts a failure for `/metrics`.
     pub(super) fn count_failed(&self, kind: &'static str, failed: Failed) -> PortError {
         self.counters.failed(kind, failed.cause.as_str());
         failed.error

@@ -28,7 +28,7 @@ fn probe(agent: &Agent, node: NodeName) {
             .shared
             .with(|inner| inner.probes.ended(&node, now, silent, failed.is_some()));
         if let Some(why) = failed.filter(|_| first_failure) {
-            tracing::warn!("whether etcd on {node} is silent is not known: {why}");
+            tracing::warn!("it is not known whether etcd on {node} is silent: {why}");
         }
         if changed {
             agent.shared.wake.notify_one();

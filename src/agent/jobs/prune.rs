@@ -8,7 +8,7 @@ use crate::plan;
 use crate::ports::PortResult;
 use crate::telemetry::message_ids;
 
-/// What retention says of each backup in the store now, oldest first.
+/// Retention's verdict on each backup that is in the store now, oldest first.
 pub(crate) async fn verdicts(agent: &Agent) -> PortResult<Vec<Verdict>> {
     let store = agent.ports.store.clone().ok_or_else(no_store)?;
     let catalogue = backup::list(store.as_ref(), &agent.spec.cluster).await?;
@@ -23,11 +23,11 @@ pub(crate) async fn verdicts(agent: &Agent) -> PortResult<Vec<Verdict>> {
     Ok(verdicts)
 }
 
-/// The backup that the newest epoch may have still to be restored from somewhere.
+/// The backup that some founder of the newest epoch may have still to be restored from.
 fn origin_to_keep(agent: &Agent) -> Option<BackupId> {
     let chosen = agent.shared.elector().chosen;
     agent.shared.with(|inner| match &inner.last.observation {
-        // Of an epoch that was opened since nothing is known yet.
+        // If an epoch was opened since the observation, nothing is known about its founders yet.
         Some(seen) if seen.me.genesis == chosen => plan::needed_origin(seen),
         _ => match chosen?.origin {
             Origin::Backup(backup) => Some(backup),

@@ -52,7 +52,7 @@ pub(crate) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
         |inner| &mut inner.jobs.restore,
         work,
         |_, result| match result {
-            Ok((epoch, id)) => tracing::info!("{id} is restored beside the data directory for epoch {epoch}"),
+            Ok((epoch, id)) => tracing::info!("restored {id} next to the data directory for epoch {epoch}"),
             Err(error) => tracing::error!("the restore could not be staged: {error}"),
         },
     );

@@ -10,7 +10,7 @@ use crate::telemetry::message_ids;
 use crate::agent::Agent;
 use crate::agent::jobs::{no_store, spawn};
 
-/// It runs with what others leave over: a large database takes its time.
+/// Timeout of one restore into a temporary etcd. It runs at low priority, so a large database takes long.
 const WITHIN: Duration = Duration::from_hours(3);
 
 /// Starts to restore this backup into a temporary etcd and to compare the contents.

@@ -1,57 +1,19 @@
-//! Observation: what the ports answer in one tick, and the observation that the planner sees. Nothing here changes
+//! Observation: the answers of the ports in one tick, and the observation that the planner sees. Nothing here changes
 //! state; `record` stores what follows from the facts.
 
+pub(super) mod facts;
 pub(super) mod reachability;
 pub(super) mod store;
 
 use std::collections::BTreeMap;
 
 use crate::agent::Agent;
+use crate::agent::observe::facts::Facts;
 use crate::model::{
-    Assignment, AssignmentSummary, BackupSummary, DataState, Directives, ElectorRecord, ElectorView, EtcdRun,
-    EtcdStatus, Fact, GateView, Generation, InForce, LeaderAsk, LoadState, MemberList, NodeName, NodeStatus,
-    Observation, OperatorRequest, RequestView, Spec, SpecRecord, SteadyMs, Steering, UnitState, UnixMs,
+    AssignmentSummary, BackupSummary, DataState, ElectorView, EtcdRun, Fact, GateView, LeaderAsk, LoadState,
+    NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Steering, UnixMs,
 };
 use crate::ports::PortResult;
-
-/// What the ports answered in one tick: the local facts are fresh, the peers' statuses are the last received.
-pub(super) struct Facts {
-    pub(super) steady: SteadyMs,
-    pub(super) directives: Directives,
-    pub(super) unit: Fact<UnitState>,
-    pub(super) etcd: Fact<EtcdStatus>,
-    pub(super) members: Fact<MemberList>,
-    pub(super) in_force: Fact<InForce>,
-    pub(super) assignment: Option<Assignment>,
-    pub(super) peers: BTreeMap<NodeName, Fact<NodeStatus>>,
-    pub(super) cleared: Option<Generation>,
-    pub(super) spec_record: SpecRecord,
-    /// The spec in force.
-    pub(super) spec: Spec,
-    pub(super) spec_digest: String,
-    pub(super) elector: ElectorRecord,
-    /// etcd finds no room for the next file of its log.
-    pub(super) no_room: bool,
-    /// It is not remembered which device holds the data directory.
-    pub(super) mount_unknown: bool,
-}
-
-impl Facts {
-    /// etcd has its data directory open, or may have.
-    pub(super) fn is_up(&self) -> bool {
-        let unit = self.unit.known();
-        unit.is_some_and(|unit| unit.active.is_up() && !unit.waits_to_start())
-    }
-
-    /// The etcd process that runs.
-    pub(super) fn process(&self, agent: &Agent) -> Fact<String> {
-        match &self.unit {
-            Fact::Known(unit) => agent.etcd_process(unit),
-            Fact::Absent => Fact::Absent,
-            Fact::Unreachable(why) => Fact::Unreachable(why.clone()),
-        }
-    }
-}
 
 /// Asks the ports.
 ///
@@ -60,8 +22,8 @@ impl Facts {
 pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
     let ports = &agent.ports;
     let steady = ports.clock.steady();
-    // Read before the unit. An order that arrives in between would be compared with a process that may be gone by then,
-    // and count as carried out.
+    // Orders are read before the unit. Otherwise an order that arrives in between would be compared with a process that
+    // may have ended already, and would count as carried out.
     let directives = agent.shared.directives();
     let mut unit = match ports.service.etcd_unit().await {
         Ok(unit) if unit.load == LoadState::NotFound => Fact::Absent,
@@ -82,8 +44,9 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
     let assignment = ports.state.assignment()?;
     let peers = ports.peers.last_seen();
     if let Fact::Known(unit) = &mut unit {
-        // Before its first start under this agent, a stopped etcd is not an operator hold: the distribution's own etcd was
-        // stopped to make room. Nor is an etcd that ended because its member was removed. A mask always counts.
+        // Before its first start under this agent, a stopped etcd is not held by an operator: the distribution's own
+        // etcd was stopped to make room. The same holds for an etcd that ended because its member was removed. A mask
+        // always counts.
         let started = assignment.as_ref().is_some_and(|a| !a.removed && a.started);
         unit.held &= unit.load == LoadState::Masked || started;
     }
@@ -113,9 +76,9 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
     Ok(facts)
 }
 
-/// What the observation takes from the recording of the facts.
+/// The results of recording the facts that the observation needs.
 pub(super) struct Recorded {
-    /// What is remembered of the etcd process; `None` when that could not be stored.
+    /// The record of the etcd process; `None` when it could not be stored.
     pub(super) run: Option<EtcdRun>,
     /// The data directory.
     pub(super) data: Fact<DataState>,
@@ -146,7 +109,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         no_room,
         mount_unknown,
     } = facts;
-    // A node whose member was removed is a spare for all others.
+    // To all other nodes, a node whose member was removed is a spare.
     let held_to = assignment.as_ref().filter(|a| !a.removed);
     let silent = unit.known().filter(|_| etcd.known().is_none());
     let runs_on = silent.and_then(|unit| agent.shared.with(|inner| inner.data.runs_on(unit)));
@@ -191,7 +154,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
             inner.store.failures(),
         )
     });
-    // Read last: a backup dated after this was dated by another clock.
+    // The clock is read last: a backup with a later date was dated by another clock.
     let now = ports.clock.now();
     let newest_backup = store.known().and_then(|s| s.newest_backup.as_ref());
     let me = NodeStatus {
@@ -269,7 +232,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
     }
 }
 
-/// What operators have ordered, and what this node asks of the coordinator.
+/// Operators' orders, and this node's requests to the coordinator.
 fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[RequestView]) -> Steering {
     let process = facts.process(agent);
     let order = facts.directives.restart.as_ref();
@@ -285,7 +248,7 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
     Steering {
         directives: facts.directives.clone(),
         wants_restart,
-        // Published with the decision that gives it.
+        // A grant is published with the decision that gives it.
         grant: None,
         leader_ask,
         vouched_gone: pending
@@ -296,7 +259,7 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
     }
 }
 
-/// The newest backup that this node or a peer that answers knows of: a follower looks at the store itself but rarely.
+/// The newest backup that this node or an answering peer knows of. Followers rarely read the store themselves.
 fn newest_of<'a>(
     own: impl Iterator<Item = &'a BackupSummary>,
     peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,

@@ -1,10 +1,10 @@
 //! What this agent cannot reach: the agents of other nodes, and the etcd of members whose agent is silent. The
-//! coordinator compares what several agents say about this before it calls a member dead.
+//! coordinator compares the reports of several agents before it declares a member dead.
 
 use std::collections::BTreeSet;
 
 use crate::agent::Agent;
-use crate::agent::observe::Facts;
+use crate::agent::observe::facts::Facts;
 use crate::model::NodeName;
 use crate::ports::PortError;
 
@@ -46,7 +46,7 @@ pub(crate) fn silent_members(agent: &Agent, facts: &Facts) -> BTreeSet<NodeName>
         .collect()
 }
 
-/// Whether nothing comes back from the etcd at this client URL. One that could not be asked is not silent.
+/// True if the etcd at this client URL does not answer. An etcd to which the probe could not be sent is not silent.
 pub(crate) async fn is_silent(agent: &Agent, client_url: &str) -> bool {
     matches!(
         agent.ports.etcd.probe(client_url).await,

@@ -10,21 +10,21 @@ const OLD_AGAIN: Duration = Duration::from_secs(30);
 /// How long a report on the data directory is kept, whatever the gate says.
 const REPORT_LASTS: Duration = Duration::from_secs(2);
 
-/// A member, and the cluster that it is of.
+/// A member and its cluster.
 pub(crate) type Whose = (ClusterId, MemberId);
 
-/// What the data directory's owner has reported, as far as it still holds.
+/// The last report of the data directory's owner, as far as it is still valid.
 #[derive(Debug, Default)]
 pub(crate) struct LocalData {
     state: Fact<DataState>,
     /// When etcd had ended last (`UnitState::ended_us`) before the report.
     ended_us: u64,
-    /// The PID and `UnitState::ended_us` of the etcd that ran during the report, and whose data was there.
+    /// The PID and `UnitState::ended_us` of the etcd that ran during the report, and the member whose data was found.
     runs_on: Option<((u32, u64), Whose)>,
     reported_at: Option<SteadyMs>,
     /// The version of an etcd that is too old, and when that was found.
     too_old: Option<(String, SteadyMs)>,
-    /// What etcd said when it last ended by itself, until it serves again.
+    /// etcd's last log lines when it last ended by itself, until it serves again.
     last_words: Option<LastWords>,
     staged: Option<(Epoch, BackupId)>,
 }
@@ -40,7 +40,7 @@ impl LocalData {
         self.too_old.as_ref().map(|(version, _)| version.as_str())
     }
 
-    /// What etcd said when it last ended by itself.
+    /// etcd's last log lines when it last ended by itself.
     pub(crate) fn last_words(&self) -> Option<&LastWords> {
         self.last_words.as_ref()
     }
@@ -50,7 +50,7 @@ impl LocalData {
         self.staged.as_ref()
     }
 
-    /// Whose data the etcd has open that runs as `unit`, when the report was made while this process ran.
+    /// The member whose data the etcd of `unit` has open, if the report was made while this process ran.
     pub(crate) fn runs_on(&self, unit: &UnitState) -> Option<Whose> {
         let (process, whose) = self.runs_on?;
         (process == (unit.main_pid, unit.ended_us)).then_some(whose)
@@ -74,8 +74,8 @@ impl LocalData {
         self.state = Fact::Unreachable(why.to_owned());
     }
 
-    /// Drops a report that is not from the last seconds. The gate asks five times a second, and a new report has to last until
-    /// something is decided on it.
+    /// Drops a report that is older than `REPORT_LASTS`. The gate asks five times a second, and a new report has to
+    /// last until the planner has decided on it.
     pub(crate) fn forget_older(&mut self, now: SteadyMs, why: &str) {
         if self.reported_at.is_none_or(|at| now.since(at) >= REPORT_LASTS) {
             self.forget(why);
@@ -87,7 +87,7 @@ impl LocalData {
         self.last_words = None;
     }
 
-    /// etcd has the directory open. `whose` is what it answers, or what is known of its process.
+    /// etcd has the directory open. `whose` is from etcd's own answer, or from an earlier report on the same process.
     pub(crate) fn is_open(&mut self, whose: Option<Whose>) {
         self.state = match whose {
             Some((cluster_id, member_id)) => Fact::Known(DataState::Present {
@@ -98,11 +98,11 @@ impl LocalData {
         };
     }
 
-    /// Drops the report when etcd has run since. It may also have run during the inspection: systemd restarts a killed etcd
-    /// before that ends.
+    /// Drops the report if etcd has run since. etcd may also have run during the inspection: systemd restarts a killed
+    /// etcd before the inspection ends.
     pub(crate) fn etcd_ended(&mut self, ended_us: u64) {
         if !self.state.is_unreachable() && ended_us > self.ended_us {
-            self.forget("etcd ran since it was last looked at");
+            self.forget("etcd ran since the last inspection");
         }
     }
 
@@ -116,7 +116,7 @@ impl LocalData {
         if let Some((_, found)) = &self.too_old
             && now.since(*found) >= OLD_AGAIN
         {
-            self.forget("etcd was too old when it was last looked at");
+            self.forget("etcd was too old at the last inspection");
         }
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Notes what came of a decision. The same decision with the same outcome again is one event.
+    /// Notes a decision and its outcome. If the last event has the same decision and outcome, its count grows instead.
     pub(crate) fn note(&mut self, at: UnixMs, decision: &Decision, outcome: EventOutcome, duration_ms: u64) {
         self.newest += 1;
         let name = match (&decision.action, &outcome) {
@@ -50,7 +50,7 @@ impl Events {
         });
     }
 
-    /// Notes why nothing is done, when that is news.
+    /// Notes why nothing is done, if that has changed.
     pub(crate) fn note_wait(&mut self, at: UnixMs, decision: &Decision, last: Option<&Decision>) {
         let codes = |d: &Decision| d.reasons.iter().map(|r| r.code.clone()).collect::<Vec<_>>();
         let same = last.is_some_and(|last| last.action.is_none() && codes(last) == codes(decision));
@@ -80,7 +80,7 @@ impl Events {
     }
 }
 
-/// The codes of reasons as they are written: what is before the colon.
+/// The codes of formatted reasons: the part before the colon.
 fn codes(reasons: &[String]) -> impl Iterator<Item = &str> {
     reasons
         .iter()

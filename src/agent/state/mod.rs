@@ -4,6 +4,7 @@ mod data;
 pub(super) mod events;
 pub(super) mod gate;
 mod probes;
+mod request_list;
 pub(super) mod requests;
 pub(super) mod store;
 pub(super) mod version;
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::state::data::LocalData;
 use crate::agent::state::gate::update_gate;
 use crate::agent::state::probes::Probes;
-use crate::agent::state::requests::Requests;
+use crate::agent::state::request_list::RequestList;
 use crate::agent::state::store::StoreCache;
 use crate::agent::state::version::Version;
 use crate::genesis::Electorate;
@@ -41,11 +42,11 @@ pub(super) enum FirstLook {
     Done,
 }
 
-/// What the run after a reload continues with.
+/// The state that the run after a reload continues with.
 #[derive(Debug, Default)]
 pub(super) struct Carried {
     events: Events,
-    requests: Requests,
+    requests: RequestList,
 }
 
 /// What was learned about epochs since the agent started.
@@ -61,7 +62,7 @@ pub(super) struct GenesisNotes {
     pub(super) highest_round: u64,
 }
 
-/// The jobs that run next to the loop, and what they left.
+/// The background jobs and their results.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     pub(super) full: Job,
@@ -99,24 +100,24 @@ pub(super) struct Inner {
     pub(super) last: LastTick,
     pub(super) config_error: Option<String>,
     pub(super) events: Events,
-    requests: Requests,
+    requests: RequestList,
 }
 
 /// The shared state of one agent.
 pub(super) struct Shared {
     inner: Mutex<Inner>,
-    /// The elector's memory; what is in here is on disk.
+    /// The elector's memory, identical to the copy on disk.
     elector: Mutex<ElectorRecord>,
-    /// What operators have ordered; what is in here is on disk.
+    /// Operators' orders, identical to the copy on disk.
     directives: Mutex<Directives>,
-    /// The etcd process; what is in here is on disk.
+    /// The record of the etcd process, identical to the copy on disk.
     etcd_run: Mutex<EtcdRun>,
     pub(super) electorate: Electorate,
     /// Wakes the loop.
     pub(super) wake: Notify,
-    /// Wakes what copies to the second store.
+    /// Wakes the task that copies to the second store.
     pub(super) copy_wanted: Notify,
-    /// Wakes it when there are increments to copy, which can wait a little.
+    /// Wakes the same task when there are increments to copy, which can wait a little.
     pub(super) copy_increments: Notify,
     /// Grows with each material change of the status.
     pub(super) version: Version,
@@ -124,9 +125,9 @@ pub(super) struct Shared {
     pub(super) stopped: CancellationToken,
     /// The newest full backup that this agent knows of.
     pub(super) newest_full: watch::Sender<Option<BackupSummary>>,
-    /// An operator asked to store etcd's changes up to this revision at once.
+    /// etcd's changes up to this revision have to be stored at once.
     pub(super) flush_to: watch::Sender<Revision>,
-    /// Until then etcd's changes are received without delay: etcd is about to stop.
+    /// Until this time etcd's changes are received without delay, because etcd is about to stop.
     pub(super) awake: watch::Sender<Instant>,
     /// The progress of the first tick.
     pub(super) first_look: watch::Sender<FirstLook>,
@@ -158,7 +159,8 @@ impl Shared {
         })
     }
 
-    /// What the agent after a reload continues with. Pending requests fail: they were made under other settings.
+    /// The state that the agent after a reload continues with. Pending requests fail: they were made under other
+    /// settings.
     pub(super) fn carry(&self) -> Carried {
         self.set_request_state(
             |_| true,
@@ -191,7 +193,7 @@ impl Shared {
     /// Returns when the first tick has reached this stage.
     pub(super) async fn until(&self, stage: FirstLook) {
         let mut stages = self.first_look.subscribe();
-        // The sender is in this very object.
+        // This object owns the sender, so waiting cannot fail.
         let _ = stages.wait_for(|now| *now >= stage).await;
     }
 
@@ -204,10 +206,10 @@ impl Shared {
         relock(&self.elector).clone()
     }
 
-    /// Changes the elector's memory; what `f` returns leaves only after the change is on disk. When it cannot be
-    /// stored the old memory stays and the error is returned, so nothing is promised that could be forgotten. The gate
-    /// is told of a newer epoch first: an agent that dies between the two leaves a gate that holds a start back, never one
-    /// that lets an older epoch's etcd through.
+    /// Changes the elector's memory. The result of `f` is returned only after the change is on disk. If the change
+    /// cannot be stored, the old memory stays and the error is returned, so nothing is promised that could be
+    /// forgotten. The gate's state gets a newer epoch first: if the agent dies between the two writes, the gate holds a
+    /// start back, and never lets an older epoch's etcd through.
     pub(super) fn update_elector<T>(
         &self,
         state: &dyn NodeState,
@@ -224,7 +226,8 @@ impl Shared {
             }
             state.save_elector(&changed)?;
             if epoch < record.newest_epoch || voted < record.voted() {
-                // A denied epoch holds back no start. The record is saved first: a crash in between only holds one back longer.
+                // A denied epoch holds back no start. The record is saved first: a crash in between only holds a start
+                // back longer.
                 update_gate(state, &changed)?;
             }
             *record = changed;
@@ -234,12 +237,12 @@ impl Shared {
         Ok(answer)
     }
 
-    /// What operators have ordered.
+    /// Operators' orders.
     pub(super) fn directives(&self) -> Directives {
         relock(&self.directives).clone()
     }
 
-    /// Changes what operators have ordered to what `f` makes of it, on disk first; answers the register and whether
+    /// Replaces the register of operators' orders by the result of `f`, on disk first. Returns the register and whether
     /// it was changed.
     pub(super) fn direct(
         &self,
@@ -257,7 +260,7 @@ impl Shared {
         Ok((next, true))
     }
 
-    /// Changes what is remembered of the etcd process to what `f` makes of it, on disk first.
+    /// Replaces the record of the etcd process by the result of `f`, on disk first.
     pub(super) fn update_etcd_run(
         &self,
         state: &dyn NodeState,
@@ -280,8 +283,9 @@ impl Shared {
         })
     }
 
-    /// Drops what was seen in the data directory, also from the status for peers: etcd is about to use it. An observation waits for
-    /// etcd to answer, and the coordinator may remove a member whose data is gone before that.
+    /// Drops what was seen in the data directory, also from the status for peers: etcd is about to use the directory.
+    /// The next observation waits for etcd's answer, and before that the coordinator could remove a member whose data
+    /// is reported lost.
     pub(super) fn forget_data(&self, why: &str) {
         self.with(|inner| {
             inner.data.forget(why);
@@ -307,11 +311,12 @@ impl Shared {
     }
 }
 
-/// A register that leaves no room for later orders would keep operators out for good.
+/// The stored register, or an empty one if it is defective. A register that leaves no room for later orders would lock
+/// operators out permanently.
 fn usable(directives: Directives) -> Directives {
     let Some(why) = directives.defect() else {
         return directives;
     };
-    tracing::error!("what is stored of operators' orders is not believed ({why}): it is begun anew");
+    tracing::error!("the stored operators' orders are not believed ({why}): an empty register replaces them");
     Directives::default()
 }

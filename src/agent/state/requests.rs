@@ -1,43 +1,20 @@
-//! The requests of operators that this agent has taken, and how each of them goes.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! Takes requests of operators, and keeps their progress.
 
 use crate::agent::state::Shared;
+use crate::agent::state::request_list::RequestList;
 use crate::model::{Epoch, OperatorRequest, RequestState, RequestView};
 use crate::ports::{PortError, PortResult};
 
 /// The message of a request before the first tick that sees it.
 pub(crate) const QUEUED: &str = "queued";
 
-/// Bound on pending requests; more indicates a mistake.
+/// Bound on pending requests. More than this indicates a mistake.
 const REQUESTS_LIMIT: usize = 16;
 /// How many ended requests are kept.
 const ENDED_LIMIT: usize = 64;
 
-/// The requests, by their number.
-#[derive(Debug, Default)]
-pub(crate) struct Requests {
-    all: BTreeMap<u64, RequestView>,
-    /// Those that another node carries out.
-    handed: BTreeSet<u64>,
-    /// Those that another node has handed over to this one.
-    taken: BTreeSet<u64>,
-    newest: u64,
-}
-
-impl Requests {
-    /// The requests for the agent that runs after a reload.
-    pub(crate) fn carry(&mut self) -> Self {
-        Self {
-            all: std::mem::take(&mut self.all),
-            newest: self.newest,
-            ..Self::default()
-        }
-    }
-}
-
 impl Shared {
-    /// Queues an operator's request. One that was `taken` over from another node is not handed over again.
+    /// Queues an operator's request. A request that was `taken` over from another node is not handed over again.
     pub(crate) fn submit(&self, request: OperatorRequest, taken: bool) -> PortResult<RequestView> {
         let view = self.with_requests(|requests| {
             let pending = requests.all.values().filter(|r| r.state == RequestState::Pending);
@@ -123,9 +100,9 @@ impl Shared {
         pending
     }
 
-    /// Notes that another node carries this request out. `None` when it is no longer pending, or is handed over already. A
-    /// request that was handed over to this node fails instead: the leader has changed, and two nodes must not hand it back
-    /// and forth.
+    /// Notes that another node carries this request out. `None` when it is no longer pending, or is handed over
+    /// already. A request that was handed over to this node fails instead: the leader has changed, and two nodes must
+    /// not hand it back and forth.
     pub(crate) fn hand_over(&self, request: &OperatorRequest) -> Option<u64> {
         self.with_requests(|requests| {
             let mut pending = requests
@@ -177,7 +154,7 @@ impl Shared {
         });
     }
 
-    fn with_requests<T>(&self, f: impl FnOnce(&mut Requests) -> T) -> T {
+    fn with_requests<T>(&self, f: impl FnOnce(&mut RequestList) -> T) -> T {
         self.with(|inner| f(&mut inner.requests))
     }
 }

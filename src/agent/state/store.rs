@@ -1,4 +1,4 @@
-//! What the store said last, and when it is asked again: as rarely as possible, since each request costs.
+//! The last answer of the store, and when the store is asked again: as rarely as possible, because each request costs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use crate::model::{ClusterId, Fact, Genesis, NodeName, Revision, SteadyMs, Store
 
 /// How old the view may become while there is no epoch, or the store does not answer.
 const REFRESH_UNKNOWN: Duration = Duration::from_secs(2);
-/// While data is written.
+/// The same while data is written.
 const REFRESH_ACTIVE: Duration = Duration::from_mins(5);
-/// While no data is written.
+/// The same while no data is written.
 const REFRESH_IDLE: Duration = Duration::from_hours(12);
 
-/// Data of this cluster at this revision, while all nodes answer and agree on the spec. While it stays the same, nobody of
-/// this cluster writes to the store.
+/// The data of this cluster at this revision, while all nodes answer and agree on the spec. While this stays the same,
+/// no node of this cluster writes to the store.
 pub(crate) type Idle = (ClusterId, Revision);
 
 /// How old the view may become.
@@ -29,9 +29,9 @@ fn limit(good: bool, idle: Option<Idle>, before: Option<Idle>) -> Duration {
 #[derive(Debug, Default)]
 pub(crate) struct StoreCache {
     view: Option<Fact<StoreView>>,
-    /// When the store answered last, or did not.
+    /// When the last request ended, with or without an answer.
     at: Option<SteadyMs>,
-    /// What the data was when the store was asked last.
+    /// The data at the time of the last request.
     idle: Option<Idle>,
     asking: bool,
     /// How many requests in a row failed.
@@ -53,7 +53,7 @@ impl StoreCache {
         self.view.as_ref().and_then(Fact::known)
     }
 
-    /// The last answer, to add what this node knows meanwhile.
+    /// The last answer, so that this node can add what it has learned since.
     pub(crate) fn view_mut(&mut self) -> Option<&mut StoreView> {
         match &mut self.view {
             Some(Fact::Known(view)) => Some(view),
@@ -71,7 +71,7 @@ impl StoreCache {
         self.failures
     }
 
-    /// Asks the store as soon as possible: it may say something else by now.
+    /// Asks the store as soon as possible: its content may have changed.
     pub(crate) fn ask_again(&mut self) {
         self.again = true;
     }
@@ -82,7 +82,7 @@ impl StoreCache {
         self.again |= before.as_deref() != Some(digest) && digest != mine;
     }
 
-    /// True when the store is to be asked now; it counts as being asked from then on.
+    /// True when the store has to be asked now. It counts as being asked from then on.
     pub(crate) fn start_due(&mut self, now: SteadyMs, no_epoch: bool, idle: Option<Idle>) -> bool {
         let limit = limit(self.view().is_some() && !no_epoch, idle, self.idle);
         let old = self.at.is_none_or(|at| now.since(at) >= limit);

@@ -13,7 +13,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Begins with this.
+    /// A version that begins with `first`.
     pub fn new(first: u64) -> Self {
         Self {
             now: AtomicU64::new(first),
@@ -21,22 +21,22 @@ impl Version {
         }
     }
 
-    /// What it is now.
+    /// The current number.
     pub fn get(&self) -> u64 {
         self.now.load(Ordering::SeqCst)
     }
 
-    /// One more.
+    /// Adds one, and wakes the waiters.
     pub fn grow(&self) {
         self.now.fetch_add(1, Ordering::SeqCst);
         self.grown.notify_waiters();
     }
 
-    /// Returns with what it is once it is above `seen`.
+    /// Waits until the number is above `seen`, and returns it.
     pub async fn above(&self, seen: u64) -> u64 {
         loop {
             let mut grown = std::pin::pin!(self.grown.notified());
-            // Registered before the look, so that nothing is missed in between.
+            // Registered before the number is read, so that no change in between is missed.
             grown.as_mut().enable();
             let now = self.get();
             if now > seen {

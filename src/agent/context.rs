@@ -1,0 +1,153 @@
+//! The agent's ports, specification and state, which all its parts share.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::adapters::tls::{Expiry, Tls};
+use crate::genesis::Electorate;
+use crate::model::{
+    Enquire, Epoch, Fact, Genesis, NodeStatus, Spec, SpecRecord, Steering, UnitState, UnixMs,
+};
+use crate::ports::PortResult;
+use crate::telemetry::Counters;
+
+use super::ports::Ports;
+use super::state::Shared;
+
+/// One agent. Cheap to clone: every part is shared.
+#[derive(Clone)]
+pub struct Agent {
+    pub(super) ports: Ports,
+    pub(super) spec: Spec,
+    pub(super) insecure: bool,
+    pub(super) tls: Option<Arc<Tls>>,
+    /// When etcd's own certificates expire.
+    pub(super) etcd_certificates: Option<Arc<Expiry>>,
+    pub(super) boot_id: String,
+    pub(super) verify_dir: PathBuf,
+    pub(super) shared: Arc<Shared>,
+    pub(super) counters: Arc<Counters>,
+}
+
+impl Agent {
+    /// An agent over these ports. It is insecure until it is given TLS.
+    ///
+    /// # Errors
+    /// When own state cannot be read.
+    pub fn over(ports: Ports, spec: Spec, boot_id: String) -> PortResult<Self> {
+        let electorate = electorate(&spec);
+        let shared = Shared::new(ports.state.as_ref(), electorate, ports.clock.random())?;
+        Ok(Self {
+            ports,
+            spec,
+            insecure: true,
+            tls: None,
+            etcd_certificates: None,
+            boot_id,
+            verify_dir: PathBuf::new(),
+            shared: Arc::new(shared),
+            counters: Arc::default(),
+        })
+    }
+
+    /// The question to another elector about what it knows.
+    pub(super) fn enquiry(&self) -> Enquire {
+        Enquire {
+            from: self.spec.node.clone(),
+            incarnation: self.shared.elector().incarnation,
+            electorate_digest: self.shared.electorate.digest.clone(),
+        }
+    }
+
+    /// True for a genesis of this cluster that may have been chosen, as far as its form and its epoch show. `open` is the
+    /// newest epoch that is known to be open.
+    pub(super) fn believes(&self, genesis: &Genesis, open: Epoch) -> bool {
+        genesis.cluster == self.spec.cluster && genesis.objection(open).is_none()
+    }
+
+    /// The status before the first tick.
+    pub(super) fn blank_status(&self) -> NodeStatus {
+        let record = self.shared.elector();
+        let voted = record.voted();
+        let unseen = || "the agent has just started".to_owned();
+        NodeStatus {
+            node: self.spec.node.clone(),
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            incarnation: record.incarnation,
+            boot_id: self.boot_id.clone(),
+            cluster: self.spec.cluster.clone(),
+            spec_digest: self.spec_in_force().digest(),
+            electorate_digest: self.shared.electorate.digest.clone(),
+            store_digest: Some(self.spec.store_digest()),
+            eligible: record.eligible,
+            unit: Fact::Unreachable(unseen()),
+            data: Fact::Unreachable(unseen()),
+            assignment: None,
+            etcd: Fact::Unreachable(unseen()),
+            members: Fact::Unreachable(unseen()),
+            etcd_too_old: None,
+            newest_epoch: record.newest_epoch,
+            voted,
+            genesis: record.chosen,
+            silent_agents: BTreeSet::new(),
+            silent_etcds: BTreeSet::new(),
+            backup_failures: 0,
+            store_failures: 0,
+            peer_url: self.spec.peer_url(&self.spec.node),
+            last_backup: None,
+            certificate_not_after: self.certificate_not_after(),
+            steering: Steering {
+                directives: self.shared.directives(),
+                ..Steering::default()
+            },
+            insecure: self.insecure,
+            now: self.ports.clock.now(),
+            text: "starting".to_owned(),
+        }
+    }
+
+    /// The name of the etcd process that runs, if one does.
+    pub(super) fn etcd_process(&self, unit: &UnitState) -> Fact<String> {
+        if unit.main_pid == 0 {
+            return Fact::Absent;
+        }
+        Fact::Known(format!("{}:{}", self.boot_id, unit.main_pid))
+    }
+
+    /// The spec in force with what this node remembers.
+    pub(super) fn spec_in_force(&self) -> Spec {
+        let record = self.ports.state.spec().unwrap_or_else(|error| {
+            tracing::warn!("what is remembered of the size cannot be read: {error}");
+            SpecRecord::default()
+        });
+        self.spec.in_force(&record)
+    }
+
+    pub(super) fn certificate_not_after(&self) -> Option<UnixMs> {
+        let own = self.tls.as_ref().map(|tls| tls.not_after());
+        let etcds = self
+            .etcd_certificates
+            .as_ref()
+            .and_then(|files| files.not_after());
+        own.into_iter().chain(etcds).min()
+    }
+
+    /// The wanted number of voters, as of the last tick.
+    pub(super) fn size(&self) -> usize {
+        let seen = self
+            .shared
+            .with(|inner| inner.last.observation.as_ref().map(|o| o.spec.size));
+        seen.unwrap_or(self.spec.size)
+    }
+}
+
+/// The electorate as configured.
+fn electorate(spec: &Spec) -> Electorate {
+    Electorate {
+        me: spec.node.clone(),
+        cluster: spec.cluster.clone(),
+        names: spec.nodes.keys().cloned().collect(),
+        digest: spec.electorate_digest(),
+    }
+}

@@ -1,0 +1,251 @@
+//! The loop: observe → plan → execute.
+
+use std::time::Duration;
+
+use crate::model::{
+    Action, Backoff, Decision, EventOutcome, Fact, Memory, NodeStatus, Observation, OperatorRequest,
+    RequestState, UnixMs,
+};
+use crate::plan::plan;
+use crate::ports::PortResult;
+use crate::telemetry::message_ids;
+
+use super::context::Agent;
+use super::state::FirstLook;
+use super::{execute, gate, observe, record, watchdog};
+
+/// Minimum delay between loop iterations.
+const MIN_TICK: Duration = Duration::from_millis(5);
+
+/// How long the first tick waits for peers that do not answer. Each call times out earlier.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
+
+/// The longest delay between two identical actions.
+const LONGEST_REPEAT_PAUSE: Duration = Duration::from_secs(5);
+
+impl Agent {
+    /// The loop. Runs until the future is dropped; everything that must outlive it is on disk.
+    pub async fn run_loop(&self) {
+        let _stops = self.shared.stopped.clone().drop_guard();
+        let mut memory = Memory::default();
+        let mut last: Option<Decision> = None;
+        let mut backoff = RepeatBackoff::default();
+        let begun = self.ports.clock.steady();
+        loop {
+            watchdog::feed();
+            let observation = match self.observe().await {
+                Ok(observation) => observation,
+                Err(error) => {
+                    // State that cannot be read is not absent: nothing is decided without it.
+                    tracing::error!("this node's own state cannot be read, so nothing is done: {error}");
+                    watchdog::say(&format!("halted: {error}"));
+                    tokio::time::sleep(Duration::from_secs(5)).await;
+                    continue;
+                }
+            };
+            let decision = plan(&observation, &memory);
+            memory = decision.memory.clone();
+            self.publish(observation, &decision, last.as_ref());
+            let waited = self.ports.clock.steady().since(begun);
+            self.shared
+                .looked(if self.ports.peers.asked() || waited >= FIRST_LOOK {
+                    FirstLook::Done
+                } else {
+                    FirstLook::Here
+                });
+            last = Some(decision.clone());
+            let Some(action) = decision.action.clone() else {
+                backoff = RepeatBackoff::default();
+                self.wait(decision.wake).await;
+                continue;
+            };
+            self.act(&decision, &action, &mut memory).await;
+            tokio::time::sleep(backoff.after(action)).await;
+        }
+    }
+
+    /// Gathers the facts, records what follows from them, and makes the observation.
+    async fn observe(&self) -> PortResult<Observation> {
+        let facts = observe::gather(self).await?;
+        let recorded = record::record(self, &facts);
+        Ok(observe::observation(self, facts, recorded))
+    }
+
+    async fn act(&self, decision: &Decision, action: &Action, memory: &mut Memory) {
+        let name = action.name();
+        let (begun, at) = (self.ports.clock.steady(), self.ports.clock.now());
+        let result = execute::execute(self, action).await;
+        let goes_on = action.begins_a_job();
+        self.counters.action(
+            name,
+            match &result {
+                Ok(()) if goes_on => "begun",
+                Ok(()) => "ok",
+                Err(_) => "failed",
+            },
+        );
+        let outcome = match &result {
+            Ok(()) if goes_on => EventOutcome::Begun,
+            Ok(()) => EventOutcome::Done,
+            Err(error) => EventOutcome::Failed {
+                error: error.to_string(),
+            },
+        };
+        let took = self.ports.clock.steady().since(begun).as_millis();
+        let took_ms = u64::try_from(took).unwrap_or(u64::MAX);
+        self.shared
+            .with(|inner| inner.events.note(at, decision, outcome, took_ms));
+        match result {
+            Ok(()) => {
+                memory.failures.remove(name);
+                memory.errors.remove(name);
+            }
+            Err(error) => {
+                let now = self.ports.clock.steady();
+                let (count, _) = memory.failures.get(name).copied().unwrap_or((0, now));
+                // The first failures of a kind are news, then only every sixteenth.
+                if count < 3 || count % 16 == 0 {
+                    tracing::warn!(etcd_agent.decision = name, "{name} ({}): {error}", error.kind());
+                }
+                memory
+                    .failures
+                    .insert(name.to_owned(), (count.saturating_add(1), now));
+                memory.errors.insert(name.to_owned(), error.to_string());
+            }
+        }
+    }
+
+    /// Sleeps until a port or a request wakes the loop, at most `wake`.
+    async fn wait(&self, wake: Duration) {
+        tokio::select! {
+            // Polled in this order, so that the simulator is deterministic (tests/sim).
+            biased;
+            () = self.ports.service.changed() => {}
+            () = self.ports.peers.changed() => {}
+            () = self.shared.wake.notified() => {}
+            () = tokio::time::sleep(wake) => {}
+        }
+    }
+
+    /// Makes observation and decision visible to the servers, systemd and the journal.
+    fn publish(&self, observation: Observation, decision: &Decision, last: Option<&Decision>) {
+        let mut status = observation.me.clone();
+        status.text.clone_from(&decision.text);
+        status.steering.grant = decision.memory.grant.as_ref().map(|(grant, _)| grant.clone());
+        let material = material(&status);
+        let asked = observation.requests.clone();
+        let (changed, voters_changed) = self.shared.with(|inner| {
+            let changed = inner.last.material.as_ref() != Some(&material);
+            inner.last.material = Some(material);
+            let voters = |s: &NodeStatus| s.members.known().map(|l| l.voters().count());
+            let voters_changed = inner
+                .last
+                .status
+                .as_ref()
+                .is_none_or(|old| voters(old) != voters(&status));
+            inner.last.at = Some(observation.steady);
+            inner.events.note_wait(observation.now, decision, last);
+            inner.last.status = Some(status);
+            inner.last.observation = Some(observation);
+            inner.last.decision = Some(decision.clone());
+            (changed, voters_changed)
+        });
+        self.tell_order(&asked, decision);
+        if changed {
+            self.shared.version.grow();
+        }
+        if voters_changed && let Err(error) = gate::save_gate(self) {
+            tracing::warn!("the gate's state cannot be written: {error}");
+        }
+        if last.is_none_or(|l| l.text != decision.text) {
+            watchdog::say(&decision.text);
+        }
+        log(decision, last);
+    }
+
+    /// Updates the requests that wait for a new epoch.
+    fn tell_order(&self, asked: &[OperatorRequest], decision: &Decision) {
+        let going = match (&decision.order, &decision.action) {
+            (Some(order), _) => order,
+            (None, None) => &decision.text,
+            (None, Some(_)) => return,
+        };
+        let opens = |request: &OperatorRequest| {
+            let opens = matches!(
+                request,
+                OperatorRequest::Restore { .. } | OperatorRequest::Bootstrap { .. }
+            );
+            opens && asked.contains(request)
+        };
+        self.shared.set_request_state(opens, RequestState::Pending, going);
+    }
+}
+
+/// The delay after an action. It doubles while the same action is decided again, so that an action that changes nothing does
+/// not become a busy loop.
+#[derive(Default)]
+struct RepeatBackoff {
+    last: Option<Action>,
+    repeats: u32,
+}
+
+impl RepeatBackoff {
+    fn after(&mut self, action: Action) -> Duration {
+        if self.last.as_ref() == Some(&action) {
+            self.repeats = self.repeats.saturating_add(1);
+        } else {
+            self.repeats = 0;
+            self.last = Some(action);
+        }
+        Backoff::new(MIN_TICK, LONGEST_REPEAT_PAUSE).after(self.repeats.saturating_add(1))
+    }
+}
+
+/// The part of a status that a peer's planner could act on. Indexes, sizes and clocks change all the time and wake no peer.
+fn material(status: &NodeStatus) -> NodeStatus {
+    let mut status = status.clone();
+    status.now = UnixMs(0);
+    status.text = String::new();
+    if let Fact::Known(etcd) = &mut status.etcd {
+        etcd.index = 0;
+        etcd.applied = 0;
+        etcd.db_size_bytes = 0;
+        etcd.revision = crate::model::Revision(0);
+    }
+    status
+}
+
+/// Logs a decision that differs from the last one.
+fn log(decision: &Decision, last: Option<&Decision>) {
+    let name = |d: &Decision| d.action.as_ref().map(Action::name);
+    let codes = |d: &Decision| d.reasons.iter().map(|r| r.code.clone()).collect::<Vec<_>>();
+    if let Some(action) = &decision.action {
+        let repeated = last.is_some_and(|l| name(l) == name(decision) && codes(l) == codes(decision));
+        let why: Vec<String> = decision.reasons.iter().map(ToString::to_string).collect();
+        if !repeated {
+            tracing::info!(
+                message_id = message_ids::DECISION,
+                etcd_agent.decision = action.name(),
+                etcd_agent.reason = why.join("; "),
+                "{}{}{}",
+                action.name(),
+                if why.is_empty() { "" } else { ": " },
+                why.join("; ")
+            );
+        }
+    } else if last.is_none_or(|l| codes(l) != codes(decision)) {
+        for reason in &decision.reasons {
+            if reason.halt {
+                tracing::error!(message_id = message_ids::HALT, etcd_agent.reason = %reason.code, "{}", reason.text);
+            } else {
+                tracing::info!(etcd_agent.reason = %reason.code, "{}", reason.text);
+            }
+        }
+    }
+    if decision.coordinator && last.is_some_and(|l| !l.coordinator) {
+        tracing::info!(
+            message_id = message_ids::COORDINATOR,
+            "this node coordinates now: the raft leader is beside it"
+        );
+    }
+}
