@@ -25,7 +25,7 @@ pub(super) async fn next_batch(
     while size < BATCH_BYTES {
         let next = tokio::time::timeout(idle, stream.next())
             .await
-            .map_err(|_| PortError::Retryable(format!("{what} stood still for {} s", idle.as_secs())))?;
+            .map_err(|_| PortError::Retryable(format!("{what} stalled for {} s", idle.as_secs())))?;
         let Some(chunk) = next else {
             break;
         };

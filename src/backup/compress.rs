@@ -1,4 +1,4 @@
-//! A running zstd frame that comes out in pieces of the store's part size.
+//! Compresses a stream into one zstd frame, in pieces of the store's part size.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, get_error_name};
 
 use super::part_buffer::PartBuffer;
 
-/// Fast enough that etcd and the network set the pace; values in etcd that compress at all do so at this level.
+/// Fast enough that etcd and the network are the bottleneck. Values that compress at all also compress at this level.
 const LEVEL: i32 = 1;
 
-/// Compresses; full pieces are handed out as they come.
+/// Compresses, and hands out pieces once they are full.
 pub(super) struct Compressor {
     context: CCtx<'static>,
     buffer: PartBuffer,
@@ -42,7 +42,7 @@ impl Compressor {
         Ok(())
     }
 
-    /// Ends the frame; what is left comes out by [`Self::take_full`].
+    /// Ends the frame; [`Self::take_full`] then returns the rest.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let mut nothing = InBuffer::around(&[]);
         while self.step(&mut nothing, ZSTD_EndDirective::ZSTD_e_end)? > 0 {}
@@ -55,7 +55,7 @@ impl Compressor {
         self.buffer.take_full()
     }
 
-    /// Bytes that came out so far, in pieces that are complete.
+    /// Compressed bytes so far, in pieces that are complete.
     pub(super) fn total(&self) -> u64 {
         self.buffer.total()
     }

@@ -7,7 +7,7 @@ use crate::ports::{PortError, PortResult};
 /// Where it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// etcd did not answer, or not with a whole snapshot.
+    /// etcd did not answer, or did not send a whole snapshot.
     Etcd,
     /// The store.
     Store,
@@ -42,12 +42,12 @@ impl From<Failed> for PortError {
     }
 }
 
-/// Says where a failure came from.
+/// Attaches a cause to a failure.
 pub trait Blame<T> {
-    /// This result, with a failure laid at this door.
+    /// This result; a failure gets this cause.
     ///
     /// # Errors
-    /// Its own.
+    /// The error of this result, with the cause.
     fn blame(self, cause: Cause) -> Result<T, Failed>;
 }
 

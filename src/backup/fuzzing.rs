@@ -1,4 +1,4 @@
-//! The parsers of what comes from a store, as `tests/fuzz` feeds them: an error is well, a panic or a hang is not.
+//! The parsers of data from a store, as `tests/fuzz` calls them: an error is fine, a panic or a hang is not.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,14 +15,14 @@ use super::store::manifest::{Compression, ForeignMeta, Manifest};
 use super::store::verification::Verification;
 use crate::model::{BackupId, Genesis};
 
-/// More than any input of the fuzzer is decompressed to.
+/// More than any input of the fuzzer decompresses to.
 const LIMIT: u64 = 16 << 20;
 
 fn id() -> Option<BackupId> {
     BackupId::new("2026-03-01T04:05:06Z-000042").ok()
 }
 
-/// `backup.json`: what was read is written and read again as the same.
+/// `backup.json`: a manifest stays the same when it is written and read again.
 pub fn manifest(text: &[u8]) {
     let Some(id) = id() else { return };
     if let Ok(manifest) = Manifest::parse(&id, text) {
@@ -80,7 +80,7 @@ pub fn increment(stored: &[u8]) {
     let _ = Increment::decode(stored);
 }
 
-/// The records of an increment, behind a head and a hash that are right.
+/// The records of an increment, as if they followed a valid head and hash.
 pub fn records(records: &[u8]) {
     let _ = entries(records);
 }

@@ -18,7 +18,7 @@ use crate::backup::full::pipeline::BackupMeta;
 /// A time that no backup is dated after.
 pub(super) const EVER: UnixMs = UnixMs(u64::MAX);
 
-/// An etcd whose snapshot is these bytes, in chunks, with an error after them or not.
+/// An etcd whose snapshot is these bytes, in chunks, followed by an error if `error` is true.
 pub(super) struct FakeEtcd {
     pub(super) bytes: Vec<u8>,
     pub(super) error: bool,
@@ -141,7 +141,7 @@ pub(super) fn genesis(epoch: u64, token: &str) -> Genesis {
     }
 }
 
-/// A store that refuses to delete what has `locked` in its key, as object lock does.
+/// A store that refuses to delete keys that contain `locked`, as object lock does.
 pub(super) struct Locking {
     pub(super) inner: DirStore,
     pub(super) locked: &'static str,
@@ -181,7 +181,7 @@ impl ObjectStore for Locking {
     }
 }
 
-/// A store that answers reads of what has `key` in its key with this error, and counts the small ones that it answers.
+/// A store that answers reads of keys that contain `key` with this error, and counts the small reads that it answers.
 pub(super) struct Refusing {
     pub(super) inner: DirStore,
     pub(super) key: &'static str,
@@ -253,7 +253,7 @@ pub(super) fn noise(size: usize) -> Vec<u8> {
         .collect()
 }
 
-/// A store with a great many objects, which has one body for all of a name, and tells how much was asked for.
+/// A store with very many objects. It makes each body from the key, and counts what was read and listed.
 pub(super) struct Vast {
     /// The objects, in order of their keys.
     pub(super) keys: std::collections::BTreeSet<String>,

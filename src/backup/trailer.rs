@@ -1,7 +1,7 @@
-//! The check that ends every snapshot stream: etcd appends the SHA-256 of the bbolt file to it.
+//! Checks the end of a snapshot stream: etcd appends the SHA-256 of the bbolt file to it.
 //!
-//! Source: `snapshot` in etcd's `server/etcdserver/api/v3rpc/maintenance.go`; `etcdutl snapshot status` knows a
-//! trailer by the size being 32 above a multiple of 512.
+//! Source: `snapshot` in etcd's `server/etcdserver/api/v3rpc/maintenance.go`; `etcdutl snapshot status` detects a
+//! trailer by a size that is 32 above a multiple of 512.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 const TRAILER: usize = 32;
 
-/// Hashes a stream but for its last 32 bytes, whatever it is cut into.
+/// Hashes a stream except its last 32 bytes, however it is cut into chunks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TrailerCheck {
     hash: Sha256,
@@ -20,9 +20,9 @@ pub(super) struct TrailerCheck {
 /// Why a stream is not a whole snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TrailerError {
-    /// Cut off, or never with a hash.
+    /// Cut off, or without a hash.
     #[error(
-        "it is cut off, or has no hash at its end: {0} bytes are no whole bbolt file and 32 bytes of SHA-256"
+        "it is cut off, or has no hash at its end: {0} bytes are not a whole bbolt file and 32 bytes of SHA-256"
     )]
     Size(u64),
     /// Damaged.
@@ -59,7 +59,7 @@ impl TrailerCheck {
         self.total
     }
 
-    /// At the end of the stream: the hash in hexadecimal when all is well.
+    /// Ends the stream; returns the hash in hexadecimal if it matches the trailer.
     pub(super) fn finish(self) -> Result<String, TrailerError> {
         if self.total <= TRAILER as u64 || self.total % 512 != TRAILER as u64 {
             return Err(TrailerError::Size(self.total));

@@ -39,7 +39,7 @@ pub(super) struct BackupArgs {
     now: NowArgs,
 }
 
-/// `backup now`, also with options alone, without the verb.
+/// `backup now`; with options the verb may be left out.
 #[derive(Debug, clap::Args)]
 pub(super) struct NowArgs {
     /// Format of the backup; default: backup.format

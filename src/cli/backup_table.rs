@@ -53,7 +53,7 @@ pub(super) fn render(list: &[ListedBackup], now: UnixMs) -> String {
             let id = &stored.summary.id;
             if let Some(why) = &stored.verify_unreadable {
                 return Some(format!(
-                    "what the verification of {id} came to cannot be read: {why}\n"
+                    "the result of the verification of {id} cannot be read: {why}\n"
                 ));
             }
             let verified = stored.verified.as_ref().filter(|verified| !verified.is_ok())?;
@@ -72,7 +72,9 @@ pub(super) fn render(list: &[ListedBackup], now: UnixMs) -> String {
     });
     let ended = ended.map(|stored| {
         let id = &stored.summary.id;
-        format!("{id} is of the history before etcd was put back: `restore latest` does not mean it, `restore {id}` does\n")
+        format!(
+            "{id} is of the history before etcd was put back: `restore latest` does not use it, `restore {id}` does\n"
+        )
     });
     out::table(&head, &rows) + &bad.chain(ended).collect::<String>()
 }
@@ -107,7 +109,7 @@ pub(super) fn render_verdicts(verdicts: &[Verdict], now: UnixMs) -> String {
     let goes = verdicts.iter().filter(|v| v.goes());
     let bytes = goes.clone().map(|v| v.backup.summary.size_bytes).sum();
     format!(
-        "{}\n{} of {} backups would go, {}.\n",
+        "{}\n{} of {} backups would be removed, {}.\n",
         out::table(&["BACKUP", "AGE", "SIZE", "VERDICT", "REASONS"], &rows),
         goes.count(),
         verdicts.len(),

@@ -24,7 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// How a call to the agent failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// Nobody answers.
+    /// No agent answers.
     #[error("{0}")]
     Unreachable(String),
     /// The agent answered with an error.
@@ -101,7 +101,7 @@ impl Client {
             };
             if Some(&next) == last.as_ref() {
                 return Err(CallError::Broken(format!(
-                    "{path}: the pages do not go on after {next}"
+                    "{path}: the pages do not continue after {next}"
                 )));
             }
             last = Some(next);

@@ -124,9 +124,11 @@ pub(super) fn spread(status: &AdminStatus, order: &Directives) -> Spread {
     }
     let silent = status.peers.iter().filter_map(|(node, seen)| match seen {
         Fact::Known(_) => None,
-        Fact::Absent => Some(format!("{node} was never heard of: it is told when it answers")),
+        Fact::Absent => Some(format!(
+            "{node} has never answered: it gets the order when it answers"
+        )),
         Fact::Unreachable(why) => Some(format!(
-            "{node} is silent, it is told when it answers again: {why}"
+            "{node} does not answer, it gets the order when it answers again: {why}"
         )),
     });
     Spread::Everywhere(Silent(silent.collect()))
@@ -145,7 +147,7 @@ pub(super) fn behind<'a>(status: &'a AdminStatus, order: &Directives) -> Vec<&'a
 
 /// Names the agents that have not adopted it.
 pub(super) fn not_heard(nodes: &[&str]) -> String {
-    format!("not heard of yet by {}", nodes.join(", "))
+    format!("not adopted yet by {}", nodes.join(", "))
 }
 
 /// Waits until every reachable agent has adopted an order.
@@ -169,5 +171,9 @@ pub(super) async fn taken_over(
             deadline.next("the order", &progress).await?;
         }
     };
-    wait::or_interrupted(work, "the order was given and goes on to every agent").await
+    wait::or_interrupted(
+        work,
+        "the order was given, and is still distributed to every agent",
+    )
+    .await
 }

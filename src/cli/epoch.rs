@@ -63,7 +63,7 @@ async fn confirm(paths: &Paths, args: ConfirmArgs, terminal: bool) -> Outcome {
     let mut progress = Progress::new();
     let view = wait::submit(&client, &request).await?;
     let work = wait::done(&client, view, &deadline, &mut progress);
-    let view = wait::or_interrupted(work, "the agent has the order and goes on").await?;
+    let view = wait::or_interrupted(work, "the agent has the order and continues").await?;
     drop(progress);
     args.order.output.print(&view, |view| view.message.clone())?;
     Ok(Exit::Ok)

@@ -9,9 +9,9 @@ use crate::model::{AdminStatus, Epoch, EtcdStatus, Fact, MemberId, NodeName, Nod
 pub(super) enum Health {
     /// All wanted members serve, and nothing is wrong.
     Healthy,
-    /// It serves, but something is wrong: each line says what.
+    /// It serves, but something is wrong; each line names one problem.
     Degraded(Vec<String>),
-    /// No member serves with a leader; what else is wrong.
+    /// No member serves with a leader; each line names another problem.
     Down(Vec<String>),
     /// The agent has just started and has not observed the cluster yet.
     Starting,
@@ -41,7 +41,7 @@ fn wrong(status: &AdminStatus, good: &BTreeMap<&NodeName, &EtcdStatus>) -> Vec<S
     for (node, seen) in nodes(status) {
         match seen {
             Fact::Unreachable(why) => wrong.push(format!("{node} is out of reach: {why}")),
-            Fact::Absent => wrong.push(format!("{node} was never heard of")),
+            Fact::Absent => wrong.push(format!("{node} has never answered")),
             Fact::Known(seen) => {
                 let Some(etcd) = seen.etcd.known() else { continue };
                 wrong.extend(etcd.errors.iter().map(|error| format!("{node}: {error}")));
@@ -93,7 +93,7 @@ fn wrong(status: &AdminStatus, good: &BTreeMap<&NodeName, &EtcdStatus>) -> Vec<S
     wrong
 }
 
-/// The voters that serve with a leader, by node. Where they form several clusters, only the largest counts.
+/// The voters that serve with a leader, by node. If they form several clusters, only the largest counts.
 pub(super) fn serving(status: &AdminStatus) -> BTreeMap<&NodeName, &EtcdStatus> {
     let mut good: BTreeMap<&NodeName, &EtcdStatus> = nodes(status)
         .filter_map(|(node, seen)| Some((node, seen.known()?.etcd.known()?)))

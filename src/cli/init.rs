@@ -43,7 +43,7 @@ pub(super) async fn run(paths: &Paths, args: InitArgs) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// What `init` writes.
+/// The configuration that `init` writes.
 pub(super) fn configuration(node: &NodeName) -> String {
     format!(
         "# Written by `etcd-agent init`: one node, local backups. It is yours to edit; see etcd-agent.toml(5).\n\

@@ -65,9 +65,14 @@ pub(super) async fn run(paths: &Paths, change: MemberChange) -> Outcome {
             if order.dry_run {
                 return direct::preview(&view, order);
             }
-            let fate = format!("the order stands, and `etcd-agent member add {node}` takes it back");
+            let fate = format!("the order stays in force, and `etcd-agent member add {node}` withdraws it");
             wait::or_interrupted(until_out(&client, &view.directives, &node, timeout), &fate).await?;
-            direct::report(&view, &Silent::default(), &format!("{node} is no member"), order)
+            direct::report(
+                &view,
+                &Silent::default(),
+                &format!("{node} is not a member"),
+                order,
+            )
         }
         MemberChange::Add { node, order, timeout } => {
             direct::known(&seen, &node)?;
@@ -98,13 +103,13 @@ async fn until_out(
                 let mine = &status.node.steering.directives;
                 if mine.is_newer_than(order) && !mine.out.contains(node) {
                     return Err(Failure::failed(format!(
-                        "{node} was taken back meanwhile, or another order came first"
+                        "the removal of {node} was withdrawn meanwhile, or another order came first"
                     )));
                 }
                 match listed(&status, node) {
                     Some(false) => return Ok(()),
                     Some(true) => progress.say(&format!("{node} is still a member")),
-                    None => progress.say("no member that leads is in reach"),
+                    None => progress.say("no leader can be reached"),
                 }
             }
         }
@@ -112,7 +117,7 @@ async fn until_out(
     }
 }
 
-/// Whether a node has a member, as the raft leader's agent says; `None` when that is not known.
+/// Whether a node has a member, as the raft leader's agent reports; `None` when that is not known.
 pub(super) fn listed(status: &AdminStatus, node: &NodeName) -> Option<bool> {
     let list: &MemberList = health::nodes(status).find_map(|(_, seen)| {
         let seen = seen.known().copied()?;

@@ -16,7 +16,8 @@ const MAX_BYTES: u64 = 64 << 20;
 /// Show the next action, and why
 #[derive(Debug, clap::Args)]
 pub(super) struct PlanArgs {
-    /// Plan on a saved observation (or the JSON output of this command) instead of asking the agent; `-` reads standard input
+    /// Plan on a saved observation (or the JSON output of this command) instead of asking the agent; `-` reads standard
+    /// input
     #[arg(long, value_name = "FILE")]
     observation: Option<PathBuf>,
     #[command(flatten)]
@@ -32,7 +33,7 @@ pub(super) async fn run(paths: &Paths, args: PlanArgs) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// Plans again. The planner is pure, so a saved observation leads to the same decision.
+/// Plans on a saved observation. The planner is pure, so the decision is the same.
 pub(super) fn replay(observation: Observation) -> PlanView {
     let decision = crate::plan::plan(&observation, &Memory::default());
     PlanView {
@@ -79,7 +80,7 @@ pub(super) fn render(view: &PlanView) -> String {
     )
 }
 
-/// What is done next, and why.
+/// The next action, and why.
 pub(super) fn decided(decision: &Decision) -> String {
     let mut text = String::new();
     match &decision.action {

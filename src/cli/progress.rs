@@ -25,7 +25,7 @@ impl Progress {
         }
     }
 
-    /// Shows a line, unless it is the last one again.
+    /// Shows a line, unless it equals the last one.
     pub(super) fn say(&mut self, line: &str) {
         if line == self.last || line.is_empty() {
             return;

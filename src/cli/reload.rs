@@ -1,4 +1,4 @@
-//! `etcd-agent reload`: what `ExecReload=` of `etcd-agent.service` runs.
+//! `etcd-agent reload`, which `ExecReload=` of `etcd-agent.service` runs.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) async fn run(paths: &Paths, args: ReloadArgs) -> Outcome {
         Err(CallError::Answered { status: 404, .. }) => {
             return Err(Failure::failed(
                 "the agent that runs is of an older version, which cannot be asked to reload: \
-                 `systemctl restart etcd-agent` (etcd goes on)",
+                 `systemctl restart etcd-agent` (etcd keeps running)",
             ));
         }
         asked => asked?.asked,

@@ -103,7 +103,7 @@ async fn until_done(client: &Client, order: &Directives, timeout: Timeout) -> Re
 pub(super) enum Stands {
     /// All are restarted, and healthy.
     Done,
-    /// What is waited for.
+    /// What it waits for.
     Waits(String),
     /// It was replaced by another order, or cancelled.
     Overruled(String),

@@ -29,16 +29,18 @@ pub(super) struct RestoreArgs {
     /// Only build a data directory at this path, which must not exist yet; needs no agent and changes no cluster
     #[arg(long, value_name = "DIR", conflicts_with_all = ["yes", "without", "replace_electorate", "dry_run", "timeout"])]
     to: Option<PathBuf>,
-    /// With --to: further arguments of `etcdutl snapshot restore`, e.g. `-- --name n1 --bump-revision 1000000000 --mark-compacted`
+    /// With --to: further arguments of `etcdutl snapshot restore`, e.g.
+    /// `-- --name n1 --bump-revision 1000000000 --mark-compacted`
     #[arg(last = true, requires = "to", value_name = "ETCDUTL ARGS")]
     more: Vec<String>,
     /// Do not ask, even when the cluster is alive
     #[arg(long)]
     yes: bool,
-    /// I vouch that this node is gone for good and will not come back with its old memory; may be given again
+    /// I vouch that this node is permanently lost and will not come back with its old memory; may be given again
     #[arg(long, value_name = "NODE")]
     without: Vec<NodeName>,
-    /// I vouch that all who opened the newest epoch and are not in cluster.nodes here are gone for good: the cluster's name
+    /// I vouch that all who opened the newest epoch and are not in cluster.nodes here are permanently lost: the
+    /// cluster's name
     #[arg(long, value_name = "CLUSTER")]
     replace_electorate: Option<ClusterName>,
     /// Change nothing; show what would happen
@@ -51,7 +53,7 @@ pub(super) struct RestoreArgs {
 /// Form the first cluster without nodes that do not answer
 #[derive(Debug, clap::Args)]
 pub(super) struct BootstrapArgs {
-    /// I vouch that this node is gone for good and will not come back with its old memory; may be given again
+    /// I vouch that this node is permanently lost and will not come back with its old memory; may be given again
     #[arg(long, value_name = "NODE")]
     without: Vec<NodeName>,
     /// Form an empty cluster even if the store has backups
@@ -83,8 +85,8 @@ pub(super) async fn restore(paths: &Paths, args: RestoreArgs) -> Outcome {
     restore_at(paths, args, terminal).await
 }
 
-/// As [`restore`]. Without a terminal nothing is begun without `--yes`, whatever this node sees of the cluster: a node
-/// that is cut off from the others sees no member that serves.
+/// As [`restore`]. Without a terminal it requires `--yes`, whatever this node sees of the cluster: a node that is cut
+/// off from the others sees no member that serves.
 pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool) -> Outcome {
     if let Some(dir) = &args.to {
         let target = restore_to::Target {
@@ -97,7 +99,7 @@ pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool)
     }
     if !args.yes && !args.dry_run && !terminal {
         return Err(Failure::refused(
-            "nobody can be asked, as there is no terminal: say --yes to restore all the same, or --dry-run to see what \
+            "there is no terminal to ask on: give --yes to restore nevertheless, or --dry-run to see what \
              would follow",
         ));
     }
@@ -105,7 +107,7 @@ pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool)
     let seen: AdminStatus = client.get("/v1/status").await?;
     if seen.starting && !args.dry_run {
         return Err(Failure::refused(
-            "the agent has just started and has not looked at the cluster yet: ask again in a moment",
+            "the agent has just started and has not observed the cluster yet: ask again in a moment",
         ));
     }
     let backup = &chosen(&client.within(args.timeout.timeout), &args).await?;
@@ -133,8 +135,8 @@ pub(super) async fn bootstrap(paths: &Paths, args: BootstrapArgs) -> Outcome {
     let epoch = health::newest_epoch(&seen);
     if epoch.0 > 0 {
         return Err(Failure::refused(format!(
-            "there is a cluster already (epoch {epoch}): `etcd-agent status` says how it is, `etcd-agent restore` opens \
-             a new epoch from a backup"
+            "there is a cluster already (epoch {epoch}): `etcd-agent status` shows its state, `etcd-agent restore` \
+             opens a new epoch from a backup"
         )));
     }
     let without = known_nodes(&seen, &args.without)?;
@@ -177,8 +179,8 @@ async fn open_epoch(
     Ok(Exit::Ok)
 }
 
-/// The backup to restore, or a point that its increments lead to: for `latest` the newest point, for a named backup the
-/// state when it was taken, unless a revision or a time is given.
+/// The backup to restore, or a point that its increments lead to. For `latest` it is the newest point, for a named
+/// backup the state when it was taken, unless a revision or a time is given.
 async fn chosen(client: &Client, args: &RestoreArgs) -> Result<BackupSummary, Failure> {
     let mut query = Vec::new();
     if let Some(revision) = args.revision {
@@ -257,7 +259,7 @@ fn nobody(status: &AdminStatus) -> String {
         return "No member serves now.".to_owned();
     }
     format!(
-        "No member is seen to serve, but {} may: nothing is heard of there.",
+        "No member is seen to serve, but {} may: no answer comes from there.",
         silent.join(", ")
     )
 }

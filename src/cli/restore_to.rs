@@ -19,7 +19,7 @@ use crate::paths::Paths;
 use crate::ports::ObjectStore;
 use crate::unit::data::build_data_dir;
 
-/// What is restored, and where to.
+/// The backup to restore, and the directory to create.
 pub(super) struct Target<'a> {
     /// A backup's name, or `latest`.
     pub(super) backup: &'a str,
@@ -27,7 +27,7 @@ pub(super) struct Target<'a> {
     pub(super) wanted: Option<RestoreTarget>,
     /// The directory to create.
     pub(super) dir: &'a Path,
-    /// Handed to `etcdutl snapshot restore`.
+    /// Passed to `etcdutl snapshot restore`.
     pub(super) more: &'a [String],
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn run(paths: &Paths, target: &Target<'_>) -> Outcome {
     run_until(paths, target, stop).await
 }
 
-/// As [`run`], until `stop`: then all that was fetched and built is removed.
+/// As [`run`], but ends at `stop`, and then removes everything that was fetched and built.
 pub(super) async fn run_until(paths: &Paths, target: &Target<'_>, stop: impl Future<Output = ()>) -> Outcome {
     let mut stop = std::pin::pin!(stop);
     let parent = free_place(target.dir)?;
@@ -117,7 +117,7 @@ fn free_place(dir: &Path) -> Result<PathBuf, Failure> {
         ))
     };
     match fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
-        Ok(true) => return refuse("it is there and not empty: name one that is not there yet".to_owned()),
+        Ok(true) => return refuse("it exists and is not empty: name one that does not exist yet".to_owned()),
         Ok(false) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return refuse(error.to_string()),
@@ -128,7 +128,7 @@ fn free_place(dir: &Path) -> Result<PathBuf, Failure> {
         None => return refuse("it is the root directory".to_owned()),
     };
     if !parent.is_dir() {
-        return refuse(format!("{} is not there: make it first", parent.display()));
+        return refuse(format!("{} does not exist: create it first", parent.display()));
     }
     Ok(parent.to_owned())
 }

@@ -9,7 +9,7 @@ pub(super) async fn run(paths: &Paths) -> Outcome {
     match crate::agent::run(paths.clone()).await {
         Ok(()) => Ok(Exit::Ok),
         Err(error) => {
-            // One line in the journal, with all its causes.
+            // One line in the journal, with all causes of the error.
             let text = match error.downcast_ref::<Problems>() {
                 Some(problems) => problems.one_line(),
                 None => format!("{error:#}").replace('\n', "; "),

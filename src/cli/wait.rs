@@ -105,7 +105,7 @@ pub(super) async fn done(
     }
 }
 
-/// What a request came to when it was looked at.
+/// The state of a request at one poll.
 enum Look {
     Still(RequestView),
     /// The agent does not answer just now.
@@ -140,8 +140,9 @@ pub(super) async fn status(client: &Client) -> Result<Result<AdminStatus, String
     }
 }
 
-/// Waits until an epoch after `before` serves with a majority of `members`, then briefly for the remaining ones.
-/// A request that the agent reports as failed ends the waiting; one that it has forgotten does not: the epoch tells.
+/// Waits until an epoch after `before` serves with a majority of `members`, then briefly for the remaining ones. A
+/// request that the agent reports as failed ends the wait. One that the agent has forgotten does not: the epoch shows
+/// the result.
 pub(super) async fn epoch_after(
     client: &Client,
     view: RequestView,

@@ -24,7 +24,7 @@ impl RejectionLog {
             let what = one_line(what);
             match address {
                 Some(peer) => {
-                    warn!(%peer, "refused {peer}: {what} (further ones in the next minute are not shown)");
+                    warn!(etcd_agent.peer = %peer, "refused {peer}: {what} (further ones in the next minute are not shown)");
                 }
                 None => {
                     warn!("refused a local client: {what} (further ones in the next minute are not shown)");

@@ -1,10 +1,10 @@
-//! Alarms of etcd: it refuses writes until a person has made room and disarmed them. They are kept in the database, so a
-//! backup that was taken meanwhile has them too.
+//! Alarms of etcd. While an alarm is raised, etcd refuses writes until a person has freed space and disarmed it. etcd
+//! keeps alarms in the database, so a backup taken meanwhile contains them too.
 
 use super::context::Context;
 use crate::model::{EtcdStatus, ReasonCode};
 
-/// What to do about it, in one line.
+/// The remedy, in one line.
 const HELP: &str = "free room (`etcdctl compact`, `etcdctl defrag`, a larger etcd.settings.quota-backend-bytes), then `etcdctl alarm \
                     disarm`";
 

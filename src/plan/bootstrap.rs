@@ -1,4 +1,4 @@
-//! The first epoch: who proposes what, and what is waited for (design §6).
+//! The first epoch: which node proposes what, and what it waits for (design §6).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -81,8 +81,8 @@ pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
     propose(cx, Epoch(1), Origin::Empty, members, BTreeSet::new())
 }
 
-/// Proposes a genesis with these members. The node with the lowest name proposes first, the others follow in turn. `gone` are
-/// electors of the replaced epoch that a person has declared gone.
+/// Proposes a genesis with these members. The node with the lowest name proposes first, and the others follow in turn.
+/// `gone` are electors of the replaced epoch that a person has declared permanently lost.
 pub(super) fn propose(
     cx: &mut Context<'_>,
     epoch: Epoch,
@@ -117,7 +117,7 @@ pub(super) fn propose(
     let token = token_of(&cx.spec.cluster, epoch, cx.obs.seed, cx.spec.nodes.keys());
     let mut electorate: BTreeMap<_, _> = cx.incarnations().into_iter().collect();
     for node in cx.spec.nodes.keys() {
-        // A silent elector's vote is not needed; its incarnation is stamped when it promises.
+        // The vote of a silent elector is not needed. Its incarnation is recorded when it promises.
         electorate
             .entry(node.clone())
             .or_insert_with(|| cx.obs.me.incarnation.clone());
@@ -148,8 +148,9 @@ pub(super) fn propose(
     })
 }
 
-/// Electors that an operator has declared gone, here or at a peer with the same electorate that knows no epoch yet. A peer's
-/// declaration does not count for a node that answers here. It ends with the first epoch: a node that returns then is not gone.
+/// Electors that an operator has declared permanently lost, here or at a peer with the same electorate that knows no
+/// epoch yet. A peer's declaration does not count for a node that answers here. A declaration expires with the first
+/// epoch: a node that returns after that is not lost.
 fn operators_word(cx: &Context<'_>) -> BTreeSet<NodeName> {
     let here = cx.obs.requests.iter().flat_map(OperatorRequest::without);
     let silent = cx.silent();
@@ -209,8 +210,8 @@ fn store_allows(cx: &mut Context<'_>) -> bool {
     }
 }
 
-/// The only node of its electorate has an etcd running that is a cluster of one already (Debian's `etcd-server`
-/// starts one when it is installed): that becomes epoch 1, data and all, without a restart.
+/// Takes over an etcd that runs on the only node of the electorate and is a cluster of one already (Debian's
+/// `etcd-server` starts one when it is installed). It becomes epoch 1 with its data, without a restart.
 fn take_over(cx: &mut Context<'_>) -> Option<Action> {
     let etcd = cx.obs.me.etcd.known()?;
     let list = cx.obs.me.members.known().filter(|list| list.linearizable)?;
@@ -228,7 +229,8 @@ fn take_over(cx: &mut Context<'_>) -> Option<Action> {
     Some(action)
 }
 
-/// No empty cluster is formed while a node has data, or may have: a directory that was not inspected does not count as empty.
+/// False while a node has data or may have data: no empty cluster is formed then. A directory that was not inspected
+/// does not count as empty.
 fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
     let nodes = cx.known_nodes();
     let held: Vec<String> = nodes
@@ -249,8 +251,8 @@ fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
         cx.halt(
             ReasonCode::DataWithoutEpoch,
             format!(
-                "{}, but no epoch is known: nothing is formed beside existing data; restore the agents' state, restore \
-                 a backup, or move the data away by hand",
+                "{}, but no epoch is known: nothing is formed next to existing data; restore the agents' state, \
+                 restore a backup, or move the data away by hand",
                 held.join("; ")
             ),
         );
@@ -267,7 +269,7 @@ fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
     cx.because(
         ReasonCode::DataUnknown,
         format!(
-            "nobody has looked at the data directory on {} yet, and no empty cluster is formed beside what may be there",
+            "the data directory on {} was not inspected yet, and no empty cluster is formed while it may hold data",
             names(unseen)
         ),
     );
@@ -275,8 +277,9 @@ fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
     false
 }
 
-/// No empty cluster is formed if another cluster has written to the store, unless a person asks for it. That may be a cluster of
-/// etcd-manager, or one whose agents have lost their state. A store of this node alone is waited for only a while.
+/// False if another cluster has written to the store: no empty cluster is formed then, unless a person asks for it. The
+/// other cluster may be one of etcd-manager, or one whose agents have lost their state. A store that this node does not
+/// share is waited for only a while.
 fn nothing_stored(cx: &mut Context<'_>, since: SteadyMs) -> bool {
     let waited = cx.obs.steady.since(since);
     let wanted =
@@ -296,15 +299,16 @@ fn nothing_stored(cx: &mut Context<'_>, since: SteadyMs) -> bool {
         return true;
     };
     let text = format!(
-        "the store holds {key}, but no epoch is known: no empty cluster is formed beside what another has left there; \
-         `etcd-agent restore latest` brings its newest backup back, `etcd-agent bootstrap --empty` begins with an empty cluster all \
-         the same, another store.url or cluster.name leaves it alone"
+        "the store holds {key}, but no epoch is known: no empty cluster is formed while another cluster's objects are \
+         there; `etcd-agent restore latest` restores its newest backup, `etcd-agent bootstrap --empty` begins with an \
+         empty cluster anyway, another store.url or cluster.name leaves it alone"
     );
     cx.halt(ReasonCode::StoreWithoutEpoch, text);
     false
 }
 
-/// A node that can be an initial member: it answers, may vote, has no data, and has the same electorate, cluster and store.
+/// A node that can be an initial member: it answers, may vote, has no data, and has the same electorate, cluster and
+/// store.
 fn is_candidate(cx: &Context<'_>, status: &NodeStatus) -> bool {
     status.eligible
         && status.electorate_digest == cx.obs.me.electorate_digest

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::context::Context;
 use crate::model::ReasonCode;
 
-/// Clocks may differ by this much. It is more than the time that an answer can take.
+/// Clocks may differ by this much. This is more than the time that an answer can take.
 pub(super) const CLOCK_SKEW: Duration = Duration::from_secs(10);
 
 /// Names the peers whose clocks differ from this node's.

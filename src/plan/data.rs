@@ -1,4 +1,5 @@
-//! This node's data directory: what it must be before etcd is started, and what a loss of it means (rules 5 and 6).
+//! This node's data directory: which state it must have before etcd is started, and what follows from its loss (rules 5
+//! and 6).
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::model::{
     Role,
 };
 
-/// Whether etcd may be started on the data that is there.
+/// Whether etcd may be started on the existing data.
 pub(super) enum Data {
     /// Not now; the reason is recorded.
     Wait,
@@ -21,8 +22,8 @@ pub(super) enum Data {
     First(Action),
 }
 
-/// Brings the data directory into the state that the assignment needs. Existing data is replaced only for a confirmed genesis
-/// (rule 10).
+/// Brings the data directory into the state that the assignment needs. Existing data is replaced only for a confirmed
+/// genesis (rule 10).
 pub(super) fn prepare(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Data {
     let wanted = wanted(cx, genesis, assignment);
     let takes_away = matches!(&wanted, Data::First(Action::ReplaceData { .. }));
@@ -101,9 +102,9 @@ fn wanted(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> D
     }
 }
 
-/// True if a peer's list, read through quorum, does not have the member. That only starts a check. Data of a removed member is
-/// either older than the node's new member, or was made by etcd in an empty directory. In that case etcd took its ID from a peer,
-/// which may not know of the removal yet.
+/// True if a peer's list, read through quorum, does not have the member. That only starts a check. Data of a removed
+/// member is either older than the node's new member, or etcd created it in an empty directory. In the second case etcd
+/// took its ID from a peer, which may not know of the removal yet.
 fn is_told_removed(
     cx: &Context<'_>,
     genesis: &Genesis,
@@ -115,7 +116,7 @@ fn is_told_removed(
         .any(|(_, list)| assignment.is_told_by(list) && list.get(member_id).is_none())
 }
 
-/// Halts: this data is not known to be replaced, and may be the only copy of another cluster's data.
+/// Halts: nothing shows that this data was replaced, so it may be the only copy of another cluster's data.
 fn foreign(
     cx: &mut Context<'_>,
     assignment: &Assignment,
@@ -135,8 +136,8 @@ fn foreign(
     Data::Wait
 }
 
-/// Rule 5: data is moved into the archive only for a newer epoch, for a removal that a linearizable member list
-/// confirms, or when its owner reports it unusable.
+/// Moves data into the archive. Rule 5 allows that only for a newer epoch, for a removal that a linearizable member
+/// list confirms, or when the owner of the data directory reports the data unusable.
 fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, data: &DataState) -> Data {
     let why = match data {
         DataState::Unusable { .. } => "unusable",
@@ -188,7 +189,7 @@ fn restore_data(cx: &mut Context<'_>, assignment: &Assignment, backup: BackupId)
     {
         cx.because(
             ReasonCode::RestoreActivated,
-            "the restored data takes its place; what was there goes into the archive",
+            "the restored data is moved into place; the old data goes into the archive",
         );
         let why = "older-epoch".to_owned();
         return Data::First(Action::ReplaceData {
@@ -200,7 +201,7 @@ fn restore_data(cx: &mut Context<'_>, assignment: &Assignment, backup: BackupId)
     if cx.obs.restore.running {
         cx.because(
             ReasonCode::Restoring,
-            format!("{backup} is fetched, checked and restored beside the old data"),
+            format!("{backup} is fetched, checked and restored next to the old data"),
         );
         return Data::Wait;
     }
@@ -221,7 +222,7 @@ fn restore_data(cx: &mut Context<'_>, assignment: &Assignment, backup: BackupId)
     })
 }
 
-/// Reports the loss and what follows: the coordinator replaces the member, or a person restores a backup.
+/// Reports the loss and its consequence: the coordinator replaces the member, or a person restores a backup.
 fn say_gone(cx: &mut Context<'_>, genesis: &Genesis, what: &str) {
     let others_gone = cx
         .known_peers()
@@ -241,8 +242,8 @@ fn say_gone(cx: &mut Context<'_>, genesis: &Genesis, what: &str) {
         cx.halt(
             ReasonCode::AllDataLost,
             format!(
-                "{what}, and so it is on every other member: nothing goes on alone; `etcd-agent restore latest` opens \
-                 epoch {} from the newest backup, what was written after it is lost",
+                "{what}, and every other member has lost its data too: nothing recovers by itself; `etcd-agent restore \
+                 latest` opens epoch {} from the newest backup, what was written after it is lost",
                 genesis.epoch.next()
             ),
         );

@@ -1,4 +1,4 @@
-//! What operators have ordered for the whole cluster.
+//! Operators' orders for the whole cluster.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use super::context::Context;
 use super::orders::paused;
 use crate::model::{Action, Directives, Memory, NodeName, Observation, ReasonCode};
 
-/// Takes over a newer register of orders from a peer of the same cluster. One faulty node must not lock operators out (rule 10), so
-/// a register that only one peer has is bounded. If a majority has ordered this node out, its own register gives way, even if it is
-/// newer, unless a peer has the same one.
+/// Takes over a newer register of orders from a peer of the same cluster. One faulty node must not lock operators out
+/// (rule 10), so a register that only one peer has is bounded. If the registers of a majority order this node out, they
+/// replace its own register, even if its own is newer, unless a peer has the same one.
 pub(super) fn take(cx: &mut Context<'_>) -> Option<Action> {
     Some(Action::TakeDirectives {
         directives: Box::new(newer(cx)?.clone()),
@@ -27,7 +27,8 @@ fn newer<'a>(cx: &mut Context<'a>) -> Option<&'a Directives> {
     let mut newest: Option<&Directives> = None;
     for (node, theirs) in told.iter().filter(|(_, theirs)| theirs.is_newer_than(mine)) {
         if let Some(why) = objection(cx, node, theirs, same(theirs) > 1) {
-            let text = format!("what {node} tells of operators' orders ({theirs}) is not taken over: {why}");
+            let text =
+                format!("operators' orders as {node} reports them ({theirs}) are not taken over: {why}");
             cx.because(ReasonCode::OrdersRefused, text);
         } else if newest.is_none_or(|newest| theirs.is_newer_than(newest)) {
             newest = Some(*theirs);
@@ -41,8 +42,8 @@ fn newer<'a>(cx: &mut Context<'a>) -> Option<&'a Directives> {
     newest.or_else(outvoted)
 }
 
-/// The register to which an operator's next order is added: the newest that this node knows. An order in an older register would
-/// undo the newer one, or be mistaken for an order that was carried out.
+/// The register to which an operator's next order is added: the newest that this node knows. An order added to an older
+/// register would undo the newer one, or would look like an order that was already carried out.
 pub fn known_orders(observation: &Observation) -> Directives {
     let memory = Memory::default();
     let mut cx = Context::new(observation, &memory);
@@ -50,7 +51,7 @@ pub fn known_orders(observation: &Observation) -> Directives {
     newer(&mut cx).unwrap_or(mine).clone()
 }
 
-/// Why this node takes no orders: it was ordered out, and the others would not follow it.
+/// Why this node takes no orders: it was ordered out, so the others would not follow its register.
 pub fn ordered_out(observation: &Observation) -> Option<String> {
     let out = known_orders(observation).out.contains(&observation.spec.node);
     out.then(|| "this node was ordered out: give the order at another one".to_owned())

@@ -1,5 +1,6 @@
-//! The votes that an epoch needs. A new memory regains its own in the background, whatever the epoch: hosts that are
-//! replaced one by one would else take the majority of votes with them. An order that lacks votes says whose.
+//! The votes that an epoch needs. An elector with a new memory regains its vote in the background, in any epoch.
+//! Otherwise, replacing hosts one by one would remove the majority of votes. If an order lacks votes, its reasons name
+//! the electors.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,12 +8,13 @@ use std::time::Duration;
 use super::context::{Context, names};
 use crate::model::{Action, Epoch, Genesis, NodeName, OperatorRequest, ReasonCode, memories_lost};
 
-/// The pause after the first enquiry in the background that failed.
+/// The pause after the first failed enquiry in the background.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause. All that an enquiry needs answered a moment ago, so it costs little.
+/// The longest pause. Every node that an enquiry needs answered a moment ago, so the enquiry costs little.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Enquires with a new memory once that can bring back the vote: all other electors answer, or the shared store does.
+/// Enquires, with a new memory, as soon as an enquiry can regain the vote: when all other electors or the shared store
+/// answer.
 pub(super) fn regain(cx: &mut Context<'_>) -> Option<Action> {
     if cx.obs.elector.eligible || mutant!(MemoriesStayNew) {
         return None;
@@ -31,7 +33,7 @@ pub(super) fn regain(cx: &mut Context<'_>) -> Option<Action> {
         .then_some(Action::Enquire { without: nobody })
 }
 
-/// More electors than can be done without have lost their memory since the newest epoch: asking them is not enough.
+/// True if so many electors have lost their memory since the newest epoch that asking them is not enough.
 fn too_few_remember(cx: &Context<'_>) -> bool {
     let names = cx.spec.nodes.keys().cloned().collect();
     memories_lost(cx.genesis(), &cx.spec.node, &names, &cx.obs.elector.superseded)
@@ -51,8 +53,8 @@ pub(super) fn say_new_memory<'a>(cx: &mut Context<'a>, without: &BTreeSet<NodeNa
         cx.because(
             ReasonCode::NewMemory,
             format!(
-                "this elector's memory is new: it votes once it has heard from {} (or the shared store, or \
-                 `etcd-agent {command} --without NODE` for those gone for good)",
+                "this elector's memory is new: it votes once it has an answer from {} (or the shared store, or \
+                 `etcd-agent {command} --without NODE` for those permanently lost)",
                 names(missing.iter().copied())
             ),
         );
@@ -63,16 +65,17 @@ pub(super) fn say_new_memory<'a>(cx: &mut Context<'a>, without: &BTreeSet<NodeNa
         cx.because(
             ReasonCode::MemoriesLost,
             format!(
-                "{who} have lost their memory, and with it perhaps an epoch that they had chosen: this elector takes no part in \
-                 opening another one until the shared store tells the newest epoch; an operator who orders `etcd-agent \
-                 {command}` here and knows that no {knows} was opened adds `--without NODE`, naming one of them"
+                "{who} have lost their memory, and with it perhaps an epoch that they had chosen: this elector takes \
+                 no part in opening another one until the shared store reports the newest epoch; an operator who \
+                 orders `etcd-agent {command}` here and knows that no {knows} was opened adds `--without NODE`, \
+                 naming one of them"
             ),
         );
     }
     missing
 }
 
-/// The newest genesis, known here or in the store: its electors are asked whether another epoch may be opened.
+/// The newest genesis, known here or in the store. Its electors are asked whether another epoch may be opened.
 pub(super) fn replaced<'a>(cx: &Context<'a>) -> Option<&'a Genesis> {
     cx.genesis()
         .into_iter()
@@ -80,10 +83,10 @@ pub(super) fn replaced<'a>(cx: &Context<'a>) -> Option<&'a Genesis> {
         .max_by_key(|genesis| genesis.epoch)
 }
 
-/// The electors that the person who ordered this restore has declared gone for good.
+/// The electors that the person who ordered this restore has declared permanently lost.
 ///
 /// # Errors
-/// What the order has to add: otherwise no elector could be asked whether the cluster still runs. One line.
+/// What the order has to add, in one line: without it, too few electors can be asked whether the cluster still runs.
 pub(super) fn gone(cx: &Context<'_>, request: &OperatorRequest) -> Result<BTreeSet<NodeName>, String> {
     let mut gone: BTreeSet<NodeName> = request.without().cloned().collect();
     let OperatorRequest::Restore { replace, .. } = request else {
@@ -110,9 +113,9 @@ pub(super) fn gone(cx: &Context<'_>, request: &OperatorRequest) -> Result<BTreeS
     }
     let words: Vec<String> = unknown.iter().map(|node| format!("--without {node}")).collect();
     Err(format!(
-        "epoch {} of {cluster} was opened by {}, and cluster.nodes here does not name {}: nobody can ask there whether that \
-         cluster lives on. If they are gone for good, add your word to the command: `{}`, or \
-         `--replace-electorate {cluster}` for all of them. If that cluster lives, leave it alone: take another \
+        "epoch {} of {cluster} was opened by {}, and cluster.nodes here does not name {}: they cannot be asked whether \
+         that cluster still runs. If they are permanently lost, add your word to the command: `{}`, or \
+         `--replace-electorate {cluster}` for all of them. If that cluster still runs, leave it alone: use another \
          cluster.name or store.url. Nothing was changed",
         genesis.epoch,
         names(former()),
@@ -121,7 +124,7 @@ pub(super) fn gone(cx: &Context<'_>, request: &OperatorRequest) -> Result<BTreeS
     ))
 }
 
-/// The newest epoch is of hosts with other names, and nobody here serves it: what a person can do.
+/// What a person can do if hosts with other names opened the newest epoch and no node here serves it. `None` otherwise.
 pub(super) fn of_others(cx: &Context<'_>, genesis: &Genesis) -> Option<String> {
     let served = cx.known_nodes().into_iter().any(|(_, status)| {
         let etcd = status.etcd.known();
@@ -137,16 +140,16 @@ pub(super) fn of_others(cx: &Context<'_>, genesis: &Genesis) -> Option<String> {
     }
     let cluster = &cx.spec.cluster;
     Some(format!(
-        "epoch {} of {cluster} belongs to {}, and cluster.nodes here names none of them: nothing is done beside it. If they \
-         are gone for good, `etcd-agent restore latest --replace-electorate {cluster}` brings the newest backup back here; \
-         if that cluster lives, take another cluster.name or store.url",
+        "epoch {} of {cluster} belongs to {}, and cluster.nodes here names none of them: nothing is done here. If they \
+         are permanently lost, `etcd-agent restore latest --replace-electorate {cluster}` restores the newest backup \
+         here; if that cluster still runs, use another cluster.name or store.url",
         genesis.epoch,
         names(genesis.electorate.keys())
     ))
 }
 
-/// Says which votes a new epoch lacks, where it lacks any, and what would help: a majority of the electors here, and of
-/// those of the epoch that it replaces.
+/// Reports which votes a new epoch lacks, if any, and what would help. It needs a majority of the electors here, and a
+/// majority of the electors of the epoch that it replaces.
 pub(super) fn say_missing(cx: &mut Context<'_>, gone: &BTreeSet<NodeName>) {
     let here: Vec<&NodeName> = cx.spec.nodes.keys().collect();
     let former: Vec<&NodeName> = replaced(cx)
@@ -159,7 +162,7 @@ pub(super) fn say_missing(cx: &mut Context<'_>, gone: &BTreeSet<NodeName>) {
         .into_iter()
         .flatten()
         .collect();
-    // Mostly both are the same.
+    // Both texts are usually the same.
     if let Some(text) = texts.first() {
         cx.because(ReasonCode::VotesMissing, text);
     }
@@ -192,16 +195,18 @@ fn may_vote(cx: &Context<'_>, node: &NodeName) -> bool {
 fn why_not(cx: &Context<'_>, node: &NodeName) -> String {
     match cx.status_of(node) {
         None if !cx.spec.nodes.contains_key(node) => {
-            format!("cluster.nodes here does not name {node}: if it is gone for good, say `--without {node}`")
+            format!(
+                "cluster.nodes here does not name {node}: if it is permanently lost, add `--without {node}`"
+            )
         }
         None => format!(
-            "{node} does not answer: start its agent, or take it out of cluster.nodes if it is gone for good"
+            "{node} does not answer: start its agent, or remove it from cluster.nodes if it is permanently lost"
         ),
         Some(status) if status.electorate_digest != cx.obs.me.electorate_digest => {
             format!("{node} has another cluster.nodes: make them the same on all nodes")
         }
         Some(_) => format!(
-            "the memory of {node} is new: it votes once it has heard from every other elector or from the shared store"
+            "the memory of {node} is new: it votes once every other elector or the shared store has answered it"
         ),
     }
 }

@@ -1,5 +1,6 @@
-//! Following the newest epoch: a node runs etcd only for the newest one that it knows (rule 1). A source that reports a
-//! newer one may lie (rule 10): a report holds back a start, and only what a majority of the electors confirms stops etcd.
+//! Following the newest epoch: a node runs etcd only for the newest epoch that it knows (rule 1). A source that reports
+//! a newer one may lie (rule 10). So a report only holds back a start; etcd is stopped only for an epoch that a
+//! majority of the electors confirms.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,16 +9,16 @@ use super::context::Context;
 use super::safety::say_unbelieved;
 use crate::model::{Action, Epoch, OperatorRequest, ReasonCode};
 
-/// The electors are asked again after this long about an epoch that they denied and a source still reports.
+/// The electors are asked again after this time about an epoch that they denied and that a source still reports.
 const AGAIN: Duration = Duration::from_mins(10);
-/// The same where the epoch may have been opened since.
+/// The same, if the epoch may have been opened since.
 const CHANGED: Duration = Duration::from_secs(5);
 
 /// The name of this node's own record as a source.
 const OWN: &str = "this node's memory";
 
-/// Stops an etcd that serves an older epoch than is confirmed, and asks about a newer one. The stop comes first: a node that
-/// lies could report one epoch after the other and keep this one asking.
+/// Stops an etcd that serves an older epoch than the confirmed one, and asks about a newer one. The stop comes first:
+/// otherwise a lying node could prevent it by reporting one epoch after the other, so that this node only asks.
 pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
     say_unbelieved(cx);
     stop_outdated(cx).or_else(|| confirm(cx))
@@ -50,7 +51,7 @@ fn told(cx: &Context<'_>, open: Epoch) -> Vec<(String, Epoch)> {
     let store = cx.stored_genesis();
     let store = store.map(|genesis| ("the store".to_owned(), genesis.epoch));
     let pushed = cx.obs.elector.pushed.map(|epoch| ("a message".to_owned(), epoch));
-    // The own record has no bounds here: nothing else would repair a damaged one.
+    // The node's own record has no bounds here: nothing else would repair a damaged record.
     let own = (OWN.to_owned(), cx.obs.newest_epoch);
     let all = peers.chain(store).chain(pushed).chain([own]);
     all.filter(|(_, epoch)| *epoch > open).collect()
@@ -69,7 +70,7 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
     let mut ask = Vec::new();
     let (mut held, mut denied) = (BTreeSet::new(), BTreeSet::new());
     for (who, epoch) in told(cx, open) {
-        // The node forgets a denied epoch. Until it has, it keeps asking about its own record.
+        // The node deletes a denied epoch from its own record. Until it has done so, it keeps asking about that record.
         let denied_before = cx.obs.elector.denied.get(&who).filter(|_| who != OWN);
         let before = denied_before.map(|denial| {
             let same = denial.epoch == epoch;
@@ -77,7 +78,7 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
         });
         match before {
             Some((same, passed)) if same || passed < AGAIN => {
-                // Two of those who denied it may have had it confirmed by an operator since.
+                // An operator may have confirmed the epoch since, at two of the nodes that denied it.
                 let open_since = cx.obs.elector.accepted.is_some() || tellers(cx, epoch) > 1;
                 let settled = same && !open_since;
                 if passed >= if settled { AGAIN } else { CHANGED } {
@@ -120,8 +121,9 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
         .then_some(Action::Confirm { told_by, by_operator })
 }
 
-/// Why etcd here is of an older epoch, if it is: its assignment says so, or the newest genesis names its cluster as replaced. The
-/// genesis counts for any assignment, because a process outlives the assignment that it was started with.
+/// Why etcd here is of an older epoch, if it is: its assignment says so, or the newest genesis names its cluster as
+/// replaced. The genesis counts for any assignment, because a process can outlive the assignment that it was started
+/// with.
 fn outdated(cx: &Context<'_>) -> Option<String> {
     let newest = cx.open_epoch();
     if let Some(assigned) = cx.obs.assignment.as_ref().filter(|a| a.epoch < newest) {

@@ -1,7 +1,8 @@
-//! Which members are dead and which cannot run: what several observers see, and for how long (design §8, rules 6 and 8).
+//! Which members are dead and which cannot run: what several observers see, and for how long (design §8, rules 6 and
+//! 8).
 //!
-//! Evidence is kept in the planner's memory since when it holds without a gap. Losing that memory (the agent is
-//! restarted, another node coordinates) restarts the wait, and nothing else.
+//! The planner's memory records since when each piece of evidence has held without interruption. If that memory is lost
+//! (the agent is restarted, or another node becomes the coordinator), only the wait starts again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,8 +20,8 @@ pub(super) struct Failing<'a> {
     pub(super) why: Removal,
 }
 
-/// Brings the memory of who is out of reach, cannot run or was never started up to date. Only the coordinator
-/// keeps one: anybody else starts anew when it becomes the coordinator.
+/// Updates the memory of which members are out of reach, cannot run or were never started. Only the coordinator keeps
+/// this memory: another node starts with an empty one when it becomes the coordinator.
 pub(super) fn note(cx: &mut Context<'_>) {
     if !cx.is_coordinator() {
         for since in [
@@ -33,7 +34,7 @@ pub(super) fn note(cx: &mut Context<'_>) {
         cx.memory.learner = None;
         return;
     }
-    // A list that could not be read for a moment says nothing about anybody.
+    // A member list that could not be read for a moment is no evidence about any member.
     let Some((genesis, list)) = cx.fenced_list() else {
         return;
     };
@@ -56,8 +57,8 @@ fn keep(since: &mut BTreeMap<MemberId, SteadyMs>, now_true: &BTreeSet<MemberId>,
     }
 }
 
-/// Nobody reaches the member: its agent and its etcd are silent for this agent, and the agents of all other voters
-/// that answer say the same, one at least. One observer's word is never enough, whatever it sees.
+/// True if no observer reaches the member: its agent and its etcd do not answer this agent, and the agents of all other
+/// voters that answer, at least one, report the same. One observer alone is never enough.
 fn out_of_reach(cx: &Context<'_>, list: &MemberList, member: &Member) -> bool {
     let Some(node) = cx.spec.node_of(member).filter(|node| **node != cx.spec.node) else {
         return false;
@@ -73,19 +74,20 @@ fn out_of_reach(cx: &Context<'_>, list: &MemberList, member: &Member) -> bool {
     silent_here && witnesses.peek().is_some() && witnesses.all(|witness| misses(witness, node))
 }
 
-/// True when this agent reaches neither the agent nor the etcd of `node`.
+/// True if the agent of `witness` reaches neither the agent nor the etcd of `node`.
 pub fn misses(witness: &NodeStatus, node: &NodeName) -> bool {
     witness.silent_agents.contains(node) && witness.silent_etcds.contains(node)
 }
 
-/// The agent answers and its etcd does not run, although it has been a member, or is to be one from the beginning: not held
-/// by a person, not waiting for quorum, and not because its data is gone (that is attested and needs no waiting).
+/// True if the agent answers and its etcd does not run, although it has run as this member or is a founder. This
+/// excludes an etcd that a person holds, one that waits for quorum, and one whose data is lost: the loss is attested
+/// and needs no waiting.
 fn cannot_run(cx: &Context<'_>, genesis: &Genesis, member: &Member) -> bool {
     let Some(status) = cx.spec.node_of(member).and_then(|node| cx.status_of(node)) else {
         return false;
     };
-    // A founder that does not come to its first start is waited for no longer than one that has run: without it the
-    // cluster is never whole, and its backup stays for ever.
+    // A founder without a first start is waited for no longer than a member that has run. Without it the cluster is
+    // never whole, and the backup that it is restored from is never pruned.
     let founder = genesis.member_id(&status.node) == Some(member.id) && !mutant!(FounderAwaited);
     let down = status.unit.known().is_some_and(|unit| {
         !unit.held
@@ -101,8 +103,8 @@ fn cannot_run(cx: &Context<'_>, genesis: &Genesis, member: &Member) -> bool {
         && !attests_gone(member, genesis, status)
 }
 
-/// True when a node's own agent attests that this member's data is gone: its etcd does not run, its data directory
-/// was looked at by its owner and is missing or unusable, and it is not merely a founder that is about to start.
+/// True when a node's own agent attests that this member's data is lost: its etcd does not run, the owner of the data
+/// directory has inspected it and found it missing or unusable, and the member is not merely a founder about to start.
 pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStatus) -> bool {
     let down = status
         .unit
@@ -110,8 +112,8 @@ pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStat
         .is_some_and(|u| matches!(u.active, ActiveState::Inactive | ActiveState::Failed) && !u.held);
     let gone = is_gone(&status.data, genesis);
     let same_epoch = status.newest_epoch == genesis.epoch;
-    // A memory that took no part in the genesis, without this epoch's data: it will never start this member. Copies of a genesis
-    // may name different memories, and the node goes by its own.
+    // A node whose memory took no part in the genesis, and that has no data of this epoch, will never start this
+    // member. Copies of a genesis may name different memories; the node uses its own copy.
     let own = status.genesis.as_ref().filter(|own| own.same_value(genesis));
     let forgot = own.unwrap_or(genesis).electorate.get(&status.node) != Some(&status.incarnation);
     let founder = genesis.member_id(&status.node) == Some(member.id);
@@ -125,33 +127,33 @@ pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStat
     down && gone && same_epoch && about_this_member
 }
 
-/// True for a founder that has not come up, as far as its agent knows, on data that is of no use: it is not started on that. A
-/// restore puts other data in its place.
+/// True for a founder with unusable data that has not started yet, as far as its agent knows: it is not started on such
+/// data. This does not apply to a restored epoch, whose restore replaces the data.
 fn is_stuck(assigned: &AssignmentSummary, member: &Member, status: &NodeStatus, genesis: &Genesis) -> bool {
     let restored = matches!(genesis.origin, Origin::Backup(_));
     let unusable = matches!(status.data, Fact::Known(DataState::Unusable { .. }));
     assigned.member_id == member.id && !restored && unusable
 }
 
-/// True if the assignment is this member's and the member has run. A founder has its name in the list before its first start. A
-/// member that joined later publishes its name when it starts, perhaps while no agent was there to note it.
+/// True if the assignment is this member's and the member has run. A founder has its name in the list before its first
+/// start. A member that joined later publishes its name when it starts, perhaps while no agent was there to note it.
 pub(super) fn has_started(assigned: &AssignmentSummary, member: &Member, genesis: &Genesis) -> bool {
     let founder = |urls: &Vec<String>| member_id_of(urls, &genesis.token) == member.id;
     let joined = || !member.name.is_empty() && !genesis.members.values().any(founder);
     assigned.member_id == member.id && (assigned.started_once || joined())
 }
 
-/// True when a data directory, as its owner saw it, cannot be this epoch's any more.
+/// True when a data directory, as its owner saw it, cannot hold this epoch's data any more.
 pub fn is_gone(data: &Fact<DataState>, genesis: &Genesis) -> bool {
     match data {
         Fact::Known(DataState::Missing | DataState::Unusable { .. }) => true,
-        // A disk that was set back to before a restore.
+        // The disk was rolled back to a state before a restore.
         Fact::Known(DataState::Present { cluster_id, .. }) => genesis.replaces(*cluster_id),
         Fact::Absent | Fact::Unreachable(_) => mutant!(UnknownIsLost),
     }
 }
 
-/// The first voter whose own agent attests that its data is gone.
+/// The first voter whose own agent attests that its data is lost.
 pub(super) fn gone<'a>(cx: &Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Failing<'a>> {
     list.voters().find_map(|member| {
         let node = cx.spec.node_of(member)?;
@@ -164,8 +166,8 @@ pub(super) fn gone<'a>(cx: &Context<'a>, genesis: &Genesis, list: &'a MemberList
     })
 }
 
-/// The first voter that is dead, or else the first that cannot run, for longer than `cluster.grace`. Says of whom
-/// the grace is not over yet.
+/// The first voter that is dead, or else the first that cannot run, for longer than `cluster.grace`. Reports the voters
+/// whose grace is not over yet.
 pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<Failing<'a>> {
     let kinds = [
         (cx.memory.dead_since.clone(), Removal::Dead),
@@ -204,16 +206,17 @@ pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
     None
 }
 
-/// Says that quorum is lost for good: the data of so many voters is gone, as their own agents attest, that those that are left
-/// are no quorum. Nobody coordinates then, and a node that has lost its memory too does not know that it had a member. Who
-/// the voters are is what this node's etcd says, or said last; before it has said anything, those of the genesis.
+/// Reports that quorum is permanently lost: so many voters' own agents attest that their data is lost that the
+/// remaining voters are no quorum. There is no coordinator then, and a node that has lost its memory too does not know
+/// that it had a member. The voters are those that this node's etcd names or named last; before its first answer, those
+/// of the genesis.
 pub(super) fn say_quorum_lost(cx: &mut Context<'_>) {
     if let Some(text) = quorum_lost(cx) {
         cx.halt(ReasonCode::QuorumLost, text);
     }
 }
 
-/// What is said where quorum is lost for good.
+/// The report that quorum is permanently lost, if it is.
 pub(super) fn quorum_lost(cx: &Context<'_>) -> Option<String> {
     let genesis = cx.genesis()?;
     let of_it = |list: &&MemberList| list.cluster_id == genesis.cluster_id;
@@ -239,8 +242,8 @@ pub(super) fn quorum_lost(cx: &Context<'_>) -> Option<String> {
         return None;
     }
     Some(format!(
-        "the data of {} is gone, and {left} of {voters} voters are no quorum, which is {}: nothing goes on alone; `etcd-agent \
-         restore latest` opens epoch {} from the newest backup, what was written after it is lost",
+        "the data of {} is lost, and {left} of {voters} voters are no quorum, which is {}: nothing recovers by itself; \
+         `etcd-agent restore latest` opens epoch {} from the newest backup, what was written after it is lost",
         names(lost),
         list.quorum(),
         genesis.epoch.next()

@@ -7,14 +7,14 @@ use crate::model::{Action, Assignment, Genesis, NodeName, NodeStatus, ReasonCode
 
 /// Clears the gate once the epoch is confirmed by a majority of the electorate or by the shared store.
 pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Option<Action> {
-    // A newer epoch that is only reported is enough to hold a start back.
+    // A report of a newer epoch is enough to hold a start back.
     if cx.obs.gate.cleared == Some(assignment.generation) || cx.obs.newest_epoch > genesis.epoch {
         return None;
     }
     let nodes = cx.known_nodes();
     let knows_none = |s: &NodeStatus| s.newest_epoch <= genesis.epoch;
-    // An elector that may have accepted a later epoch does not know whether another node has learned that it was chosen. Once
-    // all electors answer, none knows it.
+    // An elector that may have accepted a later epoch does not know whether another node has learned that this epoch
+    // was chosen. If all electors answer and report no later epoch, no node has learned one.
     let all_know_none =
         nodes.len() == cx.spec.nodes.len() && nodes.iter().all(|(_, status)| knows_none(status));
     let may_know = |s: &NodeStatus| {
@@ -22,7 +22,8 @@ pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &A
     };
     let agrees = |s: &NodeStatus| knows_none(s) && !may_know(s);
     let agreeing = nodes.iter().filter(|(_, s)| agrees(s)).count();
-    // A node that was put into `cluster.nodes` since had no vote on what the electors of this epoch may have accepted.
+    // A node that was added to `cluster.nodes` later had no vote on a later epoch that the electors of this epoch may
+    // have accepted.
     let named = |node: &NodeName| cx.spec.nodes.contains_key(node) && !mutant!(AddedNodesVouch);
     let former = genesis.electors_among(named);
     let of_former = nodes
@@ -35,8 +36,8 @@ pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &A
         .filter(|(_, s)| knows_none(s) && may_know(s))
         .map(|(n, _)| *n)
         .collect();
-    // The store may have been read before a newer epoch was recorded, which peers report. It is asked again before the gate
-    // is cleared: what it said last may be hours old.
+    // The store may have been read before a newer epoch was recorded; peers report such an epoch. The store is also
+    // read again before the gate is cleared: the last answer may be hours old.
     let by_store = cx.spec.store_shared
         && nodes.iter().all(|(_, status)| knows_none(status))
         && cx

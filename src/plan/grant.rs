@@ -1,6 +1,6 @@
-//! Leave to restart etcd, given by the coordinator: one node at a time, followers first, the leader last and only after
-//! another member leads (rule 4). A grant is told in the status, holds in one raft term, and is over when its node is
-//! healthy again with nothing left to restart for.
+//! Grants to restart etcd. The coordinator gives one to one node at a time, followers first, the leader last and only
+//! after another member leads (rule 4). A grant is published in the status and is valid in one raft term. It ends when
+//! its node is healthy again and no longer asks for a restart.
 
 use std::time::Duration;
 
@@ -10,17 +10,18 @@ use super::safety::undisturbed;
 use super::{leader, spares};
 use crate::model::{Action, Grant, Join, MemberList, NodeName, NodeStatus, ReasonCode};
 
-/// A node that has made nothing of its grant for this long has lost it.
+/// A node that has not used its grant within this time loses it.
 const UNUSED: Duration = Duration::from_secs(30);
-/// A restart that is not over after this long holds nothing else up any more.
+/// A restart that is not over after this time no longer delays other changes.
 const LONGEST: Duration = Duration::from_mins(3);
-/// How long nothing is granted after another grant may still be acted on: it was withdrawn, or another node led until
-/// now. Longer than `agent/execute/restart.rs` takes from its last look to the restart, which is asserted there.
+/// How long nothing is granted while a node may still act on an earlier grant: one that was withdrawn, or one of the
+/// previous coordinator. Longer than `agent/execute/restart.rs` takes from its last check to the restart, which is
+/// asserted there.
 pub const GRANT_COOLDOWN: Duration = Duration::from_secs(5);
-/// A node that made nothing of a grant gets the next one after this long.
+/// A node that did not use a grant gets the next one after this time.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// Gives leave to restart, one node at a time; decides a move of the leader when only its node is left.
+/// Grants restarts, one node at a time. Moves the leader when only its node is left.
 pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     let Some(list) = cx.coordinated_list() else {
         cx.memory.grant = None;
@@ -55,7 +56,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     }
     if let Err(why) = whole {
         let text = format!(
-            "etcd on {} is to be restarted, and first all has to be well: {why}",
+            "etcd on {} is to be restarted, but first all members have to be healthy: {why}",
             names(wanting)
         );
         cx.because(ReasonCode::RestartWaits, text);
@@ -64,7 +65,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     }
     if let Some(joiner) = replacement(cx, list) {
         let text = format!(
-            "etcd on {} is to be restarted, and first {joiner} takes the place of a member that is lost",
+            "etcd on {} is to be restarted, but first {joiner} takes the place of a lost member",
             names(wanting)
         );
         cx.because(ReasonCode::RestartWaits, text);
@@ -92,7 +93,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
         cx.because(
             ReasonCode::RestartUnused,
             format!(
-                "{} made nothing of the leave to restart, it is tried again",
+                "{} did not use the grant to restart; another one follows",
                 names(wanting)
             ),
         );
@@ -120,7 +121,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     None
 }
 
-/// Who is about to join in place of a member that was lost: until then no other is taken away.
+/// The node that is about to join in place of a lost member. Until it has joined, no other member is restarted.
 fn replacement<'a>(cx: &mut Context<'a>, list: &MemberList) -> Option<&'a NodeName> {
     let had = cx.obs.spec_record.settled.unwrap_or(cx.spec.size);
     if list.voters().count() >= had.min(cx.spec.size) || cx.spec.join == Join::Prepare || paused(cx).is_some()
@@ -131,7 +132,7 @@ fn replacement<'a>(cx: &mut Context<'a>, list: &MemberList) -> Option<&'a NodeNa
     spares::next(cx, genesis, list)
 }
 
-/// What is known of each member's node, by its name.
+/// The known statuses of the members' nodes, sorted by node name.
 fn statuses<'a>(cx: &Context<'a>, list: &MemberList) -> Vec<&'a NodeStatus> {
     let node = |member| cx.spec.node_of(member);
     let mut known: Vec<&NodeStatus> = list
@@ -143,7 +144,7 @@ fn statuses<'a>(cx: &Context<'a>, list: &MemberList) -> Vec<&'a NodeStatus> {
     known
 }
 
-/// Ends a grant whose restart is over, or that nothing comes of.
+/// Ends a grant whose restart is over, or that was not used.
 fn settle(cx: &mut Context<'_>, statuses: &[&NodeStatus], whole: bool) {
     let Some((grant, at)) = cx.memory.grant.clone() else {
         return;
@@ -160,12 +161,12 @@ fn settle(cx: &mut Context<'_>, statuses: &[&NodeStatus], whole: bool) {
     if unused || age >= LONGEST {
         cx.memory.grant = None;
         cx.memory.grant_unused.insert(grant.node, cx.obs.steady);
-        // What it may still do with it is waited for, as after a change of coordinator.
+        // The node may still act on the grant, so the cooldown starts again, as after a change of coordinator.
         cx.memory.coordinates = cx.memory.coordinates.map(|(term, _)| (term, cx.obs.steady));
     }
 }
 
-/// Says what is not restarted by itself, and why.
+/// Reports an etcd that is not restarted automatically, and why.
 fn say_left_alone(cx: &mut Context<'_>, statuses: &[&NodeStatus]) {
     let wants = |status: &&NodeStatus| status.steering.wants_restart.is_some();
     if statuses.iter().any(wants) && paused(cx).is_none() {

@@ -12,8 +12,8 @@ pub(super) fn doubtful(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberLis
         cx.because(
             ReasonCode::UnknownMember,
             format!(
-                "member {} ({}, {}) is of no node in cluster.nodes: it counts, and is never acted on; add its node, \
-                 or remove it with etcdctl",
+                "member {} ({}, {}) belongs to no node in cluster.nodes: it counts for quorum, and is never acted on; \
+                 add its node, or remove it with etcdctl",
                 member.id,
                 if member.name.is_empty() { "not started" } else { &member.name },
                 member.peer_urls.join(",")
@@ -24,7 +24,7 @@ pub(super) fn doubtful(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberLis
         .known_peers()
         .filter(|(_, status)| status.newest_epoch == genesis.epoch)
         .filter_map(|(node, status)| Some((node, status.etcd.known()?)))
-        // Its own agent stops what this epoch has replaced.
+        // The node's own agent stops an etcd that this epoch has replaced.
         .filter(|(_, etcd)| etcd.cluster_id != genesis.cluster_id && !genesis.replaces(etcd.cluster_id))
         .map(|(node, etcd)| {
             format!(
@@ -41,7 +41,7 @@ pub(super) fn doubtful(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberLis
     twice_listed || twice_there
 }
 
-/// Reports two members of one node: it is not known which of them is meant.
+/// Reports two members of one node: the agent does not know which of them is the intended one.
 fn two_members(cx: &mut Context<'_>, list: &MemberList) -> bool {
     let mut first = BTreeMap::new();
     for member in &list.members {
@@ -63,7 +63,7 @@ fn two_members(cx: &mut Context<'_>, list: &MemberList) -> bool {
     false
 }
 
-/// Two agents with one memory: a state directory was copied, with a machine image perhaps.
+/// Reports two agents with the same memory: a state directory was copied, perhaps with a machine image.
 fn two_agents(cx: &mut Context<'_>) -> bool {
     let mut first: BTreeMap<&Incarnation, &NodeName> = BTreeMap::new();
     for (node, status) in cx.known_nodes() {
@@ -82,15 +82,15 @@ fn two_agents(cx: &mut Context<'_>) -> bool {
     false
 }
 
-/// A node that moved: its own agent answers, bears the member in its assignment, and is configured with the same
-/// new address as this node.
+/// Updates the address of a member whose node has moved: the node's own agent answers, has the member in its
+/// assignment, and is configured with the same new address as this node.
 pub(super) fn address_changed(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Option<Action> {
-    // A cluster of one was perhaps taken over, under an address that its owner chose.
+    // A cluster of one may have been taken over under an address that its owner chose.
     if cx.spec.nodes.len() == 1 {
         return None;
     }
-    // Not a learner: `MemberUpdate` makes it a voter in the member list (etcd#21694). One that cannot be reached at its old
-    // address is given up, and added anew at the new one.
+    // Learners are left out: `MemberUpdate` makes a learner a voter in the member list (etcd#21694). A learner that is
+    // not reachable at its old address is given up and added again at the new one.
     let (member, node, url) = list.voters().find_map(|member| {
         let node = cx.spec.nodes.keys().find(|node| member.name == node.as_str())?;
         let url = cx.spec.peer_url(node)?;

@@ -12,12 +12,12 @@ pub(super) struct Invitation<'a> {
     pub(super) member: &'a Member,
 }
 
-/// What peers invite this node to be.
+/// The invitations of this node in the member lists of its peers.
 pub(super) fn invitations<'a>(cx: &Context<'a>, genesis: &Genesis) -> Vec<Invitation<'a>> {
     let Some(url) = cx.spec.peer_url(&cx.spec.node) else {
         return Vec::new();
     };
-    // An operator who prepares the entry may also make it a voter.
+    // Under `prepare` an operator adds the entry, and may add it as a voter too.
     let may_enter = |m: &Member| m.is_learner || cx.spec.join == Join::Prepare;
     linearizable_lists(cx, genesis)
         .into_iter()
@@ -40,8 +40,8 @@ pub(super) fn linearizable_lists<'a>(
         .collect()
 }
 
-/// How many peers list the unstarted member that an invitation names. IDs are never used twice, so a list that was not read
-/// through quorum tells as much.
+/// How many peers list the unstarted member that an invitation names. IDs are never used twice, so a list that was not
+/// read through quorum is just as good evidence.
 pub(super) fn witnesses(cx: &Context<'_>, genesis: &Genesis, invitation: &Invitation<'_>) -> usize {
     let member = invitation.member;
     let has_it = |list: &MemberList| {
@@ -54,10 +54,10 @@ pub(super) fn witnesses(cx: &Context<'_>, genesis: &Genesis, invitation: &Invita
     lists.filter(|list| has_it(list)).count()
 }
 
-/// Whether this node may start as the member that an invitation names. With an empty data directory etcd takes its ID from its
-/// peers, by its peer URL. Where they still have the member that this node had before, it comes back as that one, without the
-/// writes that it has acknowledged. So one peer's word is enough only for a node that cannot have had a member (rule 10), or
-/// from the only voter, when every other node answers and has no member.
+/// Whether this node may start as the member that an invitation names. With an empty data directory etcd takes its ID
+/// from its peers, by its peer URL. If they still list the member that this node had before, etcd comes back as that
+/// member, without the writes that it has acknowledged. So one peer's invitation is enough only for a node that cannot
+/// have had a member (rule 10), or if the peer is the only voter and every other node answers and has no member.
 pub(super) fn is_believed(cx: &Context<'_>, genesis: &Genesis, invitation: &Invitation<'_>) -> bool {
     let had_none = match cx.obs.assignment.as_ref().filter(|a| a.epoch == genesis.epoch) {
         Some(assignment) => assignment.removed,

@@ -10,7 +10,8 @@ use crate::model::{
     ReasonCode, Role,
 };
 
-/// A member that joined later and whose agent has lost its memory, but not the data: the cluster still lists it.
+/// The assignment of a member that joined later and whose agent has lost its memory but not its data. The cluster still
+/// lists the member.
 pub(super) fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
     let Fact::Known(DataState::Present {
         cluster_id,
@@ -24,8 +25,9 @@ pub(super) fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assi
     }
     let lists = linearizable_lists(cx, genesis);
     let (initial_cluster, listed) = if lists.is_empty() {
-        // No quorum to ask, perhaps for want of this very member. Its own disk is what raft relies on: should the
-        // member have been removed meanwhile, the others do not let it in, and it is put away once they say so.
+        // No quorum can be asked, perhaps because this very member is missing. Raft relies on the member's own disk, so
+        // it starts. If the member was removed meanwhile, the others do not accept it, and its data goes into the
+        // archive once they report the removal.
         let url = cx.spec.peer_url(&cx.spec.node)?;
         let mut known = genesis.members.clone();
         known.insert(cx.spec.node.clone(), vec![url]);
@@ -44,8 +46,8 @@ pub(super) fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assi
     })
 }
 
-/// A node that the coordinator has added as a learner, and that has not started yet. Of several invitations the one that most
-/// peers know of counts.
+/// The assignment of a node that the coordinator has added as a learner and that has not started yet. If there are
+/// several invitations, the one that most peers list counts.
 pub(super) fn joiner(
     cx: &mut Context<'_>,
     genesis: &Genesis,
@@ -56,8 +58,8 @@ pub(super) fn joiner(
     let Invitation { by, list, member } = *invitation;
     if !is_believed(cx, genesis, invitation) {
         let text = format!(
-            "{by} has added this node as member {}, and no second node says so: this agent does not know whether its node had a \
-             member before, which etcd would come back as without its data",
+            "{by} has added this node as member {}, and no second node confirms it: this agent does not know whether \
+             its node had a member before; etcd could come back as that member without its data",
             member.id
         );
         cx.because(ReasonCode::InvitationHearsay, text);
@@ -98,7 +100,8 @@ fn joined(
     }
 }
 
-/// Every member of the list by its node's name, which an unstarted one does not have yet.
+/// The peer URLs of every listed member by its node's name. An unstarted member has no name yet; its URL identifies the
+/// node.
 fn named(cx: &Context<'_>, list: &MemberList) -> Option<BTreeMap<NodeName, Vec<String>>> {
     list.members
         .iter()

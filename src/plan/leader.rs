@@ -1,4 +1,4 @@
-//! Moving the raft leader: because a person asks for it, or because its node is to be disturbed.
+//! Moving the raft leader: because a person asks for it, or because a restart or removal of its node is planned.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::model::{
     ReasonCode,
 };
 
-/// A move that has not happened after this long is given up: etcd itself gives up after two election timeouts.
+/// A move that has not happened after this time is given up. etcd itself gives up after two election timeouts.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Answers a person's ask at the node where it was asked: done, or not to be done.
+/// Answers a person's request at the node where it was made: done, or not possible.
 pub(super) fn answer(cx: &mut Context<'_>) -> Option<Action> {
     let request = cx
         .obs
@@ -30,7 +30,7 @@ pub(super) fn answer(cx: &mut Context<'_>) -> Option<Action> {
     })
 }
 
-/// `None` while it is under way.
+/// The answer: whether the move is done, and one line. `None` while the move is under way.
 fn judge(
     cx: &mut Context<'_>,
     to: Option<&NodeName>,
@@ -59,7 +59,7 @@ fn judge(
     if waited >= PATIENCE {
         let within = PATIENCE.as_secs();
         let text = match seems {
-            Some(to) => format!("{to} seems to lead, and has shown no quorum within {within} s"),
+            Some(to) => format!("{to} seems to lead, but has not proved quorum within {within} s"),
             None => format!(
                 "the leader has not moved within {within} s: see `etcd-agent plan` on the coordinator"
             ),
@@ -73,20 +73,20 @@ fn judge(
     let list = cx.obs.me.members.known()?;
     let candidates = candidates(cx, list);
     let fits = |(node, _, _): &(&NodeName, MemberId, u64)| to.is_none_or(|to| to == *node);
-    // The leader itself is no candidate where it is asked, and one elsewhere: it only counts whether there is any.
+    // The leader does not count as a candidate. What matters here is only whether there is any.
     if candidates.iter().any(fits) {
         return None;
     }
     let whom = to.map_or_else(|| "no other voter is".to_owned(), |to| format!("{to} is not"));
     Some((
         false,
-        format!("{whom} seen healthy with a vote: nothing was moved"),
+        format!("{whom} seen as a healthy voter: nothing was moved"),
     ))
 }
 
-/// True where the node leads in this raft term, as its own etcd says, and has read the member list through quorum in it. A leader
-/// that is cut off takes itself for one until its election timeout is over, and is seen as one for longer: the list is read
-/// after it was asked, and is waited for.
+/// True if the node leads in this raft term according to its own etcd, and has read the member list through quorum in
+/// that term. A leader that is cut off considers itself the leader until its election timeout is over, and other nodes
+/// see it as the leader for longer. So the answer waits for a list that was read after the request.
 fn has_quorum(cx: &Context<'_>, node: &NodeName, term: RaftTerm) -> bool {
     let Some(status) = cx.status_of(node) else {
         return false;
@@ -124,7 +124,7 @@ pub(super) fn asked(cx: &mut Context<'_>) -> Option<Action> {
     move_to(cx, list, to)
 }
 
-/// Moves the leader away from this node, which is to be disturbed.
+/// Moves the leader away from this node before its etcd is restarted or its member is removed.
 pub(super) fn away(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
     let to = pick(cx, list, None)?;
     move_to(cx, list, to)
@@ -139,7 +139,8 @@ fn move_to(cx: &mut Context<'_>, list: &MemberList, (node, to): (NodeName, Membe
         })
 }
 
-/// The healthy follower that is wanted, or the best: one that is not to be restarted itself, with the most of the log.
+/// The requested follower if it is healthy; without a request, the best one: preferably one that does not want a
+/// restart itself, then the one with the highest applied index.
 fn pick(cx: &mut Context<'_>, list: &MemberList, to: Option<&NodeName>) -> Option<(NodeName, MemberId)> {
     let mut fit = candidates(cx, list);
     fit.retain(|(node, _, _)| to.is_none_or(|to| to == *node));

@@ -1,4 +1,4 @@
-//! The one learner: waited for, promoted, or removed again.
+//! Waiting for the one learner, promoting it, or removing it again.
 
 use std::time::Duration;
 
@@ -16,24 +16,25 @@ use crate::model::{
 const START_WITHIN: Duration = Duration::from_mins(2);
 /// The longest pause between two reads of the member list, which shows whether a learner has started.
 const STARTED_AGAIN: Duration = Duration::from_secs(1);
-/// The longest pause between two tries to promote a learner: etcd refuses while it lags.
+/// The longest pause between two attempts to promote a learner. etcd refuses while the learner lags.
 const PROMOTE_AGAIN: Duration = Duration::from_secs(1);
-/// The same while the learner's etcd does not answer: it may be receiving a large snapshot, and etcd logs each refusal.
+/// The same while the learner's etcd does not answer. The learner may be receiving a large snapshot, and etcd logs each
+/// refusal.
 const WHILE_SILENT: Duration = Duration::from_secs(5);
 /// How long a learner may make no progress, in addition to the time that a snapshot takes to arrive.
 const STUCK_AFTER: Duration = Duration::from_mins(10);
-/// The raft index stands still while a snapshot of the leader's database is received: so many bytes a second arrive over
-/// the slowest link that is waited for, a tenth of one with 100 Mbit/s.
+/// The slowest link that is waited for, in bytes per second: a tenth of 100 Mbit/s. While a learner receives a snapshot
+/// of the leader's database, its raft index stalls.
 const SLOWEST_BYTES: u64 = 1 << 20;
 
 /// Promotes the learner or removes it. Nothing else joins while there is one.
 pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Action> {
     let learner = list.members.iter().find(|m| m.is_learner)?;
-    // A learner of a node that is not configured was said by name before, and is not touched.
+    // A learner of a node that is not configured was reported before, and is not touched.
     let node = cx.spec.node_of(learner)?;
     let status = cx.status_of(node);
-    // A learner that has not started yet is about to be, and has no data; a node whose agent was installed anew knows
-    // nothing of it.
+    // A learner that has not started yet has no data, and may be about to start. A node whose agent was reinstalled
+    // knows nothing of the learner.
     let had_started = |status: &NodeStatus| {
         let assigned = status.assignment.as_ref();
         assigned.map_or(!learner.name.is_empty(), |assigned| {
@@ -86,18 +87,20 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
     make_room(cx, list, learner, node)
 }
 
-/// True where a learner that has its name may vote although its etcd answers no client yet. etcd answers when it has applied its
-/// own name. Where that was part of the snapshot that the learner got, it learns nothing of it, and tries again after 7 s
-/// (`publishV3` and `applySnapshot` in `server/etcdserver/server.go`, 3.5 to 3.7). The raft leader knows what the learner has,
-/// and refuses the promotion before it has caught up (`mayPromoteMember`). If it never answers, as many failures
-/// must be survived with its vote as without: so the voters are an even number.
+/// True if a learner that has its name may be promoted although its etcd answers no client yet. etcd answers once it
+/// has applied the entry that publishes its own name. If that entry was part of the snapshot that the learner received,
+/// etcd does not notice it and publishes again after 7 s (`publishV3` and `applySnapshot` in
+/// `server/etcdserver/server.go`, 3.5 to 3.7). The raft leader knows the learner's progress, and refuses the promotion
+/// before the learner has caught up (`mayPromoteMember`). If the learner never answers, the cluster must survive as
+/// many failures with its vote as without. That holds for an even number of voters.
 fn votes_unheard(cx: &Context<'_>, list: &MemberList, status: &NodeStatus) -> bool {
     let runs = |unit: &UnitState| unit.active.is_up() && !unit.waits_to_start();
     let voters = list.voters().count();
     voters < cx.spec.size && voters.is_multiple_of(2) && status.unit.known().is_some_and(runs)
 }
 
-/// Learners have no vote; only under `prepare` are members the operator's business alone.
+/// True if a learner may be removed. Learners have no vote, so only `prepare` forbids it: there the operator alone
+/// changes members.
 fn may_remove(cx: &Context<'_>) -> bool {
     cx.spec.join != Join::Prepare
 }
@@ -116,7 +119,7 @@ fn await_start(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: 
     cx.because(
         ReasonCode::LearnerAbandoned,
         format!(
-            "{node} did not start learner {} within {} s: it is taken out again",
+            "{node} did not start learner {} within {} s: the learner is removed again",
             learner.id,
             START_WITHIN.as_secs()
         ),
@@ -128,19 +131,19 @@ fn await_start(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: 
     action
 }
 
-/// The pause before the next look at what has taken `waited` so far: a part of that, so that little is added to what is short, and
-/// few looks to what is long.
+/// The pause before the next check of something that has taken `waited` so far. It is a fraction of `waited`: short
+/// waits are prolonged only a little, and long waits need few checks.
 fn after(waited: Duration, most: Duration) -> Duration {
     (waited / 4).max(Duration::from_millis(100)).min(most)
 }
 
-/// How long a learner of this cluster may stand still.
+/// How long a learner of this cluster may stall.
 fn patience(cx: &Context<'_>) -> Duration {
     let size = cx.obs.me.etcd.known().map_or(0, |etcd| etcd.db_size_bytes);
     STUCK_AFTER.saturating_add(Duration::from_secs(size / SLOWEST_BYTES))
 }
 
-/// Remembers how far the learner has come; true when that has not changed for too long.
+/// Remembers the learner's progress. True if the learner has stalled for too long.
 fn stands_still(cx: &mut Context<'_>, learner: &Member, index: u64) -> bool {
     let (now, patience) = (cx.obs.steady, patience(cx));
     match &cx.memory.learner {
@@ -175,7 +178,7 @@ fn give_up(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: &Nod
     action
 }
 
-/// `most` is the longest pause between two tries.
+/// Promotes the learner if quorum allows it. `most` is the longest pause between two attempts.
 fn promote(
     cx: &mut Context<'_>,
     list: &MemberList,
@@ -209,7 +212,7 @@ fn promote(
         })
 }
 
-/// Says that a member's etcd does not write promotions into its database: etcd 3.6 may not start on that.
+/// Reports that a member's etcd does not write promotions into its database. etcd 3.6 may not start on such a database.
 fn say_forgotten(cx: &mut Context<'_>) {
     let peers = cx.known_peers().map(|(node, status)| (node, &status.etcd));
     let all = peers.chain([(&cx.spec.node, &cx.obs.me.etcd)]);
@@ -229,8 +232,9 @@ fn say_forgotten(cx: &mut Context<'_>) {
     cx.because(ReasonCode::PromotionNotStored, text);
 }
 
-/// The learner was added to take a failing voter's place: that one goes first, so that the number of voters never
-/// grows, and only while the learner is there and has caught up. Where nobody fails any more the learner goes.
+/// Removes the failing voter whose place the learner takes. The voter is removed before the promotion, so that the
+/// number of voters never grows, and only while the learner runs and has caught up. If no voter fails any more, the
+/// learner is removed.
 fn make_room<'a>(
     cx: &mut Context<'a>,
     list: &'a MemberList,
@@ -246,7 +250,7 @@ fn make_room<'a>(
         cx.because(
             ReasonCode::ReplaceDead,
             format!(
-                "{} makes way for {node} as soon as that has caught up: {}",
+                "{} is replaced by {node} as soon as {node} has caught up: {}",
                 failing.node, failing.why
             ),
         );
@@ -265,7 +269,7 @@ fn make_room<'a>(
         cx.because(
             ReasonCode::LearnerWaits,
             format!(
-                "learner {} on {node} has no voter to replace: {} of {} are there",
+                "learner {} on {node} has no voter to replace: there are {} of {} voters",
                 learner.id,
                 list.voters().count(),
                 cx.spec.size
@@ -277,7 +281,7 @@ fn make_room<'a>(
     cx.because(
         ReasonCode::LearnerSurplus,
         format!(
-            "all voters are well again: learner {} on {node} is not needed",
+            "all voters are healthy again: learner {} on {node} is not needed",
             learner.id
         ),
     );

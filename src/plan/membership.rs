@@ -39,7 +39,7 @@ pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
     replace_failing(cx, genesis, list).or_else(|| add_missing(cx, genesis, list))
 }
 
-/// True where the join strategy lets a voter be removed without the operator's word.
+/// True if the join strategy allows removing a voter without the operator's word.
 fn may_remove_voters(cx: &mut Context<'_>, failing: &Failing<'_>) -> bool {
     if matches!(cx.spec.join, Join::Replace | Join::Prune) {
         return true;
@@ -54,7 +54,7 @@ fn may_remove_voters(cx: &mut Context<'_>, failing: &Failing<'_>) -> bool {
     false
 }
 
-/// A member whose own agent attests that its data is gone is removed at once: its node comes back as a learner.
+/// Removes a member at once if its own agent attests that its data is lost. Its node comes back as a learner.
 fn remove_gone(cx: &mut Context<'_>, list: &MemberList, gone: &Failing<'_>) -> Option<Action> {
     if !may_remove_voters(cx, gone) || !may_lose(cx, list, gone) {
         return None;
@@ -69,7 +69,7 @@ fn remove_gone(cx: &mut Context<'_>, list: &MemberList, gone: &Failing<'_>) -> O
     remove(cx, gone.member, gone.node, gone.why, None, list)
 }
 
-/// A voter that was added by hand and never started counts against quorum for ever.
+/// Removes a voter that was added by hand and never started. Otherwise it would count against quorum permanently.
 fn remove_unstarted_voter(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
     let (member, node) = list
         .voters()
@@ -105,9 +105,9 @@ fn remove_unstarted_voter(cx: &mut Context<'_>, list: &MemberList) -> Option<Act
     remove(cx, member, node, Removal::Unstarted, None, list)
 }
 
-/// A failing voter goes once a spare is ready to take its place; `prune` removes the dead without waiting for one, all
-/// of them, one at a time. The failing one goes first and the spare joins then: etcd would not take the spare before
-/// (ADR 12), and the cluster survives as many further failures without a dead voter as with it.
+/// Removes a failing voter once a spare is ready to take its place. `prune` removes all dead voters, one at a time,
+/// without waiting for a spare. The failing voter is removed before the spare joins: etcd would not accept the spare
+/// earlier (ADR 12), and the cluster survives as many further failures without a dead voter as with it.
 fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Action> {
     let failing = failure::failing(cx, list)?;
     if !may_remove_voters(cx, &failing) || !may_lose(cx, list, &failing) {
@@ -118,7 +118,7 @@ fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Member
         cx.because(ReasonCode::PruneDead, format!("{node} is removed: {why}"));
         return remove(cx, failing.member, node, why, None, list);
     }
-    // What is missing anyway is filled first, where that can be.
+    // If the cluster lacks members anyway, one is added first, provided that etcd accepts it.
     if list.members.len() < cx.spec.size && takes_another(cx, list) {
         return None;
     }
@@ -131,7 +131,7 @@ fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Member
     };
     cx.because(
         ReasonCode::ReplaceDead,
-        format!("{node} makes way for {spare}, which is ready to join: {why}"),
+        format!("{node} is replaced by {spare}, which is ready to join: {why}"),
     );
     remove(cx, failing.member, node, why, None, list)
 }
@@ -176,7 +176,7 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
         cx.because(
             ReasonCode::TooFewHealthy,
             format!(
-                "{node} could join, but etcd takes nobody while so many of its {} voters are away",
+                "{node} could join, but etcd accepts no new member while so many of its {} voters are unreachable",
                 list.voters().count()
             ),
         );

@@ -1,8 +1,8 @@
 //! The pure planner: `plan(&Observation, &Memory) -> Decision`.
 //!
-//! No async, no IO, no clock, no randomness, no logging: time and seed are fields of the observation. Planning
-//! leaves no choice to execution. The concerns are asked in order, and the first that has an action wins; what
-//! cannot be is a reason with `halt`, shown to the operator, never a panic.
+//! No async, no IO, no clock, no randomness, no logging: time and seed are fields of the observation. Execution makes
+//! no choices of its own. The concerns are asked in order, and the first that has an action wins. An impossible
+//! situation gives a reason with `halt`, which is shown to the operator, never a panic.
 
 mod alarms;
 mod assign;
@@ -91,7 +91,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     }
     cx.order(recovery::restore)
         .or_else(|| {
-            // A person's word goes through a pause.
+            // A person's order is carried out even during a pause.
             if bootstrap::asked(cx) {
                 return cx.order(bootstrap::first_epoch);
             }

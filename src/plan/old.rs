@@ -1,4 +1,5 @@
-//! An etcd that is older than the oldest supported version. No cluster is formed with it; in an existing one it is reported.
+//! An etcd older than the oldest supported version. No cluster is formed with it. In an existing cluster it is only
+//! reported.
 
 use super::context::Context;
 use crate::model::{NodeName, ReasonCode};
@@ -18,7 +19,7 @@ pub(super) fn refuses(cx: &mut Context<'_>) -> bool {
         .map(|(node, version)| format!("{node} has etcd {version}"))
         .collect();
     let text = format!(
-        "{}: older than 3.5, the least that is supported; install etcd 3.5 or newer there",
+        "{}: older than 3.5, the oldest supported version; install etcd 3.5 or newer there",
         found.join(", ")
     );
     if cx.genesis().is_some() {

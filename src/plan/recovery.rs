@@ -54,14 +54,15 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             message,
         });
     }
-    // A node with another store has neither the backup nor the record of the epoch. With a new memory it would vote for another one.
+    // A node with another store has neither the backup nor the record of the epoch. With a new memory it would vote for
+    // another epoch.
     let besides = request.without().cloned().collect();
     if let Some(differs) = other_stores_besides(cx.obs, &besides).filter(|_| !mutant!(RestoresApart)) {
         return Some(Action::Answer {
             request,
             done: false,
             message: format!(
-                "{differs}, or add `--without NODE` for one that is not to be believed; nothing was changed"
+                "{differs}, or add `--without NODE` for one that you do not trust; nothing was changed"
             ),
         });
     }
@@ -76,7 +77,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         }
     };
     electors::say_missing(cx, &gone);
-    // A new memory asks the configured electors only.
+    // An elector with a new memory asks only the configured electors.
     let without = request.without().filter(|node| cx.spec.nodes.contains_key(*node));
     if let Some(action) = become_eligible(cx, &without.cloned().collect()) {
         return Some(action);
@@ -115,7 +116,8 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         .filter(|(n, s)| (cx.spec.store_shared || **n == cx.spec.node) && s.eligible)
         .map(|(n, _)| n)
         .collect();
-    // A node that was ordered out becomes a member only where no other can: it is taken out once a spare has its vote.
+    // A node that was ordered out becomes a member only if no other node can. It is removed again once a spare has a
+    // vote.
     if ready.iter().any(|node| !is_out(cx, node)) {
         ready.retain(|node| !is_out(cx, node));
     }
@@ -128,8 +130,8 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     propose(cx, epoch, Origin::Backup(backup), members, gone)
 }
 
-/// What an epoch that was restored since answers to an order to restore `backup`, which was given at `at`: whether that is done,
-/// and one line. `None` while its etcd here is still to come up.
+/// The answer to an order to restore `backup`, given at `at`, if an epoch was restored since: whether the order is
+/// done, and one line. `None` while this node's etcd of that epoch has still to come up.
 fn answered_by(
     cx: &Context<'_>,
     genesis: &Genesis,
@@ -146,7 +148,8 @@ fn answered_by(
         );
         return Some((false, message));
     }
-    // This node was cut off when it was asked, and could not know. What was written since that restore is acknowledged.
+    // This node was cut off when it received the order, and could not know of the restore. Writes since that restore
+    // are acknowledged and must not be undone.
     let before = at.since(genesis.created);
     if before > CLOCK_SKEW {
         let message = format!(
@@ -173,7 +176,7 @@ fn answered_by(
         "was opened from"
     };
     let members = names(genesis.members.keys());
-    // The alarm is part of the backup. The person who restored it has to know that the cluster refuses writes.
+    // The backup contains the alarm. The person who restored it has to know that the cluster refuses writes.
     let alarm = serving.and_then(alarms::raised);
     let alarm = alarm.map_or_else(String::new, |text| format!("; but {text}"));
     Some((
@@ -182,9 +185,9 @@ fn answered_by(
     ))
 }
 
-/// Whether this node's member of a restored epoch is still to come up. A member that was removed, or that has run and has lost
-/// its data since, no longer belongs to the restore. Nor does one that a former memory of this node was named for. The next
-/// restore must not wait for it.
+/// Whether this node's member of a restored epoch has still to come up. A member that was removed, or that has run and
+/// has lost its data since, no longer belongs to the restore. The same holds if the genesis names a former memory of
+/// this node. The next restore must not wait for such a member.
 fn is_to_come_up(cx: &Context<'_>, genesis: &Genesis) -> bool {
     let same_memory = genesis.electorate.get(&cx.spec.node) == Some(&cx.obs.me.incarnation);
     let comes = |assigned: &Assignment| !assigned.started && removed_by(assigned, &cx.obs.peers).is_none();

@@ -1,4 +1,4 @@
-//! The removal of a member, as each concern that decides one needs it.
+//! The removal of a member: code shared by the concerns that decide one.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::failure::Failing;
 use super::safety::{Change, healthy_members, keeps_quorum};
 use crate::model::{Action, Member, MemberId, MemberList, NodeName, ReasonCode, Removal};
 
-/// Rule 3, with the reason when it is not kept.
+/// True if rule 3 allows the removal of this voter. Otherwise the reason is recorded.
 pub(super) fn may_lose(cx: &mut Context<'_>, list: &MemberList, failing: &Failing<'_>) -> bool {
     let healthy = healthy_members(cx, list);
     if keeps_quorum(
@@ -32,7 +32,7 @@ pub(super) fn may_lose(cx: &mut Context<'_>, list: &MemberList, failing: &Failin
     false
 }
 
-/// Decides the removal of a member, with a pause after tries that failed.
+/// Decides the removal of a member, with a pause after failed attempts.
 pub(super) fn remove(
     cx: &mut Context<'_>,
     member: &Member,

@@ -1,5 +1,5 @@
-//! Nodes that a person has ordered out. Their members are removed one at a time under rule 3, without the grace of a dead member.
-//! They stay out until a person adds them again.
+//! Nodes that a person has ordered out. Their members are removed one at a time under rule 3, without the grace of a
+//! dead member. They stay out until a person adds them again.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) fn take_out(cx: &mut Context<'_>) -> Option<Action> {
         .find(|other| other.is_learner && other.id != member.id);
     if let Some(learner) = learner {
         let text = format!(
-            "{node} is taken out once learner {} has its vote or is gone",
+            "{node} is removed once learner {} has its vote or was removed",
             learner.id
         );
         cx.because(ReasonCode::RemovalDeferred, text);
@@ -58,7 +58,7 @@ pub(super) fn take_out(cx: &mut Context<'_>) -> Option<Action> {
         })
 }
 
-/// The next member to go: the raft leader's comes last.
+/// The next member to remove. The raft leader comes last.
 fn next<'a>(cx: &Context<'a>, list: &'a MemberList) -> Option<(&'a Member, &'a NodeName)> {
     list.members
         .iter()
@@ -67,7 +67,10 @@ fn next<'a>(cx: &Context<'a>, list: &'a MemberList) -> Option<(&'a Member, &'a N
         .min_by_key(|(_, node)| (**node == cx.spec.node, (*node).clone()))
 }
 
-/// Rule 3 for one removal; else what it says.
+/// Checks rule 3 for one removal.
+///
+/// # Errors
+/// Why rule 3 forbids the removal, for people.
 fn keeps(cx: &Context<'_>, list: &MemberList, member: &Member) -> Result<(), String> {
     let healthy = healthy_members(cx, list);
     let change = if member.is_learner {
@@ -107,18 +110,18 @@ pub fn objection(observation: &Observation, change: &DirectiveChange, force: boo
         return None;
     }
     let Fact::Known(list) = &cx.obs.me.members else {
-        return Some("this node does not know the members now: ask a node whose etcd serves".to_owned());
+        return Some("this node does not know the current members: ask a node whose etcd serves".to_owned());
     };
     let member = list
         .members
         .iter()
         .find(|member| cx.spec.node_of(member) == Some(node))?;
-    // A spare takes the place of the only member before it goes.
+    // A spare takes the place of the only member before that member is removed.
     let replaced = list.voters().count() == 1 && spares(&cx, list).next().is_some();
     if let Err(why) = keeps(&cx, list, member)
         && !replaced
     {
-        return Some(format!("{node} cannot go: {why}"));
+        return Some(format!("{node} cannot be removed: {why}"));
     }
     let left = list.voters().filter(|voter| voter.id != member.id).count();
     if force || left >= cx.spec.size || spares(&cx, list).any(|spare| spare != node) {
@@ -131,7 +134,7 @@ pub fn objection(observation: &Observation, change: &DirectiveChange, force: boo
     ))
 }
 
-/// Nodes in reach that are no members and may become some.
+/// Nodes in reach that are not members and may become members.
 fn spares<'a>(cx: &Context<'a>, list: &MemberList) -> impl Iterator<Item = &'a NodeName> {
     let members: Vec<NodeName> = list
         .members

@@ -1,6 +1,6 @@
-//! A node whose member was removed from the cluster: its etcd ends, its data goes into the archive, and it is a
-//! spare from then on. Its assignment stays on record, as what the next one is numbered after and what the gate
-//! holds a start back with.
+//! A node whose member was removed from the cluster: its etcd is stopped, its data goes into the archive, and the node
+//! is a spare from then on. The assignment stays on record: the next generation is counted from it, and the gate holds
+//! starts back with it.
 //!
 //! One peer may lie (rule 10), so its list only starts a check. The node acts on the result of that check
 //! (`agent/execute/removal_check.rs`).
@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_secs(30);
 pub(super) enum Confirmation {
     /// It is certain.
     Certain,
-    /// This first.
+    /// Not known yet: this check comes first.
     First(Action),
     /// It is not confirmed; the reason is recorded.
     No,
@@ -56,9 +56,10 @@ pub(super) fn removal(
     Confirmation::No
 }
 
-/// Who says that the member of this assignment is not in the cluster any more: the newest list that was read
-/// through quorum, by raft term, among those of the peers that answer and can tell (`Assignment::is_told_by`). etcd never
-/// uses a member ID twice, so such a list without it is newer than the one that named it.
+/// The peer and the member list that show that the member of this assignment is not in the cluster any more. The list
+/// is the newest by raft term among those that peers have read through quorum and that are new enough
+/// (`Assignment::is_told_by`). etcd never uses a member ID twice, so a list without the ID is newer than the one that
+/// had it.
 pub(super) fn removed_by<'a>(
     assignment: &Assignment,
     peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,
@@ -87,7 +88,7 @@ pub(super) fn leave(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
     if unit.active.is_up() {
         cx.because(
             ReasonCode::Removed,
-            format!("member {id} was removed: its etcd ends"),
+            format!("member {id} was removed: its etcd is stopped"),
         );
         return cx
             .may_try("stop-removed", Duration::from_secs(1), Duration::from_secs(30))

@@ -1,9 +1,9 @@
 //! Changing the size: a full backup first, then one member at a time.
 //!
-//! Whether a missing member is a repair or a growth is read from what each node wrote down: the size at which it
-//! last saw the cluster whole. The planner's memory would forget it at every reload of the configuration, which is
-//! one way to change the size. Where no configuration file holds the size, the store does; what it last said is written
-//! down too, so that a store that is silent or was emptied changes nothing.
+//! Each node records on disk the size at which it last saw the cluster whole. This record decides whether adding a
+//! missing member is a repair or a growth. The planner's memory would lose the size at every reload of the
+//! configuration, and a reload is one way to change the size. If no configuration file holds the size, the store does.
+//! The last size from the store is recorded too, so that a store that does not answer or was emptied changes nothing.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use crate::model::{
 pub(super) enum Before {
     /// Now.
     Go,
-    /// Not before this is done, or not yet at all; the reason is recorded.
+    /// Only after this action, or, without one, not yet. The reason is recorded.
     Wait(Option<Action>),
 }
 
-/// Growing beyond the size that the cluster last had waits for a backup; replacing a lost member does not.
+/// Growth beyond the size that the cluster last had waits for a backup. Replacing a lost member does not.
 pub(super) fn before_growth(cx: &mut Context<'_>, list: &MemberList) -> Before {
     let settled = cx.obs.spec_record.settled;
     if settled.is_some_and(|settled| settled == cx.spec.size || list.members.len() < settled) {
@@ -36,7 +36,7 @@ pub(super) fn before_growth(cx: &mut Context<'_>, list: &MemberList) -> Before {
     settled.map_or(Before::Go, |settled| after_backup(cx, settled))
 }
 
-/// Takes over the size that the store says, before anything is decided by it.
+/// Takes over the size in the store before anything is decided by the size.
 pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
     if !matches!(cx.spec.size_source, SizeSource::Store { .. }) {
         return None;
@@ -44,13 +44,13 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
     let nodes = cx.spec.nodes.len();
     let most = MOST_VOTERS.min(nodes);
     let wrong = match &cx.obs.store.known()?.size {
-        // What was once said stands.
+        // A size that the store once had stays in force.
         Fact::Absent => return None,
         Fact::Known(size) if (1..=most).contains(size) => {
             if is_unordered(cx, *size) {
                 let text = format!(
-                    "the store wants {size} members and {} stay wanted: nobody has ordered fewer through an agent; \
-                     `etcd-agent spec set size={size}` does",
+                    "the store asks for {size} members, and the size stays {}: nobody has ordered fewer members through \
+                     an agent; `etcd-agent spec set size={size}` does",
                     cx.spec.size
                 );
                 cx.because(ReasonCode::SizeUnconfirmed, text);
@@ -64,20 +64,21 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
             return write(cx, record);
         }
         Fact::Known(size) => {
-            format!("it wants {size}, expected 1 to {most} with {nodes} nodes in cluster.nodes")
+            format!("it asks for {size}, expected 1 to {most} with {nodes} nodes in cluster.nodes")
         }
         Fact::Unreachable(why) => why.clone(),
     };
     let text = format!(
-        "the spec in the store is not followed, {} members stay wanted: {wrong}",
+        "the spec in the store is not followed, the size stays {}: {wrong}",
         cx.spec.size
     );
     cx.because(ReasonCode::SpecInvalid, text);
     None
 }
 
-/// A smaller size stops members. Whoever can write into the store does not order that alone (rule 10): an operator has to
-/// have said it to an agent, or a majority of the nodes follows it already. Before the first epoch there is nothing to stop.
+/// True if no operator has ordered this smaller size. A smaller size stops members, so write access to the store alone
+/// does not suffice (rule 10): an operator must have ordered it through an agent, or a majority of the nodes must
+/// follow it already. Before the first epoch there is nothing to stop.
 fn is_unordered(cx: &Context<'_>, size: usize) -> bool {
     if size >= cx.spec.size || cx.genesis().is_none() || mutant!(BelievesSizes) {
         return false;
@@ -92,9 +93,8 @@ fn is_unordered(cx: &Context<'_>, size: usize) -> bool {
     cx.obs.me.steering.directives.size != Some(size) && following < cx.spec.majority()
 }
 
-/// Another size than the cluster has is acted on only while it is known what is wanted and nobody who answers follows
-/// another spec. Agents look at the store one after the other: a new coordinator that has not done so yet would undo
-/// what the last one did.
+/// True if the size may be changed: the wanted size is known, and every peer that answers follows the same spec. Agents
+/// read the store one after the other. A new coordinator that has not read it yet would undo what the last one did.
 fn agreed(cx: &mut Context<'_>) -> bool {
     let SizeSource::Store { said } = cx.spec.size_source else {
         return true;
@@ -116,7 +116,7 @@ fn agreed(cx: &mut Context<'_>) -> bool {
         return true;
     }
     let text = format!(
-        "{} members are wanted here, and another size or another list of nodes on {}",
+        "the size is {} here, and the size or the list of nodes differs on {}",
         cx.spec.size,
         names(others)
     );
@@ -124,8 +124,8 @@ fn agreed(cx: &mut Context<'_>) -> bool {
     false
 }
 
-/// One backup before each change of the size, when there is a store: a newer one than was known when this size was
-/// first seen to be wanted. Names are compared, not the clocks of two machines.
+/// Requires one backup before each change of the size, if there is a store. The backup must be newer than the newest
+/// one that was known when this size was first wanted. Names are compared, not the clocks of two machines.
 fn after_backup(cx: &mut Context<'_>, from: usize) -> Before {
     if cx.spec.backup_interval.is_none() {
         return Before::Go;
@@ -155,7 +155,8 @@ fn newest_backup(cx: &Context<'_>) -> Option<BackupId> {
     BackupSummary::newest(told.chain(stored), cx.obs.now).map(|backup| backup.id.clone())
 }
 
-/// Writes down who the members are, at which size the cluster is whole, and from where another size is wanted.
+/// Records the members, the size at which the cluster was last whole, and, for another wanted size, the newest backup
+/// at that time.
 pub(super) fn remember(cx: &mut Context<'_>) -> Option<Action> {
     let genesis = cx.genesis()?;
     let list = cx
@@ -167,7 +168,7 @@ pub(super) fn remember(cx: &mut Context<'_>) -> Option<Action> {
     let size = cx.spec.size;
     let whole = list.voters().count() == size && list.members.len() == size;
     let mut record = cx.obs.spec_record.clone();
-    // The raft term changes with each leader, which says nothing about the members.
+    // The raft term changes with each leader, independently of the members.
     let same = |known: &MemberList| (known.cluster_id, &known.members) == (list.cluster_id, &list.members);
     if !record.members.as_ref().is_some_and(same) {
         record.members = Some(list.clone());
@@ -202,8 +203,8 @@ fn write(cx: &mut Context<'_>, record: SpecRecord) -> Option<Action> {
     })
 }
 
-/// More voters than wanted: one goes, an unhealthy one first, else the one with the highest node name; never the
-/// raft leader, which is this node's own.
+/// Removes one voter if there are more than wanted: an unhealthy one first, else the one with the highest node name.
+/// Never the raft leader, which is this node's own member.
 pub(super) fn shrink(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
     let (from, to) = (list.voters().count(), cx.spec.size);
     if !matches!(cx.spec.join, Join::Replace | Join::Prune) {

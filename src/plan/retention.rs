@@ -1,9 +1,9 @@
 //! Which backups stay, and why.
 //!
-//! What the classes keep follows from the backups alone, never from the clock: they count the hours, days, weeks and
-//! years *that have a backup*. So a cluster that was off for a year keeps what it had, and a clock that jumps deletes
-//! nothing but what was only kept for being recent. Pruning early or late, often or seldom, ends in the same set
-//! (`tests`): no order of events can take away what another order would have kept.
+//! The backups alone decide what the classes keep, never the clock: the classes count the hours, days, weeks and years
+//! *that have a backup*. So a cluster that was off for a year keeps what it had, and a clock jump deletes only backups
+//! that were kept for being recent. Pruning early or late, often or seldom, ends in the same set (`tests`): no order of
+//! events can delete what another order would have kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
         }
         let good = backup_is_good(&verdict.backup);
         let leads = reach.is_longer_with(&verdict.backup);
-        // A history that a restore or a step back has ended may turn out to be the one that is wanted after all.
+        // A restore or a step back ends a history, but an operator may still want that history later.
         let kept_for_it = reach.is_living(&verdict.backup) || days.reach(at.0 / DAY_MS, wanted.daily);
         let slots = [
             (seen == 0, Keep::Newest),
@@ -65,8 +65,8 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
     verdicts
 }
 
-/// Keeps what founders of the newest epoch have still to be restored from: a full backup, or a point of its increments, which
-/// is named after it. It takes no place among those that are counted.
+/// Keeps the backup that founders of the newest epoch have still to be restored from: a full backup, or the full backup
+/// that a point of its increments is named after. It is kept in addition to the backups that the classes count.
 pub fn keep_origin(verdicts: &mut [Verdict], origin: &BackupId) {
     let named = |full: &BackupId| {
         let rest = origin.as_str().strip_prefix(full.as_str());
@@ -77,8 +77,9 @@ pub fn keep_origin(verdicts: &mut [Verdict], origin: &BackupId) {
     }
 }
 
-/// The backup that founders of the newest epoch may have still to be restored from: until some member list of that epoch
-/// says of each that it has started, or was removed. What is not known counts as needed.
+/// The backup that founders of the newest epoch may have still to be restored from. It is needed until some member list
+/// of that epoch shows that each founder has started or was removed. While this is not known, the backup counts as
+/// needed.
 pub fn needed_origin(observation: &Observation) -> Option<BackupId> {
     let genesis = observation.me.genesis.as_ref()?;
     let Origin::Backup(backup) = &genesis.origin else {
@@ -87,8 +88,8 @@ pub fn needed_origin(observation: &Observation) -> Option<BackupId> {
     if mutant!(OriginPruned) {
         return None;
     }
-    // A member publishes its client URLs when it starts for the first time. Neither that nor a removal is ever undone, so
-    // an older list tells the truth too.
+    // A member publishes its client URLs when it starts for the first time. Neither that nor a removal is ever undone,
+    // so an older list is valid evidence too.
     let settled = |list: &&MemberList| {
         let mut founders = genesis.members.keys().filter_map(|node| genesis.member_id(node));
         let done = |id| list.get(id).is_none_or(|member| !member.client_urls.is_empty());
@@ -101,7 +102,7 @@ pub fn needed_origin(observation: &Observation) -> Option<BackupId> {
     lists.find(settled).is_none().then(|| backup.clone())
 }
 
-/// Why a backup stays without a place among those that are counted.
+/// Why a backup is kept without being counted by the classes, if so.
 fn takes_no_place(backup: &StoredBackup, now: UnixMs) -> Option<Keep> {
     if backup.writer != Writer::EtcdAgent {
         return Some(Keep::NotOurs);
@@ -116,16 +117,16 @@ fn backup_is_good(backup: &StoredBackup) -> bool {
     backup.verified.as_ref().is_some_and(Verified::is_ok)
 }
 
-/// How far the backups of each history lead, newest first.
+/// The highest revision that the backups of each history lead to. Backups are visited newest first.
 struct Reach {
-    /// The history that etcd goes on with.
+    /// The history that etcd continues.
     living: Option<(Epoch, u64)>,
     holds: BTreeMap<(Epoch, u64), Revision>,
 }
 
 impl Reach {
-    /// The newest timeline of the highest epoch, not the newest backup's: what is dated last may be of an epoch that was
-    /// replaced, as clocks differ, and a later prune would judge otherwise.
+    /// Takes the newest timeline of the highest epoch as living, not that of the newest backup. Clocks differ, so the
+    /// backup with the latest date may belong to a replaced epoch, and a later prune would decide differently.
     fn of(verdicts: &[Verdict], now: UnixMs) -> Self {
         let counted = verdicts
             .iter()
@@ -140,13 +141,14 @@ impl Reach {
         self.living.is_some() && backup.history() == self.living
     }
 
-    /// True when the increments of this backup lead further than any newer one of its history does: without them that
-    /// state is lost, e.g. when etcd was lost before the newest backup had increments of its own.
+    /// True if this backup with its increments leads to a higher revision than any newer backup of its history. Without
+    /// these increments that state would be lost, e.g. if etcd was lost before the newest backup had increments of its
+    /// own.
     fn is_longer_with(&mut self, backup: &StoredBackup) -> bool {
         let Some(history) = backup.history() else {
             return false;
         };
-        // What it leads to for sure: a full may hold less than `revision_at_most`.
+        // The revision that it certainly leads to: a full backup may hold less than `revision_at_most`.
         let holds = backup.covered.max(backup.summary.revision);
         let longer = self.holds.get(&history).is_none_or(|held| holds > *held);
         if longer {
@@ -170,7 +172,7 @@ impl Slots {
         self.0.len() < limit && self.0.insert(slot)
     }
 
-    /// True for a slot that is one of the newest `limit`, whichever backup it is of.
+    /// True for a slot that is one of the newest `limit`, whichever of its backups asks.
     fn reach(&self, slot: u64, limit: usize) -> bool {
         self.0.len() < limit || self.0.contains(&slot)
     }

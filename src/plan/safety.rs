@@ -1,4 +1,4 @@
-//! Situations that need a person, and the rules that each change of the cluster has to keep.
+//! Situations that need a person, and the rules that each change of the cluster has to follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::model::{
 /// A change of the member list, as far as quorum depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// A learner comes or goes, or a member's address changes: nobody's vote does.
+    /// A learner is added or removed, or a member's address changes. No vote changes.
     NoVote,
-    /// This voter goes.
+    /// This voter is removed.
     RemoveVoter(MemberId),
     /// This learner gets a vote. It counts as healthy once it serves.
     Promote(MemberId),
 }
 
-/// Rule 3: a change is made only while the healthy voters are a quorum, and only if those that are left are a
-/// quorum of the voters after it. The second half alone is not enough: without the first, etcd could not commit the
-/// change, or would have to do it with voters that nobody saw.
+/// Rule 3: a change is made only while the healthy voters are a quorum, and only if the healthy voters after the change
+/// are a quorum of the voters after it. The second condition alone is not enough: without the first, etcd could not
+/// commit the change, or would need voters that no agent has seen healthy.
 pub fn keeps_quorum(voters: &BTreeSet<MemberId>, healthy: &BTreeSet<MemberId>, change: Change) -> bool {
     let quorate = |voters: usize, healthy: usize| voters > 0 && healthy > voters / 2;
     let seen = healthy.intersection(voters).count();
@@ -38,10 +38,10 @@ pub fn keeps_quorum(voters: &BTreeSet<MemberId>, healthy: &BTreeSet<MemberId>, c
     quorate(voters.len(), seen) && quorate(voters_after, healthy_after)
 }
 
-/// Whether etcd would take one more member, a learner too: its strict reconfiguration check (`mayAddMember` in etcd's
-/// `server.go`) wants as many voters connected as would be a quorum with one voter more. With one of three away that
-/// is never so. A voter whose agent is silent is taken for connected until its etcd is seen silent as well: etcd has
-/// the last word.
+/// Whether etcd would accept one more member, even a learner. Its strict reconfiguration check (`mayAddMember` in
+/// etcd's `server.go`) requires as many connected voters as a quorum would need with one voter more. With one of three
+/// voters unreachable this never holds. A voter whose agent is silent counts as connected until its etcd is seen silent
+/// as well: etcd itself makes the final decision.
 pub(super) fn takes_another(cx: &Context<'_>, list: &MemberList) -> bool {
     let voters = list.voters().count();
     let connected = list
@@ -59,10 +59,10 @@ pub(super) fn takes_another(cx: &Context<'_>, list: &MemberList) -> bool {
     voters == 1 || connected > voters.div_ceil(2)
 }
 
-/// True while a member must not be removed yet; the reason is recorded. Its removal would leave one member, and another
-/// node may not have left yet. The list of the last member confirms a removal only while no other node has a member
-/// (rule 10, `agent/execute/removal_check.rs`), so two nodes that leave at the same time would wait for each other. A node that an
-/// operator has ordered out does not count: the order confirms its removal.
+/// True while a member must not be removed yet; the reason is recorded. This is the case if its removal would leave one
+/// member while another node may not have left yet. The list of the last member confirms a removal only while no other
+/// node has a member (rule 10, `agent/execute/removal_check.rs`). So two nodes that leave at the same time would wait
+/// for each other. A node that an operator has ordered out does not count: the order confirms its removal.
 pub(super) fn must_wait(cx: &mut Context<'_>, list: &MemberList, member: &Member, node: &NodeName) -> bool {
     if list.voters().filter(|voter| voter.id != member.id).count() != 1 {
         return false;
@@ -82,7 +82,7 @@ pub(super) fn must_wait(cx: &mut Context<'_>, list: &MemberList, member: &Member
         "does not answer"
     };
     let text = format!(
-        "{node} leaves after {first}, which {state}; if {first} is gone for good: `etcd-agent member remove {first}`"
+        "{node} leaves after {first}, which {state}; if {first} is permanently lost: `etcd-agent member remove {first}`"
     );
     cx.because(ReasonCode::RemovalUnfinished, text);
     cx.wake_in(Duration::from_millis(200));
@@ -112,11 +112,11 @@ pub fn is_healthy(member: &Member, cluster: ClusterId, status: &NodeStatus) -> b
     status.is_active() && serves
 }
 
-/// Rule 4: whether the cluster is whole, so that one voluntary disruption (a restart, a leader move, the removal of
-/// a healthy member) may begin: every voter is healthy and no learner is on its way.
+/// Rule 4: whether one voluntary disruption (a restart, a leader move, the removal of a healthy member) may begin. It
+/// may if the cluster is whole: every voter is healthy and there is no learner.
 ///
 /// # Errors
-/// What is not whole, for people.
+/// The first member that is not healthy or has no vote, in one line for people.
 pub(super) fn undisturbed(cx: &Context<'_>, list: &MemberList) -> Result<(), String> {
     let healthy = healthy_members(cx, list);
     for member in &list.members {
@@ -147,7 +147,7 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
     if two_geneses(cx) {
         return true;
     }
-    // A different electorate is refused by each elector itself; here it is only said early and by name.
+    // Each elector itself refuses a different electorate. Here it is only reported early and by name.
     let strangers: Vec<String> = cx
         .known_peers()
         .filter(|(_, status)| status.electorate_digest != cx.obs.me.electorate_digest)
@@ -166,15 +166,15 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
     false
 }
 
-/// Nodes that name different stores record epochs and backups in different places.
+/// Reports peers with another store: nodes with different stores record epochs and backups in different places.
 fn say_other_stores(cx: &mut Context<'_>) {
     if let Some(text) = other_stores(cx.obs) {
         cx.because(ReasonCode::StoreDiffers, text);
     }
 }
 
-/// The peers that answer and have another store than `mine`. Nodes that were ordered `out` do not count: what one node says of
-/// its store must not lock operators out (rule 10).
+/// The peers that answer and have another store than `mine`. Nodes that were ordered `out` do not count: one node's
+/// report of its store must not lock operators out (rule 10).
 pub fn with_other_stores<'a>(
     peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,
     mine: &str,
@@ -193,7 +193,7 @@ pub fn other_stores(seen: &Observation) -> Option<String> {
     other_stores_besides(seen, &BTreeSet::new())
 }
 
-/// As `other_stores`, but for the nodes `without` whom an order was given: they do not count either.
+/// Like `other_stores`, but the nodes that an order names in `without` do not count either.
 pub(super) fn other_stores_besides(seen: &Observation, without: &BTreeSet<NodeName>) -> Option<String> {
     let mine = seen.spec.store_digest();
     let out = &seen.me.steering.directives.out;
@@ -217,9 +217,9 @@ pub(super) fn same_store(mine: &str, status: &NodeStatus) -> bool {
     status.store_digest.as_ref().is_none_or(|theirs| theirs == mine)
 }
 
-/// Rule 1: one epoch never has two geneses; if it does, the node halts. One node, or the store alone, that reports another
-/// genesis may lie (rule 10): the reason names it, and nothing stops. Nor does a new memory stop that only heard of a genesis:
-/// it asks the electors.
+/// Rule 1: one epoch never has two geneses. If it has, the node halts. A single node, or the store alone, that reports
+/// another genesis may lie (rule 10): the reason names it, and the node does not halt. A node with a new memory, to
+/// which a genesis was only reported, does not halt either: it asks the electors.
 fn two_geneses(cx: &mut Context<'_>) -> bool {
     let Some(mine) = cx.genesis().filter(|_| !cx.obs.elector.hearsay) else {
         return false;
@@ -245,7 +245,7 @@ fn two_geneses(cx: &mut Context<'_>) -> bool {
         others.join(", ")
     );
     if others.len() == 1 {
-        let text = format!("{text}: one of them lies or is damaged, and nothing follows from it here");
+        let text = format!("{text}: one of them is false or damaged; this node does not act on it");
         cx.because(ReasonCode::GenesisDiffers, text);
         return false;
     }
@@ -256,8 +256,9 @@ fn two_geneses(cx: &mut Context<'_>) -> bool {
     true
 }
 
-/// The newest epoch that this node or the store has a record of; a new one comes after it. The own record has what peers
-/// report and the electors have not denied. A record in the store keeps its number, because no other can be written there.
+/// The newest epoch in this node's record or in the store. A new epoch gets a higher number. The node's record includes
+/// epochs that peers report and that the electors have not denied. A number recorded in the store cannot be used again,
+/// because no other record can be written there.
 pub(super) fn newest_epoch(cx: &Context<'_>) -> Epoch {
     let store = cx.stored_genesis().map(|g| g.epoch).unwrap_or_default();
     cx.obs.newest_epoch.max(store)
@@ -287,7 +288,7 @@ pub(super) fn say_unbelieved(cx: &mut Context<'_>) {
     for (who, epoch, why) in told {
         cx.because(
             ReasonCode::EpochRefused,
-            format!("{who} tells of epoch {epoch}, which is not believed: {why}"),
+            format!("{who} reports epoch {epoch}, which is not believed: {why}"),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What `etcd-agent backup run` decides, which has no observation: which member is backed up next, and when.
+//! The decisions of `etcd-agent backup run`, which has no observation: which member is backed up next, and when.
 
 use std::time::Duration;
 
@@ -8,8 +8,9 @@ use crate::model::{BackupSummary, Calendar, EtcdStatus, UnixMs};
 /// A member this many entries behind the furthest one is not backed up.
 const MOST_BEHIND: u64 = 1000;
 
-/// How long until the next backup; `None` if it is due. Co-processes share one schedule: the backup of any of them counts. A backup
-/// dated after now does not count, because one of the two clocks is wrong; the last that was `taken` here counts instead.
+/// Time until the next backup; `None` if it is due. Processes that back up into the same store share one schedule: a
+/// backup of any of them counts. A backup dated after now does not count, because one of the two clocks is wrong. The
+/// last backup `taken` here counts instead.
 pub fn backup_in(
     newest: Option<&BackupSummary>,
     taken: Option<UnixMs>,
@@ -22,11 +23,11 @@ pub fn backup_in(
     Some(due_in(last, now, interval, calendar)).filter(|wait| !wait.is_zero())
 }
 
-/// Which of the members that were asked is backed up: a caught-up follower where there is one, as the raft leader has enough
-/// to do. `None` where none serves with quorum.
+/// Which of the asked members is backed up: a caught-up follower if there is one, because the raft leader is busy
+/// enough. `None` if no member serves with quorum.
 ///
 /// # Errors
-/// They are of more than one cluster: whose backup it would be is left to chance.
+/// If the members belong to more than one cluster: chance would decide which cluster is backed up.
 pub fn backup_of(answers: &[Option<EtcdStatus>]) -> Result<Option<usize>, String> {
     let known = || answers.iter().flatten();
     if let Some(first) = known().next()
@@ -78,7 +79,7 @@ mod tests {
             ("a young one of anybody", Some(90_000), None, in_s(50)),
             ("an old one", Some(40_000), None, None),
             (
-                "an old one, and a young one of ours that is gone",
+                "an old one, and a young one of ours that was removed",
                 Some(40_000),
                 Some(95_000),
                 in_s(55),
@@ -102,7 +103,7 @@ mod tests {
             );
             assert_eq!(found, expected, "{what}");
         }
-        // By the calendar the interval says nothing.
+        // With a calendar, the interval does not matter.
         let calendar: Calendar = "*:*:30".parse().unwrap();
         for (newest, expected) in [(89_000, None), (90_000, in_s(50)), (95_000, in_s(50))] {
             let found = backup_in(

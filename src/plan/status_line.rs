@@ -69,7 +69,7 @@ fn line(cx: &Context<'_>, action: Option<&Action>) -> String {
     line
 }
 
-/// One unit is enough for people.
+/// An age in a single unit, which is precise enough for people.
 fn coarse(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),

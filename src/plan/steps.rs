@@ -1,15 +1,15 @@
-//! What follows from an order, in words.
+//! The steps that follow from an order, in words.
 
 use crate::model::{DirectiveChange, NodeName, OperatorRequest};
 
-/// What follows from this order, one line a step.
+/// The steps that follow from this order, one line each.
 pub fn steps(change: &DirectiveChange) -> Vec<String> {
     let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
     match change {
         DirectiveChange::Pause => lines(&[
             "every agent stops acting by itself: no member is added, removed or replaced, nothing is restarted or started, \
              no backup is due",
-            "what a person asks for goes on, and so does what keeps data safe",
+            "requests of a person are still carried out, and data is still kept safe",
         ]),
         DirectiveChange::Resume => lines(&["every agent acts by itself again"]),
         DirectiveChange::Remove { node } => vec![
@@ -38,7 +38,7 @@ pub fn steps(change: &DirectiveChange) -> Vec<String> {
     }
 }
 
-/// What follows from this request, one line a step.
+/// The steps that follow from this request, one line each.
 pub fn request_steps(request: &OperatorRequest) -> Vec<String> {
     match request {
         OperatorRequest::MoveLeader { to: Some(to), .. } => {
@@ -64,14 +64,12 @@ pub fn request_steps(request: &OperatorRequest) -> Vec<String> {
         )],
         OperatorRequest::Backup => vec!["this node takes a full backup".to_owned()],
         OperatorRequest::Restore { backup, .. } => vec![
-            format!("{backup} is fetched, checked, and restored beside the old data"),
+            format!("{backup} is fetched, checked, and restored next to the old data"),
             "a new epoch opens on all nodes, and the old data goes into the archive".to_owned(),
         ],
         OperatorRequest::Bootstrap { .. } => vec!["the first cluster is formed".to_owned()],
         OperatorRequest::ConfirmEpoch { epoch, token } => vec![
-            format!(
-                "the electors are asked once more; where a majority denies epoch {epoch}, nothing changes"
-            ),
+            format!("the electors are asked once more; if a majority denies epoch {epoch}, nothing changes"),
             format!(
                 "this node follows epoch {epoch} ({token}): an etcd of an older epoch stops, and its data goes into the archive"
             ),

@@ -1,10 +1,10 @@
-//! Reports why etcd does not stay up, by its own last log lines. They decide nothing: the owner of the data finds out whether it is
-//! damaged (`src/unit/data/judge.rs`).
+//! Reports why etcd does not stay up, according to its own last log lines. No decision depends on them: the owner of
+//! the data directory finds out whether the data is damaged (`src/unit/data/judge.rs`).
 
 use super::context::Context;
 use crate::model::{ReasonCode, Trouble};
 
-/// Names the trouble in etcd's last words, and what helps.
+/// Reports the trouble in etcd's last log lines, and the remedy.
 pub(super) fn say(cx: &mut Context<'_>) {
     let Some(words) = &cx.obs.last_words else {
         return;

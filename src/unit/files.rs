@@ -1,4 +1,4 @@
-//! Files that two users share: bounded reads, and writes that are whole or not there.
+//! Files that two users share: bounded reads, and atomic writes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,8 +10,8 @@ pub const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads a regular file of at most [`MAX_BYTES`]; `None` when it is not there.
 ///
-/// A symbolic link is followed only in its directories, never in the last component, so that who owns one
-/// file cannot have another one read.
+/// A symbolic link is followed only in the directories of the path, never in the last component, so that the owner of
+/// one file cannot make the reader open another one.
 ///
 /// # Errors
 /// Whatever the kernel says; `InvalidData` for anything but a regular file of that size.
@@ -70,7 +70,7 @@ pub fn write_atomic(path: &Path, body: &[u8], mode: u32) -> io::Result<()> {
     sync_dir(dir)
 }
 
-/// [`write_atomic`] only when the content or the mode differs; answers whether it wrote.
+/// [`write_atomic`] only when the content or the mode differs; returns whether it wrote.
 ///
 /// # Errors
 /// Whatever the kernel says.

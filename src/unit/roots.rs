@@ -1,4 +1,5 @@
-//! Checks that only root can have installed a program. No other program is run with the rights of root, etcd or the agent.
+//! Checks that only root can have installed a program. No other program is run with the rights of root, etcd or the
+//! agent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 const MAX_LINKS: usize = 40;
 
 /// Checks that only root can have put a program there: the program, every directory above it and every link on the way
-/// are root's and no one else's to write. `what` names it in the error.
+/// belong to root, and only root can write to them. `what` names it in the error.
 ///
 /// # Errors
 /// One line: which path is not root's alone, and what to do.
@@ -68,7 +69,7 @@ fn parts(path: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// Refuses what others can write; returns the target of a link.
+/// Refuses a path that others can write; returns the target of a link.
 fn check(path: &Path, uid: u32) -> Result<Option<PathBuf>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let meta = fs::symlink_metadata(path).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The configuration as the oneshots read it: root's own files, never what the agent says.
+//! The configuration as the oneshots read it: from root's own files, never from the agent.
 
 use crate::config::{self, Settings};
 use crate::paths::Paths;

@@ -63,7 +63,7 @@ pub enum WalError {
     },
 }
 
-/// Whether a `member/wal` directory is there and holds a file of a log: then etcd takes its member from that.
+/// Whether a `member/wal` directory exists and holds a file of a log. etcd then takes its member from that log.
 ///
 /// # Errors
 /// [`WalError::Io`] when it could not be read.
@@ -82,16 +82,16 @@ pub fn is_there(dir: &Path) -> Result<bool, WalError> {
 /// The cluster and the member of the oldest file in a `member/wal` directory.
 ///
 /// # Errors
-/// [`WalError::Content`] when what is there is no WAL, [`WalError::Io`] when it could not be read.
+/// [`WalError::Content`] when it is not a WAL, [`WalError::Io`] when it could not be read.
 pub fn identify(dir: &Path) -> Result<(ClusterId, MemberId), WalError> {
     let (path, _) = oldest(dir)?;
     let head = head(&path)?;
     decode(&head).map_err(|why| WalError::Content(format!("{}: {why}", path.display())))
 }
 
-/// Whether a WAL holds anything of raft's log: an entry, or a snapshot that stands for entries. One without is what
-/// etcd makes when it starts on an emptied directory with `initial-cluster-state=existing`: the metadata is this
-/// member's, and all that it has acknowledged is forgotten. Unknown counts as remembered.
+/// Whether a WAL holds anything of raft's log: an entry, or a snapshot that stands for entries. etcd makes a WAL
+/// without either when it starts on an emptied directory with `initial-cluster-state=existing`: the metadata is this
+/// member's, and everything that it has acknowledged is lost. Unknown counts as true.
 ///
 /// # Errors
 /// As [`identify`].
@@ -217,7 +217,7 @@ fn has_log(head: &[u8]) -> bool {
             _ => rest = next,
         }
     }
-    // The file's end, or the end of what was read of it.
+    // The end of the file, or of the part that was read.
     head.len() >= at(2 * MAX_RECORD_BYTES)
 }
 

@@ -16,9 +16,9 @@ use crate::model::Revision;
 const KEYS: &[u8] = b"key";
 const LEASES: &[u8] = b"lease";
 const META: &[u8] = b"meta";
-/// A lease with a key in an increment that had ended before its TTL was asked for.
+/// The TTL of a lease that had ended before etcd was asked for its TTL, though an increment has a key with it.
 const ENDED_TTL_S: i64 = 60;
-/// A lease whose TTL etcd did not answer: its keys stay until the holder has had time to renew it.
+/// The TTL of a lease for which etcd did not report one: its keys stay long enough for the holder to renew it.
 const UNKNOWN_TTL_S: i64 = 24 * 3600;
 
 /// etcd's `leasepb.Lease`.
@@ -30,7 +30,7 @@ struct StoredLease {
     ttl: i64,
 }
 
-/// What of etcd's `mvccpb.KeyValue` matters here.
+/// The only field of etcd's `mvccpb.KeyValue` that is needed here.
 #[derive(Clone, PartialEq, Message)]
 struct KeyValue {
     #[prost(int64, tag = "6")]
@@ -45,15 +45,15 @@ pub(in crate::backup) struct Merge<'a> {
     buckets: BTreeMap<Vec<u8>, Item>,
     writer: Writer<'a>,
     key_sequence: u64,
-    /// Leaf pages of the key bucket as it was.
+    /// The leaf pages of the key bucket before the merge.
     old: Vec<Child>,
     new: Leaves,
     leases: BTreeMap<Vec<u8>, Item>,
     lease_sequence: u64,
     needed: BTreeSet<i64>,
-    /// Leases whose TTL etcd did not answer.
+    /// Leases whose TTL etcd did not report.
     unasked: BTreeSet<i64>,
-    /// The newest revision that it holds.
+    /// The newest revision in the database.
     holds: Revision,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Adds leases that are not there yet.
+    /// Adds leases that the database does not have yet.
     pub(in crate::backup) fn grant(&mut self, leases: &[Lease]) {
         for lease in leases {
             let item = lease_item(lease.id, lease.ttl_s);
@@ -164,7 +164,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Records leases whose TTL etcd did not answer.
+    /// Records leases whose TTL etcd did not report.
     pub(in crate::backup) fn unasked(&mut self, ids: &[i64]) {
         self.unasked.extend(ids);
     }

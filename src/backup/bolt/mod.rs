@@ -1,8 +1,8 @@
-//! As much of bbolt's file format as it takes to append revisions to an etcd snapshot.
+//! The part of bbolt's file format that is needed to append revisions to an etcd snapshot.
 //!
-//! The file is copy-on-write: what is there stays where it is, new pages come after it, and a new meta page makes
-//! them count. So a restore to a point in time writes what is new and nothing else, and etcd's own tools check and
-//! restore the result as any snapshot. Source: `go.etcd.io/bbolt` 1.3 and 1.4, `internal/common/{page,meta}.go`.
+//! The file is copy-on-write: existing pages are not changed, new pages are appended, and a new meta page makes them
+//! take effect. So a restore to a point in time writes only new pages, and etcd's own tools check and restore the
+//! result like any snapshot. Source: `go.etcd.io/bbolt` 1.3 and 1.4, `internal/common/{page,meta}.go`.
 
 mod merge;
 mod page;
@@ -15,10 +15,10 @@ mod tests;
 
 pub(super) use merge::Merge;
 
-/// What is wrong with a file.
+/// Why a file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BoltError {
-    /// The disk.
+    /// The disk failed.
     #[error("{0}")]
     Io(#[from] std::io::Error),
     /// Not a bbolt file of etcd, or a damaged one.

@@ -1,4 +1,4 @@
-//! Pages and what stands on them, little-endian as on every platform that etcd supports.
+//! Pages and their elements, little-endian as on every platform that etcd supports.
 
 use super::{Bolt, damaged};
 use crate::bolt_meta::VERSION;
@@ -56,7 +56,7 @@ fn slice(bytes: &[u8], at: usize, offset: u32, size: u32) -> Bolt<Vec<u8>> {
 
 fn kind(page: &[u8], wanted: u16, what: &str) -> Bolt<usize> {
     if u16_at(page, 8)? != wanted {
-        return damaged(format!("page {} is no {what} page", u64_at(page, 0)?));
+        return damaged(format!("page {} is not a {what} page", u64_at(page, 0)?));
     }
     Ok(usize::from(u16_at(page, 10)?))
 }
@@ -105,7 +105,7 @@ pub(super) fn head(id: u64, flags: u16, count: usize, overflow: usize) -> Bolt<[
     Ok(head)
 }
 
-/// Reads a meta page; `None` when it is not a valid one: bbolt then uses the other.
+/// Reads a meta page; `None` when it is not valid. bbolt then uses the other one.
 pub(super) fn meta(page: &[u8]) -> Bolt<Option<Meta>> {
     if u16_at(page, 8)? != META {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Reads trees of a file that may be hostile: nothing points outside it, and no tree is walked for ever.
+//! Reads trees of a file that may be hostile: a pointer outside the file is an error, and every walk of a tree ends.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use super::page::{self, BRANCH, BUCKET, Child, HEAD, IS_BUCKET, Item, LEAF, Meta, u16_at, u32_at, u64_at};
 use super::{Bolt, damaged};
 
-/// bbolt's trees of any size that fits a disk are far lower.
+/// The greatest depth that is read. A bbolt tree that fits on a disk is far less deep.
 const DEEPEST: usize = 32;
 
 /// An opened file.
@@ -15,7 +15,7 @@ pub(super) struct Reader<'a> {
     pub(super) meta: Meta,
 }
 
-/// A bucket: a tree, or a few elements inside its parent's.
+/// A bucket: a tree, or a few elements inside the element of its parent.
 #[derive(Debug, Clone)]
 pub(super) enum Bucket {
     Tree { root: u64, sequence: u64 },
@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
             return damaged("it has no valid meta page");
         };
         if meta.file_bytes() > file.metadata().map_or(0, |m| m.len()) {
-            return damaged("it is shorter than it says");
+            return damaged("it is shorter than its meta page states");
         }
         Ok(Self { file, meta })
     }
@@ -58,15 +58,15 @@ impl<'a> Reader<'a> {
         self.file.read_exact_at(&mut head, id * size)?;
         let pages = u64::from(u32_at(&head, 12)?) + 1;
         if u64_at(&head, 0)? != id || id + pages > self.meta.high {
-            return damaged(format!("page {id} is not what it says"));
+            return damaged(format!("the head of page {id} is wrong"));
         }
         let mut page = vec![0; usize::try_from(pages * size).unwrap_or(usize::MAX)];
         self.file.read_exact_at(&mut page, id * size)?;
         Ok(page)
     }
 
-    /// The leaf pages below a page, in order, each with the first key below it. Leaf pages themselves are read
-    /// only where the root is one.
+    /// The leaf pages below a page, in order, each with the first key below it. It reads a leaf page itself only if the
+    /// root is one.
     pub(super) fn leaves(&self, root: u64) -> Bolt<Vec<Child>> {
         let page = self.page(root)?;
         if u16_at(&page, 8)? == LEAF {
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
                 .into_iter()
                 .collect());
         }
-        // Level by level: on one level all pages are of one kind.
+        // Level by level: all pages of one level are of the same kind.
         let mut level = page::children(&page)?;
         for _ in 0..DEEPEST {
             if level.len() as u64 > self.meta.high {
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
             }
             level = below;
         }
-        damaged("its tree has no end")
+        damaged("its tree is too deep")
     }
 
     fn flags(&self, id: u64) -> Bolt<u16> {
@@ -141,10 +141,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What an element of the top level holds.
+/// The bucket in a top-level element.
 pub(super) fn bucket(item: &Item) -> Bolt<Bucket> {
     if item.flags & IS_BUCKET == 0 {
-        return damaged("something at its top is no bucket");
+        return damaged("a top-level element is not a bucket");
     }
     let (root, sequence) = (u64_at(&item.value, 0)?, u64_at(&item.value, 8)?);
     if root != 0 {

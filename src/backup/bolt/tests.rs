@@ -11,7 +11,7 @@ use crate::backup::increments::increment::{Change, Entry, Lease};
 
 const PAGE: u32 = 4096;
 
-/// An inline bucket with these elements, as bbolt keeps small ones: laid out as a page without a number.
+/// An inline bucket with these elements, as bbolt stores small ones: laid out like a page without a number.
 fn inline(name: &str, items: &[(&[u8], &[u8])]) -> Item {
     let mut value = vec![0; 16];
     value.extend_from_slice(&head(0, page::LEAF, items.len(), 0).unwrap());
@@ -32,7 +32,7 @@ fn inline(name: &str, items: &[(&[u8], &[u8])]) -> Item {
     }
 }
 
-/// What a new etcd has: small buckets inline, no keys.
+/// The database of a new etcd: small inline buckets, no keys.
 fn empty(compacted: Option<u64>) -> File {
     let file = tempfile::tempfile().unwrap();
     file.set_len(2 * u64::from(PAGE)).unwrap();
@@ -82,7 +82,7 @@ fn entry(revision: u64, changes: Vec<Change>) -> Entry {
 fn change(size: usize) -> Change {
     Change {
         deleted: size == 0,
-        // Field 5 of a KeyValue: a value of so many bytes.
+        // Field 5 of a KeyValue: a value of this size.
         stored: if size == 0 {
             vec![10, 1, b'k']
         } else {
@@ -168,7 +168,7 @@ fn c09b_a_lease_that_etcd_was_asked_for_in_vain_is_not_one_that_had_ended() {
     merge
         .push(&entry(2, vec![leased(7), leased(8), leased(9)]))
         .unwrap();
-    // A later increment has it.
+    // A later increment has its TTL.
     merge.grant(&[Lease { id: 8, ttl_s: 30 }]);
     merge.finish().unwrap();
     let ttls: Vec<Vec<u8>> = contents(&file, "lease")
@@ -198,7 +198,7 @@ fn a_file_that_is_cut_or_altered_is_an_error_or_the_same() {
     for at in (0..size).step_by(7) {
         let mut bad = good.clone();
         bad[at] ^= 0xff;
-        // Whatever it comes to, it comes to an end.
+        // The result does not matter, but the call has to return.
         let _ = open(&bad);
     }
 }

@@ -1,4 +1,4 @@
-//! Appends pages: leaves as the elements come, in order, and the branches above them.
+//! Appends pages: leaves in the order of their elements, then the branches above them.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -23,7 +23,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the heads and bodies of elements as one page, with overflow where one is too large. Gives its number.
+    /// Writes the heads and bodies of elements as one page, with overflow if they do not fit. Returns its number.
     fn put(&mut self, flags: u16, heads: &[[u8; ELEMENT]], bodies: &[u8]) -> Bolt<u64> {
         let size = HEAD + heads.len() * ELEMENT + bodies.len();
         let pages = size.div_ceil(self.page_size);
@@ -76,7 +76,7 @@ impl<'a> Writer<'a> {
         Ok(Child { key, page })
     }
 
-    /// The branches above these pages; gives the root. Without any page the root is an empty leaf.
+    /// Writes the branches above these pages and returns the root. Without any page the root is an empty leaf.
     pub(super) fn tree(&mut self, mut level: Vec<Child>) -> Bolt<u64> {
         loop {
             match level.as_slice() {
@@ -110,7 +110,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Leaves written as their elements come.
+/// Writes leaves while their elements arrive.
 pub(super) struct Leaves {
     pending: Vec<Item>,
     size: usize,
@@ -148,7 +148,7 @@ impl Leaves {
     }
 }
 
-/// Writes a whole tree of elements whose keys ascend; gives its root.
+/// Writes a whole tree of elements whose keys ascend; returns its root.
 pub(super) fn tree_of(writer: &mut Writer<'_>, items: impl IntoIterator<Item = Item>) -> Bolt<u64> {
     let mut leaves = Leaves::new();
     for item in items {

@@ -1,4 +1,4 @@
-//! A running gzip stream that comes out in pieces of the store's part size: etcd-manager's form of a snapshot.
+//! Compresses a stream with gzip, in pieces of the store's part size: etcd-manager's form of a snapshot.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 
 use crate::backup::part_buffer::PartBuffer;
 
-/// Compresses; full pieces are handed out as they come.
+/// Compresses, and hands out pieces once they are full.
 pub(super) struct GzipCompressor {
     encoder: GzEncoder<PartBuffer>,
 }
@@ -25,7 +25,7 @@ impl GzipCompressor {
         self.encoder.write_all(chunk)
     }
 
-    /// Ends the stream; what is left comes out by [`Self::take_full`].
+    /// Ends the stream; [`Self::take_full`] then returns the rest.
     pub(in crate::backup) fn finish(&mut self) -> io::Result<()> {
         self.encoder.try_finish()?;
         self.encoder.get_mut().cut();
@@ -37,7 +37,7 @@ impl GzipCompressor {
         self.encoder.get_mut().take_full()
     }
 
-    /// Bytes that came out so far, in pieces that are complete.
+    /// Compressed bytes so far, in pieces that are complete.
     pub(in crate::backup) fn total(&self) -> u64 {
         self.encoder.get_ref().total()
     }

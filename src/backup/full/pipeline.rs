@@ -1,8 +1,8 @@
 //! A full backup: etcd's snapshot stream → SHA-256 → zstd → the store, with no temporary file.
 //!
-//! The upload is completed only if the stream ends with the hash of everything before it. Otherwise a stream that was cut off by
-//! an expired deadline or a stopped member would look like a smaller, valid object. `backup.json` is written last; without it
-//! there is no backup.
+//! The upload is completed only if the stream ends with the hash of everything before it. Otherwise a stream that was
+//! cut off by an expired deadline or a stopped member would look like a smaller, valid object. `backup.json` is written
+//! last; without it there is no backup.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::backup::store::layout::{
 };
 use crate::backup::store::manifest::{Compression, FORMAT, Manifest};
 
-/// The stream in an error.
+/// The name of the stream in errors.
 const STREAM: &str = "etcd's snapshot stream";
 /// Hashing blocks writes for about one second per GiB, so only databases up to this size are hashed.
 const HASH_UP_TO_BYTES: u64 = 256 * 1024 * 1024;
@@ -60,14 +60,15 @@ impl Format {
     }
 }
 
-/// What a backup is to be called and what it says of itself.
+/// The identity of a backup, from which its name and its manifest are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupMeta {
     /// Of which cluster.
     pub cluster: ClusterName,
     /// In which epoch.
     pub epoch: Epoch,
-    /// The etcd cluster of that epoch. A member of another cluster is not backed up under its name. `None` accepts any cluster.
+    /// The etcd cluster of that epoch. A member of another cluster is not backed up under its name. `None` accepts any
+    /// cluster.
     pub cluster_id: Option<ClusterId>,
     /// The node that takes it.
     pub node: NodeName,
@@ -77,8 +78,8 @@ pub struct BackupMeta {
     pub seq: u64,
 }
 
-/// Takes a full backup of this member and commits it. `progress` is called with the number of snapshot bytes read so far.
-/// Dropping the future leaves nothing that counts as a backup.
+/// Takes a full backup of this member and commits it. `progress` is called with the number of snapshot bytes read so
+/// far. Dropping the future leaves nothing that counts as a backup.
 ///
 /// # Errors
 /// What etcd or the store answered, or that the stream was cut off or damaged; nothing is committed then.
@@ -137,7 +138,7 @@ pub async fn take_full_as(
             breaks.why
         );
     }
-    // Before the stream: what the snapshot holds is this revision or a later one (design §10).
+    // Read before the stream: the snapshot holds this revision or a later one (design §10).
     let status = etcd.status().await.blame(Cause::Etcd)?;
     if let Some(wanted) = meta.cluster_id
         && wanted != status.cluster_id
@@ -149,7 +150,7 @@ pub async fn take_full_as(
         .blame(Cause::Etcd);
     }
     let changes_sum = timeline::changes_sum(etcd, status.revision).await;
-    // Also before the stream: a change meanwhile makes the full look older than it is, so another one is taken.
+    // Also read before the stream: a change meanwhile makes the full look older than it is, so another one is taken.
     let auth_revision = match etcd.auth_revision().await {
         Ok(revision) => Some(revision),
         // etcd 3.4 has no such call. A timeout must fail: otherwise a change of users would go unnoticed.
@@ -163,7 +164,7 @@ pub async fn take_full_as(
     let mut stream = etcd.snapshot().await.blame(Cause::Etcd)?;
     let first = tokio::time::timeout(IDLE, stream.next()).await.map_err(|_| {
         PortError::Retryable(format!(
-            "etcd sent nothing of a snapshot for {} s",
+            "etcd sent no data of the snapshot for {} s",
             IDLE.as_secs()
         ))
     });
@@ -272,7 +273,7 @@ fn manifest(
     }
 }
 
-/// What a member holds at a revision, if it answers. A backup is valid without it.
+/// The fingerprint of a member's data at a revision, if the member answers. A backup is valid without it.
 pub(in crate::backup) async fn fingerprint(
     etcd: &dyn Etcd,
     status: &EtcdStatus,
@@ -311,7 +312,7 @@ async fn pump(
         progress(read);
         batch = next.blame(Cause::Etcd)?;
     }
-    // What fails at the end is a snapshot that was not whole.
+    // A failure at the end means that the snapshot was not whole.
     let (rest, stored) = worker.finish().await.blame(Cause::Etcd)?;
     for piece in rest {
         upload.write(piece).await.blame(Cause::Store)?;

@@ -17,7 +17,7 @@ use crate::backup::compress::Compressor;
 use crate::backup::store::manifest::Compression;
 use crate::backup::trailer::TrailerCheck;
 
-/// What became of a snapshot.
+/// The result of packing a snapshot.
 pub(in crate::backup) struct Stored {
     pub(super) raw_bytes: u64,
     pub(in crate::backup) bytes: u64,
@@ -67,7 +67,7 @@ impl Packer {
     }
 }
 
-/// What is done to each batch, kept between batches.
+/// The state that is kept between batches.
 struct Work {
     check: TrailerCheck,
     packer: Packer,
@@ -86,7 +86,7 @@ impl Work {
         let raw_bytes = self.check.total();
         let sha256 = self.check.finish().map_err(|error| {
             PortError::Retryable(format!(
-                "the snapshot from etcd is not whole: {error}; nothing was kept of it"
+                "the snapshot from etcd is not whole: {error}; nothing of it was kept"
             ))
         })?;
         self.packer.finish().map_err(|error| pack_failed(&error))?;
@@ -128,9 +128,9 @@ impl Worker {
         Ok(Self { batches, packed })
     }
 
-    /// Gives what is ready to be stored.
+    /// Returns the pieces that are ready to be stored.
     pub(in crate::backup) async fn push(&mut self, batch: Vec<Bytes>) -> PortResult<Vec<Bytes>> {
-        // Nobody takes it: then the answer says why.
+        // If the thread has ended, the answer below says why.
         let _ = self.batches.send(batch).await;
         match self.packed.recv().await {
             Some(Ok(Packed::Pieces(pieces))) => Ok(pieces),
@@ -139,7 +139,7 @@ impl Worker {
         }
     }
 
-    /// Gives the last of what is to be stored. Only a snapshot that was whole has one.
+    /// Returns the last pieces to be stored. It fails unless the snapshot was whole.
     pub(in crate::backup) async fn finish(self) -> PortResult<(Vec<Bytes>, Stored)> {
         let Self { batches, mut packed } = self;
         drop(batches);
@@ -163,7 +163,7 @@ fn run(mut work: Work, mut to_do: mpsc::Receiver<Vec<Bytes>>, done: &mpsc::Sende
     let whole = work
         .finish()
         .map(|(pieces, stored)| Packed::Whole(pieces, stored));
-    // A backup that was given up waits for nothing.
+    // If the backup was abandoned, nobody receives this.
     let _ = done.blocking_send(whole);
 }
 
@@ -192,7 +192,7 @@ mod tests {
     fn policy() -> String {
         let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
         let (_, fields) = stat.rsplit_once(") ").unwrap();
-        // The third field comes first behind the name; the policy is the 41st.
+        // The first field after the name is the third; the policy is the 41st.
         fields.split(' ').nth(41 - 3).unwrap().to_owned()
     }
 

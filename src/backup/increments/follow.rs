@@ -1,8 +1,8 @@
-//! Increments as they happen: a watch of all keys, written to the store in ranges of revisions.
+//! Stores increments continuously: a watch of all keys, written to the store in ranges of revisions.
 //!
-//! The store is not used while nothing is written to etcd. The changes in memory are bounded: while the store does not accept
-//! them, the watch is not read. Several agents may follow at once. An increment is named by the revisions that it covers, and
-//! raft has one history of them, so the agents write the same changes.
+//! The store is not used while nothing is written to etcd. The changes in memory are bounded: while the store does not
+//! accept them, the watch is not read. Several agents may follow at once. An increment is named by the revisions that
+//! it covers, and raft has one history of them, so the agents write the same changes.
 
 mod batch;
 mod batched_watch;
@@ -34,8 +34,8 @@ const LATE: Duration = Duration::from_secs(5);
 /// When the agent stops, it waits at most this long for what etcd has already committed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Follows a chain until it ends. `newer` receives full backups that are committed meanwhile. `report` is called with the
-/// progress after each increment, and when users or roles have changed.
+/// Follows a chain until it ends. `newer` receives full backups that are committed meanwhile. `report` is called with
+/// the progress after each increment, and when users or roles have changed.
 ///
 /// # Errors
 /// What etcd or the store answered, after some tries, and which of them: [`resume`] finds out what was stored.
@@ -94,7 +94,7 @@ pub async fn follow(
                     if timeout(LAST_WORDS, rest).await.is_err() {
                         tracing::debug!("not all that etcd has committed was received before the stop");
                     }
-                    // What was received is history, whichever node coordinates next.
+                    // The received changes are committed, whichever node coordinates next, so store them.
                     flush(etcd, store, clock, following, &mut chain, batch).await.blame(Cause::Store)?;
                     return Ok(Ended::Stopped);
                 }
@@ -126,7 +126,8 @@ pub async fn follow(
                 return Ok(Ended::Gap(why));
             }
             Some(ended) => {
-                // What was received is history, whichever node coordinates now, and this etcd may be gone for good.
+                // The received changes are committed, whichever node coordinates now, so store them. This etcd may be
+                // lost permanently.
                 let rest = std::mem::take(&mut batch);
                 flush(etcd, store, clock, following, &mut chain, rest)
                     .await
@@ -145,7 +146,7 @@ pub async fn follow(
                 let now = etcd.status().await.blame(Cause::Etcd)?.revision;
                 if now > chain.covered && behind {
                     return Err(PortError::Retryable(format!(
-                        "etcd is at revision {now} and the watch has said nothing since {}",
+                        "etcd is at revision {now} and the watch has sent nothing since {}",
                         chain.covered
                     )))
                     .blame(Cause::Etcd);
@@ -177,7 +178,7 @@ pub async fn follow(
     }
 }
 
-/// What is known of users and roles.
+/// Whether users and roles have changed.
 #[derive(Default)]
 struct Auth {
     changed: bool,
@@ -185,8 +186,8 @@ struct Auth {
 }
 
 impl Auth {
-    /// Checks from time to time whether they have changed since the full; etcd answers through raft. Returns true when a
-    /// change was found just now. An error counts as no change.
+    /// Checks from time to time whether they have changed since the full; etcd answers through raft. Returns true when
+    /// a change was found just now. An error counts as no change.
     async fn look(&mut self, etcd: &dyn Etcd, chain: &Chain) -> bool {
         let Some(then) = chain.auth_revision.filter(|_| !self.changed) else {
             return false;
@@ -231,7 +232,7 @@ async fn another_history(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<En
     Ok(ended(witness.compare(etcd).await?))
 }
 
-/// The same by the revision only. It asks through quorum, because one member may lag for a moment.
+/// The same check by the revision only. It asks through quorum, because one member may lag for a moment.
 async fn behind_the_store(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
     Ok(ended(Witness::of_revision(chain.covered).compare(etcd).await?))
 }

@@ -1,8 +1,8 @@
-//! One increment: every change of a range of revisions, in a form that etcd's own store has it in.
+//! One increment: every change of a range of revisions, in the form of etcd's own store.
 //!
-//! An object is zstd of a line of JSON (the head) and of length-delimited protobuf records, one a revision. What a
-//! record holds of a key is byte for byte the value that etcd keeps in its `key` bucket, so that a restore can put
-//! it back under the same revision.
+//! An object is zstd of a line of JSON (the head) and of length-delimited protobuf records, one a revision. A record
+//! holds each changed key as the value that etcd keeps in its `key` bucket, byte for byte, so that a restore can put it
+//! back under the same revision.
 
 use std::io::Read;
 
@@ -50,16 +50,16 @@ pub struct Change {
     pub stored: Vec<u8>,
 }
 
-/// A lease that a key of the increment hangs on.
+/// A lease of a key in the increment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// Its ID.
     pub id: i64,
-    /// What it was granted, in seconds.
+    /// Its granted TTL in seconds.
     pub ttl_s: i64,
 }
 
-/// What an increment says of itself: its first line.
+/// The head of an increment: its first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// 1.
@@ -81,7 +81,7 @@ pub struct Head {
     /// Leases of its keys.
     #[serde(default)]
     pub leases: Vec<Lease>,
-    /// Leases of its keys, or of earlier keys, whose TTL etcd did not answer. A later increment may have it.
+    /// Leases of its keys, or of earlier keys, whose TTL etcd did not report. A later increment may have it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unasked: Vec<i64>,
     /// SHA-256 of the records, in hexadecimal.
@@ -91,19 +91,19 @@ pub struct Head {
 /// A whole increment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Increment {
-    /// What it says of itself.
+    /// Its head.
     pub head: Head,
     /// Ascending by revision.
     pub entries: Vec<Entry>,
 }
 
-/// Why bytes are no increment.
+/// Why bytes are not an increment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IncrementError {
-    /// Written by an agent of another time.
+    /// Written by an agent of another version.
     #[error("it has format {0}, and this agent reads format {FORMAT}; use a newer agent")]
     Format(u64),
-    /// Cut off, altered, or never one.
+    /// Cut off, altered, or not an increment.
     #[error("it is damaged: {0}")]
     Damaged(String),
 }
@@ -145,7 +145,7 @@ impl Records {
         self.last
     }
 
-    /// How long they are.
+    /// Their size in bytes, before compression.
     pub(in crate::backup) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -179,7 +179,8 @@ impl Records {
 }
 
 impl Increment {
-    /// Reads what may be hostile: bounded, checked, and everything that it says agrees.
+    /// Reads an increment that may be hostile: its size is bounded, its hash is checked, and its head must match its
+    /// records.
     ///
     /// # Errors
     /// [`IncrementError`].
@@ -220,14 +221,12 @@ impl Increment {
         if head.first > head.last {
             return Err(damaged("its head names no revisions"));
         }
-        // etcd writes something under each revision: one that is not there is missing.
+        // etcd writes something under each revision, so a revision without a record was lost.
         let mut expected = head.first;
         for entry in &self.entries {
             if entry.revision != expected.0 || entry.changes.is_empty() || expected > head.last {
                 let found = entry.revision;
-                return Err(damaged(format!(
-                    "revision {found} comes where {expected} has to be"
-                )));
+                return Err(damaged(format!("found revision {found}, expected {expected}")));
             }
             expected = expected.next();
         }
@@ -238,7 +237,7 @@ impl Increment {
     }
 }
 
-/// Whether two increments of the same revisions say different things of them; not where one of them cannot be read.
+/// Whether two increments of the same revisions have different changes; false if one of them cannot be read.
 pub(super) fn differ(one: &[u8], other: &[u8]) -> bool {
     let (Ok(one), Ok(other)) = (Increment::decode(one), Increment::decode(other)) else {
         return false;
@@ -249,7 +248,7 @@ pub(super) fn differ(one: &[u8], other: &[u8]) -> bool {
     changes(one) != changes(other)
 }
 
-/// The records behind the head.
+/// The records after the head.
 pub(in crate::backup) fn entries(mut records: &[u8]) -> Result<Vec<Entry>, IncrementError> {
     let mut entries = Vec::new();
     while !records.is_empty() {
@@ -326,7 +325,7 @@ mod tests {
             bad[at] ^= 1;
             let bad = zstd::stream::encode_all(bad.as_slice(), 1).unwrap();
             if let Ok(read) = Increment::decode(&bad) {
-                // A changed time or name of a node is still a head; the records never change.
+                // A head with another time or node name is still valid; the records never change.
                 assert_eq!(read.entries, increment.entries, "{at}");
             }
         }

@@ -10,10 +10,10 @@ use crate::ports::{ObjectStore, PortError};
 
 use super::increment::Increment;
 
-/// More than an increment ever has, compressed.
+/// The compressed size of an increment is always below this.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
-/// Reads and checks one increment of a backup that is encrypted, or may not be.
+/// Reads and checks one increment of a backup. `encrypted` is true if its manifest says that it is encrypted.
 pub(in crate::backup) async fn read(
     store: &dyn ObjectStore,
     layout: &Layout,

@@ -1,9 +1,9 @@
 //! Whether etcd still has the history that is in the store.
 //!
-//! When a virtual machine is reset to an older image, `etcdutl snapshot restore` is run with the former token, or a member loses
-//! its last writes, then the cluster ID stays and etcd assigns revisions again to other writes. Increments of the two
-//! histories must never be in one chain. So each full backup belongs to a *timeline*: a number that grows within an epoch
-//! whenever it cannot be shown that etcd continues from what the store covers.
+//! When a virtual machine is reset to an older image, `etcdutl snapshot restore` is run with the former token, or a
+//! member loses its last writes, the cluster ID stays the same and etcd assigns the same revisions to other writes.
+//! Increments of the two histories must never be in one chain. So each full backup belongs to a *timeline*: a number
+//! that grows within an epoch whenever it cannot be shown that etcd continues from what the store covers.
 
 use sha2::{Digest, Sha256};
 
@@ -20,7 +20,8 @@ use crate::backup::store::manifest::{Break, Manifest};
 use crate::backup::store::timelines::numbered;
 use crate::backup::trailer::hex;
 
-/// The length of etcd's own `HashKV`. `backup.json` is not encrypted, and a longer sum would reveal more of data that is.
+/// The length of etcd's own `HashKV`. `backup.json` is not encrypted, and a longer sum would reveal more of data that
+/// is.
 const SUM_BYTES: usize = 4;
 
 /// What the store has of the newest revision that a chain covers.
@@ -39,7 +40,7 @@ enum Seen {
     Sum(String),
 }
 
-/// Whether etcd continues from there.
+/// Whether etcd continues from the newest covered revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::backup) enum Found {
     /// It has the same changes at that revision.
@@ -56,7 +57,7 @@ impl Witness {
         Self { covered, seen: None }
     }
 
-    /// Of a full that covers as much with its increments.
+    /// Of a full whose increments lead to `covered`.
     fn of_full(manifest: &Manifest, covered: Revision) -> Self {
         let sum = manifest.changes_sum.clone().map(Seen::Sum);
         Self {
@@ -65,7 +66,7 @@ impl Witness {
         }
     }
 
-    /// Of a full and the increments that lead on from it.
+    /// Of a full and its increments.
     ///
     /// # Errors
     /// What the store answered; that the last increment is damaged.
@@ -107,13 +108,13 @@ impl Witness {
                     "etcd is at revision {newest}, and its changes up to {covered} are stored"
                 )));
             }
-            // A new etcd begins there, with nothing in it.
+            // A new etcd begins at this revision, without any key.
             _ if covered <= Revision(1) => return Ok(Found::Same),
             // Nothing was written since, so continuing the chain is as safe as a new one.
             Past::Gone(newest) if newest == covered => return Ok(Found::Same),
             Past::Gone(_) => {
                 return Ok(Found::Unknown(format!(
-                    "etcd does not tell any more what it wrote as revision {covered}"
+                    "etcd no longer reports what it wrote as revision {covered}"
                 )));
             }
             Past::Changes(says) => says,
@@ -145,7 +146,7 @@ impl Witness {
     }
 }
 
-/// The sum of what was written as `revision`, for [`Manifest::changes_sum`]; `None` where etcd does not tell.
+/// The sum of what was written as `revision`, for [`Manifest::changes_sum`]; `None` if etcd does not report it.
 pub(in crate::backup) async fn changes_sum(etcd: &dyn Etcd, revision: Revision) -> Option<String> {
     match etcd.past(revision).await {
         Ok(Past::Changes(changes)) => Some(sum(&entry(changes))),
@@ -175,10 +176,12 @@ fn sum(entry: &Entry) -> String {
     hex(sum.get(..SUM_BYTES).unwrap_or_default())
 }
 
-/// The timeline that a full backup of this etcd belongs to, and what it breaks with where it is a new one.
+/// The timeline that a full backup of this etcd belongs to, and, if it is a new one, the backup that it does not
+/// continue.
 ///
-/// It is the newest timeline of the epoch in the store only if etcd and the store agree on the newest covered revision. In
-/// doubt it is a new one. That loses nothing, because an etcd that continues holds everything that the chain covers.
+/// It is the newest timeline of the epoch in the store only if etcd and the store agree on the newest covered revision.
+/// In doubt it is a new one. A new one loses nothing, because an etcd that continues holds everything that the chain
+/// covers.
 ///
 /// # Errors
 /// What the store or etcd answered: nothing is known then, and no full may be taken.

@@ -10,7 +10,7 @@ use crate::ports::PortError;
 pub(in crate::backup) enum FetchError {
     /// The backup is damaged; a retry does not help.
     Damaged(String),
-    /// One of its increments is damaged; what is before it can be restored.
+    /// One of its increments is damaged; the revisions before it can be restored.
     Increment(String),
     /// The store or the disk failed; nothing is known about the backup.
     Port(PortError),

@@ -20,7 +20,7 @@ use crate::backup::store::layout::{FOREIGN_META, Layout, MANIFEST, SNAPSHOT_GZIP
 use crate::backup::store::manifest::{Compression, ForeignMeta, Manifest};
 
 const TEMPORARY: &str = ".fetch-";
-/// The stream in an error.
+/// The name of the stream in errors.
 const DOWNLOAD: &str = "the download of the backup";
 
 /// A checked snapshot on the local disk.
@@ -36,7 +36,7 @@ pub struct FetchedSnapshot {
     pub size_bytes: u64,
     /// SHA-256 of the bbolt file, in hexadecimal.
     pub sha256: String,
-    /// The revision that it holds at least; 0 when the backup does not say.
+    /// It holds at least this revision; 0 when the backup does not record it.
     pub revision: Revision,
     /// The etcd that wrote it.
     pub etcd_version: String,
@@ -44,7 +44,7 @@ pub struct FetchedSnapshot {
     pub manifest: Option<Manifest>,
 }
 
-/// Fetches a committed backup, or a point that its increments lead to, into `dir` as `<id>.db`: the file is there only when
+/// Fetches a committed backup, or a point that its increments lead to, into `dir` as `<id>.db`. The file exists only if
 /// the stream was whole, its hash matches its trailer, and both agree with `backup.json`.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ pub async fn fetch_within(
     Ok(fetch_checked(store, cluster, id, dir, room).await?)
 }
 
-/// The size of a backup's snapshot, decompressed, with its trailer; `None` where the backup does not say.
+/// The size of a backup's snapshot, decompressed, with its trailer; `None` if the backup does not record it.
 pub(in crate::backup) async fn raw_size(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -169,7 +169,7 @@ impl Marker {
             Compression::Gzip => SNAPSHOT_GZIP,
         }
     }
-    /// It says that its data is encrypted; etcd-manager encrypts nothing.
+    /// Whether it states that its data is encrypted; etcd-manager never encrypts.
     fn encrypted(&self) -> bool {
         matches!(self, Self::Native(manifest) if manifest.encryption.is_some())
     }
@@ -216,7 +216,8 @@ async fn marker(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> Resu
     Err(PortError::Permanent(text).into())
 }
 
-/// Downloads and unpacks concurrently, one batch each. Returns the number of stored bytes, or why they cannot be unpacked.
+/// Downloads and unpacks concurrently, one batch each. Returns the number of stored bytes, or why they cannot be
+/// unpacked.
 async fn pour(mut stream: ByteStream, mut unpacker: Unpacker) -> PortResult<io::Result<(u64, Unpacker)>> {
     let mut stored = 0;
     let mut batch = next_batch(&mut stream, DOWNLOAD, IDLE).await?;
@@ -258,7 +259,7 @@ fn temporary(dir: &Path) -> PortResult<NamedTempFile> {
 
 async fn settle(file: File, temporary: NamedTempFile, path: PathBuf, dir: PathBuf) -> PortResult<()> {
     let work = move || -> io::Result<()> {
-        // Read by etcd's user, by the directory's group.
+        // etcd's user reads it through the directory's group.
         file.set_permissions(Permissions::from_mode(0o640))?;
         file.sync_all()?;
         temporary.persist(&path).map_err(|error| error.error)?;

@@ -18,7 +18,7 @@ use crate::backup::store::layout::{BackupName, INCREMENTS, Layout};
 pub struct Point {
     /// The full backup.
     pub backup: BackupId,
-    /// The revision; the full alone without.
+    /// The revision; `None` for the full alone.
     pub until: Option<Revision>,
 }
 
@@ -54,10 +54,11 @@ impl Point {
     }
 }
 
-/// Finds the point for a target, in this backup or in the one that serves best.
+/// Finds the point for a target, in this backup or in the most suitable one.
 ///
 /// # Errors
-/// What the store answered; permanent when nothing in the store leads to it, with what does.
+/// What the store answered; permanent when nothing in the store leads to the target. The text says how to find what
+/// does.
 pub async fn find(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -118,11 +119,11 @@ pub async fn find(
         let id = &newest.summary.id;
         return Err(nothing(format!(
             "revision {revision} is only in the history that etcd had before it was put back to an older state: to restore \
-             that one all the same name the backup, `etcd-agent restore {id} --revision {revision}`"
+             it nevertheless, name the backup: `etcd-agent restore {id} --revision {revision}`"
         )));
     }
-    // That full serves, unless an older one of its history leads further: the older chain continues until the newer full has
-    // its own.
+    // Use that full, unless an older one of its history leads further: the older chain continues until the newer full
+    // has its own.
     let mut best = reach(store, &layout, newest.clone(), wanted).await?;
     candidates.retain(|b| {
         b.epoch.is_some() && b.history() == newest.history() && b.summary.id != newest.summary.id
@@ -240,7 +241,7 @@ mod tests {
     use crate::backup::testing;
     use crate::model::Epoch;
 
-    /// Two that were begun at nearly the same time: what the one with the later name holds is not known exactly.
+    /// Two backups that began at nearly the same time: the exact content of the one with the later name is not known.
     #[tokio::test]
     async fn the_latest_is_what_surely_holds_the_most() {
         let (older, newer) = ("2026-03-01T04:05:06Z-000001", "2026-03-01T04:05:06Z-000002");

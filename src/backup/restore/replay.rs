@@ -23,7 +23,7 @@ use crate::backup::trailer::hex;
 const AT_ONCE: usize = 8;
 const TRAILER: u64 = 32;
 
-/// What it came to.
+/// The result of a replay.
 #[derive(Debug)]
 pub(in crate::backup) struct Replayed {
     pub(in crate::backup) file: File,
@@ -32,8 +32,8 @@ pub(in crate::backup) struct Replayed {
     pub(in crate::backup) sha256: String,
 }
 
-/// Adds the increments of a backup up to `until` to its snapshot in `file`. A snapshot that holds more than `until` is not
-/// changed: for an exact revision, a backup is chosen that does not ([`crate::backup::find`]).
+/// Adds the increments of a backup up to `until` to its snapshot in `file`. A snapshot that holds more than `until` is
+/// not changed: for an exact revision, [`crate::backup::find`] chooses a backup that does not hold more.
 ///
 /// # Errors
 /// When the increments do not reach `until`, are damaged or of another cluster.
@@ -109,7 +109,7 @@ fn merge(
     })
 }
 
-/// Appends the SHA-256 that etcd's tools check, as `etcdctl snapshot save` has it.
+/// Appends the SHA-256 that etcd's tools check, as `etcdctl snapshot save` does.
 fn seal(file: &mut File) -> io::Result<(u64, String)> {
     file.seek(SeekFrom::Start(0))?;
     let mut hash = Sha256::new();

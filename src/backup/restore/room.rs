@@ -7,7 +7,8 @@ use crate::ports::{PortError, PortResult};
 use super::error::write_failed;
 
 const RESERVE_BYTES: u64 = 2 << 30;
-/// The reserve grows with the file system up to four times as much: the largest quota that etcd's documentation suggests.
+/// The reserve grows with the file system up to four times as much: the largest quota that etcd's documentation
+/// suggests.
 const TIMES_RESERVE: u64 = 4;
 /// A backup may be larger than the database is now, which may have been lost or compacted.
 const TIMES_LIVE: u64 = 8;
@@ -60,8 +61,8 @@ impl Room {
         }
     }
 
-    /// What may be written to a file system: a tenth of it stays free, at least 2 GiB and at most 8 GiB. Of a small one a
-    /// quarter is enough, as 2 GiB may be all of it.
+    /// The number of bytes that may be written to a file system: a tenth of it stays free, at least 2 GiB and at most 8
+    /// GiB. On a small file system a quarter is enough, because 2 GiB may be all of it.
     pub(in crate::backup) fn free_bytes(&self, dir: &Path) -> PortResult<u64> {
         let stat = rustix::fs::statvfs(dir).map_err(|error| write_failed(dir, &error.into()))?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
@@ -75,7 +76,7 @@ impl Room {
             .min(total_bytes / 4)
     }
 
-    /// Limits for tests: no more than this, and a full disk is no matter.
+    /// Limits for tests: no more than this, and no reserve.
     #[cfg(test)]
     pub(super) fn of_tests(most_bytes: u64) -> Self {
         Self {

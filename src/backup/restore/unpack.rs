@@ -9,7 +9,7 @@ use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 use crate::backup::store::manifest::Compression;
 use crate::backup::trailer::{TrailerCheck, TrailerError};
 
-/// The largest window that is read: 8 MiB, what `zstd -19` makes.
+/// The largest window that is read: 8 MiB, as `zstd -19` uses.
 const WINDOW_LOG: u32 = 23;
 const OUT_BYTES: usize = 256 * 1024;
 
@@ -92,7 +92,7 @@ impl Unpacker {
                     let mut output = OutBuffer::around(out);
                     *frame_done = decoder.run(&mut input, &mut output)? == 0;
                     sink.write_all(out)?;
-                    // A full output may mean that there is more inside.
+                    // A full output may mean that the decoder holds more.
                     if input.pos() == chunk.len() && out.len() < out.capacity() {
                         return Ok(());
                     }
@@ -104,7 +104,7 @@ impl Unpacker {
         }
     }
 
-    /// At the end of the stored bytes: the file, its size and its hash, when all is well.
+    /// Called at the end of the stored bytes. Returns the file, its size and its hash, if the trailer matches.
     pub(in crate::backup) fn finish(self) -> io::Result<Result<(File, u64, String), TrailerError>> {
         let sink = match self.sink {
             Packed::Gzip(decoder) => decoder.finish()?,

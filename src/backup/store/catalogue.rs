@@ -35,7 +35,7 @@ pub enum Part {
     All,
     /// This one.
     Only(BackupId),
-    /// At most so many after this one, or from the oldest on.
+    /// At most this many after this one; `None` begins with the oldest.
     After(Option<BackupId>, usize),
 }
 
@@ -58,7 +58,7 @@ pub async fn list(store: &dyn ObjectStore, cluster: &ClusterName) -> PortResult<
     Ok(page(store, cluster, &Part::All).await?.0)
 }
 
-/// Some of the committed backups, and the last of them where there are more after it.
+/// Some of the committed backups, and the last of them if there are more after it.
 ///
 /// # Errors
 /// What the store answered.
@@ -136,8 +136,8 @@ fn no_name(error: impl std::fmt::Display) -> PortError {
     PortError::Permanent(error.to_string())
 }
 
-/// The newest committed backup that can be read and is not dated after `now`. `now` is called after the listing, so that a
-/// backup committed meanwhile is not dated after it.
+/// The newest committed backup that can be read and is not dated after `now`. `now` is called after the listing, so
+/// that a backup committed meanwhile is not dated after it.
 ///
 /// # Errors
 /// What the store answered.
@@ -152,7 +152,7 @@ pub async fn newest(
     Ok(newest.map(|backup| backup.summary))
 }
 
-/// The same, of a listing of all that the cluster has.
+/// The same, from a listing of all objects of the cluster.
 pub(super) async fn newest_of(
     store: &dyn ObjectStore,
     layout: &Layout,
@@ -182,8 +182,8 @@ fn committed(layout: &Layout, objects: &[ObjectMeta]) -> Vec<(BackupName, Found)
     found.into_iter().collect()
 }
 
-/// Snapshots of ours that were never committed, oldest first: under way, or abandoned; and increments whose full is
-/// gone, stored by an agent that did not know yet.
+/// Snapshots of ours that were never committed, oldest first: in progress, or abandoned. Also increments whose full was
+/// removed, stored by an agent that did not know this yet.
 pub(super) fn leftovers(layout: &Layout, objects: &[ObjectMeta]) -> Vec<BackupName> {
     let found = found(layout, objects);
     let left = found
@@ -255,7 +255,7 @@ async fn verification(
     })))
 }
 
-/// What the planner needs of verifications, from a listing and at most one small read.
+/// The planner's view of verifications, from a listing and at most one small read.
 pub(super) async fn verifications_of(
     store: &dyn ObjectStore,
     layout: &Layout,
@@ -277,7 +277,7 @@ pub(super) async fn verifications_of(
             // Neither good nor unverified: an operator has to look.
             Err(why) => Some(Verified {
                 at: name.at(),
-                problems: vec![format!("what its verification came to cannot be read: {why}")],
+                problems: vec![format!("the result of its verification cannot be read: {why}")],
             }),
         };
         view.last = verified.map(|verified| (id, verified));

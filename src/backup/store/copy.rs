@@ -18,7 +18,7 @@ pub struct Copied {
     pub backups: Vec<BackupId>,
     /// The newest backup that is in both now.
     pub newest: Option<BackupId>,
-    /// The newest revision that its increments lead to there; `None` where it has no revision.
+    /// The newest revision that its increments lead to there; `None` if it has no revision.
     pub covered: Option<Revision>,
     /// How much was copied, in bytes.
     pub bytes: u64,
@@ -141,7 +141,7 @@ fn committed(layout: &Layout, objects: &[ObjectMeta]) -> BTreeMap<BackupName, Ve
 /// The outcome of copying one object.
 enum Source {
     Copied(u64),
-    /// It is gone from the first store.
+    /// It was removed from the first store.
     Gone,
     /// The first store refuses to return it, permanently.
     Refused(String),

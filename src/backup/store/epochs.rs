@@ -10,7 +10,7 @@ use super::layout::Layout;
 pub enum Recorded {
     /// This genesis is the epoch's: written now, or by an earlier attempt whose answer was lost.
     Created,
-    /// Another genesis is.
+    /// Another genesis is recorded for the epoch.
     Exists(Box<Genesis>),
 }
 
@@ -42,7 +42,7 @@ pub async fn record_epoch(
     }
 }
 
-/// The newest recorded genesis; `None` only where the store says that there is no record.
+/// The newest recorded genesis; `None` only if the store says that there is no record.
 ///
 /// # Errors
 /// What the store answered; permanent when the newest record cannot be read.
@@ -52,7 +52,7 @@ pub async fn newest_epoch(store: &dyn ObjectStore, cluster: &ClusterName) -> Por
     newest_of(store, cluster, &layout, &objects).await
 }
 
-/// The same, of a listing of all that the cluster has.
+/// The same, from a listing of all objects of the cluster.
 pub(super) async fn newest_of(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -67,7 +67,7 @@ pub(super) async fn newest_of(
         return Ok(None);
     };
     let key = layout.epoch(epoch);
-    // Listed but gone is not absent: epochs are never deleted.
+    // A listed record that cannot be found is not absent: epochs are never deleted.
     let text = store.get_small(&key).await?.ok_or_else(|| {
         PortError::Retryable(format!(
             "{}: {key} is listed and cannot be read",

@@ -1,5 +1,5 @@
-//! What etcd-manager reads and writes: the commit marker of its backups, the marker that its cluster exists, and its queue of
-//! commands. Source: `pkg/backup/vfs.go`, `pkg/commands/vfs.go` and `pkg/apis/etcd/etcdapi.proto` of
+//! What etcd-manager reads and writes: the commit marker of its backups, the marker that its cluster exists, and its
+//! queue of commands. Source: `pkg/backup/vfs.go`, `pkg/commands/vfs.go` and `pkg/apis/etcd/etcdapi.proto` of
 //! kubernetes-sigs/etcd-manager. Its readers refuse fields that they do not know.
 
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,7 @@ pub(super) fn command_names<'a>(layout: &Layout, keys: impl Iterator<Item = &'a 
 /// All commands in the queue, oldest first.
 ///
 /// # Errors
-/// What the store answered; a command that cannot be read or understood is one with a problem.
+/// What the store answered. A command that cannot be read or understood is returned with its problem.
 pub async fn commands(store: &dyn ObjectStore, cluster: &ClusterName) -> PortResult<Vec<StoreCommand>> {
     let layout = Layout::of(store, cluster);
     let objects = store.list(&layout.control()).await?;
@@ -162,7 +162,7 @@ pub(in crate::backup) fn parse(name: String, text: &[u8]) -> StoreCommand {
     };
     let asked = read
         .restore_backup
-        .ok_or_else(|| "it asks for nothing that is known here, expected restoreBackup".to_owned())
+        .ok_or_else(|| "it has no operation that is known here, expected restoreBackup".to_owned())
         .and_then(|restore| BackupId::new(restore.backup).map_err(|error| error.to_string()));
     let (restore, problem) = match asked {
         Ok(backup) => (Some(backup), None),

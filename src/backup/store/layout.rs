@@ -21,7 +21,7 @@ pub(in crate::backup) const FOREIGN_META: &str = "_etcd_backup.meta";
 /// The result of the last verification.
 pub(in crate::backup) const VERIFICATION: &str = "verify.json";
 
-/// True for what commits a backup, ours or etcd-manager's.
+/// True for the commit marker of a backup, ours or etcd-manager's.
 pub(super) fn is_marker(file: &str) -> bool {
     matches!(file, MANIFEST | FOREIGN_META)
 }
@@ -33,8 +33,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `<store>/<cluster>/…`, or `<store>/…` where the store's path already ends in the cluster's name, as it does
-    /// for etcd-manager.
+    /// `<store>/<cluster>/…`, or `<store>/…` if the store's path already ends in the cluster's name, as it does for
+    /// etcd-manager.
     pub fn of(store: &dyn ObjectStore, cluster: &ClusterName) -> Self {
         Self::below(&store.path(), cluster)
     }
@@ -69,7 +69,7 @@ impl Layout {
     pub fn created(&self) -> String {
         format!("{}control/etcd-cluster-created", self.base)
     }
-    /// The key of the cluster's spec, which etcd-manager has too.
+    /// The key of the cluster's spec, which etcd-manager uses too.
     pub fn spec(&self) -> String {
         format!("{}control/etcd-cluster-spec", self.base)
     }
@@ -81,7 +81,7 @@ impl Layout {
     pub fn epoch(&self, epoch: Epoch) -> String {
         format!("{}control/epochs/{epoch}", self.base)
     }
-    /// The backup and the file's name below it that a key belongs to.
+    /// The backup that a key belongs to, and the file's name in that backup.
     pub fn split<'a>(&self, key: &'a str) -> Option<(BackupName, &'a str)> {
         let (name, file) = key.strip_prefix(&self.base)?.split_once('/')?;
         Some((name.parse().ok()?, file))
@@ -102,12 +102,13 @@ pub struct BackupName {
 }
 
 impl BackupName {
-    /// The name of a backup begun at `at`: the number is the milliseconds and the last three digits of `seq`, which tells
-    /// apart what two agents begin at once, so take it at random. Of two begun in one second the later has the later name.
+    /// The name of a backup begun at `at`. The number consists of the milliseconds and the last three digits of `seq`.
+    /// Take `seq` at random: it distinguishes backups that two agents begin at the same time. Of two backups begun in
+    /// one second the later one has the later name.
     pub fn new(at: UnixMs, seq: u64) -> Self {
         let seconds = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
         Self {
-            // 9999-12-30T22:00:00Z less a second: the last that `Timestamp` has.
+            // One second before 9999-12-30T22:00:00Z: the latest time of `Timestamp`.
             seconds: seconds.min(253_402_207_199),
             seq: u32::try_from(at.0 % 1000 * 1000 + seq % 1000).unwrap_or(0),
         }
@@ -118,12 +119,12 @@ impl BackupName {
         UnixMs(u64::try_from(self.seconds).unwrap_or(0).saturating_mul(1000))
     }
 
-    /// The time in the name of a backup; `None` for what is named otherwise.
+    /// The time in the name of a backup; `None` for a name of another form.
     pub fn begun(id: &BackupId) -> Option<UnixMs> {
         id.as_str().parse().ok().map(Self::at)
     }
 
-    /// As the model has it.
+    /// The name as the model's type.
     ///
     /// # Errors
     /// Never for a name that was made or parsed here.
@@ -163,8 +164,8 @@ impl FromStr for BackupName {
     }
 }
 
-/// How the data of a backup must be stored, given whether its manifest says that it is encrypted. An ID that is not a backup's
-/// name counts as newest, so that no exception for old backups applies.
+/// How the data of a backup must be stored, given whether its manifest says that it is encrypted. An ID that is not a
+/// backup's name counts as newest, so that no exception for old backups applies.
 pub(in crate::backup) fn expected(id: &BackupId, encrypted: bool) -> Expected {
     Expected {
         encrypted,

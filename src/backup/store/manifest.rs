@@ -1,4 +1,4 @@
-//! What commits a backup: our `backup.json`, and etcd-manager's `_etcd_backup.meta`.
+//! The commit markers of backups: our `backup.json`, and etcd-manager's `_etcd_backup.meta`.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub enum Compression {
 pub struct Manifest {
     /// [`FORMAT`].
     pub format: u32,
-    /// The backup's name, as its directory says it.
+    /// The backup's name, which is also the name of its directory.
     pub id: BackupId,
     /// Of which cluster.
     pub cluster: ClusterName,
@@ -47,11 +47,11 @@ pub struct Manifest {
     /// The revision of users and roles before the snapshot began; `None` when etcd did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_revision: Option<u64>,
-    /// The history within its epoch: grows when etcd was put back to an older state under the same cluster ID. `None` from an
-    /// older agent: then it is that of the full before.
+    /// The history within its epoch: grows when etcd was put back to an older state under the same cluster ID. `None`
+    /// in a manifest of an older agent, which belongs to the timeline of the full before it.
     #[serde(default)]
     pub timeline: Option<u64>,
-    /// What it does not continue, when it begins a timeline.
+    /// The backup that it does not continue, when it begins a timeline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaks: Option<Break>,
     /// The first 8 digits of the SHA-256 of what was written as `revision`, which identifies that history;
@@ -100,10 +100,10 @@ pub enum ManifestError {
     /// Written by an agent of another version.
     #[error("it has format {0}, and this agent reads format {FORMAT}; use a newer agent")]
     Format(u64),
-    /// Of the first generation of etcd.
+    /// A backup of etcd 2.
     #[error("it is of etcd {0}, expected 3 or later: restore it with the etcd-manager that wrote it")]
     Etcd2(String),
-    /// Not what it has to be.
+    /// Not a commit marker.
     #[error("it is not a commit marker of a backup: {0}")]
     Malformed(String),
 }
@@ -162,7 +162,7 @@ impl ForeignMeta {
         if meta.at().is_none() {
             return Err(malformed("it has no time"));
         }
-        // A tar of a data directory, which no etcd of today reads.
+        // A tar of a data directory, which no current etcd reads.
         if meta.etcd_version.starts_with("2.") {
             return Err(ManifestError::Etcd2(meta.etcd_version));
         }

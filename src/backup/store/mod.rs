@@ -1,4 +1,4 @@
-//! What is in the store, and under which keys.
+//! The objects in the store, and their keys.
 
 pub(super) mod catalogue;
 pub(super) mod chain;

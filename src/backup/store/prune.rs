@@ -1,5 +1,5 @@
-//! Removes backups from the store: only objects that an agent writes, and the commit marker first, so that an interrupted
-//! removal leaves no backup.
+//! Removes backups from the store: only objects that an agent writes, and the commit marker first, so that an
+//! interrupted removal leaves no backup.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use super::catalogue::leftovers;
 use super::chain::parse_name;
 use super::layout::{FOREIGN_META, INCREMENTS, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION};
 
-/// An upload that is not committed after this long is abandoned: the agent that began it is gone.
+/// An upload that is not committed after this long is abandoned: the agent that began it has stopped.
 const ABANDONED_AFTER: Duration = Duration::from_hours(24);
 
 /// The result of a prune.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Gone.
+    /// Removed.
     pub removed: Vec<BackupId>,
-    /// The store refuses to delete these (object lock, or no right to): they stay whole.
+    /// The store refuses to delete these (object lock, or no permission): they stay whole.
     pub refused: Vec<(BackupId, String)>,
     /// Uploads that were never committed, and were removed.
     pub abandoned: Vec<BackupId>,
@@ -30,7 +30,7 @@ impl Pruned {
         let mut parts = vec![format!("{} backups removed", self.removed.len())];
         if !self.abandoned.is_empty() {
             let count = self.abandoned.len();
-            parts.push(format!("{count} uploads that were never committed thrown away"));
+            parts.push(format!("{count} uncommitted uploads removed"));
         }
         if let Some((id, why)) = self.refused.first() {
             parts.push(format!("{} kept by the store ({id}: {why})", self.refused.len()));
@@ -42,8 +42,8 @@ impl Pruned {
 /// Removes these backups, and uploads that were begun more than a day before `now` and never committed.
 ///
 /// # Errors
-/// What the store answered; what was removed until then is gone, all else is as it was. A store that *refuses* to
-/// delete is no error: see [`Pruned::refused`].
+/// What the store answered. What was removed until then stays removed, and everything else is unchanged. A store that
+/// *refuses* to delete is no error: see [`Pruned::refused`].
 pub async fn remove(
     store: &dyn ObjectStore,
     cluster: &ClusterName,

@@ -7,21 +7,21 @@ use crate::model::{BackupId, Fingerprint, NodeName, Revision, UnixMs, Verified};
 /// The format that this agent writes, and the only one that it reads.
 pub(in crate::backup) const FORMAT: u32 = 1;
 
-/// `verify.json`; the next verification writes it anew.
+/// `verify.json`; the next verification overwrites it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
     /// Always 1.
     pub format: u32,
     /// The backup's name.
     pub id: BackupId,
-    /// True when it was restored and is what was backed up.
+    /// True when it was restored and holds what was backed up.
     pub ok: bool,
     /// What is wrong with it, a line each.
     pub problems: Vec<String>,
-    /// What was compared with what was recorded: `sha256`, `revision`, `keys`, `hash`; with its increments on top
-    /// `increments`, `increment-keys`, `increment-hash`.
+    /// Which values were compared with the recorded ones: `sha256`, `revision`, `keys`, `hash`; with its increments
+    /// also `increments`, `increment-keys`, `increment-hash`.
     pub compared: Vec<String>,
-    /// When it was found out.
+    /// When the verification ended.
     pub verified_at: UnixMs,
     /// How long it took, in milliseconds.
     pub took_ms: u64,
@@ -31,7 +31,7 @@ pub struct Verification {
     pub etcd_version: Option<String>,
     /// The newest revision that it holds.
     pub revision: Option<Revision>,
-    /// What it holds.
+    /// The fingerprint of its data.
     pub fingerprint: Option<Fingerprint>,
     /// The revision that its increments led to, when it had any.
     #[serde(default)]

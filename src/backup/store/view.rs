@@ -1,4 +1,4 @@
-//! What the planner needs of the store, in one listing and at most four small reads.
+//! The planner's view of the store, from one listing and at most four small reads.
 
 use crate::model::{ClusterName, Fact, StoreView, UnixMs};
 use crate::ports::{ObjectMeta, ObjectStore, PortResult};
@@ -6,13 +6,12 @@ use crate::ports::{ObjectMeta, ObjectStore, PortResult};
 use super::layout::{Layout, is_marker};
 use super::{catalogue, cluster_spec, epochs, etcd_manager};
 
-/// Looks at the store. Backups dated after `now`, which is called after the listing, are never the newest, but they are traces
-/// of a cluster.
-/// Whether the store honours `If-None-Match` is tried only where no epoch is recorded yet: a view of a running cluster's
-/// store writes nothing.
+/// Looks at the store. Backups dated after `now`, which is called after the listing, are never the newest, but they are
+/// traces of a cluster. Whether the store honours `If-None-Match` is tested only if no epoch is recorded yet: a view of
+/// a running cluster's store writes nothing.
 ///
 /// # Errors
-/// What the store answered: then all of it is unknown, and nothing of it absent.
+/// What the store answered. Everything is unknown then, and nothing counts as absent.
 pub async fn store_view(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -33,7 +32,7 @@ pub async fn store_view(
     } else {
         Fact::Absent
     };
-    // `create` itself refuses where the header is ignored, so `true` risks nothing.
+    // `create` itself refuses if the store ignores the header, so `true` risks nothing.
     let conditional_writes = genesis.is_some() || store.conditional_writes().await?;
     Ok(StoreView {
         genesis,
@@ -47,8 +46,8 @@ pub async fn store_view(
     })
 }
 
-/// Whether an object shows that a cluster existed, readable or not. The spec alone does not: kops or an operator may write it
-/// before there is a cluster.
+/// Whether an object shows that a cluster existed, readable or not. The spec alone does not: kops or an operator may
+/// write it before there is a cluster.
 fn trace(layout: &Layout, objects: &[ObjectMeta]) -> Option<String> {
     let created = layout.created();
     let shows = |key: &str| key == created || layout.split(key).is_some_and(|(_, file)| is_marker(file));
@@ -77,7 +76,7 @@ mod tests {
                 "prod/2023-11-14T22:13:20Z-000001/backup.json",
                 Some("prod/2023-11-14T22:13:20Z-000001/backup.json"),
             ),
-            // An upload under way, a spec that kops wrote before there is a cluster, another cluster's.
+            // An upload in progress, a spec that kops wrote before there is a cluster, another cluster's marker.
             ("prod/2023-11-14T22:13:20Z-000001/etcd.backup.gz", None),
             ("prod/control/etcd-cluster-spec", None),
             ("events/control/etcd-cluster-created", None),

@@ -1,11 +1,11 @@
-//! What a verification has found, until it is written down.
+//! The findings of a verification, until they are recorded.
 
 use std::time::Duration;
 
 use crate::backup::store::verification::{FORMAT, Verification};
 use crate::model::{BackupId, ClusterName, Fingerprint, NodeName, Revision, UnixMs};
 
-/// Whose verification it is.
+/// Which backup is verified, and by which node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifyMeta {
     /// Of which cluster.
@@ -18,7 +18,7 @@ pub struct VerifyMeta {
     pub now: UnixMs,
 }
 
-/// What was found, before it is recorded.
+/// The findings, before they are recorded.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) problems: Vec<String>,

@@ -1,4 +1,4 @@
-//! Compares what the increments of a backup lead to with what a member had at that revision.
+//! Compares the state that the increments of a backup lead to with the state of a member at that revision.
 
 use std::fs::OpenOptions;
 
@@ -23,8 +23,8 @@ pub(super) struct Held {
     etcd_version: String,
 }
 
-/// Adds all increments to the fetched file. Returns the revision that they lead to; `None` if the full holds as much without
-/// them, and then the file is unchanged.
+/// Adds all increments to the fetched file. Returns the revision that they lead to; `None` if the full holds as much
+/// without them, and then the file is unchanged.
 pub(super) async fn replayed(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -45,8 +45,8 @@ pub(super) async fn replayed(
     Ok(Some(covered))
 }
 
-/// What a member of this cluster held at `covered`. If no member can answer, what the next full backup says of a revision
-/// before it.
+/// What a member of this cluster held at `covered`. If no member can answer, what the next full backup records for a
+/// revision on the way there.
 ///
 /// # Errors
 /// What the store answered. A member that does not answer is no error.
@@ -57,7 +57,7 @@ pub(super) async fn held(
     covered: Revision,
     live: &dyn Etcd,
 ) -> PortResult<Held> {
-    // A member cannot testify about a history that it no longer has.
+    // A member that no longer has this history cannot answer for it.
     if is_living(store, cluster, manifest).await?
         && let Ok(status) = live.status().await
         && status.cluster_id == manifest.cluster_id
@@ -101,7 +101,7 @@ async fn next(
     };
     let text = match store.get_small(&layout.in_backup(id, MANIFEST)).await {
         Ok(text) => text,
-        // What the next one knows would be good to have; what may pass is waited for.
+        // The fingerprint of the next full is optional; a transient error is returned, so that it is tried again.
         Err(PortError::Permanent(_)) => return Ok(None),
         Err(error) => return Err(error),
     };
@@ -109,7 +109,7 @@ async fn next(
     Ok(next.filter(|next| next.cluster_id == manifest.cluster_id && next.breaks.is_none()))
 }
 
-/// Holds what the throw-away etcd has, increments included, against what a member held.
+/// Compares what the throw-away etcd has, increments included, with what a member held.
 pub(super) fn judge(found: &mut Found, covered: Revision, held: &Held, proof: Proof) {
     let (version, revision, there) = match proof {
         Proof::Refused { why } => {
@@ -125,7 +125,7 @@ pub(super) fn judge(found: &mut Found, covered: Revision, held: &Held, proof: Pr
     };
     found.increments_to = Some(covered);
     found.compared.push("increments".to_owned());
-    // A lease that ends while the throw-away etcd serves takes its keys along, under a later revision.
+    // If a lease ends while the throw-away etcd serves, its keys are deleted under a later revision.
     if revision < covered {
         let text = format!("with its increments it ends at revision {revision} and not at {covered}");
         found.problems.push(text);
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// A member that knows what there is at one revision, or nothing.
+    /// A member that can answer for one revision, or for none.
     struct Knows(crate::backup::testing::FakeEtcd, Option<Fingerprint>);
 
     #[async_trait]
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(held(&silent).await.fingerprint, None, "there is no next full yet");
         full(2000, &next).await;
         assert_eq!(held(&silent).await.fingerprint, Some(print(77, 5, 7)));
-        // Of a revision that the increments do not reach it says nothing of them.
+        // The next full is now one without a fingerprint.
         next.1 = None;
         full(1500, &next).await;
         assert_eq!(held(&silent).await.fingerprint, None);

@@ -1,5 +1,5 @@
-//! Verifies a backup by restoring it: fetched, checked, restored into a throw-away etcd, and what that etcd holds
-//! compared with what the member held when the backup was taken.
+//! Verifies a backup by restoring it. The backup is fetched, checked and restored into a throw-away etcd, and the data
+//! of that etcd is compared with what the member held when the backup was taken.
 
 mod finding;
 mod increments;
@@ -23,13 +23,14 @@ pub use finding::VerifyMeta;
 const COPIES: u64 = 2;
 const OVERHEAD_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Verifies one backup, and then with all its increments, in `dir`, and records the result next to the backup. `prove`
-/// restores the fetched file for a look; what the increments lead to is compared with what `live`, a member of the cluster,
-/// or else the next full backup knows of it. Nothing but the fetched file is written to `dir`, and it is removed again.
+/// Verifies one backup in `dir`, first alone and then with all its increments, and records the result next to the
+/// backup. `prove` restores the fetched file and inspects it. The state that the increments lead to is compared with
+/// `live`, a member of the cluster, or else with what the next full backup records. Only the fetched file is written to
+/// `dir`, and it is removed again.
 ///
 /// # Errors
-/// Only where nothing was found out: the store or the disk failed, or nothing could be restored here at all. A
-/// backup that is no good is a [`Verification`] with problems.
+/// Only if there is no result: the store or the disk failed, or nothing could be restored here at all. A bad backup is
+/// a [`Verification`] with problems.
 pub async fn verify<F>(
     store: &dyn ObjectStore,
     meta: &VerifyMeta,
@@ -83,7 +84,7 @@ where
     Ok(verification)
 }
 
-/// The checked snapshot, where there is room to restore it.
+/// The checked snapshot, if there is room to restore it.
 async fn fetched(
     store: &dyn ObjectStore,
     meta: &VerifyMeta,
@@ -126,8 +127,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Compares what the throw-away etcd has with what was recorded when the backup was taken. The stream's hash was compared
-/// before.
+/// Compares what the throw-away etcd has with what was recorded when the backup was taken. The stream's hash was
+/// compared before.
 fn judge(manifest: Option<&Manifest>, taken_by: &str, proof: Proof) -> Found {
     let (version, revision, there) = match proof {
         Proof::Refused { why } => {

@@ -90,7 +90,7 @@ fn what_is_recorded_and_can_be_compared_is_compared() {
             0,
         ),
         (
-            "etcd tells nothing",
+            "etcd reports nothing",
             said,
             served(81237, None),
             "3.6.16",

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::settings_tree;
 use crate::cli::restore_to::{Target, run_until};
 
-/// A backup of etcd-manager's, which is the least that there can be.
+/// A backup of etcd-manager, the smallest that there can be.
 fn backup(store: &Path) {
     let dir = store.join("prod/2023-11-14T22:13:20Z-000001");
     fs::create_dir_all(&dir).unwrap();
@@ -38,7 +38,7 @@ async fn b16_what_is_interrupted_leaves_nothing() {
         fs::create_dir(at(dir)).unwrap();
     }
     backup(&at("store"));
-    // It writes where it is told to, and goes on until it may end.
+    // It writes to `--data-dir`, and runs until the file `end` exists.
     let tool = format!(
         "#!/bin/sh\nfor arg; do case $arg in --data-dir=*) /bin/mkdir -p \"${{arg#*=}}/member\";; esac; done\n\
          : > {0}/started\nwhile ! [ -e {0}/end ]; do /bin/sleep 0.01; done\nexit 1\n",
@@ -67,7 +67,7 @@ async fn b16_what_is_interrupted_leaves_nothing() {
     let stopped = run_until(&paths, &target, stop).await.unwrap_err();
     assert!(stopped.text.contains("interrupted"), "{stopped}");
     assert_eq!(fs::read_dir(at("target")).unwrap().count(), 0);
-    // As soon as it is asked for, while it is looked for or fetched, as well.
+    // The same for an interrupt at once, while the backup is searched for or fetched.
     let stopped = run_until(&paths, &target, async {}).await.unwrap_err();
     assert!(stopped.text.contains("interrupted"), "{stopped}");
     assert_eq!(fs::read_dir(at("target")).unwrap().count(), 0);

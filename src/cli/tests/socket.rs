@@ -188,7 +188,7 @@ async fn a_new_epoch_is_waited_for_even_when_the_agent_forgets() {
     assert_eq!(looks.load(Ordering::SeqCst), 2);
 }
 
-/// How the clients of these tests see an agent, and how often they asked it for anything.
+/// The paths of an agent that serves, and a count of the requests to it.
 fn counted(router: Router) -> (TempDir, Paths, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
@@ -227,7 +227,8 @@ async fn b04_nothing_is_restored_before_the_agent_has_looked_at_the_cluster() {
     assert_eq!(asked.load(Ordering::SeqCst), 1, "only the status is asked for");
 }
 
-/// Right after a reload, or cut off from its peers, an agent sees nobody serve in a cluster that lives.
+/// Right after a reload, or when it is cut off from its peers, an agent sees no member serve in a cluster that is
+/// alive.
 #[tokio::test]
 async fn b04_without_a_terminal_a_restore_needs_yes_and_asks_nothing_before() {
     let router = Router::new()
@@ -279,7 +280,7 @@ async fn b04_without_a_terminal_a_restore_needs_yes_and_asks_nothing_before() {
     assert_eq!(begun.unwrap_err().text, "asked for");
 }
 
-/// 10,000 backups, and the agent tells of them in pages; for one restore nobody fetches them.
+/// 10,000 backups, which the agent lists in pages. A restore does not fetch the list.
 #[tokio::test]
 async fn b05_a_store_of_ten_thousand_is_listed_and_restored_from() {
     const ALL: usize = 10_000;
@@ -295,7 +296,7 @@ async fn b05_a_store_of_ten_thousand_is_listed_and_restored_from() {
                 size_bytes: 1,
             },
             writer: Writer::EtcdAgent,
-            // A verification that tells a lot.
+            // A long verification result.
             verified: Some(Verified {
                 at: UnixMs(1),
                 problems: vec!["x".repeat(1000)],
@@ -349,7 +350,7 @@ async fn b05_a_store_of_ten_thousand_is_listed_and_restored_from() {
         asked.store(0, Ordering::SeqCst);
         let begun = crate::cli::restore::restore_at(&paths, restore_args(line), false).await;
         assert_eq!(begun.unwrap_err().text, "asked for", "{line}");
-        // The status, the point, the request and what came of it.
+        // The status, the point, the request and its result.
         assert_eq!(asked.load(Ordering::SeqCst), 4, "{line}");
     }
 }

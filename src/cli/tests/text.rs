@@ -1,4 +1,4 @@
-//! What people read.
+//! The output for people.
 
 use std::collections::BTreeMap;
 
@@ -167,7 +167,7 @@ fn health_row_by_row() {
             Exit::Degraded,
         ),
         (
-            "something would win over our settings",
+            "something would override our settings",
             |s| s.conflicts.push("x".into()),
             Exit::Degraded,
         ),
@@ -202,11 +202,11 @@ fn b02_what_cannot_be_read_is_shown_with_its_reason(mut listed: Vec<ListedBackup
     assert!(row.ends_with("UNREADABLE"), "{text}");
     for why in [
         "2026-03-02T00:00:00Z-000004 cannot be read: backup.json is larger than 1 MiB",
-        "came to cannot be read: AccessDenied (HTTP 403)",
+        "the result of the verification of 2026-03-01T12:00:00Z-000003 cannot be read: AccessDenied (HTTP 403)",
     ] {
         assert!(text.contains(why), "{text}");
     }
-    // Programs see each in the same list, and cannot take the one for the other.
+    // Programs get both kinds in the same list, and cannot confuse them.
     let json = serde_json::to_string(&listed).unwrap();
     assert_eq!(serde_json::from_str::<Vec<ListedBackup>>(&json).unwrap(), listed);
     assert!(serde_json::from_str::<Vec<StoredBackup>>(&json).is_err());
@@ -315,12 +315,12 @@ fn where_an_order_is_on_its_way() {
         .insert(name("n3"), Fact::Unreachable("timed out".into()));
     assert_eq!(
         direct::spread(&seen, &order),
-        Spread::Waits("not heard of yet by n2".to_owned())
+        Spread::Waits("not adopted yet by n2".to_owned())
     );
     if let Some(Fact::Known(peer)) = seen.peers.get_mut(&name("n2")) {
         peer.steering.directives = order.clone();
     }
-    let silent = "n3 is silent, it is told when it answers again: timed out".to_owned();
+    let silent = "n3 does not answer, it gets the order when it answers again: timed out".to_owned();
     assert_eq!(
         direct::spread(&seen, &order),
         Spread::Everywhere(Silent(vec![silent]))
@@ -370,10 +370,7 @@ fn where_a_restart_stands() {
         }
     };
     let waits = |text: &str| Stands::Waits(text.to_owned());
-    assert_eq!(
-        restart::stands(&seen, &order),
-        waits("not heard of yet by n2, n3")
-    );
+    assert_eq!(restart::stands(&seen, &order), waits("not adopted yet by n2, n3"));
     for node in ["n2", "n3"] {
         peer(&mut seen, node, &|peer| {
             peer.steering.directives = order.clone();

@@ -40,7 +40,7 @@ fn backup(at: u64, number: u64) -> StoredBackup {
     }
 }
 
-/// Of backups taken so many minutes before noon: those that stay, and why.
+/// Of backups taken this many minutes before noon, those that stay, and why.
 fn kept(minutes: &[u64], wanted: &Retention) -> Vec<(u64, Vec<Keep>)> {
     let backups: Vec<_> = minutes.iter().map(|m| backup(NOON - m * 60_000, 0)).collect();
     judge(&backups, UnixMs(NOON), wanted)
@@ -166,7 +166,7 @@ fn wanted() -> impl Strategy<Value = Retention> {
         })
 }
 
-/// Backups at random times of three years, several a day and several an hour among them.
+/// Backups at random times of three years, with several in some days and several in some hours.
 fn history() -> impl Strategy<Value = Vec<StoredBackup>> {
     let at = prop_oneof![0_u64..1_600_000, 0_u64..3000, 0_u64..200];
     let chain = (0_u64..30, 0_u64..30, 0_u64..12, any::<bool>());
@@ -174,7 +174,7 @@ fn history() -> impl Strategy<Value = Vec<StoredBackup>> {
         let oldest_first = minutes.into_iter().rev().enumerate();
         let all = oldest_first.map(|(number, (minute, (late, more, ahead, good)))| {
             let number = number as u64;
-            // Clocks differ: a backup of an older epoch, or revision, may be dated after one of a newer.
+            // Clocks differ: a backup of an older epoch or revision may have a later date than one of a newer.
             let mut full = backup(NOON - minute * 60_000, number * 10 + late);
             full.epoch = Some(Epoch(1 + (number + ahead) / 20));
             full.timeline = Some((number + ahead) % 20 / 10);
@@ -211,7 +211,7 @@ proptest! {
         if let Some(newest) = newest {
             prop_assert!(left.contains(newest));
         }
-        // What the classes keep does not shrink because a clock says that it is later.
+        // A later clock does not change what the classes keep.
         let later = prune(&backups, UnixMs(u64::MAX), &Retention { recent: Duration::ZERO, ..wanted.clone() });
         let at_noon = prune(&backups, UnixMs(NOON), &Retention { recent: Duration::ZERO, ..wanted });
         prop_assert_eq!(later, at_noon);
@@ -226,7 +226,7 @@ proptest! {
         prop_assert_eq!(prune(&shuffled, UnixMs(NOON), &wanted), once);
     }
 
-    /// Pruned after each backup or once at the end: the same backups are left.
+    /// The same backups remain whether they are pruned after each backup or once at the end.
     #[test]
     fn s30_when_it_is_pruned_does_not_matter(backups in history(), wanted in wanted(), every in 1_usize..5) {
         let mut left: Vec<StoredBackup> = Vec::new();
@@ -240,7 +240,7 @@ proptest! {
         prop_assert_eq!(names(&step_by_step), names(&prune(&backups, UnixMs(NOON), &wanted)));
     }
 
-    /// Rule 7: what can be restored of the history that etcd goes on with does not get less.
+    /// Rule 7: pruning does not lower the newest restorable revision of the history that etcd continues.
     #[test]
     fn rule_7_what_increments_lead_to_stays(backups in history(), wanted in wanted()) {
         let furthest = |backups: &[StoredBackup]| {
@@ -259,7 +259,7 @@ proptest! {
     }
 }
 
-/// Without it `restore latest` would bring back less than before the prune.
+/// Otherwise `restore latest` would restore an older state after the prune than before it.
 #[test]
 fn rule_7_the_increments_that_lead_furthest_stay_with_their_full() {
     let chain = |n: u64, epoch: u64, revision: u64, covered: u64| {
@@ -346,7 +346,8 @@ fn the_newest_that_was_found_good_stays() {
     );
 }
 
-/// A restore of the wrong point, or machines that were put back by mistake: what there was before may be wanted after all.
+/// After a restore of the wrong point, or after machines were rolled back by mistake, an operator may want the earlier
+/// history.
 #[test]
 fn c09f_c04_what_the_history_before_leads_to_stays_for_as_many_days_as_there_are_daily_backups() {
     type Row = (&'static str, usize, Vec<StoredBackup>, Vec<Vec<Keep>>);
@@ -409,7 +410,8 @@ fn c09f_c04_what_the_history_before_leads_to_stays_for_as_many_days_as_there_are
     }
 }
 
-/// A restored epoch whose third founder has not started: what it is restored from stays, whatever retention says.
+/// The third founder of a restored epoch has not started. The backup that it is restored from stays, whatever the
+/// retention settings are.
 #[test]
 fn c03_the_origin_of_the_newest_epoch_stays_and_nothing_else_does() {
     let all: Vec<_> = (1..5).map(|n| backup(NOON - n * 3_600_000, n)).collect();

@@ -1,8 +1,8 @@
-//! What is done with the data directory, and when it is looked at.
+//! What is done with the data directory, and when it is inspected.
 
 use super::*;
 
-/// What it shows; the situation; what is done, and the reason that is given, if one is.
+/// The description, the situation, the action, and the code of the reason, if there is one.
 type Former<'a> = (&'a str, &'a dyn Fn(&mut Observation), Option<&'a str>, &'a str);
 
 /// A peer that was cut off before this member was added still shows its old list, which was read through quorum.
@@ -60,8 +60,8 @@ fn rule_5_a_joiner_moves_no_data_of_an_unknown_cluster_away() {
     }
 }
 
-/// etcd made data of the former member in an empty directory: it asked a peer that had not heard of the removal. The member that
-/// is assigned may have been promoted by then, and nobody invites this node any more.
+/// etcd created data of the former member in an empty directory: it asked a peer that did not know of the removal yet.
+/// The assigned member may have been promoted since, so that no list invites this node any more.
 #[test]
 fn rule_5_data_of_a_former_member_makes_way_once_its_removal_is_confirmed() {
     let former = MemberId(7);
@@ -87,7 +87,12 @@ fn rule_5_data_of_a_former_member_makes_way_once_its_removal_is_confirmed() {
     };
     let later = |obs: &mut Observation| obs.assignment.as_mut().unwrap().listed = RaftTerm(3);
     let rows: [Former<'_>; 5] = [
-        ("peers list it no more", &|_| (), Some("check-removal"), ""),
+        (
+            "peers do not list it any more",
+            &|_| (),
+            Some("check-removal"),
+            "",
+        ),
         (
             "its removal is certain",
             &seen(true),
@@ -96,7 +101,7 @@ fn rule_5_data_of_a_former_member_makes_way_once_its_removal_is_confirmed() {
         ),
         ("nobody confirms it", &seen(false), None, "removal-unconfirmed"),
         ("it is a member", &listed, None, "foreign-data"),
-        ("the lists are too old to tell", &later, None, "foreign-data"),
+        ("the lists are too old to decide", &later, None, "foreign-data"),
     ];
     for (what, change, expected, code) in rows {
         let mut obs = healthy(2);
@@ -111,7 +116,7 @@ fn rule_5_data_of_a_former_member_makes_way_once_its_removal_is_confirmed() {
     }
 }
 
-/// Nobody tells the agent that a person has moved data away, or has put it back.
+/// The agent gets no notification when a person moves data away or puts it back.
 #[test]
 fn data_that_waits_for_a_person_is_looked_at_again() {
     let foreign = DataState::Present {
@@ -170,7 +175,7 @@ fn data_that_waits_for_a_person_is_looked_at_again() {
     }
 }
 
-/// An agent that was installed beside a running etcd never had to look at its data.
+/// An agent that was installed while etcd ran has never inspected etcd's data.
 #[test]
 fn c10d_what_the_data_of_a_running_etcd_is_on_is_noted_once() {
     let mut obs = healthy(1);
@@ -179,8 +184,8 @@ fn c10d_what_the_data_of_a_running_etcd_is_on_is_noted_once() {
     assert_eq!(action(&obs), Some("inspect-data"));
 }
 
-/// Without quorum etcd does not say which cluster it is of. In an empty directory it takes its ID from its peers, who may still run
-/// an older epoch.
+/// Without quorum etcd does not report which cluster it belongs to. In an empty directory it takes its ID from its
+/// peers, which may still run an older epoch.
 #[test]
 fn an_etcd_that_does_not_answer_is_known_by_its_data() {
     let mut obs = healthy(1);
@@ -193,7 +198,7 @@ fn an_etcd_that_does_not_answer_is_known_by_its_data() {
     obs.steady = SteadyMs(obs.steady.0 + 5000);
     let second = plan(&obs, &first.memory);
     assert_eq!(second.action, Some(Action::InspectData));
-    // Data that does not say whose it is yet is looked at again, and not without a pause.
+    // Data that does not identify its member yet is inspected again, after a pause.
     obs.steady = SteadyMs(obs.steady.0 + 1000);
     let third = plan(&obs, &second.memory);
     assert_eq!(third.action, None);

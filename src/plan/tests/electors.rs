@@ -1,4 +1,4 @@
-//! The votes of the electorate: how a new memory regains its own, and what an order says that lacks some.
+//! The votes of the electorate: how a new memory regains its vote, and what is reported if an order lacks votes.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ fn store(genesis: Option<Genesis>) -> Fact<StoreView> {
     Fact::Known(store_view(genesis, None))
 }
 
-/// All hosts were lost, agents' state included: what they know of epoch 1 they have from the shared store.
+/// All hosts were lost, with the agents' state. They know of epoch 1 only from the shared store.
 fn lost_site(me: usize) -> Observation {
     let mut obs = fresh(me, 3, 3);
     obs.spec.store_shared = true;
@@ -35,7 +35,7 @@ fn lost_site(me: usize) -> Observation {
     obs
 }
 
-/// The agent of a member that serves was installed anew: it has taken up its data again.
+/// The agent of a serving member was reinstalled, and the member has kept its data.
 fn reinstalled(me: usize) -> Observation {
     let mut obs = healthy(me);
     obs.elector.eligible = false;
@@ -115,10 +115,10 @@ fn c14_a_new_memory_enquires_whatever_the_epoch() {
     }
 }
 
-/// Two nodes were added to the three that opened epoch 1, and the agent of n1 was installed anew.
+/// Two nodes were added to the three that opened epoch 1, and the agent of n1 was reinstalled.
 #[test]
 fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
-    // Whose memory is lost, and whether asking the others is enough.
+    // The nodes that have lost their memory, and whether asking the others is enough.
     for (lost, enough) in [([0, 1], false), ([0, 3], true), ([3, 4], true)] {
         let mut obs = reinstalled(0);
         let wider = fresh(0, 5, 3);
@@ -154,7 +154,7 @@ fn c14_what_a_new_memory_waits_for_is_said_once() {
     silence(&mut obs, 2);
     let text = said(&obs, "new-memory");
     assert!(
-        text.contains("heard from n3 (") && text.contains("restore BACKUP --without"),
+        text.contains("an answer from n3 (") && text.contains("restore BACKUP --without"),
         "{text}"
     );
     obs.requests = vec![restore(&[])];
@@ -203,10 +203,10 @@ fn c14_an_order_that_lacks_votes_says_whose_and_what_helps() {
     }
     assert!(
         decision.order.unwrap().contains(&reason.text),
-        "the one who waits is told"
+        "the person who waits sees the reason"
     );
 
-    // What an agent answered to the last try is told too.
+    // An agent's answer to the last attempt is reported too.
     let memory = Memory {
         failures: [("propose".to_owned(), (3, obs.steady))].into(),
         errors: [("propose".to_owned(), "n2: its memory is new".to_owned())].into(),
@@ -229,7 +229,7 @@ fn c14_an_order_that_lacks_votes_says_whose_and_what_helps() {
     assert_eq!(decide(&obs).order, None);
 }
 
-/// Three new hosts, n1 to n3, beside the store of a cluster that was opened by these electors; all can vote.
+/// Three new hosts, n1 to n3, with the store of a cluster whose epoch these electors opened. All three can vote.
 fn other_names(former: &[&str]) -> Observation {
     let mut obs = lost_site(0);
     let mut told = obs.me.genesis.clone().unwrap();
@@ -271,7 +271,7 @@ fn ordered(obs: &Observation, without: &[&str], replace: Option<&str>) -> Option
 
 #[test]
 fn c15_a_cluster_is_restored_onto_hosts_with_other_names_on_a_persons_word() {
-    // The former electors, what the person says, who is vouched gone.
+    // The former electors, the two options of the order, and the electors that count as permanently lost.
     type Row<'a> = (&'a [&'a str], &'a [&'a str], Option<&'a str>, &'a [&'a str]);
     let all = ["a", "b", "c"];
     let rows: [Row<'_>; 6] = [
@@ -318,7 +318,7 @@ fn c15_without_that_word_it_is_refused_at_once_with_what_is_missing() {
     assert!(text.contains("`--without b --without c`"), "{text}");
     let text = refused(&obs, &[], Some("other"));
     assert!(text.contains("says other, and this is cluster prod"), "{text}");
-    // What the store says counts before it is learned, too.
+    // The genesis in the store counts even before the node has learned it.
     obs.me.genesis = None;
     obs.newest_epoch = Epoch(0);
     for i in 1..3 {

@@ -1,4 +1,4 @@
-//! What a newer epoch has replaced, and agents that have lost the memory of it.
+//! Clusters that a newer epoch has replaced, and agents that have lost their memory of them.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn second_epoch(me: usize) -> Observation {
     obs
 }
 
-/// Its agent was reinstalled while its etcd ran for this cluster.
+/// The node's agent was reinstalled while its etcd ran for this cluster.
 fn forgets(status: &mut NodeStatus, cluster_id: ClusterId) {
     status.assignment = None;
     status.incarnation = incarnation(7);
@@ -125,7 +125,7 @@ fn own_data_is_taken_up_without_a_quorum_that_may_wait_for_it() {
     lose_data(&mut obs.me);
     obs.me.assignment = None;
     obs.me.incarnation = incarnation(7);
-    // It joined later: the genesis does not name this member.
+    // The member joined later: the genesis does not name it.
     obs.me.data = Fact::Known(DataState::Present {
         cluster_id: genesis.cluster_id,
         member_id: MemberId(77),
@@ -154,7 +154,7 @@ fn electors_that_lost_their_memory_together_say_what_they_wait_for() {
     assert!(has(&obs, "memories-lost"));
 }
 
-/// A clock that is set back must not make anything wait until it has caught up.
+/// If the clock is set back, nothing must wait until the clock has caught up.
 #[test]
 fn what_lasts_is_measured_by_a_clock_that_never_jumps() {
     let mut obs = fresh(0, 3, 3);
@@ -186,7 +186,7 @@ fn a_stop_that_failed() -> (Observation, Memory) {
 fn c02_a_restored_epoch_is_assigned_only_when_etcd_is_known_to_be_down() {
     let rows = [
         ("up", unit(ActiveState::Active), false),
-        ("on its way up", unit(ActiveState::Activating), false),
+        ("starting", unit(ActiveState::Activating), false),
         ("stopping", unit(ActiveState::Deactivating), false),
         ("unknown", Fact::Unreachable("no bus".into()), false),
         ("down", unit(ActiveState::Inactive), true),
@@ -225,7 +225,7 @@ fn c02_a_stop_that_failed_is_tried_again_whatever_is_assigned_by_then() {
     );
 }
 
-/// systemd would start a crashed etcd again on the same data, and a cleared gate asks nobody.
+/// systemd would start a crashed etcd again on the same data, and a cleared gate asks no agent.
 #[test]
 fn c02_the_gate_is_not_cleared_for_what_runs_as_another_member() {
     for (cluster, clears) in [(None, true), (Some(ClusterId(0xf1)), false)] {

@@ -1,4 +1,4 @@
-//! The first epoch: who proposes, and what is waited for.
+//! The first epoch: which node proposes, and what it waits for.
 
 use std::collections::BTreeSet;
 
@@ -129,17 +129,17 @@ fn c10_a_node_that_names_another_store_is_named_and_is_no_founder() {
         has(&obs, "store-differs") && form(&obs).is_empty(),
         "it is waited for"
     );
-    // An agent of an older version says nothing of its store.
+    // An agent of an older version does not report its store.
     peer(&mut obs, 2).store_digest = None;
     assert!(!has(&obs, "store-differs"));
     assert_eq!(form(&obs), [name(0), name(1), name(2)]);
-    // It goes on beside a living cluster, and is named.
+    // In a running cluster the difference is only reported.
     let mut obs = healthy(0);
     peer(&mut obs, 1).store_digest = Some("other".into());
     assert!(has(&obs, "store-differs"));
 }
 
-/// The planner and the enquiry of a new memory judge alike (`src/agent/execute/genesis.rs`).
+/// The planner and the enquiry of a new memory apply the same test (`src/agent/execute/genesis.rs`).
 #[test]
 fn c10_of_other_stores_a_node_that_is_ordered_out_does_not_count() {
     let mut obs = healthy(0);
@@ -201,7 +201,7 @@ fn s39_no_empty_cluster_beside_a_store_that_another_has_written_to() {
             assert!(held.is_some_and(|reason| reason.text.contains(trace)), "{told:?}");
         }
     }
-    // A person who wants an empty one all the same says that, and a restore goes on.
+    // A person who wants an empty cluster anyway orders `--empty`, and a restore is carried out.
     let mut obs = holding("x");
     for empty in [false, true] {
         obs.requests = vec![OperatorRequest::Bootstrap {
@@ -254,7 +254,8 @@ fn a_running_cluster_of_one_is_taken_over_and_a_larger_one_is_not() {
     assert!(has(&obs, "data-without-epoch"));
 }
 
-/// Five nodes, and patience is over: an empty cluster is formed only where all that answer are known to be empty.
+/// Five nodes, and the wait for missing electors is over: an empty cluster is formed only if all nodes that answer are
+/// known to have no data.
 #[test]
 fn t01_no_empty_cluster_is_formed_beside_data_or_what_nobody_has_looked_at() {
     let present = || {
@@ -274,21 +275,21 @@ fn t01_no_empty_cluster_is_formed_beside_data_or_what_nobody_has_looked_at() {
             Some("data-unknown"),
         ),
         (
-            "own data unknown, a peer's there",
+            "own data unknown, a peer has data",
             Some(unseen()),
             Some(present()),
             None,
             Some("data-without-epoch"),
         ),
         (
-            "a peer's there",
+            "a peer has data",
             None,
             Some(present()),
             None,
             Some("data-without-epoch"),
         ),
         (
-            "a peer's unknown",
+            "a peer's data unknown",
             None,
             Some(unseen()),
             None,
@@ -298,7 +299,7 @@ fn t01_no_empty_cluster_is_formed_beside_data_or_what_nobody_has_looked_at() {
     for (what, own, peers, wanted, code) in rows {
         let mut obs = fresh(0, 5, 3);
         obs.me.data = own.unwrap_or(obs.me.data);
-        // Not again: what fails is tried after a pause.
+        // A failed inspection is tried again only after a pause.
         let mut memory = Memory {
             waiting_since: Some(SteadyMs(1)),
             ..Memory::default()

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// n4 and n5 were put into `cluster.nodes` since the epoch was opened, on this node first.
+/// n4 and n5 were added to `cluster.nodes` after the epoch was opened, on this node first.
 #[test]
 fn t05_nodes_that_were_added_do_not_confirm_an_epoch_without_its_electors() {
     let mut obs = cluster(5, 3, 3);

@@ -1,10 +1,10 @@
-//! Every verb on every node: who is handed what a person asked for elsewhere.
+//! Every verb works on every node: which node a request is forwarded to.
 
 use super::*;
 use crate::plan::context::Context;
 use crate::plan::hand;
 
-/// Whom a request goes to that is asked for at `me`; n1 leads.
+/// The node that a request made on this observation's node is forwarded to. n1 leads.
 fn goes_to(obs: &Observation, request: &OperatorRequest) -> Option<String> {
     let mut obs = obs.clone();
     obs.requests = vec![request.clone()];
@@ -56,7 +56,7 @@ fn h09_what_only_another_node_can_do_is_handed_to_the_coordinator() {
         ("a follower, an increment", &follower, increment(), Some("n1")),
         ("a follower, another leader", &follower, move_leader, None),
         ("the leader, an increment", &leader, increment(), None),
-        ("nobody is seen that can", &alone, backup(), None),
+        ("no node in reach can", &alone, backup(), None),
         ("there is no store", &without_store, backup(), None),
     ];
     for (what, obs, request, expected) in rows {
@@ -64,7 +64,7 @@ fn h09_what_only_another_node_can_do_is_handed_to_the_coordinator() {
     }
 }
 
-/// What cannot be handed to anybody is answered, not kept waiting.
+/// A request that cannot be forwarded to any node is answered instead of waiting.
 #[test]
 fn h09_what_nobody_can_do_is_answered() {
     let mut alone = healthy(1);

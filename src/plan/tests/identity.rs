@@ -1,4 +1,4 @@
-//! Members and nodes that are not what they seem.
+//! Members and nodes with a doubtful identity.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn two_agents_with_one_memory_stop_all_changes() {
         .reasons
         .iter()
         .find(|r| r.halt && r.code == "duplicate-node");
-    // The agent cannot make the directory again: the one above it is root's.
+    // The agent could not create the directory again: its parent belongs to root.
     let text = &halt.unwrap().text;
     assert!(
         text.contains("delete all files in /var/lib/etcd-agent/state"),

@@ -5,7 +5,7 @@ use super::*;
 
 pub(super) const MINUTE: u64 = 60_000;
 
-/// Node `i` is out of reach, agent and etcd, for n1 and for everybody else who answers.
+/// Neither the agent nor the etcd of node `i` is reachable, for n1 and for every other node that answers.
 pub(super) fn vanish(obs: &mut Observation, i: usize) {
     obs.peers.insert(name(i), Fact::Unreachable("no route".into()));
     obs.me.silent_agents.insert(name(i));
@@ -18,7 +18,7 @@ pub(super) fn vanish(obs: &mut Observation, i: usize) {
     }
 }
 
-/// What is decided first, and again after each of these pauses in minutes, with the memory kept.
+/// The decision at first, and again after each of these minutes, with the memory kept. Returns the last one.
 pub(super) fn over_time(obs: &Observation, minutes: &[u64]) -> (Option<Action>, Vec<String>) {
     let mut decision = decide(obs);
     for pause in minutes {
@@ -69,7 +69,7 @@ fn s25_a_dead_member_makes_way_for_a_spare_that_is_ready() {
     assert!(matches!(over_time(&obs, &[]).0, Some(Action::Promote { id, .. }) if id == spare));
 }
 
-/// etcd's strict reconfiguration check: a new member counts as one that is away.
+/// etcd's strict reconfiguration check counts a new member as one that is not connected.
 #[test]
 fn nobody_is_added_while_etcd_would_not_take_another() {
     type Change = fn(&mut Observation);
@@ -85,7 +85,7 @@ fn nobody_is_added_while_etcd_would_not_take_another() {
             Some("add-learner"),
         ),
         (
-            "one of three says that its etcd is down",
+            "one of three reports that its etcd is down",
             3,
             |o| {
                 let status = peer(o, 2);
@@ -107,7 +107,7 @@ fn nobody_is_added_while_etcd_would_not_take_another() {
             assert!(said(&codes, "too-few-healthy"), "{what}: {codes:?}");
         }
     }
-    // The dead goes when its time has come, though the cluster is below its size.
+    // The dead member is removed after the grace, although the cluster is below its size.
     let mut obs = cluster(6, 3, 5);
     vanish(&mut obs, 2);
     assert!(matches!(
@@ -157,7 +157,7 @@ fn nobody_is_dead_on_less_than_all_evidence_without_a_gap() {
         let (action, codes) = over_time(&obs, &[3, 6, 60]);
         assert_eq!(action, None, "{what}: {codes:?}");
     }
-    // The wait begins anew when it was seen in between.
+    // The wait starts again if the member was reachable in between.
     let mut obs = cluster(4, 3, 3);
     let well = obs.clone();
     vanish(&mut obs, 2);
@@ -246,7 +246,7 @@ fn s23_prune_removes_all_dead_one_at_a_time_while_quorum_holds() {
     }
     let (action, _) = over_time(&obs, &[6]);
     assert!(matches!(&action, Some(Action::RemoveMember { node, .. }) if *node == name(4)));
-    // With a third one away the quorum check comes first.
+    // With a third member out of reach, the quorum check comes first.
     let mut obs = cluster(5, 5, 5);
     obs.spec.join = Join::Prune;
     for i in 2..5 {
@@ -290,7 +290,7 @@ fn s25_a_full_cluster_with_no_dead_member_says_so_to_the_spare() {
     assert!(spare.text.contains("3 of 3 members"), "{}", spare.text);
 }
 
-/// Rule 3: the only member goes once a spare has its vote.
+/// Rule 3: the only member is removed once a spare has a vote.
 #[test]
 fn the_only_member_makes_way_for_a_spare_when_it_is_ordered_out() {
     let out = |obs: &mut Observation, i| obs.me.steering.directives.out.insert(name(i));

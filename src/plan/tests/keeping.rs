@@ -1,4 +1,4 @@
-//! Keeping this node's etcd what it was assigned to be.
+//! Keeping this node's etcd as its assignment wants it.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn s48_a_reinstalled_founder_does_not_come_back_with_no_memory() {
     assert!(has(&obs, "lost-membership"));
 }
 
-/// Its agent died right after the first start and took no note of it: the others have heard of it.
+/// The founder's agent died right after the first start and did not record it. The other nodes know of the start.
 #[test]
 fn s48_a_founder_that_has_started_unseen_is_not_started_as_new_again() {
     let unseen = |published: bool| {
@@ -68,7 +68,8 @@ fn s48_a_founder_that_has_started_unseen_is_not_started_as_new_again() {
     );
 }
 
-/// The former member was removed and the node added anew while etcd was being started: etcd took the new member's ID.
+/// The former member was removed and the node was added again while etcd was being started: etcd took the new member's
+/// ID.
 #[test]
 fn a_member_that_etcd_came_up_as_before_it_was_assigned_is_taken_up() {
     for listed in [true, false] {
@@ -124,13 +125,13 @@ fn a_crashed_member_is_started_again_and_a_held_one_is_not() {
     assert!(has(&obs, "stopped-by-operator"));
 }
 
-/// Whose stop it is shows when it is over, and etcd has its data open until then.
+/// Only a finished stop shows whether a person ordered it. Until then etcd has its data open.
 #[test]
 fn an_etcd_that_is_being_stopped_is_left_alone_until_it_is_down() {
     let mut obs = healthy(1);
     obs.me.unit = unit(ActiveState::Deactivating);
     obs.me.etcd = Fact::Absent;
-    obs.me.data = Fact::Unreachable("etcd ran since it was last looked at".into());
+    obs.me.data = Fact::Unreachable("etcd ran since the last inspection".into());
     assert_eq!(action(&obs), None);
     assert!(has(&obs, "stopping"));
     obs.me.data = healthy(1).me.data;
@@ -225,7 +226,7 @@ fn c11_the_pause_after_starts_that_failed_is_not_for_another_member() {
     assert!(!start(Some(me)).0);
     let (starts, memory) = start(Some(MemberId(me.0 + 1)));
     assert!(starts);
-    // The next one of this member waits again.
+    // The next start of this member waits again.
     assert_eq!((memory.started_as, memory.start_failures), (Some(me), 1));
 }
 
@@ -282,7 +283,7 @@ fn c11_what_keeps_etcd_down_is_named_and_leads_to_nothing() {
     }
 }
 
-/// etcd does not end where it has no room for the raft leader's snapshot: it waits for the next one.
+/// etcd does not end if it has no room for the raft leader's snapshot: it waits for the next one.
 #[test]
 fn s34_an_etcd_that_starts_without_room_is_named() {
     let mut obs = healthy(1);

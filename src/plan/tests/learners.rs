@@ -1,9 +1,9 @@
-//! The learner on its way: started, promoted, or removed.
+//! How a learner is started, promoted, or removed.
 
 use super::joining::{MINUTE, over_time, said, vanish, without};
 use super::*;
 
-/// etcd answers no client before it has applied its own name, at times 7 s after it has caught up.
+/// etcd answers no client before it has applied the entry with its own name, at times 7 s after it has caught up.
 #[test]
 fn c11_a_learner_votes_before_it_answers_where_the_cluster_survives_as_much_without_it() {
     let rows = [(1, false), (2, true), (3, false), (4, true)];
@@ -25,7 +25,7 @@ fn c11_a_learner_votes_before_it_answers_where_the_cluster_survives_as_much_with
             (votes, !votes),
             "{voters}"
         );
-        // Without one more voter that is well there would be no quorum of those that are.
+        // With one healthy voter less, the healthy ones are no quorum.
         take_down(&mut obs.me, ActiveState::Failed);
         assert!(
             !matches!(over_time(&obs, &[]).0, Some(Action::Promote { .. })),
@@ -99,7 +99,7 @@ fn a_learner_that_is_there_already_takes_the_place_of_a_dead_member_once_it_has_
     assert!(matches!(over_time(&obs, &[]).0, Some(Action::Promote { id, .. }) if id == spare));
 }
 
-/// Nothing tells the coordinator that a learner has started, or that one whose etcd is silent has caught up.
+/// The coordinator gets no notification that a learner has started, or that one whose etcd is silent has caught up.
 #[test]
 fn c11_a_learner_is_looked_at_soon_and_the_more_rarely_the_longer_it_takes() {
     let pauses = |obs: &Observation, failures: u32| {
@@ -213,7 +213,7 @@ fn a_learner_that_nobody_needs_any_more_is_taken_out() {
     assert_eq!(over_time(&obs, &[]).0, None, "an operator added it");
 }
 
-/// The raft index stands still while a snapshot arrives: 8 GiB over 100 Mbit/s take longer than ten minutes.
+/// The raft index stalls while a snapshot arrives: 8 GiB over 100 Mbit/s take longer than ten minutes.
 #[test]
 fn c07_a_learner_is_given_the_time_that_a_large_snapshot_takes() {
     let gib = 1u64 << 30;

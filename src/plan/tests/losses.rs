@@ -1,4 +1,4 @@
-//! Data that is lost: quorum, and founders that never started.
+//! Lost data: quorum, and founders that never started.
 
 use super::increments::NEWEST;
 use super::*;
@@ -20,8 +20,8 @@ fn follow_nobody(status: &mut NodeStatus) {
     }
 }
 
-/// n1 is left of three. Or n1 founded the cluster alone, n2 had joined, and n2's agent lost its memory with the disk: n2 takes
-/// itself for a spare.
+/// In the first case n1 is left of three. In the second n1 founded the cluster alone, n2 joined, and n2's agent lost
+/// its memory with the disk: n2 considers itself a spare.
 #[test]
 fn a_quorum_that_is_lost_for_good_is_said_by_who_is_left() {
     let mut obs = healthy(0);
@@ -53,14 +53,14 @@ fn a_quorum_that_is_lost_for_good_is_said_by_who_is_left() {
     assert!(!has(&obs, "quorum-lost"), "n1 is the only member");
     obs.me.members = Fact::Known(list.clone());
     assert!(has(&obs, "quorum-lost"));
-    // etcd was started anew: without quorum it answers nobody.
+    // etcd was restarted: without quorum it answers no client.
     obs.me.etcd = Fact::Unreachable("refused".to_owned());
     obs.me.members = Fact::Unreachable("refused".to_owned());
     obs.me.unit = unit(ActiveState::Activating);
     assert!(!has(&obs, "quorum-lost"), "nobody knows the members");
     obs.spec_record.members = Some(list);
     assert!(has(&obs, "quorum-lost"));
-    // Before etcd has named anybody, the voters are the founders.
+    // Before etcd's first answer the voters are the founders.
     let mut begun = healthy(0);
     begun.me.etcd = Fact::Unreachable("refused".to_owned());
     begun.me.members = Fact::Unreachable("refused".to_owned());
@@ -70,12 +70,12 @@ fn a_quorum_that_is_lost_for_good_is_said_by_who_is_left() {
     assert!(!has(&begun, "quorum-lost"), "n3 may come back");
     lose_data(peer(&mut begun, 2));
     assert!(has(&begun, "quorum-lost"));
-    // A mount that is missing is no loss.
+    // A missing mount is not a loss.
     peer(&mut obs, 1).data = Fact::Unreachable("not mounted".to_owned());
     assert!(!has(&obs, "quorum-lost"));
 }
 
-/// n1 restores, and the two others have lost what was restored there before n1 served.
+/// n1 restores, and the two other nodes have lost their restored data before n1 served.
 #[test]
 fn a_restore_is_answered_when_quorum_of_its_epoch_is_lost() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
@@ -216,7 +216,7 @@ fn c03_a_founder_that_does_not_start_is_replaced_like_a_broken_member() {
         let mut memory = plan(obs, &Memory::default()).memory;
         let mut later = obs.clone();
         later.steady = SteadyMs(obs.steady.0 + secs * 1000);
-        // It has led for long.
+        // The coordinator has led for long.
         memory.coordinates = Some((RaftTerm(2), SteadyMs(0)));
         plan(&later, &memory)
     };
@@ -232,7 +232,7 @@ fn c03_a_founder_that_does_not_start_is_replaced_like_a_broken_member() {
         panic!("not replaced")
     };
     assert_eq!((node, why), (name(2), Removal::Broken));
-    // Rule 3: never below a healthy quorum; nor without somebody who takes its place.
+    // Rule 3: never below a healthy quorum, and never without a spare that takes the member's place.
     let mut two = obs.clone();
     two.peers.insert(name(1), Fact::Unreachable("no route".into()));
     assert!(!matches!(
@@ -247,7 +247,7 @@ fn c03_a_founder_that_does_not_start_is_replaced_like_a_broken_member() {
         "{:?}",
         decision.reasons
     );
-    // Stopped by a person: it is waited for.
+    // A member that a person has stopped is waited for.
     let mut held = obs;
     if let Fact::Known(unit) = &mut peer(&mut held, 2).unit {
         unit.held = true;

@@ -1,4 +1,4 @@
-//! What the coordinator does to the member list.
+//! The coordinator's changes of the member list.
 
 use super::*;
 
@@ -44,7 +44,8 @@ fn a_founder_that_is_restoring_is_not_lost() {
     assert_eq!(action(&obs), None);
 }
 
-/// Its agent died before it took note of the first start, and the data was damaged. It is not started on that.
+/// The founder's agent died before it recorded the first start, and the data was damaged. The founder is not started on
+/// damaged data.
 #[test]
 fn a_founder_that_cannot_start_on_what_is_there_is_removed() {
     let mut obs = healthy(0);
@@ -73,7 +74,7 @@ fn a_learner_that_lost_its_data_is_removed_too() {
     assert_eq!(action(&obs), Some("remove-member"));
 }
 
-/// Its agent died before it took note that the member had started; etcd itself has published the name.
+/// The member's agent died before it recorded the first start. etcd itself has published the name.
 #[test]
 fn a_member_that_joined_and_was_never_noted_as_started_is_removed_too() {
     let mut obs = healthy(0);
@@ -121,7 +122,7 @@ fn a_node_with_data_of_a_replaced_epoch_may_join() {
     late.newest_epoch = Epoch(2);
     late.genesis = Some(new);
     assert_eq!(action(&obs), Some("add-learner"));
-    // Data that its own agent does not know is not touched.
+    // Data that the node's own agent does not know is not touched.
     peer(&mut obs, 2).assignment = None;
     assert_eq!(action(&obs), None);
 }
@@ -142,7 +143,7 @@ fn c11_a_damaged_member_is_replaced_only_beside_a_quorum() {
     assert_eq!(action(&obs), None);
     assert!(has(&obs, "too-few-healthy"));
 
-    // The node itself neither starts it nor moves anything before its member is gone.
+    // The node itself neither starts the member nor moves data before the member is removed.
     let mut obs = healthy(2);
     lose_data(&mut obs.me);
     obs.me.data = damaged();

@@ -1,9 +1,9 @@
-//! Operators' orders that peers report: which are taken over, and at which nodes an order is refused.
+//! Operators' orders that peers report: which orders are taken over, and which nodes refuse an order.
 
 use super::*;
 use crate::plan::{known_orders, objection, ordered_out};
 
-/// What n3 alone tells of operators' orders.
+/// A healthy cluster in which n3 alone reports these orders of operators.
 fn orders(change: impl FnOnce(&mut Directives)) -> Observation {
     let mut obs = healthy(0);
     let mut told = Directives {
@@ -40,12 +40,12 @@ fn f02_one_peers_orders_lock_nobody_out_and_take_no_majority_out() {
         assert_eq!(action(&obs) == Some("take-directives"), taken, "{what}");
         assert_eq!(has(&obs, "orders-refused"), !taken, "{what}");
     }
-    // Two who tell the same bear it out: this node was away for long.
+    // Two peers with the same register confirm it: this node was cut off for long.
     let mut obs = orders(|d| d.version = 5000);
     let told = peer(&mut obs, 2).steering.directives.clone();
     peer(&mut obs, 1).steering.directives = told;
     assert_eq!(action(&obs), Some("take-directives"));
-    // Who was ordered out gives no orders any more.
+    // A node that was ordered out gives no orders any more.
     let mut obs = orders(|d| (d.version, d.paused) = (9, None));
     obs.me.steering.directives = Directives::default()
         .after(&DirectiveChange::Remove { node: name(2) }, &name(0), UnixMs(1))
@@ -53,7 +53,7 @@ fn f02_one_peers_orders_lock_nobody_out_and_take_no_majority_out() {
     assert!(has(&obs, "orders-refused"));
 }
 
-/// An agent that was installed anew may be given an order before it has taken over what was ordered before.
+/// A reinstalled agent may receive an order before it has taken over the earlier orders.
 #[test]
 fn an_order_is_added_to_the_newest_orders_that_are_known() {
     let obs = orders(|d| d.size = Some(5));
@@ -63,7 +63,7 @@ fn an_order_is_added_to_the_newest_orders_that_are_known() {
     assert_eq!(known_orders(&obs), Directives::default(), "it is not believed");
 }
 
-/// The others would not follow it, and what it writes to the store would stay there.
+/// The other nodes would not follow its order, and anything that it writes to the store would stay there.
 #[test]
 fn a_node_that_was_ordered_out_takes_no_order() {
     let out = Directives::default()
@@ -78,7 +78,7 @@ fn a_node_that_was_ordered_out_takes_no_order() {
         ..Directives::default()
     };
     let none = Directives::default();
-    // Its own register, and those of n2 and n3.
+    // The registers of n1, n2 and n3.
     let rows = [
         ("nobody was ordered out", [&none, &none, &none], false),
         ("it knows", [&out, &out, &out], true),
@@ -106,7 +106,8 @@ fn a_node_that_was_ordered_out_takes_no_order() {
     }
 }
 
-/// n1 was ordered out while it was cut off, and an order was given at n1 meanwhile: the others never take that over.
+/// n1 was ordered out while it was cut off, and an order was given at n1 meanwhile. The other nodes never take that
+/// order over.
 #[test]
 fn a_node_that_a_majority_has_ordered_out_follows_their_orders() {
     let told = Directives::default()
@@ -122,7 +123,7 @@ fn a_node_that_a_majority_has_ordered_out_follows_their_orders() {
         version: 2,
         ..told.clone()
     };
-    // It was ordered out at n1, too, and the order given there is the newer one.
+    // n1 was ordered out at n1, too, and n1's register is the newer one.
     let here_too = Directives {
         out: [name(0)].into(),
         ..mine.clone()
@@ -141,13 +142,13 @@ fn a_node_that_a_majority_has_ordered_out_follows_their_orders() {
             Some("take-directives"),
         ),
         (
-            "one of them lies, or has not heard",
+            "one of them lies, or does not know yet",
             &mine,
             [told.clone(), other],
             None,
         ),
         (
-            "a peer has heard of the order",
+            "a peer has received the order",
             &mine,
             [told.clone(), mine.clone()],
             None,

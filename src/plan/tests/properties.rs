@@ -1,4 +1,4 @@
-//! The safety rules on every decision, whatever is seen.
+//! The safety rules on every decision, for arbitrary observations.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ fn any_store(kind: u8, g: &Genesis) -> Fact<StoreView> {
     }
 }
 
-/// What of a healthy cluster is disturbed: who wants a restart, who has asked for another leader, who has leave.
+/// Sets which nodes want a restart, whether a person asks for another leader, and which node gives this one a grant.
 fn steer(obs: &mut Observation, me: usize, wants: [bool; 5], asks: bool, grant: Option<u8>) {
     let wish = || {
         Some(RestartWish {
@@ -92,7 +92,7 @@ fn steer(obs: &mut Observation, me: usize, wants: [bool; 5], asks: bool, grant: 
     {
         if let Some(Fact::Known(status)) = obs.peers.get_mut(&node) {
             status.steering.wants_restart = wish().filter(|_| wants[i]);
-            // Whoever says so: only the word of who leads now counts.
+            // Any peer may report a grant. Only the grant of the current leader's node counts.
             status.steering.grant = grant.filter(|by| usize::from(*by) == i).map(|_| Grant {
                 node: obs.spec.node.clone(),
                 id: 3,
@@ -105,7 +105,8 @@ fn steer(obs: &mut Observation, me: usize, wants: [bool; 5], asks: bool, grant: 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6000))]
 
-    /// Rules 1 to 6 and 8 on every decision, whatever is seen, at once and long after it began.
+    /// Rules 1 to 6 and 8 on every decision, for arbitrary observations, both at once and long after the situation
+    /// began.
     #[test]
     fn every_decision_keeps_the_safety_rules(
         nodes in prop::array::uniform5(any_node()),
@@ -184,10 +185,10 @@ proptest! {
                 if genesis.origin == Origin::Empty {
                     prop_assert_eq!(newest, Epoch(0));
                     prop_assert!(2 * reachable > n && 2 * genesis.members.len() > 3, "rule 8: a minority proposed");
-                    prop_assert!(known().all(|s| s.data == Fact::Known(DataState::Missing)), "rule 2: an empty cluster beside data, or beside what nobody has looked at");
+                    prop_assert!(known().all(|s| s.data == Fact::Known(DataState::Missing)), "rule 2: an empty cluster next to data, or next to a directory that was not inspected");
                     let stored = obs.store.known().is_some_and(|s| s.trace.is_some() || s.genesis.is_some());
-                    prop_assert!(!stored, "rule 2: an empty cluster beside a store with a trace");
-                    prop_assert!(!obs.spec.store_shared || obs.store.known().is_some(), "rule 8: past a shared store that is silent");
+                    prop_assert!(!stored, "rule 2: an empty cluster despite a trace in the store");
+                    prop_assert!(!obs.spec.store_shared || obs.store.known().is_some(), "rule 8: the shared store does not answer");
                 } else {
                     prop_assert!(restore && fetched, "rule 6: a restore that nobody asked for, or that is not fetched");
                 }
@@ -195,12 +196,12 @@ proptest! {
             Some(Action::ReplaceData { staged: with, .. }) => {
                 let active = obs.me.unit.known().unwrap().active;
                 prop_assert!(!active.is_up());
-                prop_assert!(obs.me.data.known().is_some(), "rule 8: what is unknown was acted on");
+                prop_assert!(obs.me.data.known().is_some(), "rule 8: acted on an unknown data directory");
                 let assigned = obs.assignment.as_ref().unwrap();
                 let own = DataState::Present { cluster_id: assigned.cluster_id, member_id: assigned.member_id };
                 prop_assert!(obs.me.data != Fact::Known(own), "rule 5: a member's own data was moved away");
                 if with {
-                    prop_assert!(staged, "rule 6: replaced before it was restored beside");
+                    prop_assert!(staged, "rule 6: replaced before the restored data was staged");
                     prop_assert_eq!(assigned.epoch, Epoch(2));
                 } else {
                     let there = matches!(obs.me.data, Fact::Known(DataState::Unusable { .. } | DataState::Present { .. }));
@@ -219,7 +220,7 @@ proptest! {
                 prop_assert!(attested, "rule 8: removed on hearsay");
                 prop_assert!(2 * serving() > n, "rule 3");
             }
-            // Every list has all nodes as voters.
+            // In every list all nodes are voters.
             Some(Action::AddLearner { node, .. }) => prop_assert!(false, "rule 3: {node} is a member already"),
             Some(Action::Promote { node, .. }) => prop_assert!(false, "rule 3: {node} has its vote"),
             Some(Action::MoveLeader { to, node, .. }) => {
@@ -233,7 +234,7 @@ proptest! {
                 prop_assert!(gate && applied);
                 let etcd = obs.me.etcd.known().unwrap();
                 let theirs = obs.peers.get(&coordinator).and_then(Fact::known).and_then(|s| s.etcd.known()).unwrap();
-                prop_assert_eq!(etcd.leader, Some(theirs.member_id), "rule 4: without the leave of who leads");
+                prop_assert_eq!(etcd.leader, Some(theirs.member_id), "rule 4: without a grant of the leader's node");
             }
             Some(Action::Assign { assignment }) => {
                 let mine = obs.me.genesis.as_ref().unwrap();
@@ -241,7 +242,7 @@ proptest! {
                 let older = obs.assignment.as_ref().is_some_and(|a| a.epoch < mine.epoch);
                 let up = obs.me.unit.known().is_none_or(|u| u.active.is_up() || u.active == ActiveState::Deactivating);
                 let serves = obs.me.etcd.known().is_some_and(|e| e.cluster_id == mine.cluster_id);
-                prop_assert!(!(older && up) || serves, "rule 1: assigned beside an etcd that may be of an older epoch");
+                prop_assert!(!(older && up) || serves, "rule 1: assigned while an etcd runs that may be of an older epoch");
             }
             _ => {}
         }
@@ -249,7 +250,7 @@ proptest! {
 }
 
 proptest! {
-    /// Rule 3 as arithmetic: what is allowed leaves a healthy quorum, and one that is refused would not.
+    /// Rule 3 as arithmetic: an allowed change leaves a healthy quorum, and a refused one would not.
     #[test]
     fn a_change_is_allowed_exactly_when_quorum_is_there_before_and_after(
         voters in prop::collection::btree_set(0..9u64, 0..8),
@@ -278,7 +279,8 @@ proptest! {
     }
 }
 
-/// One voter as it may be: reachable, its etcd up, held, its data gone, and what it misses of each other node.
+/// One voter as it may be: reachable, etcd up, held, data lost, and for each other node whether its agent and its etcd
+/// are silent for this voter.
 fn any_voter() -> impl Strategy<Value = (bool, bool, bool, bool, [bool; 5], [bool; 5])> {
     let mostly = || prop::bool::weighted(0.7);
     (
@@ -294,9 +296,9 @@ fn any_voter() -> impl Strategy<Value = (bool, bool, bool, bool, [bool; 5], [boo
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
-    /// Rules 3 and 8 on every removal, long after whatever is seen began: only by the coordinator, on a list read
-    /// through quorum, never of this node, leaving a quorum of healthy voters, and of a silent member only where no
-    /// observer that answers disagrees.
+    /// Rules 3 and 8 on every removal, for arbitrary observations, also long after the situation began. Only the
+    /// coordinator removes a member, on a list read through quorum. It never removes its own node. A quorum of healthy
+    /// voters remains. A silent member is removed only if no observer that answers disagrees.
     #[test]
     fn every_removal_keeps_the_safety_rules(
         voters in prop::array::uniform5(any_voter()),
@@ -341,7 +343,7 @@ proptest! {
         if let Fact::Known(list) = &mut obs.me.members {
             list.linearizable = linearizable;
         }
-        // A learner that is there already, or else the spare.
+        // The replacement is the existing learner, or else the spare.
         let replacement = |by: Option<MemberId>| by.is_some() || learner.is_none();
         let first = decide(&obs);
         let mut later = obs.clone();

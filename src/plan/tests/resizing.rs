@@ -1,4 +1,4 @@
-//! Another size, and the nodes that leave.
+//! Changes of the size, and the nodes that leave.
 
 use super::*;
 
@@ -38,11 +38,11 @@ fn s07_one_backup_before_each_change_of_the_size() {
         assert_eq!(action(&running), None);
         obs.store = store(NEW);
         assert_eq!(action(&obs), Some(first));
-        // A peer that took it knows sooner than this node's own look at the store.
+        // The peer that took the backup reports it before this node reads the store again.
         obs.store = store(OLD);
         peer(&mut obs, 1).last_backup = Some(backup(NEW));
         assert_eq!(action(&obs), Some(first));
-        // Nor is one waited for that would have to be newer than what a clock that is ahead has dated.
+        // A backup dated by a clock that is ahead does not count. Otherwise no later backup could be newer.
         let told = peer(&mut obs, 1).last_backup.as_mut();
         told.unwrap().at = UnixMs(u64::MAX);
         assert_eq!(action(&obs), Some("backup"));
@@ -60,7 +60,7 @@ fn a_change_of_the_size_waits_for_a_store_that_does_not_answer_and_a_repair_does
     obs.store = Fact::Unreachable("timed out".into());
     assert_eq!(action(&obs), None);
     assert!(has(&obs, "store-unreachable"));
-    // One of three is missing: it is added back before anything grows.
+    // One of three members is missing. It is added back before the cluster grows.
     if let Fact::Known(list) = &mut obs.me.members {
         list.members.truncate(2);
     }
@@ -196,7 +196,7 @@ fn the_leader_never_leaves_whatever_its_name() {
     assert!(matches!(decide(&obs).action, Some(Action::RemoveMember { node, .. }) if node == name(1)));
 }
 
-/// n3's member was removed, as n1's list says.
+/// n3's member was removed according to n1's list.
 fn removed() -> Observation {
     let mut obs = healthy(2);
     if let Fact::Known(list) = &mut peer(&mut obs, 0).members {
@@ -209,7 +209,7 @@ fn removed() -> Observation {
     obs
 }
 
-/// Its removal was confirmed.
+/// The removal of this node's member was confirmed.
 fn certain(obs: &mut Observation) {
     obs.assignment.as_mut().unwrap().removed = true;
 }
@@ -255,7 +255,7 @@ fn a_removal_is_believed_only_of_the_newest_list_through_quorum() {
     assert_eq!(action(&obs), None);
 }
 
-/// An etcd that is started without quorum names nobody.
+/// An etcd that starts without quorum reports no members.
 #[test]
 fn who_the_members_are_is_written_down_when_they_change() {
     let mut obs = healthy(0);

@@ -1,4 +1,4 @@
-//! Restarts: who wants one, and whom the coordinator lets.
+//! Restarts: which nodes want one, and which one the coordinator grants.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ pub(super) fn wish(status: &mut NodeStatus, order: Option<u64>) {
     });
 }
 
-/// As coordinator for a long time already.
+/// The memory of a node that has been the coordinator for a long time.
 pub(super) fn settled() -> Memory {
     Memory {
         coordinates: Some((RaftTerm(2), SteadyMs(0))),
@@ -251,7 +251,7 @@ fn seat() -> impl Strategy<Value = (bool, bool, bool, u64, bool)> {
 }
 
 proptest! {
-    /// Rules 4 and 8: a grant comes from who leads, with every member healthy, and never beside another.
+    /// Rules 4 and 8: only the leader's node gives a grant, only while every member is healthy, and only one at a time.
     #[test]
     fn rule_4_a_restart_is_granted_one_at_a_time_by_the_coordinator_of_a_whole_cluster(
         me in 0usize..3,

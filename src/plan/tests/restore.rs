@@ -41,7 +41,7 @@ fn a_restore_names_no_node_that_was_ordered_out_while_another_can_be() {
     assert_eq!(names(&[0, 1, 2]).len(), 3);
 }
 
-/// The others have not got the backup, and the record of the epoch would be where they do not look.
+/// The nodes with another store do not have the backup, and they do not read the store that would record the epoch.
 #[test]
 fn c10c_nothing_is_restored_while_a_node_names_another_store() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
@@ -66,7 +66,7 @@ fn c10c_nothing_is_restored_while_a_node_names_another_store() {
     assert_eq!(action(&obs), Some("propose"));
 }
 
-/// An alarm is kept in the database, so the backup has it too.
+/// etcd keeps alarms in the database, so the backup contains them too.
 #[test]
 fn c10a_a_restored_cluster_that_refuses_writes_says_so() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
@@ -99,7 +99,7 @@ fn c10a_a_restored_cluster_that_refuses_writes_says_so() {
     );
 }
 
-/// Found by the simulator, seed 13071: two requests opened one epoch after the other, without end.
+/// Found by the simulator, seed 13071: two requests opened one epoch after the other endlessly.
 #[test]
 fn a_restore_ends_where_another_one_has_opened_an_epoch() {
     let backup = |n: u32| BackupId::new(format!("2026-01-01T00:00:00Z-{n:06}")).unwrap();
@@ -125,7 +125,8 @@ fn a_restore_ends_where_another_one_has_opened_an_epoch() {
     );
 }
 
-/// Found by the simulator, seeds 3357 and 4708: the order was kept waiting without end, and refused every later one.
+/// Found by the simulator, seeds 3357 and 4708: the order waited endlessly, and every later order was refused because
+/// of it.
 #[test]
 fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
@@ -146,7 +147,8 @@ fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
     }
 }
 
-/// Seen on hosts of a lost site: the order came before the new memory had heard of the last restore, of the same backup.
+/// Seen on hosts of a lost site: the order came before the new memory knew of the last restore, which was of the same
+/// backup.
 #[test]
 fn c14_a_new_memory_takes_no_earlier_restore_for_the_answer() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
@@ -183,7 +185,8 @@ fn rule_5_the_old_data_makes_way_only_for_a_staged_restore() {
     assert_eq!(action(&obs), Some("replace-data"));
 }
 
-/// It may have voted before its agent saw it serve, and would come back without that.
+/// The member may have voted before its agent saw it serve. After a second restore it would come back without that
+/// vote.
 #[test]
 fn rule_2_a_member_whose_restored_data_was_in_its_place_is_not_restored_again() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
@@ -201,7 +204,7 @@ fn rule_2_a_member_whose_restored_data_was_in_its_place_is_not_restored_again() 
     });
     obs.assignment = Some(wanted);
     let Some(Action::Assign { assignment }) = decide(&obs).action else {
-        panic!("nobody takes note of it")
+        panic!("it is not recorded")
     };
     assert!(assignment.restored && assignment.had_data() && !assignment.started);
     let Fact::Known(in_force) = &mut obs.in_force else {
@@ -239,12 +242,12 @@ fn rule_1_a_start_on_the_data_of_an_older_epoch_is_cancelled() {
     assert_eq!(action(&obs), Some("cancel-start"));
 }
 
-/// n1 was cut off when it was asked. What was written since the earlier restore is not undone unasked.
+/// n1 was cut off when it received the order. Writes since the earlier restore must not be undone without an order.
 #[test]
 fn a_restore_is_not_answered_by_one_from_the_same_backup_long_before_it() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
     let opened = UnixMs(1_000_000);
-    // When it was asked, and whether the epoch of the earlier one is its answer: clocks differ a little.
+    // The time of the order, and whether the earlier restore's epoch answers it. Clocks may differ a little.
     let rows = [
         (opened.0 - 5_000, true),
         (opened.0 + 9_000, true),

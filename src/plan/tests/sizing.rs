@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Five nodes whose size is in the store, which says this.
+/// Five nodes whose size is in the store, with this value.
 fn stored(voters: usize, remembered: SpecRecord, says: Fact<usize>) -> Observation {
     let mut obs = cluster(5, voters, 3);
     obs.spec.size_source = SizeSource::Store { said: None };
@@ -17,7 +17,7 @@ fn stored(voters: usize, remembered: SpecRecord, says: Fact<usize>) -> Observati
     obs
 }
 
-/// What observing again makes of what is remembered, here and at every peer.
+/// Applies the recorded size, here and at every peer, as the next observation does.
 fn follow(obs: &mut Observation) {
     let mut configured = obs.spec.clone();
     configured.size = 3;
@@ -80,7 +80,7 @@ fn what_the_store_says_is_written_down_and_followed() {
             5,
         ),
         (
-            "an even one, forced by whoever wrote it",
+            "an even one, forced by its author",
             record(None, Some(3)),
             Fact::Known(4),
             Some(4),
@@ -114,7 +114,7 @@ fn a_store_that_does_not_answer_changes_nothing() {
     let mut obs = stored(5, record(Some(5), Some(5)), Fact::Known(3));
     obs.store = Fact::Unreachable("timed out".into());
     assert_eq!((action(&obs), obs.spec.size), (None, 5));
-    // Nor does a node without memory shrink or grow the cluster before it has read the store.
+    // A node without memory neither shrinks nor grows the cluster before it has read the store.
     for voters in [5, 2] {
         let mut obs = stored(voters, SpecRecord::default(), Fact::Known(5));
         obs.store = Fact::Unreachable("timed out".into());
@@ -125,10 +125,10 @@ fn a_store_that_does_not_answer_changes_nothing() {
 
 #[test]
 fn a_size_that_only_the_cluster_remembers_is_never_gone_below() {
-    // `size = 5` was taken out of the file, and the store says nothing yet.
+    // `size = 5` was removed from the file, and the store has no size yet.
     let obs = stored(5, record(None, Some(5)), Fact::Absent);
     assert_eq!((action(&obs), obs.spec.size), (None, 5));
-    // A cluster of one that was given more nodes grows as it always did.
+    // A cluster of one that gets more nodes still grows.
     let obs = stored(1, record(None, Some(1)), Fact::Absent);
     assert_eq!(obs.spec.size, 3);
     assert_ne!(action(&obs), None);
@@ -164,11 +164,12 @@ fn nothing_is_resized_while_somebody_who_answers_follows_another_size() {
         }
         assert_eq!(action(&obs), None, "{first}");
         assert!(has(&obs, "spec-differs"), "{first}");
-        // Who is silent does not hold it up.
+        // A silent node does not delay the change.
         obs.peers.insert(name(1), Fact::Unreachable("no route".into()));
         obs.peers.insert(name(4), Fact::Unreachable("no route".into()));
         assert!(!has(&obs, "spec-differs"), "{first}");
-        // The configuration is changed node by node, as it always was.
+        // If configuration files hold the size, they are changed node by node, so a difference does not delay the
+        // change.
         let mut obs = cluster(5, voters, to);
         obs.spec.backup_interval = None;
         peer(&mut obs, 1).spec_digest = "another".into();
@@ -219,11 +220,11 @@ fn clocks_that_differ_are_named_and_decide_nothing() {
         (&decision.action, &decision.text, decision.wake),
         (&quiet.action, &quiet.text, quiet.wake)
     );
-    // What is done is done for its own reasons.
+    // Clocks that differ do not prevent other actions.
     lose_data(peer(&mut obs, 2));
     assert_eq!(action(&obs), Some("remove-member"));
     assert!(!has(&obs, "clock-skew"));
-    // A peer that does not answer tells no time.
+    // The clock of a peer that does not answer is not compared.
     obs.clocks = [(name(1), 99_000)].into();
     obs.peers.insert(name(1), Fact::Unreachable("no route".into()));
     assert!(!has(&obs, "clock-skew"));
@@ -255,7 +256,7 @@ fn a_node_that_moved_writes_its_settings_anew() {
     );
     moved.assignment = Some(*assignment);
     assert_eq!(action(&moved), Some("apply"));
-    // Before its first start its ID comes from the URLs under which it was added.
+    // Before a member's first start its ID is derived from the URLs under which it was added.
     let mut unstarted = before;
     unstarted.started = false;
     moved.assignment = Some(unstarted.clone());

@@ -1,14 +1,14 @@
-//! What operators have ordered, as the planner follows it.
+//! How the planner follows operators' orders.
 
 use std::collections::BTreeSet;
 
 use super::restarts::{settled, wish};
 use super::*;
 
-/// What makes a situation another one.
+/// A change of a situation.
 pub(super) type Spoil = fn(&mut Observation);
 
-/// What it shows; what was asked; the situation; what is answered.
+/// The description, the request, the situation, and the answer.
 type Asked<'a> = (
     &'a str,
     OperatorRequest,
@@ -16,7 +16,7 @@ type Asked<'a> = (
     Option<bool>,
 );
 
-/// What it shows; the situation; what is done without a pause, and with one.
+/// The description, the situation, the action without a pause, and the action during a pause.
 type Row<'a> = (
     &'a str,
     &'a dyn Fn() -> Observation,
@@ -190,7 +190,7 @@ fn the_leader_moves_when_a_person_asks_anywhere() {
     assert_eq!(
         action(&paused),
         Some("move-leader"),
-        "a person's word goes through a pause"
+        "a person's order is carried out during a pause"
     );
 }
 
@@ -208,7 +208,7 @@ fn who_asked_for_another_leader_is_answered() {
             Some(true),
         ),
         (
-            "another leads by now",
+            "another member leads already",
             ask(None, Some(MemberId(5)), obs.steady),
             &|_| (),
             Some(true),
@@ -235,14 +235,15 @@ fn who_asked_for_another_leader_is_answered() {
     }
 }
 
-/// What n1, which leads, says of its members.
+/// The member list that n1, which leads, reports.
 fn list_of_n1(obs: &mut Observation) -> &mut Fact<MemberList> {
     let leads = obs.me.node == name(0);
     let status = if leads { &mut obs.me } else { peer(obs, 0) };
     &mut status.members
 }
 
-/// A leader that is cut off takes itself for one for a while, and the agent beside it waits for a list that does not come.
+/// A leader that is cut off still considers itself the leader for a while, and its agent waits for a list that does not
+/// come.
 #[test]
 fn who_leads_without_quorum_is_not_where_the_leader_was_to_go() {
     let unread: Spoil = |obs| *list_of_n1(obs) = Fact::Unreachable("no answer in time".into());
@@ -305,8 +306,8 @@ fn a_node_that_is_ordered_out_is_removed_under_rule_3_and_never_while_it_leads()
             },
             None,
         ),
-        ("through a pause", 2, pause, Some("take-out")),
-        ("beside a restart", 2, |obs| wish(peer(obs, 1), None), None),
+        ("during a pause", 2, pause, Some("take-out")),
+        ("during a restart", 2, |obs| wish(peer(obs, 1), None), None),
     ];
     for (what, node, change, expected) in table {
         let mut obs = healthy(0);

@@ -6,7 +6,7 @@ fn stored(genesis: Genesis) -> Fact<StoreView> {
     Fact::Known(store_view(Some(genesis), None))
 }
 
-/// Whether this one is named as telling of an epoch that is not believed.
+/// Whether a reason names `who` as the source of an epoch that is not believed.
 fn refuses(obs: &Observation, who: &str) -> bool {
     let decision = decide(obs);
     let mut reasons = decision.reasons.iter();
@@ -70,7 +70,7 @@ fn f02_one_peers_list_neither_stops_nor_archives_a_member() {
     );
 }
 
-/// The list also invites this node to join anew. The node does not give up its member for that, nor a founder's place.
+/// The list also invites this node to join again. For that, the node gives up neither its member nor a founder's place.
 #[test]
 fn f02_one_peers_invitation_takes_no_place_away() {
     for started in [true, false] {
@@ -88,7 +88,7 @@ fn f02_one_peers_invitation_takes_no_place_away() {
             let Fact::Known(list) = &mut peer(&mut obs, i).members else {
                 panic!("a list")
             };
-            // Nobody has seen it start.
+            // No member list shows that it has started.
             list.members
                 .iter_mut()
                 .filter(|member| !started && member.name == "n3")
@@ -98,7 +98,8 @@ fn f02_one_peers_invitation_takes_no_place_away() {
     }
 }
 
-/// etcd would come back as the member that the node had before, by its peer URL, without what that has acknowledged.
+/// By its peer URL etcd could come back as the member that the node had before, without the writes that this member has
+/// acknowledged.
 #[test]
 fn f02_one_peers_invitation_makes_no_joiner_of_a_node_that_may_have_had_a_member() {
     let invite = |obs: &mut Observation, i: usize, linearizable: bool| {
@@ -128,8 +129,8 @@ fn f02_one_peers_invitation_makes_no_joiner_of_a_node_that_may_have_had_a_member
         .insert(name(1), Fact::Unreachable("no route".to_owned()));
     assert!(!joins(&silent), "n2 may still have it");
     invite(&mut obs, 1, false);
-    assert!(joins(&obs), "a follower has heard of it, too");
-    // It knows that its former member was removed.
+    assert!(joins(&obs), "a follower knows of it, too");
+    // The node knows that its former member was removed.
     silent.assignment = former.map(|former| Assignment {
         removed: true,
         ..former
@@ -167,7 +168,7 @@ fn f02_a_bare_epoch_of_one_peer_stops_no_etcd() {
     }
 }
 
-/// This node cannot write down that it has heard of epoch 2, and has looked at the store before that was recorded.
+/// This node cannot record that epoch 2 was reported, and has read the store before epoch 2 was recorded there.
 #[test]
 fn rule_1_a_store_confirms_no_epoch_beside_a_peer_that_tells_of_a_newer_one() {
     let mut obs = healthy(0);
@@ -189,12 +190,12 @@ fn rule_1_a_store_confirms_no_epoch_beside_a_peer_that_tells_of_a_newer_one() {
             Some(Action::ClearGate { by_store, .. }) => by_store,
             _ => None,
         };
-        // The store is asked again before the gate is cleared.
+        // The store is read again before the gate is cleared.
         assert_eq!(by_store, clears.then_some(Epoch(1)), "newest: {newest}");
     }
 }
 
-/// Each question takes seconds where a host is silent, and a liar could report one epoch after the other.
+/// Each enquiry takes seconds if a host is silent, and a lying node could report one epoch after the other.
 #[test]
 fn f02_an_etcd_of_a_replaced_epoch_is_stopped_before_the_electors_are_asked_about_another() {
     let mut obs = healthy(0);
@@ -244,7 +245,7 @@ fn f02_what_a_majority_has_denied_holds_no_start_back_whatever_the_liar_says_nex
     // Another lie of the same node.
     peer(&mut obs, 2).newest_epoch = Epoch(8);
     assert_eq!(action(&obs), Some("start-etcd"));
-    // The electors are asked about it all the same, and about another node that reports it.
+    // The electors are still asked about it, and about another node that reports it.
     obs.steady = SteadyMs(obs.steady.0 + 5000);
     assert_eq!(action(&obs), Some("confirm"));
     obs.steady = SteadyMs(obs.steady.0 - 5000);
@@ -252,7 +253,7 @@ fn f02_what_a_majority_has_denied_holds_no_start_back_whatever_the_liar_says_nex
     assert!(has(&obs, "epoch-hearsay"));
 }
 
-/// Two nodes told of an epoch that most electors denied then. An operator may have confirmed it there since.
+/// Two nodes reported an epoch that most electors denied then. An operator may have confirmed it at these nodes since.
 #[test]
 fn a_denied_epoch_that_two_peers_tell_of_is_asked_about_again_soon() {
     for (tell, expected) in [(vec![1, 2], Some("confirm")), (vec![2], None)] {

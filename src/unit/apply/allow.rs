@@ -1,4 +1,4 @@
-//! What root writes for the agent, and nothing else. The agent writes the assignment, so a compromised agent may have
+//! The allow-list of what root writes for the agent. The agent writes the assignment, so a compromised agent may have
 //! written it: every part of it is checked against root's configuration and against a pattern.
 
 use std::collections::BTreeMap;
@@ -68,14 +68,14 @@ pub fn check(assignment: &Assignment, settings: &Settings) -> Result<(), String>
     Ok(())
 }
 
-/// Checks what is about to be written.
+/// Checks the environment before it is written.
 ///
 /// # Errors
 /// One line that names the variable.
 pub fn check_environment(environment: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in environment {
         if !is_etcd_variable(name) {
-            return Err(format!("{name} is no setting of etcd"));
+            return Err(format!("{name} is not a setting of etcd"));
         }
         if value.len() > MAX_VALUE_BYTES || value.chars().any(char::is_control) {
             return Err(format!(

@@ -1,4 +1,4 @@
-//! What would win over our settings: each with its file and line, and what to do. Pure.
+//! Finds what would override our settings, each with its file and line and what to do. Pure.
 
 use super::env_file;
 use super::exec_line::{Env, Var, Word, words};
@@ -23,7 +23,7 @@ pub fn conflicts(view: &UnitView) -> Vec<String> {
     }
     runs_as_etcd(view, &mut out);
     gate(view, &mut out);
-    // Whatever was not understood above still must not go unseen.
+    // A conflict that the checks above do not recognize must still be reported.
     if out.is_empty() {
         for (key, value) in &view.ours {
             let found = env.get(key);
@@ -141,7 +141,7 @@ fn other_files(view: &UnitView, out: &mut Vec<String>) {
         .flatten()
         .any(|arg| arg.contains('$'));
     for (path, _) in files.iter().take(at).filter(|(path, _)| is_pattern(path)) {
-        // It cannot win over ours, but it may set what the command line is made of.
+        // It cannot override ours, but it may set variables that the command line uses.
         if by_variable {
             let place = listed_at(view, path);
             out.push(format!(
@@ -224,7 +224,7 @@ fn flags(view: &UnitView, argv: &[String], env: &Env, out: &mut Vec<String>) {
                     "{from}: the flag `{shown}` beats our {key}={ours}: take it out"
                 ));
             }
-            // Leaving our variable out instead would have the next start hang on a file that is not ours: without the
+            // Leaving our variable out instead would make the next start depend on a file that is not ours: without the
             // flag etcd would run on other data.
             Some(_) => {
                 out.push(format!(
@@ -278,7 +278,7 @@ fn runs_as_etcd(view: &UnitView, out: &mut Vec<String>) {
 }
 
 fn gate(view: &UnitView, out: &mut Vec<String>) {
-    // Without our drop-in that is what has been said already.
+    // A missing drop-in has already been reported.
     if !view.loaded.drop_in_paths.contains(&view.drop_in) {
         return;
     }

@@ -1,5 +1,5 @@
-//! Reading an `EnvironmentFile=` as systemd does, with the line of each assignment: the states and their transitions are
-//! those of `parse_env_file_internal` in systemd's `src/basic/env-file.c`.
+//! Reading an `EnvironmentFile=` as systemd does, with the line of each assignment: the states and their transitions
+//! are those of `parse_env_file_internal` in systemd's `src/basic/env-file.c`.
 
 /// One assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(super) fn parse(text: &str, systemd: u32) -> Vec<Assignment> {
                 out.extend(current.end(state));
                 State::PreKey
             }
-            // A quote counts where a value begins, and after another quote.
+            // A quote counts at the beginning of a value, and after another quote.
             State::PreValue if c == '\'' => State::SingleQuote,
             State::PreValue if c == '"' => State::DoubleQuote,
             State::PreValue | State::Value if c == '\\' => State::ValueEscape,
@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str, systemd: u32) -> Vec<Assignment> {
                 State::Value
             }
             State::ValueEscape => {
-                // What was there before an escape is kept, blanks too.
+                // The text before an escape is kept, blanks too.
                 current.kept = current.value.len();
                 if !newline {
                     current.push(c, true);
@@ -111,7 +111,7 @@ pub(super) fn parse(text: &str, systemd: u32) -> Vec<Assignment> {
 struct Current {
     key: String,
     value: String,
-    /// Up to here the value keeps its blanks, should it end in state [`State::Value`].
+    /// Up to here the value keeps its blanks, if it ends in state [`State::Value`].
     kept: usize,
     line: usize,
 }

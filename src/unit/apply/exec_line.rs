@@ -1,4 +1,5 @@
-//! The words of an `ExecStart=` line with its variables expanded, as systemd does it, and as a shell does it after that.
+//! The words of an `ExecStart=` line with its variables expanded, as systemd does it, and as a shell does it after
+//! that.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +13,14 @@ pub(super) struct Var {
 
 pub(super) type Env = BTreeMap<String, Var>;
 
-/// One word, and the variable that brought it, when one did.
+/// One word, and the variable that it came from, if any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) text: String,
     pub(super) var: Option<String>,
 }
 
-/// All words of a command. Where it is `sh -c SCRIPT`, the script's words come instead.
+/// All words of a command; for `sh -c SCRIPT`, the words of the script.
 pub(super) fn words(argv: &[String], env: &Env) -> Vec<Word> {
     let mut words: Vec<Word> = argv.iter().flat_map(|arg| expand_systemd(arg, env)).collect();
     let is_shell = words.first().is_some_and(|word| {
@@ -96,7 +97,7 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Splits at blanks outside quotes; with `expand`, `$X` and `${X}` are resolved but in single quotes. Unknown
+/// Splits at blanks outside quotes; with `expand`, `$X` and `${X}` are resolved, except in single quotes. Unknown
 /// values, such as `$(nproc)`, are left unchanged.
 fn split(text: &str, env: &Env, expand: bool) -> Vec<Word> {
     let mut out = Vec::new();
@@ -125,7 +126,7 @@ fn split(text: &str, env: &Env, expand: bool) -> Vec<Word> {
                     name.push(c);
                 }
                 if braced {
-                    // `${X:-default}` and the like: the variable is what counts.
+                    // `${X:-default}` and the like: only the variable counts.
                     while chars.next_if(|c| *c != '}').is_some() {}
                     chars.next();
                 }

@@ -50,7 +50,7 @@ impl UnitView {
         }
     }
 
-    /// The text of a file that is there and could be read.
+    /// The text of a file that exists and could be read.
     pub(super) fn text(&self, path: &str) -> Option<&str> {
         self.texts.get(path)?.as_ref().ok()?.as_deref()
     }

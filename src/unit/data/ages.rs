@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::unit::{boot, files};
 
-/// A moment: by the clock, and since which boot.
+/// A moment: by the clock, and as the time since a boot.
 #[derive(Debug, Clone)]
 pub(crate) struct Moment {
     pub(crate) wall: Timestamp,
@@ -20,7 +20,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Now. Without `/proc/uptime` nothing counts as having passed.
+    /// Now. Without `/proc/uptime` no time counts as passed.
     pub(crate) fn now() -> Self {
         let text = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
         let seconds = text
@@ -35,7 +35,7 @@ impl Moment {
     }
 }
 
-/// When one was archived.
+/// When a directory was archived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Put {
     boot: String,
@@ -49,14 +49,14 @@ fn path(archive: &Path) -> PathBuf {
     archive.join(".ages.json")
 }
 
-/// What was noted; nothing when it cannot be read.
+/// The recorded times; empty when they cannot be read.
 pub(super) fn read(archive: &Path) -> Ages {
     let body = files::read_bounded(&path(archive)).ok().flatten();
     body.and_then(|body| serde_json::from_slice(&body).ok())
         .unwrap_or_default()
 }
 
-/// Notes that `name` is archived now.
+/// Records that `name` is archived now.
 pub(super) fn note(archive: &Path, name: &str, now: &Moment) -> io::Result<()> {
     let mut ages = read(archive);
     let put = Put {
@@ -67,7 +67,7 @@ pub(super) fn note(archive: &Path, name: &str, now: &Moment) -> io::Result<()> {
     write(archive, &ages)
 }
 
-/// Forgets what is not in the archive any more.
+/// Removes the entries of directories that are no longer in the archive.
 pub(super) fn forget(archive: &Path, mut ages: Ages) -> io::Result<()> {
     let before = ages.len();
     ages.retain(|name, _| archive.join(name).exists());
@@ -82,7 +82,7 @@ fn write(archive: &Path, ages: &Ages) -> io::Result<()> {
     files::write_atomic(&path(archive), &body, 0o600)
 }
 
-/// How long ago it was archived, at least: since then in the same boot, else since this boot.
+/// A lower bound for the time since it was archived: measured if that was in this boot, else the time since this boot.
 pub(super) fn lived(put: Option<&Put>, now: &Moment) -> Duration {
     match put {
         Some(put) if put.boot == now.boot => now.uptime.saturating_sub(Duration::from_secs(put.uptime_s)),

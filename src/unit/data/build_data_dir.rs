@@ -11,11 +11,11 @@ use crate::unit::wal;
 /// An operator waits for it, and can cancel it.
 const RESTORE_WITHIN: Duration = Duration::from_hours(2);
 
-/// Restores a snapshot into `dir`, which must not be there yet, by `etcdutl` or `etcdctl` (next to `etcd`, when that is
+/// Restores a snapshot into `dir`, which must not exist yet, by `etcdutl` or `etcdctl` (next to `etcd`, when that is
 /// pinned, else where packages put them). `more` is passed to the tool. Returns the cluster and the member of the data.
 ///
 /// # Errors
-/// No tool, or what it said.
+/// There is no tool, or the error that it printed.
 pub fn build(
     etcd: Option<&Path>,
     snapshot: &Path,

@@ -1,4 +1,4 @@
-//! Whether etcd's database is damaged: a second opinion besides etcd's last log lines.
+//! Whether etcd's database is damaged: a check in addition to etcd's last log lines.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,18 +14,18 @@ const PAGE_SIZES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
 const WITHIN: Duration = Duration::from_mins(2);
 const MOST_BYTES: usize = 64 << 10;
 
-/// What etcd's tool says of a database that is damaged. A fault (`SIGBUS`) is not among it: a disk that cannot be read
-/// gives one too.
+/// Messages of etcd's tool about a damaged database. A fault (`SIGBUS`) is not one of them: an unreadable disk causes
+/// one too.
 const DAMAGED: &[&str] = &[
     "invalid database",
     "panic: assertion failed: Page expected to be",
     "snapshot file integrity check failed",
 ];
 
-/// What is damaged in the database, one line; `None` where nothing is found.
+/// What is damaged in the database, one line; `None` if nothing is found.
 ///
 /// # Errors
-/// It could not be read, or etcd's tool did not end in a way that says something: nothing is known.
+/// It could not be read, or etcd's tool ended without a clear result: nothing is known.
 pub(super) fn damage(path: &Path, programs: &Programs) -> Result<Option<String>, String> {
     if let Some(why) = cut_off(path).map_err(|error| format!("reading {}: {error}", path.display()))? {
         return Ok(Some(why));
@@ -98,7 +98,7 @@ mod tests {
         page
     }
 
-    /// A tool that says this, and ends with this code.
+    /// A tool that prints this, and ends with this code.
     fn tool(dir: &Path, says: &str, code: u8) -> Programs {
         let path = dir.join("etcdutl");
         fs::write(&path, format!("#!/bin/sh\necho '{says}' >&2\nexit {code}\n")).unwrap();
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(
             write(vec![1; 4096], vec![2; 4096], 8192),
             None,
-            "no meta page says"
+            "no valid meta page"
         );
         fs::remove_file(&path).unwrap();
         assert!(cut_off(&path).is_err());

@@ -1,5 +1,5 @@
-//! The state of a data directory. It is missing only if it was found not to exist. If it could not be inspected, that is an
-//! error and the state is unknown (design §3: never fold *unreachable* into *absent*).
+//! The state of a data directory. It is missing only if it was found not to exist. If it could not be inspected, that
+//! is an error and the state is unknown (design §3: never fold *unreachable* into *absent*).
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -13,7 +13,7 @@ use super::owner::Owner;
 use crate::model::DataState;
 use crate::unit::wal::{self, WalError};
 
-/// Looks at the data directory.
+/// Inspects the data directory.
 pub(super) fn inspect(owner: &Owner) -> Result<DataState, String> {
     let dir = &owner.data_dir;
     let meta = match fs::metadata(dir) {
@@ -84,8 +84,8 @@ fn missing(owner: &Owner) -> Result<DataState, String> {
     }
     if let Some((held_by, now)) = elsewhere(owner)? {
         return Err(format!(
-            "{} is empty on {now}, and the member's data were on {held_by}: mount that; if it is gone for good, remove \
-             /var/lib/etcd-agent/state/data-mount.json",
+            "{} is empty on {now}, and the member's data were on {held_by}: mount that; if it is permanently lost, \
+             remove /var/lib/etcd-agent/state/data-mount.json",
             owner.data_dir.display()
         ));
     }
@@ -99,7 +99,7 @@ fn missing(owner: &Owner) -> Result<DataState, String> {
     }
 }
 
-/// The mount that held this member's data and the one that is there now, where these differ.
+/// The mount that held this member's data and the current one, if they differ.
 fn elsewhere(owner: &Owner) -> Result<Option<(Mount, Mount)>, String> {
     if owner.started.is_none() {
         return Ok(None);
@@ -110,7 +110,7 @@ fn elsewhere(owner: &Owner) -> Result<Option<(Mount, Mount)>, String> {
     Ok((held_by != now).then_some((held_by, now)))
 }
 
-/// True for a directory with nothing in it but what `mkfs` leaves.
+/// True for a directory that is empty, except for what `mkfs` leaves.
 pub(super) fn is_empty(dir: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(dir)? {
         if entry?.file_name() != "lost+found" {
@@ -120,8 +120,8 @@ pub(super) fn is_empty(dir: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Takes the lock that a running etcd holds on its database, so that its files are not moved. `None` where
-/// there is no database.
+/// Takes the lock that a running etcd holds on its database, so that its files are not moved. `None` if there is no
+/// database.
 pub(super) fn lock(data_dir: &Path) -> Result<Option<File>, String> {
     let path = data_dir.join("member/snap/db");
     let file = match File::open(&path) {

@@ -1,12 +1,12 @@
-//! An empty mount point looks like lost data. Before data counts as missing, what `/etc/fstab` wants mounted there must
-//! be mounted, and the mount must be the one that held the data: a data directory belongs to a device.
+//! An empty mount point looks like lost data. Data counts as missing only if every mount that `/etc/fstab` lists there
+//! is mounted, and the mount is the one that held the data: a data directory belongs to a device.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// What a directory is on, as `/proc/self/mountinfo` has it (`proc_pid_mountinfo(5)`).
+/// The mount that a directory is on, as in `/proc/self/mountinfo` (`proc_pid_mountinfo(5)`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     /// Where it is mounted.
@@ -15,7 +15,7 @@ pub struct Mount {
     pub root: String,
     /// The kind of the file system.
     pub kind: String,
-    /// The device, or what stands for it.
+    /// The device, or what is named in its place.
     pub source: String,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Mount {
     }
 }
 
-/// The mount that `dir` is on: the deepest, and of those at one point the last, which hides the others.
+/// The mount that `dir` is on: the deepest one. Of several at one point it is the last, which hides the others.
 pub(super) fn holding(dir: &Path, mountinfo: &str) -> Option<Mount> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (here, there) = line.split_once(" - ")?;

@@ -18,9 +18,9 @@ pub(crate) struct Owner {
     pub(crate) restore: PathBuf,
     /// Where the restore tools may be.
     pub(crate) tools: tool::Programs,
-    /// Who the data must belong to.
+    /// The user that the data must belong to.
     pub(crate) uid: u32,
-    /// The member that has run here before, so that its data has to remember something.
+    /// The member that has run here before, so that its data must hold something of raft's log.
     pub(crate) started: Option<(ClusterId, MemberId)>,
     /// Texts of `/etc/fstab` and `/proc/self/mountinfo`.
     pub(crate) mounts: (String, String),
@@ -68,7 +68,7 @@ impl Owner {
         mounts::holding(&there, &self.mounts.1)
     }
 
-    /// The version of the etcd that is installed, where that is too old.
+    /// The version of the installed etcd, if it is too old.
     pub(super) fn too_old(&self) -> Option<String> {
         let etcd = self.tools.etcd().ok()?;
         tool::etcd_version(&etcd).filter(|version| is_too_old(version))

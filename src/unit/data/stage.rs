@@ -18,7 +18,7 @@ const BUMP: &str = "1000000000";
 /// The tool is stopped before the agent gives up, so that it is not running at the next attempt.
 const TOOL_WITHIN: Duration = STAGE_WITHIN.saturating_sub(Duration::from_mins(5));
 
-/// Written last, next to the staged directory: what it holds.
+/// The content of a staged directory. It is written last, next to the directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Marker {
     pub(super) epoch: Epoch,
@@ -88,7 +88,8 @@ fn staged_epochs(owner: &Owner) -> Result<Vec<Epoch>, String> {
     Ok(epochs)
 }
 
-/// Removes what is staged for an epoch: the marker first, so that an interrupted removal does not look like a complete restore.
+/// Removes what is staged for an epoch: the marker first, so that an interrupted removal does not look like a complete
+/// restore.
 fn remove(owner: &Owner, epoch: Epoch) -> Result<(), String> {
     let (dir, marker) = (dir(owner, epoch), marker_path(owner, epoch));
     let failed = |path: &Path, error: &io::Error| format!("removing {}: {error}", path.display());
@@ -135,7 +136,7 @@ pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> 
         .get(name)
         .ok_or_else(|| format!("{name} is not in the initial cluster"))?;
     let tool = owner.tools.restore_tool()?;
-    // Anything else that is staged is of a former epoch, of another backup, or an incomplete restore.
+    // Any other staged restore is of a former epoch, of another backup, or incomplete.
     for old in staged_epochs(owner)? {
         remove(owner, old)?;
     }
@@ -165,14 +166,14 @@ pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> 
     finish(owner, &wanted).map_err(|error| format!("{}: {error}", target.display()))
 }
 
-/// All of it on disk, then the marker.
+/// Syncs the restore to disk, then writes the marker.
 pub(super) fn finish(owner: &Owner, marker: &Marker) -> io::Result<()> {
     rustix::fs::syncfs(fs::File::open(dir(owner, marker.epoch))?)?;
     let body = serde_json::to_vec_pretty(marker)?;
     files::write_atomic(&marker_path(owner, marker.epoch), &body, 0o644)
 }
 
-/// `n1=http://n1:2380,n2=http://n2:2380`; a member with two URLs is listed twice, as etcd wants it.
+/// `n1=http://n1:2380,n2=http://n2:2380`; a member with two URLs is listed twice, as etcd requires.
 fn cluster_flag(members: &std::collections::BTreeMap<NodeName, Vec<String>>) -> String {
     let pairs: Vec<String> = members
         .iter()

@@ -168,7 +168,8 @@ fn archived_without_a_restore() {
     assert_eq!(world.archived().len(), 1);
 }
 
-/// A person puts other data there after the agent has looked. Damaged data of the member itself looks as whole here.
+/// An operator puts other data there after the agent has looked. Here damaged data of the member itself still looks
+/// intact.
 #[test]
 fn rule_5_only_the_data_that_was_decided_on_is_moved() {
     for staged in [false, true] {
@@ -305,7 +306,7 @@ fn f06_five_replacements_in_a_minute_keep_all() {
     fill(&world.owner.data_dir, OLD);
     assert_eq!(world.replace(false).error, None);
     assert_eq!(world.archived().len(), 6);
-    // Where space is short the count is what matters.
+    // If space is short, only the count matters.
     world.owner.short_of_space = |_| true;
     fill(&world.owner.data_dir, OLD);
     assert_eq!(world.replace(false).error, None);
@@ -329,7 +330,7 @@ fn stage_request(file: &str) -> DataRequest {
     }
 }
 
-/// A tool that copies a prepared directory to where `--data-dir` says and writes down its arguments.
+/// A tool that copies a prepared directory to the path in `--data-dir` and records its arguments.
 fn tool(world: &World, help: &str, ids: (ClusterId, MemberId)) {
     let root = world.owner.data_dir.parent().unwrap();
     let bin = root.join("bin");
@@ -351,7 +352,7 @@ fn tool(world: &World, help: &str, ids: (ClusterId, MemberId)) {
 fn staged_by_the_tool() {
     let world = World::with_data(OLD);
     tool(&world, "--bump-revision --mark-compacted", NEW);
-    // Half a restore of ours, left by a crash, goes first.
+    // An incomplete restore that a crash left is removed first.
     fs::create_dir_all(stage::dir(&world.owner, Epoch(2)).join("member")).unwrap();
     let report = world.ask(stage_request("s.db"));
     assert_eq!(report.error, None);
@@ -449,5 +450,5 @@ fn h08_an_etcd_that_is_too_old_is_reported() {
     }
 }
 
-/// What the last starts of etcd said.
+/// The last starts of etcd, with what they logged.
 type Starts = fn() -> Vec<starts::Start>;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::unit::roots::roots_own;
 
-/// Where etcd's programs may be, best first, and who must have put them there.
+/// Where etcd's programs may be, best first, and whether only root may have installed them.
 #[derive(Debug, Clone)]
 pub struct Programs {
     dirs: Vec<PathBuf>,
@@ -23,14 +23,14 @@ impl Programs {
         }
     }
 
-    /// The same, whoever owns them: for an operator, who runs them with the operator's own rights.
+    /// The same, with any owner: an operator runs them with the operator's own rights.
     pub(in crate::unit) fn of_anybody(etcd: Option<&Path>) -> Self {
         let beside = etcd.and_then(Path::parent).map(Path::to_owned);
         let packaged = ["/usr/bin", "/usr/local/bin"].map(PathBuf::from);
         Self::anywhere(beside.into_iter().chain(packaged).collect())
     }
 
-    /// In these directories, whoever owns them.
+    /// In these directories, with any owner.
     pub fn anywhere(dirs: Vec<PathBuf>) -> Self {
         Self {
             dirs,
@@ -38,7 +38,7 @@ impl Programs {
         }
     }
 
-    /// The restore tool: `etcdutl` where there is one (etcd >= 3.5), else `etcdctl`, each next to etcd first.
+    /// The restore tool: `etcdutl` if there is one (etcd >= 3.5), else `etcdctl`, each next to etcd first.
     pub(in crate::unit) fn restore_tool(&self) -> Result<PathBuf, String> {
         self.find(&["etcdutl", "etcdctl"])?.ok_or_else(|| {
             format!(
@@ -54,8 +54,8 @@ impl Programs {
             .ok_or_else(|| format!("no etcd in {}: install etcd-server", self.shown()))
     }
 
-    /// The first that is there. A program that others than root can have installed is an error and is not skipped: an operator
-    /// has to look at it.
+    /// The first that exists. A program that others than root can have installed is an error and is not skipped: an
+    /// operator has to look at it.
     fn find(&self, names: &[&str]) -> Result<Option<PathBuf>, String> {
         let mut places = names
             .iter()
@@ -85,20 +85,20 @@ pub(super) fn bumps(tool: &Path) -> Result<bool, String> {
     Ok(help.contains("--bump-revision") && help.contains("--mark-compacted"))
 }
 
-/// What this etcd says of its version, if it does.
+/// The version that this etcd reports, if any.
 pub(in crate::unit) fn etcd_version(etcd: &Path) -> Option<String> {
     let said = run(etcd, &["--version".to_owned()], Duration::from_secs(10)).ok()?;
     let version = said.lines().find_map(|line| line.strip_prefix("etcd Version:"))?;
     Some(version.trim().to_owned())
 }
 
-/// How a tool ended, and the last of what it printed.
+/// How a tool ended, and the end of its output.
 pub(super) struct Output {
     pub(super) status: ExitStatus,
     pub(super) text: String,
 }
 
-/// Runs it; answers the last of what it printed, or an error with it.
+/// Runs a tool; returns the end of its output, or an error with it.
 pub(super) fn run(tool: &Path, args: &[String], deadline: Duration) -> Result<String, String> {
     let output = output(tool, args, deadline, 16 << 10)?;
     if output.status.success() {
@@ -125,7 +125,7 @@ fn shown(tool: &Path, args: &[String]) -> String {
     )
 }
 
-/// Runs it; answers how it ended, and the last `most` bytes of what it printed.
+/// Runs a tool; returns how it ended, and the last `most` bytes of its output.
 pub(super) fn output(
     tool: &Path,
     args: &[String],
@@ -144,7 +144,7 @@ pub(super) fn output(
         .stdout(writer.try_clone().map_err(failed)?)
         .stderr(writer);
     let mut child = command.spawn().map_err(failed)?;
-    // Its own copies of the pipe go with it, so that reading ends when the tool does.
+    // This closes its copies of the pipe, so that reading ends when the tool does.
     drop(command);
     let output = std::thread::spawn(move || {
         let mut tail = Vec::new();

@@ -1,6 +1,6 @@
-//! What etcd's last log lines mean. Collected from etcd 3.5.35, 3.6.16 and 3.7.3 by damaging the log, the snapshots and the
-//! database of a member on purpose, and by taking away its disk, its rights, its addresses and its certificates:
-//! docs/damage.md holds what each of them said.
+//! The meaning of etcd's last log lines. They were collected from etcd 3.5.35, 3.6.16 and 3.7.3 by damaging the log,
+//! the snapshots and the database of a member on purpose, and by taking away its disk, its rights, its addresses and
+//! its certificates. docs/damage.md lists the messages of each version.
 
 use crate::model::Trouble;
 
@@ -14,7 +14,7 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// What etcd said, on one line of bounded length.
+    /// The message and the error, on one line of bounded length.
     pub(super) fn text(&self) -> String {
         let text = if self.error.is_empty() {
             self.message.clone()
@@ -25,8 +25,8 @@ impl Word {
     }
 }
 
-/// What a message or an error holds, and what that is trouble with. Trouble around the data comes first: etcd names it as the
-/// error of the very messages that it has for damage.
+/// A part of a message or an error, and the trouble that it means. Trouble around the data comes first: etcd reports it
+/// as the error of the same messages that it uses for damage.
 const AROUND: &[(&str, Trouble)] = &[
     ("no space left on device", Trouble::NoSpace),
     ("disk quota exceeded", Trouble::NoSpace),
@@ -44,23 +44,23 @@ const AROUND: &[(&str, Trouble)] = &[
     ),
 ];
 
-/// What a message begins with, what its error holds, and what is damaged.
+/// The beginning of a message, a part of its error, and what is damaged.
 const DAMAGE: &[(&str, &str, Trouble)] = &[
     // A record that was changed, a file that is missing between two others.
     ("discovery failed", "crc mismatch", Trouble::Log),
     // A record that is garbage.
     ("discovery failed", "proto: ", Trouble::Log),
-    // A file that is cut off, and not the last one: that one etcd repairs.
+    // A file that is cut off and is not the last one; etcd repairs the last one.
     (
         "failed to read WAL, cannot be repaired",
         "unexpected EOF",
         Trouble::Log,
     ),
-    // No snapshot is left that the log goes back to.
+    // No snapshot is left that the log reaches back to.
     ("failed to open WAL", "wal: file not found", Trouble::Log),
-    // Both meta pages.
+    // Both meta pages are damaged.
     ("failed to open database", "invalid database", Trouble::Database),
-    // A page, as bbolt finds it.
+    // A damaged page that bbolt detects.
     (
         "panic: assertion failed: Page expected to be",
         "",
@@ -90,7 +90,7 @@ pub(super) fn understand(word: &Word) -> Option<Trouble> {
 mod tests {
     use super::*;
 
-    /// As etcd 3.5.35, 3.6.16 and 3.7.3 said it.
+    /// As etcd 3.5.35, 3.6.16 and 3.7.3 logged it.
     #[test]
     fn c11_what_etcd_says_when_it_ends() {
         use Trouble::*;
@@ -133,7 +133,7 @@ mod tests {
                 Some(Database),
             ),
             ("fatal error: fault", "", Some(Database)),
-            // Trouble around the data, in the words that damage has too.
+            // Trouble around the data, with messages that damage has too.
             (
                 "failed to commit tx",
                 "write /var/lib/etcd/default/member/snap/db: no space left on device",
@@ -189,7 +189,7 @@ mod tests {
                 "membership: too many learner members in cluster",
                 Some(Learners),
             ),
-            // What is not known.
+            // Unknown messages.
             ("discovery failed", "member 1 has already been bootstrapped", None),
             (
                 "discovery failed",

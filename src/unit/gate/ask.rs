@@ -29,7 +29,7 @@ const MAX_ANSWER_BYTES: u64 = 64 << 10;
 /// Asks the agent whether etcd may start.
 ///
 /// # Errors
-/// No agent listens, it does not answer within `deadline` (per read), or not in this form.
+/// No agent listens, it does not answer within `deadline` (per read), or its answer has another form.
 pub(super) fn may_start(socket: &Path, deadline: Duration) -> io::Result<GateAnswer> {
     ask(socket, "GET /v1/gate", deadline)
 }
@@ -37,7 +37,7 @@ pub(super) fn may_start(socket: &Path, deadline: Duration) -> io::Result<GateAns
 /// Tells the agent that etcd is about to stop.
 ///
 /// # Errors
-/// Likewise.
+/// As [`may_start`].
 pub(super) fn before_stop(socket: &Path, deadline: Duration) -> io::Result<StopAnswer> {
     ask(socket, "POST /v1/gate/stop", deadline)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::model::{ClusterId, Epoch, GateState, Generation, MemberId};
 
-/// After this long without an answer the gate decides on what is persisted.
+/// After this long without an answer the gate decides from the persisted state alone.
 pub const ALONE_AFTER: Duration = Duration::from_mins(1);
 
 /// What the agent says.
@@ -24,7 +24,7 @@ pub enum Answer {
 pub struct Known {
     /// The persisted gate state: `None` when there is none, an error when it cannot be read.
     pub gate: Result<Option<GateState>, String>,
-    /// Whether an assignment is there.
+    /// Whether an assignment exists.
     pub assigned: bool,
     /// The generation that was cleared in this boot.
     pub cleared: Option<Generation>,
@@ -54,11 +54,11 @@ pub struct Log {
     pub remembers: bool,
 }
 
-/// Decides. `log` says whose log is in the data directory, `None` where there is none, or why that is not known; it is asked
-/// only when it matters.
+/// Decides. `log` returns the owner of the log in the data directory, `None` if there is no log, or why that is not
+/// known. It is called only when the answer matters.
 ///
-/// Invariant: without an answer of the agent, voters of a replaced epoch cannot form a quorum, because every quorum of its
-/// voters intersects every majority of the electorate, and such a majority has replaced the epoch.
+/// Invariant: without an answer of the agent, voters of a replaced epoch cannot form a quorum, because every quorum of
+/// its voters intersects every majority of the electorate, and such a majority has replaced the epoch.
 pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>) -> Step {
     if known.overridden {
         return Step::Pass("overridden by root for this boot".to_owned());
@@ -67,8 +67,8 @@ pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>)
         Ok(None) if !known.assigned => {
             return Step::Pass("this node is not managed".to_owned());
         }
-        // Even with the agent's confirmation the data directory is checked: systemd restarts a crashed etcd by itself, before the
-        // agent can see what happened to its data.
+        // Even with the agent's confirmation the data directory is checked: systemd restarts a crashed etcd by itself,
+        // before the agent can see what happened to its data.
         Ok(Some(gate)) => {
             if let Err(why) = still_its_own(gate, &log) {
                 return Step::Wait(why);
@@ -104,10 +104,10 @@ pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>)
     }
 }
 
-/// A member that has started before must have its data, and serve the newest epoch. One that never has must not start on
-/// the data of another. Without its data it would come back as the same voter with no memory:
-/// `initial-cluster-state=existing` does not prevent that (measured on 3.5: it starts with an empty log and panics at the
-/// leader's first heartbeat, if there is a leader).
+/// A member that has started before must have its data, and serve the newest epoch. One that never has must not start
+/// on the data of another. Without its data it would come back as the same voter with no memory:
+/// `initial-cluster-state=existing` does not prevent that (measured on 3.5: it starts with an empty log and panics at
+/// the leader's first heartbeat, if there is a leader).
 fn still_its_own(
     gate: &GateState,
     log: &impl Fn(&Path) -> Result<Option<Log>, String>,
@@ -132,8 +132,9 @@ fn still_its_own(
             Ok(())
         };
     };
-    // Before its first start too: etcd takes the member from a log that is there, and not from its settings. That may be of
-    // the epoch before, which a restore has not replaced yet, or of the member that this one takes the place of.
+    // This applies before the first start too: etcd takes the member from an existing log, and not from its settings.
+    // That log may be of the previous epoch, which a restore has not replaced yet, or of the member that this one
+    // replaces.
     if (found.cluster_id, found.member_id) != (gate.cluster_id, gate.member_id) {
         return Err(format!(
             "{} holds member {} of cluster {}, expected member {} of cluster {}",
@@ -157,8 +158,8 @@ fn alone(gate: &GateState) -> Result<(), String> {
     if !gate.started_once {
         return Err("its member has never started".to_owned());
     }
-    // The one elector in which a quorum of its voters and the majority that opened a later epoch meet may not have learned
-    // of that epoch. It has accepted it, or its former memory has.
+    // A quorum of the voters and the majority that opened a later epoch may share only one elector. That elector may
+    // not have learned of the epoch, but it has accepted it, or its former memory has.
     if gate.voted > gate.epoch {
         return Err(format!(
             "this node's elector may have accepted a genesis of epoch {}, which may be open",

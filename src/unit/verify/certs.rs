@@ -1,7 +1,8 @@
-//! Certificates for one look at a throw-away etcd.
+//! Certificates for one inspection of a throw-away etcd.
 //!
-//! Where authentication is on, etcd takes the common name of a client's certificate for its user, and `root` is there and
-//! may do everything: it cannot be turned on without (<https://etcd.io/docs/v3.6/op-guide/authentication/rbac/>).
+//! If authentication is on, etcd takes the common name of a client's certificate as its user. The user `root` then
+//! exists and may do everything: authentication cannot be turned on without it
+//! (<https://etcd.io/docs/v3.6/op-guide/authentication/rbac/>).
 
 use std::fmt::Display;
 use std::path::Path;
@@ -14,7 +15,7 @@ use rcgen::{
 use crate::model::TlsFiles;
 use crate::unit::files;
 
-/// An authority that signs once, and a pair for `root` and for the server on 127.0.0.1 alike, in `dir`.
+/// Makes an authority that signs once, and one key pair for both `root` and the server on 127.0.0.1, in `dir`.
 pub(super) fn make(dir: &Path) -> Result<TlsFiles, String> {
     let (ca, pair, key) = sign().map_err(|error| failed("making", dir, error))?;
     let write = |name: &str, text: &str| {

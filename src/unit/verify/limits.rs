@@ -1,5 +1,5 @@
-//! How long each step of a verification may take: what runs with the time that others leave over takes long with a large
-//! database, but not for ever.
+//! How long each step of a verification may take. A verification uses only idle time of the host, so it takes long with
+//! a large database, but it must end.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::time::Duration;
 const MIB: u64 = 1 << 20;
 /// The least time for a step, however small the snapshot is: on a host with a busy etcd it has to wait.
 const LEAST: Duration = Duration::from_mins(2);
-/// The slowest that is taken for progress, of a disk that is shared.
+/// The slowest rate that counts as progress, on a shared disk.
 const RESTORE_PER_MIB: Duration = Duration::from_secs(1);
 /// etcd reads its whole key index before it serves.
 const SERVE_PER_MIB: Duration = Duration::from_millis(500);
@@ -40,14 +40,14 @@ impl Limits {
     }
 }
 
-/// How long all steps together may take, with a moment for the unit itself: who waits for them waits so long.
+/// How long all steps together may take, plus a minute for the unit itself. A caller waits this long.
 pub fn within(bytes: u64) -> Duration {
     let limits = Limits::of(bytes);
     limits.restore + limits.serve + limits.ask + Duration::from_mins(1)
 }
 
-/// Whether the loopback interface is up. The unit has one of its own, which systemd brings up; where it could not it goes
-/// on, and nothing that is asked for over that interface is ever answered.
+/// Whether the loopback interface is up. The unit has one of its own, which systemd brings up. If systemd cannot, it
+/// starts the unit anyway, and no request over that interface is ever answered.
 pub(super) fn loopback() -> Result<(), String> {
     let tried = || -> io::Result<TcpStream> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(small.restore, LEAST);
         assert!(small.restore < large.restore && small.serve < large.serve && small.ask < large.ask);
         assert_eq!(Limits::of(u64::MAX).restore, MOST);
-        // Who waits does not give up before the step that says why.
+        // A caller does not give up before the step that reports the reason.
         let steps = large.restore + large.serve + large.ask;
         assert!(within(8 << 30) > steps);
         assert_eq!(loopback(), Ok(()));

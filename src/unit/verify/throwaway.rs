@@ -1,4 +1,4 @@
-//! An etcd that lives for one look: restored from a snapshot, alone on the loopback interface, killed afterwards.
+//! An etcd for one inspection: restored from a snapshot, alone on the loopback interface, killed afterwards.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -18,7 +18,7 @@ use super::certs;
 use super::limits::Limits;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Somebody may take a port between the moment it is found free and etcd's own bind.
+/// Another process may take a port between the check that it is free and etcd's own bind.
 const TRIES: usize = 3;
 const LOG_TAIL_BYTES: u64 = 16 << 10;
 
@@ -47,7 +47,7 @@ pub(super) async fn prove(
     }
 }
 
-/// Restores; answers why the tool refused the snapshot, when it did.
+/// Restores the snapshot; returns why the tool refused it, if it did.
 async fn restore(
     tool: &Path,
     snapshot: &Path,
@@ -81,7 +81,7 @@ async fn restore(
     refusal(tool, status, &log).map(Some)
 }
 
-/// Why a program ended by itself; an error where that says nothing about the snapshot.
+/// Why a program ended by itself; an error if that says nothing about the snapshot.
 fn refusal(program: &Path, status: ExitStatus, log: &Path) -> Result<String, String> {
     let said = last_line(log).unwrap_or_default();
     let name = program.file_name().unwrap_or_default().to_string_lossy();
@@ -122,7 +122,7 @@ fn last_line(log: &Path) -> io::Result<String> {
     file.take(LOG_TAIL_BYTES).read_to_end(&mut text)?;
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    // A panic's first line says what it was, its last one where.
+    // The first line of a panic says what happened, its last line says where.
     let telling = lines.iter().find(|line| {
         line.starts_with("panic:") || line.starts_with("Error:") || line.contains("\"level\":\"fatal\"")
     });
@@ -182,7 +182,7 @@ impl Running {
         })
     }
 
-    /// Waits until it serves, and asks what it holds.
+    /// Waits until it serves, and fingerprints its data.
     async fn look(&mut self, revision: Option<Revision>, limits: Limits) -> Result<Look, String> {
         let until = Instant::now() + limits.serve;
         let status = loop {
@@ -198,7 +198,7 @@ impl Running {
                             .map_or_else(|| "no leader".to_owned(), |e| e.to_string());
                         let said = last_line(&self.log).unwrap_or_default();
                         return Err(format!(
-                            "the throw-away etcd does not serve after {} s: {why}; it said last: {said}",
+                            "the throw-away etcd does not serve after {} s: {why}; its last log line: {said}",
                             limits.serve.as_secs()
                         ));
                     }
@@ -214,7 +214,7 @@ impl Running {
                 limits.ask.as_secs()
             )
         })?;
-        // An etcd that dies of what it reads has a database that is no good.
+        // If reading its data ends etcd, its database is bad.
         if asked.is_err()
             && let Ok(Ok(ended)) = timeout(Duration::from_secs(2), self.child.wait()).await
         {

@@ -1,7 +1,7 @@
 //! Reads a whole write-ahead log as etcd does, to find damage that etcd does not repair by itself.
 //!
-//! Source: `decodeRecord`, `isTornEntry`, `ReadAll` and `Repair` in etcd's `server/storage/wal` (3.5 to 3.7). etcd's own tools
-//! read no log in 3.5, so this is the second opinion besides etcd's last log lines.
+//! Source: `decodeRecord`, `isTornEntry`, `ReadAll` and `Repair` in etcd's `server/storage/wal` (3.5 to 3.7). In 3.5
+//! etcd's own tools cannot read a log, so this is the check in addition to etcd's last log lines.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -11,12 +11,13 @@ use prost::Message;
 
 use super::{CRC, Record, WalError, crc32c, frame, names};
 
-/// etcd's records are a few megabytes at most (`max-request-bytes`); more is read of none.
+/// etcd's records are a few megabytes at most (`max-request-bytes`); a larger record than this is not read.
 const MOST_RECORD_BYTES: u64 = 512 << 20;
 /// etcd treats a record as torn by a crash when one of its sectors was never written.
 const SECTOR: usize = 512;
 
-/// What is damaged in the log below `member`, one line; `None` if etcd can read it, or would truncate its end and start.
+/// What is damaged in the log below `member`, one line; `None` if etcd can read it, or would truncate its end and
+/// start.
 ///
 /// # Errors
 /// [`WalError::Io`] when it could not be read: nothing is known.
@@ -94,13 +95,14 @@ impl Reader {
         })
     }
 
-    /// Reads one file to the end of what was written. Where it is damaged: at which byte, and how.
+    /// Reads one file to the end of what was written. If it is damaged, returns at which byte, and how.
     fn read(&mut self, crc: &mut u32, last: bool) -> io::Result<Option<(u64, String)>> {
         loop {
             let at = self.offset;
             let damaged = |what: &str| Ok(Some((at, what.to_owned())));
             if self.length - at < 8 {
-                // etcd accepts a file that ends between two frames. In the last file it treats a torn length as left by a crash.
+                // etcd accepts a file that ends between two frames. In the last file it treats a torn length as left by
+                // a crash.
                 return if last || self.length == at {
                     Ok(None)
                 } else {
@@ -114,7 +116,7 @@ impl Reader {
                 return Ok(None);
             }
             if length.saturating_add(padding) > self.length - at - 8 {
-                // In the last file etcd cuts it off there.
+                // etcd truncates the last file here.
                 return if last {
                     Ok(None)
                 } else {
@@ -143,7 +145,7 @@ impl Reader {
             };
             if record.kind == CRC {
                 if *crc != 0 && record.crc != *crc {
-                    return damaged("does not go on from the file before it");
+                    return damaged("does not continue the file before it");
                 }
                 *crc = record.crc;
                 continue;
@@ -160,7 +162,7 @@ impl Reader {
     }
 }
 
-/// Whether one of the sectors that this record lies in holds nothing but zeroes.
+/// Whether one of the sectors of this record holds nothing but zeroes.
 fn is_torn(mut offset: u64, mut data: &[u8]) -> bool {
     while !data.is_empty() {
         let in_sector = usize::try_from(offset).unwrap_or(0) % SECTOR;
@@ -273,7 +275,7 @@ mod tests {
             log.first[8..24].fill(0xff);
         });
         says("is cut off within a record", |log| log.first.truncate(1500));
-        says("does not go on from the file before it", |log| {
+        says("does not continue the file before it", |log| {
             log.first.truncate(log.first.len() - 720);
         });
     }

@@ -95,7 +95,7 @@ async fn a_stream_that_stands_still_fails() {
         .await
         .err()
         .unwrap();
-    assert!(error.to_string().contains("stood still"), "{error}");
+    assert!(error.to_string().contains("stalled"), "{error}");
     assert_eq!(error.cause, Cause::Etcd);
 }
 

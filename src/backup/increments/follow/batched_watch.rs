@@ -1,7 +1,7 @@
 //! A watch that pauses while etcd is busy, so that changes arrive in batches.
 //!
-//! etcd sends each transaction to an up-to-date watch separately, which costs a message, a TLS record and several wake-ups on
-//! both sides. A watch that is behind receives up to 1,000 revisions at a time (`syncWatchers` in etcd's
+//! etcd sends each transaction to an up-to-date watch separately, which costs a message, a TLS record and several
+//! wake-ups on both sides. A watch that is behind receives up to 1,000 revisions at a time (`syncWatchers` in etcd's
 //! `mvcc/watchable_store.go`). So while etcd is busy the watch is closed, and reopened a little later where it stopped.
 
 use futures::StreamExt;
@@ -13,9 +13,9 @@ use crate::ports::{Etcd, PortResult, WatchStream};
 
 /// How long the watch pauses. etcd looks for watches that are behind every 100 ms.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A watch that receives this many revisions
+/// A watch pauses after it has received this many revisions within [`WITHIN`].
 const BUSY: usize = 20;
-/// within this time pauses.
+/// The time within which [`BUSY`] revisions make a watch pause.
 const WITHIN: Duration = Duration::from_millis(100);
 
 /// A watch of all keys that is reopened after each pause.
@@ -26,7 +26,7 @@ pub(super) struct BatchedWatch<'a> {
     next: Revision,
     /// The watch is not reopened before this time.
     pub(super) paused_until: Instant,
-    /// Until then it does not pause.
+    /// The watch does not pause before this time.
     awake: watch::Receiver<Instant>,
     /// Revisions received since then.
     since: Instant,
@@ -34,7 +34,7 @@ pub(super) struct BatchedWatch<'a> {
 }
 
 impl<'a> BatchedWatch<'a> {
-    /// Opens it.
+    /// Opens the watch.
     pub(super) async fn open(
         etcd: &'a dyn Etcd,
         from: Revision,
@@ -83,7 +83,7 @@ impl<'a> BatchedWatch<'a> {
         self.watch.is_none()
     }
 
-    /// Ends the pause, so that what is there now is received.
+    /// Ends the pause, so that pending changes are received now.
     pub(super) fn end_pause(&mut self) {
         self.paused_until = Instant::now();
     }
@@ -110,7 +110,7 @@ impl<'a> BatchedWatch<'a> {
     }
 }
 
-/// Returns when the value has changed; never returns when the sender is gone.
+/// Returns when the value has changed; never returns when the sender was dropped.
 pub(super) async fn changed<T>(news: &mut watch::Receiver<T>) {
     if news.changed().await.is_err() {
         std::future::pending::<()>().await;

@@ -18,11 +18,11 @@ use crate::ports::{ObjectStore, PortError, PortResult};
 /// The end of a chain of increments, where the next one is added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// The full backup that it hangs on.
+    /// The full backup that the chain starts from.
     pub backup: BackupId,
-    /// The etcd cluster that it is of.
+    /// The etcd cluster of the full backup.
     pub cluster_id: ClusterId,
-    /// The epoch that it is of.
+    /// The epoch of the full backup.
     pub epoch: Epoch,
     /// The newest revision in the store.
     pub covered: Revision,
@@ -31,12 +31,12 @@ pub struct Chain {
     /// The full is encrypted.
     pub(super) encrypted: bool,
     pub(super) previous: Option<String>,
-    /// What the store says of `covered`; or why that cannot be read.
+    /// What the store records of `covered`, or why that cannot be read.
     pub(super) witness: Result<Witness, String>,
-    /// Leases of stored keys whose TTL etcd has not answered yet.
+    /// Leases of stored keys whose TTL etcd has not reported yet.
     pub(super) unasked: BTreeSet<i64>,
     pub(super) last: Option<StoredIncrement>,
-    /// Of the full, where it is known.
+    /// The revision of users and roles at the full, if it is known.
     pub(super) auth_revision: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ pub struct Progress {
 /// An increment that has just been stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredIncrement {
-    /// When it was.
+    /// When it was stored.
     pub at: UnixMs,
     /// Compressed, before encryption.
     pub size_bytes: u64,
@@ -75,12 +75,12 @@ pub enum Ended {
     Stopped,
     /// etcd has compacted the next revision, or the full is of another cluster. Only a new full can continue.
     Gap(String),
-    /// etcd was put back to an older state, and its history differs from the chain's. Only a new full, in a new timeline, can
-    /// continue.
+    /// etcd was put back to an older state, and its history differs from the chain's. Only a new full, in a new
+    /// timeline, can continue.
     WentBack(String),
 }
 
-/// Who follows, for whom, how often.
+/// Which node follows which cluster, and how often it stores.
 #[derive(Debug, Clone)]
 pub struct Following {
     /// Of which cluster.
@@ -93,7 +93,7 @@ pub struct Following {
     pub stop: CancellationToken,
     /// Changes up to this revision are stored without waiting for the interval.
     pub flush_to: watch::Receiver<Revision>,
-    /// Until then every change is received at once, however busy etcd is, because etcd is about to stop.
+    /// Before this time, every change is received immediately, however busy etcd is, because etcd is about to stop.
     pub awake: watch::Receiver<Instant>,
 }
 

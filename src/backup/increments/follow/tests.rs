@@ -26,20 +26,20 @@ mod timeline;
 /// A revision of users and roles that etcd does not answer.
 const SILENT: u64 = u64::MAX;
 
-/// Leads, is at a revision, and tells one script for each watch.
+/// An etcd that leads, is at a fixed revision, and plays one script for each watch.
 struct Told {
     inner: crate::backup::testing::FakeEtcd,
     scripts: Mutex<Vec<Vec<PortResult<Watched>>>>,
     from: AtomicU64,
     /// The revision of users and roles.
     auth: AtomicU64,
-    /// So often it says nothing when it is asked for a lease.
+    /// How many more requests for a lease it leaves unanswered.
     leases_silent: AtomicI64,
     /// Cancelled at the end of a script. After that nothing is received, and another member leads.
     stop: Option<CancellationToken>,
-    /// That it has, where that is another than the full's.
+    /// Its revision, if it differs from the full's.
     revision: Option<Revision>,
-    /// What it says of each revision, where that is not what was written.
+    /// Its answer for each past revision, if it differs from what was written.
     past: Option<fn(Revision) -> Past>,
 }
 
@@ -237,7 +237,7 @@ async fn a_busy_etcd_is_let_gather_and_nothing_is_left_out() {
     }
 }
 
-/// As many in the same time, in one message or in several: that is what counts.
+/// Only the number of revisions within the time counts, in one message or in several.
 #[tokio::test]
 async fn what_comes_close_together_is_busy_and_what_comes_apart_is_not() {
     for (apart, rests) in [(0, true), (99, true), (101, false)] {
@@ -260,7 +260,7 @@ async fn s18_an_etcd_that_is_about_to_stop_is_heard_at_once() {
     let (awake, receiver) = watch::channel(Instant::now());
     let mut changes = BatchedWatch::open(&etcd, Revision(78), receiver).await.unwrap();
     assert_eq!(hears(&mut changes).await, 107);
-    // It would not be asked before the end of time.
+    // Without `awake` the watch would stay paused.
     changes.paused_until = Instant::now() + Duration::from_hours(1000);
     let wakes = async {
         tokio::task::yield_now().await;
@@ -269,7 +269,7 @@ async fn s18_an_etcd_that_is_about_to_stop_is_heard_at_once() {
     let woken = async { tokio::join!(wakes, hears(&mut changes)).1 };
     assert_eq!(timeout(QUIET, woken).await.unwrap(), 137);
     assert_eq!(hears(&mut changes).await, 167);
-    assert_eq!(etcd.from.load(Ordering::Relaxed), 108, "no further rest");
+    assert_eq!(etcd.from.load(Ordering::Relaxed), 108, "no further pause");
 }
 
 #[tokio::test]
@@ -283,7 +283,8 @@ async fn an_etcd_that_went_away_during_a_rest_ends_it_and_what_was_heard_is_stor
     assert_eq!(names(&store).await, ["78-107.zst"]);
 }
 
-/// After a rest another etcd may answer at the same address, whose revisions are as good as ours and of another history.
+/// After a pause another etcd may answer at the same address. Its revisions continue ours, but belong to another
+/// history.
 #[tokio::test]
 async fn s33_what_another_epochs_etcd_says_after_a_rest_is_in_no_increment() {
     let dir = tempfile::tempdir().unwrap();
@@ -300,7 +301,7 @@ async fn s33_what_another_epochs_etcd_says_after_a_rest_is_in_no_increment() {
     assert_eq!(names(&store).await, ["78-107.zst"]);
 }
 
-/// Written before the agent was stopped, and not received yet.
+/// These changes were written before the agent was stopped, and were not received yet.
 #[tokio::test]
 async fn what_etcd_has_committed_is_stored_before_the_agent_ends() {
     let dir = tempfile::tempdir().unwrap();
@@ -358,7 +359,7 @@ async fn s29_what_a_person_asks_for_does_not_wait_for_the_interval() {
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     let chain = resume(&store, &cluster(), &full.id).await.unwrap();
     let (_sender, newer) = watch::channel(None);
-    // Stored, and then it looks whose cluster it is: an hour of waiting would be seen.
+    // The changes are stored, and the check that follows finds another coordinator. A wait of an hour would be noticed.
     let ended = follow(&etcd, &store, &SystemClock, &following, chain, newer, |_| {}).await;
     assert_eq!(ended, Ok(Ended::NotCoordinator));
     assert_eq!(names(&store).await, ["78-79.zst"]);
@@ -402,8 +403,8 @@ async fn a_change_of_users_since_the_full_is_told_and_the_chain_goes_on() {
     }
 }
 
-/// Forty leases and an etcd that answers none of these questions hold up what was written no longer than one does; what
-/// was not told is asked for again.
+/// Sixteen unanswered requests for leases delay an increment no longer than one does. Leases that were not answered are
+/// requested again.
 #[tokio::test]
 async fn c09c_leases_are_asked_for_together_and_once_more_where_etcd_was_silent() {
     let dir = tempfile::tempdir().unwrap();
@@ -434,7 +435,7 @@ async fn c09c_leases_are_asked_for_together_and_once_more_where_etcd_was_silent(
     assert_eq!(
         head.leases,
         [],
-        "etcd said nothing of the first, and the others have ended"
+        "etcd did not answer for the first 16, and the others have ended"
     );
     assert_eq!(head.unasked, (1..=16).collect::<Vec<i64>>());
     let mut batch = Batch::default();

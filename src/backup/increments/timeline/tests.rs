@@ -9,7 +9,7 @@ use crate::model::{BackupId, ClusterId, MemberId, MemberList, RestoreTarget};
 use crate::ports::ByteStream;
 use async_trait::async_trait;
 
-/// An etcd at a revision, of a history in which it wrote this.
+/// An etcd at a revision. The name of its history is part of every value that it wrote.
 struct At {
     inner: FakeEtcd,
     newest: u64,
@@ -87,9 +87,9 @@ async fn c04_a_full_goes_on_with_the_timeline_only_where_etcd_has_gone_on() {
         ("nothing was written", at(50, "a"), Some((0, false))),
         ("put back", at(30, "a"), Some((1, true))),
         ("put back, and written to since", at(60, "b"), Some((1, true))),
-        ("nobody can tell", compacted(at(60, "a"), 51), Some((1, false))),
+        ("unknown", compacted(at(60, "a"), 51), Some((1, false))),
         (
-            "nobody can tell, and nothing was written",
+            "unknown, and nothing was written",
             compacted(at(50, "a"), 51),
             Some((0, false)),
         ),
@@ -150,7 +150,7 @@ async fn put(store: &DirStore, manifest: &Manifest) {
         .unwrap();
 }
 
-/// Upgrades are rolling: between two agents that know of timelines one may take a full that does not.
+/// Upgrades are rolling: an agent without timelines may take a full between two agents that have them.
 #[tokio::test]
 async fn c04_a_full_of_an_older_agent_is_of_the_timeline_before_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -169,7 +169,7 @@ async fn c04_a_full_of_an_older_agent_is_of_the_timeline_before_it() {
             timeline: *timeline,
             ..example()
         };
-        // As that agent wrote it.
+        // As an older agent wrote it.
         let text = String::from_utf8(manifest.to_json().unwrap()).unwrap();
         let text = text.replace("  \"timeline\": null,\n", "");
         assert_eq!(text.contains("timeline"), timeline.is_some(), "{text}");

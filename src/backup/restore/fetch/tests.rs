@@ -51,7 +51,7 @@ impl Place {
         let room = Room::of_tests(most);
         fetch_within(&self.store, &cluster(), &id(name), &self.restore(), room).await
     }
-    /// It is refused for good, the text says why, and nothing is left.
+    /// The fetch is refused permanently, the error says why, and no file is left.
     async fn refused(&self, name: &str, why: &str) {
         let error = self.fetch(name).await.unwrap_err();
         assert!(matches!(error, PortError::Permanent(_)), "{error}");
@@ -176,7 +176,7 @@ async fn what_does_not_fit_is_not_begun() {
     });
     let error = place.fetch_of(ID, u64::MAX).await.unwrap_err();
     assert!(error.to_string().contains("make room"), "{error}");
-    // No database of this cluster was ever as large.
+    // The stated size is above the limit for this cluster.
     place.refused(ID, "more than the").await;
 }
 
@@ -189,7 +189,7 @@ async fn f09_a_bomb_that_states_no_size_is_stopped_early() {
     assert!(error.to_string().contains("more than 1048576 bytes"), "{error}");
     assert_eq!(fs::read_dir(place.restore()).unwrap().count(), 0);
 
-    // One that lies about its size ends where it said.
+    // A backup that states a wrong size is stopped at that size.
     let place = Place::with_backup(3000).await;
     place.change("etcd.backup.zst", |bytes| {
         *bytes = zstd::stream::encode_all(vec![0; 64 << 20].as_slice(), 1).unwrap();
@@ -282,7 +282,7 @@ mod exchanged {
     #[tokio::test]
     async fn f04_a_forgery_in_the_clear_is_not_restored_where_backups_are_encrypted() {
         let owner = age::x25519::Identity::generate();
-        // What backup.json of the forgery says of itself, and whether this node still encrypts.
+        // The `encryption` in the forgery's backup.json, and whether this node still encrypts.
         for (says, encrypts) in [(Some("age"), true), (None, true), (Some("age"), false)] {
             let place = Place::new();
             let store = sealed(&place, &owner, true, 0);
@@ -330,11 +330,11 @@ mod exchanged {
                 );
             }
         }
-        // Nobody is asked where nothing is encrypted.
+        // Without encryption the setting is not needed.
         let store = sealed(&place, &owner, false, 0);
         let fetched = fetch(&store, &cluster(), &id(ID), &place.restore()).await;
         assert!(fetched.is_ok(), "{fetched:?}");
-        // One that says that it is encrypted is never taken in the clear, whatever its name says of its time.
+        // A backup that states that it is encrypted is never accepted in the clear, whatever time its name states.
         place.change("backup.json", |text| {
             let mut manifest: Manifest = serde_json::from_slice(text).unwrap();
             manifest.encryption = Some("age".to_owned());

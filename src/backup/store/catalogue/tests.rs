@@ -13,7 +13,7 @@ async fn put(store: &dyn ObjectStore, key: &str, body: &'static str) {
 async fn committed_backups_of_both_worlds_oldest_first() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    // Years 1999 to 10000 minus one: by time, not by the order of writing.
+    // Years 1999 to 9999: ordered by time, not by the order of writing.
     for at in [1_772_337_906, 946_684_799, 253_402_207_199, 1_000_000_000] {
         take_full(&etcd(snapshot(2)), &store, &meta(at), |_| {})
             .await
@@ -81,7 +81,7 @@ async fn an_unreadable_one_is_named_and_passed_over() {
     assert_eq!(newest(&store, &cluster(), || EVER).await.unwrap(), Some(good));
 }
 
-/// Its clock was ahead, or this one is behind.
+/// The writer's clock was ahead, or this node's clock is behind.
 #[tokio::test]
 async fn one_that_is_dated_after_now_is_not_the_newest_until_then() {
     let dir = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ async fn b02_an_object_that_the_store_refuses_hides_its_own_backup_and_no_other(
     );
     let found = newest(&store, &cluster(), || EVER).await.unwrap();
     assert_eq!(found.as_ref(), Some(&taken[2]));
-    // Of those up to then the newest is passed over, and the store is known all the same.
+    // The newest backup up to that time is skipped, and the store is still known.
     let view = crate::backup::store_view(&store, &cluster(), || UnixMs(2_000_500)).await;
     assert_eq!(view.unwrap().newest_backup.as_ref(), Some(&taken[0]));
 }
@@ -204,7 +204,7 @@ async fn b02_what_may_pass_is_an_error_and_nothing_is_absent() {
     }
 }
 
-/// Nobody can say whether it is the newest good one.
+/// It is not known whether it is the newest good one.
 #[tokio::test]
 async fn b02_a_verification_that_cannot_be_read_hides_no_backup_and_keeps_its_own() {
     let dir = tempfile::tempdir().unwrap();
@@ -238,7 +238,7 @@ async fn b02_a_verification_that_cannot_be_read_hides_no_backup_and_keeps_its_ow
     assert_eq!(view.newest_backup.as_ref(), Some(&taken[2]));
 }
 
-/// Each has 25 increments, and was verified. What is not asked for is not read, and what is listed is looked at once.
+/// Each has 25 increments, and was verified. Only what is asked for is read, and each listed object is looked at once.
 #[tokio::test]
 async fn b05_of_ten_thousand_backups_only_what_is_asked_for_is_read() {
     use crate::backup::store::manifest::example;
@@ -290,7 +290,7 @@ async fn b05_of_ten_thousand_backups_only_what_is_asked_for_is_read() {
     assert_eq!(part.backups[0].summary.id, name(5000));
     assert_eq!(part.backups[99].covered, Revision(example().revision.0 + 25));
     assert_eq!(next, Some(name(5099)));
-    // Its commit marker and its verification.
+    // The commit marker and the verification of each.
     assert_eq!(asked(), (200, OBJECTS * 10_000));
     let last = Part::After(Some(name(ALL - 1)), 100);
     assert_eq!(
@@ -306,7 +306,7 @@ async fn b05_of_ten_thousand_backups_only_what_is_asked_for_is_read() {
     assert_eq!(asked(), (2, OBJECTS));
 }
 
-/// The size that the store wants is unknown then, and all else of the store is known.
+/// Only the size that the store wants is unknown then; everything else about the store is known.
 #[tokio::test]
 async fn b02_a_spec_that_cannot_be_read_hides_no_backup() {
     let dir = tempfile::tempdir().unwrap();

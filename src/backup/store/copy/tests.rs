@@ -47,7 +47,7 @@ async fn committed_backups_are_copied_and_nothing_else() {
         (vec![], Some(first.clone()), 0)
     );
 
-    // What was added to a backup follows, and what was removed stays.
+    // Objects that were added to a backup are copied, and objects that were removed stay.
     put(a, &format!("prod/{FIRST}/increments/1-2.zst"), "more").await;
     put(a, &format!("prod/{SECOND}/backup.json"), "{}").await;
     store(a).delete(&there[1]).await.unwrap();
@@ -121,13 +121,13 @@ async fn b16_one_backup_that_cannot_be_read_does_not_keep_the_others_back() {
         problem.contains(SECOND) && problem.contains("InvalidObjectState"),
         "{problem}"
     );
-    // What may pass ends the round, as ever.
+    // A transient error ends the round.
     let busy = PortError::Retryable("SlowDown".to_owned());
     let from = Refusing::new(store(a), "000002/etcd.backup.zst", busy);
     assert!(copy_missing(&from, &store(b), &cluster()).await.is_err());
 }
 
-/// What the second store would restore is what is said of it, encrypted or not.
+/// The reported revision is what the second store can restore, encrypted or not.
 #[tokio::test]
 async fn b09_how_far_the_second_store_leads_is_told() {
     for suffix in ["", ".age"] {

@@ -26,7 +26,7 @@ async fn an_epoch_is_recorded_once() {
             .await
             .unwrap();
     }
-    // Beside the records lies what is none.
+    // Other objects next to the records.
     for other in [
         "prod/control/epochs/README",
         "prod/control/epochs/11/x",

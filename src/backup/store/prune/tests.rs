@@ -117,7 +117,7 @@ async fn an_upload_under_way_stays_and_an_abandoned_one_goes() {
     for id in [&old, &young] {
         store.delete(&format!("prod/{id}/backup.json")).await.unwrap();
     }
-    // etcd-manager's own upload is not ours to judge.
+    // An upload of etcd-manager is never removed.
     let foreign = "prod/1970-01-02T00:00:00Z-000001/etcd.backup.gz";
     store.put(foreign, Bytes::from_static(b"x")).await.unwrap();
     let now = UnixMs((3 * day + 3600) * 1000);

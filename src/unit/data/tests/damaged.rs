@@ -1,4 +1,4 @@
-//! Data that cannot be read: damaged only when etcd says so and a reader finds the same.
+//! Unreadable data counts as damaged only if etcd says so and reading the data finds the same.
 
 use super::*;
 
@@ -112,7 +112,7 @@ fn what_cannot_be_looked_at_is_unknown_and_never_missing() {
             .contains("not mounted")
     );
 
-    // Root reads everything: only where the tests do not run as root.
+    // Root can read everything, so this part only works if the tests do not run as root.
     let world = World::with_data(OLD);
     if world.owner.uid != 0 {
         let member = world.owner.data_dir.join("member");
@@ -122,7 +122,7 @@ fn what_cannot_be_looked_at_is_unknown_and_never_missing() {
     }
 }
 
-/// A late mount, by a unit or by cloud-init: `/etc/fstab` knows nothing of it.
+/// A late mount, by a unit or by cloud-init, which `/etc/fstab` does not list.
 #[test]
 fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
     let root = "22 1 8:1 / / rw - ext4 /dev/a rw\n".to_owned();
@@ -153,7 +153,7 @@ fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
         Some(DataState::Missing),
         "the same device"
     );
-    assert_eq!(lost.mount, None, "what is gone is not remembered anew");
+    assert_eq!(lost.mount, None, "lost data is not remembered again");
 
     world.owner.mounts.1 = root;
     let late = look(&world);

@@ -223,8 +223,9 @@ fn who_passes_and_who_waits() {
     }
 }
 
-/// etcd takes the member from a log that is there, whatever its settings say. Seen on a host: systemd restarted etcd while its
-/// data was being removed, and the empty log that it made was taken for no data. The new member then never came up.
+/// etcd takes the member from an existing log, whatever its settings say. Seen on a host: systemd restarted etcd while
+/// its data was being removed, and the empty log that etcd made was mistaken for no data. The new member then never
+/// came up.
 #[test]
 fn what_is_in_the_directory_decides_first() {
     let empty = Log {
@@ -258,7 +259,7 @@ fn what_is_in_the_directory_decides_first() {
     ];
     for (name, started, found, passes) in table {
         let mut known = with_gate(|g| g.started_once = started);
-        // Not even the agent's word helps.
+        // Not even the agent's confirmation helps.
         (known.agent, known.cleared) = (Answer::Clear, Some(Generation(4)));
         match (decide(&known, |_| found.clone()), passes) {
             (Step::Pass(_), Ok(())) => {}
@@ -268,7 +269,6 @@ fn what_is_in_the_directory_decides_first() {
     }
 }
 
-/// Where it passes alone, any quorum of voters and any majority of electors share a node, whatever the sizes.
 #[test]
 fn rule_1_a_gate_alone_holds_a_start_back_where_its_elector_has_accepted_a_later_epoch() {
     let own = |_: &Path| Ok(Some(own()));
@@ -287,6 +287,7 @@ fn rule_1_a_gate_alone_holds_a_start_back_where_its_elector_has_accepted_a_later
     }
 }
 
+/// If the gate passes alone, any quorum of voters and any majority of electors share a node, whatever the sizes.
 #[test]
 fn alone_only_where_quorums_meet() {
     for electors in 1..10_usize {

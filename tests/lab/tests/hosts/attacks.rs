@@ -362,7 +362,7 @@ fn f02_f03_what_one_node_or_the_store_reports_stops_no_etcd_of_others() {
     cluster.reports_a_bare_epoch();
     cluster.posts_a_genesis();
     cluster.writes_into_the_store(2, "epoch-denied", "the store (epoch 2)");
-    let far = format!("the store tells of epoch {}", u64::MAX);
+    let far = format!("the store reports epoch {}", u64::MAX);
     cluster.writes_into_the_store(u64::MAX, "epoch-refused", &far);
     cluster.reports_a_genesis(&load);
     load.stop().unwrap().verify_all(&lab).unwrap();

@@ -76,7 +76,7 @@ fn s03_two_of_three_wait_for_the_operators_word() {
     for host in [n1, n2] {
         wait_until("it to wait for n3 alone", SOON, || {
             let text = wait_reason(host, "new-memory");
-            anyhow::ensure!(text.contains("heard from n3 "), "{text}");
+            anyhow::ensure!(text.contains("an answer from n3 "), "{text}");
             Ok(true)
         })
         .unwrap();

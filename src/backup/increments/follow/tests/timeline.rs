@@ -80,7 +80,7 @@ async fn chain_to_79(store: &dyn ObjectStore) -> BackupSummary {
     full
 }
 
-/// Of an etcd that was put back and has been written to since.
+/// A revision of an etcd that was put back to an older state and has been written to since.
 fn other(at: Revision) -> RevisionChanges {
     let mut other = revision(at.0, 0);
     other.changes[0].stored = b"another history".to_vec();
@@ -102,7 +102,7 @@ async fn c04_an_etcd_that_was_put_back_is_not_followed() {
             |ended| matches!(ended, Ended::WentBack(why) if why.contains("79")),
         ),
         (
-            "perhaps: it cannot tell any more",
+            "perhaps: it has compacted the revision",
             |_| Past::Gone(Revision(400)),
             |ended| matches!(ended, Ended::Gap(_)),
         ),
@@ -131,7 +131,7 @@ async fn c04_an_etcd_that_was_put_back_is_not_followed() {
     }
 }
 
-/// As in a virtual machine that resumes from an old memory image: etcd was not asked before this was written.
+/// As in a virtual machine that resumes from an old memory image: etcd was not asked before the write.
 #[tokio::test]
 async fn c04_an_increment_that_says_another_thing_than_the_one_that_is_there_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
@@ -169,7 +169,7 @@ async fn c05_a_revision_that_etcd_did_not_tell_is_a_gap() {
             &["78-78.zst"],
         ),
         (
-            "one that was told before",
+            "one that was sent before",
             vec![revision(78, 0), revision(77, 0)],
             &["78-78.zst"],
         ),
