@@ -1,5 +1,5 @@
 #!/bin/sh
-# The manual page etcd-agent-reasons(7), made of the tables of reasons in docs/operations.md.
+# The manual page etcd-agent-reasons(7), made from the table of reasons in docs/reasons.md.
 set -eu
 
 awk '
@@ -23,7 +23,7 @@ function text(s) {
 }
 BEGIN {
     FS = " *\\| *"
-    print ".\\\" Made of docs/operations.md by packaging/reasons.sh"
+    print ".\\\" Made from docs/reasons.md by packaging/reasons.sh"
     print ".TH ETCD\\-AGENT\\-REASONS 7 \"\" \"etcd\\-agent\" \"Miscellaneous\""
     print ".SH NAME"
     print "etcd\\-agent\\-reasons \\- what etcd\\-agent gives as reasons, and what to do"
@@ -32,11 +32,10 @@ BEGIN {
     print ".BR etcd\\-agent (8)"
     print "carries reasons: a stable code for programs (also ETCD_AGENT_REASON in the journal) and a line for people."
     print ".B halt"
-    print "means: nothing goes on until a person acts; etcd itself is left as it is."
+    print "means: the agent does nothing more until a person acts; etcd itself is left as it is."
     print ".SH REASONS"
 }
-/^## / { inside = ($0 == "## Reasons") }
-inside && /^\| `[^`]+` \|/ {
+/^\| `[^`]+` \|/ {
     code = $2
     gsub(/`/, "", code)
     gsub(/-/, "\\-", code)

@@ -395,7 +395,7 @@ fn every_reason_code_is_explained() {
     let missing: Vec<&String> = codes.symmetric_difference(&page).collect();
     assert!(
         missing.is_empty(),
-        "docs/operations.md or ReasonCode lacks {missing:?}"
+        "docs/reasons.md or ReasonCode lacks {missing:?}"
     );
     let plan: String = files()
         .into_iter()
@@ -453,11 +453,9 @@ fn the_safety_page_names_what_is_there() {
 
 /// The reasons of the page, in a row each.
 fn reasons() -> Vec<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reasons.md");
     let page = fs::read_to_string(page).unwrap();
-    let section = page.split("\n## Reasons\n").nth(1).unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
     rows.map(|row| row.split('`').next().unwrap().to_owned())
         .collect()
 }
@@ -466,7 +464,7 @@ fn reasons() -> Vec<String> {
 fn h04_the_manual_page_of_reasons_has_them_all() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let made = std::process::Command::new(root.join("packaging/reasons.sh"))
-        .arg(root.join("docs/operations.md"))
+        .arg(root.join("docs/reasons.md"))
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -531,7 +529,7 @@ fn h04_what_the_units_name_is_in_the_package() {
         );
     }
     let rules = fs::read_to_string(root.join("debian/rules")).unwrap();
-    assert!(rules.contains("docs docs/*.md") && rules.contains("packaging/reasons.sh docs/operations.md"));
+    assert!(rules.contains("docs docs/*.md") && rules.contains("packaging/reasons.sh docs/reasons.md"));
 }
 
 #[test]
@@ -563,7 +561,7 @@ fn f11a_what_reads_backups_is_not_the_agents_user() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let rules = fs::read_to_string(root.join("units/50-etcd-agent.rules")).unwrap();
     assert!(rules.contains("subject.user !== \"etcd-agent\""));
-    let page = fs::read_to_string(root.join("docs/operations.md")).unwrap();
+    let page = fs::read_to_string(root.join("docs/backup-and-restore.md")).unwrap();
     let beside = page
         .split("```ini\n")
         .find(|text| text.contains("backup run --endpoints"))

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Declares the codes and their strings.
 macro_rules! reason_codes {
     ($($variant:ident => $code:literal,)*) => {
-        /// A stable code in kebab case, e.g. `waiting-for-electors`. `docs/operations.md` explains each.
+        /// A stable code in kebab case, e.g. `waiting-for-electors`. `docs/reasons.md` explains each.
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(from = "String", into = "String")]
         pub enum ReasonCode {

@@ -10,7 +10,7 @@ use crate::common::{
 use etcd_agent_lab::{Host, Lab, S3, wait_until};
 use serde_json::Value;
 
-/// As docs/operations.md has it, with the lab's URLs and certificates.
+/// As docs/backup-and-restore.md has it, with the lab's URLs and certificates.
 const UNIT: &str = "[Unit]\nDescription=Backups of etcd\n[Service]\nType=notify\n\
     ExecStart=/usr/bin/etcd-agent backup run --endpoints https://n1:2379,https://n2:2379,https://n3:2379 \
     --cacert /etc/etcd-agent/tls/ca.crt --cert /etc/etcd-agent/tls/node.crt --key /etc/etcd-agent/tls/node.key\n\

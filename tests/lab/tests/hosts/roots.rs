@@ -1,21 +1,21 @@
-//! What others than root may not do on a host, and what the certificates of the README are good for.
+//! What others than root may not do on a host, and what the certificates of the guide are good for.
 
 use crate::common::{SOON, agent, deb, etcd_pid, wait_status};
 use etcd_agent_lab::{Host, Lab, Output, wait_until};
 
-const README: &str = include_str!("../../../../README.md");
+const GUIDE: &str = include_str!("../../../../docs/getting-started.md");
 const CONFIG: &str = "/etc/etcd-agent/config.toml";
 
-/// The block of code of the README that has this in it.
+/// The block of code of the guide that has this in it.
 fn block(fence: &str, has: &str) -> String {
-    let mut blocks = README.split("```").skip(1).step_by(2);
+    let mut blocks = GUIDE.split("```").skip(1).step_by(2);
     let found = blocks.find(|block| block.starts_with(fence) && block.contains(has));
-    let found = found.unwrap_or_else(|| panic!("README.md has no block with {has:?}"));
+    let found = found.unwrap_or_else(|| panic!("docs/getting-started.md has no block with {has:?}"));
     found.trim_start_matches(fence).to_owned()
 }
 
-/// The README's three nodes, on one: its commands as they are written, its configuration with one node and a store here.
-fn as_the_readme_says(n1: &Host) {
+/// The guide's three nodes, on one: its commands as they are written, its configuration with one node and a store here.
+fn as_the_guide_says(n1: &Host) {
     let certificates = block("\n", "openssl req -x509");
     let three = "n1:10.0.0.1 n2:10.0.0.2 n3:10.0.0.3";
     assert!(certificates.contains(three), "{certificates}");
@@ -169,7 +169,7 @@ fn emptied(n1: &Host) {
 fn f01_what_the_daemons_user_plants_is_not_carried_out() {
     let lab = Lab::builder("roots").package(&deb()).boot().unwrap();
     let n1 = lab.host(1).unwrap();
-    as_the_readme_says(n1);
+    as_the_guide_says(n1);
 
     // F5: a certificate of etcd's clients is none of its peers.
     let peer = as_peer(n1, "/etc/etcd/peer-tls").ok().unwrap();
