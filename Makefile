@@ -1,4 +1,4 @@
-# Everything that a person types. Needs Debian 12 or newer, root, Rust (rustup) and, for the lab, Go.
+# All commands for developers. Needs Debian 12 or newer, root, Rust (rustup) and, for the lab, Go.
 
 N ?= 3
 SEEDS ?= 20000
@@ -9,7 +9,7 @@ LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
 
 .PHONY: machine check test genesis sim fuzz robust demo deb lab lab-down bench
 
-machine: ## what it takes to build at all; the rest is installed by `lab prepare`
+machine: ## the packages that a build needs; `lab prepare` installs the rest
 	@command -v cargo >/dev/null || { echo "cargo is missing: see https://rustup.rs" >&2; exit 1; }
 	@test -x /usr/bin/protoc -a -e /usr/include/google/protobuf/any.proto -a -x /usr/bin/dh || { apt-get update -q && \
 	  apt-get install -y -q --no-install-recommends protobuf-compiler libprotobuf-dev debhelper; }
@@ -19,17 +19,17 @@ check: machine ## format, clippy and the agent's own tests: what to run before e
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --locked --lib --test layering
 
-test: machine ## everything, real systemd hosts included; the last line is the sum
+test: machine ## all tests, including those on real systemd hosts; the last line is the sum
 	@tests/run.sh
 
-genesis: machine ## the genesis protocol exhaustively within larger bounds: hours, up to 16 GB
+genesis: machine ## check the genesis protocol exhaustively within larger bounds: takes hours and up to 16 GB
 	GENESIS_LARGER=1 cargo test --quiet --locked --package etcd-agent-genesis-check -- --nocapture --test-threads=2
 
-sim: machine ## SEEDS=1000000 schedules on all cores, from START=seed or one that the sources give; REPLAY=seed prints the history of one
+sim: machine ## SEEDS=1000000 schedules on all cores, from START=seed or a seed derived from the sources; REPLAY=seed prints the history of one
 	@cargo run --quiet --locked --profile sim --package etcd-agent-sim --bin sim -- \
 	  $(if $(REPLAY),replay $(REPLAY),$(SEEDS) $(START))
 
-fuzz: machine ## RUNS=1000000 inputs to each parser of what comes from a store (FUZZ="manifest names" for some)
+fuzz: machine ## RUNS=1000000 inputs to each parser of data from a store (FUZZ="manifest names" for some parsers)
 	@tests/fuzz/run.sh $(RUNS) $(FUZZ)
 
 robust: machine ## etcd's own robustness traffic and validators while the agents work: DURATION=60 SEED=1 OPS=12 HOSTS=5 ETCD=… TRAFFIC=…
@@ -46,7 +46,7 @@ demo: machine ## three hosts: a cluster with mutual TLS, a backup in S3, a lost 
 deb: machine ## the Debian package, in target/deb/
 	@packaging/deb.sh
 
-lab: machine ## boot N hosts that stay, with the package installed and a cluster formed (N=3)
+lab: machine ## boot N hosts that keep running, with the package installed and a cluster formed (N=3)
 	@$(LAB) prepare
 	@packaging/deb.sh
 	$(LAB) up -n $(N) --deb $$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)
@@ -54,7 +54,7 @@ lab: machine ## boot N hosts that stay, with the package installed and a cluster
 lab-down: machine ## end the lab
 	$(LAB) down --all
 
-bench: machine ## the agent against the same work by hand, also in target/bench.json (BENCH="form idle" for some)
+bench: machine ## compare the agent with the same work by hand; results also in target/bench.json (BENCH="form idle" for some)
 	@$(LAB) prepare
 	@test -n "$(ETCD_AGENT_DEB)" || packaging/deb.sh
 	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} \

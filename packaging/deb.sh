@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds target/deb/etcd-agent_<version>_<arch>.deb from this tree; cargo builds incrementally, and nothing is
-# written beside the sources.
+# Builds target/deb/etcd-agent_<version>_<arch>.deb from this tree. cargo builds incrementally. Nothing is written
+# into the directories of the sources.
 #   PROFILE=dev      package a debug build (quick, for trying things)
 #   BINARY=FILE      package this binary, and build nothing
 #   SUFFIX=+next1    add to the version (to try an upgrade)

@@ -1,12 +1,12 @@
 #!/bin/sh
-# The manual page etcd-agent-reasons(7), made from the table of reasons in docs/reasons.md.
+# Generates the manual page etcd-agent-reasons(7) from the table of reasons in docs/reasons.md.
 set -eu
 
 awk '
 function text(s) {
     gsub(/^ +| +$/, "", s)
     gsub(/\\/, "\\e", s)
-    # Links keep their words.
+    # Replace each link by its text.
     while (match(s, /\[[^]]*\]\([^)]*\)/)) {
         link = substr(s, RSTART, RLENGTH)
         words = link
@@ -26,13 +26,13 @@ BEGIN {
     print ".\\\" Made from docs/reasons.md by packaging/reasons.sh"
     print ".TH ETCD\\-AGENT\\-REASONS 7 \"\" \"etcd\\-agent\" \"Miscellaneous\""
     print ".SH NAME"
-    print "etcd\\-agent\\-reasons \\- what etcd\\-agent gives as reasons, and what to do"
+    print "etcd\\-agent\\-reasons \\- the reasons that etcd\\-agent reports, and what to do"
     print ".SH DESCRIPTION"
     print "Each decision of"
     print ".BR etcd\\-agent (8)"
     print "carries reasons: a stable code for programs (also ETCD_AGENT_REASON in the journal) and a line for people."
     print ".B halt"
-    print "means: the agent does nothing more until a person acts; etcd itself is left as it is."
+    print "means: the agent takes no further step until a person acts, and leaves etcd itself as it is."
     print ".SH REASONS"
 }
 /^\| `[^`]+` \|/ {

@@ -1,24 +1,24 @@
-//! The meta page of bbolt's file format: where the tree begins, and how far the file goes.
+//! The meta page of bbolt's file format: where the tree begins, and how many pages the file has.
 //!
 //! Source: `meta` in bbolt's `internal/common/meta.go` (1.3 to 1.5), little-endian as on every platform that etcd supports.
 //! A file begins with two meta pages, each with a checksum (FNV-1a). The newer valid one counts.
 
-/// Bytes of a page's head, which comes before the meta.
+/// Bytes of a page's header, which precedes the meta.
 pub const HEAD: usize = 16;
 /// The version that bbolt writes.
 pub const VERSION: u32 = 2;
 const MAGIC: u32 = 0xed0c_daed;
-/// From the magic number to the checksum.
+/// Bytes that the checksum covers: from the magic number up to the checksum itself.
 const SUMMED: usize = 56;
-/// The free pages are not written down: bbolt finds them by looking, as it does for etcd anyway.
+/// The file stores no freelist: bbolt rebuilds it with a scan, as it does for etcd's databases anyway.
 const NO_FREELIST: u64 = u64::MAX;
 
-/// What a meta page says.
+/// The content of a meta page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
-    /// Of the file format: [`VERSION`].
+    /// The version of the file format: [`VERSION`].
     pub version: u32,
-    /// In bytes.
+    /// The page size in bytes.
     pub page_size: u32,
     /// The page at which the tree begins.
     pub root: u64,
@@ -26,12 +26,12 @@ pub struct Meta {
     pub sequence: u64,
     /// The first page number that is not used yet.
     pub high: u64,
-    /// The transaction that wrote it.
+    /// The transaction that wrote this page.
     pub txid: u64,
 }
 
 impl Meta {
-    /// Reads a page; `None` where the magic number or the checksum is wrong. The version and the page's flags are not checked.
+    /// Reads a page; `None` if the magic number or the checksum is wrong. The version and the page's flags are not checked.
     pub fn read(page: &[u8]) -> Option<Self> {
         let meta = page.get(HEAD..)?;
         let quarter = |at: usize| Some(u32::from_le_bytes(*meta.get(at..)?.first_chunk()?));
@@ -47,7 +47,7 @@ impl Meta {
         })
     }
 
-    /// What a page holds after its head.
+    /// The bytes of a page after its header.
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for word in [MAGIC, self.version, self.page_size, 0] {
@@ -61,7 +61,7 @@ impl Meta {
         bytes
     }
 
-    /// How many bytes the file has at least.
+    /// The minimum size of the file in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.high.saturating_mul(self.page_size.into())
     }

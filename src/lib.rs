@@ -1,6 +1,6 @@
 //! `etcd-agent`: a Kubernetes-free, systemd-native node agent for etcd.
 //!
-//! A pure planner inside (`plan`), ports and adapters around it, one direction of flow:
+//! A pure planner (`plan`) with ports and adapters around it, and one direction of flow:
 //! observe → plan → execute. See `docs/architecture.md`.
 
 #[macro_use]

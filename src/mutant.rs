@@ -1,7 +1,6 @@
-//! Planners that break a safety rule on purpose, to show that the simulator would notice (`tests/sim/tests/mutants.rs`).
+//! Planners that break a safety rule on purpose. They prove that the simulator detects it (`tests/sim/tests/mutants.rs`).
 //!
-//! Without the feature `mutants`, which nothing that is shipped has, `mutant!(Name)` is the word `false` and this
-//! file has nothing else in it.
+//! No shipped build has the feature `mutants`. Without it `mutant!(Name)` is `false`, and this file contains nothing else.
 
 /// True in the planner that is broken in this way.
 macro_rules! mutant {
@@ -26,86 +25,86 @@ mod chosen {
 
     use crate::model::{BackupId, Epoch, Observation, OperatorRequest, UnixMs};
 
-    /// One way to be broken.
+    /// One way to break a planner.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Mutant {
-        /// Rule 1: an elector forgets what it has promised.
+        /// Rule 1: an elector forgets its promises.
         PromiseForgotten,
         /// Rule 1: the gate does not learn of a newer epoch.
         GateUnaware,
-        /// Rule 1: an agent that has not looked yet tells the gate that etcd may start.
+        /// Rule 1: an agent that has not observed anything yet tells the gate that etcd may start.
         GateBlind,
-        /// Rule 1: an elector that has accepted a later epoch counts as one that knows of none.
+        /// Rule 1: an elector that has accepted a later epoch counts as one that knows no later epoch.
         VotesForgotten,
-        /// Rule 1: the gate is cleared by what the store said last, however long ago.
+        /// Rule 1: the store's last answer clears the gate, however old that answer is.
         StoreNotAskedAgain,
-        /// Rule 1: an etcd of an older epoch is forgotten once the newer epoch is assigned, which does not wait for its end.
+        /// Rule 1: the newer epoch is assigned before the etcd of the older epoch has ended, and that etcd is then forgotten.
         StopForgotten,
-        /// Rule 2: data that waits for a person is looked at once.
+        /// Rule 2: a data directory that waits for a person is inspected only once.
         LooksOnce,
-        /// Rule 2: a founder that has lost its data starts as if it were new.
+        /// Rule 2: a founder that has lost its data starts like a new one.
         FounderForgets,
         /// Rule 2: an empty cluster is formed although a node has data.
         FormsBesideData,
-        /// Rule 3: a voter is removed without a look at the others.
+        /// Rule 3: a voter is removed without a check of the other voters.
         RemovesAnyway,
         /// Rule 3: a second member is added while one is still a learner.
         TwoLearners,
         /// Rule 4: a member restarts without the coordinator's leave.
         RestartsTogether,
-        /// Rule 5: data that has no leader is taken for useless.
+        /// Rule 5: the data of a cluster without a leader counts as useless.
         ReplacesOwnData,
-        /// Rule 6: what is restored is not fetched first.
+        /// Rule 6: a restore begins before its backup is fetched.
         RestoresUnfetched,
-        /// Rule 6: a restore begins by itself.
+        /// Rule 6: a restore begins without an order.
         RestoresUnasked,
-        /// Rule 7: retention wants nothing.
+        /// Rule 7: retention keeps nothing.
         PrunesAll,
-        /// Rule 7: nothing is kept for founders that have still to be restored.
+        /// Rule 7: the backup that founders have yet to be restored from is not kept.
         OriginPruned,
-        /// A founder that does not come to its first start is waited for without end.
+        /// The coordinator waits forever for a founder that never starts.
         FounderAwaited,
-        /// Rule 8: data that nobody could look at is taken for lost.
+        /// Rule 8: data that nobody could inspect counts as lost.
         UnknownIsLost,
-        /// Rule 8: an agent that takes a running member over does not note what its data is on.
+        /// Rule 8: an agent that takes over a running member does not record the mount that holds its data.
         MountForgotten,
-        /// Rule 8: an agent goes on telling what it saw in the data directory while it has etcd started.
+        /// Rule 8: an agent still reports its last inspection of the data directory after it has started etcd.
         LookStillTold,
-        /// A node that a majority has ordered out keeps its own newer register.
+        /// A node that a majority has ordered out keeps its own register, because that one is newer.
         StaysIn,
-        /// An etcd that runs and does not answer is not known by its data.
+        /// An etcd that runs and does not answer is not identified by its data.
         SilentUnknown,
-        /// A restore goes on while a node has another store.
+        /// A restore proceeds although a node uses another store.
         RestoresApart,
-        /// Nobody takes backups where the coordinator cannot.
+        /// Nobody takes backups if the coordinator cannot.
         NobodyStandsIn,
-        /// What only another node can do is refused.
+        /// A request that only another node can carry out is refused.
         HandsNothingOver,
         /// Rule 8: a minority chooses a genesis.
         MinorityChooses,
-        /// Rule 8: an epoch is opened without the electors of the one that it replaces.
+        /// Rule 8: an epoch is opened without the electors of the epoch that it replaces.
         FormerElectorsUnasked,
-        /// Rule 1: nodes that were added since an epoch was opened count for it like its electors.
+        /// Rule 1: nodes that were added after an epoch was opened count for it like its electors.
         AddedNodesVouch,
-        /// Rule 1: memories that are lost count against the configured nodes alone, not against the electors of the epoch.
+        /// Rule 1: lost memories count only against the configured nodes, not against the electors of the epoch.
         FormerLossesUncounted,
         /// An operator's restore is neither carried out nor refused.
         RestoresDropped,
         /// Rule 8: a new memory never asks for its vote.
         MemoriesStayNew,
-        /// Rule 10: what any copy of a genesis says of the electors' memories is believed.
+        /// Rule 10: any copy of a genesis is believed about the electors' memories.
         BelievesElectorates,
-        /// Rule 2: one peer's word makes a joiner of a node that may have had a member.
+        /// Rule 2: one peer's statement turns a node that may have had a member into a joiner.
         BelievesInvitations,
-        /// Rule 10: an epoch is learned from any source.
+        /// Rule 10: an epoch that any single source reports is learned.
         BelievesEpochs,
         /// Rule 10: a removal is believed from one peer.
         BelievesRemovals,
-        /// Rule 10: orders of any version are taken over from any node.
+        /// Rule 10: orders of any version are accepted from any node.
         BelievesOrders,
         /// Rule 10: epochs of any number are believed.
         BelievesNumbers,
-        /// Rule 10: a smaller size that only the store wants is followed.
+        /// Rule 10: the cluster shrinks when only the store asks for it.
         BelievesSizes,
     }
 
@@ -113,17 +112,17 @@ mod chosen {
         static NOW: Cell<Option<Mutant>> = const { Cell::new(None) };
     }
 
-    /// All planners of this thread are broken in this way from now on.
+    /// Breaks all planners of this thread in this way from now on; `None` repairs them.
     pub fn set(mutant: Option<Mutant>) {
         NOW.set(mutant);
     }
 
-    /// Whether they are.
+    /// True if the planners of this thread are broken in this way.
     pub fn is(mutant: Mutant) -> bool {
         NOW.get() == Some(mutant)
     }
 
-    /// A restore of the newest backup that nobody has asked for, in the planner that is broken in this way.
+    /// A restore of the newest backup that nobody has ordered, in the planner that is broken in this way.
     pub fn restores_unasked(
         seen: &Observation,
     ) -> Option<(OperatorRequest, BackupId, Option<Epoch>, UnixMs)> {

@@ -1,4 +1,4 @@
-//! Where things are. Rooted, so that tests can put all of it below a temporary directory.
+//! The paths of all files. They have a root, so that tests can put all of them below a temporary directory.
 
 use std::path::{Path, PathBuf};
 
@@ -9,15 +9,15 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// The real system.
+    /// The paths of the real system.
     pub fn system() -> Self {
         Self::below("/")
     }
-    /// Everything below `root`.
+    /// All paths below `root`.
     pub fn below(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
-    /// An absolute path that somebody configured, below this root.
+    /// An absolute path from the configuration, below this root.
     pub fn host(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
@@ -25,7 +25,7 @@ impl Paths {
         self.root
             .join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
     }
-    /// Configuration sources, weakest first: directories are read as `*.toml` in name order. All of them are root's.
+    /// Configuration sources, weakest first: directories are read as `*.toml` in name order. All of them belong to root.
     pub fn config_sources(&self) -> Vec<PathBuf> {
         vec![
             self.at("/usr/lib/etcd-agent/config.d"),
@@ -34,11 +34,11 @@ impl Paths {
             self.at("/etc/etcd-agent/config.d"),
         ]
     }
-    /// Fragments for this boot: root's, 0755. Not below [`Self::run`], which is the daemon's to write.
+    /// Fragments for this boot: root's, 0755. They are not below [`Self::run`], because the daemon's user can write there.
     pub fn config_dir_of_boot(&self) -> PathBuf {
         self.at("/run/etcd-agent-config.d")
     }
-    /// Where earlier versions looked for fragments of this boot: the daemon's user can write there.
+    /// The directory where earlier versions read fragments of this boot. The daemon's user can write there.
     pub fn config_dir_of_old(&self) -> PathBuf {
         self.run().join("config.d")
     }
@@ -54,15 +54,15 @@ impl Paths {
     pub fn etcd_env(&self) -> PathBuf {
         self.lib().join("etcd.env")
     }
-    /// The configuration that root has accepted though it loses something of what the node runs: root's, 0644.
+    /// The configuration that root has accepted although the node loses settings that it runs with: root's, 0644.
     pub fn accepted_losses(&self) -> PathBuf {
         self.lib().join("accepted-losses")
     }
-    /// The agent's own state, `etcd-agent:etcd-agent` 0755 (files in it 0600 but for gate.json and data-request.json).
+    /// The agent's own state, `etcd-agent:etcd-agent` 0755 (files in it 0600, except gate.json and data-request.json).
     pub fn state(&self) -> PathBuf {
         self.lib().join("state")
     }
-    /// Fetched snapshots on their way to a restore: `etcd-agent:etcd` 2750, files 0640.
+    /// Fetched snapshots that await their restore: `etcd-agent:etcd` 2750, files 0640.
     pub fn restore(&self) -> PathBuf {
         self.lib().join("restore")
     }
@@ -70,15 +70,15 @@ impl Paths {
     pub fn backups(&self) -> PathBuf {
         self.lib().join("backups")
     }
-    /// Where backups are restored for a look, and thrown away: `etcd-agent:etcd-agent-verify` 2770.
+    /// Backups are restored here for verification, and then deleted: `etcd-agent:etcd-agent-verify` 2770.
     pub fn verify(&self) -> PathBuf {
         self.lib().join("verify")
     }
-    /// What `etcd-agent-verify.service` is to prove.
+    /// The request to `etcd-agent-verify.service`.
     pub fn verify_request(&self) -> PathBuf {
         self.verify().join("request.json")
     }
-    /// What it found.
+    /// The report of `etcd-agent-verify.service`.
     pub fn verify_report(&self) -> PathBuf {
         self.verify().join("report.json")
     }
@@ -90,39 +90,39 @@ impl Paths {
     pub fn assignment(&self) -> PathBuf {
         self.state().join("assignment.json")
     }
-    /// What operators have ordered for the whole cluster.
+    /// The orders of operators for the whole cluster.
     pub fn directives(&self) -> PathBuf {
         self.state().join("directives.json")
     }
-    /// What is remembered of the etcd process.
+    /// The record of the etcd process.
     pub fn etcd_run(&self) -> PathBuf {
         self.state().join("etcd-run.json")
     }
-    /// What this node remembers of the wanted size.
+    /// This node's record of the wanted size.
     pub fn spec(&self) -> PathBuf {
         self.state().join("spec.json")
     }
-    /// What the gate may decide on alone: 0644.
+    /// The state from which the gate may decide without an agent: 0644.
     pub fn gate(&self) -> PathBuf {
         self.state().join("gate.json")
     }
-    /// The mount that held the data directory when a member's data was last seen in it: 0644.
+    /// The mount that held the data directory when it was last seen to hold a member's data: 0644.
     pub fn data_mount(&self) -> PathBuf {
         self.state().join("data-mount.json")
     }
-    /// The request to the data directory's owner: 0644, no secrets in it.
+    /// The request to the owner of the data directory: 0644, without secrets.
     pub fn data_request(&self) -> PathBuf {
         self.state().join("data-request.json")
     }
-    /// This boot's runtime directory of the daemon, `RuntimeDirectory=etcd-agent`, 0755, preserved over restarts.
+    /// The daemon's runtime directory, `RuntimeDirectory=etcd-agent`, 0755, lost at boot and preserved over restarts.
     pub fn run(&self) -> PathBuf {
         self.at("/run/etcd-agent")
     }
-    /// The generation cleared in this boot: 0644.
+    /// The generation for which the gate was cleared in this boot: 0644.
     pub fn gate_cleared(&self) -> PathBuf {
         self.run().join("gate-cleared")
     }
-    /// The marker that the agent itself asked for the last stop in this boot.
+    /// The marker that the last stop in this boot was the agent's own.
     pub fn stopped_by_agent(&self) -> PathBuf {
         self.run().join("stopped-by-agent")
     }
@@ -130,23 +130,24 @@ impl Paths {
     pub fn admin_socket(&self) -> PathBuf {
         self.run().join("agent.sock")
     }
-    /// The gate's socket: 0666, answers what anybody on the host may ask.
+    /// The gate's socket: 0666, because anybody on the host may ask it.
     pub fn gate_socket(&self) -> PathBuf {
         self.run().join("gate.sock")
     }
-    /// Created by root, it lets the gate pass in this boot whatever is known: a person takes the blame.
+    /// The override file. If root creates it, the gate passes in this boot regardless of all checks; the person who
+    /// creates it is responsible.
     pub fn gate_override(&self) -> PathBuf {
         self.run().join("gate-override")
     }
-    /// What `etcd-agent-apply.service` read back: root's, 0644, below `/run/etcd-agent-apply`.
+    /// The result that `etcd-agent-apply.service` read back: root's, 0644, below `/run/etcd-agent-apply`.
     pub fn apply_result(&self) -> PathBuf {
         self.at("/run/etcd-agent-apply/result.json")
     }
-    /// What `etcd-agent-data.service` found: etcd's, 0644, below `/run/etcd-agent-data`.
+    /// The report of `etcd-agent-data.service`: etcd's, 0644, below `/run/etcd-agent-data`.
     pub fn data_report(&self) -> PathBuf {
         self.at("/run/etcd-agent-data/report.json")
     }
-    /// The drop-in directory of `etcd.service` where `/etc` is read-only: lost at each boot.
+    /// The drop-in directory of `etcd.service` if `/etc` is read-only. Its content is lost at each boot.
     pub fn drop_in_dir_runtime(&self) -> PathBuf {
         self.at("/run/systemd/system/etcd.service.d")
     }

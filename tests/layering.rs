@@ -1,4 +1,4 @@
-//! Checks of the sources: which room may use which (the table of `docs/architecture.md`), and what else holds for all files.
+//! Checks of the sources: which room may use which other one (the table of `docs/architecture.md`), and rules for all files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use etcd_agent::model::ReasonCode;
 #[path = "layering/circles.rs"]
 mod circles;
 
-/// A room (a directory or a top-level file of `src/`), and the other rooms that all of its files may use.
+/// Each room (a directory or a top-level file of `src/`), and the other rooms that all of its files may use.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("paths", &[]),
@@ -49,12 +49,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("lib", &[]),
 ];
 
-/// What single files may use beyond that, and why.
+/// Additional uses that are allowed for some files, and the reason.
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "adapters/disk.rs",
         &["genesis::new_record"],
-        "an elector's first memory is made where it is first stored",
+        "creates an elector's first memory where it is first stored",
     ),
     (
         "adapters/etcd/",
@@ -67,7 +67,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "adapters/systemd/",
         &["unit"],
-        "speaks to the oneshots in their own request and report types",
+        "talks to the oneshots with their own request and report types",
     ),
     (
         "agent/build.rs",
@@ -93,22 +93,22 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "cli/restore_to.rs",
         &["adapters::store", "backup", "ports"],
-        "fetches from the store itself: no agent has to run for that",
+        "fetches from the store directly: no agent needs to run",
     ),
     (
         "cli/verify.rs",
         &["backup::Point"],
-        "takes the name of a point apart: the full that `restore latest` starts from is what is verified",
+        "parses the name of a point: it verifies the full backup from which `restore latest` starts",
     ),
     (
         "cli/store.rs",
         &["adapters::store_check"],
-        "tries the store itself: no agent has to run for that",
+        "tests the store directly: no agent needs to run",
     ),
     (
         "cli/backup_run.rs",
         &["agent::StandaloneBackup", "agent::run_standalone_backup"],
-        "the co-process, which has no socket to be asked over",
+        "the co-process, which has no socket for the CLI",
     ),
     (
         "agent/standalone_backup.rs",
@@ -118,21 +118,21 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "cli/systemd.rs",
         &["adapters::systemd"],
-        "init asks systemd two things before there is an agent",
+        "init asks systemd two questions before there is an agent",
     ),
     (
         "unit/verify/",
         &["adapters::etcd"],
-        "asks the throw-away etcd that it has started itself",
+        "queries the throw-away etcd that it has started",
     ),
     (
         "unit/apply/",
         &["adapters::systemd"],
-        "root's oneshot reloads systemd and reads back what is in force",
+        "root's oneshot reloads systemd and reads back the settings in force",
     ),
 ];
 
-/// Words that may not occur in the pure rooms.
+/// The pure rooms.
 const PURE: &[&str] = &["plan/", "genesis/", "model/"];
 const IMPURE: &[(&str, &str)] = &[
     ("tokio", "no runtime"),
@@ -142,7 +142,7 @@ const IMPURE: &[(&str, &str)] = &[
     ("std::fs", "no disk"),
     ("std::net::Tcp", "no network"),
     ("std::net::Udp", "no network"),
-    ("std::env", "no surroundings"),
+    ("std::env", "no environment"),
     ("std::process", "no processes"),
     ("std::thread", "no threads"),
     ("Instant", "time is a field of the observation"),
@@ -157,13 +157,13 @@ const IMPURE: &[(&str, &str)] = &[
     ("unreachable!", "what cannot be is a halt"),
 ];
 
-/// A longer file has more than one purpose.
+/// The maximum number of lines. A longer file probably has more than one purpose.
 const MOST_LINES: usize = 600;
 
 struct File {
-    /// Below `src/`.
+    /// The path below `src/`.
     path: String,
-    /// Without comments and without the tests at its end.
+    /// The code without comments and without the tests at the end of the file.
     code: String,
     lines: usize,
 }
@@ -186,7 +186,7 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every source file but those that hold tests.
+/// Every source file except files of tests.
 fn files() -> Vec<File> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut paths = Vec::new();
@@ -248,7 +248,7 @@ fn uses(code: &str) -> BTreeSet<String> {
     found
 }
 
-/// `room::item` of a path.
+/// The `room::item` part of a path.
 fn head(path: &str) -> String {
     let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
     let path = path[..end.unwrap_or(path.len())].trim_end_matches(':');
@@ -271,7 +271,7 @@ fn each_room_uses_only_what_it_may() {
         let (_, allowed) = MAY_USE
             .iter()
             .find(|(name, _)| *name == room)
-            .unwrap_or_else(|| panic!("src/{room} is not in the table: say what it may use"));
+            .unwrap_or_else(|| panic!("src/{room} is not in the table: add what it may use"));
         for used in uses(&file.code) {
             if covers(room, &used) || allowed.iter().any(|a| covers(a, &used)) {
                 continue;
@@ -288,13 +288,13 @@ fn each_room_uses_only_what_it_may() {
             }
         }
     }
-    assert!(wrong.is_empty(), "against the layering:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "layering violations:\n{}", wrong.join("\n"));
     for (path, extra, why) in EXCEPTIONS {
         assert!(!why.is_empty());
         for one in *extra {
             assert!(
                 needed.contains(&(*path, *one)),
-                "{path} no longer uses {one}: take the exception away"
+                "{path} no longer uses {one}: remove the exception"
             );
         }
     }
@@ -349,8 +349,7 @@ fn systemd_is_asked_over_d_bus_only() {
                 );
             }
         }
-        // The programs that are ever run are etcdutl or etcdctl, by the data directory's owner, and those and etcd
-        // where a backup is restored for a look, each in a oneshot of its own.
+        // The agent runs only these programs: etcdutl or etcdctl as the data directory's owner, and both of them and etcd to verify a backup. Each runs in its own oneshot.
         let may_run = ["unit/data/tool.rs", "unit/verify/throwaway.rs"];
         assert!(
             !file.code.contains("Command::new") || may_run.contains(&file.path.as_str()),
@@ -365,7 +364,7 @@ fn a_file_is_one_room() {
     for file in files() {
         assert!(
             file.lines <= MOST_LINES,
-            "src/{} has {} lines, more than {MOST_LINES}: which two things is it?",
+            "src/{} has {} lines, more than {MOST_LINES}: split it by purpose",
             file.path,
             file.lines
         );
@@ -408,7 +407,7 @@ fn every_reason_code_is_explained() {
     }
 }
 
-/// Paths in backticks are in the tree; words with an underscore are functions or tests; a function said to be in a file is.
+/// Paths in backticks must exist. Words with an underscore must be functions or tests. If the page says that a function is in a file, it must be in that file.
 #[test]
 fn the_safety_page_names_what_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -451,7 +450,7 @@ fn the_safety_page_names_what_is_there() {
     }
 }
 
-/// The reasons of the page, in a row each.
+/// The reason codes of the page. Each has a table row.
 fn reasons() -> Vec<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reasons.md");
     let page = fs::read_to_string(page).unwrap();
@@ -476,11 +475,11 @@ fn h04_the_manual_page_of_reasons_has_them_all() {
     }
     assert_eq!(page.matches("\n.TP\n").count(), codes.len());
     assert!(!page.contains('`') && !page.contains("](") && !page.contains("**"));
-    // A line that begins with one of these would be taken for a request.
+    // roff would take a line that begins with an apostrophe for a request.
     assert!(page.lines().all(|line| !line.starts_with('\'')));
 }
 
-/// Each unit, and what its lines say.
+/// Each unit's name and content.
 fn units() -> Vec<(String, String)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("units");
     let mut units = Vec::new();
@@ -495,7 +494,7 @@ fn units() -> Vec<(String, String)> {
     units
 }
 
-/// All values of a key.
+/// All values of a key of a unit.
 fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     let lines = text
         .lines()
@@ -521,7 +520,7 @@ fn h04_what_the_units_name_is_in_the_package() {
     for page in named {
         let page = page
             .strip_prefix("man:")
-            .unwrap_or_else(|| panic!("{page} is no manual page"));
+            .unwrap_or_else(|| panic!("{page} is not a manual page"));
         let file = page.replace('(', ".").replace(')', "");
         assert!(
             pages.lines().any(|line| line.ends_with(&format!("/{file}"))),
@@ -550,12 +549,12 @@ fn h05_the_units_start_without_etcds_package() {
     for owner in owners.flat_map(|line| line.split_whitespace().skip(3).take(2)) {
         assert!(
             owner == "root" || users.contains(owner),
-            "{owner} may not be there"
+            "the user {owner} may not exist"
         );
     }
 }
 
-/// polkit lets the agent's user stop etcd: what handles a backup's data runs as another one, and cannot ask.
+/// polkit allows the agent's user to stop etcd. Units that process a backup's data must therefore run as another user and must not reach D-Bus.
 #[test]
 fn f11a_what_reads_backups_is_not_the_agents_user() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,6 +1,6 @@
-//! TCP to a name or an address. The name is looked up apart from the connection, because a name that does not resolve
-//! says nothing of the host behind it; and no address is waited for alone (RFC 8305), because one family may be dropped
-//! on the way.
+//! TCP connections to a name or an address. The lookup of the name is separate from the connection, because a name that
+//! does not resolve says nothing about the host. Connection attempts to the addresses overlap (RFC 8305), because the
+//! network may drop one address family.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,16 +13,16 @@ use tokio::time::{sleep, timeout};
 
 /// How long a lookup may take.
 const LOOKUP: Duration = Duration::from_secs(2);
-/// How long to wait for one address before the next one is tried concurrently (RFC 8305, section 5).
+/// How long to wait for one address before trying the next one concurrently (RFC 8305, section 5).
 const STAGGER: Duration = Duration::from_millis(250);
-/// More addresses of one name than this are not tried.
+/// How many addresses of one name are tried at most.
 const MOST: usize = 16;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DialError {
-    /// This host could not ask: the name does not resolve, there is no route, no file descriptor is left. It says
-    /// nothing of the other side.
+    /// This host could not ask: the name does not resolve, there is no route, or no file descriptor is left. This says
+    /// nothing about the other side.
     #[error("{0}")]
     Unasked(String),
     /// The other side was asked and does not answer.
@@ -39,7 +39,7 @@ impl From<DialError> for io::Error {
     }
 }
 
-/// Connects to the first address of `host` that takes the connection. It has no deadline of its own but for the lookup.
+/// Connects to the first address of `host` that accepts the connection. Only the lookup has a deadline.
 pub(crate) async fn dial(host: &str, port: u16) -> Result<TcpStream, DialError> {
     connect(&lookup(host, port).await?).await
 }
@@ -61,8 +61,8 @@ pub(crate) async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, Dia
     Ok(addresses)
 }
 
-/// Connects to the first of these addresses that takes the connection: each next one is tried once the one before it has
-/// failed, or has not answered for a moment.
+/// Connects to the first of these addresses that accepts the connection. It tries the next address after the previous one
+/// has failed, or has not answered within [`STAGGER`].
 pub(crate) async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, DialError> {
     let mut waiting = addresses.iter();
     let mut running = FuturesUnordered::new();
@@ -83,7 +83,7 @@ pub(crate) async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, DialE
             () = sleep(STAGGER), if more => {}
         }
     }
-    // One address that was asked is enough: a host without IPv6 has no route to half of the addresses.
+    // The result is silence if at least one address was asked: a host without IPv6 has no route to half of the addresses.
     match (silent, unasked) {
         (Some(error), _) => Err(DialError::Silent(error)),
         (None, Some(error)) => Err(DialError::Unasked(error.to_string())),
@@ -91,8 +91,8 @@ pub(crate) async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, DialE
     }
 }
 
-/// Whether an error is the peer's: nothing listens, or nothing comes back. Everything else (no route, no file
-/// descriptor, no port, no permission) is this host's own.
+/// Whether the peer caused an error: nothing listens, or nothing comes back. This host causes all other errors (no route,
+/// no file descriptor, no port, no permission).
 pub(crate) fn is_silence(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -106,7 +106,7 @@ pub(crate) fn is_silence(error: &io::Error) -> bool {
     )
 }
 
-/// The two families in turns, in the resolver's order, which is best first.
+/// Alternates the two address families, and keeps the resolver's order within each, which is best first.
 fn interleaved(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let all: Vec<SocketAddr> = found.take(MOST).collect();
     let first = all.first().is_some_and(SocketAddr::is_ipv6);
@@ -129,8 +129,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// An address of this host that takes no connection and refuses none: its queue is full. It stays so while what
-    /// comes with it is kept.
+    /// An address of this host that neither accepts nor refuses a connection, because its queue is full. Its queue stays
+    /// full until the second returned value is dropped.
     pub(crate) async fn black_hole() -> (SocketAddr, impl Sized) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
@@ -157,7 +157,7 @@ pub(crate) mod tests {
         let error = dial("no-such.invalid", 2379).await.unwrap_err();
         assert!(matches!(error, DialError::Unasked(_)), "{error}");
         assert!(error.to_string().contains("does not resolve"), "{error}");
-        // Nobody listens there, which is an answer of the host.
+        // The port is closed, and the host refuses the connection. That counts as silence of the peer.
         let free = TcpListener::bind("127.0.0.1:0")
             .await
             .unwrap()

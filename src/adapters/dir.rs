@@ -1,7 +1,7 @@
-//! A directory as the store: `file:///path`.
+//! An object store in a directory: `file:///path`.
 //!
-//! Every object appears whole or not at all: temporary file, fsync, rename, fsync of the directory. Temporary
-//! files are `.tmp-*` at the top and never listed.
+//! Every object appears whole or not at all: temporary file, fsync, rename, fsync of the directory. Temporary files are
+//! `.tmp-*` in the root directory, and `list` never returns them.
 
 mod files;
 
@@ -24,7 +24,8 @@ use crate::ports::{
 use files::{blocking, failed, make_dirs, shared, still_there, sync_dir, unix_ms};
 
 const TEMPORARY: &str = ".tmp-";
-/// Held while an object is compared and replaced; never listed and never swept away.
+/// The lock file. A writer holds the lock while it compares and replaces an object. `list` never returns the file, and
+/// `sweep` never removes it.
 const LOCK: &str = ".tmp-lock";
 const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
@@ -34,7 +35,7 @@ const CHUNK_BYTES: usize = 1024 * 1024;
 /// An upload is synced each time this much is written: on a slow disk a single sync of a whole snapshot takes longer than the
 /// deadline.
 const SYNC_BYTES: u64 = 64 * 1024 * 1024;
-/// A store in a directory, which must exist: a mount that is missing is an error, not an empty store.
+/// A store in a directory. The directory must exist: a missing mount is an error, not an empty store.
 #[derive(Debug, Clone)]
 pub struct DirStore {
     root: PathBuf,
@@ -51,7 +52,7 @@ impl DirStore {
         if key.split('/').all(sound) && !key.starts_with(TEMPORARY) {
             return Ok(self.root.join(key));
         }
-        Err(PortError::Permanent(format!("{key:?} is no key of a store")))
+        Err(PortError::Permanent(format!("{key:?} is not a valid store key")))
     }
 
     fn opened(&self, key: &str) -> PortResult<Option<File>> {
@@ -63,7 +64,7 @@ impl DirStore {
         }
     }
 
-    /// An object is absent only if the store's directory exists.
+    /// Fails if the store's directory does not exist. An object counts as absent only if that directory exists.
     fn present(&self) -> PortResult<()> {
         fs::metadata(&self.root)
             .map(|_| ())
@@ -79,8 +80,8 @@ impl DirStore {
         .map_err(|error| failed("write in", &self.root, &error))
     }
 
-    /// Lets the group of the store's directory read and replace a file, where the directory hands its group on (mode
-    /// 2770): the agents of other hosts have other user IDs. Else it stays the agent's own.
+    /// Lets the group of the store's directory read and replace a file, if files in the directory inherit its group (mode
+    /// 2770): the agents of other hosts have other user IDs. Otherwise only the agent's own user has access.
     fn share(&self, file: &File) -> io::Result<()> {
         if !shared(&self.root)? {
             return Ok(());
@@ -119,12 +120,12 @@ impl DirStore {
             }
         }
         Err(PortError::Retryable(format!(
-            "cannot write {}: its directory vanishes again and again",
+            "cannot write {}: something deletes its directory repeatedly",
             path.display()
         )))
     }
 
-    /// A file of at most so many bytes.
+    /// Reads a file of at most `most` bytes.
     fn small(&self, key: &str, most: u64) -> PortResult<Option<Bytes>> {
         let Some(file) = self.opened(key)? else {
             return Ok(None);
@@ -135,13 +136,14 @@ impl DirStore {
             .read_to_end(&mut body)
             .map_err(|error| failed("read", &path, &error))?;
         if body.len() as u64 > most {
-            let text = format!("{} is larger than {most} bytes: not one of ours", path.display());
+            let text = format!("{} exceeds {most} bytes: no agent wrote it", path.display());
             return Err(PortError::Permanent(text));
         }
         Ok(Some(body.into()))
     }
 
-    /// The lock for conditional replacement, shared by all hosts that have this directory. Dropping it releases it.
+    /// The lock for conditional replacement, shared by all hosts that mount this directory. Dropping the file releases the
+    /// lock.
     fn lock(&self) -> PortResult<File> {
         let path = self.root.join(LOCK);
         let file = File::options()
@@ -150,7 +152,7 @@ impl DirStore {
             .write(true)
             .open(&path)
             .map_err(|error| failed("write", &path, &error))?;
-        // Only the owner of the file may do this; for the others it is done already.
+        // Only the owner of the file may change its mode. For other users, the owner has already changed it.
         let _ = self.share(&file);
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
@@ -283,7 +285,8 @@ impl ObjectStore for DirStore {
 
     async fn create(&self, key: &str, body: Bytes) -> PortResult<Created> {
         let (store, path) = (self.clone(), self.file(key)?);
-        // What another agent has put there is about as large. An increment may be larger than a small object.
+        // An object that another agent has created is about as large as this one. An increment may be larger than a small
+        // object.
         let most = SMALL_BYTES.max(2 * body.len() as u64);
         if blocking(move || store.settle(store.written(&body)?, &path, false)).await? {
             return Ok(Created::Created);
@@ -292,7 +295,7 @@ impl ObjectStore for DirStore {
         let there = blocking(move || store.small(&name, most)).await?;
         there.map(Created::Exists).ok_or_else(|| {
             PortError::Retryable(format!(
-                "{key} existed and is gone again: something else deletes it"
+                "{key} existed and then disappeared: something else deletes it"
             ))
         })
     }
@@ -346,19 +349,19 @@ impl ObjectStore for DirStore {
     }
 }
 
-/// A temporary file that becomes the object; dropping it removes it.
+/// An upload into a temporary file that becomes the object. Dropping the upload removes the file.
 struct DirUpload {
     store: DirStore,
     path: PathBuf,
     file: Option<NamedTempFile>,
-    /// Written since the last sync.
+    /// Bytes written since the last sync.
     unsynced: u64,
 }
 
 impl DirUpload {
     fn take(&mut self) -> PortResult<NamedTempFile> {
         self.file.take().ok_or_else(|| {
-            PortError::Permanent(format!("the upload to {} had failed before", self.path.display()))
+            PortError::Permanent(format!("the upload to {} failed earlier", self.path.display()))
         })
     }
 }

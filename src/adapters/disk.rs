@@ -1,5 +1,4 @@
-//! What this node remembers across restarts: small JSON files, each written as temp + fsync + rename + fsync of the
-//! directory.
+//! This node's persistent state: small JSON files, each written as temp + fsync + rename + fsync of the directory.
 
 use std::fs::{self, File, Permissions};
 use std::io::{ErrorKind, Write};
@@ -16,7 +15,7 @@ use crate::model::{
 use crate::paths::Paths;
 use crate::ports::{NodeState, PortError, PortResult};
 
-/// State files are small; a larger one is not ours.
+/// State files are small; the agent did not write a larger one.
 const LIMIT_BYTES: u64 = 1024 * 1024;
 
 /// The agent's state directory.
@@ -36,10 +35,10 @@ fn failed(verb: &str, path: &Path, error: &dyn std::fmt::Display) -> PortError {
     PortError::Permanent(format!("cannot {verb} {}: {error}", path.display()))
 }
 
-/// Reads a JSON state file; `None` when it is not there.
+/// Reads a JSON state file; `None` if it does not exist.
 ///
 /// # Errors
-/// Permanent when it cannot be read, is too large or is not what it must be: never taken for absent.
+/// Permanent if it cannot be read, is too large or does not parse. Such a file is never treated as absent.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> PortResult<Option<T>> {
     let size = match fs::metadata(path) {
         Ok(meta) => meta.len(),
@@ -63,7 +62,7 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> PortResult<Option<T>> {
     })
 }
 
-/// Writes a JSON state file so that after a crash either the old or the new one is there.
+/// Writes a JSON state file. After a crash either the old or the new one exists.
 ///
 /// # Errors
 /// Permanent, naming the path.
@@ -88,7 +87,7 @@ fn write_file(path: &Path, text: &[u8], mode: u32) -> PortResult<()> {
     write().map_err(|error| failed("write", path, &error))
 }
 
-/// A new incarnation: 12 digits of time, so that a later memory orders after an earlier one, and 20 random ones.
+/// A new incarnation: 12 digits of time, so that a later memory sorts after an earlier one, and 20 random digits.
 fn new_incarnation() -> PortResult<Incarnation> {
     let ms = jiff::Timestamp::now().as_millisecond().unsigned_abs() & 0xffff_ffff_ffff;
     let random: u128 = rand::random::<u128>() & ((1 << 80) - 1);

@@ -1,4 +1,4 @@
-//! Adapters, by technology.
+//! The adapters, one module for each technology.
 
 pub mod clock;
 mod dial;

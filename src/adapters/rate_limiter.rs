@@ -1,8 +1,8 @@
-//! How fast the parts of an upload may leave (`store.bandwidth`).
+//! Limits how fast the parts of an upload are sent (`store.bandwidth`).
 
 use std::time::{Duration, Instant};
 
-/// Limits bytes to a rate, averaged over the parts: a part is sent at once, and the next one waits.
+/// Limits bytes to a rate, averaged over the parts: a whole part is sent at once, and the next part waits.
 #[derive(Debug)]
 pub(super) struct RateLimiter {
     /// Bytes per second; `None` is unlimited.
@@ -15,7 +15,7 @@ impl RateLimiter {
         Self { rate, next: None }
     }
 
-    /// How long this many bytes wait from `now` on before they may be sent.
+    /// How long these bytes must wait, from `now` on, before they may be sent.
     pub(super) fn turn(&mut self, now: Instant, bytes: usize) -> Duration {
         let Some(rate) = self.rate else {
             return Duration::ZERO;

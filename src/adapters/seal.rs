@@ -1,7 +1,7 @@
-//! Encryption before anything leaves the host: age (<https://age-encryption.org/v1>) around any store.
+//! Encrypts data with age (<https://age-encryption.org/v1>) before it leaves the host. Wraps any store.
 //!
-//! What holds etcd's data (`*.zst`, `*.gz`) is stored under its name and `.age`; those who read and list do not see
-//! the difference. What says where and when (`backup.json`, the epochs) stays in the clear.
+//! Objects with etcd's data (`*.zst`, `*.gz`) are stored under their name plus `.age`. Readers and listings do not see the
+//! difference. Objects with metadata only (`backup.json`, the epochs) are not encrypted.
 
 mod decrypt;
 
@@ -24,24 +24,24 @@ use crate::ports::{
 
 use decrypt::{decrypted, identities, worker_failed};
 
-/// What an encrypted object's name ends in.
+/// The suffix of an encrypted object's name.
 const SUFFIX: &str = ".age";
 const SMALL_BYTES: usize = 1024 * 1024;
 /// A store whose data objects are encrypted.
 pub struct Sealed {
     inner: Arc<dyn ObjectStore>,
-    /// Empty: new objects are written in the clear, and encrypted ones are still read.
+    /// If empty, new objects are written unencrypted, and encrypted ones are still read.
     recipients: Arc<[Recipient]>,
     identity_file: Option<PathBuf>,
-    /// What was written in the clear before is read in spite of recipients.
+    /// Unencrypted objects from before this time are read although there are recipients.
     clear_before: Option<UnixMs>,
 }
 
 impl Sealed {
-    /// `inner` with what the settings say of encryption.
+    /// `inner` with these encryption settings.
     ///
     /// # Errors
-    /// A recipient that cannot be read: nothing may be written then.
+    /// Permanent if a recipient cannot be parsed: nothing may be written then.
     pub fn new(inner: Arc<dyn ObjectStore>, encryption: &Encryption) -> PortResult<Self> {
         let read = |text: &String| {
             Recipient::from_str(text).map_err(|why| {
@@ -64,8 +64,8 @@ impl Sealed {
         !self.recipients.is_empty()
     }
 
-    /// The object that holds `key`, opened; the one that would be written now is looked for first. One in the clear is
-    /// refused where it has to be encrypted: anyone with write access to the store can put one there.
+    /// Opens the object that holds `key`. It looks first for the form (encrypted or not) that a write would use now. It
+    /// refuses an unencrypted object if encryption is required: anyone with write access to the store can put one there.
     async fn open(&self, key: &str, expected: Option<Expected>) -> PortResult<Option<ByteStream>> {
         if !is_data(key) {
             return self.inner.get(key).await;
@@ -75,7 +75,8 @@ impl Sealed {
             if !sealed {
                 if let Some(stream) = self.inner.get(key).await? {
                     match self.objection(expected) {
-                        // Where it says of itself that it is encrypted, the encrypted object is what counts.
+                        // Without recipients, continue: backup.json says that the backup is encrypted, so the encrypted
+                        // object counts, if it exists.
                         Some(why) if self.encrypts() => return Err(self.refused(key, why)),
                         Some(why) => refused = Some(why),
                         None => return Ok(Some(stream)),
@@ -93,7 +94,7 @@ impl Sealed {
         refused.map_or(Ok(None), |why| Err(self.refused(key, why)))
     }
 
-    /// Why an object in the clear is not taken.
+    /// Why an unencrypted object is refused; `None` if it is accepted.
     fn objection(&self, expected: Option<Expected>) -> Option<&'static str> {
         if expected.is_some_and(|expected| expected.encrypted) {
             return Some(
@@ -133,7 +134,7 @@ impl Sealed {
     }
 }
 
-/// True for what holds etcd's keys and values.
+/// True for an object that holds etcd's keys and values.
 fn is_data(key: &str) -> bool {
     [".zst", ".gz"].iter().any(|end| key.ends_with(end))
 }
@@ -142,7 +143,7 @@ fn seal_failed(error: &std::io::Error) -> PortError {
     PortError::Permanent(format!("cannot encrypt the backup: {error}"))
 }
 
-/// What the encryption has written so far.
+/// The encrypted bytes that were not taken yet.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
@@ -166,7 +167,7 @@ impl Write for Sink {
     }
 }
 
-/// An upload that is encrypted on its way.
+/// An upload that encrypts its data.
 struct SealedUpload {
     writer: Option<age::stream::StreamWriter<Sink>>,
     sink: Sink,
@@ -200,7 +201,7 @@ impl Upload for SealedUpload {
 }
 
 fn failed_before() -> PortError {
-    PortError::Permanent("the encryption of this upload had failed before".to_owned())
+    PortError::Permanent("the encryption of this upload failed earlier".to_owned())
 }
 
 #[async_trait]
@@ -232,7 +233,7 @@ impl ObjectStore for Sealed {
         while let Some(chunk) = stream.try_next().await? {
             if body.len() + chunk.len() > SMALL_BYTES {
                 return Err(PortError::Permanent(format!(
-                    "{key} is larger than 1 MiB: not one of ours"
+                    "{key} is larger than 1 MiB: no agent wrote it"
                 )));
             }
             body.extend_from_slice(&chunk);
@@ -260,7 +261,7 @@ impl ObjectStore for Sealed {
         if !self.encrypts() || !is_data(key) {
             return self.inner.create(key, body).await;
         }
-        // What exists is returned as it is stored: writing needs no identity.
+        // An existing object is returned in its stored form, because writing needs no identity.
         let body = self.seal(&body)?;
         self.inner.create(&format!("{key}{SUFFIX}"), body).await
     }
@@ -269,7 +270,7 @@ impl ObjectStore for Sealed {
         self.inner.get_tagged(key).await
     }
 
-    /// Only what stays in the clear is ever replaced.
+    /// Only unencrypted objects are ever replaced.
     async fn replace(&self, key: &str, body: Bytes, read: &Tag) -> PortResult<Replaced> {
         self.inner.replace(key, body, read).await
     }

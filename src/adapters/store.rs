@@ -10,7 +10,7 @@ use super::s3::S3Store;
 use super::s3::conditional::ignores_header;
 use super::seal::Sealed;
 
-/// The store that the settings name. Opens no connection and reads no file yet: the first call does.
+/// The store that the settings name. This opens no connection and reads no file; the first call to the store does.
 pub fn open_store(settings: &StoreSettings) -> Arc<dyn ObjectStore> {
     match &settings.url {
         StoreUrl::Directory(path) => Arc::new(DirStore::new(path)),
@@ -18,19 +18,20 @@ pub fn open_store(settings: &StoreSettings) -> Arc<dyn ObjectStore> {
     }
 }
 
-/// The store that the settings name, for backups: what holds data is encrypted when there are recipients, and what
-/// was encrypted is read.
+/// The store that the settings name, for backups. It encrypts objects with data if there are recipients, and it always
+/// reads encrypted objects.
 ///
 /// # Errors
-/// A recipient that cannot be read.
+/// Permanent if a recipient cannot be parsed.
 pub fn open_backups(settings: &StoreSettings, encryption: &Encryption) -> PortResult<Arc<dyn ObjectStore>> {
     Ok(Arc::new(Sealed::new(open_store(settings), encryption)?))
 }
 
-/// Makes sure that `create` never overwrites: the error names the store that ignores `If-None-Match: *`.
+/// Makes sure that `create` never overwrites an object. A store that ignores `If-None-Match: *` is an error that names the
+/// store.
 ///
 /// # Errors
-/// Permanent when the store ignores the header, else what the store answered.
+/// Permanent if the store ignores the header, otherwise the store's error.
 pub async fn probe_conditional_writes(store: &dyn ObjectStore) -> PortResult<()> {
     if store.conditional_writes().await? {
         return Ok(());

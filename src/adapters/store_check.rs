@@ -16,10 +16,10 @@ use super::s3::S3Store;
 use super::s3::conditional::{ignores_header, try_twice};
 
 const BODY: &[u8] = b"etcd-agent tries what it may do in this store\n";
-/// One right; the SDK's own retries lie within it.
+/// The deadline for one right, the SDK's own retries included.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// One thing that the agent has to be able to do.
+/// One operation that the agent needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Right {
@@ -29,9 +29,9 @@ pub enum Right {
     Write,
     /// Read an object.
     Read,
-    /// Read on in the middle of an object, where a connection broke.
+    /// Read an object from the middle on, as the agent does after a connection broke.
     ReadRange,
-    /// Write an object only if there is none; needed where the store arbitrates an epoch.
+    /// Write an object only if there is none; needed if the store arbitrates an epoch.
     Create,
     /// Begin an upload in parts, send one, complete it.
     Upload,
@@ -42,7 +42,7 @@ pub enum Right {
 }
 
 impl Right {
-    /// All, in the order in which they are tried.
+    /// All rights, in the order in which they are tried.
     pub const ALL: [Self; 8] = [
         Self::List,
         Self::Write,
@@ -54,7 +54,7 @@ impl Right {
         Self::Delete,
     ];
 
-    /// What is tried, in words.
+    /// The operation in words.
     pub const fn title(self) -> &'static str {
         match self {
             Self::List => "list objects",
@@ -80,42 +80,42 @@ impl Right {
     }
 }
 
-/// How it went.
+/// The result of trying one right.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "result")]
 pub enum Found {
     /// It works.
     Ok,
-    /// It does not; one line each for why and for what to do.
+    /// It does not work; one line each for why and for what to do.
     Failed {
         /// What the store answered.
         error: String,
-        /// What to do, when the answer does not say it.
+        /// What to do, if the answer does not say it.
         advice: Option<String>,
     },
-    /// It was not tried, and this is why.
+    /// It was not tried.
     Skipped {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// One right and how it went.
+/// One right and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Tried {
-    /// Which.
+    /// The right.
     pub right: Right,
-    /// How it went.
+    /// Its result.
     #[serde(flatten)]
     pub found: Found,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StoreReport {
-    /// The store, for people.
+    /// The store, as shown to people.
     pub store: String,
-    /// True when nothing that is needed failed.
+    /// True if nothing that is needed failed.
     pub ok: bool,
     /// Every right, in the order in which they were tried.
     pub rights: Vec<Tried>,
@@ -137,7 +137,7 @@ impl Opened {
     }
 }
 
-/// Tries everything; `tell` is called with each right before it is tried.
+/// Tries every right. Calls `tell` with each one before trying it.
 pub async fn check_store(settings: &StoreSettings, mut tell: impl FnMut(Right)) -> StoreReport {
     let opened = match &settings.url {
         StoreUrl::S3 { bucket, prefix } => Opened::S3(S3Store::new(settings, bucket, prefix)),
@@ -168,7 +168,7 @@ pub async fn check_store(settings: &StoreSettings, mut tell: impl FnMut(Right)) 
 
 struct Check {
     opened: Opened,
-    /// The directory that all objects of this check are in.
+    /// The directory that holds all objects of this check.
     dir: String,
     shared: bool,
     rights: Vec<Tried>,
@@ -185,7 +185,7 @@ impl Check {
             .any(|tried| tried.right == right && tried.found == Found::Ok)
     }
 
-    /// True when it may have had an effect.
+    /// True if the attempt may have had an effect.
     fn tried(&self, right: Right) -> bool {
         self.rights
             .iter()
@@ -212,7 +212,7 @@ impl Check {
         Found::Failed { error, advice }
     }
 
-    /// Why it makes no sense to try this, after what was found.
+    /// Why it makes no sense to try this, given the results so far.
     fn pointless(&self, right: Right) -> Option<String> {
         if self.tried(Right::Write) && !self.works(Right::List) && !self.works(Right::Write) {
             return Some("neither listing nor writing works".to_owned());
@@ -270,7 +270,7 @@ impl Check {
             Right::Delete => {
                 let key = self.key("small");
                 store.delete(&key).await?;
-                // Without the right to list nothing more can be said here, and that was said already.
+                // Without the right to list, the deletion cannot be checked. The report already names the missing right.
                 if !self.works(Right::List) || store.list(&key).await?.is_empty() {
                     return Ok(());
                 }
@@ -301,16 +301,16 @@ impl Check {
                 upload.abort().await?;
             }
         }
-        // Without the right to list nothing can be said here, and that was said already.
+        // Without the right to list, the abort cannot be checked. The report already names the missing right.
         if self.works(Right::List) && !self.opened.store().list(key).await?.is_empty() {
             return Err(PortError::Permanent(format!(
-                "{key} is there though it was aborted"
+                "{key} exists although its upload was aborted"
             )));
         }
         Ok(())
     }
 
-    /// Removes the objects of the check; returns those that stay.
+    /// Removes the objects of the check; returns those that it could not remove.
     async fn clean(&self) -> Vec<String> {
         let began = Instant::now();
         let mut stays = Vec::new();
@@ -331,7 +331,7 @@ impl Check {
     }
 }
 
-/// What a policy has to allow.
+/// The advice that names the action that a policy has to allow.
 fn allow(right: Right, bucket: &str, prefix: &str) -> String {
     let below = if prefix.is_empty() {
         String::new()
@@ -347,7 +347,7 @@ fn allow(right: Right, bucket: &str, prefix: &str) -> String {
 }
 
 fn lost(key: &str) -> PortError {
-    PortError::Permanent(format!("{key} was written and is not there"))
+    PortError::Permanent(format!("{key} was written but does not exist"))
 }
 
 fn same(key: &str, found: &[u8], wanted: &[u8]) -> PortResult<()> {
@@ -355,7 +355,7 @@ fn same(key: &str, found: &[u8], wanted: &[u8]) -> PortResult<()> {
         return Ok(());
     }
     Err(PortError::Permanent(format!(
-        "{key} comes back otherwise than it was written"
+        "{key} was read back with other bytes than were written"
     )))
 }
 

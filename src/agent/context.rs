@@ -1,4 +1,4 @@
-//! The agent's ports, specification and state, which all its parts share.
+//! The agent's ports, spec and state, which all its parts share.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ impl Agent {
     /// An agent over these ports. It is insecure until it is given TLS.
     ///
     /// # Errors
-    /// When own state cannot be read.
+    /// If the agent's own state cannot be read.
     pub fn over(ports: Ports, spec: Spec, boot_id: String) -> PortResult<Self> {
         let electorate = electorate(&spec);
         let shared = Shared::new(ports.state.as_ref(), electorate, ports.clock.random())?;
@@ -60,7 +60,7 @@ impl Agent {
         }
     }
 
-    /// True for a genesis of this cluster that may have been chosen, as far as its form and its epoch show. `open` is the
+    /// True for a genesis of this cluster that, by its form and its epoch, may have been chosen. `open` is the
     /// newest epoch that is known to be open.
     pub(super) fn believes(&self, genesis: &Genesis, open: Epoch) -> bool {
         genesis.cluster == self.spec.cluster && genesis.objection(open).is_none()
@@ -107,7 +107,7 @@ impl Agent {
         }
     }
 
-    /// The name of the etcd process that runs, if one does.
+    /// The identity of the running etcd process (boot ID and PID), if there is one.
     pub(super) fn etcd_process(&self, unit: &UnitState) -> Fact<String> {
         if unit.main_pid == 0 {
             return Fact::Absent;
@@ -115,10 +115,10 @@ impl Agent {
         Fact::Known(format!("{}:{}", self.boot_id, unit.main_pid))
     }
 
-    /// The spec in force with what this node remembers.
+    /// The spec in force, given this node's record of the size.
     pub(super) fn spec_in_force(&self) -> Spec {
         let record = self.ports.state.spec().unwrap_or_else(|error| {
-            tracing::warn!("what is remembered of the size cannot be read: {error}");
+            tracing::warn!("the record of the size cannot be read: {error}");
             SpecRecord::default()
         });
         self.spec.in_force(&record)
@@ -133,7 +133,7 @@ impl Agent {
         own.into_iter().chain(etcds).min()
     }
 
-    /// The wanted number of voters, as of the last tick.
+    /// The wanted number of voters in the last tick.
     pub(super) fn size(&self) -> usize {
         let seen = self
             .shared

@@ -36,7 +36,7 @@ impl Agent {
             let observation = match self.observe().await {
                 Ok(observation) => observation,
                 Err(error) => {
-                    // State that cannot be read is not absent: nothing is decided without it.
+                    // Unreadable state is not absent state, so the planner must not decide without it.
                     tracing::error!("this node's own state cannot be read, so nothing is done: {error}");
                     watchdog::say(&format!("halted: {error}"));
                     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -64,7 +64,7 @@ impl Agent {
         }
     }
 
-    /// Gathers the facts, records what follows from them, and makes the observation.
+    /// Gathers the facts, records the state that follows from them, and builds the observation.
     async fn observe(&self) -> PortResult<Observation> {
         let facts = observe::gather(self).await?;
         let recorded = record::record(self, &facts);
@@ -103,7 +103,7 @@ impl Agent {
             Err(error) => {
                 let now = self.ports.clock.steady();
                 let (count, _) = memory.failures.get(name).copied().unwrap_or((0, now));
-                // The first failures of a kind are news, then only every sixteenth.
+                // Logs the first failures of a kind, then only every sixteenth.
                 if count < 3 || count % 16 == 0 {
                     tracing::warn!(etcd_agent.decision = name, "{name} ({}): {error}", error.kind());
                 }
@@ -245,7 +245,7 @@ fn log(decision: &Decision, last: Option<&Decision>) {
     if decision.coordinator && last.is_some_and(|l| !l.coordinator) {
         tracing::info!(
             message_id = message_ids::COORDINATOR,
-            "this node coordinates now: the raft leader is beside it"
+            "this node coordinates now: it runs the raft leader"
         );
     }
 }

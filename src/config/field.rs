@@ -1,4 +1,4 @@
-//! A field of the configuration: where it stands in a file, how its value is parsed, and what it is when no file sets it.
+//! A field of the configuration: its path in a file, the parser of its value, and its value if no file sets it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,37 +9,37 @@ use super::settings::Settings;
 use super::tree::Value;
 use crate::model::{BackupFormat, Join};
 
-/// Parses a value, or says what was found and what is expected.
+/// Parses a value. An error says what was found and what is expected.
 pub(super) type Parse<T> = fn(&Value) -> Result<T, String>;
-/// Parses an entry of a table with free keys.
+/// Parses an entry of a table with arbitrary keys.
 pub(super) type ParseEntry<K, T> = fn(&str, &Value) -> Result<(K, T), String>;
 
-/// What all fields have, whatever their type.
+/// The common part of fields of all types.
 pub(super) trait AnyField {
     /// The path of the field, e.g. `cluster.size`.
     fn key(&self) -> &'static str;
 
-    /// Says what is wrong with a value.
+    /// Checks a value. An error says what is wrong.
     fn check(&self, value: &Value) -> Result<(), String>;
 
-    /// The check of each entry and the form of an entry, when the field is a table with free keys.
+    /// If the field is a table with arbitrary keys: the form of an entry and the check of each entry.
     fn entries(&self) -> Option<(&'static str, &dyn CheckEntry)> {
         None
     }
 
-    /// What is in force when no file sets the field, by path; empty when it has no value then.
+    /// The values in force if no file sets the field, with their paths. Empty if the field has no value then.
     fn when_unset(&self, settings: &Settings) -> Vec<(String, Json)>;
 
-    /// The default, when it is the same for every configuration.
+    /// The default, if it is the same for every configuration.
     #[cfg(test)]
     fn fixed_default(&self) -> Option<Json> {
         None
     }
 }
 
-/// Checks one entry of a table with free keys.
+/// Checks one entry of a table with arbitrary keys.
 pub(super) trait CheckEntry {
-    /// Says what is wrong with an entry.
+    /// Checks an entry. An error says what is wrong.
     fn check_entry(&self, key: &str, value: &Value) -> Result<(), String>;
 }
 
@@ -59,7 +59,7 @@ impl<T> Optional<T> {
         }
     }
 
-    /// What `config show` prints when no file sets the field.
+    /// Sets what `config show` prints if no file sets the field.
     pub(super) const fn in_force(mut self, in_force: fn(&Settings) -> Option<Json>) -> Self {
         self.in_force = in_force;
         self
@@ -100,7 +100,7 @@ impl<T> Defaulted<T> {
         }
     }
 
-    /// When `config show` prints the default; else it does so always.
+    /// Sets the condition under which `config show` prints the default. Without this call it always prints the default.
     pub(super) const fn shown_if(mut self, shown: fn(&Settings) -> bool) -> Self {
         self.shown = shown;
         self
@@ -127,10 +127,10 @@ impl<T: ToJson> AnyField for Defaulted<T> {
     }
 }
 
-/// A table with free keys.
+/// A table with arbitrary keys.
 pub(super) struct Table<K: 'static, T: 'static> {
     pub(super) key: &'static str,
-    /// The form of an entry, for an error.
+    /// The form of an entry, for error messages.
     form: &'static str,
     pub(super) parse: ParseEntry<K, T>,
     in_force: fn(&Settings) -> Vec<(String, Json)>,
@@ -146,7 +146,7 @@ impl<K, T> Table<K, T> {
         }
     }
 
-    /// The entries that `config show` prints when no file has the table.
+    /// Sets the entries that `config show` prints if no file has the table.
     pub(super) const fn in_force(mut self, in_force: fn(&Settings) -> Vec<(String, Json)>) -> Self {
         self.in_force = in_force;
         self
@@ -163,7 +163,7 @@ impl<K, T> AnyField for Table<K, T> {
     fn key(&self) -> &'static str {
         self.key
     }
-    /// Its entries are checked one by one.
+    /// Accepts the table. Its entries are checked one by one.
     fn check(&self, _: &Value) -> Result<(), String> {
         Ok(())
     }
@@ -226,7 +226,7 @@ impl ToJson for BackupFormat {
     }
 }
 
-/// A time, as people write it.
+/// A duration in the form that people write in a file.
 pub(super) fn duration_json(time: Duration) -> Json {
     humantime::format_duration(time).to_string().into()
 }

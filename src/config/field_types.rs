@@ -1,4 +1,4 @@
-//! The types that fields have. Each parses a value, or says what was found and what is expected.
+//! The types of fields. Each function parses a value. Its error says what was found and what is expected.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Component, PathBuf};
@@ -8,7 +8,7 @@ use super::settings::{Proxy, StoreUrl};
 use super::tree::{Kind, Value};
 use crate::model::{BackupFormat, Calendar, ClusterName, Join, NodeName, UnixMs};
 
-/// The longest time that can be added to any point in time.
+/// The longest duration. It can be added to any point in time without an overflow.
 const LONGEST: Duration = Duration::from_hours(100 * 366 * 24);
 
 type Read<T> = Result<T, String>;
@@ -121,7 +121,7 @@ pub(super) fn calendar(value: &Value) -> Read<Calendar> {
         .map_err(|why| format!("found {}, expected {expected}: {why}", value.describe()))?;
     if !calendar.comes_again() {
         return Err(format!(
-            "found {}, which never comes, or comes for the last time in a year that it names: no full backup would follow; \
+            "found {}, which never comes, or never again after the last year that it names: full backups would end; \
              expected {expected}",
             value.describe()
         ));
@@ -137,7 +137,7 @@ pub(super) fn moment(value: &Value) -> Read<UnixMs> {
     ms.map_or_else(|| bad(value, expected), |ms| Ok(UnixMs(ms)))
 }
 
-/// A number of bytes. The minimum still sends a part of an upload within about a minute.
+/// A number of bytes. With the minimum, one part of an upload still takes only about a minute.
 pub(super) fn bytes(value: &Value) -> Read<u64> {
     let expected =
         "a number of bytes with its unit, at least \"128KiB\", e.g. \"512KiB\", \"20MiB\" or \"1GiB\"";
@@ -303,7 +303,7 @@ pub(super) fn address(value: &Value) -> Read<String> {
                 .unwrap_or(text)
         })
         .filter(|text| match text.parse::<IpAddr>() {
-            // One can listen on the unspecified address, and cannot connect to it.
+            // A server can listen on the unspecified address, but a client cannot connect to it.
             Ok(ip) => !ip.to_canonical().is_unspecified(),
             Err(_) => name(text),
         })
@@ -313,7 +313,7 @@ pub(super) fn address(value: &Value) -> Read<String> {
         )
 }
 
-/// The canonical form of an address, so that two spellings of one host are equal, as far as that follows from the text.
+/// The canonical form of an address. Two spellings of one host become equal, as far as the text alone shows it.
 pub(super) fn host(address: &str) -> String {
     let name = address.trim_end_matches('.').to_lowercase();
     match name.parse::<IpAddr>().map(|ip| ip.to_canonical()) {

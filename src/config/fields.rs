@@ -1,5 +1,4 @@
-//! Every field of the configuration, declared once. Checking, reading, `config show` and the tests of the documentation
-//! follow from this table.
+//! Declares every field of the configuration once. Checking, reading, `config show` and the tests of the documentation use this table.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +16,7 @@ use crate::model::{
     BackupFormat, BackupSpec, Calendar, ClusterName, Join, NodeName, Retention, SizeSource, UnixMs,
 };
 
-/// Where etcd's data is, as Debian's unit has it.
+/// etcd's data directory in Debian's unit.
 pub const DEFAULT_DATA_DIR: &str = "/var/lib/etcd/default";
 
 macro_rules! fields {
@@ -30,22 +29,22 @@ macro_rules! fields {
 }
 
 fields! {
-    /// This node's name, and that of its etcd member; else the host name.
+    /// The name of this node and of its etcd member. Default: the host name.
     NODE_NAME: Optional<NodeName> = Optional::new("node.name", node_name)
         .in_force(|settings| Some(settings.spec.node.to_string().into()));
 
-    /// The cluster's name; else "default".
+    /// The cluster's name. Default: "default".
     CLUSTER_NAME: Optional<ClusterName> = Optional::new("cluster.name", cluster_name)
         .in_force(|settings| Some(settings.spec.cluster.to_string().into()));
-    /// How many members are wanted; else what the store or the number of nodes says.
+    /// The wanted number of members. Default: the size in the store, or one that follows from the number of nodes.
     CLUSTER_SIZE: Optional<usize> = Optional::new("cluster.size", size).in_force(|settings| {
-        // Where the store holds the size, `spec get` shows it.
+        // If the store holds the size, `spec get` shows it.
         let in_store = matches!(settings.spec.size_source, SizeSource::Store { .. });
         (!in_store).then(|| settings.spec.size.into())
     });
     /// Allow an even size, and 9.
     CLUSTER_FORCE: Defaulted<bool> = Defaulted::new("cluster.force", flag, || false).shown_if(|_| false);
-    /// All nodes by name, each with its address; else this node alone.
+    /// All nodes by name, each with its address. Default: this node alone.
     CLUSTER_NODES: Table<NodeName, String> = Table::new("cluster.nodes", "node name = \"address\"", |key, value| {
         let name = NodeName::new(key).map_err(|error| error.to_string())?;
         Ok((name, address(value)?))
@@ -54,12 +53,12 @@ fields! {
         let nodes = settings.spec.nodes.iter();
         nodes.map(|(name, address)| (name.to_string(), address.clone().into())).collect()
     });
-    /// How long a member must be out of reach before it counts as dead.
+    /// How long a member must be unreachable before it counts as dead.
     CLUSTER_GRACE: Defaulted<Duration> = Defaulted::new("cluster.grace", duration, || Duration::from_mins(5));
     /// What the coordinator may do to the member list by itself.
     CLUSTER_JOIN: Defaulted<Join> = Defaulted::new("cluster.join", join, Join::default);
 
-    /// Where the peer API listens; else port 2378, when there are other nodes.
+    /// The address of the peer API. Default: port 2378 if there are other nodes.
     API_LISTEN: Optional<SocketAddr> = Optional::new("api.listen", listen)
         .in_force(|settings| settings.api.listen.map(|address| address.to_string().into()));
     /// Accept ports without TLS that other hosts can reach.
@@ -71,7 +70,7 @@ fields! {
     /// The authorities that sign agents.
     API_TLS_CA_FILE: Optional<PathBuf> = Optional::new("api.tls.ca_file", path);
 
-    /// Where metrics are served over plain HTTP; else loopback, on a single node.
+    /// The address for metrics over plain HTTP. Default: the loopback interface, on a single node.
     METRICS_LISTEN: Optional<SocketAddr> = Optional::new("metrics.listen", listen)
         .in_force(|settings| settings.api.metrics.map(|address| address.to_string().into()));
 
@@ -81,7 +80,7 @@ fields! {
     ETCD_CLIENT_PORT: Defaulted<u16> = Defaulted::new("etcd.client_port", port, || 2379);
     /// The port that members connect to.
     ETCD_PEER_PORT: Defaulted<u16> = Defaulted::new("etcd.peer_port", port, || 2380);
-    /// A pinned etcd binary; else that of `etcd.service`.
+    /// A pinned etcd binary. Default: the binary of `etcd.service`.
     ETCD_BINARY: Optional<PathBuf> = Optional::new("etcd.binary", binary);
     /// etcd's certificate chain for clients.
     ETCD_CLIENT_TLS_CERT_FILE: Optional<PathBuf> = Optional::new("etcd.client_tls.cert_file", path);
@@ -101,28 +100,28 @@ fields! {
         Ok((key.to_owned(), setting(value)?))
     });
 
-    /// Where backups are; without it there are none.
+    /// The URL of the store. Without it there are no backups.
     STORE_URL: Optional<StoreUrl> = Optional::new("store.url", store_url);
-    /// Another S3 server's URL.
+    /// The URL of an S3 server other than AWS.
     STORE_ENDPOINT: Optional<String> = Optional::new("store.endpoint", endpoint);
-    /// The S3 region; else `us-east-1` when there is an endpoint.
+    /// The S3 region. Default: `us-east-1` if there is an endpoint.
     STORE_REGION: Optional<String> = Optional::new("store.region", word)
         .in_force(|settings| settings.store.as_ref()?.region.clone().map(Into::into));
-    /// Whether the bucket is in the path.
+    /// Whether the bucket is in the URL's path and not in the host name.
     STORE_PATH_STYLE: Defaulted<bool> = Defaulted::new("store.path_style", flag, || false).shown_if(|settings| {
         let store = settings.store.as_ref();
         store.is_some_and(|store| matches!(store.url, StoreUrl::S3 { .. }))
     });
     /// The authorities to trust in place of the system's.
     STORE_CA_FILE: Optional<PathBuf> = Optional::new("store.ca_file", path);
-    /// A shared credentials file of the AWS tools; else the SDK's default chain.
+    /// A shared credentials file of the AWS tools. Default: the SDK's default chain.
     STORE_CREDENTIALS_FILE: Optional<PathBuf> = Optional::new("store.credentials_file", path);
-    /// Whether all nodes see the same store; else true for S3, false for a directory.
+    /// Whether all nodes see the same store. Default: true for S3, false for a directory.
     STORE_SHARED: Optional<bool> = Optional::new("store.shared", flag)
         .in_force(|settings| settings.store.as_ref().map(|store| store.shared.into()));
-    /// The HTTP proxy, or none; else that of the environment.
+    /// The HTTP proxy, or "none". Default: the proxy of the environment.
     STORE_PROXY: Optional<Proxy> = Optional::new("store.proxy", proxy);
-    /// How the server encrypts.
+    /// How the server encrypts objects.
     STORE_SSE: Optional<&'static str> = Optional::new("store.sse", sse);
     /// The key of SSE-KMS.
     STORE_SSE_KMS_KEY: Optional<String> = Optional::new("store.sse_kms_key", word);
@@ -133,7 +132,7 @@ fields! {
     /// Bytes per second that large uploads may send.
     STORE_BANDWIDTH: Optional<u64> = Optional::new("store.bandwidth", bytes);
 
-    /// The second store, which every committed backup is copied to. Its fields are those of `[store]`, without `shared`.
+    /// The second store. The agent copies every committed backup to it. Its fields are those of `[store]`, without `shared`.
     STORE_COPY_URL: Optional<StoreUrl> = Optional::new("store.copy.url", store_url);
     /// As `store.endpoint`.
     STORE_COPY_ENDPOINT: Optional<String> = Optional::new("store.copy.endpoint", endpoint);
@@ -165,9 +164,9 @@ fields! {
         .shown_if(|settings| settings.store.is_some() && settings.spec.backup.on_calendar.is_none());
     /// When full backups are due, in place of `backup.interval`.
     BACKUP_ON_CALENDAR: Optional<Calendar> = Optional::new("backup.on_calendar", calendar);
-    /// Store what changes between full backups.
+    /// Store the changes between full backups.
     BACKUP_INCREMENTS: Defaulted<bool> = Defaulted::new("backup.increments", flag, || true);
-    /// How long a change waits at most before it is stored.
+    /// How long a change waits at most until it is stored.
     BACKUP_INCREMENT_INTERVAL: Defaulted<Duration> =
         Defaulted::new("backup.increment_interval", duration, || Duration::from_secs(1))
             .shown_if(|settings| settings.spec.backup.increment_interval.is_some());
@@ -180,30 +179,30 @@ fields! {
             let interval = settings.spec.backup.verify_interval;
             Some(interval.map_or_else(|| "off".into(), duration_json))
         });
-    /// In which format backups are written.
+    /// The format of new backups.
     BACKUP_FORMAT: Defaulted<BackupFormat> = Defaulted::new("backup.format", backup_format, BackupFormat::default);
     /// Whether the agent removes backups by itself.
     BACKUP_RETENTION_ENABLED: Defaulted<bool> =
         Defaulted::new("backup.retention.enabled", flag, || Retention::default().enabled);
-    /// Younger backups stay.
+    /// Backups younger than this are kept.
     BACKUP_RETENTION_RECENT: Defaulted<Duration> =
         Defaulted::new("backup.retention.recent", duration, || Retention::default().recent);
-    /// The newest of each of so many hours stays.
+    /// The newest backup of each of this many hours is kept.
     BACKUP_RETENTION_HOURLY: Defaulted<usize> =
         Defaulted::new("backup.retention.hourly", count, || Retention::default().hourly);
-    /// The newest of each of so many days stays.
+    /// The newest backup of each of this many days is kept.
     BACKUP_RETENTION_DAILY: Defaulted<usize> =
         Defaulted::new("backup.retention.daily", count, || Retention::default().daily);
-    /// The newest of each of so many weeks stays.
+    /// The newest backup of each of this many weeks is kept.
     BACKUP_RETENTION_WEEKLY: Defaulted<usize> =
         Defaulted::new("backup.retention.weekly", count, || Retention::default().weekly);
-    /// The newest of each of so many years stays.
+    /// The newest backup of each of this many years is kept.
     BACKUP_RETENTION_YEARLY: Defaulted<usize> =
         Defaulted::new("backup.retention.yearly", count, || Retention::default().yearly);
-    /// The newest so many stay.
+    /// This many of the newest backups are kept.
     BACKUP_RETENTION_COUNT: Defaulted<usize> =
         Defaulted::new("backup.retention.count", count, || Retention::default().count);
-    /// age recipients that backups are encrypted for.
+    /// The age recipients that backups are encrypted for.
     BACKUP_ENCRYPT_TO: Optional<Vec<String>> = Optional::new("backup.encrypt_to", recipients);
 
     /// A file with age identities, for reading encrypted backups.
@@ -213,15 +212,15 @@ fields! {
 
     /// How many replaced data directories older than `min_age` are kept.
     ARCHIVE_KEEP: Defaulted<usize> = Defaulted::new("archive.keep", keep, || 3);
-    /// Younger ones stay.
+    /// Replaced data directories younger than this are kept.
     ARCHIVE_MIN_AGE: Defaulted<Duration> =
         Defaulted::new("archive.min_age", duration, || Duration::from_hours(7 * 24));
-    /// Older ones are removed.
+    /// Replaced data directories older than this are removed.
     ARCHIVE_MAX_AGE: Defaulted<Duration> =
         Defaulted::new("archive.max_age", duration, || Duration::from_hours(30 * 24));
 }
 
-/// The fields of a TLS table, which are set all or none.
+/// The fields of a TLS table. Either all of them are set or none.
 pub(super) struct TlsFields {
     /// The table itself.
     pub(super) table: &'static str,
@@ -261,7 +260,7 @@ pub(super) struct StoreFields {
     pub(super) path_style: Defaulted<bool>,
     pub(super) ca_file: Optional<PathBuf>,
     pub(super) credentials_file: Optional<PathBuf>,
-    /// `None` for the second store, which has no such field.
+    /// `None` for the second store, which does not have this field.
     pub(super) shared: Option<Optional<bool>>,
     pub(super) proxy: Optional<Proxy>,
     pub(super) sse: Optional<&'static str>,
@@ -272,7 +271,7 @@ pub(super) struct StoreFields {
 }
 
 impl StoreFields {
-    /// The keys of the fields that a directory does not have.
+    /// The keys of the fields that a directory store does not have.
     pub(super) fn s3_only(&self) -> [&'static str; 11] {
         [
             self.endpoint.key,

@@ -182,7 +182,7 @@ const MANAGED: &[(&str, &str)] = &[
     ("peer-trusted-ca-file", "set etcd.peer_tls"),
     ("peer-client-*", "set etcd.peer_tls"),
     ("peer-auto-tls", "set etcd.peer_tls"),
-    ("config-file", "etcd would ignore everything else that it is told"),
+    ("config-file", "etcd would ignore all other flags and variables"),
     ("force-new-cluster", "use `etcd-agent restore`"),
     ("discovery*", "the members are those of cluster.nodes"),
     ("proxy*", "a proxy is not a member"),
@@ -190,19 +190,19 @@ const MANAGED: &[(&str, &str)] = &[
     ("version", "it would only print the version"),
 ];
 
-/// Whether etcd 3.5, 3.6 or 3.7 has this flag; without dashes in front.
+/// Whether etcd 3.5, 3.6 or 3.7 has this flag. `name` has no leading dashes.
 pub fn is_etcd_flag(name: &str) -> bool {
     KNOWN.binary_search(&name).is_ok()
 }
 
-/// Whether etcd reads this environment variable: each of its flags is one, `ETCD_` and the flag in capitals.
+/// Whether etcd reads this environment variable. Each flag has a variable: `ETCD_` and the flag in capitals.
 pub fn is_etcd_variable(name: &str) -> bool {
     name.strip_prefix("ETCD_")
         .filter(|rest| !rest.contains(|c: char| c.is_ascii_lowercase() || c == '-'))
         .is_some_and(|rest| is_etcd_flag(&rest.to_ascii_lowercase().replace('_', "-")))
 }
 
-/// Says why a flag is refused in `[etcd.settings]`.
+/// Checks whether `[etcd.settings]` may contain a flag. An error says why not.
 pub(super) fn check(name: &str) -> Result<(), String> {
     if let Some((_, instead)) = MANAGED.iter().find(|(pattern, _)| matches(pattern, name)) {
         if instead.is_empty() {
@@ -213,7 +213,7 @@ pub(super) fn check(name: &str) -> Result<(), String> {
     if is_etcd_flag(name) {
         return Ok(());
     }
-    // People paste `--flag` and `ETCD_FLAG`.
+    // People also paste `--flag` and `ETCD_FLAG`.
     let plain = name
         .trim_start_matches('-')
         .to_ascii_lowercase()

@@ -7,6 +7,6 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourceLocation {
     pub(super) file: Arc<Path>,
-    /// From 1.
+    /// The line number, from 1.
     pub(super) line: usize,
 }

@@ -1,5 +1,4 @@
-//! Detects a configuration by which a node that runs a member would lose its cluster's name, its peers, or TLS. An empty or
-//! truncated file is a valid configuration of a single node without TLS, and is rarely intended on such a node.
+//! Detects a configuration that drops the cluster's name, the peers or TLS of a node that runs a member. An empty or truncated file is a valid configuration of a single node without TLS, but it is rarely intended on such a node.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
@@ -16,10 +15,10 @@ use crate::paths::Paths;
 
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The losses, unless root has accepted exactly these.
+/// The losses, unless root has accepted exactly these settings.
 ///
 /// # Errors
-/// Why the node's assignment could not be read; the losses are unknown then.
+/// Says why the node's assignment could not be read. The losses are then unknown.
 pub(super) fn of(paths: &Paths, settings: &Settings) -> Result<Option<Problems>, String> {
     let path = paths.assignment();
     let failed = |why: String| format!("{}: {why}", path.display());
@@ -38,7 +37,7 @@ pub(super) fn of(paths: &Paths, settings: &Settings) -> Result<Option<Problems>,
     Ok(Some(Problems::new(lost)))
 }
 
-/// All parts of a configuration that can be lost, as root accepts them.
+/// All parts of a configuration that can be lost, in the form in which root accepts them.
 pub(super) fn identity(settings: &Settings) -> String {
     let spec = &settings.spec;
     let nodes: Vec<&str> = spec.nodes.keys().map(NodeName::as_str).collect();
@@ -66,7 +65,7 @@ fn compare(assignment: &Assignment, serves_tls: bool, settings: &Settings) -> Ve
             None,
             field,
             format!(
-                "{text}; put it back, or, if it is meant, run `etcd-agent config check --accept-losses` as root and reload"
+                "{text}; put it back, or, if this is intended, run `etcd-agent config check --accept-losses` as root and reload"
             ),
         ));
     };
@@ -91,7 +90,7 @@ fn compare(assignment: &Assignment, serves_tls: bool, settings: &Settings) -> Ve
         say(
             "cluster.nodes",
             format!(
-                "this node's etcd was made a member beside {}, and the configuration names {named} of them, no majority",
+                "this node's etcd joined a cluster of {}, and the configuration names {named} of them, no majority",
                 names.join(", ")
             ),
         );
@@ -115,7 +114,7 @@ fn compare(assignment: &Assignment, serves_tls: bool, settings: &Settings) -> Ve
     lost
 }
 
-/// Reads a file of the agent. Root reads it too, so no link is followed and nothing blocks.
+/// Reads a file that the agent wrote. Root calls this too, so the function follows no symbolic link and never blocks.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {

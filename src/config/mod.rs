@@ -1,6 +1,6 @@
 //! Configuration: fragments → merged → validated settings.
 //!
-//! Sources are read weakest first and merged by key; every problem of every file is reported at once.
+//! Sources are read in ascending order of precedence and merged by key. All problems of all files are reported at once.
 
 mod build;
 mod field;
@@ -34,21 +34,21 @@ pub use show::Entry;
 use crate::paths::Paths;
 use sources::Source;
 
-/// A validated configuration and where each value came from.
+/// A validated configuration and the origin of each value.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// What the rest of the program sees.
+    /// The settings that the rest of the program uses.
     pub settings: Settings,
-    /// Every value in force, by field, with where it came from.
+    /// Every value in force, by field, with its origin.
     pub entries: Vec<Entry>,
-    /// The files that were read, weakest first.
+    /// The files that were read, lowest precedence first.
     pub files: Vec<PathBuf>,
 }
 
-/// Reads, merges and checks all sources; `None` when there is no source file at all: the agent is not configured.
+/// Reads, merges and checks all sources. `None` if there is no source file at all: the agent is not configured.
 ///
 /// # Errors
-/// [`Problems`]: everything that is wrong in any file, with file, line, field, what was expected and what to do.
+/// [`Problems`]: all errors in all files, each with file, line, field, what was expected and what to do.
 pub fn load(paths: &Paths) -> Result<Option<Loaded>, Problems> {
     let found = sources::find(paths)?;
     if found.is_empty() {
@@ -57,8 +57,7 @@ pub fn load(paths: &Paths) -> Result<Option<Loaded>, Problems> {
     assemble(&found, &short_host_name()).map(Some)
 }
 
-/// [`load`] on a node that may run a member already. A configuration that drops the member's cluster name, peers or TLS is a
-/// problem too, unless root has accepted it.
+/// [`load`] for a node that may already run a member. A configuration that drops the member's cluster name, peers or TLS is a problem too, unless root has accepted it.
 ///
 /// # Errors
 /// [`Problems`], as [`load`].
@@ -71,15 +70,15 @@ pub fn load_here(paths: &Paths) -> Result<Option<Loaded>, Problems> {
         Ok(Some(problems)) => Err(problems),
         Err(why) => Err(Problems::new(vec![Problem::file(
             paths.assignment(),
-            format!("what this node runs cannot be told: {why}"),
+            format!("cannot find out what this node runs: {why}"),
         )])),
     }
 }
 
-/// What the node would lose by these settings, unless root has accepted it.
+/// What the node would lose with these settings, unless root has accepted the loss.
 ///
 /// # Errors
-/// Why that is unknown: only root and the agent may read the node's assignment.
+/// Says why the losses are unknown: only root and the agent may read the node's assignment.
 pub fn losses(paths: &Paths, settings: &Settings) -> Result<Option<Problems>, String> {
     losses::of(paths, settings)
 }
@@ -92,13 +91,12 @@ pub fn loss_identity(settings: &Settings) -> String {
 /// Reads only this file, for a command that runs without an agent.
 ///
 /// # Errors
-/// [`Problems`], as [`load`]; also when the file is not there.
+/// [`Problems`], as [`load`]; also if the file does not exist.
 pub fn load_file(path: &Path) -> Result<Loaded, Problems> {
     assemble(&sources::only(path)?, &short_host_name())
 }
 
-/// Checks the configuration as it would be with `candidate` in place: `candidate` itself when it is one of the
-/// sources, else as the new content of `place` (a temporary copy, as Puppet and Ansible hand it to a validator).
+/// Checks the configuration as it would be with `candidate`. If `candidate` is one of the sources, it is read in its own place. Otherwise it is the new content of `place`: Puppet and Ansible pass a temporary copy to a validator.
 ///
 /// # Errors
 /// [`Problems`], as [`load`].
@@ -107,20 +105,20 @@ pub fn check_candidate(paths: &Paths, candidate: &Path, place: &Path) -> Result<
     assemble(&found, &short_host_name())
 }
 
-/// Settings that are allowed and rarely intended, one line each.
+/// Warnings about settings that are allowed but rarely intended, one line each.
 pub fn warnings(settings: &Settings) -> Vec<String> {
     warnings::of(settings)
 }
 
-/// A line about fragments in the directory that earlier versions read and this one does not, when there are any.
+/// A one-line warning if there are fragments in the directory that earlier versions read and this version does not.
 pub fn no_longer_read(paths: &Paths) -> Option<String> {
     sources::no_longer_read(paths)
 }
 
-/// The sources that exist. Without any the agent is not configured.
+/// The sources that exist. If there are none, the agent is not configured.
 ///
 /// # Errors
-/// [`Problems`] when a source cannot be looked at.
+/// [`Problems`] if a source cannot be read.
 pub fn existing_files(paths: &Paths) -> Result<Vec<PathBuf>, Problems> {
     Ok(sources::find(paths)?
         .into_iter()

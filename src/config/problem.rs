@@ -1,4 +1,4 @@
-//! Problems of the configuration, with all that an operator needs to fix them.
+//! Problems of the configuration, with everything that an operator needs to fix them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::location::SourceLocation;
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, when there is one to point at.
+    /// The file, if the problem is in a particular file.
     pub file: Option<PathBuf>,
     /// The line in it, from 1.
     pub line: Option<usize>,
@@ -53,7 +53,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong, in the order of files and lines; one line each.
+/// All problems, in the order of files and lines, one line each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
@@ -62,11 +62,11 @@ impl Problems {
         problems.dedup();
         Self(problems)
     }
-    /// Each of them.
+    /// Iterates over the problems.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.0.iter()
     }
-    /// All of them on one line, for the journal and `STATUS=`.
+    /// All problems on one line, for the journal and `STATUS=`.
     pub fn one_line(&self) -> String {
         let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         lines.join("; ")

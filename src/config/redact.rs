@@ -1,6 +1,6 @@
-//! Hides what could be a secret before a value is shown.
+//! Hides possible secrets before a value is shown.
 
-/// Hides what could be a secret in a text: user information and the query of a URL.
+/// Hides possible secrets in a text: the user information and the query of a URL.
 pub fn redact(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.to_owned();

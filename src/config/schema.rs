@@ -9,14 +9,14 @@ use super::sources::Source;
 use super::suggest::nearest;
 use super::tree::{self, Kind, Value};
 
-/// All files merged, and the problems found. The merged tree has no values with problems.
+/// All files merged, and the problems found. The merged tree contains no value that has a problem.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     pub(super) merged: Value,
     pub(super) problems: Vec<Problem>,
     /// Fields that are omitted because of a problem. Their absence means nothing.
     pub(super) failed: BTreeSet<String>,
-    /// True when a file did not parse. No absence means anything then.
+    /// True if a file did not parse. The absence of any field then means nothing.
     pub(super) parse_failed: bool,
 }
 
@@ -26,7 +26,7 @@ impl Checked {
         let before = self.problems.len();
         let mut document = tree::parse(source, &mut self.problems);
         if self.problems.len() > before {
-            // After a syntax error the rest of the tree is a guess of the parser.
+            // After a syntax error the parser only guesses the rest of the tree.
             self.parse_failed = true;
             return;
         }
@@ -65,7 +65,7 @@ impl Checked {
         });
     }
 
-    /// A table with free keys.
+    /// Checks a table with arbitrary keys.
     fn entries(&mut self, value: &mut Value, path: &str, form: &str, entries: &dyn CheckEntry) -> bool {
         let Kind::Table(table) = &mut value.kind else {
             let text = format!("found {}, expected a table: {{ {form}, ... }}", value.describe());

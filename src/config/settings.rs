@@ -1,4 +1,4 @@
-//! Validated settings: what the rest of the program sees of the configuration.
+//! The validated settings, which the rest of the program uses.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,23 +27,22 @@ pub struct StoreSettings {
     pub url: StoreUrl,
     /// `endpoint`: another S3 server's URL.
     pub endpoint: Option<String>,
-    /// `region`; `us-east-1` when an endpoint is set and no region.
+    /// `region`; `us-east-1` if an endpoint is set and no region.
     pub region: Option<String>,
     /// `path_style`: bucket in the path, not in the host name.
     pub path_style: bool,
     /// `ca_file`: PEM bundle to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// `credentials_file`: an AWS shared credentials file; the SDK's default chain without.
+    /// `credentials_file`: an AWS shared credentials file. `None`: the SDK's default chain.
     pub credentials_file: Option<PathBuf>,
     /// `shared`: all nodes see the same store. Default: true for S3, false for a directory.
     pub shared: bool,
-    /// `proxy`, `sse`, `checksums`: what only some S3 servers need.
+    /// `proxy`, `sse`, `checksums`, `bandwidth`: options that only some S3 servers and networks need.
     pub options: S3Options,
 }
 
 impl StoreSettings {
-    /// The URL of a store that all nodes see; empty for a store of this node alone. It has no endpoint: one store
-    /// may have several.
+    /// The URL of a store that all nodes see; empty for a store of this node alone. The URL has no endpoint, because one store may have several endpoints.
     pub fn shared_url(&self) -> String {
         match &self.url {
             _ if !self.shared => String::new(),
@@ -53,14 +52,14 @@ impl StoreSettings {
     }
 }
 
-/// The part of `[store]` that only some S3 servers and networks need.
+/// The options of `[store]` that only some S3 servers and networks need.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct S3Options {
     /// `proxy`.
     pub proxy: Proxy,
-    /// `sse` and the keys that belong to it.
+    /// `sse` and its keys.
     pub sse: Sse,
-    /// `checksums`: send and check a checksum with everything that S3 has one for.
+    /// `checksums`: send and check a checksum with every object for which S3 has one.
     pub checksums: bool,
     /// `bandwidth`: bytes per second that large uploads may send; `None`: no limit.
     pub bandwidth: Option<u64>,
@@ -69,26 +68,26 @@ pub struct S3Options {
 /// The HTTP proxy for the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Proxy {
-    /// That of `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, if they are set.
+    /// The proxy of `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, if they are set.
     #[default]
     Environment,
     /// No proxy, even if the environment names one.
     Off,
-    /// This one, which is reached by HTTP or HTTPS.
+    /// The proxy at this URL, over HTTP or HTTPS.
     Url(String),
 }
 
-/// How the server encrypts what it stores.
+/// How the server encrypts objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Sse {
-    /// As the bucket is set up.
+    /// The bucket's own setting.
     #[default]
     Default,
     /// `AES256`: SSE-S3.
     S3,
     /// `aws:kms`: SSE-KMS.
     Kms {
-        /// `sse_kms_key`: the key's ID; the account's own without.
+        /// `sse_kms_key`: the key's ID. `None`: the account's own key.
         key: Option<String>,
     },
     /// `customer`: SSE-C.
@@ -103,35 +102,35 @@ pub enum Sse {
 pub struct ApiSettings {
     /// `listen`; `None` for a single node, which has no peers.
     pub listen: Option<SocketAddr>,
-    /// `port`: where the peers listen.
+    /// `port`: the port at which the peers listen.
     pub port: u16,
-    /// `[metrics] listen`: where metrics can be read over plain HTTP; `None`: only by the peer API and the admin socket.
+    /// `[metrics] listen`: the address for metrics over plain HTTP. `None`: only the peer API and the admin socket serve metrics.
     pub metrics: Option<SocketAddr>,
-    /// `insecure`: plain HTTP, spelled out.
+    /// `insecure`: plain HTTP is allowed explicitly.
     pub insecure: bool,
     /// `[api.tls]`.
     pub tls: Option<TlsFiles>,
 }
 
-/// `[archive]`: how long replaced data directories are kept; never below one of each cluster.
+/// `[archive]`: how long replaced data directories are kept. At least one of each cluster is always kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveSettings {
-    /// `keep`: at most this many of those that are older than `min_age`.
+    /// `keep`: how many directories older than `min_age` are kept at most.
     pub keep: usize,
-    /// `min_age`: younger ones stay.
+    /// `min_age`: younger directories are kept.
     pub min_age: Duration,
-    /// `max_age`: older ones go.
+    /// `max_age`: older directories are removed.
     pub max_age: Duration,
 }
 
 /// Encryption of backups on the host, before they are stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Encryption {
-    /// `backup.encrypt_to`: age recipients, checked; none when backups are not encrypted.
+    /// `backup.encrypt_to`: age recipients, checked. Empty if backups are not encrypted.
     pub recipients: Vec<String>,
-    /// `restore.identity_file`: a file with age identities, for reading what was encrypted.
+    /// `restore.identity_file`: a file with age identities, for reading encrypted backups.
     pub identity_file: Option<PathBuf>,
-    /// `restore.accept_plaintext_before`: unencrypted backups from before this time are restored although `recipients` are set.
+    /// `restore.accept_plaintext_before`: unencrypted backups from before this time may be restored even if `recipients` are set.
     pub accept_plaintext_before: Option<UnixMs>,
 }
 
@@ -142,9 +141,9 @@ pub struct Settings {
     pub spec: Spec,
     /// Peer API.
     pub api: ApiSettings,
-    /// Store, when there is one.
+    /// The store, if there is one.
     pub store: Option<StoreSettings>,
-    /// `[store.copy]`: the second store, when there is one.
+    /// `[store.copy]`: the second store, if there is one.
     pub store_copy: Option<StoreSettings>,
     /// Encryption of backups.
     pub encryption: Encryption,

@@ -1,4 +1,4 @@
-//! The values in force and their sources, for `config show`.
+//! The values in force and their origins, for `config show`.
 
 use std::path::PathBuf;
 
@@ -16,14 +16,14 @@ pub struct Entry {
     pub field: String,
     /// The value; secrets hidden.
     pub value: serde_json::Value,
-    /// The file that it came from; `None` for a default.
+    /// The file that sets the value; `None` for a default.
     pub file: Option<PathBuf>,
-    /// The line in it.
+    /// The line in the file.
     pub line: Option<usize>,
 }
 
 impl Entry {
-    /// Where it came from, for people.
+    /// The origin of the value, for people.
     pub fn origin(&self) -> String {
         match (&self.file, self.line) {
             (Some(file), Some(line)) => format!("{}:{line}", file.display()),

@@ -1,4 +1,4 @@
-//! Finding and reading the source files, weakest first.
+//! Finds and reads the source files, lowest precedence first.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -9,10 +9,10 @@ use super::problem::{Problem, Problems};
 use super::trusted::{self, Refusal};
 use crate::paths::Paths;
 
-/// A configuration is much smaller. A larger file is something else.
+/// The maximum size of a file. A configuration is much smaller, so a larger file is not a configuration.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// One source file as it was read.
+/// One source file and its content.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) path: PathBuf,
@@ -24,12 +24,12 @@ pub(super) fn find(paths: &Paths) -> Result<Vec<Source>, Problems> {
     read_all(&list(paths)?, |path| open_source(paths, path))
 }
 
-/// Only this file, with any owner: the command that names it runs with the rights of its user.
+/// Reads only this file. It may have any owner, because the command that names it runs with its user's rights.
 pub(super) fn only(path: &Path) -> Result<Vec<Source>, Problems> {
     read_all(&[path.to_owned()], open_named)
 }
 
-/// All source files, with `candidate` as the content of `place`; a candidate that is itself a source is read in its own place.
+/// All source files, with `candidate` as the content of `place`. If the candidate is itself a source, it is read in its own place.
 pub(super) fn find_with(paths: &Paths, candidate: &Path, place: &Path) -> Result<Vec<Source>, Problems> {
     let mut files = list(paths)?;
     let real = candidate.canonicalize().unwrap_or_else(|_| candidate.to_owned());
@@ -179,14 +179,14 @@ fn cannot_read(error: &io::Error) -> String {
     }
 }
 
-/// A warning about fragments in the directory of earlier versions. It is ignored, as the daemon's user can write there.
+/// A warning about fragments in the directory of earlier versions. The agent ignores that directory, because the daemon's user can write there.
 pub(super) fn no_longer_read(paths: &Paths) -> Option<String> {
     let before = paths.config_dir_of_old();
     let mut entries = std::fs::read_dir(&before).ok()?.flatten();
     let found = entries.any(|entry| entry.file_name().to_string_lossy().ends_with(".toml"));
     found.then(|| {
         format!(
-            "{} is not read any more, as others than root can write in it: if what is there is yours, move it to {}",
+            "{} is not read any more, because other users than root can write in it: if its files are yours, move them to {}",
             before.display(),
             paths.config_dir_of_boot().display()
         )

@@ -1,6 +1,6 @@
-//! "Did you mean": the known word that a misspelled one is closest to.
+//! "Did you mean": finds the known word that is closest to a misspelled word.
 
-/// The closest known word, if one is close enough to be meant.
+/// The closest known word, if it is close enough.
 pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).clamp(1, 4);
     let score = |name: &str| strsim::damerau_levenshtein(word, name);

@@ -33,7 +33,7 @@ fn tree(files: &[(&str, &str)]) -> (TempDir, Paths) {
     (root, paths)
 }
 
-/// Loads as on host `n1`; errors as text, without the temporary root.
+/// Loads the configuration as on host `n1`. Returns errors as text, without the path of the temporary root.
 fn load_tree(files: &[(&str, &str)]) -> Result<Loaded, String> {
     let (root, paths) = tree(files);
     sources::find(&paths)
@@ -84,7 +84,7 @@ fn three_nodes_with_everything() {
     assert_eq!(settings.spec.size, 3);
     assert_eq!(settings.spec.majority(), 2);
     assert_eq!(settings.api.listen.unwrap().to_string(), "[::]:2378");
-    assert_eq!(settings.api.metrics, None, "off where there are other nodes");
+    assert_eq!(settings.api.metrics, None, "off if there are other nodes");
     assert_eq!(settings.spec.etcd.settings["quota-backend-bytes"], "8589934592");
     assert_eq!(settings.spec.etcd.settings["pre-vote"], "true");
     assert_eq!(settings.spec.backup_interval, Some(Duration::from_mins(5)));
@@ -267,15 +267,15 @@ fn a_candidate_stands_in_for_the_main_file() {
     let loaded = check_candidate(&paths, &candidate, &paths.config_file()).unwrap();
     assert_eq!(loaded.settings.spec.cluster.as_str(), "new");
     assert_eq!(loaded.settings.spec.grace, Duration::from_mins(7));
-    // A source stands for itself.
+    // A candidate that is a source is read in its own place.
     let fragment = root.path().join("etc/etcd-agent/config.d/10.toml");
     assert!(check_candidate(&paths, &fragment, &paths.config_file()).is_err());
-    // As a new fragment it is merged where its place is.
+    // A new fragment is merged in the order of its place.
     let place = root.path().join("etc/etcd-agent/config.d/05.toml");
     fs::write(paths.config_file(), "[node]\nname = \"n9\"\n").unwrap();
     let loaded = check_candidate(&paths, &candidate, &place).unwrap();
     assert_eq!(loaded.settings.spec.node.as_str(), "other");
-    // What is wrong in the candidate is reported with the candidate's own path.
+    // Problems in the candidate are reported with the candidate's own path.
     fs::write(&candidate, "[cluster]\nnmae = 1\n").unwrap();
     let error = check_candidate(&paths, &candidate, &paths.config_file())
         .unwrap_err()
@@ -331,7 +331,7 @@ fn fragment() -> impl Strategy<Value = BTreeMap<String, String>> {
 }
 
 proptest! {
-    /// Merging files is the same as one file with the last word for each key.
+    /// Merged files equal one file that has the last value of each key.
     #[test]
     fn merging_is_last_word_by_key(files in proptest::collection::vec(fragment(), 1..5)) {
         let mut one = BTreeMap::from([("store.url".to_owned(), "\"file:///b\"".to_owned())]);
@@ -348,7 +348,7 @@ proptest! {
         prop_assert_eq!(load_tree(&many).unwrap().settings, load_one(&single).unwrap().settings);
     }
 
-    /// Whatever stands in the file, the answer is an answer.
+    /// For any content of a file, loading returns a result and does not panic.
     #[test]
     fn nothing_in_a_file_makes_it_panic(text in "(\\[?[a-z_.]{1,12}\\]?( = (\"[a-z0-9:/]{0,9}\"|[0-9]{1,4}|true|\\{ [a-z] = 1 \\}))?\n){0,8}") {
         let _ = load_one(&text);

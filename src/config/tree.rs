@@ -1,4 +1,4 @@
-//! A TOML document whose every value knows its file and line.
+//! A TOML document in which every value has its file and line.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -60,7 +60,7 @@ impl Value {
         })
     }
 
-    /// Merges `over` into this value: tables by key, everything else is replaced.
+    /// Merges `over` into this value. Tables are merged by key. All other values are replaced.
     pub(super) fn merge(&mut self, over: Self) {
         match (&mut self.kind, over.kind) {
             (Kind::Table(mine), Kind::Table(theirs)) => {
@@ -81,7 +81,7 @@ impl Value {
     }
 }
 
-/// Parses one source; syntax errors are added to `problems`. Returns what could be parsed.
+/// Parses one source and adds syntax errors to `problems`. Returns the part that could be parsed.
 pub(super) fn parse(source: &Source, problems: &mut Vec<Problem>) -> Value {
     let lines = Lines::of(&source.text);
     let file: Arc<Path> = Arc::from(source.path.as_path());

@@ -1,5 +1,4 @@
-//! Opens a file that only root can have written. The configuration controls what root's oneshots do and which programs run
-//! as `etcd`, so a file counts only when nobody else can write or replace it.
+//! Opens a file that only root can have written. The configuration controls what root's oneshots do and which programs run as `etcd`. A file is therefore accepted only if no other user can write or replace it.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -8,11 +7,10 @@ use std::path::{Component, Path};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open, openat};
 use rustix::io::Errno;
 
-/// Opens a source file below `root`. Every directory on the way and the file itself must belong to the owner of `root`
-/// (of the real system: to root), and nobody else may write them. No symbolic link is followed, and nothing blocks.
+/// Opens a source file below `root`. Every directory of the path and the file itself must belong to the owner of `root` (on a real system: root), and no other user may have write access to them. The function follows no symbolic link and does not block.
 ///
 /// # Errors
-/// One line: which path is refused, whom it belongs to, who was expected, and what to do.
+/// One line that says which path is refused, its owner, the expected owner, and what to do.
 pub(super) fn open_below(root: &Path, path: &Path) -> Result<File, Refusal> {
     let dir = open(
         root,
@@ -53,7 +51,7 @@ fn open_of(root: OwnedFd, root_path: &Path, path: &Path, owner: u32) -> Result<F
     };
     for name in parents {
         at.push(name);
-        // O_PATH opens a symbolic link itself, so that it is recognized.
+        // O_PATH opens the symbolic link itself, so `judge` can refuse it.
         dir = openat(
             &dir,
             *name,
@@ -98,7 +96,7 @@ fn judge(path: &Path, stat: &Stat, owner: u32, expected: FileType) -> Result<(),
     }
     if stat.st_uid != owner {
         return refuse(format!(
-            "{shown} belongs to uid {}, expected {}: who writes it decides what root runs; look at what it says, then \
+            "{shown} belongs to uid {}, expected {}: its content decides what root runs; check the content, then \
              chown it, or remove it",
             stat.st_uid,
             name(owner)
@@ -106,7 +104,7 @@ fn judge(path: &Path, stat: &Stat, owner: u32, expected: FileType) -> Result<(),
     }
     if stat.st_mode & 0o022 != 0 {
         return refuse(format!(
-            "{shown} has mode {:04o}, so that others than {} can write it: look at what it says, then chmod go-w it",
+            "{shown} has mode {:04o}, so other users than {} can write it: check the content, then chmod go-w it",
             stat.st_mode & 0o7777,
             name(owner)
         ));

@@ -1,15 +1,15 @@
-//! Settings that are allowed and rarely intended: `config check` prints them, and none is a reason to refuse.
+//! Warnings about settings that are allowed but rarely intended. `config check` prints them and does not refuse the configuration.
 
 use std::path::Path;
 
 use super::settings::Settings;
 
-/// One line each.
+/// The warnings, one line each.
 pub(super) fn of(settings: &Settings) -> Vec<String> {
     one_authority(settings).into_iter().collect()
 }
 
-/// etcd takes any certificate of a port's authority.
+/// Warns if the peer port trusts an authority of etcd's clients. etcd accepts any certificate of a port's authority.
 fn one_authority(settings: &Settings) -> Option<String> {
     let etcd = &settings.spec.etcd;
     let (clients, peers) = (
@@ -31,7 +31,7 @@ fn one_authority(settings: &Settings) -> Option<String> {
     ))
 }
 
-/// Whether two files are the same or have a certificate in common. Files that cannot be read have not.
+/// Whether two files are the same or have a certificate in common. An unreadable file counts as empty.
 fn shared(a: &Path, b: &Path) -> bool {
     if a == b {
         return true;
@@ -87,8 +87,8 @@ mod tests {
             assert_eq!(said.len(), 1, "{shared}");
             assert!(said.iter().all(|line| line.contains("port 2380")), "{said:?}");
         }
-        assert!(warned("peers", "").is_empty(), "three authorities");
-        assert!(warned("gone", "").is_empty(), "not known");
+        assert!(warned("peers", "").is_empty(), "separate authorities");
+        assert!(warned("gone", "").is_empty(), "an unreadable file");
         for name in ["peer-cert-allowed-hostname", "peer-cert-allowed-cn"] {
             assert!(
                 warned("copy", &format!("{name} = \"etcd\"\n")).is_empty(),

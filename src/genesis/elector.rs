@@ -1,4 +1,4 @@
-//! One elector: what it answers, and what it remembers. The caller stores the record before the reply leaves.
+//! One elector: its answers and its memory. The caller stores the record before the reply leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use crate::model::{
     Genesis, Incarnation, NodeName, Prepare, PrepareReply, Refusal, memories_lost,
 };
 
-/// The electorate as this node has it configured.
+/// The electorate in this node's configuration.
 #[derive(Debug, Clone)]
 pub struct Electorate {
     /// This node.
     pub me: NodeName,
-    /// The cluster that they open epochs of. The digest leaves it out, and has to stay as it is while agents of two
-    /// versions vote together.
+    /// The cluster whose epochs they open. The digest does not include it, and the digest must not change while agents of
+    /// two versions vote together.
     pub cluster: ClusterName,
     /// All electors, this node included.
     pub names: BTreeSet<NodeName>,
@@ -21,46 +21,44 @@ pub struct Electorate {
     pub digest: String,
 }
 
-/// Two different geneses of one epoch: the one thing that must never be.
+/// Two different geneses of one epoch, which must never occur.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "epoch {epoch} has two geneses: {mine} here, {other} told; nothing is done until a person has looked"
-)]
+#[error("epoch {epoch} has two geneses: {mine} here, {other} reported; nothing is done until a person acts")]
 pub struct Conflict {
     /// The epoch.
     pub epoch: Epoch,
     /// The token known here.
     pub mine: String,
-    /// The token told.
+    /// The token that was reported.
     pub other: String,
 }
 
-/// Why a genesis that was told as chosen is not learned.
+/// Why a genesis that was reported as chosen is not learned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotLearned {
-    /// Another one of the same epoch is known.
+    /// Another genesis of the same epoch is known.
     #[error(transparent)]
     Conflict(#[from] Conflict),
-    /// No majority that follows the protocol has chosen it.
+    /// No majority that follows the protocol can have chosen it.
     #[error("the genesis of epoch {epoch} is not believed: {why}")]
     Invalid {
-        /// The epoch told.
+        /// The reported epoch.
         epoch: Epoch,
         /// One line.
         why: String,
     },
 }
 
-/// The most rounds that a ballot may be above the promised one. A ballot that left no room for higher ones would end all
-/// rounds of an epoch.
+/// A ballot may be at most this many rounds above the promised one. A ballot that left no room for higher ballots would
+/// end all rounds of an epoch.
 const ROUNDS: u64 = 1 << 32;
 
-/// True for a ballot that is too far above what is promised to be believed.
+/// True for a ballot that is too far above the promised one to be believed.
 fn is_beyond(ballot: &Ballot, promised: Option<&Ballot>) -> bool {
     ballot.round > promised.map_or(0, |b| b.round).saturating_add(ROUNDS)
 }
 
-/// A memory that knows nothing yet and may not vote.
+/// A new memory. It knows nothing yet and may not vote.
 pub fn new_record(incarnation: Incarnation) -> ElectorRecord {
     ElectorRecord {
         incarnation,
@@ -85,14 +83,14 @@ fn check_electorate(electorate: &Electorate, digest: &str, from: &NodeName) -> R
     })
 }
 
-/// Notes an elector's incarnation; an older one than known is refused. Incarnations order by their making.
+/// Records an elector's incarnation. An older one than the known one is refused. Incarnations sort by their creation time.
 fn note_incarnation(
     record: &mut ElectorRecord,
     from: &NodeName,
     incarnation: &Incarnation,
 ) -> Result<(), Refusal> {
     let known = record.incarnations.get(from).cloned();
-    // Two incarnations show that a memory was lost between them, whichever is received first.
+    // Two incarnations prove that a memory was lost between them, in whichever order they are received.
     if known.as_ref().is_some_and(|known| known != incarnation) {
         record.superseded.insert(from.clone());
     }
@@ -105,15 +103,16 @@ fn note_incarnation(
     Ok(())
 }
 
-/// A memory that the newest genesis names is older than every vote after that genesis: what was lost before it counts
-/// no more. Any other loss may be later, however late this elector has learned the genesis itself.
+/// If the newest genesis names an elector's current memory, that memory is older than every vote after that genesis, so a
+/// loss before it no longer counts. Any other loss may be later than the genesis, even if this elector learned the
+/// genesis late.
 fn settle_losses(record: &mut ElectorRecord) {
     let Some(genesis) = &record.chosen else { return };
     let (incarnations, lost) = (&record.incarnations, &mut record.superseded);
     lost.retain(|elector| incarnations.get(elector) != genesis.electorate.get(elector));
 }
 
-/// Answers an enquiry: stores the asker's incarnation and tells all that this elector knows.
+/// Answers an enquiry: stores the asker's incarnation and returns all that this elector knows.
 ///
 /// # Errors
 /// A [`Refusal`] for a different electorate or an incarnation that was superseded.
@@ -136,11 +135,12 @@ pub fn on_enquire(
     })
 }
 
-/// Takes a later incarnation than the latest that others know of this elector. The clock of its host was behind when its memory
-/// was made, and those who know an earlier memory of it, with a later time, refuse its votes. True when it did.
+/// Gives this elector a later incarnation than the latest one that others know of it. The clock of its host was behind
+/// when its memory was created, so electors that know an earlier memory with a later time refuse its votes. True if the
+/// incarnation changed.
 ///
-/// It is a new memory from then on, and enquires again. Where it could vote without those who refuse, it takes most of
-/// the others to say so: one that lies would keep it from voting.
+/// The elector then counts as a new memory and enquires again. If it could vote without the electors that refuse, a
+/// majority of the others must refuse: a single lying elector could otherwise keep it from voting.
 pub fn renew(
     record: &mut ElectorRecord,
     electorate: &Electorate,
@@ -165,11 +165,11 @@ pub fn renew(
     true
 }
 
-/// Takes in what the others know. When every other elector has answered, or is in `without` (the operator's word
-/// that it is gone), or `vouched` (the shared store has told the newest epoch), this elector may vote.
+/// Merges the replies of the others. This elector may vote once every other elector has answered or is in `without` (lost
+/// on the operator's word), or if `vouched` is set (the shared store has reported the newest epoch).
 ///
 /// # Errors
-/// [`Conflict`] when two different geneses of one epoch come to light.
+/// [`Conflict`] if the replies reveal two different geneses of one epoch.
 pub fn absorb(
     record: &mut ElectorRecord,
     electorate: &Electorate,
@@ -179,7 +179,7 @@ pub fn absorb(
 ) -> Result<(), Conflict> {
     for (elector, incarnation) in replies.iter().flat_map(|reply| &reply.incarnations) {
         if *elector != electorate.me {
-            // A refusal only says that it is an older one than is known here.
+            // A refusal only means that this incarnation is older than the one known here.
             let _ = note_incarnation(record, elector, incarnation);
         }
     }
@@ -239,7 +239,8 @@ pub fn absorb(
     let all_heard = electorate.names.iter().all(heard);
     if !record.eligible && (vouched || (memory_survives && all_heard)) {
         record.eligible = true;
-        // A former memory may have accepted what others report as chosen, and what only silent electors know of.
+        // A former memory may have accepted the value that others report as chosen, or a value that only silent electors
+        // know.
         let silent = replies.len() + 1 < electorate.names.len();
         record.may_have_voted = match record.newest_epoch {
             newest if silent => newest.next(),
@@ -251,14 +252,14 @@ pub fn absorb(
     two.map_or(Ok(()), Err)
 }
 
-/// Votes that a former memory may have cast count no more once their epoch is open.
+/// Votes that a former memory may have cast no longer count once their epoch is open.
 fn settle_own_loss(record: &mut ElectorRecord) {
     if record.may_have_voted <= record.open_epoch() {
         record.may_have_voted = Epoch::default();
     }
 }
 
-/// True when an elector can have cast these votes in this epoch. `open` is the newest epoch that is known to be open.
+/// True if an elector can have cast these votes in this epoch. `open` is the newest epoch that is known to be open.
 fn is_vote(open: Epoch, epoch: Epoch, votes: &EpochVotes) -> bool {
     let accepted = votes.accepted.as_ref().map(|(_, genesis)| genesis);
     !open.is_far_below(epoch)
@@ -383,12 +384,12 @@ fn no_room(ballot: &Ballot) -> Refusal {
     }
 }
 
-/// Takes note of a genesis that is reported as chosen. Until it is confirmed ([`super::Tally`]) it only closes its epoch for
-/// votes and holds back a start of etcd for an older one. True when it was news. A genesis that is malformed or too far
+/// Records a genesis that is reported as chosen. Until it is confirmed ([`super::Tally`]), it only closes its epoch for
+/// votes and holds back a start of etcd for an older epoch. True if it was new. A genesis that is malformed or too far
 /// ahead is ignored.
 ///
 /// # Errors
-/// [`Conflict`] when another genesis of the same epoch is known to be chosen.
+/// [`Conflict`] if another genesis of the same epoch is known to be chosen.
 pub fn hear(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, Conflict> {
     if genesis.objection(record.open_epoch()).is_some() {
         return Ok(false);
@@ -404,7 +405,7 @@ pub fn hear(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, Confl
     Ok(true)
 }
 
-/// Takes note of the number of an epoch that is reported. True when it was news.
+/// Records the number of a reported epoch. True if it was new.
 pub fn hear_of(record: &mut ElectorRecord, epoch: Epoch) -> bool {
     if epoch <= record.newest_epoch || !record.open_epoch().can_hear_of(epoch) {
         return false;
@@ -413,7 +414,7 @@ pub fn hear_of(record: &mut ElectorRecord, epoch: Epoch) -> bool {
     true
 }
 
-/// Forgets what was only reported of epochs above this one, because the electors deny them.
+/// Forgets unconfirmed reports of epochs above this one, because the electors deny them.
 pub fn forget_above(record: &mut ElectorRecord, ceiling: Epoch) {
     let ceiling = ceiling.max(record.open_epoch());
     record.newest_epoch = record.newest_epoch.min(ceiling);
@@ -431,10 +432,10 @@ fn conflict(mine: &Genesis, other: &Genesis) -> Result<(), Conflict> {
     })
 }
 
-/// Learns a genesis that is known to be chosen. True when it was news.
+/// Learns a genesis that is known to be chosen. True if it was new.
 ///
 /// # Errors
-/// [`NotLearned`] when another genesis of the same epoch is known, or when nobody can have chosen this one.
+/// [`NotLearned`] if another genesis of the same epoch is known, or if no majority can have chosen this one.
 pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, NotLearned> {
     if let Some(mine) = &record.chosen {
         conflict(mine, genesis)?;
@@ -460,7 +461,7 @@ pub fn on_learn(record: &mut ElectorRecord, genesis: &Genesis) -> Result<bool, N
     Ok(true)
 }
 
-/// Votes of epochs that are open already need no memory any more.
+/// Forgets votes in epochs that are open, because they are no longer needed.
 fn forget_past(record: &mut ElectorRecord) {
     let open = record.open_epoch();
     record.votes.retain(|epoch, _| *epoch > open);

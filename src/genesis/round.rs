@@ -1,4 +1,4 @@
-//! One proposer's round: which value it may propose, and when it is chosen.
+//! One proposer's round: the value that it may propose, and when that value is chosen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use crate::model::{
     Accept, AcceptReply, Ballot, Epoch, Genesis, Incarnation, NodeName, Prepare, PrepareReply, Refusal,
 };
 
-/// How a round stands.
+/// The state of a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Answers are missing.
@@ -15,7 +15,7 @@ pub enum Outcome {
     Reached,
     /// Another proposer has a higher ballot.
     Preempted(Ballot),
-    /// The epoch is open already, with this genesis.
+    /// The epoch is already open, with this genesis.
     Chosen(Box<Genesis>),
     /// Too many refused; one line.
     Refused(String),
@@ -27,7 +27,7 @@ pub struct Round {
     ballot: Ballot,
     digest: String,
     candidate: Genesis,
-    /// Each of these needs a majority: the electorate, and the one that the epoch replaces.
+    /// Each of these needs a majority: the epoch's own electorate, and that of the epoch which it replaces.
     electorates: Vec<BTreeSet<NodeName>>,
     promised: BTreeMap<NodeName, Incarnation>,
     accepted: BTreeSet<NodeName>,
@@ -36,8 +36,8 @@ pub struct Round {
 }
 
 impl Round {
-    /// A round for `candidate` under `ballot`. `previous` is the electorate of the epoch that it replaces, less
-    /// those that the operator has vouched are gone.
+    /// A round for `candidate` under `ballot`. `previous` is the electorate of the epoch that it replaces, without the
+    /// electors that are lost on the operator's word.
     pub fn new(
         ballot: Ballot,
         digest: String,
@@ -73,15 +73,15 @@ impl Round {
         }
     }
 
-    /// Takes in a phase 1 answer.
+    /// Processes a phase 1 answer.
     pub fn on_prepare_reply(&mut self, from: &NodeName, reply: PrepareReply) {
         match reply {
             PrepareReply::Promise {
                 incarnation,
                 accepted,
             } => {
-                // An elector whose clock was set back has a memory that orders before its former one. All who know that one
-                // refuse a value that is stamped with it.
+                // If an elector's clock was set back, its new memory sorts before its former one. All electors that know
+                // the former one refuse a value that is stamped with the new one.
                 let known = self.candidate.electorate.get(from);
                 if let Some(known) = known.filter(|known| **known > incarnation).cloned() {
                     let elector = from.clone();
@@ -102,13 +102,13 @@ impl Round {
         }
     }
 
-    /// How phase 1 stands.
+    /// The state of phase 1.
     pub fn prepared(&self) -> Outcome {
         self.judge(&self.promised.keys().cloned().collect())
     }
 
-    /// The only value that may be proposed after phase 1: the one accepted under the highest ballot, else the
-    /// candidate; stamped with the incarnations that promised in this round.
+    /// The only value that may be proposed after phase 1: the one accepted under the highest ballot, or else the
+    /// candidate. It is stamped with the incarnations that promised in this round.
     pub fn value(&self) -> Genesis {
         let mut value = self
             .highest
@@ -130,7 +130,7 @@ impl Round {
         }
     }
 
-    /// Takes in a phase 2 answer; one given under another incarnation than was stamped does not count.
+    /// Processes a phase 2 answer. An acceptance under another incarnation than the stamped one does not count.
     pub fn on_accept_reply(&mut self, from: &NodeName, reply: AcceptReply) {
         match reply {
             AcceptReply::Accepted { incarnation } => {
@@ -144,13 +144,13 @@ impl Round {
         }
     }
 
-    /// True when an elector refused because it knows a newer memory of an elector than this round does.
+    /// True if an elector refused because it knows a newer memory of some elector than this round does.
     pub fn names_stale_memory(&self) -> bool {
         let stale = |refusal: &Refusal| matches!(refusal, Refusal::StaleIncarnation { .. });
         self.refusals.values().any(stale)
     }
 
-    /// How phase 2 stands: `Reached` means chosen.
+    /// The state of phase 2: `Reached` means chosen.
     pub fn accepted(&self) -> Outcome {
         self.judge(&self.accepted)
     }
@@ -204,7 +204,7 @@ pub fn explain(refusal: &Refusal) -> String {
             )
         }
         Refusal::NotEligible => {
-            "its memory is new and it has not heard from every other elector yet".to_owned()
+            "its memory is new and not every other elector has answered it yet".to_owned()
         }
         Refusal::StaleIncarnation { elector, .. } => format!("says {elector} has lost its memory since"),
         Refusal::Invalid { why } => why.clone(),

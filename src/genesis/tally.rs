@@ -1,12 +1,12 @@
-//! Whether the electors confirm or deny a newer epoch when they are asked afresh.
+//! Whether the electors confirm or deny a newer epoch when they are asked again.
 //!
 //! A node or a store that reports a chosen genesis may lie. A chosen genesis was accepted by a majority, and each of
 //! these electors remembers its vote until it learns that epoch or a later one. So a majority confirms it when asked,
 //! and no majority denies it.
 //!
-//! `cluster.nodes` may have been changed, on one node after the other. The epoch after the one that a node follows was
-//! accepted by a majority of that one's electors in any case. Nodes that were added since had no vote in it, so the two
-//! lists are counted apart.
+//! `cluster.nodes` may have changed, on one node after the other. In any case, the epoch after the one that a node
+//! follows was accepted by a majority of the electors of the followed epoch. Nodes that were added later had no vote in
+//! it, so the two lists are counted separately.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,18 +15,18 @@ use crate::model::{ElectorRecord, EnquireReply, Epoch, Genesis, NodeName};
 /// The answer of one elector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word {
-    /// The newest genesis that it has as chosen.
+    /// The newest genesis that it knows as chosen.
     pub chosen: Option<Genesis>,
-    /// What it has accepted in later epochs.
+    /// The values that it has accepted in later epochs.
     pub accepted: Vec<Genesis>,
-    /// True when it remembers all that it has accepted. Only then an epoch that it does not name is denied.
+    /// True if it remembers everything that it has accepted. Only then does it deny an epoch that it does not name.
     pub complete: bool,
-    /// The newest epoch in which a former memory of it may have voted. It denies none up to here.
+    /// The newest epoch in which a former memory of it may have voted. It denies no epoch up to this one.
     pub may_have_voted: Epoch,
 }
 
 impl Word {
-    /// The answer that an elector's own record gives.
+    /// The answer from an elector's own record.
     pub fn of(record: &ElectorRecord) -> Self {
         let accepted = record.votes.values().filter_map(|votes| votes.accepted.as_ref());
         Self {
@@ -37,7 +37,7 @@ impl Word {
         }
     }
 
-    /// The answer in a reply to an enquiry; `complete` is what its sender reports of itself.
+    /// The answer from a reply to an enquiry. `complete` is what its sender reports about itself.
     pub fn from_reply(reply: EnquireReply, complete: bool) -> Self {
         let accepted = reply.votes.into_values().filter_map(|votes| votes.accepted);
         Self {
@@ -55,8 +55,8 @@ impl Word {
             .any(|g| g.same_value(genesis))
     }
 
-    /// The newest epoch that this elector has as chosen. One that knows none does not contradict the store: all electors
-    /// may have lost their memory.
+    /// The newest epoch that this elector knows as chosen. If it knows none, the stored epoch counts: all electors may
+    /// have lost their memory, so this elector does not contradict the store.
     fn open(&self, stored: Epoch) -> Epoch {
         self.chosen.as_ref().map_or(stored, |genesis| genesis.epoch)
     }
@@ -65,43 +65,43 @@ impl Word {
         self.accepted.iter().map(|genesis| genesis.epoch)
     }
 
-    /// True when this elector has no vote for this epoch, and no former memory of it can have had one.
+    /// True if this elector has no vote for this epoch, and no former memory of it can have had one.
     fn denies(&self, epoch: Epoch, stored: Epoch) -> bool {
         self.open(stored).max(self.may_have_voted) < epoch
             && self.accepted_epochs().all(|accepted| accepted != epoch)
     }
 }
 
-/// The words of all electors that answer, this one's own included.
+/// The answers of all electors that answer, including this one.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// By elector.
+    /// The answers, by elector.
     pub words: BTreeMap<NodeName, Word>,
-    /// The newest genesis in the store that all share.
+    /// The newest genesis in the shared store.
     pub stored: Option<Genesis>,
-    /// What was reported as chosen before, perhaps by a node that does not answer any more.
+    /// Geneses that were reported as chosen before, perhaps by a node that no longer answers.
     pub heard: Vec<Genesis>,
-    /// How many electors this node is configured with.
+    /// The number of electors in this node's configuration.
     pub electors: usize,
-    /// The electors of the epoch that this node follows, as far as it is still configured with them. Empty where they are not
-    /// known.
+    /// The electors of the epoch that this node follows, as far as the configuration still names them. Empty if they are
+    /// unknown.
     pub former: BTreeSet<NodeName>,
 }
 
 impl Tally {
-    /// How many electors are more than half.
+    /// The number of electors that is a majority.
     pub fn majority(&self) -> usize {
         self.electors / 2 + 1
     }
 
-    /// Whether these are more than half of the electors of the epoch that this node follows.
+    /// Whether these are a majority of the electors of the epoch that this node follows.
     fn are_most_of_former<'a>(&self, names: impl Iterator<Item = &'a NodeName>) -> bool {
         names.filter(|name| self.former.contains(*name)).count() * 2 > self.former.len()
     }
 
-    /// The newest genesis after this epoch that is reported as chosen, and that a majority has as chosen or has accepted. A
-    /// majority of the former electors is enough, because a node that was added may not have heard of it. It takes two: one
-    /// elector alone may lie.
+    /// The newest genesis after this epoch that is reported as chosen, and that a majority knows as chosen or has
+    /// accepted. A majority of the former electors suffices, because a node that was added later may not know it. But it
+    /// takes at least two electors, because a single one may lie.
     pub fn confirmed(&self, after: Epoch) -> Option<&Genesis> {
         let mut told: Vec<&Genesis> = self.told().filter(|genesis| genesis.epoch > after).collect();
         told.sort_by_key(|genesis| std::cmp::Reverse(genesis.epoch));
@@ -119,7 +119,8 @@ impl Tally {
         chosen.chain(&self.stored).chain(&self.heard)
     }
 
-    /// The genesis that an operator confirms by its token; `None` when it is `chosen`, the one that this elector follows.
+    /// The genesis that an operator confirms by its token; `None` if it is `chosen`, the one that this elector already
+    /// follows.
     ///
     /// # Errors
     /// Why the operator's word does not count. One line for people.
@@ -149,17 +150,18 @@ impl Tally {
         Ok(Some(genesis))
     }
 
-    /// The electors that have this genesis as chosen or have accepted it.
+    /// The electors that know this genesis as chosen or have accepted it.
     fn sayers(&self, genesis: &Genesis) -> impl Iterator<Item = &NodeName> {
         let words = self.words.iter();
         words.filter(|(_, word)| word.says(genesis)).map(|(name, _)| name)
     }
 
-    /// The newest epoch up to `told` that is not denied; all epochs between the two are. `None` when too few electors can
-    /// deny one.
+    /// The newest epoch up to `told` that is not denied; all epochs between the result and `told` are denied. `None` if
+    /// too few electors are able to deny an epoch.
     ///
-    /// A majority denies an epoch for which it has no vote, if it includes a majority of the former electors. All electors together deny an epoch that none of them has as
-    /// chosen, votes or not: such a round did not end.
+    /// A majority denies an epoch for which it has no vote, if it includes a majority of the former electors. All
+    /// electors together deny an epoch that none of them knows as chosen, even if some have voted for it: such a round
+    /// did not end.
     pub fn ceiling(&self, told: Epoch) -> Option<Epoch> {
         let stored = self.stored.as_ref().map(|genesis| genesis.epoch);
         let stored = stored.unwrap_or_default();
@@ -168,7 +170,7 @@ impl Tally {
             return None;
         }
         let all_answer = complete.len() == self.electors;
-        // Without `heard`: those are the reports that are asked about.
+        // `heard` is left out: it holds the reports that are in question.
         let chosen = self.words.values().filter_map(|word| word.chosen.as_ref());
         let chosen = chosen.chain(&self.stored).map(|genesis| genesis.epoch).max();
         let denied = |epoch: &Epoch| {
@@ -277,7 +279,7 @@ mod tests {
         assert_eq!(undecided.operators_word(Some(&one), &two.token), Ok(Some(&two)));
         let refusals = [
             ("denied", of(&[knows(&one), knows(&one), new.clone()]), &two),
-            ("told by nobody", undecided.clone(), &forged),
+            ("reported by nobody", undecided.clone(), &forged),
             ("the former epoch", undecided.clone(), &one),
         ];
         for (what, tally, genesis) in refusals {
@@ -303,7 +305,7 @@ mod tests {
         tally.former = ["n1", "n2", "n3"].map(|name| NodeName::new(name).unwrap()).into();
         assert_eq!(tally.ceiling(Epoch(2)), Some(Epoch(2)));
         assert_eq!(tally.confirmed(Epoch(1)), Some(&two));
-        // One that lies is denied by the others, and does not confirm alone.
+        // The others deny a lying elector, and it cannot confirm alone.
         tally.words.insert(NodeName::new("n3").unwrap(), knows(&one));
         assert_eq!(tally.ceiling(Epoch(2)), Some(Epoch(1)));
         assert_eq!(tally.confirmed(Epoch(1)), None);
@@ -311,7 +313,8 @@ mod tests {
         assert_eq!(tally.confirmed(Epoch(1)), None, "it takes two");
     }
 
-    /// The name, all answers, what the store has, the number of electors; whether epoch 2 is confirmed, and the ceiling of 2.
+    /// The name, all answers, the stored genesis, the number of electors; whether epoch 2 is confirmed, and the ceiling
+    /// for 2.
     type Row<'a> = (
         &'a str,
         Vec<Word>,
@@ -371,7 +374,7 @@ mod tests {
                 Some(Epoch(2)),
             ),
             (
-                "the votes of a majority with nobody who learned",
+                "the votes of a majority, and nobody has learned it",
                 vec![took(&two), took(&two), knows(&one)],
                 None,
                 3,
@@ -443,7 +446,7 @@ mod tests {
                 denied,
             ),
             (
-                "two electors cannot tell who lies",
+                "two electors cannot decide who lies",
                 vec![knows(&one), knows(&forged)],
                 None,
                 2,

@@ -191,15 +191,15 @@ impl World {
         }
     }
 
-    /// Until nothing is under way.
+    /// Delivers messages until none is in flight.
     fn deliver_all(&mut self) {
         while !self.wire.is_empty() {
             self.deliver(0, false);
         }
     }
 
-    /// All electors hear of each other, and the proposal of the first is chosen. The messages of its round that come after
-    /// that stay under way.
+    /// All electors learn of each other, and the proposal of the first is chosen. The remaining messages of its round
+    /// stay in flight.
     fn choose(&mut self) -> Genesis {
         self.enquire_all();
         self.deliver_all();
@@ -210,8 +210,8 @@ impl World {
         self.rounds[0].as_ref().unwrap().value()
     }
 
-    /// The disk is gone: a new incarnation with no memory; what was on the wire to the old one is lost with its
-    /// connections, as answers to the old process are.
+    /// The disk is lost, which makes a new incarnation without memory. Messages in flight to the old process, such as
+    /// answers, are lost with its connections.
     fn reinstall(&mut self, i: usize) {
         self.electors[i] = new_record(incarnation(self.next));
         self.next += 1;
@@ -244,7 +244,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// `keeper` never loses its memory: with nobody left who remembers, only the store or a person can tell.
+/// `keeper` never loses its memory. If no elector remembers, only the store or a person can know what was chosen.
 fn run(n: usize, keeper: usize, steps: &[Step]) -> World {
     let mut world = World::new(n);
     world.enquire_all();
@@ -304,7 +304,7 @@ fn a_different_electorate_is_refused_by_name() {
     assert!(matches!(refused, Refusal::Electorate { names, .. } if names.len() == 3));
 }
 
-/// The digest of an electorate leaves the cluster's name out.
+/// The digest of an electorate does not include the cluster's name.
 #[test]
 fn f11e_an_epoch_of_another_cluster_is_not_accepted() {
     let mut world = World::new(3);
@@ -318,8 +318,8 @@ fn f11e_an_epoch_of_another_cluster_is_not_accepted() {
     assert!(world.chosen.is_empty());
 }
 
-/// Two of five electors are replaced: whoever answers, neither phase is over without a majority of the old five and one of
-/// the new five. Every set of answers is tried.
+/// Two of five electors are replaced. Neither phase ends without a majority of the old five and a majority of the new
+/// five. The test tries every set of answers.
 #[test]
 fn a_change_of_the_electorate_needs_both_majorities() {
     let both: Vec<NodeName> = (0..7).map(name).collect();
@@ -389,11 +389,12 @@ fn a_change_of_the_electorate_needs_both_majorities() {
         );
         reached += usize::from(wanted);
     }
-    // Of n3, n4 and n5, which are in both, k answer; of the two others on each side at least 3 - k.
+    // If k of n3, n4 and n5 (which are in both lists) answer, at least 3 - k of the two others in each list must answer.
     assert_eq!(reached, 16 + 3 * 9 + 3);
 }
 
-/// One elector lies about every number and value that it tells: what it says ends nothing and leaves room for what comes.
+/// One elector lies about every number and value that it reports. Its lies end no round and leave room for later epochs
+/// and ballots.
 #[test]
 fn f02_an_elector_takes_no_epoch_beyond_bounds_and_no_malformed_genesis() {
     let mut world = World::new(3);

@@ -1,4 +1,4 @@
-//! The admin API on the Unix socket: what the CLI asks. Access to the socket gives access to all of it.
+//! The admin API on the Unix socket, which the CLI uses. Access to the socket gives access to the whole API.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>, relo
     with_fallbacks(router)
 }
 
-/// What an agent without a configuration answers, to everything but the question for a reload.
+/// The API of an agent without a configuration: it serves reloads and answers 503 to every other request.
 pub(super) fn unconfigured(reloads: Arc<Reloads>) -> Router {
     let view = |State(reloads): State<Arc<Reloads>>| async move { Json(reloads.view()) };
     let ask = |State(reloads): State<Arc<Reloads>>| async move { Json(reloads.ask()) };
@@ -130,7 +130,7 @@ async fn point(State(api): Shared, query: Result<Query<PointQuery>, QueryRejecti
         (None, None, true) => RestoreTarget::Full,
         (Some(revision), None, false) => RestoreTarget::Revision(revision),
         (None, Some(time), false) => RestoreTarget::Time(time),
-        _ => return Err(Refused::bad("a revision, a time or the full backup, one of them")),
+        _ => return Err(Refused::bad("expected at most one of revision, time_ms and full")),
     };
     let point = api.handle.point(query.backup, wanted).await;
     point.map(Json).map_err(|error| Refused::by_store(&error))
@@ -152,12 +152,13 @@ async fn delete_command(State(api): Shared, Strict(wanted): Strict<CommandName>)
     ))
 }
 
-/// `GET /v1/backups` and `GET /v1/backups/retention`: a page of those after that one.
+/// The query of `GET /v1/backups` and `GET /v1/backups/retention`, which return one page.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PageQuery {
-    /// This one alone.
+    /// Only this backup.
     backup: Option<BackupId>,
+    /// The page begins after this backup.
     after: Option<BackupId>,
 }
 
@@ -208,7 +209,7 @@ async fn submit(
 async fn request(State(api): Shared, Path(id): Path<String>) -> Reply<RequestView> {
     let id: u64 = id
         .parse()
-        .map_err(|_| Refused::bad("a request is named by its number"))?;
+        .map_err(|_| Refused::bad("expected the number of a request"))?;
     api.handle.request(id).map(Json).ok_or_else(|| {
         Refused::new(
             StatusCode::NOT_FOUND,

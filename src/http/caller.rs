@@ -1,4 +1,4 @@
-//! Who calls, and for which node.
+//! The client of a connection, and the nodes that it may act for.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use super::reply::Refused;
 use crate::adapters::tls::CertificateNames;
 use crate::model::NodeName;
 
-/// The other end of a connection; an extension of each request on it.
+/// The client of a connection. Each request on the connection carries it as an extension.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     /// Its address; `None` on a Unix socket.
@@ -17,7 +17,7 @@ pub(super) struct Caller {
     pub(super) names: Option<Arc<CertificateNames>>,
 }
 
-/// Who may speak for whom.
+/// Decides which client may send messages of which node.
 pub(super) struct Access {
     nodes: BTreeMap<NodeName, String>,
     secure: bool,
@@ -28,8 +28,7 @@ impl Access {
         Self { nodes, secure }
     }
 
-    /// A message claims to be of `node`: the certificate must name that node or its configured address, so that
-    /// one host's stolen key cannot vote for the others.
+    /// Accepts a message of `node` only if the client's certificate names that node or its configured address. One host's stolen key thus cannot vote for the other nodes.
     pub(super) fn speaks_for(&self, caller: &Caller, node: &NodeName) -> Result<(), Refused> {
         let Some(address) = self.nodes.get(node) else {
             return Err(Refused::forbidden(format!(
@@ -42,14 +41,14 @@ impl Access {
         match &caller.names {
             Some(names) if names.covers(node.as_str()) || names.covers(address) => Ok(()),
             Some(names) => Err(Refused::forbidden(format!(
-                "the message is of {node}, but the certificate names {}, neither {node} nor {address}",
+                "the message is from {node}, but the certificate names {}, neither {node} nor {address}",
                 names.text()
             ))),
             None => Err(Refused::forbidden("no certificate")),
         }
     }
 
-    /// The caller must be one of the nodes, whichever.
+    /// Accepts the caller if it is any of the cluster's nodes.
     pub(super) fn is_a_node(&self, caller: &Caller) -> Result<(), Refused> {
         if !self.secure
             || self

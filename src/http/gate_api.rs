@@ -1,4 +1,4 @@
-//! The gate's socket: what root, the agent's user and `etcd.service` may ask. Nothing here changes etcd.
+//! The API on the gate's socket, for root, the agent's user and `etcd.service`. Nothing here changes etcd.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::ports::AgentHandle;
 struct Gate {
     /// True when etcd may start.
     clear: bool,
-    /// What is waited for, otherwise.
+    /// What the agent waits for, if etcd may not start.
     text: String,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>) -> Router {
     with_fallbacks(routes.with_state(handle))
 }
 
-/// 503 where the agent cannot say: the gate counts that as silence.
+/// Answers 503 if the agent has no answer. The gate treats that like an agent that does not answer.
 async fn gate(State(handle): State<Arc<dyn AgentHandle>>) -> Reply<Gate> {
     let (clear, text) = handle.gate()?;
     Ok(Json(Gate { clear, text }))

@@ -1,4 +1,4 @@
-//! The limits of a server for its clients.
+//! The limits that a server sets to its clients.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use std::time::Duration;
 pub struct Limits {
     /// Open connections of authenticated clients, except the cluster's nodes, which have slots of their own.
     pub connections: usize,
-    /// Open connections of clients that are not authenticated yet: a TLS handshake runs, or systemd is asked.
+    /// Open connections of clients that are not authenticated yet: their TLS handshake is running, or the agent is asking systemd about the process.
     pub unproved: usize,
     /// Open connections from one address, or from one IPv6 network of 64 bits.
     pub connections_per_address: usize,
-    /// Requests under way that write to disk.
+    /// Concurrent requests that write to disk.
     pub writes: usize,
     /// Time for the TLS handshake.
     pub handshake: Duration,
@@ -23,15 +23,15 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Longest wait of a long poll.
     pub poll: Duration,
-    /// Age at which a connection is asked to close; it is cut `drain` later.
+    /// Age at which the server begins to close a connection gracefully. It cuts the connection `drain` later.
     pub age: Duration,
-    /// Time to finish what is under way when a connection is asked to close.
+    /// Time for a request in progress to finish during a graceful close.
     pub drain: Duration,
 }
 
-/// A request's body is at most this, in every server.
+/// The maximum size of a request's body, in every server.
 pub(super) const BODY_BYTES: usize = 256 * 1024;
-/// A request's body must have arrived after this, in every server.
+/// The time within which a request's body must arrive, in every server.
 pub(super) const BODY_TIME: Duration = Duration::from_secs(5);
 
 impl Limits {
@@ -70,7 +70,7 @@ impl Limits {
         }
     }
 
-    /// The gate: etcd.service asks, rarely more than once.
+    /// The gate: only etcd.service asks, and rarely more than once.
     pub fn gate() -> Self {
         Self {
             connections: 8,

@@ -1,4 +1,4 @@
-//! Metrics over plain HTTP, read only: for a scraper on the same host.
+//! Metrics over plain HTTP, read only, for a scraper on the same host.
 
 use std::sync::Arc;
 

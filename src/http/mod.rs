@@ -1,7 +1,6 @@
-//! The servers: peer API and metrics (TCP), admin API and gate (Unix sockets). All answer from an agent handle.
+//! The servers: peer API and metrics (TCP), admin API and gate (Unix sockets). All of them answer from an agent handle.
 //!
-//! Everything that arrives is bounded: connections, handshakes, headers, bodies, requests under way, and what
-//! is logged about them.
+//! All input is bounded: connections, handshakes, headers, bodies and concurrent requests. So is the logging about them.
 
 mod admin_api;
 mod caller;
@@ -45,7 +44,7 @@ pub use sockets::Sockets;
 #[error("{0}")]
 pub struct HttpError(String);
 
-/// The peer API's listening socket and who may talk to it.
+/// The peer API's listening socket, and the clients that may use it.
 pub struct PeerListener {
     listener: Arc<TcpListener>,
     tls: Option<Arc<Tls>>,
@@ -54,8 +53,7 @@ pub struct PeerListener {
 }
 
 impl PeerListener {
-    /// Without `tls` the API is plain HTTP, which the configuration has to spell out. `nodes` is the electorate with its
-    /// addresses (`Spec::nodes`): whom a certificate may name.
+    /// Without `tls` the API is plain HTTP, which the configuration must allow explicitly. `nodes` is the electorate with its addresses (`Spec::nodes`): the names that a certificate may have.
     pub fn new(listener: Arc<TcpListener>, tls: Option<Arc<Tls>>, nodes: BTreeMap<NodeName, String>) -> Self {
         Self {
             listener,
@@ -65,17 +63,17 @@ impl PeerListener {
         }
     }
 
-    /// Other limits than the default ones.
+    /// Sets limits other than the default ones.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Where it listens: tells the port where `listen` had 0.
+    /// The address that it listens at. This gives the actual port if `listen` has port 0.
     ///
     /// # Errors
-    /// When the socket cannot be asked.
+    /// If getsockname(2) fails.
     pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -119,7 +117,7 @@ pub fn serve_admin(
     serve::run(serve::Listener::Unix(listener), Arc::new(server))
 }
 
-/// Serves the admin API of an agent that is not configured: every question is answered with what to do.
+/// Serves the admin API of an agent that is not configured. It answers every request but a reload with a hint about what to do.
 pub fn serve_unconfigured(
     listener: Arc<UnixListener>,
     reloads: Arc<Reloads>,
@@ -142,7 +140,7 @@ pub fn serve_metrics(
     serve::run(serve::Listener::Tcp(listener), Arc::new(server))
 }
 
-/// Serves the gate's questions until `shutdown`: those of root, of the agent's own user and of `etcd.service`.
+/// Serves the gate's socket until `shutdown`. It answers root, the agent's own user and `etcd.service`.
 pub fn serve_gate(
     listener: Arc<UnixListener>,
     handle: Arc<dyn AgentHandle>,

@@ -1,4 +1,4 @@
-//! The peer API: what other agents and Prometheus ask.
+//! The peer API, for other agents and for Prometheus.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::model::{
 use crate::ports::AgentHandle;
 use crate::telemetry::{Counters, exposition};
 
-/// How long an answer waits for an agent that has just started; less than a peer waits for it.
+/// How long an answer waits for the first observation of an agent that has just started. It is shorter than a peer's timeout.
 const FIRST_LOOK: Duration = Duration::from_millis(1500);
 
 struct Api {
@@ -67,7 +67,7 @@ pub(super) fn router(
 /// `GET /v1/status`.
 #[derive(Debug, Serialize)]
 struct Versioned {
-    /// Grows with each material change; to be given as `after` next time.
+    /// Grows with each material change. The client sends it as `after` in its next request.
     version: u64,
     /// The status.
     status: NodeStatus,
@@ -91,23 +91,23 @@ async fn status(
         && api.handle.status_version() <= after
     {
         let wait = Duration::from_millis(wait_ms).min(api.poll);
-        // Running out of time is an answer too: nothing has changed.
+        // A timeout is an answer too: nothing has changed.
         let _ = tokio::time::timeout(wait, api.handle.status_after(after)).await;
     }
-    // An agent that has just started says nothing of its etcd yet, which looks like an etcd that is down.
+    // An agent that has just started knows nothing about its etcd yet. Its status would look as if etcd were down.
     let _ = tokio::time::timeout(FIRST_LOOK, api.handle.first_look()).await;
-    // The version is read first: a status newer than its version is asked for once more, never missed.
+    // Read the version first. If the status is newer than its version, the client asks for it once more and never misses it.
     let version = api.handle.status_version();
     let status = api.handle.status();
     Ok(Json(Versioned { version, status }))
 }
 
 impl Api {
-    /// Calls that write to disk are bounded in number; others get an answer to retry.
+    /// Limits the number of concurrent calls that write to disk. Calls beyond the limit fail with a request to try again.
     fn write(&self) -> Result<SemaphorePermit<'_>, Refused> {
         self.writes
             .try_acquire()
-            .map_err(|_| Refused::unavailable("too many requests under way, try again"))
+            .map_err(|_| Refused::unavailable("too many concurrent requests, try again"))
     }
 }
 
@@ -146,14 +146,13 @@ async fn learn(
     Extension(caller): Extension<Caller>,
     Strict(message): Strict<Learn>,
 ) -> Reply<()> {
-    // Any node may pass a chosen genesis on.
+    // Any node may forward a chosen genesis.
     api.access.is_a_node(&caller)?;
     let _permit = api.write()?;
     Ok(Json(api.handle.learn(message).await?))
 }
 
-/// What a person asked another node for, and only this one can do. What opens an epoch, removes or verifies is for the node
-/// where it was asked.
+/// Takes over an operator's request that another node received and only this node can execute. Another node may not submit requests that open an epoch, remove something or verify a backup: the node that the operator asked must execute those.
 async fn submit(
     State(api): Shared,
     Extension(caller): Extension<Caller>,
@@ -170,7 +169,7 @@ async fn submit(
         | OperatorRequest::Bootstrap { .. }
         | OperatorRequest::ConfirmEpoch { .. }
         | OperatorRequest::Prune
-        | OperatorRequest::Verify { .. } => Err(Refused::forbidden("this is not for another node to ask")),
+        | OperatorRequest::Verify { .. } => Err(Refused::forbidden("this request is not for another node")),
     }
 }
 

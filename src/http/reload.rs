@@ -1,10 +1,10 @@
-//! Reloads of the configuration that were asked for on the admin socket, and what came of them.
+//! Reloads of the configuration that were requested on the admin socket, and their results.
 
 use tokio::sync::watch;
 
 use crate::model::ReloadView;
 
-/// Outlives the servers, which a reload exchanges.
+/// The requested reloads. This object outlives the servers, which a reload replaces.
 #[derive(Debug)]
 pub struct Reloads(watch::Sender<ReloadView>);
 
@@ -15,31 +15,31 @@ impl Default for Reloads {
 }
 
 impl Reloads {
-    /// Asks for one more; its number is the answer's `asked`.
+    /// Requests one more reload. Its number is `asked` in the answer.
     pub(super) fn ask(&self) -> ReloadView {
         self.0.send_modify(|view| view.asked += 1);
         self.view()
     }
 
-    /// How it stands.
+    /// The current state.
     pub(super) fn view(&self) -> ReloadView {
         self.0.borrow().clone()
     }
 
-    /// Returns when more than `begun` were asked for; answers how many.
+    /// Waits until more than `begun` reloads were requested. Returns the number of requested reloads.
     pub async fn asked(&self, begun: u64) -> u64 {
         let mut changes = self.0.subscribe();
-        // The sender is this very object: it is not gone while this waits.
+        // This object is the sender, so the channel stays open during the wait.
         let _ = changes.wait_for(|view| view.asked > begun).await;
         self.0.borrow().asked
     }
 
-    /// The number of the newest.
+    /// The number of the newest requested reload.
     pub fn newest(&self) -> u64 {
         self.0.borrow().asked
     }
 
-    /// Says that all up to this number are over: in force, or refused for this reason.
+    /// Records that all reloads up to this number have ended. The configuration is in force, or `refused` says why not.
     pub fn done(&self, number: u64, refused: Option<String>) {
         self.0.send_modify(|view| {
             if number >= view.done {

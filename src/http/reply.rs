@@ -44,7 +44,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// 503 says that nothing was done; 500 that it may have been.
+/// 503 means that nothing was done. 500 means that the outcome is unknown.
 impl From<PortError> for Refused {
     fn from(error: PortError) -> Self {
         let status = match &error {
@@ -57,13 +57,13 @@ impl From<PortError> for Refused {
 }
 
 impl Refused {
-    /// What the store answered, which says nothing of this agent: neither that it is silent nor that it refuses.
+    /// An error of the store. Its status 502 differs from those of an agent that does not answer or refuses a request.
     pub(super) fn by_store(error: &PortError) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, error.to_string())
     }
 }
 
-/// What a handler gives.
+/// The result of a handler.
 pub(super) type Reply<T> = Result<Json<T>, Refused>;
 
 /// Adds JSON answers for paths and methods that do not exist.
@@ -71,7 +71,7 @@ pub(super) fn with_fallbacks(router: Router) -> Router {
     router
         .fallback(|| async { Refused::new(StatusCode::NOT_FOUND, "there is nothing at this path") })
         .method_not_allowed_fallback(|| async {
-            Refused::new(StatusCode::METHOD_NOT_ALLOWED, "this path has another method")
+            Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed on this path")
         })
 }
 

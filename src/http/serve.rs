@@ -1,4 +1,4 @@
-//! Accepting connections and driving them, within limits.
+//! Accepts connections and serves them within limits.
 
 use std::convert::Infallible;
 use std::io;
@@ -32,7 +32,7 @@ use super::slots::{Slot, Slots};
 use crate::adapters::tls::{CertificateNames, Tls, explain};
 use crate::ports::AgentHandle;
 
-/// A socket that is listened on.
+/// A listening socket.
 pub(super) enum Listener {
     Tcp(Arc<TcpListener>),
     Unix(Arc<UnixListener>),
@@ -62,7 +62,7 @@ impl Listener {
 /// What all connections of one server share.
 pub(super) struct Server {
     tls: Option<Arc<Tls>>,
-    /// Who is asked whether a local process may ask here; nobody where the socket's mode says it.
+    /// The agent that decides whether a local process may use the socket. `None` if the socket's mode alone decides.
     door: Option<Arc<dyn AgentHandle>>,
     router: Router,
     limits: Limits,
@@ -84,12 +84,12 @@ impl Server {
         }
     }
 
-    /// The same over TLS.
+    /// Serves over TLS, if `tls` is given.
     pub(super) fn with_tls(self, tls: Option<Arc<Tls>>) -> Self {
         Self { tls, ..self }
     }
 
-    /// The same for those whom this agent lets in.
+    /// Serves only local processes that this agent admits.
     pub(super) fn with_door(self, door: Arc<dyn AgentHandle>) -> Self {
         Self {
             door: Some(door),
@@ -97,8 +97,7 @@ impl Server {
         }
     }
 
-    /// Keeps the addresses of the cluster's nodes up to date, for ever. A name that does not resolve now keeps none: its
-    /// node is served like everybody else.
+    /// Looks up the addresses of the cluster's nodes periodically; never returns. A node whose name does not resolve has no address, and its connections get the slots of unknown clients.
     pub(super) async fn follow(&self, nodes: &[String]) {
         loop {
             let found = nodes.iter().map(|node| addresses(node));
@@ -108,7 +107,7 @@ impl Server {
         }
     }
 
-    /// The next connection. On a Unix socket strangers wait for their turn, so that none of them can have the others refused.
+    /// Accepts the next connection. On the gate's socket, connections wait in the queue until a slot for unauthenticated clients is free. A client can thus not cause the refusal of others.
     async fn next(&self, listener: &Listener) -> io::Result<(Socket, Option<IpAddr>)> {
         if self.door.is_some() {
             self.slots.room().await;
@@ -116,7 +115,7 @@ impl Server {
         listener.accept().await
     }
 
-    /// Whether the client is known without asking systemd.
+    /// Whether the client needs no further authentication (TLS handshake or systemd).
     fn knows(&self, socket: &Socket) -> bool {
         match socket {
             Socket::Tcp(_) => self.tls.is_none(),
@@ -140,7 +139,7 @@ async fn addresses(node: &str) -> Vec<IpAddr> {
     }
 }
 
-/// Root, or the user that the agent itself runs as. Where `PrivateUsers=` is set, all others look like one.
+/// True for root and the user that the agent itself runs as. If `PrivateUsers=` is set, all other users look like one user.
 fn is_trusted(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     stream
@@ -154,7 +153,7 @@ pub(super) async fn run(listener: Listener, server: Arc<Server>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            // What is not accepted any more is left in the queue to the next server of this socket.
+            // Connections that are not accepted stay in the queue for the next server of this socket.
             biased;
             () = shutdown.cancelled() => break,
             Some(_) = connections.join_next() => {}
@@ -166,7 +165,7 @@ pub(super) async fn run(listener: Listener, server: Arc<Server>) {
                     Err(why) => server.rejection_log.report(address, why),
                 },
                 Err(error) => {
-                    // Mostly a full file table: accepting again at once would only spin.
+                    // Usually the file table is full. An immediate retry would only spin.
                     server.rejection_log.report(None, &format!("cannot accept connections: {error}"));
                     sleep(Duration::from_millis(100)).await;
                 }
@@ -174,7 +173,7 @@ pub(super) async fn run(listener: Listener, server: Arc<Server>) {
         }
     }
     drop(listener);
-    // End long polls now, so that clients learn of the end before their timeout.
+    // End long polls now, so that clients notice the shutdown before their timeout.
     let _ = timeout(Duration::from_millis(500), async {
         while connections.join_next().await.is_some() {}
     })
@@ -223,7 +222,7 @@ async fn connection(server: Arc<Server>, socket: Socket, address: Option<IpAddr>
     drop(slot);
 }
 
-/// Whether the process at the other end of a Unix socket may ask.
+/// Whether the process at the other end of a Unix socket may use it.
 async fn lets_in(server: &Server, stream: &UnixStream, slot: &mut Slot) -> Result<(), &'static str> {
     let Some(door) = &server.door else {
         return Ok(());
@@ -322,7 +321,7 @@ async fn answer(
             .rejection_log
             .report(address, &format!("{what}: {}", refused.text));
     }
-    // A body that was not read to its end leaves nothing to go on with; neither does an old certificate.
+    // The connection cannot be reused if the body was not read to its end. Nor may it be reused with an expired certificate, or with a TLS configuration that has been replaced.
     if expired || stale || response.status() == StatusCode::PAYLOAD_TOO_LARGE {
         response
             .headers_mut()

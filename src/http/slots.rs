@@ -1,5 +1,4 @@
-//! Who may have how many connections. Nobody without a certificate can take a slot from whoever has one, and nobody at all
-//! one from the cluster's own nodes.
+//! Limits the number of connections of each kind of client. Unauthenticated clients cannot use up the slots of authenticated ones. No client can use up the slots of the cluster's own nodes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,33 +12,33 @@ use super::limits::Limits;
 pub(super) struct Slots {
     limits: Limits,
     open: Mutex<Open>,
-    /// Rings when a stranger's slot is free again.
+    /// Notified when a slot becomes free.
     freed: Notify,
 }
 
 #[derive(Default)]
 struct Open {
-    /// Addresses of the cluster's nodes: theirs are slots of their own.
+    /// Addresses of the cluster's nodes, which have their own slots.
     nodes: BTreeSet<IpAddr>,
-    /// Clients that are not authenticated yet.
+    /// Connections of clients that are not authenticated yet.
     unproved: usize,
-    /// Strangers that have.
+    /// Connections of clients that are authenticated, except those of the cluster's nodes.
     served: usize,
     by_origin: HashMap<Origin, usize>,
 }
 
-/// Whom connections are counted together with.
+/// The origin of a connection. Connections of the same origin are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Origin {
     /// This host, over a Unix socket.
     Host,
     /// One of the cluster's nodes.
     Node(IpAddr),
-    /// An IPv4 address, or an IPv6 network of 64 bits: one client can use all addresses of it.
+    /// An IPv4 address, or an IPv6 network of 64 bits, because one client can use all of its addresses.
     Network(IpAddr),
 }
 
-/// Out of which pool a slot is.
+/// The pool that a slot belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pool {
     Reserved,
@@ -47,7 +46,7 @@ enum Pool {
     Served,
 }
 
-/// A connection's place among those that are open; free again when it is dropped.
+/// The slot of an open connection. Dropping it frees the slot.
 pub(super) struct Slot {
     slots: Arc<Slots>,
     origin: Origin,
@@ -72,7 +71,7 @@ impl Slots {
         self.open().nodes = nodes;
     }
 
-    /// A slot for a connection from this address; `proved` when the client is authenticated already.
+    /// Takes a slot for a connection from this address. `proved`: the client is authenticated already.
     pub(super) fn take(
         self: &Arc<Self>,
         address: Option<IpAddr>,
@@ -113,7 +112,7 @@ impl Slots {
 
     fn has_room(&self, open: &Open, pool: Pool) -> Result<(), &'static str> {
         match pool {
-            Pool::Unproved if open.unproved >= self.limits.unproved => Err("too many strangers at once"),
+            Pool::Unproved if open.unproved >= self.limits.unproved => Err("too many pending handshakes"),
             Pool::Served if open.served >= self.limits.connections => Err("too many connections"),
             _ => Ok(()),
         }
@@ -131,7 +130,7 @@ impl Open {
 }
 
 impl Slot {
-    /// The client is authenticated now.
+    /// Moves the slot of a client that is now authenticated to the pool of authenticated clients.
     pub(super) fn prove(&mut self) -> Result<(), &'static str> {
         if self.pool != Pool::Unproved {
             return Ok(());
@@ -195,19 +194,19 @@ mod tests {
         let _second = slots.take(Some(address("10.0.0.8")), false).unwrap();
         assert!(
             slots.take(Some(address("10.0.0.7")), false).is_err(),
-            "two prove themselves"
+            "two clients are not authenticated yet"
         );
         let _node = slots.take(Some(address("10.0.0.1")), false).unwrap();
         first.prove().unwrap();
         let _third = slots.take(Some(address("10.0.0.7")), false).unwrap();
-        // With all slots of strangers taken a node still has its own.
+        // A node still has its own slots when all slots of other clients are taken.
         let _kept = [slots.take(None, true).unwrap(), slots.take(None, true).unwrap()];
         assert!(slots.take(None, true).is_err());
         assert!(slots.take(Some(address("10.0.0.6")), true).is_err());
         let again = slots.take(Some(address("10.0.0.1")), false).unwrap();
         assert!(
             slots.take(Some(address("10.0.0.1")), false).is_err(),
-            "and no more than those"
+            "a node has no more than its own slots"
         );
         drop((again, first));
         assert!(

@@ -1,5 +1,4 @@
-//! The listening sockets, which outlive the servers behind them: while those are exchanged for new ones, whoever connects
-//! waits in the queue and is answered by the next.
+//! The listening sockets, which outlive their servers. While a reload replaces a server, new connections wait in the socket's queue and the next server answers them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,7 +25,7 @@ impl Sockets {
     /// Listens on the admin socket: mode 0660 with the daemon's own group.
     ///
     /// # Errors
-    /// [`HttpError`] when something else than a stale socket is there, or another agent answers on it.
+    /// [`HttpError`] if the path is not a stale socket: it is another kind of file, or another agent answers on it.
     pub fn bind(paths: &Paths) -> Result<Self, HttpError> {
         Ok(Self {
             paths: paths.clone(),
@@ -41,7 +40,7 @@ impl Sockets {
         self.admin.clone()
     }
 
-    /// The gate's socket, mode 0666; listens when it is asked for first.
+    /// The gate's socket, mode 0666. The first call binds it.
     ///
     /// # Errors
     /// As [`Self::bind`].
@@ -55,10 +54,10 @@ impl Sockets {
         Ok(bound)
     }
 
-    /// The socket at this address; listens when it is asked for first. `what` names the setting.
+    /// The socket at this address. The first call binds it. `what` names the setting.
     ///
     /// # Errors
-    /// [`HttpError`] naming the address; worth trying again, as an address may come up later than the agent.
+    /// [`HttpError`] with the address. A retry makes sense, because an address may come up later than the agent.
     pub async fn tcp(&self, listen: SocketAddr, what: &str) -> Result<Arc<TcpListener>, HttpError> {
         if let Some(bound) = locked(&self.tcp).get(&listen) {
             return Ok(bound.clone());
@@ -71,8 +70,7 @@ impl Sockets {
         Ok(bound)
     }
 
-    /// Closes those that a new configuration does not want: all but these addresses, and the gate's where there is no
-    /// configuration.
+    /// Closes the sockets that a new configuration does not use: all TCP sockets but those at these addresses, and the gate's socket if `gate` is false (without a configuration).
     pub fn keep(&self, tcp: &[SocketAddr], gate: bool) {
         locked(&self.tcp).retain(|listen, _| tcp.contains(listen));
         if !gate {

@@ -1,4 +1,4 @@
-//! Request bodies: bounded in size and time, and refused when they hold anything that is not understood.
+//! Request bodies. They are bounded in size and time, and refused if they contain an unknown field.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::limits::{BODY_BYTES, BODY_TIME, Limits};
 use super::reply::Refused;
 
-/// A JSON body of exactly this shape.
+/// A JSON body with exactly the fields of `T`.
 pub(super) struct Strict<T>(pub(super) T);
 
 impl<S: Sync, T: DeserializeOwned + Serialize> FromRequest<S> for Strict<T> {
@@ -73,8 +73,7 @@ fn parse<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, Refused> {
     }
 }
 
-/// A key that was given and not understood. `deny_unknown_fields` does not reach everything (unit variants of
-/// tagged enums, nested types), and an operator's typo must not be passed over.
+/// The first key that the type does not have. `deny_unknown_fields` does not cover everything (unit variants of tagged enums, nested types), and an operator's typo must not be ignored.
 fn unknown_key(given: &Value, understood: &Value) -> Option<String> {
     match (given, understood) {
         (Value::Object(given), Value::Object(understood)) => {

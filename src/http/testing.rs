@@ -1,4 +1,4 @@
-//! An agent handle for tests, and a whole peer API in the process.
+//! An agent handle for tests, and a complete peer API in the same process.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ pub(crate) struct FakeAgent {
     status: Mutex<NodeStatus>,
     version: watch::Sender<u64>,
     pub(crate) writes: AtomicUsize,
-    /// Questions that were held back until there was news.
+    /// Long polls that waited and then returned because the status changed.
     pub(crate) told: AtomicUsize,
     pub(crate) live: AtomicBool,
 }
@@ -92,7 +92,7 @@ impl FakeAgent {
         text.clone_into(&mut self.status.lock().unwrap().text);
         self.version.send_modify(|version| *version += 1);
     }
-    /// True while a question is held back until there is news.
+    /// True while a long poll waits for a change of the status.
     pub(crate) fn is_asked(&self) -> bool {
         self.version.receiver_count() > 0
     }
@@ -257,7 +257,7 @@ impl AgentHandle for FakeAgent {
     }
 }
 
-/// A served peer API; it ends when this is dropped.
+/// A running peer API. Dropping it stops the server.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) agent: Arc<FakeAgent>,
@@ -270,7 +270,7 @@ pub(crate) fn nodes() -> BTreeMap<NodeName, String> {
         .into()
 }
 
-/// Limits that a test can wait for.
+/// Limits that are short enough for a test.
 pub(crate) fn quick() -> Limits {
     Limits {
         handshake: Duration::from_millis(300),
@@ -291,7 +291,7 @@ pub(crate) async fn serve_at(
     tls: Option<Arc<Tls>>,
     limits: Limits,
 ) -> Served {
-    // The electorate has names that differ from the address of all of them in tests.
+    // The names of the electorate do not resolve to the loopback address that all nodes have in tests.
     let nodes = nodes()
         .into_keys()
         .map(|node| (node.clone(), format!("{node}.example.org")))
@@ -299,7 +299,7 @@ pub(crate) async fn serve_at(
     serve_to(nodes, listen, agent, tls, limits).await
 }
 
-/// The same for nodes whose address is that of all of them in tests.
+/// The same, but the nodes' configured address is the loopback address that all nodes have in tests.
 pub(crate) async fn serve_known(agent: Arc<FakeAgent>, tls: Option<Arc<Tls>>, limits: Limits) -> Served {
     serve_to(nodes(), ([127, 0, 0, 1], 0).into(), agent, tls, limits).await
 }

@@ -16,16 +16,16 @@ use crate::adapters::tls::testing::Authority;
 use crate::model::AdminStatus;
 use crate::paths::Paths;
 
-/// Waits for something that must come, however slow the machine is.
+/// The timeout for something that must happen, even on a slow machine.
 const LONG: Duration = Duration::from_mins(2);
 
-/// Sends bytes and gives all that comes back until the server closes, which it must.
+/// Sends bytes and returns everything that the server sends until it closes the connection. The server must close it.
 async fn exchange(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, bytes: &[u8]) -> String {
     let _ = stream.write_all(bytes).await;
     let mut out = Vec::new();
     let closed = timeout(LONG, stream.read_to_end(&mut out)).await;
     let out = String::from_utf8_lossy(&out).into_owned();
-    // An error is an end too: of a connection that is reset.
+    // An error (a connection reset) ends the connection too.
     assert!(closed.is_ok(), "the server leaves the connection open: {out}");
     out
 }
@@ -77,7 +77,7 @@ async fn every_answer_is_json_and_refusals_change_nothing() {
             "wrong method",
             request("GET", &genesis("learn"), ""),
             "405",
-            "another method",
+            "method not allowed",
         ),
         (
             "garbage body",
@@ -129,7 +129,7 @@ async fn every_answer_is_json_and_refusals_change_nothing() {
     assert_eq!(
         served.agent.writes.load(Ordering::Relaxed),
         0,
-        "nothing got through"
+        "no request reached the agent"
     );
     let answer = plain(&served, &request("POST", &genesis("enquire"), &enquire)).await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
@@ -158,7 +158,7 @@ async fn garbage_and_slow_clients_are_cut_off() {
         answer.is_empty() || answer.starts_with("HTTP/1.1 400 "),
         "{answer}"
     );
-    // Half a header, half a body: that the server closes is what is waited for.
+    // For half a header and half a body, wait until the server closes the connection.
     plain(&served, b"GET /v1/status HTTP/1.1\r\nhost: x\r\n").await;
     let answer = plain(
         &served,
@@ -170,7 +170,7 @@ async fn garbage_and_slow_clients_are_cut_off() {
 
 #[tokio::test]
 async fn one_address_cannot_take_all_connections() {
-    // None of the six is closed for its silence before the seventh comes.
+    // The server must not close one of the six idle connections before the seventh connects.
     let patient = Limits {
         header: LONG * 10,
         ..quick()
@@ -195,7 +195,7 @@ async fn one_address_cannot_take_all_connections() {
         }
     };
     let again = timeout(LONG, again).await;
-    assert!(again.is_ok(), "the address is never let in again");
+    assert!(again.is_ok(), "the address cannot connect again");
 }
 
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn the_admin_socket_and_the_gate() {
             "no store is configured",
         ),
         (
-            "b11: a store that does not do it",
+            "b11: a store that fails",
             request("POST", "/v1/spec", r#"{"size":9,"force":false,"dry_run":false}"#),
             "502",
             "SlowDown",
@@ -271,7 +271,7 @@ async fn the_admin_socket_and_the_gate() {
             r#""changed":true"#,
         ),
         (
-            "an order, only looked at",
+            "an order, dry run",
             request("POST", "/v1/directives", r#"{"change":"pause","dry_run":true}"#),
             "200",
             r#""changed":false"#,
@@ -283,7 +283,7 @@ async fn the_admin_socket_and_the_gate() {
             "unknown field `dryrun`",
         ),
         (
-            "another size, without its being done",
+            "another size, dry run",
             request("POST", "/v1/spec", r#"{"size":5,"dry_run":true}"#),
             "200",
             r#""size":5,"before":3,"changed":false"#,
@@ -295,7 +295,7 @@ async fn the_admin_socket_and_the_gate() {
             "unknown field `dryrun`",
         ),
         (
-            "a request, only looked at",
+            "a request, preview",
             request("POST", "/v1/preview", r#"{"request":"move_leader","to":"n2"}"#),
             "200",
             "the leader moves",
@@ -345,7 +345,7 @@ async fn the_admin_socket_and_the_gate() {
         answer.ends_with(r#"{"clear":false,"text":"waiting for the electorate"}"#),
         "{answer}"
     );
-    // Not an answer that the gate could take for one: it counts as silence.
+    // The agent must answer with an error. The gate treats an error like no answer.
     agent.live.store(false, Ordering::Relaxed);
     let gate = UnixStream::connect(paths.gate_socket()).await.unwrap();
     let answer = exchange(gate, &request("GET", "/v1/gate", "")).await;
@@ -374,7 +374,7 @@ async fn the_admin_socket_and_the_gate() {
     );
 }
 
-/// Whoever connects while the servers are exchanged is answered by the next one.
+/// A client that connects while a reload replaces the servers gets its answer from the next server.
 #[tokio::test]
 async fn h01_a_socket_outlives_its_server() {
     let dir = tempfile::tempdir().unwrap();
@@ -408,7 +408,7 @@ async fn h01_a_socket_outlives_its_server() {
     assert!(answer.contains("etcd_agent_up{"), "{answer}");
 }
 
-/// H6: metrics and nothing else, whatever is asked.
+/// H6: the metrics address serves only metrics, for every request.
 #[tokio::test]
 async fn h06_the_metrics_address_only_reads() {
     let agent = FakeAgent::new("n1");
@@ -439,7 +439,7 @@ async fn h06_the_metrics_address_only_reads() {
     end.cancel();
 }
 
-/// An etcd that nobody has looked at yet is not shown as down.
+/// Before the first observation, the metrics do not show etcd as down.
 #[test]
 fn h01_before_the_first_look_nothing_is_said_of_etcd() {
     let status = |starting| AdminStatus {

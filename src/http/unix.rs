@@ -1,4 +1,4 @@
-//! Listening on a Unix socket where an earlier run may have left one.
+//! Listens on a Unix socket. An earlier run of the agent may have left a stale one.
 
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
@@ -10,14 +10,13 @@ use tokio::net::UnixListener;
 
 use super::HttpError;
 
-/// Listens at `path` with this mode. The socket is created next to it and renamed into place, so that it never has
-/// another mode, and a client finds either the old one or the new one.
+/// Listens at `path` with this mode. The function creates the socket next to `path` and renames it into place. The socket thus never has another mode, and a client finds either the old socket or the new one.
 pub(super) fn bind(path: &Path, mode: u32) -> Result<UnixListener, HttpError> {
     let cannot = |why: String| HttpError(format!("cannot listen on {}: {why}", path.display()));
     match fs::symlink_metadata(path) {
         Ok(meta) if !meta.file_type().is_socket() => {
             return Err(cannot(
-                "something else than a socket is there: remove it".to_owned(),
+                "the path exists and is not a socket: remove it".to_owned(),
             ));
         }
         Ok(_) if UnixStream::connect(path).is_ok() => {
@@ -62,7 +61,7 @@ mod tests {
             bind(&path, 0o660)
                 .unwrap_err()
                 .to_string()
-                .contains("something else")
+                .contains("not a socket")
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What the local admin socket speaks: one shape for the CLI, for `-o json` and for tests.
+//! The types of the local admin socket. The CLI, `-o json` and tests share them.
 
 use std::collections::BTreeMap;
 
@@ -12,62 +12,62 @@ use super::{
 /// `GET /v1/status` on the admin socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdminStatus {
-    /// True until the agent has looked around for the first time: what it says of etcd and of its peers is not known yet.
+    /// True until the agent's first observation. Until then it knows nothing about etcd and its peers.
     #[serde(default)]
     pub starting: bool,
     /// This node.
     pub node: NodeStatus,
     /// Every peer as last seen.
     pub peers: BTreeMap<NodeName, Fact<NodeStatus>>,
-    /// Who decides for the cluster now, when somebody does.
+    /// The node that decides for the cluster now, if there is one.
     pub coordinator: Option<NodeName>,
     /// The last decision.
     pub decision: Decision,
     /// Wanted number of voters.
     pub size: usize,
-    /// What this agent does in the store.
+    /// This agent's work in the store.
     #[serde(default)]
     pub backups: BackupView,
     /// The store's address, no secrets; `None` when none is configured.
     pub store: Option<String>,
-    /// Why the store cannot be used, when it cannot.
+    /// Why the store cannot be used; `None` if it can.
     pub store_error: Option<String>,
-    /// How copying to the second store goes, when there is one.
+    /// The state of the copy to the second store, if there is one.
     #[serde(default)]
     pub copy: Option<CopyStatus>,
-    /// What is wrong with the configuration on disk, when a reload was refused.
+    /// The defect of the configuration on disk, if a reload was refused.
     pub config_error: Option<String>,
-    /// The newest backup that was verified, and what came of it.
+    /// The newest verified backup, and the result.
     #[serde(default)]
     pub verified: Option<(BackupId, Verified)>,
-    /// What a later file or flag would override; each line names the file.
+    /// Settings that a later file or flag would override; each line names the file.
     pub conflicts: Vec<String>,
 }
 
-/// How copying to the second store goes on this node.
+/// The state of this node's copy to the second store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyStatus {
     /// The second store's address, no secrets.
     pub store: String,
     /// The newest backup that both stores have, as far as this node knows.
     pub newest: Option<BackupId>,
-    /// The newest revision that its increments lead to in the second store.
+    /// The newest revision that its increments reach in the second store.
     #[serde(default)]
     pub covered: Option<Revision>,
-    /// When this node last found everything copied.
+    /// The last time when this node found everything copied.
     pub at: Option<UnixMs>,
-    /// Rounds that failed since then.
+    /// The number of failed rounds since then.
     pub failures: u32,
-    /// Why the last one failed.
+    /// Why the last round failed.
     pub error: Option<String>,
 }
 
-/// `GET /v1/plan`: what would be done now, and why.
+/// `GET /v1/plan`: what the agent would do now, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanView {
-    /// What was seen.
+    /// The observation.
     pub observation: Observation,
-    /// What was decided on it.
+    /// The decision on this observation.
     pub decision: Decision,
 }
 
@@ -76,47 +76,47 @@ pub struct PlanView {
 pub struct RequestView {
     /// The request's number in this run of the agent.
     pub id: u64,
-    /// What was asked.
+    /// The request itself.
     pub request: OperatorRequest,
-    /// Where it stands.
+    /// Its state.
     pub state: RequestState,
-    /// One line: what is going on, what came of it, or what went wrong and what to do.
+    /// One line: the progress, the result, or the failure and what to do.
     pub message: String,
 }
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestState {
-    /// Under way.
+    /// In progress.
     Pending,
     /// Done.
     Done,
-    /// It cannot be done; nothing is half done.
+    /// It cannot be done. Nothing was left half done.
     Failed,
 }
 
 /// `GET` and `POST /v1/reload`: reloads of the configuration, by number.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadView {
-    /// The newest that was asked for.
+    /// The newest requested reload.
     pub asked: u64,
-    /// All up to this one are over.
+    /// All reloads up to this one have finished.
     pub done: u64,
-    /// Why the newest of those was refused, with file and line where there is one; `None` when it is in force.
+    /// Why the newest finished reload was refused, with file and line if there is one; `None` if it is in force.
     pub refused: Option<String>,
 }
 
 /// `POST /v1/directives`: an order for the whole cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectiveOrder {
-    /// What is ordered.
+    /// The order.
     #[serde(flatten)]
     pub change: DirectiveChange,
-    /// Change nothing, and say what would follow.
+    /// Change nothing, and report what would follow.
     #[serde(default)]
     pub dry_run: bool,
-    /// Even when the cluster then stays below its size.
+    /// Accept the order even if the cluster then stays below its size.
     #[serde(default)]
     pub force: bool,
 }
@@ -126,30 +126,30 @@ pub struct DirectiveOrder {
 pub struct DirectiveView {
     /// The register after the order.
     pub directives: Directives,
-    /// False when it was so already, or in a dry run.
+    /// False if the order changed nothing, or in a dry run.
     pub changed: bool,
-    /// What follows, in words.
+    /// The steps that follow, in words.
     pub steps: Vec<String>,
-    /// What would be decided first, in a dry run.
+    /// The first decision that would follow, in a dry run.
     pub decision: Option<Decision>,
 }
 
-/// Every error of the APIs: `{"error": "..."}`, one line.
+/// The form of every error of the APIs: `{"error": "..."}`, one line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiError {
-    /// What was wrong, what was expected, what to do.
+    /// What is wrong, what was expected, and what to do.
     pub error: String,
 }
 
-/// `POST /v1/spec`: another size is wanted.
+/// `POST /v1/spec`: an order for another size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeOrder {
-    /// How many voters.
+    /// The wanted number of voters.
     pub size: usize,
-    /// Even a number that makes little sense.
+    /// Accept even an unwise number (see `unwise_size`).
     #[serde(default)]
     pub force: bool,
-    /// Change nothing, and say what would follow.
+    /// Change nothing, and report what would follow.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -157,14 +157,14 @@ pub struct SizeOrder {
 /// The answer to `POST /v1/spec`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeView {
-    /// How many voters were ordered.
+    /// The ordered number of voters.
     pub size: usize,
-    /// How many were wanted before.
+    /// The number of voters wanted before.
     pub before: usize,
-    /// False when the store said so already, or in a dry run.
+    /// False if the store already had this size, or in a dry run.
     pub changed: bool,
-    /// Where it is written, or would have to be: an object in the store, or a line in a file.
+    /// Where the size is written, or has to be written: an object in the store, or a line in a file.
     pub place: String,
-    /// What would be decided first, in a dry run.
+    /// The first decision that would follow, in a dry run.
     pub decision: Option<Decision>,
 }

@@ -1,4 +1,4 @@
-//! What this node's etcd is to be, persisted before anything acts on it.
+//! What this node's etcd is to be. The agent persists the assignment before it acts on it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{BackupId, ClusterId, Epoch, Generation, MemberId, MemberList, NodeName, RaftTerm};
 
-/// How this member came into the cluster.
+/// How this member joined the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -21,14 +21,14 @@ pub enum Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InitialState {
-    /// The first start of a founder, and only that.
+    /// Only for the first start of a founder.
     New,
-    /// Everything else: an emptied data directory must never come back as the same voter with no memory.
+    /// For every other start. With `new`, an emptied data directory could come back as the same voter with no memory.
     Existing,
 }
 
 impl InitialState {
-    /// The word etcd uses.
+    /// etcd's own word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -41,7 +41,7 @@ impl InitialState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Assignment {
-    /// One higher for each new assignment on this node.
+    /// Each new assignment on this node increments it.
     pub generation: Generation,
     /// The epoch that it serves.
     pub epoch: Epoch,
@@ -53,7 +53,7 @@ pub struct Assignment {
     pub cluster_id: ClusterId,
     /// `ETCD_INITIAL_CLUSTER_TOKEN`.
     pub token: String,
-    /// How it came in.
+    /// How it joined.
     pub role: Role,
     /// `ETCD_INITIAL_CLUSTER_STATE`.
     pub initial_state: InitialState,
@@ -61,11 +61,11 @@ pub struct Assignment {
     pub initial_cluster: BTreeMap<NodeName, Vec<String>>,
     /// The data directory.
     pub data_dir: PathBuf,
-    /// The raft term of the member list that named this member first: what an older list leaves out was not removed, it
-    /// was not there yet. Zero for a founder, whom every list names until it is removed.
+    /// The raft term of the member list that named this member first. An older list that does not name it proves no
+    /// removal: the member was not added yet. Zero for a founder, which every list names until it is removed.
     #[serde(default)]
     pub listed: RaftTerm,
-    /// True once this member was seen running: from then on it never starts without its data.
+    /// True once this member was seen running. From then on it never starts without its data.
     pub started: bool,
     /// True once the removal of this member from its cluster was confirmed (rule 10). Permanent, because etcd never
     /// uses a member ID twice.
@@ -73,63 +73,64 @@ pub struct Assignment {
     pub removed: bool,
     /// The backup this member's data directory has to be restored from before its first start.
     pub restore: Option<BackupId>,
-    /// True once the restored data was seen in its place. From then on the member never starts without its data, as one that was
-    /// seen running, and is not restored again: it may have run, and would have forgotten what it acknowledged.
+    /// True once the restored data was seen in its place. From then on the member never starts without its data, like a
+    /// member that was seen running. It is not restored again either: it may have run, and a second restore would lose
+    /// what it acknowledged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
-    /// The digest of the settings (`Spec::settings_digest`) that it was made with: a change makes a new generation.
+    /// The digest of the settings (`Spec::settings_digest`) of this assignment. A change makes a new generation.
     pub settings_digest: String,
 }
 
 impl Assignment {
-    /// True for a member that has had its data: it never starts without them.
+    /// True for a member that has had its data. It never starts without them.
     pub fn had_data(&self) -> bool {
         self.started || self.restored
     }
 
-    /// True when this is about that member.
+    /// True if the assignment is for that member.
     pub fn is_of(&self, cluster: ClusterId, member: MemberId) -> bool {
         (self.cluster_id, self.member_id) == (cluster, member)
     }
 
-    /// True when this member list can tell what became of members of this node: of this cluster, read through quorum, and
-    /// not of an older raft term than the list that named this member first. Whoever has been cut off since still shows
-    /// what was before.
+    /// True if this member list is evidence about members of this node. It must be of this cluster, be read through
+    /// quorum, and not be of an older raft term than the list that named this member first: a node that was cut off since
+    /// then still shows the old list.
     pub fn is_told_by(&self, list: &MemberList) -> bool {
         list.linearizable && list.cluster_id == self.cluster_id && list.term >= self.listed
     }
 }
 
-/// What the gate reads when no agent answers: small, world-readable, no secrets.
+/// The file that the gate reads if no agent answers. It is small, world-readable and without secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GateState {
-    /// The assignment's generation: a gate that was cleared in this boot for an older one does not pass.
+    /// The assignment's generation. If the gate was cleared in this boot only for an older one, it does not pass.
     pub generation: Generation,
     /// The epoch this node is assigned to.
     pub epoch: Epoch,
     /// The newest epoch ever reported. If it is higher than `epoch`, etcd must not start.
     pub newest_epoch: Epoch,
-    /// The newest epoch for which this node's elector may have accepted a genesis that it has not learned; 0 when there is
-    /// none. That epoch may be open elsewhere.
+    /// The newest epoch for which this node's elector may have accepted a genesis that it has not learned; 0 if there is
+    /// none. That epoch may be open on other nodes.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
     pub voted: Epoch,
-    /// The assignment's cluster.
+    /// The cluster of the assignment.
     pub cluster_id: ClusterId,
-    /// The assignment's member.
+    /// The member of the assignment.
     pub member_id: MemberId,
-    /// Where the data must be.
+    /// The directory that must hold the data.
     pub data_dir: PathBuf,
-    /// How many voters the epoch has, as last seen.
+    /// The number of voters of the epoch, as last seen.
     pub voters: usize,
-    /// How many electors the epoch has.
+    /// The number of electors of the epoch.
     pub electors: usize,
-    /// False until the member has started once: then an absent data directory is expected by the agent alone.
+    /// False until the member has started once. Until then only the agent expects an absent data directory.
     pub started_once: bool,
 }
 
 impl GateState {
-    /// The state of a node without an assignment whose agent knows of this epoch: nothing passes.
+    /// The state of a node that has no assignment and knows this epoch. The gate does not pass.
     pub fn of_nobody(newest_epoch: Epoch) -> Self {
         Self {
             generation: Generation::default(),

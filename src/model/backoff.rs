@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Pauses between attempts: `first` after the first failure, twice as long after each further one, at most `longest`.
+/// Pauses between attempts: `first` after the first failure, doubled after each further failure, at most `longest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     first: Duration,
@@ -15,7 +15,7 @@ impl Backoff {
         Self { first, longest }
     }
 
-    /// The pause after so many failures in a row. None after no failure.
+    /// The pause after this many consecutive failures; zero without a failure.
     pub fn after(self, failures: u32) -> Duration {
         let Some(doublings) = failures.checked_sub(1) else {
             return Duration::ZERO;
@@ -24,7 +24,7 @@ impl Backoff {
         self.first.saturating_mul(factor).min(self.longest)
     }
 
-    /// The same, less up to a quarter of it, so that nodes do not retry at the same time. `random` is any number.
+    /// The same pause, shortened by up to a quarter, so that nodes do not retry at the same time. `random` is any number.
     pub fn jittered(self, failures: u32, random: u64) -> Duration {
         let full = self.after(failures);
         let part = u32::try_from(random % 256).unwrap_or(0);

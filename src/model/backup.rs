@@ -1,4 +1,4 @@
-//! What is wanted of backups, what the store holds, and what is to become of each.
+//! The backup settings, the backups in the store, and the verdict of retention on each.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{BackupId, BackupSummary, Calendar, Epoch, Job, Revision, UnixMs, Verified};
 
-/// In which form full backups are written; all forms are read.
+/// The format in which full backups are written. The agent reads all formats.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackupFormat {
     /// zstd, and `backup.json`.
     #[default]
     Native,
-    /// gzip, and both markers: etcd-manager lists and restores it too.
+    /// gzip, and both markers. etcd-manager can also list and restore it.
     EtcdManager,
 }
 
 impl BackupFormat {
-    /// As the configuration has it.
+    /// The word of the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -27,21 +27,21 @@ impl BackupFormat {
     }
 }
 
-/// A command in etcd-manager's queue in the store. Whoever may write into the store can leave one there, so it is
-/// shown and never carried out.
+/// A command in etcd-manager's queue in the store. Anyone with write access to the store can leave one there, so the
+/// agent shows it and never carries it out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreCommand {
     /// The name of its directory.
     pub name: String,
-    /// When it was left there, by its own word.
+    /// When it was left there, according to the command itself.
     pub at: Option<UnixMs>,
     /// The backup that it asks to restore.
     pub restore: Option<BackupId>,
-    /// Why it cannot be understood.
+    /// Why it cannot be parsed.
     pub problem: Option<String>,
 }
 
-/// Names a command.
+/// The name of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandName {
@@ -49,21 +49,21 @@ pub struct CommandName {
     pub name: String,
 }
 
-/// What is wanted of backups beyond their interval.
+/// The backup settings other than the interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackupSpec {
-    /// When full backups are due, in place of an interval.
+    /// When full backups are due, instead of an interval.
     pub on_calendar: Option<Calendar>,
-    /// Which backups stay.
+    /// Which backups are kept.
     pub retention: Retention,
-    /// How often a backup is verified by restoring it; `None`: only when a person asks.
+    /// How often a backup is verified by a restore; `None`: only when a person asks.
     pub verify_interval: Option<Duration>,
-    /// The longest that a change waits for being in the store; `None`: no increments.
+    /// The longest time until a change is in the store; `None`: no increments.
     pub increment_interval: Option<Duration>,
-    /// After so many increments a new full backup is taken, however young the last one is.
+    /// After this many increments a new full backup is taken, regardless of the age of the last one.
     pub max_increments: usize,
-    /// In which form they are written.
+    /// The format of full backups.
     pub format: BackupFormat,
 }
 
@@ -80,23 +80,23 @@ impl Default for BackupSpec {
     }
 }
 
-/// Which backups stay. A backup stays when any of these wants it.
+/// Which backups are kept. A backup is kept if any of these rules wants it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Retention {
     /// False: nothing is ever deleted.
     pub enabled: bool,
-    /// All that are younger than this.
+    /// Keeps all backups that are younger than this.
     pub recent: Duration,
-    /// The newest of each of the last so many hours that have one.
+    /// Keeps the newest backup of each hour, for this many of the last hours that have one.
     pub hourly: usize,
-    /// The same of days (UTC).
+    /// The same for days (UTC).
     pub daily: usize,
-    /// The same of weeks (Monday to Sunday, UTC).
+    /// The same for weeks (Monday to Sunday, UTC).
     pub weekly: usize,
-    /// The same of years (UTC).
+    /// The same for years (UTC).
     pub yearly: usize,
-    /// The newest so many, whatever their age.
+    /// Keeps this many of the newest backups, regardless of their age.
     pub count: usize,
 }
 
@@ -118,7 +118,7 @@ impl Default for Retention {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Writer {
-    /// An agent of ours.
+    /// An etcd-agent.
     #[default]
     EtcdAgent,
     /// etcd-manager.
@@ -128,44 +128,44 @@ pub enum Writer {
 /// A committed backup in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredBackup {
-    /// What it is.
+    /// Its summary.
     #[serde(flatten)]
     pub summary: BackupSummary,
     /// Who wrote it.
     #[serde(default)]
     pub writer: Writer,
-    /// What its last verification came to; `None` when there was none.
+    /// The result of its last verification; `None` if there was none.
     #[serde(default)]
     pub verified: Option<Verified>,
-    /// Why it cannot be said what its last verification came to: the store does not give `verify.json` away.
+    /// Why the result of its last verification is unknown: the store did not return `verify.json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify_unreadable: Option<String>,
-    /// In which epoch it was taken; `None` when that is not known.
+    /// The epoch in which it was taken; `None` if unknown.
     #[serde(default)]
     pub epoch: Option<Epoch>,
-    /// Which history of that epoch it is of: a higher one began when etcd was put back to an older state.
+    /// Its timeline in that epoch. A higher timeline began when etcd was put back to an older state.
     #[serde(default)]
     pub timeline: Option<u64>,
-    /// What was seen, when etcd had been put back to an older state before this was taken.
+    /// The evidence that etcd was put back to an older state before this backup was taken, if it was.
     #[serde(default)]
     pub went_back: Option<String>,
-    /// The full holds no later revision than this; `None` when that is not known.
+    /// The upper bound of the revisions in the full backup; `None` if unknown.
     #[serde(default)]
     pub revision_at_most: Option<Revision>,
-    /// The newest revision that its increments lead to without a gap.
+    /// The newest revision that its increments reach without a gap.
     #[serde(default)]
     pub covered: Revision,
 }
 
 impl StoredBackup {
-    /// Which history it is of: none is compared with another one by its revisions. `None` where that is not known.
+    /// The history that it belongs to. Revisions of different histories must not be compared. `None` if unknown.
     pub fn history(&self) -> Option<(Epoch, u64)> {
         Some((self.epoch?, self.timeline.unwrap_or_default()))
     }
 
-    /// The backup that `latest` starts from: the newest of the newest timeline of the highest epoch. What is dated later may
-    /// be of an older one, as clocks differ, and that one was replaced. Of a backup without an epoch, as etcd-manager writes
-    /// them, nothing but its date is known.
+    /// The backup that `latest` starts from: the newest of the newest timeline of the highest epoch. A backup with a
+    /// later date may belong to an older history, because clocks differ, and that history was replaced. A backup without
+    /// an epoch, as etcd-manager writes them, can only be ranked by its date.
     pub fn latest(backups: &[Self]) -> Option<&Self> {
         let newest_of = |wanted: &dyn Fn(&Self) -> bool| {
             let those = backups.iter().filter(|backup| wanted(backup));
@@ -180,18 +180,18 @@ impl StoredBackup {
     }
 }
 
-/// A backup as `backup list` has it.
+/// A backup as `backup list` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ListedBackup {
-    /// Committed, but cannot be read or understood.
+    /// Committed, but it cannot be read or parsed.
     Unreadable {
         /// Its name.
         id: BackupId,
         /// Why.
         unreadable: String,
     },
-    /// All is known of it.
+    /// Committed and readable.
     Readable(Box<StoredBackup>),
 }
 
@@ -205,41 +205,41 @@ impl ListedBackup {
     }
 }
 
-/// Some of a long answer, and what to ask for the rest after.
+/// A part of a long answer, and where the next part begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page<T> {
     /// Oldest first.
     pub items: Vec<T>,
-    /// The last of these, where there are more after it.
+    /// The last of these items, if more follow; the next request names it.
     #[serde(default)]
     pub next: Option<BackupId>,
 }
 
-/// What is to be restored.
+/// The state that a restore builds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestoreTarget {
-    /// As much as there is.
+    /// The newest state in the store.
     Latest,
-    /// The full backup as it was taken, without its increments.
+    /// The full backup alone, without its increments.
     Full,
     /// The state at this revision.
     Revision(Revision),
-    /// The state at this time: all changes received until then.
+    /// The state at this time, with all changes received until then.
     Time(UnixMs),
 }
 
-/// Why a backup stays.
+/// Why a backup is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {
-    /// It is the newest full backup: whatever is configured, that one stays (design rule 7).
+    /// It is the newest full backup, which is kept regardless of the configuration (design rule 7).
     Newest,
-    /// Its increments lead further than any newer backup: it is what `restore latest` restores (design rule 7).
+    /// Its increments reach a later revision than any newer backup, so `restore latest` restores it (design rule 7).
     Increments,
     /// The newest epoch is restored from it, and not all its founders have started yet (design rule 7).
     Origin,
-    /// It is the newest one that was verified and found good: that one stays as well (design rule 7).
+    /// It is the newest backup that was verified and found good, which is kept as well (design rule 7).
     Verified,
     /// Younger than `recent`.
     Recent,
@@ -253,11 +253,11 @@ pub enum Keep {
     Yearly,
     /// Among the newest `count`.
     Count,
-    /// It is dated after now, so a clock is wrong, and nothing is concluded from its age.
+    /// Its date is in the future, so a clock is wrong and its age means nothing.
     Future,
     /// Another program wrote it.
     NotOurs,
-    /// What its verification came to cannot be read: it may be the newest good one.
+    /// The result of its verification cannot be read. It may be the newest good backup.
     Unreadable,
 }
 
@@ -282,54 +282,54 @@ impl Keep {
     }
 }
 
-/// What retention says of one backup.
+/// The verdict of retention on one backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Which.
+    /// The backup.
     #[serde(flatten)]
     pub backup: StoredBackup,
-    /// Why it stays; when nothing wants it, it goes.
+    /// Why it is kept; if empty, it is deleted.
     pub keep: Vec<Keep>,
 }
 
 impl Verdict {
-    /// True when nothing wants it.
+    /// True if no rule keeps it.
     pub fn goes(&self) -> bool {
         self.keep.is_empty()
     }
 }
 
-/// A chain of increments under way.
+/// A chain of increments that is being written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainView {
-    /// The full backup that it hangs on.
+    /// The full backup that it extends.
     pub backup: BackupId,
-    /// How many increments it has.
+    /// The number of its increments.
     pub increments: usize,
-    /// Users or roles have changed since the full, which no increment tells.
+    /// Users or roles have changed since the full backup. Increments do not contain such changes.
     pub auth_changed: bool,
 }
 
-/// What this agent does in the store in addition to full backups, as the planner sees it.
+/// This agent's work in the store in addition to full backups, as the planner sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackupView {
-    /// Own pruning job.
+    /// This agent's pruning job.
     pub prune: Job,
-    /// The newest backup when this agent pruned last.
+    /// The newest backup at the time of this agent's last pruning.
     pub pruned: Option<BackupId>,
-    /// Own verification.
+    /// This agent's verification job.
     pub verify: Job,
-    /// Own following of etcd's changes.
+    /// This agent's job that stores etcd's changes as increments.
     pub increments: Job,
-    /// The newest revision that this agent has stored, full or increment, and when.
+    /// The newest revision that this agent has stored, in a full backup or an increment, and when.
     pub covered: Option<(Revision, UnixMs)>,
-    /// The chain of increments that this agent makes longer.
+    /// The chain of increments that this agent extends.
     pub chain: Option<ChainView>,
-    /// What was written until now is being stored, as a person asked.
+    /// True while the agent stores the changes received so far, because a person asked for it.
     pub flushing: bool,
-    /// The full backup whose increments cannot go on: a new one has to be taken.
+    /// The full backup whose increments cannot continue, so a new full backup is needed.
     pub gap: Option<BackupId>,
-    /// What was seen, when that is because etcd was put back to an older state.
+    /// The evidence, if the cause of the gap is that etcd was put back to an older state.
     pub went_back: Option<String>,
 }

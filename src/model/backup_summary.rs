@@ -1,4 +1,4 @@
-//! The short form of a backup that agents tell each other.
+//! The summary of a backup that agents exchange.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,15 +11,16 @@ pub struct BackupSummary {
     pub id: BackupId,
     /// When it was committed.
     pub at: UnixMs,
-    /// Revision that it holds at least.
+    /// The revision that it contains at least.
     pub revision: Revision,
     /// Stored size in bytes.
     pub size_bytes: u64,
 }
 
 impl BackupSummary {
-    /// The newest of these, by name, but none that is dated after `now`: a clock is wrong, or was. As the newest it would
-    /// hold up those that are due, and none that is taken until then would be newer.
+    /// The newest of these backups by name, without those dated after `now`. Such a date comes from a wrong clock. If
+    /// such a backup counted as the newest, no further backup would become due before its date, and none taken until then
+    /// would be newer.
     pub fn newest<'a>(of: impl IntoIterator<Item = &'a Self>, now: UnixMs) -> Option<&'a Self> {
         let past = of.into_iter().filter(|backup| backup.at <= now);
         past.max_by_key(|backup| &backup.id)

@@ -1,7 +1,7 @@
 //! Calendar events, as systemd writes them (systemd.time(7), "Calendar Events"): `Mon..Fri *-*-* 02:00`.
 //!
-//! All of them are UTC, so that every node of a cluster means the same moment. What systemd knows beside that
-//! (fractions of a second, other time zones) is refused by name.
+//! All of them are UTC, so that every node of a cluster means the same moment. systemd's other features (fractions of a
+//! second, other time zones) are refused, and the error names them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,10 +14,11 @@ use thiserror::Error;
 
 use super::UnixMs;
 
-/// No calendar needs longer than this for its next time: the 29th of February on one day of the week.
+/// An upper bound for the gap between two times of a calendar, in years. The 29th of February on one day of the week has
+/// the longest gap.
 const FURTHEST_YEARS: i16 = 45;
 
-/// 2150-01-01T00:00:00Z: what comes after this comes until the last year that can be named, 2199.
+/// 2150-01-01T00:00:00Z. A calendar with a time after this recurs until 2199, the last year that it can name.
 const LATE: UnixMs = UnixMs(5_680_281_600_000);
 
 const SHORTHANDS: [(&str, &str); 9] = [
@@ -42,12 +43,12 @@ const DAYS: [&str; 7] = [
     "sunday",
 ];
 
-/// Why a text is no calendar event.
+/// Why a text is not a calendar event.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct CalendarError(String);
 
-/// Points in time that come again, in UTC.
+/// Recurring points in time, in UTC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Calendar {
@@ -57,14 +58,14 @@ pub struct Calendar {
     years: Field,
     months: Field,
     days: Field,
-    /// Days are counted from the end of the month: 1 is the last.
+    /// True if days are counted from the end of the month: 1 is the last day.
     from_the_end: bool,
     hours: Field,
     minutes: Field,
     seconds: Field,
 }
 
-/// The values of one field; none stands for all.
+/// The values of one field. An empty list means all values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Field(Vec<Span>);
 
@@ -73,7 +74,7 @@ struct Span {
     first: i16,
     last: i16,
     step: i16,
-    /// What the steps are counted from: the first, or the last where days are counted from the end of the month.
+    /// The value from which steps are counted: the first, or the last if days are counted from the end of the month.
     from: i16,
 }
 
@@ -92,7 +93,7 @@ impl Span {
     }
 }
 
-/// What a field takes, and how it is called.
+/// The name of a field, and the values that it takes.
 struct Kind {
     name: &'static str,
     min: i16,
@@ -120,7 +121,7 @@ impl Field {
         self.0.is_empty() || self.0.iter().any(|span| span.has(value))
     }
 
-    /// The smallest value that is not below `from`.
+    /// The smallest value that is at least `from`.
     fn at_least(&self, from: i16, max: i16) -> Option<i16> {
         (from..=max).find(|value| self.has(*value))
     }
@@ -158,7 +159,7 @@ impl Field {
                 Some((first, last)) => number(first)
                     .zip(number(last))
                     .filter(|(first, last)| first <= last)?,
-                // A step without an end goes on to the end.
+                // A step without an end runs to the end of the field.
                 None => match (number(range)?, step) {
                     (first, None) => (first, first),
                     (first, Some(_)) if backwards => (min, first),
@@ -178,12 +179,12 @@ impl Field {
 }
 
 impl Calendar {
-    /// As it was written.
+    /// The text as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The first time later than `after`; `None` when there is none any more.
+    /// The first time after `after`; `None` if there is none.
     pub fn next_after(&self, after: UnixMs) -> Option<UnixMs> {
         let after = Timestamp::from_second(i64::try_from(after.0 / 1000).ok()?).ok()?;
         let start = TimeZone::UTC.to_datetime(after).checked_add(1.second()).ok()?;
@@ -210,7 +211,8 @@ impl Calendar {
         None
     }
 
-    /// True when there is no last time: neither is there none at all, as on the 30th of February, nor do its years end.
+    /// True if the calendar recurs without end. False if it has no time at all, e.g. the 30th of February, or if its
+    /// years end.
     pub fn comes_again(&self) -> bool {
         self.next_after(LATE).is_some()
     }
@@ -230,7 +232,7 @@ impl Calendar {
                 .has(i16::from(date.weekday().to_monday_one_offset()))
     }
 
-    /// The first time of a day that is not before `from`.
+    /// The first time of a day that is at or after `from`.
     fn at(&self, from: Time) -> Option<Time> {
         let (mut hour, mut minute, mut second) = (
             i16::from(from.hour()),
@@ -260,7 +262,7 @@ impl Calendar {
     }
 }
 
-/// The days of the week in a text; an error where it is something else.
+/// Parses days of the week; an error if the text is something else.
 fn weekdays(text: &str) -> Result<Field, CalendarError> {
     let day = |word: &str| {
         let word = word.to_lowercase();

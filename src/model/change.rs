@@ -1,4 +1,4 @@
-//! What a watch of all keys tells.
+//! The events of a watch of all keys.
 
 use super::{ClusterId, Revision};
 
@@ -7,9 +7,9 @@ use super::{ClusterId, Revision};
 pub struct KeyChange {
     /// True for a deletion.
     pub deleted: bool,
-    /// etcd's `mvccpb.KeyValue`, encoded as etcd stores it; of a deletion only the key is set.
+    /// etcd's `mvccpb.KeyValue`, encoded as etcd stores it. For a deletion only the key is set.
     pub stored: Vec<u8>,
-    /// The lease that the key hangs on, 0 for none.
+    /// The lease that the key is attached to, 0 for none.
     pub lease: i64,
 }
 
@@ -22,29 +22,29 @@ pub struct RevisionChanges {
     pub changes: Vec<KeyChange>,
 }
 
-/// What a watch of all keys has to say.
+/// One event of a watch of all keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Watched {
     /// Whole revisions, ascending.
     Revisions {
-        /// What was written.
+        /// The changes.
         changes: Vec<RevisionChanges>,
-        /// The revision that etcd was at when it said so: it has more to tell where this is a later one.
+        /// etcd's revision when it sent them. If it is later than the last change, more changes follow.
         at: Revision,
-        /// The cluster that says so.
+        /// The cluster that sent them.
         of: ClusterId,
     },
-    /// What was asked for was compacted away: nothing before this revision can be told any more.
+    /// The requested revision was compacted. No change before this revision is available any more.
     Compacted(Revision),
 }
 
-/// What etcd says of one of its revisions.
+/// etcd's answer about one of its revisions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Past {
-    /// These were its changes.
+    /// The changes of this revision.
     Changes(RevisionChanges),
-    /// It is compacted, or its changes are not told for another reason; etcd is at this revision.
+    /// The revision is compacted, or its changes are unavailable for another reason. The value is etcd's current revision.
     Gone(Revision),
-    /// etcd has not come so far: this is its newest revision, read through quorum.
+    /// etcd has not reached the revision. The value is its newest revision, read through quorum.
     Ahead(Revision),
 }

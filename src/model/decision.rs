@@ -1,4 +1,4 @@
-//! What the planner answers: at most one action, the reasons, and when to look again.
+//! The planner's answer: at most one action, the reasons, and when to observe again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,12 +11,12 @@ use super::{
     NodeName, OperatorRequest, RaftTerm, Reason, SpecRecord, SteadyMs,
 };
 
-/// What must still hold when etcd is started.
+/// The conditions that must still hold when etcd is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartFence {
     /// The assignment generation.
     pub generation: Generation,
-    /// The epoch, which must be the newest known.
+    /// The epoch, which must be the newest known one.
     pub epoch: Epoch,
 }
 
@@ -30,39 +30,39 @@ impl StartFence {
     }
 }
 
-/// One thing to do. Each carries its fence, checked again right before acting.
+/// One action. Each carries its fence, which is checked again right before the action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "action")]
 pub enum Action {
-    /// Ask all other electors what they know, and become eligible when enough have answered.
+    /// Ask all other electors for what they know, and become eligible once enough have answered.
     Enquire {
-        /// Electors that the operator vouches are gone.
+        /// Electors that, on the operator's word, are lost permanently.
         without: BTreeSet<NodeName>,
     },
-    /// Run a Paxos round for this value (or for one that was accepted before).
+    /// Run a Paxos round for this value (or for a value that was accepted before).
     Propose {
         /// The ballot's round.
         round: u64,
         /// The value.
         genesis: Box<Genesis>,
-        /// Electors of the replaced epoch that the operator vouches are gone for good.
+        /// Electors of the replaced epoch that, on the operator's word, are lost permanently.
         #[serde(default)]
         gone: BTreeSet<NodeName>,
     },
-    /// Ask the electors whether a newer epoch is open, and learn it when a majority confirms it.
+    /// Ask the electors whether a newer epoch is open, and learn it if a majority confirms it.
     Confirm {
-        /// The sources that report one, and which.
+        /// The sources that report a newer epoch, and the epoch that each reports.
         told_by: BTreeMap<String, Epoch>,
         /// The token of the genesis that an operator has confirmed here.
         #[serde(default)]
         by_operator: Option<String>,
     },
-    /// Take over what operators have ordered elsewhere.
+    /// Take over orders that operators gave on other nodes.
     TakeDirectives {
         /// The newer register.
         directives: Box<Directives>,
     },
-    /// Persist what this node's etcd is to be.
+    /// Persist the assignment of this node's etcd.
     Assign {
         /// The assignment.
         assignment: Box<Assignment>,
@@ -72,34 +72,34 @@ pub enum Action {
         /// Which generation.
         generation: Generation,
     },
-    /// Ask the data directory's owner what is in it.
+    /// Ask the owner of the data directory for its content.
     InspectData,
-    /// Fetch a backup and check it, before anything is proposed or replaced.
+    /// Fetch a backup and check it before anything is proposed or replaced.
     FetchBackup {
         /// The backup.
         backup: BackupId,
     },
-    /// Restore a fetched and checked backup next to the old data (nothing is replaced).
+    /// Restore a fetched and checked backup next to the old data. Nothing is replaced.
     StageRestore {
-        /// The epoch that it is for.
+        /// The epoch that the restore is for.
         epoch: Epoch,
         /// The backup.
         backup: BackupId,
     },
-    /// Move the data directory into the archive and, when a restore is staged, put that in its place.
+    /// Move the data directory into the archive. If a restore is staged, put the restored data in its place.
     ReplaceData {
-        /// The epoch on whose behalf.
+        /// The epoch that requires it.
         epoch: Epoch,
-        /// The reason that goes into the archive's name.
+        /// The reason, which becomes part of the archive's name.
         why: String,
-        /// Swap the staged restore in afterwards.
+        /// Whether the staged restore is then swapped in.
         staged: bool,
     },
     /// Let the gate pass for this assignment generation in this boot.
     ClearGate {
         /// Which generation.
         generation: Generation,
-        /// The epoch, where only the shared store confirms it: the store is asked again before.
+        /// The epoch, if only the shared store confirms it. The store is then asked again before the gate is cleared.
         by_store: Option<Epoch>,
     },
     /// Start `etcd.service`; never waits for the job.
@@ -107,12 +107,12 @@ pub enum Action {
         /// The fence.
         fence: StartFence,
     },
-    /// Cancel a start of `etcd.service` that the gate holds back, because the data directory has to be seen to.
+    /// Cancel a start of `etcd.service` that the gate holds back, because the data directory needs work first.
     CancelStart {
         /// The assignment generation.
         generation: Generation,
     },
-    /// Ask etcd at every node, and every other agent, whether a member of this node was removed.
+    /// Ask etcd on every node, and every other agent, whether a member of this node was removed.
     CheckRemoval {
         /// The cluster.
         cluster_id: ClusterId,
@@ -126,7 +126,7 @@ pub enum Action {
         /// The assignment generation.
         generation: Generation,
     },
-    /// Write down what this node has to remember of the wanted size.
+    /// Persist this node's record of the wanted size.
     RememberSpec {
         /// The new record.
         record: Box<SpecRecord>,
@@ -142,9 +142,9 @@ pub enum Action {
         id: MemberId,
         /// Its node.
         node: NodeName,
-        /// Why; all of it is asked for again right before acting.
+        /// Why. The cause is checked again right before the removal.
         why: Removal,
-        /// The learner that takes its place, which must have caught up by then.
+        /// The learner that replaces it. The learner must have caught up before the removal.
         replaced_by: Option<MemberId>,
         /// The raft term of the member list that this was decided on.
         term: RaftTerm,
@@ -160,7 +160,7 @@ pub enum Action {
         /// The raft term of the member list that this was decided on.
         term: RaftTerm,
     },
-    /// Remove the member of a node that a person ordered out.
+    /// Remove the member of a node that an operator has ordered out of the cluster.
     TakeOut {
         /// Which.
         id: MemberId,
@@ -178,7 +178,7 @@ pub enum Action {
         /// The raft term of the member list that this was decided on.
         term: RaftTerm,
     },
-    /// Give a learner its vote; etcd refuses while it is behind.
+    /// Promote a learner to a voter. etcd refuses while the learner is behind.
     Promote {
         /// Which.
         id: MemberId,
@@ -187,7 +187,7 @@ pub enum Action {
         /// The raft term of the member list that this was decided on.
         term: RaftTerm,
     },
-    /// Let another member lead.
+    /// Move the raft leadership to another member.
     MoveLeader {
         /// Which.
         to: MemberId,
@@ -196,11 +196,11 @@ pub enum Action {
         /// The raft term in which this node's member leads.
         term: RaftTerm,
     },
-    /// Restart `etcd.service`, with the coordinator's leave; never waits for the job.
+    /// Restart `etcd.service` with the coordinator's permission; never waits for the job.
     RestartEtcd {
         /// The fence of the start.
         fence: StartFence,
-        /// The leave.
+        /// The permission.
         grant: Grant,
         /// Who gave it.
         coordinator: NodeName,
@@ -209,10 +209,10 @@ pub enum Action {
     Backup {
         /// The node whose member is read.
         from: NodeName,
-        /// In which form it is written.
+        /// The format in which it is written.
         format: BackupFormat,
     },
-    /// Begin to follow etcd's changes and to store them as increments of this full backup.
+    /// Begin to watch etcd's changes and to store them as increments of this full backup.
     Increments {
         /// The newest full backup.
         backup: BackupId,
@@ -221,7 +221,7 @@ pub enum Action {
     Flush,
     /// Begin to remove the backups that retention no longer wants.
     Prune {
-        /// The newest backup when this was decided: once for each.
+        /// The newest backup at the time of the decision. Pruning runs once for each.
         after: Option<BackupId>,
     },
     /// Begin to verify a backup in the background.
@@ -231,24 +231,24 @@ pub enum Action {
     },
     /// Forward a person's request to another node, and answer with its result.
     HandOver {
-        /// What was asked.
+        /// The request.
         request: OperatorRequest,
-        /// Who can do it.
+        /// The node that can do it.
         to: NodeName,
     },
-    /// A person's request is done or cannot be done: drop it, with what to tell them.
+    /// Close a person's request, which is done or cannot be done, with this answer.
     Answer {
-        /// What was asked.
+        /// The request.
         request: OperatorRequest,
-        /// True when it was done.
+        /// True if it was done.
         done: bool,
-        /// What to tell them.
+        /// The answer.
         message: String,
     },
 }
 
 impl Action {
-    /// True for an action that only begins when it is carried out, and continues in the background.
+    /// True for an action that starts a background job: when it has been carried out, the job has only begun.
     pub fn begins_a_job(&self) -> bool {
         matches!(
             self,
@@ -303,17 +303,17 @@ impl Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Removal {
-    /// Its own agent attests that its data is gone.
+    /// Its own agent attests that its data is lost.
     Gone,
-    /// Nobody has reached its agent or its etcd for `cluster.grace`.
+    /// No node has reached its agent or its etcd for `cluster.grace`.
     Dead,
     /// Its agent answers, and its etcd has not run for `cluster.grace`.
     Broken,
-    /// It was added and never started.
+    /// It was added and has never started.
     Unstarted,
     /// A learner that makes no progress.
     Stuck,
-    /// A learner that is not needed any more.
+    /// A learner that is no longer needed.
     Surplus,
     /// There are more voters than wanted.
     Excess,
@@ -333,90 +333,90 @@ impl fmt::Display for Removal {
     }
 }
 
-/// How far a learner has come.
+/// The progress of a learner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerProgress {
     /// Which.
     pub id: MemberId,
-    /// The highest raft index that it was seen at.
+    /// Its highest observed raft index.
     pub index: u64,
-    /// When it got there.
+    /// When it reached that index.
     pub at: SteadyMs,
 }
 
-/// What the planner keeps from tick to tick. Losing it (a restart of the agent) is always safe.
+/// The planner's state between ticks. Its loss (a restart of the agent) is always safe.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Since when each peer is out of reach.
+    /// Since when each peer has been unreachable.
     pub unreachable_since: BTreeMap<NodeName, SteadyMs>,
-    /// Failed tries by action name: count and time of the last.
+    /// Failed attempts by action name: their number and the time of the last one.
     pub failures: BTreeMap<String, (u32, SteadyMs)>,
-    /// What the last of them failed with, by action name.
+    /// The error of the last failed attempt, by action name.
     #[serde(default)]
     pub errors: BTreeMap<String, String>,
     /// When etcd was last asked to start.
     pub started_at: Option<SteadyMs>,
-    /// As which member it was.
+    /// The member as which etcd was started then.
     #[serde(default)]
     pub started_as: Option<MemberId>,
-    /// True once the unit has shown that start.
+    /// True once the unit's state has shown that start.
     #[serde(default)]
     pub start_shown: bool,
     /// Since when etcd has run and not answered.
     #[serde(default)]
     pub silent_since: Option<SteadyMs>,
-    /// When the data directory was last looked into.
+    /// When the data directory was last inspected.
     #[serde(default)]
     pub looked_at: Option<SteadyMs>,
-    /// Since when this agent has waited for electors to show up.
+    /// Since when this agent has waited for electors to answer.
     pub waiting_since: Option<SteadyMs>,
-    /// Starts in a row that did not last.
+    /// The number of consecutive starts after which etcd did not stay up.
     pub start_failures: u32,
-    /// As coordinator: in which raft term, and since when.
+    /// The raft term in which this node is coordinator, and since when.
     #[serde(default)]
     pub coordinates: Option<(RaftTerm, SteadyMs)>,
-    /// As coordinator: the restart that was granted and is not over, and since when.
+    /// The restart that this node has granted as coordinator and that has not finished, and since when.
     #[serde(default)]
     pub grant: Option<(Grant, SteadyMs)>,
-    /// Nodes that made nothing of a grant, and when.
+    /// Nodes that did not use a grant, and when.
     #[serde(default)]
     pub grant_unused: BTreeMap<NodeName, SteadyMs>,
     /// When etcd was last asked to restart.
     #[serde(default)]
     pub restarted_at: Option<SteadyMs>,
-    /// Since when each member is out of reach for every observer (coordinator only).
+    /// Since when each member has been unreachable for every observer (coordinator only).
     #[serde(default)]
     pub dead_since: BTreeMap<MemberId, SteadyMs>,
-    /// Since when each member's etcd does not run although its agent answers (coordinator only).
+    /// Since when each member's etcd has not run although its agent answers (coordinator only).
     #[serde(default)]
     pub broken_since: BTreeMap<MemberId, SteadyMs>,
-    /// Since when each member is listed and was never started (coordinator only).
+    /// Since when each member has been listed without ever having started (coordinator only).
     #[serde(default)]
     pub unstarted_since: BTreeMap<MemberId, SteadyMs>,
-    /// The learner that is on its way (coordinator only).
+    /// The learner that is joining (coordinator only).
     #[serde(default)]
     pub learner: Option<LearnerProgress>,
-    /// Nodes that were added and did not become members: how often, and when last.
+    /// Nodes that were added and did not become members: how often, and when for the last time.
     #[serde(default)]
     pub failed_joins: BTreeMap<NodeName, (u32, SteadyMs)>,
 }
 
-/// What the planner answers.
+/// The planner's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// At most one action.
     pub action: Option<Action>,
-    /// Why this, and why nothing else.
+    /// Why this action, and why no other.
     pub reasons: Vec<Reason>,
-    /// Look again after this, or earlier when something is heard.
+    /// Observe again after this time, or earlier on news.
     pub wake: Duration,
-    /// What to remember.
+    /// The planner's state for the next tick.
     pub memory: Memory,
     /// True on the node that decides for the cluster now.
     pub coordinator: bool,
     /// One human line for `STATUS=` and `status`.
     pub text: String,
-    /// How an order to open an epoch goes, when a person gave one here and there is something to say of it.
+    /// The progress of an order to open an epoch, if a person gave one here and there is something to report.
     #[serde(default)]
     pub order: Option<String>,
 }

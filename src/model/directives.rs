@@ -1,5 +1,5 @@
-//! What operators have ordered for the whole cluster: one small register that every agent keeps on disk, shows in its
-//! status, and takes over from whoever has a newer one.
+//! The operators' orders for the whole cluster: one small register. Every agent keeps it on disk, shows it in its status,
+//! and takes over a newer one from any other agent.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 
 use super::{NodeName, UnixMs};
 
-/// No cluster has more nodes than this: a register with more names is refused.
+/// No cluster has more nodes than this. A register with more names is refused.
 const MOST_NAMES: usize = 256;
-/// A version beyond this leaves no room for later orders.
+/// A version above this leaves no room for later orders.
 const MOST_VERSIONS: u64 = u64::MAX / 2;
-/// So many orders ahead of the own register one that a single peer tells is not believed.
+/// If a single peer reports a register that is more than this many orders ahead of the own one, it is not believed.
 const FAR: u64 = 1000;
 
-/// No autonomous action.
+/// A pause: agents take no autonomous action.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Paused {
-    /// When it was ordered, by the clock of the node that was asked.
+    /// When it was ordered, by the clock of the node that took the order.
     pub since: UnixMs,
-    /// The node that was asked.
+    /// The node that took the order.
     pub by: NodeName,
 }
 
 /// A restart of etcd that a person ordered.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RestartOrder {
-    /// The version of the register that it came with: each order is carried out once.
+    /// The version of the register that introduced the order. Each order is carried out once.
     pub id: u64,
-    /// The node at which it was ordered: two orders at one time at two nodes come with the same version. `None` from an agent
-    /// of an older version.
+    /// The node that took the order, because two concurrent orders on two nodes get the same version. `None` from an
+    /// agent of an older version.
     #[serde(default)]
     pub by: Option<NodeName>,
     /// On which nodes.
@@ -38,32 +38,32 @@ pub struct RestartOrder {
 }
 
 impl RestartOrder {
-    /// Its identity, which orders as registers do.
+    /// Its identity, which sorts like the registers do.
     pub fn identity(&self) -> (u64, &Option<NodeName>) {
         (self.id, &self.by)
     }
 }
 
-/// The register. The higher version wins; of two orders given at once that of the later node name. A node that has lost its
-/// memory may give one version twice: then what the register says decides, the same on all nodes.
+/// The register. The higher version wins. Of two concurrent orders, the one from the later node name wins. A node that
+/// has lost its memory may use one version twice; then the content of the register decides, in the same way on all nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directives {
-    /// One higher with each order; 0 when nothing was ever ordered.
+    /// Each order increments it; 0 if nothing was ever ordered.
     pub version: u64,
-    /// The node at which the last order was given.
+    /// The node that took the last order.
     #[serde(default)]
     pub by: Option<NodeName>,
-    /// No autonomous action, when set.
+    /// The pause, if one is in force: no autonomous action.
     #[serde(default)]
     pub paused: Option<Paused>,
-    /// Nodes that are to be no members until a person takes them back.
+    /// Nodes that must not be members until an operator adds them again.
     #[serde(default)]
     pub out: BTreeSet<NodeName>,
     /// The last ordered restart.
     #[serde(default)]
     pub restart: Option<RestartOrder>,
-    /// The size that an operator last took to the store through an agent: a smaller one that the store says is followed
-    /// only when it is this.
+    /// The size that an operator last wrote into the store through an agent. If the store asks for a smaller size, it is
+    /// followed only if it equals this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<usize>,
 }
@@ -74,9 +74,9 @@ pub struct Directives {
 pub enum DirectiveChange {
     /// No autonomous action until `Resume`.
     Pause,
-    /// Autonomous actions again.
+    /// End the pause.
     Resume,
-    /// Remove the member of this node, which stays out.
+    /// Remove the member of this node and keep the node out.
     Remove {
         /// Which node.
         node: NodeName,
@@ -91,7 +91,7 @@ pub enum DirectiveChange {
         /// On which nodes.
         nodes: BTreeSet<NodeName>,
     },
-    /// What of an ordered restart is not done yet is not wanted any more.
+    /// Cancel the part of an ordered restart that has not been carried out yet.
     CancelRestart,
 }
 
@@ -115,7 +115,7 @@ impl fmt::Display for Directives {
 }
 
 impl Directives {
-    /// True when this register takes the place of `other`.
+    /// True if this register replaces `other`.
     pub fn is_newer_than(&self, other: &Self) -> bool {
         self.rank() > other.rank()
     }
@@ -125,7 +125,7 @@ impl Directives {
         (self.version, &self.by, said)
     }
 
-    /// Why a register that somebody sent is not believed; `None` when it may be.
+    /// Why a received register is not believed; `None` if it may be believed.
     pub fn defect(&self) -> Option<String> {
         if self.version > MOST_VERSIONS {
             return Some(format!(
@@ -137,12 +137,12 @@ impl Directives {
         (names > MOST_NAMES).then(|| format!("it has {names} node names, expected at most {MOST_NAMES}"))
     }
 
-    /// True when `told` is too far ahead of this register to be believed from a single peer.
+    /// True if `told` is too far ahead of this register to be believed from a single peer.
     pub fn is_far_below(&self, told: &Self) -> bool {
         told.version > self.version.saturating_add(FAR)
     }
 
-    /// The register after an operator at `by` has wanted this size; `None` when that was the last one wanted.
+    /// The register after an operator on node `by` has ordered this size; `None` if that was the last ordered size.
     #[must_use]
     pub fn sized(&self, size: usize, by: &NodeName) -> Option<Self> {
         (self.size != Some(size)).then(|| Self {
@@ -153,7 +153,7 @@ impl Directives {
         })
     }
 
-    /// The register after one more order, given at `by`; `None` when it changes nothing.
+    /// The register after one more order, given on node `by`; `None` if the order changes nothing.
     #[must_use]
     pub fn after(&self, change: &DirectiveChange, by: &NodeName, now: UnixMs) -> Option<Self> {
         let mut next = self.clone();

@@ -1,29 +1,29 @@
 //! Which versions of etcd are supported.
 
-/// The least version that is: major and minor.
+/// The oldest supported version: major and minor.
 const LEAST: (u64, u64) = (3, 5);
 
-/// The first version that does not write the promotion of a learner into its database:
+/// The first version that does not store the promotion of a learner in its database:
 /// <https://github.com/etcd-io/etcd/issues/19557>.
 const LOSES_PROMOTIONS: (u64, u64, u64) = (3, 5, 1);
 
-/// The first 3.5 that writes it again, since 3.5.20, and also puts right what older ones left in the database:
+/// The first 3.5 that stores promotions (3.5.20 and later do) and also repairs the databases that older versions left:
 /// <https://github.com/etcd-io/etcd/issues/20793>.
 const STORES_PROMOTIONS: (u64, u64, u64) = (3, 5, 26);
 
-/// Whether this version of etcd, e.g. `3.4.23`, is older than the least that is supported. A text that is no version is
-/// not known to be.
+/// True if this version of etcd, e.g. `3.4.23`, is older than the oldest supported one. False for a text that is not a
+/// version.
 pub fn is_too_old(version: &str) -> bool {
     matches!(numbers(version)[..], [major, minor, ..] if (major, minor) < LEAST)
 }
 
-/// True for an etcd that may forget, in its database, that a learner was promoted; false for what is no version.
+/// True for an etcd whose database may lack the promotion of a learner; false for a text that is not a version.
 pub fn forgets_promotions(version: &str) -> bool {
     let forgets = LOSES_PROMOTIONS..STORES_PROMOTIONS;
     matches!(numbers(version)[..], [major, minor, patch] if forgets.contains(&(major, minor, patch)))
 }
 
-/// Major, minor and patch, as many as there are: 3, 5 and 16 of `v3.5.16+dfsg`.
+/// Major, minor and patch, as far as the text has them: 3, 5 and 16 for `v3.5.16+dfsg`.
 fn numbers(version: &str) -> Vec<u64> {
     let parts = version.trim_start_matches('v').splitn(3, '.');
     let number = |part: &str| part.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();

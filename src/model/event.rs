@@ -1,10 +1,10 @@
-//! What an agent decided, when, why, and what came of it.
+//! An agent's decisions: when, why, and with which outcome.
 
 use serde::{Deserialize, Serialize};
 
 use super::UnixMs;
 
-/// What came of a decision.
+/// The outcome of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum EventOutcome {
@@ -12,41 +12,41 @@ pub enum EventOutcome {
     Done,
     /// A background job was started. The journal and `status` show how it ends.
     Begun,
-    /// It was not; it is decided anew on what is seen next.
+    /// The action failed. The planner decides again on the next observation.
     Failed {
         /// One line.
         error: String,
     },
-    /// Nothing was to be done, for these reasons.
+    /// There was nothing to do, for the event's reasons.
     Waits,
-    /// Nothing goes on until a person acts.
+    /// The agent does nothing until a person acts.
     Halted,
 }
 
-/// One decision. The same one again and again is one event.
+/// One decision. Consecutive repetitions of a decision are one event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Grows with each event of one run of the agent, and when an event is repeated.
+    /// A number that grows with each event of one run of the agent, and with each repetition.
     pub seq: u64,
-    /// When it was decided last.
+    /// When it was last decided.
     pub at: UnixMs,
     /// The action's name (`Action::name`), `wait` or `halt`.
     pub decision: String,
-    /// Why: code and text, a line each.
+    /// The reasons: code and text, one line each.
     pub reasons: Vec<String>,
-    /// What came of it.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: EventOutcome,
     /// How long the action took, in milliseconds; 0 without one.
     pub duration_ms: u64,
-    /// How often in a row.
+    /// The number of consecutive repetitions, with the first.
     pub times: u64,
 }
 
 /// The answer to `GET /v1/events`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventsView {
-    /// The newest event's number; lower than what was seen before when the agent was restarted.
+    /// The number of the newest event. It is lower than in an earlier answer if the agent was restarted.
     pub newest: u64,
     /// Oldest first.
     pub events: Vec<Event>,

@@ -2,23 +2,23 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Something one agent tried to see: known, known not to be there, or out of reach.
+/// A fact that one agent tried to observe: known, known to be absent, or unreachable.
 ///
-/// `Unreachable` is never folded into `Absent`: treating what could not be seen as gone is how data
-/// gets wiped (design §3, safety rule 8).
+/// `Unreachable` is never folded into `Absent`: data gets wiped if something that could not be observed counts as absent
+/// (design §3, safety rule 8).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "fact", content = "value")]
 pub enum Fact<T> {
-    /// It was seen, and this is what it was.
+    /// It was observed, with this value.
     Known(T),
-    /// It was looked for where it would be, and it is not there.
+    /// It was looked for in its place and is not there.
     Absent,
-    /// Nobody could tell; the text says why, on one line.
+    /// It could not be observed; the text says why, on one line.
     Unreachable(String),
 }
 
 impl<T> Fact<T> {
-    /// The value, when it is known.
+    /// The value, if known.
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
@@ -26,12 +26,12 @@ impl<T> Fact<T> {
         }
     }
 
-    /// True only when it was looked for and is not there.
+    /// True only if it was looked for and is not there.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
 
-    /// True when nobody could tell.
+    /// True if it could not be observed.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable(_))
     }

@@ -1,4 +1,4 @@
-//! The record that opens an epoch, and etcd's own arithmetic for the IDs that follow from it.
+//! The record that opens an epoch, and etcd's own computation of the IDs that follow from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,7 +11,7 @@ use super::{
     UnixMs, electorate_digest,
 };
 
-/// Where an epoch's data comes from.
+/// The source of an epoch's data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "from", content = "id")]
 pub enum Origin {
@@ -19,7 +19,7 @@ pub enum Origin {
     Empty,
     /// A restored backup.
     Backup(BackupId),
-    /// The data directory that this member already had.
+    /// The existing data directory of this member.
     Member(NodeName),
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What a majority of the electorate chooses, once, to open an epoch (design §6).
+/// The value that a majority of the electorate chooses, once, to open an epoch (design §6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Genesis {
@@ -41,29 +41,29 @@ pub struct Genesis {
     pub epoch: Epoch,
     /// The cluster's name.
     pub cluster: ClusterName,
-    /// etcd's `initial-cluster-token`: `<name>-<epoch>-<random>`, so that members of two epochs never mix. What `token_of` makes
-    /// ends with a digest of the electors' names.
+    /// etcd's `initial-cluster-token`: `<name>-<epoch>-<random>`, so that members of two epochs never mix. A token from
+    /// `token_of` ends with a digest of the electors' names.
     pub token: String,
     /// The initial voters and their peer URLs.
     pub members: BTreeMap<NodeName, Vec<String>>,
-    /// Where the data comes from.
+    /// The source of the data.
     pub origin: Origin,
     /// The electors, each with the incarnation whose vote counts.
     pub electorate: BTreeMap<NodeName, Incarnation>,
-    /// The cluster ID: computed from members and token, or taken over from a running member.
+    /// The cluster ID: computed from members and token, or copied from a running member.
     pub cluster_id: ClusterId,
     /// When it was proposed.
     pub created: UnixMs,
-    /// The cluster IDs of the epochs before, oldest first, at most 64: a node whose agent has lost its memory
-    /// tells by them that what it runs or holds was replaced, and is nobody else's.
+    /// The cluster IDs of the earlier epochs, oldest first, at most 64. A node whose agent has lost its memory recognizes
+    /// by them that the cluster it runs, or whose data it holds, was replaced and is not a foreign one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<ClusterId>,
 }
 
-/// So many replaced epochs a genesis names.
+/// The maximum number of replaced epochs that a genesis names.
 const FORMER: usize = 64;
 
-/// These cluster IDs and then those, each once, the newest at the end.
+/// The IDs of `former` followed by those of `newer`, each once, the newest at the end.
 fn followed(mut former: Vec<ClusterId>, newer: &[ClusterId]) -> Vec<ClusterId> {
     former.retain(|id| !newer.contains(id));
     former.extend(newer);
@@ -71,8 +71,8 @@ fn followed(mut former: Vec<ClusterId>, newer: &[ClusterId]) -> Vec<ClusterId> {
 }
 
 impl Genesis {
-    /// True when both open the same epoch with the same cluster. The electors' incarnations are no part of the
-    /// value: a proposer that has to repeat an accepted value stamps it with the incarnations it knows now.
+    /// True if both open the same epoch with the same cluster. The electors' incarnations are not part of the value: a
+    /// proposer that has to repeat an accepted value stamps it with the incarnations it knows now.
     pub fn same_value(&self, other: &Self) -> bool {
         self.epoch == other.epoch
             && self.token == other.token
@@ -81,7 +81,7 @@ impl Genesis {
             && self.cluster_id == other.cluster_id
     }
 
-    /// What is wrong with its form, if anything: a value from the network is not believed before this.
+    /// The defect of its form, if any. A value from the network is not believed before this check.
     pub fn defect(&self) -> Option<String> {
         if self.epoch == Epoch::default() {
             return Some("epoch 0 cannot be opened".to_owned());
@@ -115,8 +115,9 @@ impl Genesis {
             .map(|node| format!("the initial member {node} is no elector"))
     }
 
-    /// Why this genesis is not believed to have been chosen, wherever it comes from. Its form is wrong, or its epoch is too far
-    /// ahead of `open`, the newest that is known to be open. One line; `None` when it may be believed.
+    /// Why this genesis is not believed to have been chosen, wherever it comes from. Its form is wrong, or its epoch is
+    /// too far
+    /// ahead of `open`, the newest that is known to be open. One line; `None` if it may be believed.
     pub fn objection(&self, open: Epoch) -> Option<String> {
         if open.is_far_below(self.epoch) {
             return Some(format!("it is {}", open.too_far_ahead()));
@@ -124,21 +125,23 @@ impl Genesis {
         self.defect()
     }
 
-    /// The electors by name, where the token says the same. A node that lies can change the electorate in its copy, which is no
-    /// part of the value. A proposer with another list of nodes may have repeated the value, too.
+    /// The electors by name; `None` if they do not match the digest in the token. The electorate is not part of the
+    /// value, so a lying node can change it in its copy. A proposer with another list of nodes may also have repeated the
+    /// value.
     pub fn electors(&self) -> Option<impl Iterator<Item = &NodeName>> {
         let digest = electorate_digest(self.electorate.keys());
         self.token.ends_with(&digest).then(|| self.electorate.keys())
     }
 
-    /// The electors that the configuration still names; none where the token does not say who they are.
+    /// The electors that the configuration still names; none if the token does not confirm the electors.
     pub fn electors_among(&self, named: impl Fn(&NodeName) -> bool) -> Vec<&NodeName> {
         let electors = self.electors().into_iter().flatten();
         electors.filter(|node| named(node)).collect()
     }
 
-    /// True when `me` was an elector of this epoch, and as many of its electors have lost their memory (`superseded`) as are
-    /// needed to open the next one. Electors that are no longer in `names`, the nodes of the configuration, do not count.
+    /// True if `me` was an elector of this epoch and a majority of its electors, which opening the next epoch needs, have
+    /// lost their memory (`superseded`). Electors that are no longer in `names`, the nodes of the configuration, do not
+    /// count.
     fn is_forgotten(
         &self,
         me: &NodeName,
@@ -150,18 +153,18 @@ impl Genesis {
         asked.contains(&me) && lost * 2 > asked.len() && !mutant!(FormerLossesUncounted)
     }
 
-    /// True when this epoch, or one since then, has replaced the epoch with that cluster ID.
+    /// True if this epoch, or one between them, has replaced the epoch with that cluster ID.
     pub fn replaces(&self, cluster: ClusterId) -> bool {
         self.cluster_id != cluster && self.former.contains(&cluster)
     }
 
-    /// What a genesis that replaces this one has to name as `former`.
+    /// The `former` list of a genesis that replaces this one.
     pub fn lineage(&self) -> Vec<ClusterId> {
         followed(self.former.clone(), &[self.cluster_id])
     }
 
-    /// This genesis, as a node knows it that followed `replaced` before: one whose proposer did not know of that epoch does
-    /// not name it.
+    /// This genesis as known to a node that followed `replaced` before. If the proposer did not know that epoch, its
+    /// genesis does not name it, so the node adds it.
     #[must_use]
     pub fn after(&self, replaced: &Self) -> Self {
         Self {
@@ -170,12 +173,12 @@ impl Genesis {
         }
     }
 
-    /// The member ID that etcd gives an initial member, or `None` when the node is not one.
+    /// The member ID that etcd gives an initial member; `None` if the node is not an initial member.
     pub fn member_id(&self, node: &NodeName) -> Option<MemberId> {
         self.members.get(node).map(|urls| member_id_of(urls, &self.token))
     }
 
-    /// The members that it begins with, as a list that nobody has read through quorum.
+    /// The initial members, as a member list that was not read through quorum.
     pub fn founders(&self) -> MemberList {
         let founder = |(node, urls): (&NodeName, &Vec<String>)| Member {
             id: member_id_of(urls, &self.token),
@@ -193,11 +196,11 @@ impl Genesis {
     }
 }
 
-/// True when perhaps no elector remembers a value that was chosen. `names` are the electors, `me` is the one who asks,
-/// `superseded` are those who lost a memory, and `newest` opened the newest epoch. A value chosen by a majority survives while
-/// fewer than a majority forget: with more, only the store or the operator can tell whether something was chosen. The next
-/// epoch needs a majority of the newest epoch's electors, too, and nodes with a shorter list may have opened it with fewer
-/// others.
+/// True if perhaps no elector remembers a value that was chosen. `names` are the electors, `me` is the elector that asks,
+/// `superseded` are the electors that lost a memory, and `newest` opened the newest epoch. A value chosen by a majority
+/// survives while fewer than a majority forget. If more forget, only the store or the operator can know whether a value
+/// was chosen. The next epoch also needs a majority of the newest epoch's electors, and nodes with a shorter list may
+/// have opened it with fewer other electors.
 pub fn memories_lost(
     newest: Option<&Genesis>,
     me: &NodeName,
@@ -208,7 +211,7 @@ pub fn memories_lost(
         || newest.is_some_and(|newest| newest.is_forgotten(me, names, superseded))
 }
 
-/// The token of a genesis for these electors. `random` keeps two proposals for one epoch apart.
+/// The token of a genesis for these electors. `random` distinguishes two proposals for one epoch.
 pub fn token_of<'a>(
     cluster: &ClusterName,
     epoch: Epoch,

@@ -5,15 +5,15 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An identifier that does not have the form it must have.
+/// A malformed identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {found:?} is not valid: expected {expected}")]
 pub struct IdError {
-    /// What kind of identifier it was to be.
+    /// The kind of identifier.
     pub what: &'static str,
-    /// What was found.
+    /// The text that was found.
     pub found: String,
-    /// What was expected.
+    /// The expected form.
     pub expected: &'static str,
 }
 
@@ -25,7 +25,7 @@ macro_rules! name_type {
         pub struct $name(String);
 
         impl $name {
-            /// Checks the form and makes the identifier.
+            /// Checks the form and creates the identifier.
             ///
             /// # Errors
             /// [`IdError`] naming what was found and what was expected.
@@ -88,8 +88,8 @@ name_type!(
 const LATEST_MS: u64 = 7_258_118_400_000;
 
 impl Incarnation {
-    /// This one, moved to the first time after `other`; `None` where no clock gave `other`. The first 12 digits are the time of the
-    /// making in milliseconds since 1970.
+    /// This incarnation with its time moved to right after that of `other`; `None` if the time in `other` is not from any
+    /// real clock. The first 12 digits are the creation time in milliseconds since 1970.
     pub fn after(&self, other: &Self) -> Option<Self> {
         let time = u64::from_str_radix(other.as_str().get(..12)?, 16).ok()?;
         let random = self.as_str().get(12..)?;
@@ -176,35 +176,36 @@ number_type!(
     /// One incarnation of the cluster's data: 0 means none yet, 1 at bootstrap, +1 at each restore.
     Epoch
 );
-/// How many epochs ahead a told epoch may be. An honest node is never further ahead: each epoch takes a person's order.
+/// How many epochs ahead a reported epoch may be. An honest node is never further ahead, because each epoch needs a
+/// person's order.
 const FAR: u64 = 1000;
 
 impl Epoch {
     /// True for 0, the epoch before the first.
-    #[allow(clippy::trivially_copy_pass_by_ref)] // serde gives a reference.
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
     pub fn is_zero(&self) -> bool {
         self.0 == 0
     }
 
-    /// True when an epoch that somebody tells is too far ahead of this one, the newest that is known to be open, to be
-    /// believed: more than 1,000.
+    /// True if a reported epoch is too far ahead to be believed: more than 1,000 ahead of this one, the newest that is
+    /// known to be open.
     pub fn is_far_below(self, told: Self) -> bool {
         told.0 > self.0.saturating_add(FAR) && !mutant!(BelievesNumbers)
     }
 
-    /// What is said of an epoch that this one is far below.
+    /// The text for an epoch that is too far ahead of this one.
     pub fn too_far_ahead(self) -> String {
         format!("too far ahead of epoch {self}")
     }
 
-    /// True when an epoch of which somebody has heard can be believed beside this one: the next one can still be opened.
+    /// True if a node at this epoch can believe a reported epoch: the epoch after the reported one can then still be opened.
     pub fn can_hear_of(self, told: Self) -> bool {
         !self.is_far_below(told.next())
     }
 }
 
 number_type!(
-    /// An assignment's generation on its node; each new assignment is one higher, which fences stale plans.
+    /// An assignment's generation on its node. Each new assignment increments it, which fences stale plans.
     Generation
 );
 number_type!(
@@ -219,9 +220,9 @@ number_type!(
 /// A Paxos ballot: ordered by round, then by the proposer's name, so that no two proposers share one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Ballot {
-    /// Grows with each try.
+    /// Grows with each attempt.
     pub round: u64,
-    /// Who proposes.
+    /// The proposer.
     pub node: NodeName,
 }
 

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::SteadyMs;
 
-/// A background job of this agent: it runs, or has ended.
+/// The state of a background job of this agent: it runs, or has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// True while it runs.
     pub running: bool,
-    /// When the last try ended in an error.
+    /// When the last attempt failed.
     pub failed_at: Option<SteadyMs>,
     /// Consecutive failures.
     pub failures: u32,

@@ -1,8 +1,8 @@
-//! Why etcd ended by itself, as its own last words say it.
+//! The cause of etcd's own exit, from the last lines of its log.
 
 use serde::{Deserialize, Serialize};
 
-/// What etcd's last words are about.
+/// The problem that etcd's last words name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trouble {
@@ -16,21 +16,21 @@ pub enum Trouble {
     ReadOnly,
     /// etcd may not read or write a file: its owner or mode.
     NotPermitted,
-    /// The disk answers with errors.
+    /// The disk returns errors.
     DiskError,
-    /// Another program listens at one of etcd's addresses.
+    /// Another program listens on one of etcd's addresses.
     AddressTaken,
     /// A certificate or key cannot be read or used.
     Certificate,
-    /// More members than one are learners, as this version of etcd reads its data.
+    /// More than one member is a learner, as this version of etcd reads its data.
     Learners,
 }
 
 impl Trouble {
-    /// How many starts in a row have to end so before the data counts as damaged; `None` for trouble around the data, which is
-    /// kept. The agent reads the log as etcd does, so both speak of the same record. Of the database etcd's tools say more
-    /// than keeps etcd from starting, and a fault while it is read (`SIGBUS`) may come from a disk that does not answer: there
-    /// etcd has to say it twice.
+    /// How many consecutive starts must end with this trouble before the data counts as damaged; `None` if the trouble is
+    /// not in the data, which is then kept. One is enough for the log: the agent reads it as etcd does, so both mean the
+    /// same record. The database needs two: etcd's tools report problems that do not keep etcd from starting, and a fault
+    /// while the database is read (`SIGBUS`) may come from a disk that does not answer.
     fn damage_after(self) -> Option<u32> {
         match self {
             Self::Log => Some(1),
@@ -40,20 +40,20 @@ impl Trouble {
     }
 }
 
-/// What etcd said when it ended, in its last starts.
+/// What etcd logged when it ended, in its last starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LastWords {
-    /// What they are about.
+    /// The problem that they name.
     pub trouble: Trouble,
-    /// What it said last, one line.
+    /// The last message, one line.
     pub text: String,
-    /// How many starts in a row have ended with this trouble.
+    /// The number of consecutive starts that ended with this trouble.
     pub starts: u32,
 }
 
 impl LastWords {
-    /// True when etcd has said often enough that its data is damaged. That alone is not believed.
+    /// True if etcd has reported often enough that its data is damaged. This alone is not sufficient evidence.
     pub fn claim_damage(&self) -> bool {
         self.trouble
             .damage_after()

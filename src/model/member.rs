@@ -11,7 +11,7 @@ use super::{ClusterId, MemberId, RaftTerm};
 pub struct Member {
     /// Member ID.
     pub id: MemberId,
-    /// `ETCD_NAME`; empty until it has started for the first time.
+    /// `ETCD_NAME`; empty until the member has started for the first time.
     pub name: String,
     /// Peer URLs.
     pub peer_urls: Vec<String>,
@@ -24,11 +24,11 @@ pub struct Member {
 /// A member list and how it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberList {
-    /// The cluster it is of.
+    /// The cluster of the members.
     pub cluster_id: ClusterId,
     /// The raft term in the response header.
     pub term: RaftTerm,
-    /// True when the read went through quorum.
+    /// True if the read went through quorum.
     pub linearizable: bool,
     /// The members, by ID.
     pub members: Vec<Member>,

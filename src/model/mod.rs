@@ -1,4 +1,4 @@
-//! Plain data that every layer speaks: identifiers, facts, the spec, genesis, assignment,
+//! Plain data that every layer uses: identifiers, facts, the spec, genesis, assignment,
 //! observation and decision. Nothing here does IO, and nothing here imports the rest of the crate.
 
 mod admin;

@@ -1,5 +1,4 @@
-//! Everything one agent saw at one instant. An observation saved from the field replays with
-//! `etcd-agent plan --observation FILE`.
+//! Everything that one agent observed at one instant. `etcd-agent plan --observation FILE` replays a saved observation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +10,7 @@ use super::{
     VerifyView,
 };
 
-/// What a person asked this agent to do.
+/// A person's request to this agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "request")]
 pub enum OperatorRequest {
@@ -19,38 +18,38 @@ pub enum OperatorRequest {
     Restore {
         /// Which backup.
         backup: BackupId,
-        /// Electors that the operator vouches are gone for good.
+        /// Electors that, on the operator's word, are lost permanently.
         without: BTreeSet<NodeName>,
-        /// The cluster's name: the operator's word that all electors of the newest epoch that this node's configuration
-        /// does not name are gone for good.
+        /// The cluster's name. It is the operator's word that all electors of the newest epoch that this node's
+        /// configuration does not name are lost permanently.
         #[serde(default)]
         replace: Option<ClusterName>,
-        /// The newest epoch when it was asked, which the restore has to replace; the agent fills it in. `None` while its
-        /// memory is new: what it learns then happened before the order.
+        /// The newest epoch at the time of the request, which the restore has to replace; the agent fills it in. `None`
+        /// while the agent's memory is new: an epoch that it learns then was opened before the order.
         #[serde(default)]
         above: Option<Epoch>,
-        /// When it was asked, by this node's clock; the agent fills it in.
+        /// The time of the request, by this node's clock; the agent fills it in.
         #[serde(default)]
         asked: UnixMs,
     },
-    /// Form the first cluster without these electors, which the operator vouches are gone.
+    /// Form the first cluster without these electors, which are lost on the operator's word.
     Bootstrap {
-        /// Electors that the operator vouches are gone for good.
+        /// Electors that, on the operator's word, are lost permanently.
         without: BTreeSet<NodeName>,
-        /// An empty cluster is wanted, even if the store holds backups.
+        /// Form an empty cluster even if the store holds backups.
         #[serde(default)]
         empty: bool,
     },
-    /// Take this genesis for chosen, on the operator's word, where the electors that are left can neither confirm nor deny it.
+    /// Accept this genesis as chosen, on the operator's word, if the remaining electors can neither confirm nor deny it.
     ConfirmEpoch {
         /// Its epoch.
         epoch: Epoch,
-        /// Its token: another genesis of the same epoch is not meant.
+        /// Its token, which excludes any other genesis of the same epoch.
         token: String,
     },
     /// Take a full backup now.
     Backup,
-    /// Store what was written until now as an increment, without waiting for the interval.
+    /// Store all changes up to now as an increment, without waiting for the interval.
     Increment,
     /// Remove the backups that retention no longer wants.
     Prune,
@@ -59,22 +58,22 @@ pub enum OperatorRequest {
         /// Where to; `None` leaves the choice to the coordinator.
         #[serde(default)]
         to: Option<NodeName>,
-        /// Who led when it was asked; the agent fills it in.
+        /// The leader at the time of the request; the agent fills it in.
         #[serde(default)]
         from: Option<MemberId>,
-        /// Tells it from others; the agent fills it in.
+        /// Distinguishes the request from others; the agent fills it in.
         #[serde(default)]
         id: u64,
-        /// When it was asked; the agent fills it in.
+        /// The time of the request; the agent fills it in.
         #[serde(default)]
         asked: SteadyMs,
     },
-    /// Take a full backup in this form now.
+    /// Take a full backup in this format now.
     BackupAs {
-        /// In which form.
+        /// The format.
         format: BackupFormat,
     },
-    /// Restore this backup for a look, and say whether it is good.
+    /// Restore this backup into a temporary etcd, and report whether it is good.
     Verify {
         /// Which backup.
         backup: BackupId,
@@ -82,7 +81,7 @@ pub enum OperatorRequest {
 }
 
 impl OperatorRequest {
-    /// The electors of which it vouches that they are gone for good.
+    /// The electors that, on the operator's word, are lost permanently.
     pub fn without(&self) -> impl Iterator<Item = &NodeName> {
         let without = match self {
             Self::Restore { without, .. } | Self::Bootstrap { without, .. } => Some(without),
@@ -98,49 +97,50 @@ impl OperatorRequest {
     }
 }
 
-/// What the store says, as far as the planner needs it.
+/// The state of the store, as far as the planner needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreView {
     /// The newest epoch record in `control/epochs/`, if any.
     pub genesis: Option<Genesis>,
-    /// The newest committed backup that is not dated after now, if any.
+    /// The newest committed backup whose date is not in the future, if any.
     pub newest_backup: Option<BackupSummary>,
-    /// What was seen, when etcd had been put back to an older state before that backup was taken.
+    /// The evidence, if etcd was put back to an older state before that backup was taken.
     #[serde(default)]
     pub went_back: Option<String>,
-    /// False when the store was seen to ignore `If-None-Match: *`.
+    /// False if the store was seen to ignore `If-None-Match: *`.
     pub conditional_writes: bool,
-    /// How many voters `control/etcd-cluster-spec` wants; absent when there is no such object or no number in it.
+    /// The number of voters in `control/etcd-cluster-spec`; absent if there is no such object or no number in it.
     #[serde(default)]
     pub size: Fact<usize>,
-    /// A key that shows that there was a cluster before: the marker of a backup, or etcd-manager's of its cluster.
+    /// A key that proves that there was a cluster before: the marker of a backup, or etcd-manager's marker of its cluster.
     #[serde(default)]
     pub trace: Option<String>,
-    /// Names of the commands in etcd-manager's queue.
+    /// The names of the commands in etcd-manager's queue.
     #[serde(default)]
     pub commands: Vec<String>,
-    /// What is known of verifications.
+    /// The state of verifications.
     #[serde(default)]
     pub verify: VerifyView,
 }
 
-/// What is in force for `etcd.service`, as `etcd-agent-apply.service` read it back.
+/// The settings in force for `etcd.service`, as `etcd-agent-apply.service` read them back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InForce {
     /// The assignment generation that was written.
     pub generation: Generation,
-    /// Digest of what was written, but for how the member joined: what a running etcd would be restarted for.
+    /// Digest of the settings that were written, without those that only say how the member joined. A running etcd is
+    /// restarted if this digest changes.
     pub settings_digest: String,
     /// `initial-cluster-state` that was written.
     pub initial_state: super::InitialState,
-    /// What would win over our settings; each line names file, line and what to do. Empty when all is well.
+    /// Settings that override the agent's; each line names file, line and what to do. Empty if there are none.
     pub conflicts: Vec<String>,
 }
 
-/// The gate of this boot.
+/// The state of the gate in this boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateView {
-    /// The generation that was cleared in this boot, if any.
+    /// The generation for which the gate was cleared in this boot, if any.
     pub cleared: Option<Generation>,
 }
 
@@ -156,12 +156,12 @@ pub struct ElectorView {
     pub superseded: BTreeSet<NodeName>,
     /// The highest ballot round seen for the next epoch.
     pub highest_round: u64,
-    /// A value accepted in the next epoch and maybe chosen: only this may be proposed.
+    /// A value that was accepted in the next epoch and may be chosen. Only this value may be proposed.
     pub accepted: Option<Genesis>,
-    /// True while no epoch is confirmed here: the genesis shown was only reported to this new memory.
+    /// True while no epoch is confirmed here. The genesis in the status was then only reported to this new memory.
     #[serde(default)]
     pub hearsay: bool,
-    /// An epoch that a message reported and that is not confirmed.
+    /// An epoch that a message reported and that is not confirmed yet.
     #[serde(default)]
     pub pushed: Option<Epoch>,
     /// The sources that reported a newer epoch that the electors denied.
@@ -192,81 +192,81 @@ pub struct RemovalView {
 }
 
 impl RemovalView {
-    /// True when this is about that member.
+    /// True if the result is about that member.
     pub fn is_of(&self, cluster: ClusterId, member: MemberId) -> bool {
         (self.cluster_id, self.member_id) == (cluster, member)
     }
 }
 
-/// Everything one agent saw at one instant.
+/// Everything that one agent observed at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// When, by the clock on the wall.
+    /// The time by the wall clock.
     pub now: UnixMs,
-    /// When, by the clock that never jumps.
+    /// The time by the monotonic clock.
     #[serde(default)]
     pub steady: SteadyMs,
     /// The planner's only source of randomness.
     pub seed: u64,
-    /// Own node.
+    /// The status of this node.
     pub me: NodeStatus,
-    /// The full assignment, when there is one.
+    /// The full assignment, if there is one.
     pub assignment: Option<Assignment>,
     /// The last check of whether a member of this node was removed.
     #[serde(default)]
     pub removal: Option<RemovalView>,
     /// The newest epoch that any source has reported to this node.
     pub newest_epoch: Epoch,
-    /// Own elector.
+    /// This node's elector.
     pub elector: ElectorView,
-    /// Peers by name: what each last said, or why it could not be asked.
+    /// Peers by name: the last status of each, or why it is unreachable.
     pub peers: BTreeMap<NodeName, Fact<NodeStatus>>,
     /// By how many milliseconds each peer's clock was ahead of this node's when it last answered.
     #[serde(default)]
     pub clocks: BTreeMap<NodeName, i64>,
-    /// The store; `Absent` when none is configured.
+    /// The store; `Absent` if none is configured.
     pub store: Fact<StoreView>,
-    /// What this node remembers of the wanted size.
+    /// This node's record of the wanted size.
     #[serde(default)]
     pub spec_record: SpecRecord,
-    /// What is in force for etcd.service; `Absent` when nothing was applied in this boot.
+    /// The settings in force for `etcd.service`; `Absent` if nothing was applied in this boot.
     pub in_force: Fact<InForce>,
     /// The gate.
     pub gate: GateView,
-    /// What etcd said when it last ended by itself, while it has not served since; `None` also where nothing is understood.
+    /// What etcd logged when it last ended by itself, until it serves again; `None` also if the log names no known trouble.
     #[serde(default)]
     pub last_words: Option<LastWords>,
-    /// True when etcd runs and does not serve, and has no room for the next file of its log. It does not end for that where
-    /// it waits for a snapshot of the raft leader: it logs each that it could not save.
+    /// True if etcd runs, does not serve, and has no disk space for the next file of its log. An etcd that waits for a
+    /// snapshot from the raft leader does not exit in this state: it logs each snapshot that it could not save.
     #[serde(default)]
     pub no_room: bool,
-    /// True when etcd serves and nobody has noted what its data directory is on. After a boot without that mount an empty
-    /// directory would be taken for lost data.
+    /// True if etcd serves and nobody has recorded the mount that holds its data directory. Without that record, an empty
+    /// directory after a boot without the mount would count as lost data.
     #[serde(default)]
     pub mount_unknown: bool,
-    /// Whose data the etcd has open that runs here and does not answer, as the data directory's owner saw it beside this very
-    /// process.
+    /// The member whose data is open in an etcd that runs here and does not answer. The owner of the data directory
+    /// inspected it while this very process ran.
     #[serde(default)]
     pub runs_on: Option<(ClusterId, MemberId)>,
-    /// The backup that is restored next to the old data and ready to replace it, by epoch.
+    /// The staged restore: the backup that is restored next to the old data and ready to replace it, with its epoch.
     pub staged: Option<(Epoch, BackupId)>,
-    /// The backup that lies fetched and checked on this node.
+    /// The backup that is fetched and checked on this node.
     pub fetched: Option<BackupId>,
-    /// Own backup job.
+    /// This agent's full backup job.
     pub backup: Job,
-    /// What else this agent does in the store.
+    /// This agent's other work in the store.
     #[serde(default)]
     pub backups: BackupView,
-    /// Own fetch or restore job.
+    /// This agent's fetch or restore job.
     pub restore: Job,
-    /// What a person asked for and is not done.
+    /// The open requests of a person.
     pub requests: Vec<OperatorRequest>,
-    /// The spec that this was observed under (so that a saved observation replays alone).
+    /// The spec at that time, so that a saved observation replays by itself.
     pub spec: Spec,
 }
 
 impl Observation {
-    /// The member as which etcd runs here: as it answers, or else by the data that it has open.
+    /// The member as which etcd runs here, from its own answer or else from the data that it has open.
     pub fn runs_as(&self) -> Option<(ClusterId, MemberId)> {
         let answers = self.me.etcd.known();
         answers

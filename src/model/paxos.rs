@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ballot, Epoch, Genesis, Incarnation, NodeName};
 
-/// What an elector remembers of one epoch. Fsynced before each reply.
+/// An elector's memory of one epoch. It is fsynced before each reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EpochVotes {
@@ -16,31 +16,31 @@ pub struct EpochVotes {
     pub accepted: Option<(Ballot, Genesis)>,
 }
 
-/// What an elector remembers for good.
+/// An elector's persistent memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ElectorRecord {
     /// The identity of this memory.
     pub incarnation: Incarnation,
-    /// True once every other elector (or the store, or the operator) has told it the newest epoch.
+    /// True once every other elector (or the store, or the operator) has reported the newest epoch to it.
     pub eligible: bool,
     /// The newest known incarnation of each other elector. The vote of an older one no longer counts.
     pub incarnations: BTreeMap<NodeName, Incarnation>,
-    /// Electors heard to have lost their memory, but for those whose memory of now the newest genesis names.
+    /// Electors that are reported to have lost their memory, without those whose current memory the newest genesis names.
     pub superseded: BTreeSet<NodeName>,
     /// Votes by epoch; only the newest epochs are kept.
     pub votes: BTreeMap<Epoch, EpochVotes>,
-    /// The newest genesis that is known to be chosen: a majority of the electors has confirmed it to this one, or has
-    /// accepted it in this one's own round.
+    /// The newest genesis that is known to be chosen: a majority of the electors has confirmed it to this elector, or has
+    /// accepted it in this elector's own round.
     pub chosen: Option<Genesis>,
     /// The newest epoch reported, confirmed or not. It holds back a start of etcd for an older one.
     pub newest_epoch: Epoch,
-    /// A newer genesis that was reported as chosen and is not confirmed yet. It closes its epoch for votes, and stops no
-    /// etcd.
+    /// A newer genesis that was reported as chosen and is not confirmed yet. It closes its epoch for votes but does not
+    /// stop etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Genesis>,
-    /// The newest epoch in which a former memory of this elector may have voted, as far as this one knew when it became
-    /// eligible. It denies no epoch up to here. 0 when there is none after `chosen`.
+    /// The newest epoch in which a former memory of this elector may have voted, as known when this memory became
+    /// eligible. This elector denies no epoch up to this one. 0 if there is none after `chosen`.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
     pub may_have_voted: Epoch,
 }
@@ -55,17 +55,19 @@ impl ElectorRecord {
         }
     }
 
-    /// The genesis that this node acts by: the confirmed one, or in a new memory without one the reported one.
+    /// The genesis that this node acts on: the confirmed one. A new memory without a confirmed genesis acts on the
+    /// reported one.
     pub fn acted_on(&self) -> Option<&Genesis> {
         self.chosen.as_ref().or(self.told.as_ref())
     }
 
-    /// The newest epoch for which this elector, or a former memory of it, may have accepted a genesis that this memory has not
-    /// learned; 0 when there is none. Another node may have learned that it was chosen.
+    /// The newest epoch for which this elector, or a former memory of it, may have accepted a genesis that this memory
+    /// has not
+    /// learned; 0 if there is none. Another node may have learned that the genesis was chosen.
     pub fn voted(&self) -> Epoch {
         let accepted = self.votes.iter().filter(|(_, votes)| votes.accepted.is_some());
         let accepted = accepted.map(|(epoch, _)| *epoch).max().unwrap_or_default();
-        // A memory that may not vote yet has not heard from all how far its former one has come.
+        // A memory that may not vote yet has not learned from all electors how far its former memory voted.
         let forgotten = if self.eligible {
             self.may_have_voted
         } else {
@@ -74,7 +76,7 @@ impl ElectorRecord {
         accepted.max(forgotten)
     }
 
-    /// The epoch that is known to be open; 0 when none is.
+    /// The epoch that is known to be open; 0 if none is.
     pub fn open_epoch(&self) -> Epoch {
         self.chosen
             .as_ref()
@@ -82,11 +84,11 @@ impl ElectorRecord {
     }
 }
 
-/// Asks an elector for all it knows, and tells it the asker's incarnation.
+/// Asks an elector for all it knows, and reports the asker's incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Enquire {
-    /// Who asks.
+    /// The elector that asks.
     pub from: NodeName,
     /// The asker's incarnation; the answerer stores it before it answers.
     pub incarnation: Incarnation,
@@ -98,7 +100,7 @@ pub struct Enquire {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnquireReply {
-    /// Who answers.
+    /// The elector that answers.
     pub from: NodeName,
     /// Its incarnation.
     pub incarnation: Incarnation,
@@ -110,15 +112,15 @@ pub struct EnquireReply {
     pub votes: BTreeMap<Epoch, EpochVotes>,
     /// The newest incarnation of each other elector that it knows.
     pub incarnations: BTreeMap<NodeName, Incarnation>,
-    /// Electors that it knows to have lost their memory, but for those whose memory of now `chosen` names.
+    /// Electors that it knows to have lost their memory, without those whose current memory `chosen` names.
     pub superseded: BTreeSet<NodeName>,
-    /// The newest epoch in which a former memory of it may have voted.
+    /// The newest epoch in which a former memory of this elector may have voted.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
     pub may_have_voted: Epoch,
 }
 
-/// What an elector answers to [`Enquire`].
-// Without a tag inside: serde cannot read a map whose keys are numbers there (`votes`).
+/// The answer to [`Enquire`].
+// Not internally tagged: serde cannot read a map with numeric keys (`votes`) in such an enum.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnquireAnswer {
@@ -146,11 +148,11 @@ pub struct Prepare {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reply")]
 pub enum PrepareReply {
-    /// Nothing below this ballot will be accepted any more.
+    /// The elector will accept nothing below this ballot any more.
     Promise {
         /// The answering elector's incarnation.
         incarnation: Incarnation,
-        /// What it had accepted.
+        /// The value that it had accepted.
         accepted: Option<(Ballot, Genesis)>,
     },
     /// Refused.
@@ -199,19 +201,19 @@ pub enum Refusal {
         /// That ballot.
         promised: Ballot,
     },
-    /// The epoch is already open or past: here is the newest chosen genesis.
+    /// The epoch is already open or past. The refusal carries the newest chosen genesis.
     Chosen {
         /// The newest genesis.
         genesis: Box<Genesis>,
     },
-    /// The asker's electorate is not the same.
+    /// The asker's electorate differs.
     Electorate {
-        /// Digest the answerer has.
+        /// The answerer's digest.
         mine: String,
         /// The answerer's electors, by name.
         names: Vec<NodeName>,
     },
-    /// This elector's memory is new and was not brought up to date yet.
+    /// This elector's memory is new and not up to date yet.
     NotEligible,
     /// The value names an incarnation of an elector that has since lost its memory.
     StaleIncarnation {

@@ -1,4 +1,4 @@
-//! Why something is done or not done: a stable code for programs and a line for people.
+//! Why the planner does or does not do something: a stable code for programs and a line for people.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ macro_rules! reason_codes {
         #[serde(from = "String", into = "String")]
         pub enum ReasonCode {
             $(#[doc = concat!("`", $code, "`")] $variant,)*
-            /// A code of another version of the agent.
+            /// A code from another version of the agent.
             Other(String),
         }
 
@@ -20,7 +20,7 @@ macro_rules! reason_codes {
             /// Every code of this version.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The code as it is written.
+            /// The code as a string.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $code,)*
@@ -217,14 +217,14 @@ impl fmt::Display for ReasonCode {
     }
 }
 
-/// Why something is done or not done.
+/// Why the planner does or does not do something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// What it is.
+    /// The code.
     pub code: ReasonCode,
     /// One line.
     pub text: String,
-    /// True when the planner refuses to go on until a person acts.
+    /// True if the planner refuses to continue until a person acts.
     pub halt: bool,
 }
 
@@ -238,7 +238,7 @@ impl Reason {
         }
     }
 
-    /// A state that must not be, or that only a person may resolve.
+    /// A reason to halt: a state that must not occur, or that only a person may resolve.
     pub fn halt(code: impl Into<ReasonCode>, text: impl Into<String>) -> Self {
         Self {
             halt: true,

@@ -1,39 +1,39 @@
-//! Which etcd process runs, with which settings, and whether it is to be replaced by a restart.
+//! Which etcd process runs, with which settings, and whether it needs a restart.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Fact, NodeName, RestartOrder};
 
-/// What an agent remembers of its etcd process. A process is named by boot and PID.
+/// An agent's record of its etcd process. A process is identified by boot and PID.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EtcdRun {
-    /// The digest of the settings that were written last (`InForce::settings_digest`).
+    /// The digest of the last written settings (`InForce::settings_digest`).
     #[serde(default)]
     pub written: Option<String>,
-    /// The process that was seen last.
+    /// The last seen process.
     #[serde(default)]
     pub process: Option<String>,
-    /// The digest of the settings that it was started with; `None` when nobody can tell.
+    /// The digest of the settings that it was started with; `None` if unknown.
     #[serde(default)]
     pub settings: Option<String>,
-    /// The last ordered restart that was received.
+    /// The last received restart order.
     #[serde(flatten)]
     pub newest: HeardOrder,
-    /// The order before it. It counts again where a concurrent order of another node takes the place of the last one.
+    /// The order before it. It counts again if a concurrent order of another node replaces the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former: Option<HeardOrder>,
 }
 
-/// An ordered restart that was received.
+/// A received restart order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeardOrder {
     /// Its ID; 0 before the first.
     #[serde(default)]
     pub order: u64,
-    /// The node at which it was ordered.
+    /// The node that took the order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_by: Option<NodeName>,
-    /// The process that is to be replaced by it; any other one carries it out already.
+    /// The process that the order replaces. If any other process runs, the order is carried out.
     #[serde(default)]
     pub replaces: Option<String>,
 }
@@ -44,26 +44,26 @@ impl HeardOrder {
         (self.order, &self.order_by)
     }
 
-    /// True while it is to be carried out, where this process runs.
+    /// True while the order has to be carried out, given the process that runs.
     fn is_open(&self, runs: Option<&str>) -> bool {
         runs.is_some() && self.replaces.as_deref() == runs
     }
 }
 
-/// Why a node wants its etcd restarted.
+/// Why a node needs a restart of its etcd.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartWish {
     /// One line.
     pub why: String,
-    /// The order that it comes from; `None` when its settings have changed.
+    /// The order; `None` if the settings have changed.
     #[serde(default)]
     pub order: Option<u64>,
 }
 
 impl EtcdRun {
-    /// What is known after one more look: the process that runs now, the digest of the settings that are in force for
-    /// the next start, where known, and the last ordered restart. While nobody can tell what runs, an order is not heard
-    /// of: it would count as carried out.
+    /// The record after one more observation: the process that runs now, the digest of the settings in force for the next
+    /// start (if known), and the last restart order. While it is unknown which process runs, an order is not recorded,
+    /// because it would count as carried out.
     #[must_use]
     pub fn look(
         &self,
@@ -87,8 +87,8 @@ impl EtcdRun {
         next
     }
 
-    /// An older order than the newest takes its place where the newest was lost to a concurrent one of another node. It is carried
-    /// out unless that was done before.
+    /// Records an order. An older order replaces the newest one if the newest one was lost to a concurrent order of
+    /// another node. The older order is carried out unless that was done before.
     fn hear(&mut self, order: &RestartOrder, runs: Option<&str>, me: &NodeName) {
         let identity = order.identity();
         if identity == self.newest.identity() {
@@ -113,8 +113,8 @@ impl EtcdRun {
         }
     }
 
-    /// What is known when a process came up while settings were being written: it may have the old ones, and one
-    /// restart too many is better than one too few.
+    /// The record after a process came up while settings were being written. The process may have the old settings, and
+    /// one restart too many is better than one too few.
     #[must_use]
     pub fn came_up_meanwhile(&self, process: &str) -> Self {
         if self.process.as_deref() == Some(process) {
@@ -127,7 +127,7 @@ impl EtcdRun {
         }
     }
 
-    /// Whether the process that runs now is to be replaced, and why. `order` is the last ordered restart.
+    /// Whether the process that runs now needs a restart, and why. `order` is the last restart order.
     pub fn wish(&self, process: Option<&str>, order: Option<&RestartOrder>) -> Option<RestartWish> {
         let process = process?;
         let order = order.filter(|order| order.identity() == self.newest.identity());
@@ -268,10 +268,10 @@ mod tests {
         let lost = own.look(&runs("b:8"), Some("x"), Some(&by("n2")), &me());
         assert!(lost.wish(Some("b:8"), Some(&by("n2"))).is_some());
         let older = lost.look(&runs("b:8"), Some("x"), Some(&order(2)), &me());
-        assert_eq!(older, lost, "nothing older than both is heard of");
+        assert_eq!(older, lost, "nothing older than both is recorded");
     }
 
-    /// An agent of another version reads what this one has written, and the other way round.
+    /// Agents of different versions read each other's state files.
     #[test]
     fn the_state_file_is_flat() {
         let first = EtcdRun::default().look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
@@ -289,7 +289,7 @@ mod tests {
         let run = EtcdRun::default().look(&runs("b:7"), Some("x"), None, &me());
         let silent = Fact::Unreachable("systemd does not answer".to_owned());
         let unknown = run.look(&silent, Some("x"), Some(&order(3)), &me());
-        assert_eq!(unknown, run, "nothing is noted");
+        assert_eq!(unknown, run, "nothing is recorded");
         let heard = unknown.look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
         assert_eq!(heard.wish(Some("b:7"), Some(&order(3))).unwrap().order, Some(3));
     }

@@ -1,4 +1,4 @@
-//! How many voters are wanted: which numbers there may be, and who says so.
+//! The wanted number of voters: the allowed numbers, and the source of the number.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{BackupId, MemberList};
 
-/// More voters than this make every write wait for more disks and survive hardly more failures.
+/// With more voters than this, every write waits for more disks, and the cluster survives hardly more failures.
 pub const MOST_VOTERS: usize = 9;
 
-/// Who says how many voters are wanted.
+/// The source of the wanted number of voters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum SizeSource {
-    /// Nobody: it follows from the number of nodes.
+    /// The default, which follows from the number of nodes.
     #[default]
     Default,
     /// `cluster.size` in a configuration file.
@@ -26,7 +26,7 @@ pub enum SizeSource {
     },
     /// `control/etcd-cluster-spec` in the store that all nodes share.
     Store {
-        /// What it last said, as this node wrote it down; `None` as long as it has said nothing.
+        /// The last size in the store that this node recorded; `None` until the store has had one.
         #[serde(default)]
         said: Option<usize>,
     },
@@ -43,7 +43,7 @@ impl fmt::Display for SizeSource {
     }
 }
 
-/// Why this many voters are not to be had without `force`, as far as the number alone goes; `None` when they are.
+/// Why this number of voters needs `force`; `None` if it does not. Only the number itself is judged.
 pub fn unwise_size(size: usize) -> Option<String> {
     if size.is_multiple_of(2) {
         return Some(format!(
@@ -54,20 +54,20 @@ pub fn unwise_size(size: usize) -> Option<String> {
     (size > 7).then(|| format!("expected 1, 3, 5 or 7: every write waits for a majority of {size} disks"))
 }
 
-/// What one node remembers of the wanted size and of the members, on disk: the planner's memory would forget it at each reload
-/// of the configuration, which is one way to change the size.
+/// One node's record, on disk, of the wanted size and the members. The planner's memory is no place for it: a reload of
+/// the configuration empties that memory, and a reload is one way to change the size.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpecRecord {
     /// The size at which this node last saw the cluster whole.
     #[serde(default)]
     pub settled: Option<usize>,
-    /// The change of the size that is wanted or under way.
+    /// The change of the size that is wanted or in progress.
     #[serde(default)]
     pub change: Option<SizeChange>,
-    /// The size that the store last said: a store that is silent or was emptied changes nothing.
+    /// The last size read from the store. A store that does not answer or was emptied changes nothing.
     #[serde(default)]
     pub stored: Option<usize>,
-    /// The members as this node's etcd last named them. An etcd that is started without quorum answers nobody.
+    /// The members as this node's etcd last reported them, because an etcd that starts without quorum does not answer.
     #[serde(default)]
     pub members: Option<MemberList>,
 }
@@ -77,7 +77,7 @@ pub struct SpecRecord {
 pub struct SizeChange {
     /// The wanted size.
     pub to: usize,
-    /// The newest backup that was known then: the change waits for a newer one.
+    /// The newest backup known at that time. The change waits for a newer one.
     pub after: Option<BackupId>,
 }
 

@@ -1,4 +1,4 @@
-//! What is wanted: the spec, as the planner sees it after the configuration was merged and checked.
+//! The spec: the wanted state, as the planner sees it after the configuration was merged and checked.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{BackupSpec, ClusterName, Member, NodeName, SizeSource, SpecRecord};
 
-/// What is wanted of the cluster and of this node.
+/// The wanted state of the cluster and of this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// The cluster's name.
@@ -18,7 +18,7 @@ pub struct Spec {
     pub node: NodeName,
     /// Wanted number of voters.
     pub size: usize,
-    /// Who says so.
+    /// The source of the size.
     #[serde(default)]
     pub size_source: SizeSource,
     /// The fixed electorate and each node's address (host name or IP, no port).
@@ -27,30 +27,30 @@ pub struct Spec {
     pub etcd: EtcdSpec,
     /// Time between full backups; `None` when no store is configured.
     pub backup_interval: Option<Duration>,
-    /// What else is wanted of backups.
+    /// The other backup settings.
     #[serde(default)]
     pub backup: BackupSpec,
-    /// True when all nodes see the same store (S3 by default; a directory only when said so).
+    /// True if all nodes see the same store (S3 by default; a directory only if configured so).
     pub store_shared: bool,
-    /// The URL of the store that all nodes see, without secrets; empty when there is none.
+    /// The URL of the store that all nodes see, without secrets; empty if there is none.
     #[serde(default)]
     pub shared_store: String,
-    /// How long a member must be out of reach before it counts as dead.
+    /// How long a member must be unreachable before it counts as dead.
     pub grace: Duration,
-    /// What the coordinator may do to the member list by itself.
+    /// The changes that the coordinator may make to the member list without an order.
     #[serde(default)]
     pub join: Join,
 }
 
-/// What the coordinator may do to the member list by itself; the names are elastic-etcd's.
+/// The changes that the coordinator may make to the member list without an order; the names are elastic-etcd's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
-    /// Neither add nor remove: an operator adds the member entry, and its node then joins.
+    /// Neither add nor remove. An operator adds the member entry, and its node then joins.
     Prepare,
     /// Add while there are fewer members than wanted; never remove a voter.
     Add,
-    /// Also replace a dead member when a spare is ready.
+    /// Also replace a dead member if a spare is ready.
     #[default]
     Replace,
     /// Also remove all dead members, one at a time, before others join.
@@ -95,11 +95,11 @@ pub struct EtcdSpec {
     pub client_port: u16,
     /// Peer port.
     pub peer_port: u16,
-    /// TLS for clients; plain HTTP without.
+    /// TLS for clients; `None`: plain HTTP.
     pub client_tls: Option<TlsFiles>,
-    /// TLS between members; plain HTTP without.
+    /// TLS between members; `None`: plain HTTP.
     pub peer_tls: Option<TlsFiles>,
-    /// A pinned etcd binary; the base unit's own `ExecStart=` without.
+    /// A pinned etcd binary; `None`: the base unit's own `ExecStart=`.
     pub binary: Option<PathBuf>,
     /// Further etcd flags by flag name without dashes, e.g. `quota-backend-bytes`.
     pub settings: BTreeMap<String, String>,
@@ -116,19 +116,19 @@ impl Spec {
         self.advertised(node, self.etcd.client_tls.is_some(), self.etcd.client_port)
     }
 
-    /// What this node's etcd listens on for members: `https://0.0.0.0:2380`, or loopback only.
+    /// The URL on which this node's etcd listens for members: `https://0.0.0.0:2380`, or loopback only.
     pub fn listen_peer_url(&self) -> String {
         self.listened(self.etcd.peer_tls.is_some(), self.etcd.peer_port)
     }
 
-    /// What this node's etcd listens on for clients: `https://0.0.0.0:2379`, or loopback only.
+    /// The URL on which this node's etcd listens for clients: `https://0.0.0.0:2379`, or loopback only.
     pub fn listen_client_url(&self) -> String {
         self.listened(self.etcd.client_tls.is_some(), self.etcd.client_port)
     }
 
-    /// The one rule for what is not reachable from outside: a single node that was given no address of its own (its
-    /// address is its name) and no TLS. An etcd that asks nobody who they are must not listen on all addresses
-    /// unless a person wrote an address, or `insecure = true`, into the configuration.
+    /// The one rule that keeps etcd on loopback: it applies to a single node that has no configured address (its address
+    /// is its name) and no TLS. An etcd without authentication must not listen on all addresses unless a person wrote an
+    /// address, or `insecure = true`, into the configuration.
     pub fn loopback_only(&self, tls: bool) -> bool {
         let own = self.nodes.get(&self.node).map(String::as_str);
         !tls && self.nodes.len() == 1
@@ -171,8 +171,8 @@ impl Spec {
         url(tls, address, port)
     }
 
-    /// The configured node of a member: by its name, and by its peer URL where it has not started yet or bears
-    /// another name (a cluster that was taken over).
+    /// The configured node of a member: by its name, or by its peer URL if it has not started yet or has another name (a
+    /// cluster that was taken over).
     pub fn node_of(&self, member: &Member) -> Option<&NodeName> {
         let named = self.nodes.keys().find(|node| member.name == node.as_str());
         named.or_else(|| {
@@ -209,7 +209,7 @@ fn url(tls: bool, address: &str, port: u16) -> String {
 }
 
 impl Spec {
-    /// Digest of the electorate: the sorted node names. Genesis messages carry it; a different one is refused.
+    /// Digest of the electorate: the sorted node names. Genesis messages carry it, and a different one is refused.
     pub fn electorate_digest(&self) -> String {
         electorate_digest(self.nodes.keys())
     }
@@ -219,13 +219,13 @@ impl Spec {
         digest(self.shared_store.as_bytes())
     }
 
-    /// Digest of what all nodes must agree on: cluster, size and electorate.
+    /// Digest of the settings that all nodes must agree on: cluster, size and electorate.
     pub fn digest(&self) -> String {
         digest(format!("{}\n{}\n{}", self.cluster, self.size, self.electorate_digest()).as_bytes())
     }
 
     /// Digest of everything in this node's configuration that ends up in etcd's environment or drop-in: etcd's own
-    /// settings, and where this node is.
+    /// settings, and this node's URLs.
     pub fn settings_digest(&self) -> String {
         let etcd = serde_json::to_string(&self.etcd).unwrap_or_default();
         let urls = [
@@ -237,9 +237,9 @@ impl Spec {
         digest(format!("{etcd}\n{}", urls.join("\n")).as_bytes())
     }
 
-    /// The spec that is in force on a node that remembers this: where no configuration file holds the size, it is the one that
-    /// the store last said. Without any word of the store it follows from the number of nodes, but never falls below the
-    /// size that the cluster last had: a line that was taken out of a file, or a store that was emptied, removes nobody.
+    /// The spec in force on a node with this record. If no configuration file sets the size, the last size in the store
+    /// counts. If the store has never had one, the size follows from the number of nodes, but never falls below the last
+    /// size of the cluster: a line removed from a file, or an emptied store, removes no member.
     #[must_use]
     pub fn in_force(&self, record: &SpecRecord) -> Self {
         let mut spec = self.clone();
@@ -251,7 +251,7 @@ impl Spec {
     }
 }
 
-/// Digest of the names of electors, which are sorted.
+/// Digest of the electors' names, which must be sorted.
 pub fn electorate_digest<'a>(electors: impl Iterator<Item = &'a NodeName>) -> String {
     let names: Vec<&str> = electors.map(NodeName::as_str).collect();
     digest(names.join(",").as_bytes())

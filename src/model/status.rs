@@ -1,4 +1,4 @@
-//! What one agent says of its own node; peers read it at `GET /v1/status`.
+//! One agent's report on its own node; peers read it at `GET /v1/status`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,7 +25,7 @@ pub enum ActiveState {
 }
 
 impl ActiveState {
-    /// True for a unit that is up or on its way up.
+    /// True for a unit that is up or starting.
     pub fn is_up(self) -> bool {
         matches!(self, Self::Active | Self::Activating | Self::Reloading)
     }
@@ -44,7 +44,7 @@ pub enum LoadState {
     Error,
     Merged,
     Masked,
-    /// One that a later systemd has.
+    /// A state of a later systemd.
     #[serde(untagged)]
     Other(String),
 }
@@ -80,7 +80,7 @@ impl From<String> for LoadState {
     }
 }
 
-/// The state of `etcd.service` as systemd has it.
+/// The state of `etcd.service` as systemd reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitState {
     /// `ActiveState`.
@@ -89,22 +89,22 @@ pub struct UnitState {
     pub sub: String,
     /// `Result`, e.g. `success`, `exit-code`, `signal`, `start-limit-hit`.
     pub result: String,
-    /// `MainPID`, 0 when there is none.
+    /// `MainPID`, 0 if there is none.
     pub main_pid: u32,
     /// `LoadState`.
     pub load: LoadState,
-    /// True when a person stopped it: it was active in this boot, is now inactive with `Result=success`,
-    /// and not this agent asked for it.
+    /// True if a person stopped it: it was active in this boot, is now inactive with `Result=success`, and this agent did
+    /// not ask for the stop.
     pub held: bool,
-    /// When etcd ended last: `ExecMainExitTimestampMonotonic`, in microseconds; 0 while it runs, or when it has not run in
-    /// this boot. What was seen of its data before that may have changed. For this node's own agent.
+    /// When etcd last ended: `ExecMainExitTimestampMonotonic`, in microseconds; 0 while it runs, or if it has not run in
+    /// this boot. Its data may have changed since any inspection before that time. For this node's own agent.
     #[serde(skip)]
     pub ended_us: u64,
 }
 
 impl UnitState {
-    /// True while a start is under way in which etcd itself does not run yet: systemd waits before it restarts a
-    /// crashed etcd, or the gate holds the start back. Nobody has the data directory open then.
+    /// True during a start in which etcd itself does not run yet: systemd waits before it restarts a crashed etcd, or the
+    /// gate holds the start back. No process has the data directory open then.
     pub fn waits_to_start(&self) -> bool {
         self.active == ActiveState::Activating
             && matches!(
@@ -114,7 +114,7 @@ impl UnitState {
     }
 }
 
-/// What the data directory was found to be by its owner (`etcd-agent-data.service`).
+/// The state of the data directory, as its owner (`etcd-agent-data.service`) found it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum DataState {
@@ -125,20 +125,20 @@ pub enum DataState {
         /// From the WAL's metadata record.
         member_id: MemberId,
     },
-    /// It is not there, or is an empty directory: attested by its owner.
+    /// It does not exist, or is an empty directory. Its owner attests this.
     Missing,
-    /// It is there and cannot be used (no WAL, not readable, wrong owner): the text says what was found.
+    /// It exists and cannot be used (no WAL, not readable, wrong owner). The text says what was found.
     Unusable {
         /// One line.
         why: String,
-        /// Whose data it is, where its log still says so.
+        /// The member whose data it is, if its log still names it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         member: Option<(ClusterId, MemberId)>,
     },
 }
 
 impl DataState {
-    /// Whose data it is, where it is a member's and can be used.
+    /// The member whose data it is, if the data can be used.
     pub fn member(&self) -> Option<(ClusterId, MemberId)> {
         match *self {
             Self::Present {
@@ -149,7 +149,7 @@ impl DataState {
         }
     }
 
-    /// Whose data it is, also where it cannot be used.
+    /// The member whose data it is, even if the data cannot be used.
     pub fn whose(&self) -> Option<(ClusterId, MemberId)> {
         match *self {
             Self::Unusable { member, .. } => member,
@@ -171,7 +171,7 @@ impl fmt::Display for DataState {
     }
 }
 
-/// What this node's etcd says of itself.
+/// The status that this node's etcd reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EtcdStatus {
     /// etcd's version.
@@ -182,7 +182,7 @@ pub struct EtcdStatus {
     pub member_id: MemberId,
     /// The raft leader it sees, if any.
     pub leader: Option<MemberId>,
-    /// True when it has no vote.
+    /// True if it has no vote.
     pub is_learner: bool,
     /// Raft term.
     pub term: RaftTerm,
@@ -213,50 +213,50 @@ pub struct AssignmentSummary {
     pub started_once: bool,
 }
 
-/// The coordinator's leave to restart etcd on one node. There is at most one in a cluster.
+/// The coordinator's permission to restart etcd on one node. There is at most one in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Whose etcd.
+    /// The node whose etcd may restart.
     pub node: NodeName,
-    /// Tells grants apart.
+    /// Distinguishes grants.
     pub id: u64,
-    /// The raft term in which the granter leads; in any other one it is void.
+    /// The raft term in which the granting node leads. In any other term the grant is void.
     pub term: RaftTerm,
 }
 
-/// A person wants another raft leader; the coordinator moves it.
+/// A person's request for another raft leader, which the coordinator carries out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaderAsk {
-    /// Tells asks apart.
+    /// Distinguishes requests.
     pub id: u64,
     /// Where to; `None` leaves the choice to the coordinator.
     pub to: Option<NodeName>,
-    /// Who led when it was asked.
+    /// The leader at the time of the request.
     pub from: Option<MemberId>,
 }
 
-/// What an agent has been ordered. Agents of versions that know none of it leave it out.
+/// The orders that an agent has. Older versions of the agent leave out the fields that they do not know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steering {
-    /// What operators have ordered for the whole cluster, as far as this agent has heard.
+    /// The operators' orders for the whole cluster, as far as this agent knows.
     #[serde(default)]
     pub directives: Directives,
-    /// Why its etcd is to be restarted, when it is: it waits for a grant.
+    /// Why its etcd needs a restart, if it does. The restart waits for a grant.
     #[serde(default)]
     pub wants_restart: Option<RestartWish>,
-    /// The restart that it has granted as coordinator and that is not over.
+    /// The restart that it has granted as coordinator and that has not finished.
     #[serde(default)]
     pub grant: Option<Grant>,
-    /// What a person asked it to have moved.
+    /// A person's request on this node to move the leader.
     #[serde(default)]
     pub leader_ask: Option<LeaderAsk>,
-    /// Electors of which a person here vouches that they are gone, while that request is under way: the word of one
-    /// node's operator is the word for all.
+    /// Electors that are lost on the word of an operator here, while that request is open. An operator's word on one node
+    /// counts on all nodes.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub vouched_gone: BTreeSet<NodeName>,
 }
 
-/// What one agent says of its own node.
+/// One agent's report on its own node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// The node.
@@ -276,25 +276,25 @@ pub struct NodeStatus {
     /// Digest of the shared store's URL; `None` from an agent of an older version.
     #[serde(default)]
     pub store_digest: Option<String>,
-    /// Whether it may vote on a genesis yet (design §6: an elector without memory may not).
+    /// Whether its elector may vote on a genesis yet (design §6: an elector without memory may not).
     pub eligible: bool,
     /// `etcd.service`.
     pub unit: Fact<UnitState>,
     /// The data directory.
     pub data: Fact<DataState>,
-    /// What its etcd is to be; `Absent` when nothing was assigned.
+    /// The assignment of its etcd; `None` if there is none.
     pub assignment: Option<AssignmentSummary>,
-    /// What its etcd says.
+    /// The status of its etcd.
     pub etcd: Fact<EtcdStatus>,
-    /// The member list it read from its own etcd.
+    /// The member list that it read from its own etcd.
     pub members: Fact<MemberList>,
-    /// The version of its etcd, when that is older than what is supported.
+    /// The version of its etcd, if that is older than the oldest supported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_too_old: Option<String>,
     /// The newest epoch reported to it.
     pub newest_epoch: Epoch,
-    /// The newest epoch for which its elector may have accepted a genesis that it has not learned; 0 when there is none, and
-    /// from an agent of an older version.
+    /// The newest epoch for which its elector may have accepted a genesis that it has not learned; 0 if there is none,
+    /// and from an agent of an older version.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
     pub voted: Epoch,
     /// The newest genesis that it has learned as chosen.
@@ -305,34 +305,34 @@ pub struct NodeStatus {
     /// Nodes of silent agents whose etcd does not answer this agent either.
     #[serde(default)]
     pub silent_etcds: BTreeSet<NodeName>,
-    /// How many full backups in a row have failed here: after some another node takes the next one. They are tried again with
-    /// a growing pause.
+    /// The number of consecutive full backups that failed here. After some failures another node takes the next one. This
+    /// node retries with a growing pause.
     #[serde(default)]
     pub backup_failures: u32,
-    /// How many looks in a row at the store have failed here, about one every two seconds: after some another node takes the
-    /// next full backup, too.
+    /// The number of consecutive reads of the store that failed here, about one every two seconds. After some failures
+    /// another node takes the next full backup.
     #[serde(default)]
     pub store_failures: u32,
-    /// Its peer URL as its own configuration has it.
+    /// Its peer URL in its own configuration.
     #[serde(default)]
     pub peer_url: Option<String>,
     /// The newest backup that it knows of.
     pub last_backup: Option<BackupSummary>,
-    /// When the first certificate of the agent or of etcd expires there, or one that it depends on.
+    /// The earliest expiry of a certificate on this node: the agent's, etcd's, or one that these depend on.
     pub certificate_not_after: Option<UnixMs>,
-    /// What it has been ordered.
+    /// Its orders.
     #[serde(default)]
     pub steering: Steering,
-    /// The TCP address it can be asked at is insecure (no TLS).
+    /// True if its TCP address is insecure (no TLS).
     pub insecure: bool,
-    /// Its clock when it answered.
+    /// Its clock at the time of the answer.
     pub now: UnixMs,
-    /// One human line: what it is doing.
+    /// One human line about its current work.
     pub text: String,
 }
 
 impl NodeStatus {
-    /// True while `etcd.service` is active: systemd has heard from etcd that it serves.
+    /// True while `etcd.service` is active: etcd has notified systemd that it serves.
     pub fn is_active(&self) -> bool {
         self.unit
             .known()

@@ -1,4 +1,4 @@
-//! What tests all over the crate begin with.
+//! Fixtures for tests in the whole crate.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::{BackupSpec, ClusterName, EtcdSpec, NodeName, Spec};
 
-/// A cluster `prod` of these nodes, each at its own name, as the first of them sees it; without TLS, store or backups.
+/// The spec of the first of these nodes in a cluster `prod`. Each node's address is its name. There is no TLS, no store
+/// and no backup.
 pub(crate) fn spec(nodes: &[&str]) -> Spec {
     let name = |text: &str| NodeName::new(text).unwrap();
     Spec {

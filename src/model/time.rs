@@ -1,4 +1,4 @@
-//! Time as data: by the clock on the wall, and by one that never jumps.
+//! Time as data: by the wall clock, and by the monotonic clock.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct UnixMs(pub u64);
 
 impl UnixMs {
-    /// Time passed since `earlier`; zero when the clock went backwards.
+    /// Time passed since `earlier`; zero if the clock went backwards.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -26,7 +26,7 @@ impl UnixMs {
 }
 
 /// Milliseconds on a clock that never jumps and never goes back, since some instant before this agent started
-/// (`CLOCK_MONOTONIC`). How long something has lasted is measured by it: the clock on the wall is set back and forth.
+/// (`CLOCK_MONOTONIC`). Durations are measured with it, because the wall clock can be set in both directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SteadyMs(pub u64);

@@ -1,54 +1,54 @@
-//! What a database holds, as far as it can be compared, and what came of verifying a backup.
+//! The comparable content of a database, and the result of verifying a backup.
 
 use serde::{Deserialize, Serialize};
 
 use super::{BackupId, Revision, UnixMs};
 
-/// etcd's `HashKV`: a hash of all keys and values up to a revision. Two of one revision can be compared where both
-/// were compacted at the same one, and the same etcd computed them.
+/// etcd's `HashKV`: a hash of all keys and values up to a revision. Two hashes of one revision can be compared if both
+/// databases were compacted at the same revision and the same version of etcd computed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KvHash {
     /// The hash.
     pub hash: u32,
-    /// What was compacted away before it.
+    /// The revision up to which the database was compacted.
     pub compact_revision: Revision,
 }
 
-/// What a database holds at one revision. What could not be found out is left out.
+/// The content of a database at one revision. Unknown fields are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// At this revision.
+    /// The revision.
     pub revision: Revision,
-    /// How many keys there are.
+    /// The number of keys.
     #[serde(default)]
     pub keys: Option<u64>,
-    /// Their hash.
+    /// The hash of the keys.
     #[serde(default)]
     pub hash: Option<KvHash>,
 }
 
-/// What the last verification of a backup came to, as the catalogue shows it.
+/// The result of the last verification of a backup, as the catalogue shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
     /// When.
     pub at: UnixMs,
-    /// Empty when all was well.
+    /// The problems found; empty if there are none.
     pub problems: Vec<String>,
 }
 
 impl Verified {
-    /// True when it was restored and is what was backed up.
+    /// True if the backup was restored and matches what was backed up.
     pub fn is_ok(&self) -> bool {
         self.problems.is_empty()
     }
 }
 
-/// What the planner knows of verifications.
+/// The planner's view of verifications.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VerifyView {
-    /// The newest backup that was verified, and what came of it.
+    /// The newest verified backup, and the result.
     pub last: Option<(BackupId, Verified)>,
-    /// When the oldest backup that is still there was begun.
+    /// When the oldest remaining backup was begun.
     pub oldest_backup: Option<UnixMs>,
 }

@@ -1,4 +1,4 @@
-//! The running agent, as the servers see it.
+//! The running agent, as seen by the HTTP servers.
 
 use async_trait::async_trait;
 
@@ -10,19 +10,19 @@ use crate::model::{
 
 use super::{OrderError, PortResult};
 
-/// What the HTTP servers need of the running agent. Implemented by `agent`; every call answers from memory or
-/// from a bounded port call.
+/// The interface of the running agent for the HTTP servers. `agent` implements it. Every call is answered from memory or
+/// by a bounded port call.
 #[async_trait]
 pub trait AgentHandle: Send + Sync {
     /// This node's status now.
     fn status(&self) -> NodeStatus;
-    /// Grows with each change of the material part of `status` (what a peer's planner could act on).
+    /// Grows with each change of the material part of `status` (the part that a peer's planner could act on).
     fn status_version(&self) -> u64;
     /// Returns once `status_version` is above `version`.
     async fn status_after(&self, version: u64);
-    /// Returns once this node was looked at for the first time: before, `status` knows nothing of its etcd.
+    /// Returns once the first observation of this node is complete. Before that, `status` knows nothing about its etcd.
     async fn first_look(&self) {}
-    /// Whether this process is one of `etcd.service`: the gate's. True where that cannot be found out.
+    /// Whether this process belongs to `etcd.service`, as the gate does. True if that cannot be determined.
     async fn is_etcds(&self, _pid: u32) -> bool {
         true
     }
@@ -38,42 +38,44 @@ pub trait AgentHandle: Send + Sync {
     fn admin_status(&self) -> AdminStatus;
     /// Everything for `etcd-agent plan`; `None` before the first tick.
     fn plan_view(&self) -> Option<PlanView>;
-    /// Backups in the store, oldest first: this one, or a page of all after that one.
+    /// Backups in the store, oldest first: the backup `only`, or a page of all backups after `after`.
     async fn backups(
         &self,
         only: Option<BackupId>,
         after: Option<BackupId>,
     ) -> PortResult<Page<ListedBackup>>;
-    /// The point that is to be restored, in this backup or in whichever serves best.
+    /// The point that a restore would build, from this backup or else from the best one.
     async fn point(&self, backup: Option<BackupId>, wanted: RestoreTarget) -> PortResult<BackupSummary>;
     /// The commands in etcd-manager's queue in the store, oldest first.
     async fn commands(&self) -> PortResult<Vec<StoreCommand>>;
-    /// Deletes a command from the queue; false when there is none of that name.
+    /// Deletes a command from the queue; false if there is none with that name.
     async fn delete_command(&self, name: &str) -> PortResult<bool>;
-    /// What retention says of each, oldest first: a page of all after that one.
+    /// The verdict of retention on each backup, oldest first: a page of all backups after `after`.
     async fn retention(&self, after: Option<BackupId>) -> PortResult<Page<Verdict>>;
     /// Queues an operator's request.
     fn submit(&self, request: OperatorRequest) -> PortResult<RequestView>;
     /// Queues a request that another node hands over.
     fn take_over(&self, request: OperatorRequest) -> PortResult<RequestView>;
-    /// Where a request stands.
+    /// The state of a request.
     fn request(&self, id: u64) -> Option<RequestView>;
-    /// Takes an order for the whole cluster, on disk before this returns; with `dry_run` only returns what would follow.
+    /// Takes an order for the whole cluster, which is on disk before this returns; with `dry_run` only returns what would
+    /// follow.
     fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView>;
     /// Writes another wanted size to the store; with `dry_run` only returns what would follow.
     async fn set_size(&self, order: &SizeOrder) -> Result<SizeView, OrderError>;
     /// Returns what would follow from a request, and changes nothing.
     fn preview(&self, request: &OperatorRequest) -> PortResult<DirectiveView>;
-    /// The decisions after the one with this number, oldest first; few hundred at most.
+    /// The decisions after the one with this number, oldest first; a few hundred at most.
     fn events(&self, after: u64) -> EventsView;
-    /// The gate's question: is the assignment that is on disk cleared, and if not, what is waited for. An error where this
-    /// agent cannot say: it has not looked yet, or cannot read its own state. The gate takes that as silence.
+    /// Answers the gate: whether the assignment on disk is cleared, and if not, what the agent waits for. An error if
+    /// this agent does not know, because it has not observed anything yet or cannot read its own state. The gate treats
+    /// an error like no answer.
     fn gate(&self) -> PortResult<(bool, String)>;
-    /// etcd.service is about to stop: answers once what etcd has committed is stored, or cannot be within seconds, and
-    /// says which.
+    /// Called when `etcd.service` is about to stop. Answers once the store has everything that etcd has committed, or
+    /// once that is impossible within seconds, and says which.
     async fn before_stop(&self) -> String;
-    /// True when the loop has made progress lately.
+    /// True if the loop has made progress recently.
     fn is_live(&self) -> bool;
-    /// True when this node's etcd is a healthy member of the newest epoch.
+    /// True if this node's etcd is a healthy member of the newest epoch.
     fn is_ready(&self) -> bool;
 }

@@ -6,7 +6,7 @@ use crate::model::{SteadyMs, UnixMs};
 pub trait Clock: Send + Sync {
     /// Wall-clock time.
     fn now(&self) -> UnixMs;
-    /// A clock that never jumps, for how long something lasts.
+    /// The monotonic clock, for durations.
     fn steady(&self) -> SteadyMs;
     /// A random number.
     fn random(&self) -> u64;

@@ -1,4 +1,4 @@
-//! etcd, as this node reaches it.
+//! etcd, as seen from this node.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use super::{ByteStream, PortError, PortResult, WatchStream};
 pub trait Etcd: Send + Sync {
     /// The local member's status.
     async fn status(&self) -> PortResult<EtcdStatus>;
-    /// The member list; through quorum when `linearizable`.
+    /// The member list; read through quorum if `linearizable`.
     async fn members(&self, linearizable: bool) -> PortResult<MemberList>;
-    /// Adds a learner and gives its ID.
+    /// Adds a learner and returns its ID.
     async fn add_learner(&self, peer_urls: &[String]) -> PortResult<MemberId>;
     /// Removes a member.
     async fn remove_member(&self, id: MemberId) -> PortResult<()>;
     /// Gives a member other peer URLs.
     async fn update_member(&self, id: MemberId, peer_urls: &[String]) -> PortResult<()>;
-    /// Does the etcd at this client URL (any node's, e.g. `https://n3:2379`) answer at all? `Ok` for any answer, a
-    /// refusal too; retryable when nothing came back within a short deadline; permanent when it could not be asked
-    /// (no certificates, no URL, a name that does not resolve, no route, no file descriptor), which says nothing of that
-    /// etcd.
+    /// Whether the etcd at this client URL (any node's, e.g. `https://n3:2379`) answers at all. `Ok` for any answer,
+    /// including a refusal; retryable if nothing came back within a short deadline; permanent if it could not be asked
+    /// (no certificates, no URL, a name that does not resolve, no route, no file descriptor). A permanent error is no
+    /// evidence about that etcd.
     async fn probe(&self, client_url: &str) -> PortResult<()>;
-    /// The etcd of another node, for reading; `None` where that cannot be asked from here.
+    /// The etcd of another node, for reading; `None` if it cannot be asked from this node.
     fn of(&self, _node: &NodeName) -> Option<Arc<dyn Etcd>> {
         None
     }
@@ -36,35 +36,32 @@ pub trait Etcd: Send + Sync {
     async fn move_leader(&self, to: MemberId) -> PortResult<()>;
     /// Streams a snapshot: the bbolt file and its 32-byte SHA-256 trailer.
     async fn snapshot(&self) -> PortResult<ByteStream>;
-    /// Watches all keys from this revision on, for ever. The stream ends after [`crate::model::Watched::Compacted`]. An etcd that
-    /// cannot be watched answers that.
+    /// Watches all keys from this revision on, without end. The stream ends after [`crate::model::Watched::Compacted`].
+    /// An implementation that does not support a watch returns that as an error.
     async fn watch(&self, _from: Revision) -> PortResult<WatchStream> {
         Err(PortError::Permanent("this etcd cannot be watched".to_owned()))
     }
-    /// What this revision changed, as this member knows it after a read through quorum: what was acknowledged before the
-    /// call is part of the answer, however far the member lagged. An etcd that cannot be asked answers that.
+    /// The changes of this revision, as this member knows them after a read through quorum. The answer includes
+    /// everything that was acknowledged before the call, even if the member lagged. An implementation that does not
+    /// support it returns that as an error.
     async fn past(&self, _at: Revision) -> PortResult<Past> {
         Err(PortError::Permanent(
-            "this etcd tells nothing of its past".to_owned(),
+            "this etcd reports no past changes".to_owned(),
         ))
     }
-    /// What a lease was granted, in seconds; `None` when there is no such lease any more.
+    /// The granted TTL of a lease, in seconds; `None` if the lease no longer exists.
     async fn lease_ttl(&self, _id: i64) -> PortResult<Option<i64>> {
-        Err(PortError::Permanent(
-            "this etcd tells nothing of leases".to_owned(),
-        ))
+        Err(PortError::Permanent("this etcd reports no leases".to_owned()))
     }
-    /// The revision of users, roles and whether authentication is on: it grows with each change of them, which no
-    /// watch tells.
+    /// The revision of the authentication store: users, roles, and whether authentication is on. It grows with each such
+    /// change. A watch does not report these changes.
     async fn auth_revision(&self) -> PortResult<u64> {
-        Err(PortError::Permanent(
-            "this etcd tells nothing of users".to_owned(),
-        ))
+        Err(PortError::Permanent("this etcd reports no users".to_owned()))
     }
-    /// Counts the keys at this revision and, where `hash` says so, hashes them (`HashKV`: reads the whole
-    /// database). What etcd does not tell (a revision that was compacted, authentication) is left out; an error
-    /// only where nothing could be found out. An etcd that cannot be asked answers that.
+    /// Counts the keys at this revision and, if `hash` is set, hashes them (`HashKV`, which reads the whole database). A
+    /// value that etcd does not report (the revision was compacted, authentication is on) is left out. An error only if
+    /// nothing could be determined. An implementation that does not support it returns that as an error.
     async fn fingerprint(&self, _revision: Revision, _hash: bool) -> PortResult<Fingerprint> {
-        Err(PortError::Permanent("this etcd counts no keys".to_owned()))
+        Err(PortError::Permanent("this etcd cannot count keys".to_owned()))
     }
 }

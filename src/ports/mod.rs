@@ -23,17 +23,17 @@ pub use peers::Peers;
 pub use service::{DataReport, DataRequest, Proof, ProveRequest, STAGE_WITHIN, ServiceManager};
 pub use store::{Created, Expected, ObjectMeta, ObjectStore, PART_BYTES, Replaced, Tag, Upload};
 
-/// How a call across a port failed. The text is one line: what was tried, on what, what the operator can do.
+/// The failure of a call across a port. The text is one line: what was tried, on what, and what the operator can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
-    /// It did not happen and may be tried again.
+    /// The call had no effect and may be retried.
     #[error("{0}")]
     Retryable(String),
-    /// It will not work until something changes.
+    /// The call will fail until something changes.
     #[error("{0}")]
     Permanent(String),
-    /// It may have happened: observe again, never repeat blindly.
-    #[error("{0} (it may have happened all the same)")]
+    /// The call may have taken effect. Observe again, and never repeat it blindly.
+    #[error("{0} (it may have taken effect)")]
     OutcomeUnknown(String),
 }
 
@@ -54,7 +54,7 @@ pub enum OrderError {
     /// This agent refuses it, or is not ready for it.
     #[error(transparent)]
     Here(#[from] PortError),
-    /// The store did not do it.
+    /// The store did not carry it out.
     #[error("{0}")]
     Store(PortError),
 }

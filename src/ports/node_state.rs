@@ -1,4 +1,4 @@
-//! What this node remembers across restarts.
+//! This node's state across restarts.
 
 use crate::model::{Assignment, Directives, ElectorRecord, EtcdRun, GateState, Generation, SpecRecord};
 
@@ -6,32 +6,32 @@ use super::PortResult;
 
 /// This node's persistent state. Every write is temp + fsync + rename + fsync of the directory.
 pub trait NodeState: Send + Sync {
-    /// The elector's memory; a new one with a fresh incarnation is made and stored when there is none.
+    /// The elector's memory. If there is none, a new one with a new incarnation is created and stored.
     fn elector(&self) -> PortResult<ElectorRecord>;
     /// Stores the elector's memory before any reply.
     fn save_elector(&self, record: &ElectorRecord) -> PortResult<()>;
-    /// What operators have ordered for the whole cluster; the empty register when nothing was ever stored.
+    /// The operators' orders for the whole cluster; the empty register if none was ever stored.
     fn directives(&self) -> PortResult<Directives>;
-    /// Stores what operators have ordered, before it is shown to anybody.
+    /// Stores the operators' orders, before anybody sees them.
     fn save_directives(&self, directives: &Directives) -> PortResult<()>;
-    /// What is remembered of the etcd process; the empty record when nothing was ever stored.
+    /// The record of the etcd process; the empty record if none was ever stored.
     fn etcd_run(&self) -> PortResult<EtcdRun>;
-    /// Stores what is remembered of the etcd process.
+    /// Stores the record of the etcd process.
     fn save_etcd_run(&self, run: &EtcdRun) -> PortResult<()>;
-    /// The assignment, when there is one.
+    /// The assignment, if there is one.
     fn assignment(&self) -> PortResult<Option<Assignment>>;
     /// Stores the assignment.
     fn save_assignment(&self, assignment: &Assignment) -> PortResult<()>;
-    /// What this node remembers of the wanted size; an empty record when nothing was stored yet.
+    /// This node's record of the wanted size; the empty record if none was stored yet.
     fn spec(&self) -> PortResult<SpecRecord>;
-    /// Stores what this node remembers of the wanted size.
+    /// Stores this node's record of the wanted size.
     fn save_spec(&self, record: &SpecRecord) -> PortResult<()>;
-    /// What the gate may decide on alone; `None` when it was never stored.
+    /// The state from which the gate may decide without an agent; `None` if none was ever stored.
     fn gate(&self) -> PortResult<Option<GateState>>;
-    /// Stores what the gate may decide on alone (world-readable).
+    /// Stores the state from which the gate may decide without an agent (world-readable).
     fn save_gate(&self, gate: &GateState) -> PortResult<()>;
     /// Clears the gate for this boot and this generation (world-readable, below `/run`).
     fn clear_gate(&self, generation: Generation) -> PortResult<()>;
-    /// Which generation was cleared in this boot.
+    /// The generation for which the gate was cleared in this boot.
     fn cleared_gate(&self) -> PortResult<Option<Generation>>;
 }

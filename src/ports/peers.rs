@@ -14,12 +14,13 @@ use super::{PortError, PortResult};
 /// Other nodes' agents.
 #[async_trait]
 pub trait Peers: Send + Sync {
-    /// A fresh status, not a remembered one.
+    /// A fresh status, not a cached one.
     async fn status(&self, node: &NodeName) -> PortResult<NodeStatus>;
-    /// The last status of each peer: kept up to date by a long poll each (`Unreachable` as soon as that fails).
+    /// The last status of each peer. A long poll per peer keeps it up to date; it is `Unreachable` as soon as that poll
+    /// fails.
     fn last_seen(&self) -> BTreeMap<NodeName, Fact<NodeStatus>>;
-    /// By how many milliseconds the clock of each peer in `last_seen` was ahead of this node's when its answer came: the way
-    /// here makes a peer look up to two seconds late. A transport that does not tell says nothing.
+    /// By how many milliseconds the clock of each peer in `last_seen` was ahead of this node's when its answer arrived.
+    /// The transfer time makes a peer's clock look up to two seconds behind. Empty if the transport does not report it.
     fn clocks(&self) -> BTreeMap<NodeName, i64> {
         BTreeMap::new()
     }
@@ -37,13 +38,13 @@ pub trait Peers: Send + Sync {
     async fn accept(&self, node: &NodeName, message: &Accept) -> PortResult<AcceptReply>;
     /// Sends a chosen genesis.
     async fn learn(&self, node: &NodeName, message: &Learn) -> PortResult<()>;
-    /// Hands an operator's request over to the agent of another node.
+    /// Forwards an operator's request to the agent of another node.
     async fn submit(&self, node: &NodeName, _request: &OperatorRequest) -> PortResult<RequestView> {
         Err(PortError::Permanent(format!(
             "{node} takes no requests from here"
         )))
     }
-    /// Where such a request stands there; permanent when it is not known there (any more).
+    /// The state of such a request on that node; a permanent error if that node does not know it (any more).
     async fn request(&self, node: &NodeName, _id: u64) -> PortResult<RequestView> {
         Err(PortError::Permanent(format!(
             "{node} takes no requests from here"

@@ -13,23 +13,23 @@ use crate::model::{
 
 use super::{PortError, PortResult};
 
-/// How long staging a restore may take. It rewrites the database once; an hour is a hang.
+/// The time limit for staging a restore. It rewrites the database once; an hour means that it hangs.
 pub const STAGE_WITHIN: Duration = Duration::from_hours(1);
 
-/// What the data directory's owner is asked to do (`etcd-agent-data.service`).
+/// A request to the owner of the data directory (`etcd-agent-data.service`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
 pub enum DataRequest {
-    /// Say what is there.
+    /// Report the state of the data directory.
     Inspect {
-        /// etcd has ended by itself since it last served: its last words are read, and where they say that the data is
-        /// damaged, the data is read as well, which takes as long as that lasts.
+        /// True if etcd has ended by itself since it last served. Its last words are then read. If they say that the data
+        /// is damaged, the data is read as well, and the request lasts as long as that takes.
         #[serde(default)]
         failed: bool,
     },
     /// Restore a snapshot file next to the data directory; nothing is replaced.
     Stage {
-        /// The epoch that it is for.
+        /// The epoch that the restore is for.
         epoch: Epoch,
         /// The backup, for the record.
         backup: BackupId,
@@ -41,55 +41,55 @@ pub enum DataRequest {
         initial_cluster: BTreeMap<NodeName, Vec<String>>,
         /// `--initial-cluster-token`.
         token: String,
-        /// The cluster that the restored directory must turn out to be of.
+        /// The cluster that the restored directory must belong to.
         cluster_id: ClusterId,
-        /// The member that it must turn out to be of.
+        /// The member that the restored directory must belong to.
         member_id: MemberId,
     },
-    /// Rename the data directory into the archive, and a staged restore of `epoch` into its place when there is one.
+    /// Rename the data directory into the archive, and a staged restore of `epoch`, if there is one, into its place.
     Replace {
-        /// On behalf of which epoch.
+        /// The epoch that requires it.
         epoch: Epoch,
-        /// Goes into the archive's name.
+        /// The reason, which becomes part of the archive's name.
         why: String,
-        /// Whether a staged restore is to be put in its place.
+        /// Whether a staged restore replaces it.
         staged: bool,
-        /// Whose data may be moved. What is another member's by now stays where it is.
+        /// The cluster whose data may be moved. If the directory now holds another member's data, it is not moved.
         cluster_id: ClusterId,
         /// The member.
         member_id: MemberId,
     },
 }
 
-/// What the data directory's owner found after the request.
+/// The report of the owner of the data directory after the request.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataReport {
-    /// What the data directory is.
+    /// The state of the data directory.
     pub data: DataState,
     /// The staged restore next to it, if it is complete.
     pub staged: Option<(Epoch, BackupId)>,
-    /// What went wrong, one line; `None` when the request was done.
+    /// The error, one line; `None` if the request was carried out.
     pub error: Option<String>,
-    /// The version of etcd on this host, when that is older than what is supported.
+    /// The version of etcd on this host, if it is older than the oldest supported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_too_old: Option<String>,
-    /// What etcd said when it last ended by itself, where that was asked and is understood.
+    /// What etcd logged when it last ended by itself, if the request asked for it and it names a known trouble.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_words: Option<LastWords>,
 }
 
-/// What is to be proved of a fetched snapshot (`etcd-agent-verify.service`).
+/// A request to prove a fetched snapshot (`etcd-agent-verify.service`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProveRequest {
     /// File name (no directory) in `/var/lib/etcd-agent/verify/`.
     pub snapshot_file: String,
-    /// At which revision keys are counted and hashed; the newest that is there without.
+    /// The revision at which keys are counted and hashed; `None`: the newest in the snapshot.
     pub revision: Option<Revision>,
 }
 
-/// What a real restore into a throw-away etcd came to.
+/// The result of a real restore into a temporary etcd.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case", tag = "proof")]
 pub enum Proof {
@@ -99,12 +99,12 @@ pub enum Proof {
         etcd_version: String,
         /// The newest revision that it has.
         revision: Revision,
-        /// What it holds at the revision that was asked for, as far as that could be found out.
+        /// Its content at the requested revision, as far as that could be determined.
         fingerprint: Option<Fingerprint>,
     },
-    /// The restore tool or etcd itself refused it: the snapshot is no good.
+    /// The restore tool or etcd itself refused it, so the snapshot is invalid.
     Refused {
-        /// What was said, one line.
+        /// Its message, one line.
         why: String,
     },
 }
@@ -114,42 +114,44 @@ pub enum Proof {
 pub trait ServiceManager: Send + Sync {
     /// The state of `etcd.service`.
     async fn etcd_unit(&self) -> PortResult<UnitState>;
-    /// Queues a start of `etcd.service` and returns when the job is queued: with `Type=notify` the job itself
+    /// Queues a start of `etcd.service` and returns once the job is queued, because with `Type=notify` the job itself
     /// lasts until there is quorum. Resets a `start-limit-hit` first.
     async fn start_etcd(&self) -> PortResult<()>;
-    /// Queues a restart of `etcd.service` and returns when the job is queued, as [`Self::start_etcd`] does. When only
-    /// the stop of it happens, the agent asked for that stop: it does not show as `held`.
+    /// Queues a restart of `etcd.service` and returns once the job is queued, as [`Self::start_etcd`] does. If only the
+    /// stop succeeds, the unit does not show as `held`, because the agent asked for that stop.
     async fn restart_etcd(&self) -> PortResult<()>;
-    /// Stops `etcd.service` and waits for the job, at most `deadline`. Remembers (for this boot) that the agent
-    /// asked, so that it does not show as `held`.
+    /// Stops `etcd.service` and waits for the job, at most `deadline`. Records (for this boot) that the agent asked for
+    /// the stop, so that the unit does not show as `held`.
     async fn stop_etcd(&self, deadline: Duration) -> PortResult<()>;
-    /// Runs `etcd-agent-apply.service` for the persisted assignment, waits for its result, returns what it read back.
+    /// Runs `etcd-agent-apply.service` for the persisted assignment, waits for its result, and returns the settings that
+    /// it read back.
     async fn apply(&self, deadline: Duration) -> PortResult<InForce>;
-    /// What the last apply of this boot read back; `Absent` when none ran, or when the unit's files changed since.
+    /// The settings that the last apply of this boot read back; `Absent` if none ran, or if the unit's files have changed
+    /// since.
     async fn in_force(&self) -> Fact<InForce>;
     /// Runs `etcd-agent-data.service` for this request and returns its report.
     async fn data(&self, request: &DataRequest, deadline: Duration) -> PortResult<DataReport>;
-    /// Runs `etcd-agent-verify.service` for a snapshot in the directory of verifications: a real restore into a
-    /// throw-away etcd that nobody else can reach. An error says that nothing was found out, never that the
-    /// snapshot is no good. A service manager without that unit answers that it has none.
+    /// Runs `etcd-agent-verify.service` for a snapshot in the verification directory: a real restore into a temporary
+    /// etcd that nobody else can reach. An error means that the result is unknown, never that the snapshot is invalid. A
+    /// service manager without that unit returns that as an error.
     async fn prove(&self, _request: &ProveRequest, _deadline: Duration) -> PortResult<Proof> {
         Err(PortError::Permanent(
             "this service manager has no etcd-agent-verify.service".to_owned(),
         ))
     }
-    /// Whether this process is one of `etcd.service`.
+    /// Whether this process belongs to `etcd.service`.
     async fn is_etcds(&self, _pid: u32) -> PortResult<bool> {
         Ok(true)
     }
-    /// Whether etcd finds room for the next file of its log on the file system of its data directory; true where that
-    /// cannot be asked.
+    /// Whether the file system of etcd's data directory has space for the next file of etcd's log; true if that cannot be
+    /// determined.
     fn has_room(&self, _data_dir: &Path) -> bool {
         true
     }
-    /// Whether it is remembered what etcd's data directory is on; true where that makes no difference.
+    /// Whether the mount that holds etcd's data directory is recorded; true if that makes no difference.
     fn knows_mount(&self) -> bool {
         true
     }
-    /// Returns when the state of `etcd.service` has changed since the last call (signals, not polling).
+    /// Returns once the state of `etcd.service` has changed since the last call (by signals, not polling).
     async fn changed(&self);
 }

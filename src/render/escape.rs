@@ -1,26 +1,26 @@
-//! Quoting for the places that rendered values end up in.
+//! Quoting of rendered values for environment files, shells and unit files.
 
 use std::path::Path;
 
-/// A value that cannot be written down safely.
+/// A value that cannot be rendered safely.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is {found:?}: {why}")]
 pub struct RenderError {
-    /// Which setting.
+    /// The setting.
     pub what: String,
-    /// What it is.
+    /// Its value.
     pub found: String,
-    /// Why that cannot be.
+    /// Why it cannot be rendered.
     pub why: &'static str,
 }
 
 /// A value for `EnvironmentFile=`, in double quotes.
 ///
-/// systemd (`src/basic/env-file.c`, `SHELL_NEED_ESCAPE`) takes the backslash away before `"`, `\`, `` ` `` and `$`
-/// inside double quotes, just as a shell does, and expands nothing.
+/// systemd (`src/basic/env-file.c`, `SHELL_NEED_ESCAPE`) removes the backslash before `"`, `\`, `` ` `` and `$` inside
+/// double quotes, as a shell does, and expands nothing.
 ///
 /// # Errors
-/// [`RenderError`] for control characters: a newline could smuggle in a second assignment.
+/// [`RenderError`] for control characters: a newline could inject a second assignment.
 pub fn env_value(what: &str, value: &str) -> Result<String, RenderError> {
     no_control(what, value)?;
     let mut out = String::with_capacity(value.len() + 2);
@@ -35,21 +35,22 @@ pub fn env_value(what: &str, value: &str) -> Result<String, RenderError> {
     Ok(out)
 }
 
-/// A word for a shell: as it is when it needs no quotes, else in single quotes.
+/// A word for a shell: unchanged if it needs no quotes, else in single quotes.
 ///
 /// # Errors
 /// [`RenderError`] for control characters.
 pub fn shell_word(what: &str, value: &str) -> Result<String, RenderError> {
     no_control(what, value)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=/.:,@%+[]".contains(c);
-    // Brackets are globs, but only where a file of that name exists: quote them all the same.
+    // Brackets are a glob only if a matching file exists, but they are quoted in any case.
     if !value.is_empty() && value.chars().all(|c| plain(c) && !matches!(c, '[' | ']')) {
         return Ok(value.to_owned());
     }
     Ok(format!("'{}'", value.replace('\'', r"'\''")))
 }
 
-/// A path in a unit file. Only what needs no quoting there: `%` would be a specifier, a space would split.
+/// A path in a unit file. Only characters that need no quoting there are allowed: `%` would be a specifier, and a space
+/// would split the path.
 pub(super) fn unit_path(what: &str, path: &Path) -> Result<String, RenderError> {
     let text = path.to_string_lossy().into_owned();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:".contains(c);

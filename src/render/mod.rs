@@ -1,8 +1,9 @@
 //! etcd's settings as systemd environment, drop-in or flags: pure rendering.
 //!
-//! The same settings come out in the three forms that elastic-etcd had (`-o env|dropin|flags`). The drop-in does not
-//! carry the values itself: `Environment=` in a drop-in loses to an `EnvironmentFile=` of the base unit, so it names
-//! our own environment file as the last one (systemd.exec(5), `EnvironmentFile=`: later settings override earlier).
+//! The same settings are rendered in the three forms of elastic-etcd (`-o env|dropin|flags`). The drop-in does not
+//! contain the values itself: an `EnvironmentFile=` of the base unit overrides `Environment=` in a drop-in, so the
+//! drop-in names the agent's own environment file as the last one (systemd.exec(5), `EnvironmentFile=`: later settings
+//! override earlier).
 
 mod escape;
 mod unset;
@@ -18,7 +19,7 @@ use crate::model::{Assignment, NodeName, Spec, TlsFiles, digest};
 /// The drop-in's file name below `etcd.service.d`.
 pub const DROP_IN_NAME: &str = "90-etcd-agent.conf";
 
-/// Everything that is set for etcd, as `ETCD_*` variables; the map's order is the order in every rendered form.
+/// All settings of etcd, as `ETCD_*` variables. Every rendered form uses the order of the map.
 pub fn environment(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, String> {
     settings(assignment, spec)
         .into_iter()
@@ -26,8 +27,8 @@ pub fn environment(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, Str
         .collect()
 }
 
-/// Digest of what a running etcd has of its settings: everything but how its member joined, which etcd reads at its
-/// first start alone. Another digest means that a restart would change something.
+/// Digest of the settings that matter to a running etcd: all except those about how its member joined, which etcd reads
+/// only at its first start. If the digest changes, a restart would change something.
 pub fn running_digest(assignment: &Assignment, spec: &Spec) -> String {
     let mut text = String::new();
     for (name, value) in environment(assignment, spec) {
@@ -44,7 +45,7 @@ pub fn running_digest(assignment: &Assignment, spec: &Spec) -> String {
 /// The environment file, in the syntax of systemd.exec(5) `EnvironmentFile=`; a shell reads it the same way.
 ///
 /// # Errors
-/// [`RenderError`] when a value cannot be written in that syntax (a control character).
+/// [`RenderError`] if a value cannot be written in that syntax (a control character).
 pub fn env_file(assignment: &Assignment, spec: &Spec) -> Result<String, RenderError> {
     let mut text = format!(
         "# Written by etcd-agent for generation {} (epoch {}). Do not edit: it is written again at the next change.\n",
@@ -57,10 +58,10 @@ pub fn env_file(assignment: &Assignment, spec: &Spec) -> Result<String, RenderEr
     Ok(text)
 }
 
-/// The drop-in that puts the environment file in force. `env_file` is where that file is.
+/// The drop-in that puts the environment file in force. `env_file` is the path of that file.
 ///
 /// # Errors
-/// [`RenderError`] when a path holds a character that a unit file cannot carry.
+/// [`RenderError`] if a path has a character that is not allowed in a unit file.
 pub fn drop_in(assignment: &Assignment, spec: &Spec, env_file: &Path) -> Result<String, RenderError> {
     let set = environment(assignment, spec);
     let mut text = format!(
@@ -75,7 +76,7 @@ pub fn drop_in(assignment: &Assignment, spec: &Spec, env_file: &Path) -> Result<
          [Service]\n\
          # The last file wins over those of the base unit.\n\
          EnvironmentFile={}\n\
-         # What a base unit's file may set and etcd-agent does not.\n",
+         # Variables that a base unit's file may set and that etcd-agent does not set.\n",
         escape::unit_path("etcd.data_dir", &assignment.data_dir)?,
         escape::unit_path("the environment file", env_file)?
     );
@@ -100,7 +101,7 @@ pub fn drop_in(assignment: &Assignment, spec: &Spec, env_file: &Path) -> Result<
 /// The settings as one line of etcd flags, quoted for a shell where needed.
 ///
 /// # Errors
-/// [`RenderError`] when a value holds a control character.
+/// [`RenderError`] if a value has a control character.
 pub fn flags(assignment: &Assignment, spec: &Spec) -> Result<String, RenderError> {
     let words: Result<Vec<String>, RenderError> = settings(assignment, spec)
         .into_iter()
@@ -118,13 +119,13 @@ pub fn initial_cluster(members: &BTreeMap<NodeName, Vec<String>>) -> String {
     parts.join(",")
 }
 
-/// The variable that etcd reads for a flag: `ETCD_` and the name in upper case, dashes as underscores.
+/// The environment variable of an etcd flag: `ETCD_` and the name in upper case, dashes as underscores.
 pub fn variable(flag: &str) -> String {
     format!("ETCD_{}", flag.to_ascii_uppercase().replace('-', "_"))
 }
 
-/// Flag name → value. `[etcd.settings]` comes first, so that it can never replace what the agent itself sets
-/// (the configuration refuses such names already).
+/// Flag name → value. `[etcd.settings]` comes first, so that it can never replace the agent's own settings (the
+/// configuration already refuses such names).
 fn settings(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, String> {
     let mut out = spec.etcd.settings.clone();
     let mut set = |flag: &str, value: String| {

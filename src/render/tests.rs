@@ -122,7 +122,7 @@ fn a_binary_that_a_unit_file_cannot_carry_is_refused() {
     }
 }
 
-/// What systemd reads from a double-quoted value (`src/basic/env-file.c`, state `DOUBLE_QUOTE_VALUE`).
+/// The value that systemd reads from a double-quoted string (`src/basic/env-file.c`, state `DOUBLE_QUOTE_VALUE`).
 fn systemd_reads(line: &str) -> Option<String> {
     let mut chars = line.strip_prefix('"')?.chars();
     let mut out = String::new();
@@ -167,7 +167,7 @@ fn a_node_that_moved_has_other_settings() {
     let set = environment(&after, &there);
     assert_eq!(set["ETCD_ADVERTISE_CLIENT_URLS"], "https://10.9.9.9:2379");
     assert_eq!(set["ETCD_INITIAL_ADVERTISE_PEER_URLS"], "https://10.9.9.9:2380");
-    // Another address family is listened on.
+    // With another address family, etcd listens on other addresses.
     there.nodes.insert(there.node.clone(), "fd00::9".to_owned());
     after.initial_cluster = assignment(&there).initial_cluster;
     assert_eq!(

@@ -1,12 +1,12 @@
-//! Variables that a base unit's environment file may set and that must not reach etcd unless we set them.
+//! Variables that a base unit's environment file may set and that must not reach etcd unless the agent sets them.
 
 use std::collections::BTreeMap;
 
-/// Each of these changes which cluster etcd is in, where its data is, who may talk to it, or whether writes reach
-/// the disk. `UnsetEnvironment=` is applied last (systemd.exec(5)) and would take away our own as well, so only those
-/// that are not set by us go into the drop-in.
+/// Each of these changes the cluster that etcd belongs to, the place of its data, who may connect to it, or whether
+/// writes reach the disk. `UnsetEnvironment=` is applied last (systemd.exec(5)) and would also remove the agent's own
+/// values, so only variables that the agent does not set go into the drop-in.
 const DANGEROUS: &[&str] = &[
-    // Another configuration altogether.
+    // An entirely different configuration.
     "ETCD_CONFIG_FILE",
     "ETCD_FORCE_NEW_CLUSTER",
     "ETCD_PROXY",
@@ -47,11 +47,11 @@ const DANGEROUS: &[&str] = &[
     "ETCD_PEER_CLIENT_KEY_FILE",
     "ETCD_PEER_KEY_FILE",
     "ETCD_PEER_TRUSTED_CA_FILE",
-    // Acknowledged writes that are not on disk.
+    // Acknowledges writes that are not on disk.
     "ETCD_UNSAFE_NO_FSYNC",
 ];
 
-/// What the drop-in takes away, in stable order.
+/// The variables that the drop-in unsets, in stable order.
 pub(super) fn not_ours(set: &BTreeMap<String, String>) -> impl Iterator<Item = &'static str> + '_ {
     DANGEROUS.iter().copied().filter(|name| !set.contains_key(*name))
 }

@@ -1,4 +1,4 @@
-//! `MESSAGE_ID`s: what `journalctl -x` explains from `units/etcd-agent.catalog`, and what scripts match on.
+//! `MESSAGE_ID`s. `journalctl -x` explains them from `units/etcd-agent.catalog`, and scripts match on them.
 //! The meaning of a released ID never changes.
 
 /// The planner decided on an action.

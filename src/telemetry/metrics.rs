@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 use crate::model::{ActiveState, AdminStatus, Fact, Revision, UnixMs};
 
-/// What is counted while the agent runs.
+/// The counters of a running agent.
 #[derive(Debug, Default)]
 pub struct Counters {
     actions: Mutex<BTreeMap<(&'static str, &'static str), u64>>,
@@ -40,12 +40,12 @@ impl Counters {
         *locked(&self.actions).entry((name, result)).or_insert(0) += 1;
     }
 
-    /// Notes the last backup of a kind (`full`, `increment`).
+    /// Records the last backup of a kind (`full`, `increment`).
     pub fn stored(&self, kind: &'static str, success: Success) {
         locked(&self.stored).insert(kind, success);
     }
 
-    /// Counts a backup of a kind that failed, by where it failed (`backup::Cause`).
+    /// Counts a failed backup of a kind, by the place of the failure (`backup::Cause`).
     pub fn failed(&self, kind: &'static str, cause: &'static str) {
         *locked(&self.failed).entry((kind, cause)).or_insert(0) += 1;
     }
@@ -62,7 +62,7 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
     out.head(
         "etcd_agent_up",
         MetricType::Gauge,
-        "The agent runs; its labels say which and where.",
+        "The agent runs; its labels name node, cluster and version.",
     );
     out.sample(
         &[
@@ -77,7 +77,11 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         "The peer API is plain HTTP.",
         u64::from(node.insecure),
     );
-    out.one("etcd_agent_epoch", "Newest epoch heard of.", node.newest_epoch.0);
+    out.one(
+        "etcd_agent_epoch",
+        "Newest epoch reported to this node.",
+        node.newest_epoch.0,
+    );
     out.one(
         "etcd_agent_coordinator",
         "This agent decides for the cluster.",
@@ -108,7 +112,7 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
     if let Some(copy) = &status.copy {
         out.one(
             "etcd_agent_copy_failures",
-            "Rounds of copying to the second store that failed since the last that did not.",
+            "Failed rounds of copying to the second store since the last successful one.",
             u64::from(copy.failures),
         );
         if let Some(covered) = copy.covered {
@@ -190,7 +194,7 @@ fn backups(out: &mut Metrics, status: &AdminStatus) {
     out.head(
         "etcd_agent_backup_job_failures",
         MetricType::Gauge,
-        "Failures in a row of a job in the store.",
+        "Consecutive failures of a job in the store.",
     );
     let jobs = [
         ("increments", &view.increments),
@@ -235,7 +239,7 @@ fn backups(out: &mut Metrics, status: &AdminStatus) {
     }
 }
 
-/// What this agent has stored itself since it started, and what failed.
+/// The backups that this agent itself has stored since it started, and the failed ones.
 fn stored(out: &mut Metrics, counters: &Counters) {
     type Field = (&'static str, &'static str, fn(&Success) -> Value);
     let fields: [Field; 4] = [
@@ -274,7 +278,7 @@ fn stored(out: &mut Metrics, counters: &Counters) {
     out.head(
         name,
         MetricType::Counter,
-        "Failed tries of this agent to store a backup, by kind and by where.",
+        "Failed attempts of this agent to store a backup, by kind and by cause.",
     );
     for ((kind, cause), count) in locked(&counters.failed).iter() {
         out.sample(&[("kind", kind), ("cause", cause)], *count);
@@ -420,7 +424,7 @@ impl Metrics {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
         let mut text = String::with_capacity(8192);
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = prometheus_text::encode(&mut text, &registry);
         text
     }

@@ -1,4 +1,4 @@
-//! journald fields, metrics.
+//! Logging with journald fields, and metrics.
 
 pub mod message_ids;
 mod metrics;

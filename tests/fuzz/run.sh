@@ -1,6 +1,6 @@
 #!/bin/bash
-# Feeds each parser of what comes from a store with so many inputs: run.sh RUNS [TARGET...]. What makes one fail stays
-# in target/fuzz/artifacts/.
+# Feeds each parser of data from a store with RUNS inputs: run.sh RUNS [TARGET...]. Inputs that make a parser
+# fail stay in target/fuzz/artifacts/.
 set -euo pipefail
 
 runs=${1:?how many inputs for each target}
@@ -15,7 +15,7 @@ cargo +nightly --version >/dev/null 2>&1 || missing "a nightly Rust" "rustup too
 cargo fuzz --version >/dev/null 2>&1 || missing cargo-fuzz "cargo install cargo-fuzz --locked"
 command -v zstd >/dev/null || missing zstd "apt-get install zstd"
 
-# Overflows and debug assertions count as failures; the code is safe Rust, so no sanitizer is needed.
+# Overflows and debug assertions count as failures. The code is safe Rust, so it needs no sanitizer.
 fuzz=(--fuzz-dir tests/fuzz --sanitizer none --release --debug-assertions)
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(cargo +nightly fuzz list --fuzz-dir tests/fuzz)
@@ -26,7 +26,7 @@ for name in "${targets[@]}"; do
     artifacts=$CARGO_TARGET_DIR/artifacts/$name
     mkdir -p "$corpus" "$artifacts"
     cp tests/fuzz/seeds/"$name"/* "$corpus"/
-    # A database is read as it is: its seed is only packed here.
+    # The parser reads an uncompressed database. Only its seed in the repository is compressed.
     [ "$name" != database ] || zstd -q -d -f --rm "$corpus"/*.zst
     log=$CARGO_TARGET_DIR/$name.log
     if ! "$built/$name" "$corpus" \

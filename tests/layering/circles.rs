@@ -1,36 +1,35 @@
-//! The imports between the files of a room, and the circles among them.
+//! Finds circles in the imports between the files of a room.
 //!
-//! A file uses what holds an item, not the `mod.rs` that re-exports it, and a re-export is no use.
+//! A file uses the file that defines an item, not the `mod.rs` that re-exports it. A re-export does not count as a use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Source files without comments and tests, by their path below `src/`.
+/// Source files without comments and tests, by path below `src/`.
 pub(crate) type Sources<'a> = BTreeMap<&'a str, &'a str>;
 
 /// A name that a file imports.
 struct Import {
     path: Vec<String>,
-    /// The name by which this file knows it; `*` for a glob.
+    /// Its name in this file; `*` for a glob.
     name: String,
-    /// `pub use`: other files get it from here, this file does not use it.
+    /// True for `pub use`: other files import the name from here, but this file does not use it.
     reexport: bool,
 }
 
-/// A module: its file, what it imports, and the rest of its code.
+/// A module: its file, its imports, and the rest of its code.
 struct Module<'a> {
     file: &'a str,
     imports: Vec<Import>,
     code: String,
 }
 
-/// The modules of the crate by their path, e.g. `plan::context`.
+/// The modules of the crate by path, e.g. `plan::context`.
 struct Crate<'a>(BTreeMap<Vec<String>, Module<'a>>);
 
 /// The files that each file uses.
 pub(crate) type Edges<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-/// Every circle of imports within a room, as the edges between its files. A room is the first part of a path. Each file of a
-/// circle uses each other one, directly or through others.
+/// Every circle of imports within a room, as the edges between its files. A room is the first part of a path. Each file of a circle uses each other file of it, directly or indirectly.
 pub(crate) fn circles<'a>(sources: &Sources<'a>) -> Vec<Edges<'a>> {
     let edges = Crate::new(sources).edges();
     let reached: Edges<'a> = edges
@@ -50,7 +49,7 @@ pub(crate) fn circles<'a>(sources: &Sources<'a>) -> Vec<Edges<'a>> {
         .collect()
 }
 
-/// Every file that `from` uses, through others or directly.
+/// Every file that `from` uses, directly or indirectly.
 fn reachable<'a>(edges: &Edges<'a>, from: &str) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     let mut next: Vec<&str> = edges[from].iter().copied().collect();
@@ -94,8 +93,7 @@ impl<'a> Crate<'a> {
             .collect()
     }
 
-    /// The file that holds what a path names, as seen from the module `at`: a name that is only imported there is followed to
-    /// where it comes from. `None` for what is no module of this crate.
+    /// The file that defines the item of a path, seen from the module `at`. If a module only imports the name, the search continues at its origin. `None` if the path does not lead to a module of this crate.
     fn resolve(&self, at: &[String], path: &[String], depth: usize) -> Option<&'a str> {
         let mut module = at.to_vec();
         let mut rest = path;
@@ -133,7 +131,7 @@ impl<'a> Crate<'a> {
             .or(Some(found.file))
     }
 
-    /// True where the module that a glob names has an item of this name.
+    /// True if the module of a glob defines an item with this name.
     fn defines(&self, at: &[String], glob: &[String], name: &str) -> bool {
         let Some(file) = self.resolve(at, glob, 8) else {
             return false;
@@ -153,7 +151,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The imports of a file, and its code without them.
+/// Splits code into its imports and the rest.
 fn take_imports(code: &str) -> (Vec<Import>, String) {
     let mut imports = Vec::new();
     let mut rest = String::new();
@@ -183,7 +181,7 @@ fn take_imports(code: &str) -> (Vec<Import>, String) {
     (imports, rest)
 }
 
-/// Takes the tree of a `use` apart.
+/// Expands the tree of a `use`.
 fn expand(prefix: &[String], tree: &str, reexport: bool, imports: &mut Vec<Import>) {
     let (path, group) = tree.split_once('{').map_or((tree, None), |(path, group)| {
         (
@@ -225,7 +223,7 @@ fn expand(prefix: &[String], tree: &str, reexport: bool, imports: &mut Vec<Impor
     }
 }
 
-/// Every path in a piece of code: names joined by `::`.
+/// Every path (names joined by `::`) in a piece of code.
 fn inline_paths(code: &str) -> BTreeSet<Vec<String>> {
     let mut found = BTreeSet::new();
     let mut rest = code;

@@ -1,4 +1,5 @@
-//! Files and directories of a store: made durable, with a deadline and with errors for people.
+//! Operations on the files and directories of a store, which make changes durable, have a deadline and return readable
+//! errors.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -9,13 +10,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::model::UnixMs;
 use crate::ports::{PortError, PortResult};
 
-/// A network file system that hangs must not hang the agent.
+/// A hanging network file system must not block the agent.
 const DEADLINE: Duration = Duration::from_mins(2);
 /// A directory with this bit is shared by a group of hosts, and so are the files in it.
 const SETGID: u32 = 0o2000;
 
-/// The metadata of an entry; `None` when it was deleted meanwhile. Any other error fails the listing, because a partial listing
-/// must never be taken for a complete one.
+/// The metadata of an entry; `None` if the entry was deleted meanwhile. Any other error fails the listing, because a
+/// partial listing must never be treated as a complete one.
 pub(super) fn still_there<T>(entry: io::Result<T>, path: &Path) -> PortResult<Option<T>> {
     match entry {
         Ok(meta) => Ok(Some(meta)),
@@ -24,7 +25,7 @@ pub(super) fn still_there<T>(entry: io::Result<T>, path: &Path) -> PortResult<Op
     }
 }
 
-/// True when files in the store's directory inherit its group.
+/// True if files in the store's directory inherit its group.
 pub(super) fn shared(root: &Path) -> io::Result<bool> {
     let mode = fs::metadata(root)?.permissions().mode();
     Ok(mode & SETGID != 0)
@@ -45,7 +46,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Makes `dir` and its missing parents, each made durable in its parent. `root` must exist.
+/// Creates `dir` and its missing parents, and syncs the parent of each. `root` must exist.
 pub(super) fn make_dirs(root: &Path, dir: &Path) -> io::Result<()> {
     if dir == root || dir.is_dir() {
         return Ok(());
@@ -77,14 +78,14 @@ pub(super) fn failed(verb: &str, path: &Path, error: &io::Error) -> PortError {
     let path = path.display();
     match error.kind() {
         io::ErrorKind::NotFound => PortError::Permanent(format!(
-            "cannot {verb} {path}: it does not exist; make it, owned by the agent's user, mode 0700 (2770 where hosts share \
+            "cannot {verb} {path}: it does not exist; create it, owned by the agent's user, mode 0700 (2770 if hosts share \
              it), or mount it"
         )),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => PortError::Permanent(format!(
             "cannot {verb} {path}: {error}; give the agent's user the right to write there"
         )),
         io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
-            PortError::Permanent(format!("cannot {verb} {path}: {error}: it is not one of ours"))
+            PortError::Permanent(format!("cannot {verb} {path}: {error}: no agent created it"))
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             PortError::Permanent(format!("cannot {verb} {path}: {error}; make room there"))

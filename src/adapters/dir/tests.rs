@@ -152,12 +152,12 @@ async fn an_object_is_replaced_only_where_it_is_what_was_read() {
     let (body, tag) = store.get_tagged("a/x").await.unwrap().unwrap();
     assert_eq!(body, "1");
     let replace = |body: &'static [u8]| store.replace("a/x", Bytes::from_static(body), &tag);
-    // Somebody else, on another host perhaps, is at it: the lock is waited for.
+    // Another writer, perhaps on another host, holds the lock: `replace` waits for it.
     let held = store.lock().unwrap();
     let waits = tokio::time::timeout(Duration::from_millis(300), replace(b"0"));
     assert!(waits.await.is_err());
     drop(held);
-    // Work whose caller gave up still runs to its end, so either of the two may come first.
+    // The work of the cancelled `replace` still runs to its end, so either of the two may come first.
     let second = replace(b"2").await.unwrap();
     let there = store.get_small("a/x").await.unwrap().unwrap();
     assert_eq!(there == "2", second == Replaced::Done);
@@ -170,7 +170,7 @@ async fn an_object_is_replaced_only_where_it_is_what_was_read() {
     assert_eq!(replace(b"3").await.unwrap(), Replaced::Changed);
 }
 
-/// The agents of other hosts have other user IDs: what is shared is shared by a group.
+/// The agents of other hosts have other user IDs, so hosts share a directory through its group.
 #[tokio::test]
 async fn b12_what_hosts_share_is_for_the_group_of_the_directory() {
     for (root, dirs, files) in [

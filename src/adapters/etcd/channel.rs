@@ -1,4 +1,4 @@
-//! The connection to the local etcd: made when needed, over our own TLS, made anew when certificates change.
+//! The connection to the local etcd: opened when needed, over our own TLS, and opened again when certificates change.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,16 +17,17 @@ use crate::adapters::tls::{Tls, explain};
 use crate::model::TlsFiles;
 
 const CONNECT: Duration = Duration::from_secs(1);
-/// What etcd sends before it is read, in bytes: it is near, and a snapshot comes in chunks of 64 KiB.
+/// The flow-control window, in bytes: how much etcd sends before the agent reads it. The round trip is short, and a
+/// snapshot comes in chunks of 64 KiB.
 const UNREAD: u32 = 1024 * 1024;
 
-/// Where the local etcd is.
+/// The address of an etcd.
 #[derive(Debug, Clone)]
 pub(super) struct Address {
     /// Host name or IP address.
     pub(super) host: String,
     pub(super) port: u16,
-    /// The node's name, which its certificate may bear instead of the address.
+    /// The node's name. Its certificate may contain this name instead of the address.
     pub(super) node: String,
     /// For messages.
     pub(super) url: String,
@@ -41,7 +42,7 @@ pub(super) struct Connector {
     watching: Kept,
 }
 
-/// A channel that is used again as long as the certificates are the same.
+/// A channel that is reused while the certificates stay the same.
 #[derive(Default)]
 struct Kept(Mutex<Option<(u64, Channel)>>);
 
@@ -69,33 +70,34 @@ impl Connector {
         &self.address.url
     }
 
-    /// The shared channel. It connects at the first request, and again at the next one after a failure: an etcd
-    /// that is down costs one refused connection for each question, and nothing in between.
+    /// The shared channel. It connects at the first request, and again at the next request after a failure: an etcd
+    /// that is down costs one refused connection for each request, and nothing in between.
     pub(super) fn channel(&self) -> Result<Channel, String> {
         self.kept(&self.current)
     }
 
-    /// The channel of the watch: what waits there to be read holds up nothing else.
+    /// The channel of the watch. It is separate so that unread watch messages do not block other requests.
     pub(super) fn watch_channel(&self) -> Result<Channel, String> {
         self.kept(&self.watching)
     }
 
-    /// A channel of its own, for a long stream.
+    /// A channel that is not shared, for a long stream.
     pub(super) fn own_channel(&self) -> Result<Channel, String> {
         self.fresh(self.tls()?)
     }
 
-    /// Forgets the shared channel: its connection does not answer.
+    /// Drops the shared channel, after its connection did not answer.
     pub(super) fn reset(&self) {
         self.current.forget();
     }
 
-    /// Likewise, of the watch.
+    /// Drops the channel of the watch, after its connection did not answer.
     pub(super) fn reset_watch(&self) {
         self.watching.forget();
     }
 
-    /// The certificates, once they could be read: they may be put in place after the agent has started.
+    /// The certificates. Each call tries to load them until it succeeds, because they may be installed after the agent
+    /// has started.
     pub(super) fn tls(&self) -> Result<Option<Arc<Tls>>, String> {
         let Some(files) = &self.files else {
             return Ok(None);
@@ -122,14 +124,14 @@ impl Connector {
     }
 
     fn fresh(&self, tls: Option<Arc<Tls>>) -> Result<Channel, String> {
-        // The scheme is http in any case: TLS is the connector's own business.
+        // The scheme is always http, because the connector itself does TLS.
         let authority = if self.address.host.contains(':') {
             format!("[{}]:{}", self.address.host, self.address.port)
         } else {
             format!("{}:{}", self.address.host, self.address.port)
         };
         let endpoint = Endpoint::from_shared(format!("http://{authority}"))
-            .map_err(|error| format!("{} is no URL: {error}", self.address.url))?
+            .map_err(|error| format!("{} is not a URL: {error}", self.address.url))?
             .initial_stream_window_size(UNREAD)
             .initial_connection_window_size(UNREAD);
         let address = self.address.clone();

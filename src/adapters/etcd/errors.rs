@@ -7,8 +7,7 @@ use tonic::{Code, ConnectError, Status};
 use crate::adapters::tls::{explain, one_line};
 use crate::ports::PortError;
 
-/// Refusals that etcd gives before anything is proposed, and that pass with time. Source: etcd's
-/// `api/v3rpc/rpctypes/error.go`.
+/// Temporary refusals. etcd returns them before it proposes anything. Source: etcd's `api/v3rpc/rpctypes/error.go`.
 const NOT_NOW: &[&str] = &[
     "unhealthy cluster",
     "not enough started members",
@@ -53,12 +52,12 @@ pub(super) fn status_error(what: &str, kind: Kind, status: &Status) -> PortError
         Code::PermissionDenied | Code::Unauthenticated => PortError::Permanent(format!(
             "{what}: {said}: etcd has authentication enabled, the certificate's common name needs the root role"
         )),
-        // `request timed out` comes as Unavailable: the proposal may have been committed all the same.
+        // `request timed out` has the code Unavailable: the proposal may have been committed nevertheless.
         _ => lost(what, kind, &said),
     }
 }
 
-/// A deadline passed after the request was on its way.
+/// A deadline passed after the request was sent.
 pub(super) fn no_answer(what: &str, kind: Kind, deadline: std::time::Duration) -> PortError {
     lost(what, kind, &format!("no answer within {} s", deadline.as_secs()))
 }
@@ -74,7 +73,7 @@ fn lost(what: &str, kind: Kind, why: &str) -> PortError {
 fn said(status: &Status) -> String {
     let message = status.message();
     match status.source() {
-        // tonic's own `transport error` says nothing: what is below it does.
+        // tonic's own `transport error` gives no cause; its source does.
         Some(source) if !message.starts_with("etcdserver") => explain(source),
         _ if message.is_empty() => format!("{:?}", status.code()),
         _ => one_line(message),

@@ -1,4 +1,4 @@
-//! The etcd of this node: its address, its connection, and calls with a deadline.
+//! This node's etcd: its address, its connection, and calls with a deadline.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -26,18 +26,18 @@ pub(super) const MEMBERS: Duration = Duration::from_secs(5);
 /// The local etcd.
 pub struct LocalEtcd {
     pub(super) connector: Connector,
-    /// Those of the other nodes.
+    /// The addresses of the other nodes' etcds.
     pub(super) others: BTreeMap<NodeName, Address>,
     pub(super) files: Option<TlsFiles>,
     /// The largest message of a watch, in bytes.
     pub(super) watch_limit: usize,
-    /// etcd's version as last seen: 3.4 does not know linearizable member lists.
+    /// etcd's version as last seen: 3.4 does not support linearizable member lists.
     pub(super) version: Mutex<String>,
 }
 
 impl LocalEtcd {
-    /// The etcd of this node. Nothing is connected yet. Over TLS the agent's own API certificate is shown (etcd's
-    /// own one where the API is insecure), and etcd's is checked against `etcd.client_tls.ca_file`.
+    /// The etcd of this node. This does not connect yet. Over TLS the agent presents its own API certificate (etcd's
+    /// certificate if the API is insecure), and verifies etcd's certificate against `etcd.client_tls.ca_file`.
     pub fn new(settings: &Settings) -> Self {
         let spec = &settings.spec;
         let address = |node: &NodeName| {
@@ -74,15 +74,16 @@ impl LocalEtcd {
         }
     }
 
-    /// The member at this client URL; `files` are shown and checked against over `https`.
+    /// The member at this client URL. Over `https`, `files` holds the certificate to present and the CA to verify the
+    /// member against.
     ///
     /// # Errors
-    /// What is wrong with the URL.
+    /// A text that says what is wrong with the URL.
     pub fn at_url(url: &str, files: Option<TlsFiles>) -> Result<Self, String> {
         // A password would end up in the journal.
         if url.contains('@') {
             return Err(
-                "a client URL has no user and no password in it: expected e.g. https://10.0.0.1:2379"
+                "a client URL must not contain a user or a password: expected e.g. https://10.0.0.1:2379"
                     .to_owned(),
             );
         }
@@ -123,7 +124,7 @@ impl LocalEtcd {
         format!("{doing} at etcd {}", self.connector.url())
     }
 
-    /// A channel to the member, and what an error says was tried on it.
+    /// A channel to the member, and the description of the request for error messages.
     fn channel(&self, doing: &str) -> PortResult<(String, Channel)> {
         let what = self.what(doing);
         match self.connector.channel() {
@@ -160,7 +161,7 @@ impl LocalEtcd {
         }
     }
 
-    /// One read that `etcd-client` does not give as it is needed.
+    /// One read that `etcd-client` does not offer in the form that the agent needs.
     pub(super) async fn unary<M, T>(&self, doing: &str, path: &'static str, message: M) -> PortResult<T>
     where
         M: prost::Message + 'static,

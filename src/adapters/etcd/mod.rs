@@ -1,4 +1,4 @@
-//! The local etcd over gRPC, and through it the cluster.
+//! Access to the local etcd over gRPC, and through it to the cluster.
 
 mod channel;
 mod errors;
@@ -34,7 +34,7 @@ use errors::{Kind, no_answer, status_error};
 use local::MEMBERS;
 
 const STATUS: Duration = Duration::from_secs(1);
-/// A large transaction comes in several messages.
+/// The deadline for the changes of a past revision. A large transaction comes in several messages.
 const PAST: Duration = Duration::from_secs(5);
 /// etcd sends snapshot chunks without pause; before the first one it may have to commit a large batch.
 const SNAPSHOT_IDLE: Duration = Duration::from_secs(30);
@@ -66,7 +66,7 @@ impl Etcd for LocalEtcd {
             applied: answer.raft_applied_index(),
             db_size_bytes: u64::try_from(answer.db_size()).unwrap_or(0),
             revision: Revision(u64::try_from(header.revision()).unwrap_or(0)),
-            // Alarms are among them: etcd writes `memberID:… alarm:NOSPACE`.
+            // These include alarms: etcd writes `memberID:… alarm:NOSPACE`.
             errors: answer
                 .errors()
                 .iter()
@@ -77,8 +77,8 @@ impl Etcd for LocalEtcd {
 
     async fn members(&self, linearizable: bool) -> PortResult<MemberList> {
         if linearizable && self.is_3_4() {
-            // etcd 3.4 answers from memory whatever is asked; after a read through quorum that memory is as
-            // new as the read.
+            // etcd 3.4 ignores `linearizable` and answers from memory. After a read through quorum that memory is at
+            // least as new as the read.
             self.call("read through quorum", Kind::Read, MEMBERS, |client| async move {
                 client.kv_client().get("\0", None).await.map(|_| ())
             })
@@ -217,10 +217,10 @@ impl Etcd for LocalEtcd {
 
     async fn fingerprint(&self, revision: Revision, hash: bool) -> PortResult<Fingerprint> {
         let at = i64::try_from(revision.0)
-            .map_err(|_| PortError::Permanent(format!("{revision} is no revision of etcd's")))?;
+            .map_err(|_| PortError::Permanent(format!("{revision} is not a valid etcd revision")))?;
         let keys = self
             .call("count the keys", Kind::Read, FINGERPRINT, |client| async move {
-                // From this member's own memory: a count is no reason to ask the leader.
+                // Serializable, from this member alone: a count does not need to involve the leader.
                 let options = GetOptions::new()
                     .with_all_keys()
                     .with_count_only()
@@ -265,9 +265,10 @@ impl Etcd for LocalEtcd {
     }
 
     async fn past(&self, at: Revision) -> PortResult<Past> {
-        // Which version it is decides how it is asked through quorum.
+        // The version, which this stores, decides how `members` reads through quorum.
         self.status().await?;
-        // Answered through raft, so what this member says afterwards is no older than what was acknowledged before.
+        // The answer comes through raft. Later answers of this member are therefore no older than what etcd had
+        // acknowledged before.
         self.members(true).await?;
         let newest = self.status().await?.revision;
         if newest < at {
@@ -275,7 +276,7 @@ impl Etcd for LocalEtcd {
         }
         let what = self.what(&format!("read revision {at}"));
         let mut watch = watch::open(&self.connector, what.clone(), at, self.watch_limit).await?;
-        // It has happened, so a watch delivers it at once.
+        // The revision exists, so a watch delivers it at once.
         match timeout(PAST, watch.next()).await {
             Ok(Some(Ok(Watched::Revisions { changes, .. }))) => {
                 let first = changes.into_iter().next();
@@ -286,7 +287,7 @@ impl Etcd for LocalEtcd {
             Ok(Some(Ok(Watched::Compacted(_)))) => Ok(Past::Gone(newest)),
             Ok(Some(Err(error))) => Err(error),
             Ok(None) => Err(PortError::Retryable(format!("{what}: the watch ended"))),
-            // Not every version delivers a compacted deletion, and after the newest revision there is nothing else to deliver.
+            // Not every version delivers a compacted deletion, and no revision after the newest one exists to be delivered.
             Err(_) if newest == at => Ok(Past::Gone(newest)),
             Err(_) => Err(no_answer(&what, Kind::Read, PAST)),
         }
@@ -307,7 +308,7 @@ impl Etcd for LocalEtcd {
                 client.lease_client().time_to_live(id, None).await
             })
             .await?;
-        // A lease that is not there answers with a TTL of -1.
+        // For a lease that does not exist, etcd answers with a TTL of -1.
         let there = answer.ttl() >= 0 && answer.granted_ttl() > 0;
         Ok(there.then(|| answer.granted_ttl()))
     }

@@ -1,6 +1,7 @@
-//! Does an etcd answer at all? Any byte that comes back is an answer: one that refuses our certificate, or wants a
-//! password, is alive. A connection that the kernel accepts for a process that hangs is none. Where this host could not
-//! ask (the name does not resolve, no route, no file descriptor left), nothing is known of the other side.
+//! Checks whether an etcd answers at all. Any byte that comes back is an answer: an etcd that refuses our certificate,
+//! or wants a password, is alive. A connection that the kernel accepts for a hanging process is not an answer. If this
+//! host could not ask (the name does not resolve, no route, no file descriptor left), the probe says nothing about the
+//! other side.
 
 use std::io;
 use std::sync::Arc;
@@ -16,14 +17,14 @@ use crate::adapters::dial::{DialError, connect, is_silence, lookup};
 use crate::adapters::tls::Tls;
 use crate::ports::{PortError, PortResult};
 
-/// The whole question, connection included; the lookup of the name has a deadline of its own.
+/// The deadline for the whole request, connection included. The name lookup has its own deadline.
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Asks the etcd at this client URL for its version.
 pub(super) async fn probe(url: &str, tls: Option<Arc<Tls>>) -> PortResult<()> {
     let silent = |why: String| PortError::Retryable(format!("etcd at {url} does not answer: {why}"));
     let unasked = |why: String| PortError::Permanent(format!("cannot ask the etcd at {url}: {why}"));
-    let no_url = || unasked("it is no URL of a host and a port".to_owned());
+    let no_url = || unasked("it is not a URL with a host and a port".to_owned());
     let uri: Uri = url.parse().map_err(|_| no_url())?;
     let host = uri.host().ok_or_else(no_url)?.trim_matches(['[', ']']);
     let port = uri.port_u16().ok_or_else(no_url)?;
@@ -33,7 +34,7 @@ pub(super) async fn probe(url: &str, tls: Option<Arc<Tls>>) -> PortResult<()> {
         .map(|_| ServerName::try_from(host.to_owned()))
         .transpose()
         .map_err(|error| unasked(error.to_string()))?;
-    // Looked up first: only what could be asked can be silent.
+    // The lookup comes first: an address that could not be asked does not count as silent.
     let addresses = lookup(host, port)
         .await
         .map_err(|error| unasked(error.to_string()))?;
@@ -78,7 +79,7 @@ async fn version(mut stream: impl AsyncRead + AsyncWrite + Unpin, host: &str) ->
     }
 }
 
-/// A TLS error is an answer of the peer.
+/// Treats a TLS error as an answer of the peer.
 fn answered(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::InvalidData {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The few messages of etcd's API that `etcd-client` does not give as we need them: the linearizable member
-//! list, and snapshot chunks that are not copied. Field numbers: etcd's `api/etcdserverpb/rpc.proto`.
+//! The few messages of etcd's API that `etcd-client` does not offer in the form that the agent needs: among them the
+//! linearizable member list, and snapshot chunks that are not copied. Field numbers: etcd's `api/etcdserverpb/rpc.proto`.
 
 use bytes::Bytes;
 
@@ -98,12 +98,12 @@ pub(super) struct WatchResponse {
 pub(super) struct WatchEvent {
     #[prost(int32, tag = "1")]
     pub(super) kind: i32,
-    /// A `mvccpb.KeyValue`, left as etcd has encoded it: so it stores it too.
+    /// A `mvccpb.KeyValue` in etcd's encoding. etcd stores the same bytes in its database.
     #[prost(bytes = "bytes", tag = "2")]
     pub(super) kv: Bytes,
 }
 
-/// What of a `mvccpb.KeyValue` is looked at.
+/// The fields of a `mvccpb.KeyValue` that the agent reads.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct KeyValue {
     #[prost(bytes = "bytes", tag = "1")]

@@ -1,4 +1,4 @@
-//! Against nothing. Against real etcds over TLS: `tests/store/tests/stores/etcd_adapter.rs`.
+//! Tests without an etcd. Those with real etcds over TLS are in `tests/store/tests/stores/etcd_adapter.rs`.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn local(port: u16, files: Option<TlsFiles>) -> LocalEtcd {
 #[tokio::test]
 async fn an_etcd_that_is_down_is_retryable_for_changes_too() {
     let etcd = local(free_port(), None);
-    // Each says that it was refused, and not that a deadline has passed.
+    // Each error says that the connection was refused, not that a deadline has passed.
     for _ in 0..3 {
         let error = etcd.status().await.unwrap_err();
         assert!(matches!(error, PortError::Retryable(_)), "{error:?}");
@@ -50,7 +50,7 @@ async fn an_etcd_that_accepts_and_is_silent_is_given_up_and_connected_anew() {
     let _ = etcd.status().await;
     listener.accept().await.unwrap();
     let second = tokio::time::timeout(Duration::from_mins(2), listener.accept()).await;
-    assert!(second.is_ok(), "the second question uses a second connection");
+    assert!(second.is_ok(), "the second request uses a second connection");
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn b01_an_etcd_that_could_not_be_asked_is_not_silent() {
     let error = etcd.probe("http://no-such.invalid:2379").await.unwrap_err();
     assert!(matches!(error, PortError::Permanent(_)), "{error:?}");
     assert!(error.to_string().contains("no-such.invalid"), "{error}");
-    // The host answers, and no etcd is there.
+    // The host answers, but no etcd listens.
     let url = format!("http://127.0.0.1:{}", free_port());
     let error = etcd.probe(&url).await.unwrap_err();
     assert!(matches!(error, PortError::Retryable(_)), "{error:?}");

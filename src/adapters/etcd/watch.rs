@@ -1,4 +1,4 @@
-//! A watch of all keys, in whole revisions.
+//! A watch of all keys that delivers whole revisions.
 
 use std::time::Duration;
 
@@ -17,19 +17,20 @@ use super::proto::{KeyValue, WatchCreate, WatchEvent, WatchRequest, WatchRespons
 use crate::model::{ClusterId, KeyChange, Revision, RevisionChanges, Watched};
 use crate::ports::{PortError, PortResult, WatchStream};
 
-/// A watch is opened before anything is sent on it.
+/// How long etcd may take to open a watch. It opens the watch before it sends the first event.
 const OPEN_WATCH: Duration = Duration::from_secs(10);
 /// `mvccpb.Event.EventType.DELETE`.
 const DELETE: i32 = 1;
 
-/// What one message of a watch may have where etcd's `max-request-bytes` is not known or small.
+/// The limit for one message of a watch if etcd's `max-request-bytes` is unknown or small.
 const USUAL_BYTES: u64 = 32 * 1024 * 1024;
-/// And whatever that is set to: an increment that holds it can still be read.
+/// The upper bound of that limit for any `max-request-bytes`: an increment that holds such a message can still be read.
 const MOST_BYTES: u64 = 60 * 1024 * 1024;
-/// What etcd adds to `max-request-bytes` for the limit of its fragments (`grpcOverheadBytes` in its `config.go`), twice.
+/// Twice what etcd adds to `max-request-bytes` for the limit of its fragments (`grpcOverheadBytes` in its `config.go`).
 const OVERHEAD_BYTES: u64 = 1024 * 1024;
 
-/// How large a message of a watch may be: etcd tears apart what is larger than a request can be, but no single change.
+/// How large a message of a watch may be. etcd splits a response that is larger than a request can be, but never a
+/// single change.
 pub(super) fn limit(max_request_bytes: Option<u64>) -> usize {
     let wanted = max_request_bytes.unwrap_or(0).saturating_add(OVERHEAD_BYTES);
     usize::try_from(wanted.clamp(USUAL_BYTES, MOST_BYTES)).unwrap_or(usize::MAX)
@@ -47,18 +48,18 @@ pub(super) async fn open(
         .map_err(|why| PortError::Retryable(format!("{what}: {why}")))?;
     let start = i64::try_from(from.0).unwrap_or(i64::MAX);
     let create = WatchRequest {
-        // From the first key to the last: a zero byte in both is etcd's way to say all.
+        // A zero byte in both fields means all keys.
         create: Some(WatchCreate {
             key: vec![0],
             range_end: vec![0],
             start_revision: start,
-            // Responses stay below the message limit, whatever a transaction wrote.
+            // Keeps responses below the message limit, however much a transaction wrote.
             fragment: true,
         }),
     };
     let end = CancellationToken::new();
     let ends = end.clone().cancelled_owned();
-    // From here on the caller may give up before etcd has answered.
+    // The guard cancels the watch if the caller gives up before etcd has answered.
     let end = end.drop_guard();
     let opened = async {
         let mut grpc = Grpc::new(channel).max_decoding_message_size(limit);
@@ -95,7 +96,7 @@ pub(super) async fn open(
 
 struct Watch {
     responses: Streaming<WatchResponse>,
-    /// The last revision received while a response arrives in fragments: more of it may follow.
+    /// The last revision received while a response arrives in fragments: more changes of it may follow.
     pending: Option<RevisionChanges>,
     over: bool,
     what: String,
@@ -140,7 +141,7 @@ impl Watch {
         }
     }
 
-    /// The revisions that are whole now.
+    /// The revisions that are complete after this response.
     fn take(&mut self, response: &WatchResponse) -> Result<Vec<RevisionChanges>, DecodeError> {
         let mut whole: Vec<RevisionChanges> = self.pending.take().into_iter().collect();
         for event in &response.events {
@@ -165,7 +166,7 @@ fn changed(event: &WatchEvent) -> Result<(Revision, KeyChange), DecodeError> {
     let revision = Revision(u64::try_from(kv.mod_revision).unwrap_or(0));
     let deleted = event.kind == DELETE;
     let change = if deleted {
-        // etcd keeps of a deleted key nothing but its name (`tombstone` in its `mvcc/kvstore_txn.go`).
+        // etcd keeps only the name of a deleted key (`tombstone` in its `mvcc/kvstore_txn.go`).
         let name = KeyValue {
             key: kv.key,
             ..KeyValue::default()

@@ -1,4 +1,4 @@
-//! What each peer last said.
+//! The last status of each peer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -7,13 +7,13 @@ use tokio::sync::Notify;
 
 use crate::model::{Fact, NodeName, NodeStatus, UnixMs};
 
-/// What each peer last said, how its clock went then, and a bell for when what it says changes.
+/// The last status of each peer, the offset of its clock at that time, and a notification for changes.
 pub(super) struct Board {
     seen: Mutex<BTreeMap<NodeName, Fact<NodeStatus>>>,
-    /// By how many milliseconds each peer that is known was ahead.
+    /// By how many milliseconds the clock of each known peer was ahead of this node's.
     clocks: Mutex<BTreeMap<NodeName, i64>>,
     bell: Notify,
-    /// Peers that neither answered nor failed to yet.
+    /// Peers that have neither answered nor failed yet.
     unasked: Mutex<BTreeSet<NodeName>>,
 }
 
@@ -41,7 +41,7 @@ impl Board {
         self.clocks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether each peer was asked once at least.
+    /// Whether each peer was asked at least once.
     pub(super) fn asked(&self) -> bool {
         self.unasked
             .lock()
@@ -49,7 +49,7 @@ impl Board {
             .is_empty()
     }
 
-    /// Takes over an answer that came at `now`.
+    /// Records an answer that was received at `now`.
     pub(super) fn heard(&self, node: &NodeName, status: NodeStatus, now: UnixMs, news: bool) {
         let ahead = i128::from(status.now.0) - i128::from(now.0);
         let ahead = i64::try_from(ahead).unwrap_or(if ahead < 0 { i64::MIN } else { i64::MAX });
@@ -60,7 +60,7 @@ impl Board {
         self.set(node, Fact::Known(status), news);
     }
 
-    /// A peer that cannot be asked tells no time.
+    /// Records that a peer cannot be asked, and drops the offset of its clock.
     pub(super) fn lost(&self, node: &NodeName, why: String) {
         self.clocks
             .lock()
@@ -69,8 +69,8 @@ impl Board {
         self.set(node, Fact::Unreachable(why), false);
     }
 
-    /// `news` tells whether a status differs from the last one in what a planner could act on; that a peer
-    /// appears, disappears, or cannot be asked for another reason always is news.
+    /// `news` says whether a status differs from the last one in a way that the planner could act on. It is always news if
+    /// a peer appears, disappears, or cannot be asked for another reason than before.
     fn set(&self, node: &NodeName, fact: Fact<NodeStatus>, news: bool) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let news = news
@@ -87,7 +87,7 @@ impl Board {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(node);
         if news || first {
-            // A permit is kept while there is no waiter, so that nothing between two calls of `changed` is missed.
+            // `Notify` keeps a permit while nobody waits, so a change between two calls of `changed` is not missed.
             self.bell.notify_one();
         }
     }

@@ -22,7 +22,7 @@ use crate::model::{ApiError, ClusterName, NodeName, NodeStatus};
 const CONNECT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES: usize = 1024 * 1024;
 
-/// Where a peer's agent is, and what it must be.
+/// The address of a peer's agent, and the identity that it must have.
 pub(super) struct Target {
     pub(super) node: NodeName,
     pub(super) cluster: ClusterName,
@@ -31,10 +31,10 @@ pub(super) struct Target {
     pub(super) tls: Option<Arc<Tls>>,
 }
 
-/// Why there is no answer. The text is the bare reason.
+/// Why there is no answer. The text is only the reason; it does not name the peer or the request.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// False when the request certainly never reached the agent.
+    /// False if the request certainly never reached the agent.
     pub(super) sent: bool,
     pub(super) why: String,
 }
@@ -68,7 +68,7 @@ impl Target {
         }
     }
 
-    /// Refuses a status that is of another node or cluster.
+    /// Refuses the status of another node or cluster.
     pub(super) fn expected(&self, status: NodeStatus) -> Result<NodeStatus, String> {
         if status.node == self.node && status.cluster == self.cluster {
             Ok(status)
@@ -111,7 +111,7 @@ impl Target {
         let (config, generation) = tls.client_of_agent(self.node.as_str(), &[b"http/1.1"]);
         let name = ServerName::try_from(self.address.clone())
             .or_else(|_| ServerName::try_from(self.node.as_str().to_owned()))
-            .map_err(|_| Failure::unsent(format!("{} is no host name or IP address", self.address)))?;
+            .map_err(|_| Failure::unsent(format!("{} is not a host name or IP address", self.address)))?;
         let stream = TlsConnector::from(config)
             .connect(name, stream)
             .await
@@ -140,7 +140,7 @@ impl Target {
 pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     driver: JoinHandle<()>,
-    /// The TLS generation that it was made with.
+    /// The TLS generation at the time of the handshake.
     generation: u64,
 }
 
@@ -161,7 +161,7 @@ impl Connection {
             .await
             .map_err(|error| Failure::unsent(explain(&error)))?;
         let driver = tokio::spawn(async move {
-            // However it ends, the sender gets the error.
+            // The sender gets the error, if there is one.
             let _ = connection.await;
         });
         Ok(Self {
@@ -171,7 +171,7 @@ impl Connection {
         })
     }
 
-    /// True when it can take another request with the certificates as they are now.
+    /// True if the connection can take another request and was made with the current certificates.
     pub(super) fn is_usable(&self, tls: Option<&Arc<Tls>>) -> bool {
         !self.sender.is_closed() && tls.is_none_or(|tls| tls.generation() == self.generation)
     }
@@ -189,7 +189,7 @@ impl Connection {
             let unsent = error.take_message().is_some();
             let error = error.into_error();
             Failure {
-                // With TLS 1.3 the other side judges our certificate after our first bytes are out.
+                // With TLS 1.3 the peer verifies our certificate only after we have sent our first bytes.
                 sent: !unsent && !matches!(find(&error), Some(TlsError::AlertReceived(_))),
                 why: text(&error),
             }

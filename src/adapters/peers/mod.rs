@@ -1,4 +1,4 @@
-//! Other nodes' agents over HTTP/1.1: one kept connection each for the long poll, others for calls.
+//! Talks to other nodes' agents over HTTP/1.1: one persistent connection to each for the long poll, others for calls.
 
 mod board;
 mod call;
@@ -28,21 +28,21 @@ use board::Board;
 use call::Caller;
 use connection::Target;
 
-/// Whom to ask, and as whom.
+/// The peers to ask, and this node's own identity.
 pub struct PeersConfig {
     /// This node; it is not asked.
     pub me: NodeName,
-    /// The cluster that every peer must be of.
+    /// The cluster that every peer must belong to.
     pub cluster: ClusterName,
     /// All nodes and their addresses (`Spec::nodes`).
     pub nodes: BTreeMap<NodeName, String>,
-    /// Where their agents listen (`api.port`).
+    /// The port of their agents (`api.port`).
     pub port: u16,
-    /// TLS; plain HTTP without, which the configuration has to spell out.
+    /// TLS; `None` is plain HTTP, which the configuration must request explicitly.
     pub tls: Option<Arc<Tls>>,
 }
 
-/// The peers of this node. Dropping it ends its watchers and closes its connections.
+/// The peers of this node. Dropping the value ends the watchers and closes the connections.
 pub struct HttpPeers {
     callers: BTreeMap<NodeName, Caller>,
     board: Arc<Board>,
@@ -112,7 +112,7 @@ impl Peers for HttpPeers {
                 .target()
                 .expected(answer.status)
                 .map_err(PortError::Permanent),
-            // A question changes nothing: it may always be asked again.
+            // A read changes nothing, so a retry is always safe.
             Err(PortError::OutcomeUnknown(why)) => Err(PortError::Retryable(why)),
             Err(error) => Err(error),
         }

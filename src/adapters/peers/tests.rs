@@ -1,4 +1,4 @@
-//! Two ends in one process: mutual TLS, long polls, and what is said when they fail.
+//! Tests with client and server in one process: mutual TLS, long polls, and the error texts when they fail.
 #![allow(clippy::unwrap_used)]
 
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::model::{Ballot, EnquireAnswer, EnquireReply, Epoch, RequestState, Uni
 use crate::ports::Clock;
 
 const FRESH: Duration = Duration::ZERO;
-/// Waits for something that must come, however slow the machine is.
+/// The deadline for an event that must come, long enough for a slow machine.
 const LONG: Duration = Duration::from_mins(2);
 
 fn tls(authority: &Authority, dir: &Path, file: &str, names: &[&str]) -> Arc<Tls> {
@@ -68,7 +68,7 @@ struct Pair {
     peers: HttpPeers,
 }
 
-/// `n1` served with a certificate for these names, asked by a node with one for those.
+/// Serves `n1` with a certificate for `server_names`; the peer that asks it has a certificate for `client_names`.
 async fn pair(server_names: &[&str], client_names: &[&str]) -> Pair {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::new();
@@ -99,7 +99,7 @@ async fn a_change_is_seen_at_once_by_certificates_of_names_or_addresses() {
             seen.known().is_some_and(|status| status.text == "news")
         })
         .await;
-        // The question that was under way was answered by the change, and not when its time was over.
+        // The change, not the timeout, ended the pending long poll.
         assert!(served.agent.told.load(Ordering::Relaxed) > 0);
         assert_eq!(peers.status(&name("n1")).await.unwrap().text, "news");
         let answer = peers.enquire(&name("n1"), &enquiry("n2")).await.unwrap();
@@ -115,7 +115,7 @@ async fn a_change_is_seen_at_once_by_certificates_of_names_or_addresses() {
 async fn a_silent_peer_is_no_news_and_a_killed_one_is() {
     let Pair { served, peers, _dir } = pair(&["n1"], &["n2"]).await;
     until(&peers, "first answer", |seen| seen.known().is_some()).await;
-    // The first answer may still be reported. After it there is no news, so it counts as silent.
+    // The report of the first answer may still be pending. After that the peer has no news, so it counts as silent.
     let mut told = 0;
     while timeout(Duration::from_millis(300), peers.changed()).await.is_ok() {
         told += 1;
@@ -131,7 +131,7 @@ async fn a_peers_clock_is_told_while_it_answers() {
     let Pair { served, peers, _dir } = pair(&["n1"], &["n2"]).await;
     until(&peers, "first answer", |seen| seen.known().is_some()).await;
     let told = peers.clocks();
-    // The agent of the tests believes that it is 1970.
+    // The clock of the tests' agent is in 1970.
     let now = i64::try_from(SystemClock.now().0).unwrap();
     let ahead = told[&name("n1")];
     assert!(ahead < 0 && (ahead + now).abs() < 60_000, "{told:?}");
@@ -172,7 +172,7 @@ async fn messages_of_others_are_refused() {
     assert!(
         forged
             .to_string()
-            .contains("the message is of n3, but the certificate names n2"),
+            .contains("the message is from n3, but the certificate names n2"),
         "{forged}"
     );
     let forged = peers.enquire(&n1, &enquiry("n1")).await.unwrap_err();
@@ -303,13 +303,13 @@ async fn rotated_certificates_are_used_and_old_connections_end() {
     let client = tls(&authority, dir.path(), "n2", &["n2"]);
     let peers = peers_of_n2(served.address, Some(client));
     until(&peers, "before", |seen| seen.known().is_some()).await;
-    // The new server certificate is of an authority that the client does not trust: it must show.
+    // The client does not trust the authority of the new server certificate, so the connection must fail.
     Authority::new().issue(dir.path(), "n1", &["n1"], 2099);
     served.agent.change("after");
     let seen = until(&peers, "after", Fact::is_unreachable).await;
     assert!(format!("{seen:?}").contains("certificate"), "{seen:?}");
     assert_eq!(server.generation(), 2);
-    // And back: it heals alone.
+    // After a return to the trusted authority, the connection recovers by itself.
     authority.issue(dir.path(), "n1", &["n1"], 2099);
     until(&peers, "healed", |seen| seen.known().is_some()).await;
 }
@@ -347,7 +347,7 @@ async fn an_outcome_is_unknown_only_after_the_request_was_out() {
         .await
         .unwrap();
     drop(served);
-    // While the server ends it may still be asked; once it does not listen, the request was never sent.
+    // The server may still get requests while it shuts down. Once it no longer listens, requests are never sent.
     let refused = timeout(LONG, async {
         loop {
             match peers.accept(&name("n1"), &accept).await.unwrap_err() {
@@ -362,7 +362,7 @@ async fn an_outcome_is_unknown_only_after_the_request_was_out() {
     assert!(matches!(stranger, PortError::Permanent(_)), "{stranger:?}");
 }
 
-/// Eight addresses take all the connections that strangers can have, and none of the cluster's own.
+/// Eight addresses use up all connections that are open to strangers. The connections of the cluster's own nodes stay free.
 #[tokio::test]
 async fn f07_strangers_do_not_keep_a_peer_out() {
     let dir = tempfile::tempdir().unwrap();
@@ -401,7 +401,7 @@ async fn h09_what_a_person_asked_for_elsewhere_is_taken_over_and_followed() {
     );
     let forgotten = peers.request(&n1, 2).await.unwrap_err();
     assert!(matches!(forgotten, PortError::Permanent(_)), "{forgotten}");
-    // What opens an epoch, or removes, is for the node where a person asked for it.
+    // Requests that open an epoch, or remove something, are only for the node where a person made them.
     let before = peer.agent.writes.load(Ordering::Relaxed);
     for other in [
         OperatorRequest::Prune,

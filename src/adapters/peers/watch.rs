@@ -1,4 +1,4 @@
-//! Following one peer's status by long poll.
+//! Follows one peer's status by long poll.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use crate::adapters::clock::SystemClock;
 use crate::model::{Backoff, NodeStatus};
 use crate::ports::Clock;
 
-/// How long the peer may hold an answer back.
+/// How long the peer may delay its answer.
 const WAIT: Duration = Duration::from_secs(10);
-/// On top of that, for the way there and back.
+/// Extra time for the round trip.
 const GRACE: Duration = Duration::from_secs(2);
-/// Between two polls, so that a peer with much news, or a broken one, cannot keep this node busy.
+/// The pause between two polls. It prevents a broken peer, or one whose status changes often, from keeping this node busy.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// `GET /v1/status`.
@@ -27,7 +27,7 @@ pub(super) struct Versioned {
     pub(super) status: NodeStatus,
 }
 
-/// Follows a peer for ever.
+/// Follows a peer forever.
 pub(super) async fn watch(target: Arc<Target>, board: Arc<Board>) {
     let mut connection: Option<Connection> = None;
     let mut after: Option<u64> = None;
@@ -38,7 +38,7 @@ pub(super) async fn watch(target: Arc<Target>, board: Arc<Board>) {
             .filter(|connection| connection.is_usable(target.tls.as_ref()));
         let reused = kept.is_some();
         if !reused {
-            // A peer that was started anew counts from the beginning.
+            // The peer may have restarted, and then counts its versions from the beginning again.
             after = None;
         }
         match poll(&target, kept, after).await {
@@ -50,7 +50,7 @@ pub(super) async fn watch(target: Arc<Target>, board: Arc<Board>) {
                 board.heard(&target.node, answer.status, SystemClock.now(), news);
                 sleep(PAUSE).await;
             }
-            // The server closes a connection that is old or idle: not a word about that if the next one works.
+            // The server closes old or idle connections. Do not report that if the next connection works.
             Err(Broken::Connection(_)) if reused => after = None,
             Err(Broken::Connection(why) | Broken::Peer(why)) => {
                 board.lost(&target.node, why);
@@ -60,7 +60,7 @@ pub(super) async fn watch(target: Arc<Target>, board: Arc<Board>) {
     }
 }
 
-/// What went wrong: with the connection, or with the peer behind it.
+/// Whether the connection failed or the peer behind it.
 enum Broken {
     Connection(String),
     Peer(String),
@@ -100,7 +100,7 @@ async fn poll(
     Ok((connection, answer))
 }
 
-/// Pauses between attempts to reach a peer: short for ten seconds, as hosts are started together, then longer.
+/// The pauses between attempts to reach a peer: short for ten seconds, because hosts often start together, then longer.
 struct Attempts {
     since: Instant,
     failures: u32,

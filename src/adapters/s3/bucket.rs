@@ -32,7 +32,7 @@ struct Inner {
 }
 
 impl S3Store {
-    /// The store at `s3://bucket/prefix`; nothing is read or connected to before the first call.
+    /// The store at `s3://bucket/prefix`. It reads no file and opens no connection before the first call.
     pub fn new(settings: &StoreSettings, bucket: &str, prefix: &str) -> Self {
         let prefix = prefix.trim_matches('/');
         let mut describe = format!("s3://{bucket}");
@@ -68,7 +68,7 @@ impl S3Store {
             .map_err(|error| PortError::Permanent(format!("{}: {error}", inner.describe)))
     }
 
-    /// The store, for people.
+    /// The store's name for messages.
     pub(super) fn name(&self) -> &str {
         &self.inner.describe
     }
@@ -92,7 +92,7 @@ impl S3Store {
         &self.inner.bucket
     }
 
-    /// How many bytes of large uploads may leave in a second.
+    /// The limit for large uploads, in bytes per second.
     pub(super) fn bandwidth(&self) -> Option<u64> {
         self.inner.settings.options.bandwidth
     }
@@ -104,7 +104,7 @@ impl S3Store {
         format!("{}/{key}", self.inner.prefix)
     }
 
-    /// The error of a call, in one line. After refused credentials, the next call reads them again.
+    /// Describes the error of a call in one line. If the store refused the credentials, the next call reads them again.
     pub(super) fn failed<E>(&self, what: &str, key: &str, error: &SdkError<E>) -> PortError
     where
         E: std::error::Error + aws_sdk_s3::error::ProvideErrorMetadata + 'static,
@@ -139,7 +139,7 @@ impl S3Store {
         }
     }
 
-    /// Why a write has no answer; retryable only if the request certainly never reached the store.
+    /// Describes why a write has no answer. The error is retryable only if the request certainly never reached the store.
     pub(super) fn unanswered<E>(&self, doing: &str, key: &str, error: &SdkError<E>) -> PortError
     where
         E: std::error::Error + aws_sdk_s3::error::ProvideErrorMetadata + 'static,
@@ -151,7 +151,7 @@ impl S3Store {
     }
 }
 
-/// True when the request certainly never reached the store.
+/// True if the request certainly never reached the store.
 fn never_sent<E: std::error::Error + 'static>(error: &SdkError<E>) -> bool {
     if matches!(error, SdkError::ConstructionFailure(_)) {
         return true;

@@ -1,4 +1,4 @@
-//! Requests that only a check of the store makes: a range, and a multipart upload of one small part.
+//! Requests that only a check of the store makes: a range read, and a multipart upload of one small part.
 
 use aws_sdk_s3::types::CompletedMultipartUpload;
 use bytes::{Bytes, BytesMut};
@@ -13,13 +13,13 @@ use super::sse::{encrypted, with_key};
 use super::upload::send_part;
 
 impl S3Store {
-    /// A small object from byte `from` on.
+    /// Reads a small object from byte `from` on.
     pub(in crate::adapters) async fn read_range(&self, key: &str, from: usize) -> PortResult<Bytes> {
         let output = self.fetch(key, Some(format!("bytes={from}-")), None).await?;
-        let output = output.ok_or_else(|| PortError::Permanent(format!("{key} is not there")))?;
+        let output = output.ok_or_else(|| PortError::Permanent(format!("{key} does not exist")))?;
         if output.content_range().is_none() {
             return Err(PortError::Permanent(format!(
-                "{}: the store sends the whole of {key} where a part was asked for",
+                "{}: the store sent the whole of {key}, but a range was requested",
                 self.name()
             )));
         }
@@ -31,7 +31,8 @@ impl S3Store {
         Ok(body.freeze())
     }
 
-    /// Begins an upload in parts, sends one part, and completes or aborts it. What fails in between is aborted too.
+    /// Begins a multipart upload, sends one part, and completes or aborts the upload. It also aborts an upload that fails
+    /// in between.
     pub(in crate::adapters) async fn try_parts(
         &self,
         key: &str,

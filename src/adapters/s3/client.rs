@@ -1,4 +1,4 @@
-//! The SDK's client: created at the first call, and again when the files that it was created from change.
+//! The SDK's client. It is created at the first call, and again when the files that it was created from change.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -24,36 +24,36 @@ use crate::config::{Proxy, Sse, StoreSettings};
 use super::sse::Encryption;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// One try, a part of an upload included: 7 MiB in it need 61 KB/s.
+/// The deadline for one attempt, also for a part of an upload: a part of 7 MiB needs 61 KB/s.
 const ATTEMPT: Duration = Duration::from_mins(2);
 const OPERATION: Duration = Duration::from_mins(6);
 const ATTEMPTS: u32 = 5;
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 const POOL_IDLE: Duration = Duration::from_secs(10);
-/// Where a host asks for its role; no proxy can answer for it.
+/// The addresses where a host gets the credentials of its role. A proxy cannot answer these requests for the host.
 const METADATA: &str = "169.254.169.254,169.254.170.2,169.254.170.23,fd00:ec2::254,fd00:ec2::23";
 
-/// When the files that a client was made from were last changed.
+/// The modification times of the files that a client was created from.
 type Stamp = [Option<SystemTime>; 3];
 
-/// At most one client.
+/// A cache of at most one client.
 #[derive(Debug, Default)]
 pub(super) struct Cached(Mutex<Option<(Stamp, Connected)>>);
 
-/// A client, and what its calls ask the server to encrypt with.
+/// A client, and the server-side encryption that its calls request.
 #[derive(Debug, Clone)]
 pub(super) struct Connected {
     pub(super) client: Client,
     pub(super) encryption: Encryption,
-    /// What an upload in parts is begun with; its parts and its end have to say the same.
+    /// The checksum algorithm with which a multipart upload begins. Its parts and its completion must use the same one.
     pub(super) checksum: Option<ChecksumAlgorithm>,
-    /// A part's bytes are covered by TLS and by its checksum, which is signed: their SHA-256 would only take time. AWS's own
-    /// command line leaves it out under the same conditions.
+    /// Whether TLS and the signed checksum already protect a part's bytes. Their SHA-256 would then only take time. AWS's
+    /// own command line omits it under the same conditions.
     pub(super) covered: bool,
 }
 
 impl Cached {
-    /// The client; a new one when there is none or when a file of the settings has changed.
+    /// The client. Creates a new one if there is none or if a file of the settings has changed.
     pub(super) async fn get(&self, settings: &StoreSettings) -> Result<Connected, String> {
         let key_file = match &settings.options.sse {
             Sse::Customer { key_file } => Some(key_file.as_path()),
@@ -79,7 +79,7 @@ impl Cached {
         Ok(connected)
     }
 
-    /// Drops the client, and the credentials that it remembers.
+    /// Drops the client and the credentials that it caches.
     pub(super) fn forget(&self) {
         *self.lock() = None;
     }
@@ -110,7 +110,7 @@ async fn make(settings: &StoreSettings) -> Result<Client, String> {
         .request_checksum_calculation(if settings.options.checksums {
             RequestChecksumCalculation::WhenSupported
         } else {
-            // Servers without trailing checksums answer 400 or 501 to what newer SDKs add unasked.
+            // Newer SDKs add trailing checksums by default. Servers that do not support them answer 400 or 501.
             RequestChecksumCalculation::WhenRequired
         })
         .response_checksum_validation(if settings.options.checksums {
@@ -140,7 +140,7 @@ fn region(settings: &StoreSettings) -> Option<String> {
     settings.region.clone().or_else(default)
 }
 
-/// The credentials of this file and of nowhere else. Its text appears in no error.
+/// The credentials of this file, without any other source. The file's text appears in no error.
 #[expect(
     deprecated,
     reason = "the new name is in aws-runtime, which is not for applications to depend on"
@@ -159,7 +159,7 @@ fn from_file(path: &Path, http: SharedHttpClient) -> Result<ProfileFileCredentia
     let files = ProfileFiles::builder()
         .with_contents(ProfileFileKind::Credentials, text)
         .build();
-    // Without a client the provider panics, though nothing here makes a call.
+    // Without an HTTP client the provider panics, although nothing here makes a call.
     let config = ProviderConfig::default().with_http_client(http);
     Ok(ProfileFileCredentialsProvider::builder()
         .configure(&config)
@@ -168,7 +168,7 @@ fn from_file(path: &Path, http: SharedHttpClient) -> Result<ProfileFileCredentia
         .build())
 }
 
-/// No TLS is spoken with this store.
+/// True if the endpoint of this store uses plain HTTP.
 fn is_plain(settings: &StoreSettings) -> bool {
     let endpoint = settings.endpoint.as_ref();
     endpoint.is_some_and(|url| url.starts_with("http://"))
@@ -178,14 +178,14 @@ fn http_client(settings: &StoreSettings) -> Result<SharedHttpClient, String> {
     let plain = is_plain(settings);
     let trust = match &settings.ca_file {
         Some(path) => TrustStore::empty().with_pem_certificate(pem(path)?),
-        // No roots in memory where no TLS is spoken: the file's credentials need none either.
+        // Without TLS no roots need to be in memory. Credentials from the file need none either.
         None if plain && settings.credentials_file.is_some() => TrustStore::empty(),
         None => TrustStore::default(),
     };
     let context = TlsContext::builder().with_trust_store(trust).build();
     let context = context.map_err(|error| format!("cannot set up TLS: {error}"))?;
     let proxy = proxy(&settings.options.proxy)?;
-    // The plain builder of a client knows no proxy; this one is made of the connector's builder, which does.
+    // The SDK's plain HTTP client builder does not support a proxy. The connector's builder does, so use that one.
     Ok(
         aws_smithy_http_client::Builder::new().build_with_connector_fn(move |settings, _| {
             let mut connector = Connector::builder()
@@ -210,7 +210,7 @@ fn proxy(proxy: &Proxy) -> Result<ProxyConfig, String> {
     }
 }
 
-/// The bundle's text, checked here because the SDK panics on one that is malformed.
+/// The bundle's text. It is checked here because the SDK panics on a malformed bundle.
 fn pem(path: &Path) -> Result<Vec<u8>, String> {
     let wrong = |why: String| format!("store.ca_file {}: {why}", path.display());
     let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;

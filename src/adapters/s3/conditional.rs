@@ -1,5 +1,5 @@
-//! Conditional writes: creating an object only if there is none (`If-None-Match: *` on `PutObject`), and replacing one only
-//! if it is what was read (`If-Match`).
+//! Conditional writes: create an object only if there is none (`If-None-Match: *` on `PutObject`), and replace an object
+//! only if it did not change since it was read (`If-Match`).
 
 use std::time::Duration;
 
@@ -23,19 +23,19 @@ const TRIES: u32 = 4;
 const NO_TAG: &str = "\"00000000000000000000000000000000\"";
 
 impl S3Store {
-    /// Whether the store honours `If-None-Match: *`; asked once.
+    /// Whether the store honours `If-None-Match: *`. Only the first call probes the store.
     pub(super) async fn honours_if_none_match(&self) -> PortResult<bool> {
         let known = self.if_none_match().get_or_try_init(|| self.probe_create());
         known.await.copied()
     }
 
-    /// Whether the store honours `If-Match`; asked once.
+    /// Whether the store honours `If-Match`. Only the first call probes the store.
     pub(super) async fn honours_if_match(&self) -> PortResult<bool> {
         let known = self.if_match().get_or_try_init(|| self.probe_replace());
         known.await.copied()
     }
 
-    /// Sends a `PutObject` with a condition. The outer error is that no client could be made.
+    /// Sends a `PutObject` with a condition. The outer error means that no client could be created.
     async fn put_if(
         &self,
         key: &str,
@@ -50,7 +50,8 @@ impl S3Store {
         Ok(request.send().await.map(drop))
     }
 
-    /// `create` without the check that the store honours it; `None` when the store says that it has no conditional writes.
+    /// `create` without the check that the store honours the condition; `None` if the store reports that it does not
+    /// implement conditional writes.
     pub(super) async fn create_unchecked(&self, key: &str, body: Bytes) -> PortResult<Option<Created>> {
         for attempt in 1..=TRIES {
             let answer = self.put_if(key, &body, |put| put.if_none_match("*")).await?;
@@ -61,9 +62,10 @@ impl S3Store {
                 return Ok(None);
             }
             match status(&error) {
-                // 409: another conditional write to the key is under way (S3's documentation of PutObject).
+                // 409: another conditional write to the key is in progress (S3's documentation of PutObject).
                 Some(409 | 412) => {
-                    // What another agent has put there is about as large. An increment may be larger than a small object.
+                    // An object that another agent has created is about as large as this one. An increment may be larger
+                    // than a small object.
                     if let Some(there) = self.fetch(key, None, None).await? {
                         let most = SMALL_BYTES.max(2 * body.len());
                         return Ok(Some(Created::Exists(self.read_small(key, there, most).await?)));
@@ -80,7 +82,7 @@ impl S3Store {
         )))
     }
 
-    /// Whether `create` never overwrites, tested on `key`, which may stay in the store.
+    /// Whether `create` never overwrites. The test writes `key`, and may leave it in the store.
     pub(in crate::adapters) async fn try_create(&self, key: &str) -> PortResult<bool> {
         try_twice(|body| self.create_unchecked(key, body)).await
     }
@@ -92,10 +94,10 @@ impl S3Store {
         honoured
     }
 
-    /// Removes a probe object, if it can be.
+    /// Removes a probe object. A failure is only logged.
     async fn remove_probe(&self, key: &str) {
         if let Err(error) = self.delete(key).await {
-            tracing::warn!("the probe object {key} stays in the store: {error}");
+            tracing::warn!("cannot remove the probe object {key} from the store: {error}");
         }
     }
 
@@ -104,13 +106,14 @@ impl S3Store {
         let tag = output.e_tag().map(|tag| Tag(tag.to_owned()));
         tag.ok_or_else(|| {
             PortError::Permanent(format!(
-                "{}: {key} comes without an ETag, so a concurrent change could not be detected",
+                "{}: {key} has no ETag, so a concurrent change could not be detected",
                 self.name()
             ))
         })
     }
 
-    /// `replace` without the check that the store honours it; `None` when the store says that it has no conditional writes.
+    /// `replace` without the check that the store honours the condition; `None` if the store reports that it does not
+    /// implement conditional writes.
     pub(super) async fn replace_unchecked(
         &self,
         key: &str,
@@ -136,14 +139,14 @@ impl S3Store {
                     }));
                 }
                 Some(404) if error.code() == Some("NoSuchKey") => return Ok(Some(Replaced::Changed)),
-                // Another conditional write to the key is under way (S3's documentation of PutObject).
+                // Another conditional write to the key is in progress (S3's documentation of PutObject).
                 Some(409) => pause(attempt).await,
                 Some(_) => return Err(self.failed("replace", key, &error)),
                 None => return Err(self.unanswered("replace", key, &error)),
             }
         }
         Err(PortError::Retryable(format!(
-            "{}: cannot replace {key}: others keep writing to it",
+            "{}: cannot replace {key}: other writers keep writing to it",
             self.name()
         )))
     }
@@ -176,8 +179,8 @@ pub(in crate::adapters) fn ignores_header(store: &str) -> PortError {
     ))
 }
 
-/// Writes one key twice by `create`; true when the second write was refused and changed nothing, false as well when the
-/// store says that it knows no such write (`None`).
+/// Calls `create` twice for one key. True if the second write was refused and changed nothing. False otherwise, also if
+/// the store does not implement such a write (`None`).
 pub(in crate::adapters) async fn try_twice<F>(create: impl Fn(Bytes) -> F) -> PortResult<bool>
 where
     F: Future<Output = PortResult<Option<Created>>>,
@@ -190,7 +193,7 @@ where
     Ok(second == Some(Created::Exists(first)))
 }
 
-/// Random key for a probe object.
+/// A random key for a probe object.
 fn probe_key() -> String {
     format!(".etcd-agent-probe-{:016x}", rand::random::<u64>())
 }

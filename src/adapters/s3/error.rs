@@ -9,18 +9,18 @@ use crate::ports::PortError;
 
 const LONGEST: usize = 600;
 
-/// The HTTP status, when the store answered at all.
+/// The HTTP status, if the store answered at all.
 pub(super) fn status<E>(error: &SdkError<E>) -> Option<u16> {
     error.raw_response().map(|response| response.status().as_u16())
 }
 
-/// True when the store does not implement the request; without the condition it may succeed.
+/// True if the store does not implement the request. Without the condition the request may succeed.
 pub(super) fn is_not_implemented<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     matches!(error, SdkError::ServiceError(_))
         && (status(error) == Some(501) || error.code() == Some("NotImplemented"))
 }
 
-/// True when the credentials were refused or could not be obtained.
+/// True if the credentials were refused or could not be obtained.
 pub(super) fn is_auth<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     match error {
         SdkError::ServiceError(_) => {
@@ -31,7 +31,7 @@ pub(super) fn is_auth<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     }
 }
 
-/// What was tried, on what, the result, and what the operator can do.
+/// A port error that says what was tried, on what, the result, and what the operator can do.
 pub(super) fn explain<E>(store: &str, what: &str, key: &str, error: &SdkError<E>) -> PortError
 where
     E: Error + ProvideErrorMetadata + 'static,
@@ -98,7 +98,7 @@ fn hint(code: &str, status: u16) -> Option<&'static str> {
     })
 }
 
-/// The causes, outermost first, each once.
+/// The error and its causes, outermost first, without repetitions.
 fn chain(error: &dyn Error) -> String {
     let mut text = String::new();
     let mut next = Some(error);

@@ -1,4 +1,4 @@
-//! S3 and what speaks it, by aws-sdk-s3.
+//! An object store in S3 or a compatible service, with aws-sdk-s3.
 
 mod bucket;
 mod check;
@@ -129,7 +129,7 @@ impl ObjectStore for S3Store {
             }
             let next = page.next_continuation_token().map(str::to_owned);
             if next.is_none() || next == token {
-                // A partial listing must never be taken for a complete one.
+                // A partial listing must never be treated as a complete one.
                 return Err(PortError::Permanent(format!(
                     "{}: the listing of {prefix} is truncated, but the store sends no continuation token",
                     self.name()

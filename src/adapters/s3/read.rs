@@ -1,4 +1,4 @@
-//! Reads an object to its end, across broken connections.
+//! Reads an object to its end, and resumes after a connection broke.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::ports::{ByteStream, PortError, PortResult};
 
 use super::bucket::S3Store;
 
-/// More than any small object has.
+/// The size limit of a small object.
 pub(super) const SMALL_BYTES: usize = 1024 * 1024;
 const IDLE: Duration = Duration::from_mins(1);
 /// The most consecutive resumes that each read less than [`PROGRESS`].
 const RESUMES: u32 = 5;
 const RESUME_BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(2));
-/// After this many bytes a connection counts as good: a large object may need many connections.
+/// After this many bytes a connection counts as good. A large object may need many connections.
 const PROGRESS: u64 = 1024 * 1024;
 
 struct Reading {
@@ -33,7 +33,7 @@ struct Reading {
     resumes: u32,
 }
 
-/// The object's bytes. A connection that breaks is resumed where it broke, on the same version of the object.
+/// The object's bytes. After a connection broke, a new one resumes at the same byte of the same version of the object.
 pub(super) fn resuming(store: &S3Store, key: &str, output: GetObjectOutput) -> ByteStream {
     let reading = Reading {
         store: store.clone(),
@@ -63,7 +63,7 @@ impl S3Store {
         while let Some(chunk) = stream.try_next().await? {
             if body.len() + chunk.len() > most {
                 let text = format!(
-                    "{}: {key} is larger than {most} bytes: not one of ours",
+                    "{}: {key} is larger than {most} bytes: no agent wrote it",
                     self.name()
                 );
                 return Err(PortError::Permanent(text));
@@ -85,7 +85,7 @@ impl Reading {
                 Ok(None) if self.length.is_none_or(|length| length == self.offset) => return Ok(None),
                 Ok(None) => "it ended early".to_owned(),
                 Ok(Some(Err(error))) => error.to_string(),
-                Err(_) => format!("no byte came for {} s", IDLE.as_secs()),
+                Err(_) => format!("no byte received for {} s", IDLE.as_secs()),
             };
             self.resume(&broken).await?;
         }
@@ -105,17 +105,17 @@ impl Reading {
             return Err(PortError::Retryable(what));
         }
         self.resumes += 1;
-        tracing::debug!("{what}; going on there");
+        tracing::debug!("{what}; resuming at this byte");
         tokio::time::sleep(RESUME_BACKOFF.jittered(self.resumes, rand::random())).await;
         let range = (self.offset > 0).then(|| format!("bytes={}-", self.offset));
         let output = self
             .store
             .fetch(&self.key, range.clone(), self.etag.clone())
             .await?;
-        let output = output.ok_or_else(|| PortError::Retryable(format!("{what}, and it is gone now")))?;
+        let output = output.ok_or_else(|| PortError::Retryable(format!("{what}, and it was deleted")))?;
         if range.is_some() && output.content_range().is_none() {
             return Err(PortError::Retryable(format!(
-                "{what}, and the store cannot go on in the middle"
+                "{what}, and the store does not support ranges"
             )));
         }
         self.body = output.body;

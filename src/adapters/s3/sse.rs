@@ -1,4 +1,4 @@
-//! Server-side encryption: which headers go with which call.
+//! Server-side encryption: the headers that each call needs.
 
 use aws_sdk_s3::types::ServerSideEncryption;
 use base64::Engine;
@@ -8,10 +8,10 @@ use md5::{Digest, Md5};
 use crate::config::{Sse, StoreSettings};
 
 const KEY_BYTES: usize = 32;
-/// Raw or in base64, with a line's end: anything larger is not a key.
+/// The largest key file in bytes. A key is raw or in base64 with a newline; a larger file is not a key.
 const MOST_BYTES: usize = 128;
 
-/// The customer's key, as in the headers. Its `Debug` output is redacted.
+/// The customer's key in the form of the headers. Its `Debug` output is redacted.
 #[derive(Clone)]
 pub(super) struct CustomerKey {
     key: String,
@@ -24,7 +24,7 @@ impl std::fmt::Debug for CustomerKey {
     }
 }
 
-/// The encryption that the server is asked for.
+/// The encryption to request from the server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Encryption {
     mode: Option<ServerSideEncryption>,
@@ -33,7 +33,7 @@ pub(super) struct Encryption {
 }
 
 impl Encryption {
-    /// Reads the customer's key, when there is to be one. Its text appears in no error.
+    /// Reads the customer's key, if one is configured. The key's text appears in no error.
     pub(super) fn of(settings: &StoreSettings) -> Result<Self, String> {
         Ok(match &settings.options.sse {
             Sse::Default => Self::default(),

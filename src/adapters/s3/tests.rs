@@ -12,7 +12,8 @@ use crate::config::{Proxy, S3Options, StoreSettings, StoreUrl};
 
 type Objects = Arc<Mutex<BTreeMap<String, Bytes>>>;
 
-/// As much of S3 as a probe needs, with or without a mind for `If-None-Match` and `If-Match`.
+/// The part of S3 that a probe needs. It honours `If-None-Match` and `If-Match` if `honours` is true, and otherwise ignores
+/// them.
 async fn serve(honours: bool) -> (String, Objects) {
     let objects = Objects::default();
     let app = Router::new()
@@ -211,7 +212,7 @@ async fn an_object_is_replaced_only_where_it_is_what_was_read() {
     let replace = |body: &'static [u8]| store.replace("x", Bytes::from_static(body), &tag);
     assert_eq!(replace(b"2").await.unwrap(), Replaced::Done);
     assert_eq!(replace(b"3").await.unwrap(), Replaced::Changed);
-    // The answer to the first one was lost, and the SDK asked once more.
+    // As if the answer to the first request was lost and the SDK sent it again.
     assert_eq!(replace(b"2").await.unwrap(), Replaced::Done);
     assert_eq!(store.get_small("x").await.unwrap().unwrap(), "2");
     store.delete("x").await.unwrap();
@@ -238,7 +239,8 @@ async fn a_store_that_ignores_if_match_is_found_out_and_nothing_is_overwritten()
     assert_eq!(objects.lock().unwrap().len(), 1, "the probe cleans up");
 }
 
-/// A store that answers so what `wanted` says of a request, and has and keeps nothing else.
+/// A store that answers with this error if `wanted` is true for a request. It accepts every other write without keeping
+/// it, and answers every other read with the same object.
 async fn answering(
     wanted: impl Fn(&Method, &HeaderMap) -> bool + Clone + Send + Sync + 'static,
     status: u16,
@@ -263,7 +265,7 @@ async fn answering(
     endpoint
 }
 
-/// Backblaze B2 answers so to what has a condition, and takes everything else.
+/// Backblaze B2 answers this way to a request with a condition, and accepts all other requests.
 #[tokio::test]
 async fn b07_a_store_that_does_not_know_conditions_can_hold_backups() {
     let credentials = credentials();

@@ -1,4 +1,4 @@
-//! Multipart upload in bounded memory: one part is being filled while two are sent.
+//! Multipart upload in bounded memory: it fills one part while it sends two.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,9 @@ use crate::adapters::rate_limiter::RateLimiter;
 
 const IN_FLIGHT: usize = 2;
 const MOST_PARTS: i32 = 10_000;
-/// Parts of one size; the first have `PART_BYTES`: memory holds three of them, and versitygw on ext4 takes some 700, as
-/// their sizes must fit an extended attribute. 2,500 of 7, 14, 28 and 56 MiB each make 256 GiB in S3's 10,000 parts.
+/// How many parts have the same size before the size doubles. The first parts have `PART_BYTES`. Memory holds three parts.
+/// versitygw on ext4 accepts about 700 parts, because their sizes must fit an extended attribute. 2,500 parts each of 7,
+/// 14, 28 and 56 MiB hold 256 GiB in S3's 10,000 parts.
 const PARTS_OF_A_SIZE: i32 = 2_500;
 /// How long an abort waits for parts that are still being sent.
 const PARTS_LAND: Duration = Duration::from_secs(10);
@@ -36,7 +37,8 @@ pub(super) struct S3Upload {
     key: String,
     /// Set once the first part is full.
     upload_id: Option<String>,
-    /// Data of less than a part: kept as received while it is one piece, then copied into the buffer.
+    /// Data of less than a part. A single chunk is kept as received; when the next chunk comes, it is copied into the
+    /// buffer.
     pending: Bytes,
     buffer: BytesMut,
     next_part: i32,
@@ -96,7 +98,7 @@ impl S3Upload {
         let number = self.next_part;
         if number > MOST_PARTS {
             let text = format!(
-                "{}: {} is larger than 10,000 parts hold",
+                "{}: {} does not fit into 10,000 parts",
                 self.store.name(),
                 self.key
             );
@@ -149,7 +151,7 @@ impl S3Upload {
         let Err(error) = request.multipart_upload(parts.build()).send().await else {
             return Ok(());
         };
-        // When the first request succeeded and its answer was lost, the retry finds no upload.
+        // If the first request succeeded and its answer was lost, the SDK's retry finds no upload.
         if status(&error) == Some(404) && self.is_there().await {
             return Ok(());
         }
@@ -175,7 +177,7 @@ impl S3Upload {
     }
 }
 
-/// Sends one part of an upload that was begun.
+/// Sends one part of an upload that has begun.
 pub(super) async fn send_part(
     store: &S3Store,
     key: &str,
@@ -214,8 +216,8 @@ async fn abandon(
     id: String,
     mut sending: JoinSet<PortResult<CompletedPart>>,
 ) -> PortResult<()> {
-    // A part that arrives after the abort may stay and cost money, and the server may still process one whose request was
-    // cancelled. So wait for the parts in flight, for a while.
+    // A part that arrives after the abort may stay in the store and cost money, and the server may still process a part
+    // whose request was cancelled. So wait up to `PARTS_LAND` for the parts in flight.
     let quiet = tokio::time::timeout(PARTS_LAND, async { while sending.join_next().await.is_some() {} });
     let all_landed = quiet.await.is_ok();
     sending.shutdown().await;
@@ -239,7 +241,7 @@ impl Upload for S3Upload {
         while !chunk.is_empty() {
             let wanted = part_bytes(self.next_part);
             if self.buffer.is_empty() && self.pending.is_empty() {
-                // A whole part, or the last one, is sent without a copy.
+                // A chunk that holds a whole part, or all of the last part, is sent without a copy.
                 if chunk.len() < wanted {
                     self.pending = chunk;
                     return Ok(());

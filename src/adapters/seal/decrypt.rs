@@ -1,4 +1,4 @@
-//! Decryption of a stream with the identities of `restore.identity_file`.
+//! Decrypts a stream with the identities of `restore.identity_file`.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -12,15 +12,15 @@ use tokio::sync::mpsc;
 
 use crate::ports::{ByteStream, PortError, PortResult};
 
-/// An identity file is a few lines.
+/// How much of an identity file is read. It has a few lines.
 const IDENTITY_BYTES: u64 = 64 * 1024;
 const CHUNK_BYTES: usize = 256 * 1024;
-/// Decrypted chunks that wait to be taken.
+/// How many decrypted chunks may wait for the reader.
 const CHUNKS: usize = 4;
 
 type Identities = Vec<Box<dyn Identity + Send + Sync>>;
 
-/// The identities of `restore.identity_file`, read at each use so that a new one counts at once.
+/// The identities of `restore.identity_file`, read at each use so that a new one is used at once.
 pub(super) async fn identities(file: Option<&Path>, what: &str) -> PortResult<Identities> {
     let Some(file) = file else {
         return Err(PortError::Permanent(format!(
@@ -30,7 +30,7 @@ pub(super) async fn identities(file: Option<&Path>, what: &str) -> PortResult<Id
     };
     let file = file.to_owned();
     let read = move || {
-        // Nothing of what is in the file may get into an error.
+        // No part of the file's content may appear in an error.
         let wrong = |why: &str| {
             PortError::Permanent(format!(
                 "cannot read restore.identity_file {}: {why}",
@@ -45,7 +45,7 @@ pub(super) async fn identities(file: Option<&Path>, what: &str) -> PortResult<Id
             .map_err(|_| wrong("it must hold lines with AGE-SECRET-KEY-1..."))?;
         let found = parsed
             .into_identities()
-            .map_err(|_| wrong("an identity in it is of a kind that is not known here"))?;
+            .map_err(|_| wrong("it contains an identity of an unsupported type"))?;
         if found.is_empty() {
             return Err(wrong("there is no AGE-SECRET-KEY-1... in it"));
         }
@@ -60,12 +60,12 @@ pub(super) fn worker_failed(error: &tokio::task::JoinError) -> PortError {
     PortError::Retryable(format!("the encryption's worker ended early: {error}"))
 }
 
-/// A port's stream, read from a worker's thread.
+/// A port's stream as a blocking reader, for a worker thread.
 struct Blocking {
     handle: Handle,
     stream: ByteStream,
     chunk: Bytes,
-    /// How the stream failed: it comes back in place of what the reader makes of it.
+    /// The stream's own error. It is returned instead of the reader's error, which hides it.
     failed: Arc<Mutex<Option<PortError>>>,
 }
 
@@ -89,7 +89,8 @@ impl Read for Blocking {
     }
 }
 
-/// The decrypted bytes. Each chunk was authenticated, and the end is only an end where age says so.
+/// The decrypted bytes. age has authenticated each chunk, and the stream ends without an error only if age has confirmed
+/// the end.
 pub(super) fn decrypted(stream: ByteStream, identities: Identities, what: String) -> ByteStream {
     let (sender, receiver) = mpsc::channel::<PortResult<Option<Bytes>>>(CHUNKS);
     let failed: Arc<Mutex<Option<PortError>>> = Arc::default();
@@ -105,7 +106,7 @@ pub(super) fn decrypted(stream: ByteStream, identities: Identities, what: String
             let first = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
             first.unwrap_or(error)
         });
-        // Fails if the receiver is gone; then it does not matter.
+        // This fails only if the receiver was dropped. Then nobody needs the result.
         let _ = sender.blocking_send(ended.map(|()| None));
     });
     let chunks = futures::stream::try_unfold(receiver, |mut receiver| async move {
@@ -148,8 +149,8 @@ fn decrypt(
 fn unreadable(what: &str, error: &DecryptError) -> PortError {
     PortError::Permanent(match error {
         DecryptError::NoMatchingKeys => format!(
-            "{what} is encrypted for others: no identity of restore.identity_file opens it; use one of a recipient of \
-             the day it was taken"
+            "{what} is encrypted for others: no identity of restore.identity_file opens it; use the identity of a recipient \
+             that was configured when it was taken"
         ),
         other => format!("{what} is damaged: {other}; restore another backup"),
     })

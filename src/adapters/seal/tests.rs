@@ -66,7 +66,7 @@ async fn data_is_stored_encrypted_and_comes_back_and_the_rest_is_in_the_clear() 
     let place = Place::new();
     let store = place.sealed(true, Some(place.identity_file(&place.identity)));
     assert_eq!(store.encryption(), Some("age"));
-    // Around the chunks of age (64 KiB) and of the reader.
+    // Sizes around the chunk sizes of age (64 KiB) and of the reader.
     for size in [0, 1, 65_535, 65_536, 65_537, 1_000_003] {
         let body = body(size);
         upload(&store, "b/etcd.backup.zst", &body).await;
@@ -103,7 +103,7 @@ async fn data_is_stored_encrypted_and_comes_back_and_the_rest_is_in_the_clear() 
         .await;
     assert!(
         matches!(blind, Ok(Created::Exists(_))),
-        "to write takes no identity"
+        "writing needs no identity"
     );
     let kept = store.get_small("b/increments/3-4.zst").await.unwrap().unwrap();
     assert_eq!(kept, "a");
@@ -149,7 +149,7 @@ async fn what_is_missing_or_wrong_is_said_and_no_secret() {
         (Some(junk), "it must hold lines with AGE-SECRET-KEY-1"),
         (Some(place.identity_file(&stranger)), "is encrypted for others"),
     ] {
-        // Whether new backups are encrypted does not matter to old ones.
+        // Old backups are read the same way whether new ones are encrypted or not.
         for encrypt in [true, false] {
             let error = read(&place.sealed(encrypt, file.clone()), "b.zst")
                 .await
@@ -214,7 +214,7 @@ async fn f04_what_is_in_the_clear_is_read_only_where_nothing_has_to_be_encrypted
         assert!(text.contains("b.zst is not encrypted"), "{text}");
     }
     assert!(sealed.get("c.zst").await.unwrap().is_none());
-    // Both are there: it is the encrypted one that counts.
+    // If both objects exist, the encrypted one counts.
     let identity = Some(place.identity_file(&place.identity));
     upload(&place.sealed(true, None), "b.zst", b"sealed").await;
     for encrypts in [true, false] {

@@ -17,7 +17,7 @@ use crate::model::UnitState;
 use crate::paths::Paths;
 use crate::ports::{PortError, PortResult};
 
-/// How long to wait for another oneshot. All but the staging of a restore are short.
+/// How long to wait for another oneshot to end. All oneshots except the staging of a restore are short.
 const ONE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The job mode (systemctl(1), `--job-mode=`) that fails rather than turn a running stop into a start: a stop of etcd
@@ -31,15 +31,15 @@ pub struct Systemd {
     watcher: AbortHandle,
     /// One oneshot at a time: each has one request and one result file.
     pub(super) oneshot: Mutex<()>,
-    /// A verification takes long, and blocks only the next one.
+    /// One verification at a time. It takes long, and blocks only the next verification.
     pub(super) proving: Mutex<()>,
-    /// The fingerprint of what is loaded, and for which count of reloads that was read.
+    /// The unit as loaded, and the count of reloads at which it was read.
     pub(super) loaded: Mutex<Option<(u64, crate::unit::loaded::LoadedUnit)>>,
     pub(super) serial: AtomicU64,
 }
 
 impl Systemd {
-    /// Begins to follow systemd, now and after every loss of the connection. Needs a tokio runtime.
+    /// Begins to follow systemd, and reconnects after every loss of the connection. Needs a tokio runtime.
     pub fn new(paths: Paths) -> Self {
         let shared = Arc::new(Shared::new(paths));
         let watcher = tokio::spawn(watch::watch(Arc::clone(&shared))).abort_handle();
@@ -114,17 +114,17 @@ impl Systemd {
         asked.map_err(|error| port_error(&format!("{} {unit}", verb.word()), Ask::Change, &error))
     }
 
-    /// The right to run a oneshot. Does not wait for a long one, such as the staging of a restore: the loop tries again, and
-    /// feeds its watchdog meanwhile.
+    /// The lock that allows to run a oneshot. Does not wait for a long oneshot, such as the staging of a restore: the loop
+    /// tries again later, and feeds its watchdog meanwhile.
     pub(super) async fn one(&self, what: &str) -> PortResult<MutexGuard<'_, ()>> {
         timeout(ONE_WITHIN, self.oneshot.lock()).await.map_err(|_| {
             PortError::Retryable(format!(
-                "cannot {what}: etcd-agent-data.service or etcd-agent-apply.service is at work; it is tried again"
+                "cannot {what}: etcd-agent-data.service or etcd-agent-apply.service is at work; the agent tries again"
             ))
         })
     }
 
-    /// The state, read now.
+    /// The unit's state, read from systemd now, and its activation.
     pub(super) async fn fresh(&self, live: &Live) -> PortResult<(UnitState, u64)> {
         let raw = self
             .shared

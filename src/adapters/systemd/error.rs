@@ -1,15 +1,15 @@
-//! D-Bus errors as port errors: one line, what was tried, and what the operator can do.
+//! Maps D-Bus errors to port errors: one line that says what was tried and what the operator can do.
 
 use zbus::fdo;
 
 use crate::ports::PortError;
 
-/// What was asked of systemd.
+/// The kind of a request to systemd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// Something that changes nothing.
+    /// A request that changes nothing.
     Read,
-    /// Something that may have happened when no answer comes.
+    /// A request that systemd may have carried out even if no answer comes.
     Change,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn port_error(what: &str, ask: Ask, error: &zbus::Error) -> PortError
              (User=root in a drop-in of etcd-agent.service)"
         )),
         "org.freedesktop.systemd1.UnitMasked" => PortError::Permanent(format!(
-            "systemd refused to {what}: the unit is masked; systemctl unmask it to go on"
+            "systemd refused to {what}: the unit is masked; systemctl unmask it to continue"
         )),
         "org.freedesktop.systemd1.NoSuchUnit" => PortError::Permanent(format!(
             "systemd refused to {what}: there is no such unit; is its package installed?"
@@ -50,7 +50,7 @@ pub(super) fn port_error(what: &str, ask: Ask, error: &zbus::Error) -> PortError
 
 const ACCESS_DENIED: &str = "org.freedesktop.DBus.Error.AccessDenied";
 
-/// No answer came.
+/// The error for a request without an answer.
 pub(super) fn lost(what: &str, ask: Ask, why: &str) -> PortError {
     let line = format!("no answer from systemd when asked to {what}: {why}");
     match ask {
@@ -78,7 +78,7 @@ mod tests {
                 "permanent",
             ),
             ("no reply", fdo(fdo::Error::NoReply("x".into())), "unknown"),
-            ("connection gone", zbus::Error::InvalidReply, "unknown"),
+            ("connection lost", zbus::Error::InvalidReply, "unknown"),
             ("other", fdo(fdo::Error::Failed("x".into())), "retryable"),
         ];
         for (name, error, expected) in table {

@@ -14,11 +14,11 @@ use crate::unit::loaded::LoadedUnit;
 
 /// systemd's name on the bus.
 pub(super) const SYSTEMD: &str = "org.freedesktop.systemd1";
-/// The bus itself: no other client can send under this name.
+/// The name of the bus itself. No other client can send under this name.
 pub(super) const BUS: &str = "org.freedesktop.DBus";
-/// The unit that is managed.
+/// The unit that the agent manages.
 pub const ETCD: &str = "etcd.service";
-/// How long one call may take; systemd answers in milliseconds, and queues a job without waiting for it.
+/// How long one call may take. systemd answers in milliseconds, and queues a job without waiting for its end.
 pub(super) const CALL: Duration = Duration::from_secs(10);
 /// A daemon-reload reads every unit file and runs every generator.
 const RELOAD: Duration = Duration::from_mins(2);
@@ -38,15 +38,15 @@ impl Live {
     /// Connects to the system bus and loads `etcd.service`.
     ///
     /// # Errors
-    /// Whatever zbus says.
+    /// Any error of zbus.
     pub async fn connect() -> zbus::Result<Self> {
         Self::connect_with(CALL).await
     }
 
-    /// [`Live::connect`] for one that reloads systemd: its calls may take longer.
+    /// Like [`Live::connect`], for a caller that reloads systemd: its calls may take longer.
     ///
     /// # Errors
-    /// Whatever zbus says.
+    /// Any error of zbus.
     pub async fn connect_to_reload() -> zbus::Result<Self> {
         Self::connect_with(RELOAD).await
     }
@@ -71,7 +71,8 @@ impl Live {
             .cache_properties(CacheProperties::No)
             .build()
             .await?;
-        // systemd forgets the timestamps of an unreferenced unit; without permission that is accepted.
+        // systemd forgets the timestamps of an unreferenced unit. If this connection may not reference the unit, the agent
+        // accepts that.
         let _ = unit.reference().await;
         Ok(Self {
             connection,
@@ -82,8 +83,9 @@ impl Live {
         })
     }
 
-    /// Everything that arrives, with the signals of [`ETCD`], of jobs and of systemd itself asked for, and who systemd is
-    /// on the bus: anybody may send a signal, to this connection alone as well, and only that sender's is systemd's.
+    /// Subscribes to the signals of [`ETCD`], of jobs and of systemd itself. Returns the stream of all messages that arrive,
+    /// and systemd's unique name on the bus. Any client may send a signal, also to this connection alone, so only signals
+    /// with that sender are systemd's.
     pub(super) async fn listen(&self) -> zbus::Result<(MessageStream, OwnedUniqueName)> {
         let stream = MessageStream::from(&self.connection);
         let bus = fdo::DBusProxy::new(&self.connection).await?;
@@ -101,19 +103,19 @@ impl Live {
                 .build()?,
             signal(SYSTEMD, manager, "JobRemoved").build()?,
             signal(SYSTEMD, manager, "Reloading").build()?,
-            // systemd leaves and joins the bus when it re-executes, and forgets who subscribed.
+            // When systemd re-executes, it leaves and joins the bus, and forgets its subscribers.
             signal(BUS, BUS, "NameOwnerChanged").add_arg(SYSTEMD).build()?,
         ];
         for rule in rules {
             bus.add_match_rule(rule).await?;
         }
-        // After the match for its changes, so that a later owner is signalled.
+        // Ask for the owner after adding the match for its changes, so that no later change of owner is missed.
         let owner = bus.get_name_owner(BusName::try_from(SYSTEMD)?).await?;
         self.manager.subscribe().await?;
         Ok((stream, owner))
     }
 
-    /// What the unit's state is made of.
+    /// Reads the properties that make up the unit's state.
     pub(super) async fn state(&self) -> zbus::Result<RawState> {
         let (active, sub, load, inactive_exit, active_exit, job, result, main_pid, main_code, main_exit) = tokio::try_join!(
             self.unit.active_state(),
@@ -144,7 +146,7 @@ impl Live {
     /// The unit as loaded.
     ///
     /// # Errors
-    /// Whatever zbus says.
+    /// Any error of zbus.
     pub async fn loaded(&self) -> zbus::Result<LoadedUnit> {
         let argv = |commands: Vec<ExecCommand>| commands.into_iter().map(|command| command.1).collect();
         let (load_state, unit_file_state, need_daemon_reload, fragment_path, drop_in_paths) = tokio::try_join!(

@@ -1,5 +1,5 @@
-//! The marker that the agent itself asked for the last stop. It names the activation that was stopped, so that an
-//! old one never hides what an operator does later.
+//! A file that records that the agent itself requested the last stop. It names the stopped activation, so that an old
+//! marker never hides a later stop by an operator.
 
 use crate::paths::Paths;
 use crate::ports::PortError;
@@ -11,15 +11,15 @@ pub(super) fn read(paths: &Paths) -> Option<u64> {
     std::str::from_utf8(&body).ok()?.trim().parse().ok()
 }
 
-/// Before asking.
+/// Writes the marker. Call this before requesting the stop.
 pub(super) fn write(paths: &Paths, activation: u64) -> Result<(), PortError> {
     let path = paths.stopped_by_agent();
     files::write_atomic(&path, format!("{activation}\n").as_bytes(), 0o644)
         .map_err(|error| PortError::Retryable(format!("writing {}: {error}", path.display())))
 }
 
-/// When it is started again.
+/// Removes the marker, when etcd is started again or the stop has failed.
 pub(super) fn remove(paths: &Paths) {
-    // One that stays behind names an activation that is over.
+    // A failure does no harm: the marker names an activation that has ended.
     let _ = files::remove_file(&paths.stopped_by_agent());
 }

@@ -1,4 +1,4 @@
-//! systemd over D-Bus. No `systemctl` is ever run.
+//! Talks to systemd over D-Bus, and never runs `systemctl`.
 
 mod connection;
 mod error;
@@ -29,15 +29,15 @@ use error::{Ask, port_error};
 use live::{ETCD, Live};
 use watch::{Asking, JobEnd, Shared};
 
-/// systemd's error for a process that is in no unit, or is gone.
+/// systemd's error for a process that belongs to no unit or no longer exists.
 const NO_UNIT: &str = "org.freedesktop.systemd1.NoUnitForPID";
 
-/// True when systemd refused the job, or it ended other than done.
+/// True if systemd refused the job, or the job ended with another result than `done`.
 fn came_to_nothing<T>(asked: &PortResult<T>) -> bool {
     matches!(asked, Err(PortError::Retryable(_) | PortError::Permanent(_)))
 }
 
-/// A restart that takes longer is waiting for quorum; its stop is long over.
+/// How long to follow the job of a restart. After that time its stop has ended long ago, and etcd is waiting for quorum.
 const RESTART_FOLLOWED: Duration = Duration::from_mins(5);
 
 /// Follows the job of a restart to its end. A stop that another user requests meanwhile cancels it.
@@ -108,7 +108,7 @@ impl ServiceManager for Systemd {
         let live = self.live("stop etcd.service").await?;
         let (state, activation) = self.fresh(&live).await?;
         let asking = self.shared.ask();
-        // An operator's hold stays the operator's.
+        // If an operator holds the unit, do not record the stop as the agent's.
         if !state.held {
             marker::write(&self.shared.paths, activation)?;
         }
@@ -133,7 +133,7 @@ impl ServiceManager for Systemd {
     }
 
     async fn data(&self, request: &DataRequest, deadline: Duration) -> PortResult<DataReport> {
-        let _one = self.one("look after the data directory").await?;
+        let _one = self.one("work on the data directory").await?;
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         oneshots::data(self, request, serial, deadline).await
     }
@@ -145,7 +145,7 @@ impl ServiceManager for Systemd {
     }
 
     async fn is_etcds(&self, pid: u32) -> PortResult<bool> {
-        let what = "tell the unit of a process";
+        let what = "find the unit of a process";
         let live = self.live(what).await?;
         match live.manager.get_unit_by_pid(pid).await {
             Ok(unit) => Ok(unit == live.path),
@@ -159,7 +159,7 @@ impl ServiceManager for Systemd {
     }
 
     fn knows_mount(&self) -> bool {
-        // Checked each time: an operator removes the file when the file system of the data is gone for good (`missing` in
+        // Checked each time: an operator removes the file if the file system of the data is permanently lost (`missing` in
         // `src/unit/data/inspect.rs`). An unreadable file counts as present.
         self.shared.paths.data_mount().try_exists().unwrap_or(true)
     }
@@ -174,7 +174,7 @@ impl ServiceManager for Systemd {
 const LOG_FILE: u64 = 64_000_000;
 
 /// Whether this many bytes are free for a user who is not root. If only etcd may enter the directory, its nearest accessible
-/// parent is checked. An unknown counts as free.
+/// parent is checked. An unknown amount counts as free.
 fn has_free(dir: &Path, bytes: u64) -> bool {
     let stat = dir.ancestors().find_map(|dir| rustix::fs::statvfs(dir).ok());
     stat.is_none_or(|stat| stat.f_bavail.saturating_mul(stat.f_frsize) >= bytes)
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::paths::Paths;
 
-    /// The staging of a restore may take an hour, and the loop's watchdog is fed between its actions.
+    /// The staging of a restore may take an hour, and the loop feeds its watchdog only between its actions.
     #[tokio::test]
     async fn c09e_the_loop_does_not_wait_for_a_oneshot_that_lasts() {
         let dir = tempfile::tempdir().unwrap();

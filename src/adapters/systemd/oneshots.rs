@@ -1,4 +1,5 @@
-//! What only root or etcd's own user may do, done by oneshot units: a request in a file, a job, a result in a file.
+//! Runs the oneshot units, which do what only root or etcd's own user may do. The request is a file, systemd runs the job,
+//! and the result is a file.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -17,7 +18,7 @@ use crate::unit::{boot, files, verify};
 const APPLY: &str = "etcd-agent-apply.service";
 const DATA: &str = "etcd-agent-data.service";
 const VERIFY: &str = "etcd-agent-verify.service";
-/// How long a verification that is given up may take to end.
+/// How long a verification may take to stop after the agent gave it up.
 const STOP: Duration = Duration::from_mins(2);
 
 pub(super) async fn apply(systemd: &Systemd, deadline: Duration) -> PortResult<InForce> {
@@ -26,7 +27,7 @@ pub(super) async fn apply(systemd: &Systemd, deadline: Duration) -> PortResult<I
     let job = systemd.run_job(Verb::Start, APPLY, deadline).await;
     let written = std::fs::metadata(&path).and_then(|meta| meta.modified()).ok();
     if let Err(error) = job {
-        // Its own result file says more than the job's result.
+        // The result file says more than the job's result.
         return Err(match read::<ApplyResult>(&path) {
             Ok(Some(ApplyResult { error: Some(why), .. })) if written != before => PortError::Permanent(why),
             _ => error,
@@ -67,7 +68,7 @@ pub(super) async fn in_force(systemd: &Systemd) -> Fact<InForce> {
     }
 }
 
-/// The fingerprint now; `None` when systemd has not read what is on disk.
+/// The current fingerprint; `None` if systemd has not read the files on disk.
 async fn current(systemd: &Systemd) -> PortResult<Option<String>> {
     let what = "read etcd.service";
     let live = systemd.live(what).await?;
@@ -123,7 +124,7 @@ pub(super) async fn data(
     }
 }
 
-/// Remembers that the data directory belongs to this mount.
+/// Records on disk that the data directory belongs to this mount.
 fn remember(path: &Path, mount: &Mount) -> PortResult<()> {
     if read::<Mount>(path).is_ok_and(|known| known.as_ref() == Some(mount)) {
         return Ok(());
@@ -155,7 +156,7 @@ pub(super) async fn prove(
         .run_job(Verb::Start, VERIFY, deadline.min(verify::within(bytes)))
         .await;
     if let Err(PortError::OutcomeUnknown(why)) = ended {
-        // Stop it, because the next one could not start while it runs.
+        // Stop this verification, because the next one cannot start while it runs.
         let stopped = systemd.run_job(Verb::Stop, VERIFY, STOP).await;
         let then = stopped.map_or_else(|error| error.to_string(), |()| format!("{VERIFY} was stopped"));
         return Err(PortError::Retryable(format!("{why}; {then}")));
@@ -169,7 +170,7 @@ pub(super) async fn prove(
         Some(verify::ReportFile {
             unknown: Some(why), ..
         }) => Err(PortError::Retryable(format!("{VERIFY}: {why}"))),
-        // It ran for an earlier request, or was stopped; asking again is safe.
+        // The unit ran for an earlier request, or was stopped. Asking again is safe.
         _ => Err(PortError::Retryable(format!(
             "{VERIFY} ended without a report (journalctl -u {VERIFY})"
         ))),

@@ -1,11 +1,11 @@
-//! What of systemd's D-Bus interface is used (`org.freedesktop.systemd1(5)`).
+//! The parts of systemd's D-Bus interface that the agent uses (`org.freedesktop.systemd1(5)`).
 
-// The macro writes code without doc comments.
+// The macro generates code without doc comments.
 #![allow(missing_docs)]
 
 use zbus::OwnedObjectPath;
 
-/// One `ExecStart=` command as D-Bus gives it: path, argv, ignore errors, four timestamps, PID, code, status.
+/// One `ExecStart=` command as returned over D-Bus: path, argv, ignore errors, four timestamps, PID, code, status.
 pub type ExecCommand = (String, Vec<String>, bool, u64, u64, u64, u64, u32, i32, i32);
 
 /// systemd itself.

@@ -2,21 +2,22 @@
 
 use crate::model::{ActiveState, LoadState, UnitState};
 
-/// As D-Bus gives it.
+/// The unit's properties as returned over D-Bus.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RawState {
     pub(super) active: String,
     pub(super) sub: String,
     pub(super) load: LoadState,
-    /// When it last left `inactive` in this boot, in microseconds; 0 when it never did. It names one activation.
+    /// When the unit last left `inactive` in this boot, in microseconds; 0 if it never did. The value identifies one
+    /// activation.
     pub(super) inactive_exit: u64,
-    /// When it last left `active`, on the same clock: when a stop began, or when its process had ended.
+    /// When the unit last left `active`, on the same clock: when a stop began, or when its process had ended.
     pub(super) active_exit: u64,
-    /// The job that is queued or runs for it; 0 without one.
+    /// The job that is queued or runs for the unit; 0 if there is none.
     pub(super) job: u32,
     pub(super) result: String,
     pub(super) main_pid: u32,
-    /// `ExecMainCode`: `CLD_EXITED` (1) and so on of `waitid(2)`; 0 when the main process has not ended.
+    /// `ExecMainCode`: `CLD_EXITED` (1) and so on, see `waitid(2)`; 0 if the main process has not ended.
     pub(super) main_code: i32,
     /// When the main process ended, on the same clock.
     pub(super) main_exit: u64,
@@ -25,11 +26,12 @@ pub(super) struct RawState {
 const CLD_EXITED: i32 = 1;
 
 impl RawState {
-    /// `stopped` names the activation that the agent itself asked to stop.
+    /// Interprets the properties. `stopped` is the activation that the agent itself asked to stop.
     ///
-    /// Held is what was up in this boot and is down without a failure, when not the agent asked for it and the
-    /// process did not leave by itself: an etcd that was removed from its cluster exits with 0, and one that is sent
-    /// SIGTERM by anybody but systemd ends by that signal, which systemd calls a success.
+    /// A unit is held if it was up in this boot and is down without a failure, unless the agent requested the stop or the
+    /// process ended by itself. A process ends by itself without a failure in two cases: an etcd that was removed from its
+    /// cluster exits with 0, and an etcd that gets SIGTERM from a sender other than systemd ends by that signal, which
+    /// systemd counts as a success.
     pub(super) fn state(&self, stopped: Option<u64>) -> UnitState {
         let active = match self.active.as_str() {
             "active" => ActiveState::Active,
@@ -57,13 +59,14 @@ impl RawState {
         }
     }
 
-    /// A stop takes the unit out of `active` and then signals the process; a process that ends by itself takes the unit
-    /// out of `active` afterwards. An activation that never became active tells nothing of this.
+    /// Whether the process ended before any stop began. A stop takes the unit out of `active` and then signals the process.
+    /// If the process ends by itself, the unit leaves `active` afterwards. For an activation that never became active, the
+    /// order is unknown and the answer is no.
     fn ended_before_the_stop(&self) -> bool {
         self.main_code != 0 && self.inactive_exit < self.main_exit && self.main_exit <= self.active_exit
     }
 
-    /// True for a unit that is up with nothing queued for it: no stop of this activation is under way.
+    /// True if the unit is up and has no job queued: no stop of this activation is in progress.
     pub(super) fn stays_up(&self) -> bool {
         matches!(self.active.as_str(), "active" | "reloading" | "refreshing") && self.job == 0
     }
@@ -113,7 +116,7 @@ mod tests {
                 None,
                 false,
             ),
-            ("left by itself with 0", with(|r| r.main_code = 1), None, false),
+            ("exited by itself with 0", with(|r| r.main_code = 1), None, false),
             (
                 "c10b: sent SIGTERM by earlyoom or by hand",
                 with(|r| (r.main_exit, r.active_exit) = (90, 91)),
@@ -127,7 +130,7 @@ mod tests {
                 true,
             ),
             (
-                "stopped while the gate waited, after an activation whose process left",
+                "stopped while the gate waited, after an activation whose process exited",
                 with(|r| (r.main_exit, r.active_exit, r.inactive_exit) = (60, 61, 77)),
                 None,
                 true,

@@ -1,5 +1,5 @@
-//! Keeps one connection alive, follows signals and keeps the unit's state. systemd drops out of the bus when it
-//! re-executes, and the bus itself may restart: then all is set up again.
+//! Keeps one connection alive, follows signals and keeps the unit's state. systemd leaves the bus when it re-executes,
+//! and the bus itself may restart. The watcher then sets everything up again.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,18 +33,18 @@ pub(super) struct Shared {
     pub(super) live: watch::Sender<Option<Live>>,
     pub(super) jobs: broadcast::Sender<JobEnd>,
     pub(super) changed: Notify,
-    /// Grows whenever systemd may have read its files anew.
+    /// Increases whenever systemd may have reloaded its files.
     pub(super) reloads: AtomicU64,
-    /// How many stops and restarts this agent is asking for now.
+    /// How many stops and restarts of this agent are in progress.
     asking: AtomicU64,
     raw: Mutex<PortResult<RawState>>,
     reported: Mutex<Option<UnitState>>,
     stale: Notify,
-    /// Whether a signal of another sender was logged: once is enough.
+    /// Whether a signal of another sender was already logged. Only the first one is logged.
     told: AtomicBool,
 }
 
-/// A signal can be missed only by a bug; this bounds how long that would matter.
+/// How often the state is read without a signal. Only a bug can miss a signal; this bounds the time until its effect ends.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
 const RECONNECT: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
@@ -75,7 +75,7 @@ impl Shared {
         self.note();
     }
 
-    /// Wakes those who wait for a change, if the state differs from the last one reported.
+    /// Wakes the task that waits for a change, if the state differs from the last one reported.
     pub(super) fn note(&self) {
         let state = self.state().ok();
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ impl Shared {
         }
     }
 
-    /// Reads the state anew over this connection.
+    /// Reads the state again over this connection.
     pub(super) async fn refresh(&self, live: &Live) -> zbus::Result<RawState> {
         let raw = live.state().await?;
         self.settle(&raw);
@@ -93,7 +93,8 @@ impl Shared {
         Ok(raw)
     }
 
-    /// A stop that this agent requested and that failed, perhaps in an earlier run. The next stop belongs to another user.
+    /// Removes the marker of a stop that this agent requested and that failed, perhaps in an earlier run of the agent. The
+    /// next stop is another user's.
     fn settle(&self, raw: &RawState) {
         let asking = self.asking.load(Ordering::SeqCst) > 0;
         if !asking && raw.stays_up() && marker::read(&self.paths) == Some(raw.inactive_exit) {
@@ -101,14 +102,14 @@ impl Shared {
         }
     }
 
-    /// Begins to ask for a stop or a restart: until the end of what this answers the marker is this agent's business.
+    /// Begins a stop or a restart. Until the returned value is dropped, [`Shared::settle`] keeps the marker.
     pub(super) fn ask(self: &Arc<Self>) -> Asking {
         self.asking.fetch_add(1, Ordering::SeqCst);
         Asking(Arc::clone(self))
     }
 }
 
-/// A stop or a restart that this agent asks for.
+/// A stop or a restart of this agent that is in progress.
 #[derive(Debug)]
 pub(super) struct Asking(Arc<Shared>);
 
@@ -178,7 +179,7 @@ async fn read(
             News::None => {}
             News::Foreign(what) => {
                 if !shared.told.swap(true, Ordering::Relaxed) {
-                    tracing::warn!("ignored on the system bus: {what} (further ones are not shown)");
+                    tracing::warn!("ignored a signal on the system bus: {what} (logged only once)");
                 }
             }
         }
@@ -186,24 +187,25 @@ async fn read(
     Ok(())
 }
 
-/// What a message on the bus tells.
+/// The meaning of a message on the bus.
 #[derive(Debug)]
 enum News {
-    /// The unit's state may be another one.
+    /// The unit's state may have changed.
     Changed,
     /// A job has ended.
     JobEnded(JobEnd),
-    /// systemd reads its files anew.
+    /// systemd reloads its files.
     Reloading,
     /// systemd has left the bus, or joined it.
     Left,
-    /// Nothing that is asked for here.
+    /// A message that is not relevant here.
     None,
-    /// It looks like systemd's and is not, or cannot be read: any local user can send such a signal.
+    /// A signal that looks like systemd's but has another sender, or that cannot be read. Any local user can send such a
+    /// signal.
     Foreign(String),
 }
 
-/// Reads one message. Only what the bus or the owner of systemd's name has sent counts.
+/// Interprets one message. Only messages from the bus or from the owner of systemd's name count.
 fn news(message: &Message, unit: &OwnedObjectPath, systemd: &OwnedUniqueName) -> News {
     if message.message_type() != Type::Signal {
         return News::None;
@@ -273,7 +275,7 @@ mod tests {
             read(":1.1", MANAGER, "Reloading", &true),
             News::Reloading
         ));
-        // The same of anybody else, and what cannot be read, ends and changes nothing.
+        // The same signals from another sender, and unreadable ones, end and change nothing.
         let foreign = [
             read(":1.9", MANAGER, "JobRemoved", &ended),
             read(":1.9", MANAGER, "JobRemoved", &"hi"),
@@ -306,10 +308,10 @@ mod tests {
         };
         let queued = RawState { job: 9, ..up.clone() };
         let table = [
-            ("it runs on, and nothing is queued", &up, false, None),
-            ("it is being asked for", &up, true, Some(77)),
+            ("etcd is up, and no job is queued", &up, false, None),
+            ("the stop is being requested", &up, true, Some(77)),
             ("its job is queued", &queued, false, Some(77)),
-            ("it is under way", &stopping, false, Some(77)),
+            ("the stop is in progress", &stopping, false, Some(77)),
         ];
         for (what, raw, asks, left) in table {
             let dir = tempfile::tempdir().unwrap();
@@ -322,7 +324,7 @@ mod tests {
             assert_eq!(marker::read(&shared.paths), left, "{what}");
             drop(asking);
             shared.settle(&up);
-            assert_eq!(marker::read(&shared.paths), None, "{what}, and then it stays up");
+            assert_eq!(marker::read(&shared.paths), None, "{what}, then etcd stays up");
         }
     }
 }

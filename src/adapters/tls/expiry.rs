@@ -1,4 +1,4 @@
-//! When certificates expire that another program uses: etcd's own, as far as the agent's user can read them.
+//! The expiry of certificates that another program uses: etcd's own, as far as the agent's user can read them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use tracing::warn;
 use super::files::{Stamps, expiry};
 use crate::model::{TlsFiles, UnixMs};
 
-/// How often, at most, the files are looked at.
+/// The shortest interval between two checks of the files.
 const CHECK_EVERY: Duration = Duration::from_mins(1);
 
 /// The expiry of some certificates, read again when their files change.
@@ -24,7 +24,7 @@ struct State {
 }
 
 impl Expiry {
-    /// Reads the files for the first time. Only certificates and authorities are read, no keys.
+    /// Reads the files for the first time. It reads only certificates and authorities, no keys.
     pub fn of(files: Vec<TlsFiles>) -> Self {
         let state = Mutex::new(State {
             checked: Instant::now(),
@@ -34,8 +34,8 @@ impl Expiry {
         Self { files, state }
     }
 
-    /// When the first of them expires, or one that it depends on: of its chain, or the authority's. In milliseconds since
-    /// 1970; `None` where none of them can be read.
+    /// The earliest expiry of these certificates, their chains and their authorities, in milliseconds since 1970. `None` if
+    /// none of them can be read.
     pub fn not_after(&self) -> Option<UnixMs> {
         self.not_after_checking_every(CHECK_EVERY)
     }
@@ -58,7 +58,7 @@ fn earliest(files: &[TlsFiles]) -> Option<UnixMs> {
     let read = files.iter().map(expiry);
     read.filter_map(|found| {
         found
-            .inspect_err(|error| warn!("the expiry of a certificate of etcd's is not known: {error}"))
+            .inspect_err(|error| warn!("the expiry of one of etcd's certificates is unknown: {error}"))
             .ok()
     })
     .min()

@@ -1,11 +1,11 @@
-//! One clear line for what went wrong with a connection.
+//! Explains in one clear line why a connection failed.
 
 use std::error::Error as StdError;
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error};
 
-/// Says in one line why a connection failed, naming the certificate's problem when there is one.
+/// Explains in one line why a connection failed. Names the certificate's problem if there is one.
 pub fn explain(error: &(dyn StdError + 'static)) -> String {
     if let Some(tls) = find(error) {
         return tls_text(tls);
@@ -20,7 +20,7 @@ pub fn explain(error: &(dyn StdError + 'static)) -> String {
     one_line(&last.to_string())
 }
 
-/// The rustls error below, if any: `io::Error` hides its inner error from `source`.
+/// Finds the rustls error among the causes, if there is one. `io::Error` hides its inner error from `source`.
 pub(crate) fn find<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e Error> {
     let mut next = Some(error);
     while let Some(current) = next {
@@ -66,7 +66,7 @@ fn certificate_text(problem: &CertificateError) -> String {
             "is not signed by an authority that is trusted here (ca_file)".to_owned()
         }
         CertificateError::BadSignature => {
-            "has a bad signature: it is of another authority than the one in ca_file".to_owned()
+            "has a bad signature: an authority other than the one in ca_file signed it".to_owned()
         }
         CertificateError::NotValidForName => "does not name this host".to_owned(),
         CertificateError::NotValidForNameContext { expected, presented } => format!(
@@ -89,7 +89,7 @@ fn certificate_text(problem: &CertificateError) -> String {
     }
 }
 
-/// rustls gives the names as `DnsName("n1")` and `IpAddress(10.0.0.1)`.
+/// The bare name: rustls formats names as `DnsName("n1")` and `IpAddress(10.0.0.1)`.
 fn bare(name: &str) -> &str {
     let inner = name.split_once('(').map_or(name, |(_, rest)| rest);
     inner.trim_end_matches(')').trim_matches('"')
@@ -101,7 +101,7 @@ fn alert_text(alert: AlertDescription) -> String {
             "it refused our certificate: it does not trust its authority".to_owned()
         }
         AlertDescription::CertificateExpired => "it refused our certificate: it has expired".to_owned(),
-        AlertDescription::CertificateRequired => "it wants a certificate, and we gave none".to_owned(),
+        AlertDescription::CertificateRequired => "it requires a certificate, and we sent none".to_owned(),
         AlertDescription::BadCertificate
         | AlertDescription::UnsupportedCertificate
         | AlertDescription::CertificateRevoked
@@ -112,8 +112,8 @@ fn alert_text(alert: AlertDescription) -> String {
     }
 }
 
-/// Control characters escaped and cut to a length that a log line can take: what the network sends must not
-/// write lines of its own.
+/// Escapes control characters, and cuts the text to a length that fits a log line. Text from the network must not be able
+/// to add lines to the log.
 pub(crate) fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(400));
     for c in text.chars().take(400) {

@@ -1,4 +1,4 @@
-//! From PEM files to rustls configurations.
+//! Reads PEM files into rustls configurations.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::names::not_after;
 use super::verifier::{NamedVerifier, Own};
 use crate::model::{TlsFiles, UnixMs};
 
-/// What identifies a file's content without reading it: a rename changes the inode, a write the time.
+/// Identifies the content of each file without reading it: a rename changes the inode, a write changes the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamps([Option<(u64, u64, SystemTime)>; 3]);
 
@@ -30,7 +30,7 @@ impl Stamps {
     }
 }
 
-/// One consistent set of files, read.
+/// The content of one consistent set of files.
 pub(super) struct Material {
     pub(super) server: Arc<ServerConfig>,
     pub(super) not_after: UnixMs,
@@ -71,7 +71,7 @@ impl Material {
             .with_client_cert_verifier(clients)
             .with_cert_resolver(own.clone());
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // A resumed session is not verified again, and would outlive a certificate or an authority.
+        // No resumption: a resumed session is not verified again, and would outlive a certificate or an authority.
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
         let mut client = ClientConfig::builder_with_provider(provider)
@@ -104,14 +104,14 @@ impl Material {
     }
 }
 
-/// When the first certificate of a set expires, its authority's among them.
+/// The earliest expiry of a set's certificates, including its authority's.
 pub(super) fn expiry(files: &TlsFiles) -> Result<UnixMs, TlsError> {
     chain(files).map(|(_, _, not_after)| not_after)
 }
 
 type Certificates = Vec<CertificateDer<'static>>;
 
-/// The chain and the authorities of a set, and when the first of the chain stops to be good.
+/// The chain and the authorities of a set, and the earliest expiry of the chain (see [`not_after`]).
 fn chain(files: &TlsFiles) -> Result<(Certificates, Certificates, UnixMs), TlsError> {
     let chain = certificates(&files.cert_file)?;
     let authorities = certificates(&files.ca_file)?;

@@ -1,6 +1,6 @@
-//! Mutual TLS from certificate files: both ends' rustls configurations, read again when the files change.
+//! Mutual TLS from certificate files: the rustls configurations of both ends, read again when the files change.
 //!
-//! Nothing here falls back to anything weaker: where the files cannot be used, there is no connection.
+//! There is no fallback to anything weaker: if the files cannot be used, there is no connection.
 
 mod error;
 mod expiry;
@@ -30,7 +30,7 @@ pub use names::CertificateNames;
 
 use files::{Material, Stamps};
 
-/// How often, at most, the files are looked at.
+/// The shortest interval between two checks of the files.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// One end's certificate, key and trusted authorities, kept up to date with their files.
@@ -44,8 +44,8 @@ struct State {
     material: Arc<Material>,
     generation: u64,
     in_use: Stamps,
-    /// Stamps of a set that could not be loaded, and whether it was warned of: files are often replaced one
-    /// after the other, so a set that does not match counts as bad only when it is found so twice.
+    /// The stamps of a set that could not be loaded, and whether a warning was logged. Files are often replaced one after
+    /// the other, so a set that does not match counts as bad only if two checks find it so.
     bad: Option<(Stamps, bool)>,
     checked: Instant,
 }
@@ -75,41 +75,42 @@ impl Tls {
         }))
     }
 
-    /// The files that it was made from.
+    /// The files that the certificates are read from.
     pub fn files(&self) -> &TlsFiles {
         &self.files
     }
 
-    /// The server's configuration for a new connection, and the generation that it is of.
+    /// The server's configuration for a new connection, and its generation.
     pub fn server(&self) -> (Arc<ServerConfig>, u64) {
         let (material, generation) = self.current();
         (material.server.clone(), generation)
     }
 
-    /// The client's configuration for a new connection to `address`, and the generation that it is of. The
-    /// server's certificate must name the address or, where given, `node`.
+    /// The client's configuration for a new connection, and its generation. The server's certificate must name the address
+    /// that the client connects to or, if given, `node`.
     pub fn client(&self, node: Option<&str>, alpn: &[&[u8]]) -> (Arc<ClientConfig>, u64) {
         let (material, generation) = self.current();
         (Arc::new(material.client(node, alpn)), generation)
     }
 
-    /// [`Self::client`] for the agent of `node`: its certificate must name the address or the node in full.
+    /// Like [`Self::client`], for the agent of `node`: its certificate must name the address or the node in full, without a
+    /// wildcard.
     pub fn client_of_agent(&self, node: &str, alpn: &[&[u8]]) -> (Arc<ClientConfig>, u64) {
         let (material, generation) = self.current();
         (Arc::new(material.client_of_agent(node, alpn)), generation)
     }
 
-    /// Grows each time that the files were read anew.
+    /// A number that increases each time the changed files are read.
     pub fn generation(&self) -> u64 {
         self.current().1
     }
 
-    /// When the own certificate expires, or one that it depends on: of its chain, or the authority's.
+    /// The earliest expiry of this end's certificate, its chain and its authority.
     pub fn not_after(&self) -> UnixMs {
         self.current().0.not_after
     }
 
-    /// The material in use; looks at the files first when that is due.
+    /// The material in use. Checks the files first if that is due.
     fn current(&self) -> (Arc<Material>, u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.checked.elapsed() >= self.check_every {

@@ -1,4 +1,4 @@
-//! What a certificate that TLS has verified names, and until when it holds.
+//! The names and the expiry of a certificate that TLS has verified.
 
 use std::net::IpAddr;
 
@@ -7,18 +7,18 @@ use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension, X509Certificat
 
 use crate::model::UnixMs;
 
-/// The names of a peer's certificate. Only subject alternative names count, as in RFC 9525; never the subject's
-/// common name, and no wildcards: a node is a node.
+/// The names of a peer's certificate. Only subject alternative names count, as in RFC 9525. The subject's common name never
+/// counts, and neither do wildcards, because each name must identify one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateNames {
     dns: Vec<String>,
     ips: Vec<IpAddr>,
-    /// When it expires.
+    /// When the certificate expires.
     pub not_after: UnixMs,
 }
 
 impl CertificateNames {
-    /// Reads them from an end-entity certificate; `None` when it is no X.509.
+    /// Reads the names from an end-entity certificate; `None` if it is not X.509.
     pub fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         let mut names = Self {
@@ -38,7 +38,7 @@ impl CertificateNames {
         Some(names)
     }
 
-    /// True when the certificate names this host: a DNS name or an IP address.
+    /// True if the certificate names this host, which is a DNS name or an IP address.
     pub fn covers(&self, host: &str) -> bool {
         match host.parse::<IpAddr>() {
             Ok(address) => self.ips.contains(&address),
@@ -58,9 +58,8 @@ impl CertificateNames {
     }
 }
 
-/// When the first certificate of a chain stops to be good: it expires, or one of those that signed it does, up to the
-/// authority that is trusted. Go's verifier, and so etcd, looks at the dates of that one too. `None` when one of the chain
-/// is no X.509.
+/// The earliest expiry of a chain's certificates and of the trusted authority that signed it. Go's verifier, and so etcd's,
+/// also checks the authority's dates. `None` if a certificate of the chain is not X.509.
 pub(super) fn not_after(chain: &[CertificateDer<'_>], authorities: &[CertificateDer<'_>]) -> Option<UnixMs> {
     let parse = |all: &'_ [CertificateDer<'_>]| -> Option<Vec<UnixMs>> {
         all.iter()
@@ -73,7 +72,7 @@ pub(super) fn not_after(chain: &[CertificateDer<'_>], authorities: &[Certificate
     };
     let own = parse(chain)?.into_iter().min()?;
     let (_, last) = X509Certificate::from_der(chain.last()?).ok()?;
-    // Where an authority was renewed both are trusted, and the one that lasts longer counts.
+    // If an authority was renewed, both certificates are trusted, and the one that expires later counts.
     let signed_by = authorities
         .iter()
         .filter_map(|one| X509Certificate::from_der(one).ok().map(|(_, parsed)| parsed))
@@ -83,7 +82,7 @@ pub(super) fn not_after(chain: &[CertificateDer<'_>], authorities: &[Certificate
     Some(signed_by.map_or(own, |authority| own.min(authority)))
 }
 
-/// Whether this authority is the one that a certificate names as its issuer.
+/// Whether a certificate names this authority as its issuer.
 fn signs(authority: &X509Certificate<'_>, certificate: &X509Certificate<'_>) -> bool {
     if authority.subject().as_raw() != certificate.issuer().as_raw() {
         return false;
@@ -102,7 +101,7 @@ fn signs(authority: &X509Certificate<'_>, certificate: &X509Certificate<'_>) -> 
             ParsedExtension::AuthorityKeyIdentifier(id) => id.key_identifier.as_ref().map(|id| id.0),
             _ => None,
         });
-    // An authority's new key may bear its old name.
+    // The key identifiers decide, because an authority may keep its name when it gets a new key.
     match (theirs, named) {
         (Some(theirs), Some(named)) => theirs == named,
         _ => true,

@@ -18,7 +18,7 @@ impl Authority {
         Self::until(2099)
     }
 
-    /// One that expires at the end of this year.
+    /// An authority that expires at the end of `year`.
     pub(crate) fn until(year: i32) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.not_before = date_time_ymd(2020, 1, 1);
@@ -27,7 +27,7 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// A certificate for these names, valid until the end of this year, with the authority itself as `ca_file`.
+    /// Issues a certificate for these names, valid until the end of `last_year`, with the authority itself as `ca_file`.
     pub(crate) fn issue(&self, dir: &Path, file: &str, names: &[&str], last_year: i32) -> TlsFiles {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).unwrap();
@@ -51,7 +51,7 @@ impl Authority {
     }
 }
 
-/// Temp file and rename, as tools that rotate certificates do.
+/// Writes a temporary file and renames it, as tools that rotate certificates do.
 pub(crate) fn replace(path: &Path, text: &str) {
     let fresh = path.with_extension("new");
     std::fs::write(&fresh, text).unwrap();

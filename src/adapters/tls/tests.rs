@@ -103,7 +103,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_name() {
     }
 }
 
-/// A handshake in memory; answers what the client says of the server.
+/// Does a handshake in memory and returns the client's verdict on the server.
 fn handshake(server: &Tls, client: Arc<ClientConfig>, address: &str) -> Result<(), rustls::Error> {
     let name = rustls::pki_types::ServerName::try_from(address.to_owned()).unwrap();
     let mut client = rustls::ClientConnection::new(client, name).unwrap();
@@ -126,7 +126,7 @@ fn handshake(server: &Tls, client: Arc<ClientConfig>, address: &str) -> Result<(
     Ok(())
 }
 
-/// Agents verify each other alike in both directions; etcd's own certificates may have wildcards.
+/// Agents verify each other the same way in both directions. etcd's own certificates may have wildcards.
 #[test]
 fn f11d_a_wildcard_names_no_agent() {
     let dir = tempfile::tempdir().unwrap();
@@ -139,7 +139,7 @@ fn f11d_a_wildcard_names_no_agent() {
         ("the address", issue("a", &["n1.example.org"]), true),
         ("the node", issue("n", &["n1"]), true),
         (
-            "a wildcard beside the node",
+            "a wildcard and the node",
             issue("b", &["*.example.org", "N1"]),
             true,
         ),
@@ -149,7 +149,7 @@ fn f11d_a_wildcard_names_no_agent() {
         let (agent, _) = me.client_of_agent("n1", &[b"http/1.1"]);
         let said = handshake(&server, agent, "n1.example.org");
         assert_eq!(said.is_ok(), expected, "{what}: {said:?}");
-        // What a server would say of it as a client.
+        // A server would judge this certificate the same way if a client presented it.
         let certificate = CertificateDer::from_pem_file(&server.files().cert_file).unwrap();
         let names = CertificateNames::of(&certificate).unwrap();
         assert_eq!(
@@ -163,7 +163,7 @@ fn f11d_a_wildcard_names_no_agent() {
     assert_eq!(handshake(&wildcard, etcd, "n1.example.org"), Ok(()));
 }
 
-/// etcd's verifier checks the authority's dates, ours does not, so the reported expiry is the earlier one.
+/// etcd's verifier checks the authority's dates and ours does not, so the reported expiry is the earlier one.
 #[test]
 fn b13_the_expiry_is_that_of_the_authority_where_it_comes_first() {
     let dir = tempfile::tempdir().unwrap();
@@ -172,7 +172,7 @@ fn b13_the_expiry_is_that_of_the_authority_where_it_comes_first() {
     let short = Authority::until(2050).issue(dir.path(), "short", &["n1"], 2060);
     assert!(expiry(&short) < expiry(&long));
 
-    // Of certificates that only etcd uses, with a key that this user cannot read.
+    // The expiry of certificates that only etcd uses, with a key that this user cannot read.
     let sealed = Authority::until(2051).issue(dir.path(), "sealed", &["n1"], 2060);
     std::fs::remove_file(&sealed.key_file).unwrap();
     let etcds = Expiry::of(vec![long.clone(), sealed.clone(), short.clone()]);
@@ -183,12 +183,12 @@ fn b13_the_expiry_is_that_of_the_authority_where_it_comes_first() {
     let short = Authority::until(2050).issue(dir.path(), "short", &["n1"], 2060);
     assert_eq!(Expiry::of(Vec::new()).not_after(), None);
 
-    // The renewed authority next to the old one: the expiry of the old one does no harm.
+    // If the file holds the renewed authority next to the old one, the expiry of the old one does not count.
     let both = [&short.ca_file, &long.ca_file].map(|file| std::fs::read_to_string(file).unwrap());
     replace(&short.ca_file, &both.concat());
     assert_eq!(expiry(&short), expiry(&long));
 
-    // One of the chain.
+    // Another certificate of the chain expires first.
     let chain = [&long.cert_file, &dir.path().join("brief.crt")];
     Authority::until(2040).issue(dir.path(), "brief", &["n1"], 2045);
     let chain = chain.map(|file| std::fs::read_to_string(file).unwrap());

@@ -1,4 +1,4 @@
-//! How a server's certificate is judged, and how the own one is offered.
+//! Verifies a server's certificate, and presents this end's own certificate.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 use super::names::CertificateNames;
 
-/// The one certificate that is offered at both ends.
+/// The certificate that this end presents, as client and as server.
 #[derive(Debug)]
 pub(super) struct Own(pub(super) Arc<CertifiedKey>);
 
@@ -30,13 +30,13 @@ impl ResolvesClientCert for Own {
     }
 }
 
-/// rustls' own verifier, asked a second time with the node's name where the certificate does not name the
-/// address: operators issue certificates for either. Nothing is accepted that rustls refuses.
+/// Wraps rustls' own verifier. If the certificate does not name the address, it asks that verifier again with the node's
+/// name, because operators issue certificates for either. It accepts nothing that rustls refuses.
 #[derive(Debug)]
 pub(super) struct NamedVerifier {
     inner: Arc<WebPkiServerVerifier>,
     node: Option<ServerName<'static>>,
-    /// Whether a wildcard will do.
+    /// Whether a wildcard is accepted.
     wildcards: bool,
 }
 
@@ -50,7 +50,8 @@ impl NamedVerifier {
         }
     }
 
-    /// For another agent: as a server judges its clients, by [`CertificateNames::covers`], which knows no wildcards.
+    /// A verifier for another agent. It applies the check that a server applies to its clients: [`CertificateNames::covers`],
+    /// which accepts no wildcards.
     pub(super) fn of_agent(inner: Arc<WebPkiServerVerifier>, node: &str) -> Self {
         Self {
             wildcards: false,

@@ -1,8 +1,8 @@
 //! One increment: every change of a range of revisions, in the form of etcd's own store.
 //!
-//! An object is zstd of a line of JSON (the head) and of length-delimited protobuf records, one a revision. A record
-//! holds each changed key as the value that etcd keeps in its `key` bucket, byte for byte, so that a restore can put it
-//! back under the same revision.
+//! An object is a zstd stream of one line of JSON (the head) and length-delimited protobuf records, one per revision. A
+//! record contains each changed key as the value in etcd's `key` bucket, byte for byte, so that a restore can put it back
+//! under the same revision.
 
 use std::io::Read;
 
@@ -22,7 +22,7 @@ const FORMAT: u32 = 1;
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 /// Size of the chunks that collect small records, below glibc's mmap threshold.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// The largest window that is read.
+/// The largest zstd window, as a power of two, that the decoder accepts.
 const WINDOW_LOG: u32 = 23;
 
 /// All changes of one revision.
@@ -34,7 +34,7 @@ pub struct Entry {
     /// When the agent received it, in Unix milliseconds.
     #[prost(uint64, tag = "2")]
     pub at_ms: u64,
-    /// In the order of the transaction: the n-th has the sub-revision n.
+    /// The changes in the order of the transaction: the n-th has the sub-revision n.
     #[prost(message, repeated, tag = "3")]
     pub changes: Vec<Change>,
 }
@@ -45,7 +45,7 @@ pub struct Change {
     /// True for a deletion.
     #[prost(bool, tag = "1")]
     pub deleted: bool,
-    /// etcd's `mvccpb.KeyValue`, encoded; of a deletion only the key is set.
+    /// etcd's `mvccpb.KeyValue`, encoded. For a deletion only the key is set.
     #[prost(bytes = "vec", tag = "2")]
     pub stored: Vec<u8>,
 }
@@ -62,26 +62,26 @@ pub struct Lease {
 /// The head of an increment: its first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// 1.
+    /// The format version, 1.
     pub format: u32,
-    /// The increment covers this revision…
+    /// The first revision of the increment.
     pub first: Revision,
-    /// …to this one, with every one between.
+    /// The last revision. The increment covers every revision from `first` to `last`.
     pub last: Revision,
-    /// Of which etcd cluster.
+    /// The etcd cluster of the changes.
     pub cluster_id: ClusterId,
-    /// In which epoch.
+    /// The epoch of the changes.
     pub epoch: Epoch,
-    /// Who wrote it.
+    /// The node that wrote it.
     pub node: NodeName,
     /// When it was closed.
     pub at: UnixMs,
-    /// The increment before it, as its writer knew it; `None` for the first after a full backup.
+    /// The previous increment, as far as the writer knew it; `None` for the first after a full backup.
     pub previous: Option<String>,
     /// Leases of its keys.
     #[serde(default)]
     pub leases: Vec<Lease>,
-    /// Leases of its keys, or of earlier keys, whose TTL etcd did not report. A later increment may have it.
+    /// Leases of its keys, or of earlier keys, whose TTL etcd did not report. A later increment may contain the TTL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unasked: Vec<i64>,
     /// SHA-256 of the records, in hexadecimal.
@@ -93,7 +93,7 @@ pub struct Head {
 pub struct Increment {
     /// Its head.
     pub head: Head,
-    /// Ascending by revision.
+    /// Its records, ascending by revision.
     pub entries: Vec<Entry>,
 }
 
@@ -113,7 +113,7 @@ fn damaged(why: impl ToString) -> IncrementError {
     IncrementError::Damaged(why.to_string())
 }
 
-/// The records of an increment that is being received: encoded on arrival, in chunks that are never moved.
+/// The records of an increment that is being received. They are encoded on arrival, in chunks that are never moved.
 ///
 /// A full backup may be in memory at the same time, so the records are held only once.
 #[derive(Debug, Default)]
@@ -153,7 +153,7 @@ impl Records {
     /// The increment as it is stored. Fills in the head's format and hash, and frees chunks once they are compressed.
     ///
     /// # Errors
-    /// When memory runs out.
+    /// If memory runs out.
     pub(super) fn pack(self, mut head: Head) -> Result<Bytes, IncrementError> {
         let mut hash = Sha256::new();
         for chunk in &self.chunks {
@@ -221,7 +221,7 @@ impl Increment {
         if head.first > head.last {
             return Err(damaged("its head names no revisions"));
         }
-        // etcd writes something under each revision, so a revision without a record was lost.
+        // etcd writes at least one change under each revision, so a revision without a record was lost.
         let mut expected = head.first;
         for entry in &self.entries {
             if entry.revision != expected.0 || entry.changes.is_empty() || expected > head.last {

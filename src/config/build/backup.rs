@@ -42,7 +42,7 @@ impl Builder<'_> {
     fn calendar(&mut self) -> Option<Calendar> {
         let calendar = self.optional(&BACKUP_ON_CALENDAR)?;
         if self.value(BACKUP_INTERVAL.key).is_some() {
-            let text = "cannot be set beside backup.interval: keep one of them";
+            let text = "cannot be set together with backup.interval: keep one of them";
             self.wrong(BACKUP_ON_CALENDAR.key, text.to_owned());
         }
         Some(calendar)
@@ -58,7 +58,7 @@ impl Builder<'_> {
         let cannot_decrypt =
             encryption.identity_file.is_none() && !self.is_inconclusive(RESTORE_IDENTITY_FILE.key);
         if !encryption.recipients.is_empty() && cannot_decrypt && verifies.is_some() {
-            let text = "needs restore.identity_file, as backup.encrypt_to is set: what cannot be opened cannot be verified";
+            let text = "needs restore.identity_file, as backup.encrypt_to is set: a backup that cannot be decrypted cannot be verified";
             self.wrong(BACKUP_VERIFY_INTERVAL.key, text.to_owned());
         }
         let format = self.read(&BACKUP_FORMAT);

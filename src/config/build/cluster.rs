@@ -22,7 +22,7 @@ impl<'a> Builder<'a> {
             Err(error) => {
                 self.wrong(
                     NODE_NAME.key,
-                    format!("the host name cannot serve: {error}; set node.name"),
+                    format!("the host name cannot be the node name: {error}; set node.name"),
                 );
                 None
             }
@@ -36,7 +36,7 @@ impl<'a> Builder<'a> {
         for (name, address, place) in self.entries(&CLUSTER_NODES) {
             if let Some(other) = names.insert(name.as_str().to_lowercase(), name.clone()) {
                 let text =
-                    format!("differs from {other} by upper and lower case alone: give it another name");
+                    format!("differs from {other} only in upper and lower case: give this node another name");
                 self.problems
                     .push(Problem::at(place, format!("cluster.nodes.{name}"), text));
             }
@@ -87,7 +87,7 @@ impl<'a> Builder<'a> {
         size
     }
 
-    /// A size in a configuration file takes precedence; else a shared store holds it, if there is one.
+    /// A size in a configuration file takes precedence. Otherwise a shared store holds the size, if there is one.
     pub(super) fn size_source(&self, store: Option<&StoreSettings>) -> SizeSource {
         match self.value(CLUSTER_SIZE.key).map(|value| value.at.as_ref()) {
             Some(at) => SizeSource::Config {
@@ -104,7 +104,7 @@ impl<'a> Builder<'a> {
         entries.map(|(flag, value, _)| (flag, value)).collect()
     }
 
-    /// The entries of a table with free keys, with their locations.
+    /// The entries of a table with arbitrary keys, with their locations.
     fn entries<K, T>(&mut self, table: &Table<K, T>) -> Vec<(K, T, Option<&'a SourceLocation>)> {
         let Some(Kind::Table(entries)) = self.value(table.key).map(|value| &value.kind) else {
             return Vec::new();

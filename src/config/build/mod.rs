@@ -1,4 +1,4 @@
-//! Builds the settings from the merged tree: defaults, and rules that concern several fields.
+//! Builds the settings from the merged tree. It applies defaults and checks the rules that concern several fields.
 
 mod backup;
 mod cluster;
@@ -18,7 +18,7 @@ use super::settings::{ArchiveSettings, Settings, StoreSettings};
 use super::tree::Value;
 use crate::model::{ClusterName, EtcdSpec, Spec};
 
-/// Builds the settings, or reports all contradictions.
+/// Builds the settings, or returns all problems.
 pub(super) fn build(checked: &Checked, host: &str) -> Result<Settings, Vec<Problem>> {
     let mut builder = Builder {
         checked,
@@ -99,7 +99,7 @@ impl<'a> Builder<'a> {
         self.parsed(field.key, field.parse)
     }
 
-    /// The tree holds only values that parse. One that does not is reported, and never replaced by a default in silence.
+    /// Parses the value of a field. The tree holds only values that parse. If a value does not parse, it is reported and never silently replaced by a default.
     fn parsed<T>(&mut self, key: &str, parse: Parse<T>) -> Option<T> {
         let parsed = parse(self.value(key)?);
         parsed.map_err(|text| self.wrong(key, text)).ok()
@@ -109,7 +109,7 @@ impl<'a> Builder<'a> {
         self.checked.merged.get(&field.split('.').collect::<Vec<_>>())
     }
 
-    /// True when there was a problem at or below this field, so that its absence means nothing.
+    /// True if a problem was found at, above or below this field. The absence of the field then means nothing.
     fn is_inconclusive(&self, field: &str) -> bool {
         self.checked.parse_failed
             || self.checked.failed.iter().any(|failed| {
@@ -122,7 +122,7 @@ impl<'a> Builder<'a> {
             })
     }
 
-    /// Reports a field, at the line of the field or of the innermost table around it that is in a file.
+    /// Reports a problem of a field, at the line of the field or of the innermost table around it that a file contains.
     fn wrong(&mut self, field: &str, text: String) {
         let mut path: Vec<&str> = field.split('.').collect();
         let mut place: Option<&SourceLocation> = None;
@@ -130,7 +130,7 @@ impl<'a> Builder<'a> {
             place = self.checked.merged.get(&path).and_then(|value| value.at.as_ref());
             path.pop();
         }
-        // A field that is missing altogether is missing because of the nodes that are named.
+        // If no file contains the field or a table around it, point at `cluster.nodes`, which makes the field necessary.
         let nodes = || self.checked.merged.get(&["cluster", "nodes"])?.at.as_ref();
         let place = place.or_else(nodes);
         let problem = Problem::at(place, field, text);

@@ -1,4 +1,4 @@
-//! TLS, the peer API, the metrics port, and that no two of them share a port.
+//! TLS, the peer API and the metrics port. Checks that no two of them share a port.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,9 +11,9 @@ use crate::config::fields::{
 use crate::config::settings::ApiSettings;
 use crate::model::{Spec, TlsFiles};
 
-/// Where the peers' agents listen.
+/// The port of the peer API.
 const API_PORT: u16 = 2378;
-/// Where a single node's metrics can be read.
+/// The port of a single node's metrics.
 const METRICS_PORT: u16 = 2381;
 
 impl Builder<'_> {
@@ -91,8 +91,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Where metrics are served over plain HTTP. A single node has no other port, so by default it serves them on its
-    /// loopback interface, unless the port is taken.
+    /// The address for metrics over plain HTTP. A single node has no other port, so by default it serves metrics on its loopback interface, unless the port is taken.
     pub(super) fn metrics(&mut self, spec: &Spec, api: Option<SocketAddr>) -> Option<SocketAddr> {
         let taken = |port: u16| {
             let etcd = [spec.etcd.client_port, spec.etcd.peer_port].contains(&port);
@@ -111,7 +110,7 @@ impl Builder<'_> {
             return wanted.then_some(default);
         };
         if taken(listen.port()) {
-            let text = format!("port {} is etcd's, or that of api.listen, already", listen.port());
+            let text = format!("port {} is already used by etcd or api.listen", listen.port());
             self.wrong(METRICS_LISTEN.key, text);
         }
         Some(listen)
@@ -127,7 +126,7 @@ impl Builder<'_> {
             if let Some(port) = port
                 && let Some(other) = used.insert(port, field)
             {
-                self.wrong(field, format!("port {port} is that of {other} already"));
+                self.wrong(field, format!("port {port} is already used by {other}"));
             }
         }
     }

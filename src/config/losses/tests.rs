@@ -9,7 +9,7 @@ const TLS: &str = "[api.tls]\ncert_file = \"/a/c\"\nkey_file = \"/a/k\"\nca_file
     [etcd.client_tls]\ncert_file = \"/e/c\"\nkey_file = \"/e/k\"\nca_file = \"/e/ca\"\n\
     [etcd.peer_tls]\ncert_file = \"/p/c\"\nkey_file = \"/p/k\"\nca_file = \"/p/ca\"\n";
 
-/// The first of three nodes with TLS, which runs a member.
+/// A node that runs a member: the first of three nodes with TLS.
 struct Node {
     root: tempfile::TempDir,
     paths: Paths,
@@ -72,7 +72,7 @@ fn b10_what_a_node_that_runs_a_member_would_lose_is_refused() {
     ];
     let table: Vec<(&str, String, Vec<&str>)> = vec![
         ("an empty file", String::new(), all.to_vec()),
-        ("what it had", format!("{three}{TLS}"), vec![]),
+        ("the configuration that it had", format!("{three}{TLS}"), vec![]),
         (
             "cut off after the name",
             name.to_owned(),
@@ -94,7 +94,7 @@ fn b10_what_a_node_that_runs_a_member_would_lose_is_refused() {
             vec![],
         ),
         (
-            "two of three gone",
+            "two of three removed",
             format!("{name}{}{TLS}", nodes(&["n1"])),
             vec!["cluster.nodes"],
         ),
@@ -122,7 +122,7 @@ fn b10_root_can_accept_exactly_this() {
         "and nothing else: {}",
         node.root.path().display()
     );
-    // What cannot be read tells nothing, and is not taken for nothing.
+    // An unreadable assignment is unknown. It must not count as absent.
     fs::write(node.paths.assignment(), "{").unwrap();
     assert!(node.load(&one).is_err());
 }

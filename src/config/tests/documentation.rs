@@ -1,4 +1,4 @@
-//! The manual page and the guide are checked against the table of fields.
+//! Checks the manual page and the guide against the table of fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ fn plain(text: &str) -> String {
     text.replace("\\(dq", "\"").replace("\\-", "-")
 }
 
-/// A line's words, without the request at its beginning.
+/// The words of a line, without the roff request at its beginning.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let words = line.split(|c: char| c.is_whitespace() || ",\"()".contains(c));
     words.filter(|word| !word.is_empty() && !word.starts_with('.'))
 }
 
-/// The paragraph of each field: those after `.TP`, and the list of keys of `[store.copy]`.
+/// The paragraph of each field: the paragraphs after `.TP`, and the list of keys of `[store.copy]`.
 fn paragraphs() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let section = MANUAL.split(".SH DESCRIPTION").nth(1).unwrap();
     let section = section.split(".SH EXAMPLE").next().unwrap();
     for part in section.split("\n.SH ").flat_map(|part| part.split("\n.SS ")) {
-        // A heading right before another one has no text.
+        // A heading directly before another heading has no text.
         let Some((title, body)) = part.split_once('\n') else {
             continue;
         };

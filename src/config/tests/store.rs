@@ -82,7 +82,7 @@ fn encryption_of_backups() {
     assert_eq!(settings.encryption.recipients, [key]);
     assert_eq!(settings.encryption.identity_file, Some("/i".into()));
     assert_eq!(load("").unwrap().encryption, Encryption::default());
-    // What a node cannot open it does not verify by itself.
+    // A node that cannot decrypt backups does not verify them by default.
     let sealed = format!("[backup]\nencrypt_to = [\"{key}\"]\n");
     let interval = |rest: &str| load(rest).unwrap().spec.backup.verify_interval;
     assert_eq!(interval(&sealed), None);
@@ -123,7 +123,7 @@ fn a_calendar_in_place_of_an_interval() {
     for (rest, why) in [
         (
             both.as_str(),
-            "backup.on_calendar: cannot be set beside backup.interval",
+            "backup.on_calendar: cannot be set together with backup.interval",
         ),
         (
             "[backup]\non_calendar = 3\n",

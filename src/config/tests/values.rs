@@ -1,4 +1,4 @@
-//! Values that no host can have, and those that contradict each other.
+//! Impossible values, and values that contradict each other.
 
 use super::*;
 
@@ -157,7 +157,7 @@ fn h06_metrics_take_no_port_of_etcds() {
     let metrics = |text: &str| load_one(text).map(|loaded| loaded.settings.api.metrics);
     let listen = "[metrics]\nlisten = \"0.0.0.0:9100\"\n";
     assert_eq!(metrics(listen).unwrap(), Some(([0, 0, 0, 0], 9100).into()));
-    // The default gives way, what is set is held against it.
+    // If the port is taken, the default address is dropped, but an address that is set is an error.
     let own = "[etcd.settings]\nlisten-metrics-urls = \"http://127.0.0.1:2381\"\n";
     assert_eq!(metrics(own).unwrap(), None);
     assert_eq!(metrics("[etcd]\npeer_port = 2381\n").unwrap(), None);

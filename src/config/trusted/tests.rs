@@ -21,7 +21,7 @@ fn fragment() -> (tempfile::TempDir, PathBuf) {
     (root, file)
 }
 
-/// What is said of the fragment, without the temporary root.
+/// The error about the fragment, without the path of the temporary root.
 fn said(root: &Path) -> String {
     let error = config::load(&Paths::below(root)).unwrap_err().to_string();
     assert_eq!(error.lines().count(), 1, "{error}");
@@ -43,7 +43,7 @@ fn f01_a_fragment_of_another_user_is_refused() {
     };
     assert!(open_as(uid).is_ok());
     let Err(Refusal::Untrusted(why)) = open_as(uid + 1) else {
-        unreachable!("a file of another user is taken");
+        unreachable!("a file of another user is accepted");
     };
     let expected = format!("belongs to uid {uid}, expected uid {}", uid + 1);
     assert!(why.contains(&expected) && why.contains("chown"), "{why}");
@@ -86,7 +86,7 @@ fn f01_a_link_and_a_fifo_are_refused_at_once() {
     assert!(said(root.path()).contains("is a symbolic link, expected a directory"));
 }
 
-/// The daemon's user can write below `/run/etcd-agent`: nothing there is configuration.
+/// The daemon's user can write below `/run/etcd-agent`, so no source of the configuration may be there.
 #[test]
 fn f01_the_daemons_runtime_directory_is_no_source() {
     let root = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What an elector that lost its memory may do, and what others know of it.
+//! What an elector that lost its memory may do, and what others know about it.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn stale(known: &[usize]) -> Vec<Refusal> {
     known.iter().map(refusal).collect()
 }
 
-/// Its own clock was set back, or one elector lies.
+/// Either the elector's own clock was set back, or one elector lies.
 #[test]
 fn an_elector_takes_a_later_incarnation_than_others_know_of_it() {
     // Whether it votes, whether the store vouches for it, what the others know, and whether it renews its incarnation.
@@ -39,7 +39,7 @@ fn an_elector_takes_a_later_incarnation_than_others_know_of_it() {
         }
     }
     let beyond = Incarnation::new("f".repeat(32)).unwrap();
-    assert_eq!(incarnation(5).after(&beyond), None, "no clock gave it");
+    assert_eq!(incarnation(5).after(&beyond), None, "no clock gives such a time");
 }
 
 #[test]
@@ -51,8 +51,8 @@ fn an_elector_without_memory_does_not_vote() {
     assert!(world.chosen.is_empty());
 }
 
-/// Found by `tests/genesis`: of three electors, two lose their memory at one time, and with it that they had chosen epoch
-/// 2; the third knows of both losses, though it had not heard of epoch 1.
+/// Found by `tests/genesis`. Two of three electors lose their memory at the same time, and so forget that they had chosen
+/// epoch 2. The third knows of both losses, although it had not learned of epoch 1.
 #[test]
 fn rule_1_a_late_elector_remembers_who_forgot() {
     let mut world = World::new(3);
@@ -60,7 +60,7 @@ fn rule_1_a_late_elector_remembers_who_forgot() {
     for i in 0..2 {
         on_learn(&mut world.electors[i], &first).unwrap();
     }
-    // n1 is installed anew, and n2 before it has answered n1.
+    // n1 is reinstalled. n2 is reinstalled before it has answered n1.
     world.wire.clear();
     world.reinstall(0);
     let ask = |world: &World, i: usize| Enquire {
@@ -82,13 +82,13 @@ fn rule_1_a_late_elector_remembers_who_forgot() {
     )
     .unwrap();
     assert!(!world.electors[0].eligible, "{:?}", world.electors[0]);
-    // Nor does the third forget it when it learns of epoch 1 afterwards.
+    // The third still remembers the loss when it learns of epoch 1 afterwards.
     on_learn(&mut world.electors[2], &first).unwrap();
     assert!(world.electors[2].superseded.contains(&name(0)));
 }
 
 /// The configuration grew from three nodes to five after n1 and n2 may have opened epoch 2 and forgotten it. Two memories
-/// of five are lost, and two of the three that had to vote for epoch 2.
+/// of five are lost, and these are two of the three that had to vote for epoch 2.
 #[test]
 fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
     let epoch = |n: usize| {
@@ -108,16 +108,16 @@ fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
             former: Vec::new(),
         }
     };
-    // Who opened epoch 1, which node asks, whose memory is lost, and whether the asker may vote.
+    // The number of electors that opened epoch 1, the node that asks, the lost memories, and whether the asker may vote.
     let rows: [(usize, usize, &[usize], bool); 7] = [
         (3, 0, &[0, 1], false),
         (3, 0, &[0], true),
         (3, 2, &[0, 1], false),
-        // Nobody has heard of a former memory of n3.
+        // No elector knows a former memory of n3.
         (3, 2, &[0], true),
         (5, 0, &[0, 1], true),
         (5, 0, &[0, 1, 2], false),
-        // A node that was added had no vote for epoch 2 that its former memory could have forgotten.
+        // A node that was added later had no vote for epoch 2, so its former memory cannot have forgotten one.
         (3, 3, &[0, 3], true),
     ];
     for (electors, me, lost, expected) in rows {
@@ -148,7 +148,7 @@ fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
     }
 }
 
-/// Its votes are gone, and electors that have learned the epoch hold none any more.
+/// Its votes are lost, and electors that have learned the epoch keep no votes for it.
 #[test]
 fn f02_a_new_memory_says_up_to_which_epoch_its_former_one_may_have_voted() {
     let mut world = World::new(3);
@@ -192,7 +192,7 @@ fn f02_a_new_memory_says_up_to_which_epoch_its_former_one_may_have_voted() {
     assert_eq!(vouched.may_have_voted, Epoch(2));
 }
 
-/// The clock of n3 was set back before its agent was installed anew.
+/// The clock of n3 was set back before its agent was reinstalled.
 #[test]
 fn a_memory_that_orders_before_its_former_one_keeps_nobody_from_choosing() {
     let mut world = World::new(3);

@@ -31,7 +31,7 @@ fn what_is_advertised_and_listened_on() {
             "http://127.0.0.1:2379",
         ),
         (
-            "an address that somebody wrote down is used",
+            "a configured address is used",
             &[("n1", "10.0.0.1")],
             false,
             "http://10.0.0.1:2379",
@@ -103,7 +103,7 @@ fn what_the_settings_digest_sees() {
         ),
         ("the size", |s| s.size = 1, false),
         (
-            "who says the size",
+            "the source of the size",
             |s| s.size_source = SizeSource::Store { said: Some(1) },
             false,
         ),
@@ -132,8 +132,8 @@ fn which_size_is_in_force() {
         ("no shared store", &SizeSource::Default, Some(5), Some(5), 3),
         ("the store", &store, Some(1), Some(5), 1),
         ("the store, and no memory", &store, Some(5), None, 5),
-        ("no word of it: as it was", &store, None, Some(5), 5),
-        ("no word of it: grows as it always did", &store, None, Some(1), 3),
+        ("the store says nothing: as it was", &store, None, Some(5), 5),
+        ("the store says nothing: it grows", &store, None, Some(1), 3),
         ("nothing is known", &store, None, None, 3),
     ];
     for (what, source, stored, settled, expected) in rows {
@@ -147,7 +147,7 @@ fn which_size_is_in_force() {
         };
         let seen = spec.in_force(&record);
         assert_eq!(seen.size, expected, "{what}");
-        // It is the same however often it is asked.
+        // A second application changes nothing.
         assert_eq!(seen.in_force(&record), seen, "{what}");
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers for things: equal things have one number, and each thing is kept once.
+//! Numbers things: equal things have the same number, and each thing is stored once.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use serde::de::DeserializeOwned;
 
 use crate::symmetry::Renaming;
 
-/// Things by number and numbers by thing.
+/// Maps numbers to things and things to numbers.
 #[derive(Debug)]
 pub(crate) struct Book<T> {
     numbers: HashMap<String, u32>,
     things: Vec<T>,
-    /// For each renaming the number of the renamed thing, once computed.
+    /// For each renaming, a cache of the numbers of renamed things.
     renamed: Vec<Vec<Option<u32>>>,
 }
 
@@ -40,7 +40,7 @@ impl<T: Serialize + DeserializeOwned> Book<T> {
         &self.things[number as usize]
     }
 
-    /// The number of the thing with its nodes renamed; `which` is the renaming's place in the list of all.
+    /// The number of the thing with its nodes renamed. `which` is the index of the renaming in the list of all renamings.
     pub(crate) fn rename(&mut self, number: u32, which: usize, renaming: &Renaming) -> u32 {
         let at = number as usize;
         if let Some(Some(known)) = self.renamed.get(which).and_then(|row| row.get(at)) {

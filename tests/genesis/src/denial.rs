@@ -1,4 +1,4 @@
-//! What a majority of the electors denies was never chosen: in each state, whichever of them answer.
+//! Checks that an epoch that a majority of the electors denies was never chosen, in each state and for each set of electors that answer.
 
 use etcd_agent::genesis::{Tally, Word};
 use etcd_agent::model::Epoch;
@@ -9,13 +9,13 @@ use crate::symmetry::name;
 use crate::world::{Violation, World};
 
 impl World {
-    /// No part of the electors denies an epoch that was chosen.
+    /// Checks that no set of electors denies an epoch that was chosen.
     pub(crate) fn check_denial(&mut self, state: &State) -> Result<(), Violation> {
         if !matches!(
             self.bounds.fault,
             Fault::None | Fault::NewMemoryDenies | Fault::FormerVotesDenied
         ) {
-            // The others break rule 1, and are to be found by that.
+            // The other faults break rule 1, and the check of rule 1 must find them.
             return Ok(());
         }
         let chosen = self.notes.get(state.notes).chosen.iter();
@@ -27,7 +27,7 @@ impl World {
         for (word, elector) in words.iter_mut().zip(state.electors).take(self.bounds.nodes) {
             *word = self.word(elector);
         }
-        // It makes no difference which elector gives which answer.
+        // Sort the answers: it does not matter which elector gives which answer.
         words[..self.bounds.nodes].sort_unstable();
         for epoch in chosen {
             let key = (words, epoch);
@@ -62,8 +62,7 @@ impl World {
         number
     }
 
-    /// Whether some set of electors denies this epoch, which was chosen. All of them together rightly deny one that none
-    /// has learned yet.
+    /// Whether some set of electors denies this chosen epoch. All electors together may deny a chosen epoch that none of them has learned yet.
     fn is_denied(&self, words: &[u32; MOST_NODES], epoch: Epoch) -> bool {
         let nodes = self.bounds.nodes;
         (1_u32..1 << nodes).any(|part| {

@@ -1,12 +1,12 @@
-//! A hash of a few small numbers that the checker itself gave out: speed is all that matters.
+//! A fast hash of a few small numbers. The checker itself assigns the numbers, so only speed matters.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-/// A map whose keys are such numbers.
+/// A map whose keys consist of such numbers.
 pub(crate) type FastMap<K, V> = HashMap<K, V, Fast>;
 
-/// Close to FNV-1a, over whole numbers, mixed once more at the end.
+/// Similar to FNV-1a, but over whole numbers, with one more mixing step at the end.
 #[derive(Debug)]
 pub(crate) struct Fnv(u64);
 
@@ -31,7 +31,7 @@ impl Hasher for Fnv {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-/// Makes it.
+/// Builds the hasher.
 pub(crate) struct Fast;
 
 impl BuildHasher for Fast {

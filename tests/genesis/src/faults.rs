@@ -1,28 +1,28 @@
-//! Electors that are broken on purpose: the checker has to find out.
+//! Electors that are broken on purpose. The checker must detect each fault.
 
 use etcd_agent::genesis::Word;
 use etcd_agent::model::{AcceptReply, ElectorRecord, Epoch, Incarnation};
 
-/// What is broken.
+/// The injected fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing: the production electors.
+    /// No fault: the production electors.
     None,
-    /// A restart forgets what was promised; what was accepted is kept.
+    /// A restart forgets promises but keeps acceptances.
     PromisesNotStored,
-    /// A new memory votes at once, without having asked anybody.
+    /// A new memory votes at once, without asking the other electors first.
     NewMemoryVotes,
-    /// A new memory denies an epoch that it has not heard of.
+    /// A new memory denies an epoch that it does not know.
     NewMemoryDenies,
-    /// A new memory that has asked the others denies an epoch in which its former memory has voted.
+    /// A new memory that has asked the others denies an epoch in which its former memory voted.
     FormerVotesDenied,
-    /// A lost memory comes back under its old incarnation, as after a restore from an image.
+    /// A lost memory comes back with its old incarnation, as after a restore from an image.
     OldIncarnationKept,
-    /// Acceptances count whichever memory gave them.
+    /// Acceptances count even if another memory of the elector gave them.
     ForgottenVotesCount,
 }
 
-/// What is left of a record after the agent's restart, when that is not all of it.
+/// The remaining record after the agent's restart, if the fault loses a part of it.
 pub(crate) fn restarted(fault: Fault, record: &ElectorRecord) -> Option<ElectorRecord> {
     if fault != Fault::PromisesNotStored {
         return None;
@@ -34,7 +34,7 @@ pub(crate) fn restarted(fault: Fault, record: &ElectorRecord) -> Option<ElectorR
     Some(record)
 }
 
-/// The memory of a node that was installed anew.
+/// The memory of a reinstalled node.
 pub(crate) fn reinstalled(fault: Fault, old: &Incarnation, new: Incarnation) -> ElectorRecord {
     let incarnation = if fault == Fault::OldIncarnationKept {
         old.clone()
@@ -46,7 +46,7 @@ pub(crate) fn reinstalled(fault: Fault, old: &Incarnation, new: Incarnation) -> 
     record
 }
 
-/// An acceptance as the round sees it, when `stamped` is the incarnation that the value names.
+/// The acceptance that the round receives. `stamped` is the incarnation that the value names.
 pub(crate) fn counted(fault: Fault, reply: &AcceptReply, stamped: Option<&Incarnation>) -> AcceptReply {
     match (fault, reply, stamped) {
         (Fault::ForgottenVotesCount, AcceptReply::Accepted { .. }, Some(stamped)) => AcceptReply::Accepted {
@@ -56,7 +56,7 @@ pub(crate) fn counted(fault: Fault, reply: &AcceptReply, stamped: Option<&Incarn
     }
 }
 
-/// The answer of an elector as others take it.
+/// The answer of an elector in the form in which the others receive it.
 pub(crate) fn answered(fault: Fault, mut word: Word) -> Word {
     match fault {
         Fault::NewMemoryDenies => word.complete = true,

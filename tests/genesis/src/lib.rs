@@ -1,15 +1,13 @@
-//! The genesis protocol of `etcd_agent::genesis`, checked exhaustively: every interleaving within given bounds.
+//! Checks the genesis protocol of `etcd_agent::genesis` exhaustively: every interleaving within given bounds.
 //!
-//! The electors and the rounds are the production ones; this crate only decides who hears what, when. What an elector
-//! or a round does with one message depends on nothing else, so each such step is computed once and remembered
-//! by number: a state of the whole is a dozen numbers.
+//! The electors and the rounds are the production code. This crate only decides which message each of them receives, and when. The reaction of an elector or a round to a message depends only on its own state and the message. Each such step is therefore computed once and cached by number, and a state of the whole system is a dozen numbers.
 //!
-//! What is explored, and which reductions are used, is said in `world`; how, in `search`.
+//! `world` describes what is explored and which reductions are used. `search` does the exploration.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a checker: what cannot be ends the run"
+    reason = "a checker: an impossible case ends the run"
 )]
 
 mod book;

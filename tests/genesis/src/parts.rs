@@ -1,4 +1,4 @@
-//! The parts of a state: requests on the wire, what a proposer is at, and what the checker itself notes.
+//! The parts of a state: requests on the wire, the progress of a proposer, and the checker's own notes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use etcd_agent::model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A request. Once sent it may arrive at any node, at any time, any number of times, or never.
+/// A request. After it was sent, it may arrive at any node, at any time, any number of times, or never.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Request {
     Prepare(Prepare),
@@ -26,7 +26,7 @@ impl Request {
     }
 }
 
-/// A reply that its asker waits for. Refusals are left out: a round never counts them.
+/// A reply that the sender of the request waits for. Refusals are omitted, because a round never counts them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Reply {
     Prepare(PrepareReply),
@@ -34,22 +34,22 @@ pub(crate) enum Reply {
     Enquire(EnquireReply),
 }
 
-/// What an agent's process is at. It is not stored: a crash makes it `Idle`.
+/// The progress of an agent's process. It is not stored: a crash makes it `Idle`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Process {
     Idle,
-    /// Asks for what the others know; answers as they have come in.
+    /// Asks the others for their knowledge. Holds the received answers.
     Enquiring {
         replies: BTreeMap<NodeName, EnquireReply>,
     },
-    /// Phase 1; the promises that are on their way or have come in.
+    /// Phase 1. Holds the promises that are in flight or received.
     Preparing {
         prepare: Prepare,
         candidate: Genesis,
         previous: Option<BTreeSet<NodeName>>,
         promises: Replies,
     },
-    /// Phase 2; the acceptances that are on their way or have come in.
+    /// Phase 2. Holds the acceptances that are in flight or received.
     Accepting {
         accept: Accept,
         previous: Option<BTreeSet<NodeName>>,
@@ -57,10 +57,10 @@ pub(crate) enum Process {
     },
 }
 
-/// Replies of one kind by sender; a request that arrives twice may be answered in two ways.
+/// Replies of one kind by sender. A request that arrives twice may get two different replies.
 pub(crate) type Replies = BTreeMap<NodeName, Vec<Reply>>;
 
-/// Adds a reply; false when it is there already.
+/// Adds a reply. False if it is already there.
 pub(crate) fn add(replies: &mut Replies, from: &NodeName, reply: Reply) -> bool {
     let text = |reply: &Reply| serde_json::to_string(reply).unwrap();
     let row = replies.entry(from.clone()).or_default();
@@ -72,8 +72,7 @@ pub(crate) fn add(replies: &mut Replies, from: &NodeName, reply: Reply) -> bool 
     true
 }
 
-/// Every way in which phase 1 may end, given these promises: the messages of phase 2. The proposer's own promise was
-/// counted first, and the answer that made the majority came last.
+/// Every possible end of phase 1 with these promises, as the messages of phase 2. The proposer's own promise is counted first, and the promise that completes the majority comes last.
 pub(crate) fn ends_of_phase_1(prepare: &Prepare, round: &Round, promises: &Replies) -> Vec<Accept> {
     let me = &prepare.ballot.node;
     let mut first = round.clone();
@@ -91,7 +90,7 @@ pub(crate) fn ends_of_phase_1(prepare: &Prepare, round: &Round, promises: &Repli
             ends.insert(serde_json::to_string(&accept).unwrap(), accept);
             continue;
         }
-        // In which order they came shows in nothing but in who was last: so each next one is tried.
+        // The order of the promises matters only for which one is last, so try each remaining promise as the next one.
         for (at, (node, replies)) in others.iter().enumerate() {
             if heard & (1 << at) != 0 {
                 continue;
@@ -107,10 +106,10 @@ pub(crate) fn ends_of_phase_1(prepare: &Prepare, round: &Round, promises: &Repli
     ends.into_values().collect()
 }
 
-/// What the checker notes beside the state of the protocol.
+/// The checker's notes in addition to the state of the protocol.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Notes {
-    /// Every genesis that a round has ended with; of one epoch they must be one value.
+    /// Every genesis with which a round has ended. All geneses of one epoch must have the same value.
     pub(crate) chosen: Vec<Genesis>,
     /// Rounds begun so far.
     pub(crate) rounds: usize,

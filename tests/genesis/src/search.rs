@@ -1,27 +1,27 @@
-//! Breadth first through every state, each once.
+//! Breadth-first search that visits every state once.
 
 use crate::fast::hash;
 use crate::state::State;
 use crate::steps::Step;
 use crate::world::{Bounds, Violation, World};
 
-/// What a check has seen.
+/// The result of a check.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// Different states, those counted once that differ only in the names of nodes that never propose.
+    /// The number of different states. States that differ only in the names of nodes that never propose count as one.
     pub states: usize,
-    /// States in which some genesis has been chosen.
+    /// The number of states in which some genesis has been chosen.
     pub chosen: usize,
-    /// The most steps from the start.
+    /// The maximum number of steps from the start.
     pub depth: usize,
-    /// The first violation: what it is, and the shortest way to it, a step a line.
+    /// The first violation: its description, and the shortest path to it, one step per line.
     pub violation: Option<String>,
 }
 
-/// States by number, and numbers by state: a table with open addressing.
+/// Maps numbers to states and states to numbers: a hash table with open addressing.
 struct Seen {
     states: Vec<State>,
-    /// The state from which each was first reached.
+    /// For each state, the state from which it was first reached.
     before: Vec<u32>,
     slots: Vec<u32>,
 }
@@ -46,7 +46,7 @@ impl Seen {
         at
     }
 
-    /// True when it is new.
+    /// Adds a state. True if it is new.
     fn insert(&mut self, state: State, before: u32) -> bool {
         let at = Self::slot(&self.slots, &self.states, &state);
         if self.slots[at] != FREE {
@@ -70,7 +70,7 @@ impl Seen {
 /// Explores every state within the bounds, until the first violation.
 ///
 /// # Panics
-/// When there are more states than the bounds allow.
+/// If there are more states than the bounds allow.
 pub fn explore(bounds: &Bounds) -> Found {
     let mut world = World::new(bounds.clone());
     let mut seen = Seen::new();
@@ -117,7 +117,7 @@ pub fn explore(bounds: &Bounds) -> Found {
     found
 }
 
-/// The way to a state, and what could happen last.
+/// The path to a state, and the state itself.
 fn trace(world: &mut World, seen: &Seen, last: u32) -> String {
     let mut way = vec![last];
     while let Some(before) = way
@@ -142,7 +142,7 @@ fn trace(world: &mut World, seen: &Seen, last: u32) -> String {
         lines.push(taken.map_or_else(|| "?".to_owned(), |step| world.describe(from, step)));
     }
     lines.push(format!(
-        "then at once, from\n{}",
+        "then, as the next step, from\n{}",
         world.show(seen.states[last as usize])
     ));
     lines.join("\n")

@@ -1,4 +1,4 @@
-//! What may happen next.
+//! The possible next steps of a state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +12,20 @@ use crate::state::{MOST_NODES, State};
 use crate::symmetry::{incarnation, name};
 use crate::world::{DIGEST, Violation, World, candidate};
 
-/// One thing that happens.
+/// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A request arrives at a node, and the reply is on its way.
+    /// A request arrives at a node, and the reply is sent.
     Arrives { request: u32, at: usize },
-    /// A proposer begins a round; whatever it was at is lost.
+    /// A proposer begins a round and loses its previous progress.
     Begins { node: usize, round: u64 },
-    /// A proposer has a majority of promises and goes on to phase 2, its `way`th way.
+    /// A proposer has a majority of promises and begins phase 2, with the `way`th of the possible ends of phase 1.
     GoesOn { node: usize, way: usize },
     /// An agent begins to ask the others what they know.
     Asks { node: usize },
-    /// An agent takes in the answers that it has.
+    /// An agent processes the answers that it has received.
     Absorbs { node: usize },
-    /// A node is told a genesis that was chosen.
+    /// A node learns a chosen genesis.
     Learns { node: usize, which: usize },
     /// A node's memory is lost.
     LosesMemory { node: usize },
@@ -36,40 +36,39 @@ pub(crate) enum Step {
 /// A process, a request, the sender of a reply, and the reply.
 type Taking = (u32, u32, usize, u32);
 
-/// What each part does with another, once computed.
+/// A cache of the reaction of each part to another.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
-    /// By node, record and request: the record afterwards, and the reply when it is no refusal.
+    /// By node, record and request: the record afterwards, and the reply unless it is a refusal.
     handled: FastMap<(usize, u32, u32), (u32, Option<u32>)>,
-    /// By process, request, sender and reply: the process afterwards, and what it found chosen.
+    /// By process, request, sender and reply: the process afterwards, and the genesis if it is chosen now.
     taken: FastMap<Taking, (u32, Option<Genesis>)>,
-    /// By process: each way in which its phase 1 may end, as process and request.
+    /// By process: each possible end of its phase 1, as process and request.
     ends: FastMap<u32, Vec<(u32, u32)>>,
-    /// By node, record and process: the record after the answers were taken in.
+    /// By node, record and process: the record after the answers were processed.
     absorbed: FastMap<(usize, u32, u32), u32>,
-    /// By record: its answer when it is asked, as a place in `words`.
+    /// By record: its answer to an enquiry, as an index of `words`.
     pub(crate) word: FastMap<u32, u32>,
-    /// What electors say.
+    /// The different answers of electors.
     pub(crate) words: Vec<Word>,
-    /// By what all say, and an epoch: whether some of them deny it.
+    /// By the answers of all electors, and an epoch: whether some set of them denies it.
     pub(crate) denied: FastMap<([u32; MOST_NODES], Epoch), bool>,
-    /// By record and notes and which: the record after it was told.
+    /// By record, notes and index of the chosen genesis: the record after it learned that genesis.
     learned: FastMap<(u32, u32, usize), Option<u32>>,
     /// By node, record and notes: the new record and the notes after its memory was lost.
     lost: FastMap<(usize, u32, u32), (u32, u32)>,
-    /// By record: the epoch that it may propose, and the least round that it may use.
+    /// By record: the epoch that it may propose, and the lowest round that it may use.
     next_round: FastMap<u32, Option<(Epoch, u64)>>,
-    /// By request: who sent it.
+    /// By request: its sender.
     senders: Vec<usize>,
-    /// Room for the requests of one state.
+    /// A buffer for the requests of one state.
     requests: Vec<u32>,
-    /// By set and request: the set with it.
+    /// By set and request: the set with the request added.
     with: FastMap<(u32, u32), u32>,
 }
 
 impl World {
-    /// True when no epoch can be given a second value any more: no round is left to begin, and no two values of one
-    /// epoch are chosen or under way.
+    /// True if no epoch can get a second value any more: no further round can begin, and no epoch has two values that are chosen or in progress.
     pub(crate) fn is_settled(&self, state: State) -> bool {
         let notes = self.notes.get(state.notes);
         if notes.rounds < self.bounds.rounds {
@@ -96,7 +95,7 @@ impl World {
         true
     }
 
-    /// Every state that may come next.
+    /// Every possible next state.
     pub(crate) fn next(&mut self, state: State, found: &mut Vec<(Step, State)>) -> Result<(), Violation> {
         self.check_denial(&state)?;
         let mut requests = std::mem::take(&mut self.memo.requests);
@@ -145,7 +144,7 @@ impl World {
         self.memo.with.insert(key, state.sent);
     }
 
-    /// An elector handles a request; when its sender still waits, the reply is on its way.
+    /// An elector handles a request. If the sender still waits, it receives the reply.
     fn deliver(&mut self, mut state: State, request: u32, at: usize) -> Result<State, Violation> {
         let (record, reply) = self.handle(at, state.electors[at], request);
         state.electors[at] = record;
@@ -229,7 +228,7 @@ impl World {
                 let stamped = accept.genesis.electorate.get(&sender);
                 let counted = faults::counted(self.bounds.fault, given, stamped);
                 add(acceptances, &sender, Reply::Accept(counted));
-                // Phase 1 has settled the value: from here on the round is one whose candidate it is.
+                // Phase 1 has determined the value. Continue with a round that has this value as its candidate.
                 let mut round = Round::new(
                     accept.ballot.clone(),
                     DIGEST.to_owned(),
@@ -296,7 +295,7 @@ impl World {
         Ok(())
     }
 
-    /// The round is higher than what it has promised itself: as `agent::observe` takes it from the record.
+    /// The next round is higher than the one that the record has promised, as in `agent::observe`.
     fn next_round(&mut self, number: u32) -> Option<(Epoch, u64)> {
         if let Some(known) = self.memo.next_round.get(&number) {
             return *known;
@@ -351,7 +350,7 @@ impl World {
             promises: BTreeMap::new(),
         });
         self.send(&mut state, request);
-        // Its own vote comes first, before anybody else is asked.
+        // The proposer's own vote comes first, before the requests to the others.
         self.deliver(state, request, node)
     }
 
@@ -518,7 +517,7 @@ impl World {
     }
 }
 
-/// For people.
+/// Output for people.
 impl World {
     pub(crate) fn has_chosen(&self, state: State) -> bool {
         !self.notes.get(state.notes).chosen.is_empty()

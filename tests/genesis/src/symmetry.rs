@@ -1,23 +1,23 @@
-//! Nodes that never propose are alike: states that differ only in their names are one.
+//! Nodes that never propose are interchangeable: states that differ only in their names count as one.
 
 use std::collections::BTreeMap;
 
 use etcd_agent::model::{Incarnation, NodeName};
 
-/// The node's name; nodes are counted from 0.
+/// The node's name. Nodes are counted from 0.
 pub(crate) fn name(node: usize) -> NodeName {
     NodeName::new(format!("n{}", node + 1)).unwrap()
 }
 
-/// The identity of a node's `life`th memory, counted from 0. Later ones order higher, and no two nodes share one.
+/// The identity of a node's `life`th memory, counted from 0. Later memories sort higher, and no two nodes share an identity.
 pub(crate) fn incarnation(node: usize, life: usize) -> Incarnation {
     Incarnation::new(format!("{life:016x}{node:016x}")).unwrap()
 }
 
-/// A permutation of the nodes, and of everything that names them.
+/// A permutation of the nodes and of all their names.
 #[derive(Debug, Clone)]
 pub(crate) struct Renaming {
-    /// Where each node goes.
+    /// The new number of each node.
     pub(crate) to: Vec<usize>,
     words: BTreeMap<String, String>,
 }
@@ -37,7 +37,7 @@ impl Renaming {
         Self { to, words }
     }
 
-    /// Renames in JSON: only whole strings are names.
+    /// Renames nodes in JSON. Only whole strings are names.
     pub(crate) fn apply(&self, json: &str) -> String {
         let parts: Vec<&str> = json
             .split('"')
@@ -47,7 +47,7 @@ impl Renaming {
     }
 }
 
-/// Every permutation of `nodes` that leaves the first `fixed` alone, without the one that changes nothing.
+/// Every permutation of `nodes` that keeps the first `fixed` nodes in place, except the identity.
 pub(crate) fn renamings(nodes: usize, fixed: usize, lives: usize) -> Vec<Renaming> {
     let mut orders = vec![Vec::new()];
     for at in 0..nodes {

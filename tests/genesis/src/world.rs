@@ -1,14 +1,15 @@
-//! What can happen next in a state, and what must never.
+//! The possible events in a state, and the violations that must never happen.
 //!
-//! - A request may be delivered at any time after it was sent, to each node, any number of times or never: so loss,
-//!   delay, reordering and duplication are all in. Requests of processes that are gone may still arrive.
-//! - A reply may be taken in at any time while its asker still waits for it, or never.
-//! - A process may crash at any time: it may begin something else without having ended what it was at. Records are
+//! - A request may be delivered at any time after it was sent, to each node, any number of times or never. This covers
+//!   loss, delay, reordering and duplication. Requests of processes that have ended may still arrive.
+//! - A reply may be received at any time while the sender of the request still waits for it, or never.
+//! - A process may crash at any time: it may begin something else before it has finished its current work. Records are
 //!   stored before each reply, so a crash loses nothing else.
-//! - A memory may be lost at any time: a new record under a new incarnation, replies to the old process are lost.
+//! - A memory may be lost at any time. The node then has a new record with a new incarnation, and replies to the old
+//!   process are lost.
 //!
-//! Reductions: what a round does with a refusal is to end, which it may do at any time anyway, so refusals are not kept;
-//! replies to a round that has ended are dropped; nodes that never propose are interchangeable.
+//! Reductions: A refusal ends a round, which may happen at any time anyway, so refusals are not kept. Replies to a round
+//! that has ended are dropped. Nodes that never propose are interchangeable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,52 +29,52 @@ use crate::state::{MOST_NODES, State};
 use crate::steps::Memo;
 use crate::symmetry::{Renaming, incarnation, name, renamings};
 
-/// How it begins.
+/// The start state of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// Every agent has just been installed and has asked nobody.
+    /// Every agent has just been installed and has asked no other agent.
     Fresh,
-    /// Every elector has heard from every other, no epoch is open.
+    /// Every elector has received answers from every other elector. No epoch is open.
     Ready,
-    /// Epoch 1 was chosen by the votes of `accepted`, and `learned` have heard so.
+    /// Epoch 1 was chosen by the votes of `accepted`, and the nodes in `learned` know this.
     Opened {
-        /// Who has accepted it.
+        /// The nodes that have accepted it.
         accepted: Vec<usize>,
-        /// Who has learned it.
+        /// The nodes that have learned it.
         learned: Vec<usize>,
     },
 }
 
-/// How far the check goes.
+/// The bounds of a check.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    /// Electors, 3 or 5.
+    /// The number of electors, 3 or 5.
     pub nodes: usize,
-    /// How many of them propose: the first ones.
+    /// The number of proposers, which are the first electors.
     pub proposers: usize,
-    /// Rounds begun altogether, those of crashed proposers included.
+    /// The total number of rounds, including those of crashed proposers.
     pub rounds: usize,
-    /// Memories lost altogether.
+    /// The total number of lost memories.
     pub losses: usize,
-    /// Whether an agent may take in what it was told before everybody has answered.
+    /// Whether an agent may process the received answers before all others have answered.
     pub some_answers: bool,
-    /// The newest epoch that is proposed.
+    /// The highest epoch that is proposed.
     pub epochs: u64,
-    /// How it begins.
+    /// The start state.
     pub start: Start,
-    /// What is broken on purpose.
+    /// The injected fault.
     pub fault: Fault,
-    /// More states than this end the check as a failure.
+    /// The check fails if it finds more states than this.
     pub most_states: usize,
 }
 
-/// Two values of one epoch, or another thing that must never be.
+/// Two values of one epoch, or another violation of a rule.
 #[derive(Debug, Clone)]
 pub(crate) struct Violation(pub(crate) String);
 
 pub(crate) const DIGEST: &str = "d";
 
-/// The things behind a state's numbers, and what each does with each other.
+/// The things behind a state's numbers, and the cache of their reactions to each other.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) bounds: Bounds,
@@ -87,7 +88,7 @@ pub(crate) struct World {
     pub(crate) notes: Book<Notes>,
     pub(crate) memo: Memo,
     shapes: FastMap<(u32, u32), u64>,
-    /// The process that is at nothing.
+    /// The number of the idle process.
     pub(crate) idle: u32,
 }
 
@@ -192,8 +193,7 @@ impl World {
         round.value()
     }
 
-    /// The same state for all that differ only in the names of nodes that never propose: the least of those in which
-    /// these nodes stand in the order of their shapes.
+    /// Maps all states that differ only in the names of nodes that never propose to the same state. This is the least state among those in which these nodes are sorted by their shapes.
     pub(crate) fn canonical(&mut self, state: State) -> State {
         if self.renamings.is_empty() {
             return state;
@@ -278,7 +278,7 @@ impl World {
     }
 }
 
-/// As `agent::execute::genesis` makes it: stamped with the incarnations heard of, the others as their nodes tell them.
+/// A ballot and a candidate like those of `agent::execute::genesis`. The candidate names the incarnations that the record knows. For the other nodes it names the incarnations that the nodes report.
 pub(crate) fn candidate(
     node: usize,
     record: &ElectorRecord,
@@ -287,7 +287,7 @@ pub(crate) fn candidate(
     all: &[ElectorRecord],
 ) -> (Ballot, Genesis) {
     let token = format!("c-{epoch}-{}r{round}l{}", name(node), record.incarnation);
-    // The members do not matter here. Only those that propose: the others are interchangeable.
+    // The members do not matter here. Use only a node that proposes, because the others are interchangeable.
     let members = BTreeMap::from([(name(0), vec!["http://n1:2380".to_owned()])]);
     let mut electorate: BTreeMap<_, _> = all
         .iter()

@@ -1,12 +1,11 @@
-//! Every interleaving within the bounds: at most one genesis is ever chosen of an epoch (rule 1). And electors broken on
-//! purpose are found out.
+//! Checks in every interleaving within the bounds that at most one genesis of an epoch is ever chosen (rule 1). Also checks that faults in electors are detected.
 //!
-//! `make genesis` checks larger bounds: hours, and up to 16 GB of memory.
+//! `make genesis` checks larger bounds. It needs hours and up to 16 GB of memory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use genesis_check::{Bounds, Fault, Found, Start, explore};
 
-/// Three electors that know of each other, two of them proposing two rounds, nothing lost.
+/// Three electors that know each other. Two of them propose, two rounds in total. No memory is lost.
 fn bounds() -> Bounds {
     Bounds {
         nodes: 3,
@@ -21,7 +20,7 @@ fn bounds() -> Bounds {
     }
 }
 
-/// Epoch 1 is open by the votes of `accepted`, `learned` know it, and epoch 2 is proposed.
+/// Epoch 1 was opened by the votes of `accepted`, the nodes in `learned` know it, and epoch 2 is proposed.
 fn second_epoch(accepted: &[usize], learned: &[usize]) -> Bounds {
     Bounds {
         epochs: 2,
@@ -33,7 +32,7 @@ fn second_epoch(accepted: &[usize], learned: &[usize]) -> Bounds {
     }
 }
 
-/// Checks it, and that so many states were seen: less would mean that something can no longer happen.
+/// Checks that there is no violation, and that at least this many states were seen. Fewer states would mean that some events can no longer happen.
 fn holds(bounds: &Bounds, at_least: usize) {
     let begun = std::time::Instant::now();
     let found = explore(bounds);
@@ -55,7 +54,7 @@ fn holds(bounds: &Bounds, at_least: usize) {
     );
 }
 
-/// `make genesis` asks for the larger bounds as well.
+/// True if the larger bounds are checked as well (`make genesis`).
 fn larger() -> bool {
     std::env::var_os("GENESIS_LARGER").is_some()
 }
@@ -186,7 +185,7 @@ fn rule_1_the_second_epoch() {
             100_000,
         );
     }
-    // Two memories lost, while the third elector has not heard of epoch 1 yet.
+    // Two memories are lost before the third elector knows epoch 1.
     let late = Bounds {
         proposers: 1,
         losses: 2,
@@ -208,7 +207,7 @@ fn rule_1_the_second_epoch() {
 
 fn found_out(fault: Fault, bounds: Bounds) -> Found {
     let found = explore(&Bounds { fault, ..bounds });
-    assert!(found.violation.is_some(), "{fault:?} was not found out");
+    assert!(found.violation.is_some(), "{fault:?} was not detected");
     found
 }
 

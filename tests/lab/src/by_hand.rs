@@ -8,8 +8,8 @@ use crate::host::Host;
 use crate::lab::Lab;
 
 impl Lab {
-    /// Writes certificates and `/etc/default/etcd` on all hosts, and starts nothing. `extra` is more lines
-    /// for that file.
+    /// Writes certificates and `/etc/default/etcd` on all hosts, and starts nothing. `extra` is appended to that
+    /// file.
     pub fn prepare_by_hand(&self, extra: &str) -> Result<()> {
         self.each(|host| {
             if self.has_tls() {
@@ -22,7 +22,7 @@ impl Lab {
         })
     }
 
-    /// `etcdctl` against the etcd of these hosts, as it is typed on a machine that reaches them all.
+    /// The `etcdctl` command line for the etcd of these hosts, for a shell on a machine that reaches them all.
     pub fn etcdctl_line(&self, hosts: &[&Host]) -> Result<String> {
         let endpoints: Vec<_> = hosts.iter().map(|host| self.client_url(host)).collect();
         let (cert, key) = self.client_files()?;
@@ -47,7 +47,7 @@ impl Lab {
         )
     }
 
-    /// What [`Lab::write_env_by_hand`] writes.
+    /// The content that [`Lab::write_env_by_hand`] writes.
     pub fn env_by_hand(&self, host: &Host, state: &str, extra: &str) -> String {
         let http = if self.has_tls() { "https" } else { "http" };
         let cluster: Vec<_> = self
@@ -79,7 +79,7 @@ impl Lab {
         env + extra
     }
 
-    /// Starts etcd on all hosts at once and waits until systemd calls it started.
+    /// Starts etcd on all hosts concurrently and waits until systemd reports it as started.
     pub fn start_by_hand(&self) -> Result<()> {
         self.each(|host| host.systemctl(&["start", "etcd.service"])?.ok().map(drop))
     }

@@ -1,4 +1,4 @@
-//! What is slow to make and the same for every lab is made once: directories keyed by their recipe.
+//! Directories that are slow to make and the same for every lab. Each is made once and keyed by its recipe.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ pub(crate) fn root() -> PathBuf {
     home.join(".cache/etcd-agent-lab")
 }
 
-/// The directory made by `make` from exactly this `recipe`, made now if it is not there.
+/// The directory made by `make` from exactly this `recipe`. It is made now if it does not exist.
 ///
-/// Nothing is made twice: who wants what another one makes, on the whole machine, waits for it. `make` fills a
-/// temporary directory that is renamed when complete, so that an entry is whole or absent.
+/// Nothing is made twice: if another process of the machine is making the entry, this call waits for it. `make` fills
+/// a temporary directory that is renamed when complete, so an entry is complete or absent.
 pub(crate) fn entry(name: &str, recipe: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let root = root();
     let path = root.join(format!("{name}-{:016x}", fingerprint(recipe.as_bytes())));
@@ -54,7 +54,7 @@ pub(crate) fn lock(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Removes a directory and all below it; one that is not there is fine.
+/// Removes a directory and its content. A missing directory is not an error.
 pub(crate) fn remove_tree(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -64,7 +64,7 @@ pub(crate) fn remove_tree(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes the entries of this name that were made, or marked as used, longer ago than that.
+/// Removes the entries of this name that were made, or marked as used, longer than `age` ago.
 pub(crate) fn forget(name: &str, age: Duration) -> Result<()> {
     for entry in fs::read_dir(root())? {
         let entry = entry?;
@@ -72,7 +72,7 @@ pub(crate) fn forget(name: &str, age: Duration) -> Result<()> {
             .file_name()
             .to_string_lossy()
             .starts_with(&format!("{name}-"));
-        // In the future: a clock that was set back.
+        // The time is in the future if the clock was set back.
         if found && entry.metadata()?.modified()?.elapsed().is_ok_and(|old| old > age) {
             remove_tree(&entry.path())?;
         }

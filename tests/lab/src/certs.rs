@@ -1,4 +1,5 @@
-//! Certificates of a lab: an authority, and what it issues. Other authorities can be made to be wrong with.
+//! Certificates of a lab: an authority and the certificates that it issues. A test can make further authorities that
+//! the hosts do not trust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// The authority in this directory, made now if there is none.
+    /// The authority in this directory. It is made now if there is none.
     pub fn open(dir: &Path, name: &str) -> Result<Self> {
         let (cert, key) = (dir.join("ca.crt"), dir.join("ca.key"));
         if !key.exists() {
@@ -63,7 +64,7 @@ impl Authority {
         &self.pair.cert
     }
 
-    /// Where its certificate is on the outer machine.
+    /// The path of its certificate on the outer machine.
     pub fn cert_path(&self) -> PathBuf {
         self.dir.join("ca.crt")
     }
@@ -89,17 +90,17 @@ impl Authority {
         })
     }
 
-    /// A certificate that this host would be right with.
+    /// A certificate with the right names for this host.
     pub fn issue_for(&self, host: &Host) -> Result<Pair> {
         let names = [host.name(), "localhost", "127.0.0.1", &host.address().to_string()].map(str::to_owned);
         self.issue(host.name(), &names)
     }
 
-    /// Puts a pair and this authority's certificate where a service of the host reads them:
-    /// `<dir>/{ca.crt,node.crt,node.key}`, root's and readable by `group`.
+    /// Installs a pair and this authority's certificate as `<dir>/{ca.crt,node.crt,node.key}` for a service of the
+    /// host, owned by root and readable by `group`.
     pub fn install(&self, host: &Host, pair: &Pair, dir: &str, group: &str) -> Result<()> {
         let owner = format!("root:{group}");
-        // Only the key is a secret: the agent too has to check etcd's certificate.
+        // Only the key is a secret: the agent also has to verify etcd's certificate.
         for (name, content, mode) in [
             ("ca.crt", &self.pair.cert, "0644"),
             ("node.crt", &pair.cert, "0644"),
@@ -111,15 +112,15 @@ impl Authority {
         Ok(())
     }
 
-    /// Certificates for the agent and for etcd of this host. The package must be installed, as it
-    /// makes the group `etcd-agent`.
+    /// Installs certificates for the agent and for etcd of this host. The package must be installed, because it
+    /// creates the group `etcd-agent`.
     pub fn install_all(&self, host: &Host) -> Result<()> {
         self.install(host, &self.issue_for(host)?, "/etc/etcd-agent/tls", "etcd-agent")?;
         self.install(host, &self.issue_for(host)?, "/etc/etcd/tls", "etcd")
     }
 }
 
-/// The same each time, so that the certificate on disk and an issuer made from its key agree.
+/// The same parameters each time, so that the certificate on disk and an issuer made from its key agree.
 fn root_params(name: &str) -> Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,9 +1,9 @@
-//! A control group for each host and server of a lab: to find its processes, and to end them all at once.
+//! A control group for each host and server of a lab, to find its processes and to kill them all at once.
 //!
-//! Two facts, both measured, make it necessary:
-//! - `systemd-nspawn --keep-unit` puts its payload below the caller's own group. Hosts started by one
-//!   process would share `/system.slice/etcd.service`, and a stop on one would kill the etcd of all.
-//! - A `systemd-nspawn` ended by SIGKILL leaves the host running. One write to `cgroup.kill` is a power loss.
+//! Two facts, both measured, make this necessary:
+//! - `systemd-nspawn --keep-unit` puts its payload below the caller's own group. Hosts started by one process would
+//!   share `/system.slice/etcd.service`, and a stop on one would kill the etcd of all.
+//! - If `systemd-nspawn` is killed by SIGKILL, the host keeps running. One write to `cgroup.kill` is a power loss.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl Cgroup {
         Self(path.into())
     }
 
-    /// Makes it in each hierarchy that systemd looks at and answers the files that move a process in.
+    /// Creates it in each hierarchy that systemd uses. Returns the files that move a process into it.
     pub(crate) fn create(&self) -> Result<Vec<PathBuf>> {
         self.directories()?
             .into_iter()
@@ -36,7 +36,7 @@ impl Cgroup {
             .collect()
     }
 
-    /// The processes in it and below it.
+    /// The processes in it and in its children.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let mut found = Vec::new();
         if let Ok(dir) = unified().map(|root| root.join(PARENT).join(&self.0)) {
@@ -45,7 +45,7 @@ impl Cgroup {
         found
     }
 
-    /// Its process that is PID 1 of a pid namespace of its own: the init of a host.
+    /// The process in it that is PID 1 of its own PID namespace: the init of a host.
     pub(crate) fn init(&self) -> Option<u32> {
         self.processes().into_iter().find(|pid| {
             fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| {
@@ -57,7 +57,7 @@ impl Cgroup {
         })
     }
 
-    /// Ends every process in it at this instant and removes it.
+    /// Kills every process in it at once and removes it.
     pub(crate) fn kill(&self) -> Result<()> {
         let dir = unified()?.join(PARENT).join(&self.0);
         if dir.exists() {
@@ -75,9 +75,9 @@ impl Cgroup {
     /// Removes it once it is empty.
     pub(crate) fn remove(&self) -> Result<()> {
         for dir in self.directories()? {
-            // The kernel may need a moment after the last process is gone.
+            // The kernel may need a moment after the last process has ended.
             wait_until(
-                &format!("{} to go", dir.display()),
+                &format!("{} to be removed", dir.display()),
                 Duration::from_secs(5),
                 || {
                     remove(&dir);
@@ -101,7 +101,7 @@ impl Cgroup {
     }
 }
 
-/// Where cgroup v2 is: alone, or beside v1 on a "hybrid" machine.
+/// The path of cgroup v2: alone, or together with v1 on a "hybrid" machine.
 fn unified() -> Result<PathBuf> {
     for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
         if Path::new(root).join("cgroup.controllers").exists() {

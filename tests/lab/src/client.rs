@@ -1,4 +1,4 @@
-//! etcd's own client, run outside of the hosts.
+//! etcd's own client, run outside the hosts.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ impl Lab {
         format!("{scheme}://{}:2379", host.address())
     }
 
-    /// The client certificate of the outside and its key, made at the first call.
+    /// The client certificate and key of the outside, made at the first call.
     pub fn client_files(&self) -> Result<(PathBuf, PathBuf)> {
         let dir = self.dir().join("client");
         let (cert, key) = (dir.join("client.crt"), dir.join("client.key"));
@@ -29,7 +29,7 @@ impl Lab {
         self.ca()?.issue("outside", &names)?.save(&dir, "client")
     }
 
-    /// `etcdctl` against these hosts, with the lab's certificates, whatever its exit code.
+    /// Runs `etcdctl` against these hosts with the lab's certificates, and returns its output with any exit code.
     pub fn etcdctl(&self, hosts: &[&Host], args: &[&str]) -> Result<Output> {
         let endpoints: Vec<_> = hosts.iter().map(|host| self.client_url(host)).collect();
         let mut command = Cmd::new("nsenter")
@@ -46,7 +46,7 @@ impl Lab {
         command.args(args).deadline(Duration::from_mins(1)).run()
     }
 
-    /// The members that a linearizable read through `host` lists: names of voters and of learners.
+    /// The members in a linearizable list through `host`: names of voters and of learners.
     pub fn members(&self, host: &Host) -> Result<(Vec<String>, Vec<String>)> {
         let output = self
             .etcdctl(&[host], &["member", "list", "-w", "json", "--command-timeout=3s"])?
@@ -67,8 +67,8 @@ impl Lab {
         Ok((voters, learners))
     }
 
-    /// Waits until there are exactly `wanted` members, all started, voting and answering a linearizable
-    /// read. Answers how long that took. The error quotes each host: what CI keeps of a failure is short.
+    /// Waits until there are exactly `wanted` members, all started, voting and answering a linearizable read. Returns
+    /// how long that took. The error quotes each host, because CI keeps little of a failure.
     pub fn wait_healthy(&self, wanted: usize, timeout: Duration) -> Result<Duration> {
         let waited = wait_until(&format!("{wanted} healthy members"), timeout, || {
             let on: Vec<&Host> = self.hosts().iter().filter(|host| host.is_on()).collect();
@@ -99,8 +99,8 @@ impl Lab {
         waited.map_err(|error| anyhow!("{error:#}\n{}", self.last_words()))
     }
 
-    /// What etcd and the agent of each host said last, and how systemd sees etcd: some lines a host. An etcd that has not come up
-    /// is ended by SIGQUIT, on which Go writes what each goroutine waits for.
+    /// The last log lines of etcd and the agent of each host, and systemd's state of etcd: some lines per host. An
+    /// etcd that is still starting is ended by SIGQUIT, on which Go prints what each goroutine waits for.
     fn last_words(&self) -> String {
         const SHOW: &str = r#"
             systemctl show etcd -p ActiveState,SubState,NRestarts,ExecMainStartTimestamp | paste -sd ' '
@@ -128,12 +128,12 @@ impl Lab {
         text
     }
 
-    /// The host whose etcd is the raft leader; waits out an election.
+    /// The host whose etcd is the raft leader. Waits for an election to end.
     pub fn raft_leader(&self) -> Result<&Host> {
         wait_for("a raft leader", PATIENCE, || self.leader_now().map(Some))
     }
 
-    /// The host whose etcd says at this moment that it leads.
+    /// The host whose etcd currently reports that it leads.
     fn leader_now(&self) -> Result<&Host> {
         let on: Vec<&Host> = self.hosts().iter().filter(|host| host.is_on()).collect();
         for host in on {
@@ -149,6 +149,6 @@ impl Lab {
                 return Ok(host);
             }
         }
-        bail!("no host's etcd says that it leads")
+        bail!("no host's etcd reports that it leads")
     }
 }

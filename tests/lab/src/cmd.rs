@@ -1,4 +1,4 @@
-//! Running other programs: each with a deadline, its output captured, and a known environment.
+//! Runs other programs: each with a deadline, captured output and a known environment.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// The only `PATH` that programs of the lab see.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What a finished program left behind.
+/// The result of a finished program.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// The exit code, or 128 + the signal that ended it.
@@ -34,7 +34,7 @@ impl Output {
         self.code == 0
     }
 
-    /// Itself when it exited with 0, else an error with the command line and all it printed.
+    /// Returns itself if the exit code is 0, else an error with the command line and all output.
     pub fn ok(self) -> Result<Self> {
         if self.success() {
             return Ok(self);
@@ -54,8 +54,8 @@ impl Output {
     }
 }
 
-/// A program to run. The environment starts empty but for `PATH`, `HOME` and `LANG`: a proxy, an
-/// `AWS_CA_BUNDLE` or an `SSL_CERT_FILE` of the caller reaches nothing in the lab unless asked for.
+/// A program to run. Its environment has only `PATH`, `HOME` and `LANG`: a proxy, an `AWS_CA_BUNDLE` or an
+/// `SSL_CERT_FILE` of the caller does not reach the lab unless requested.
 #[derive(Debug)]
 pub struct Cmd {
     command: Command,
@@ -102,7 +102,7 @@ impl Cmd {
         self
     }
 
-    /// The whole environment of the caller: only for programs that fetch something from outside.
+    /// Passes the whole environment of the caller: only for programs that download something.
     #[must_use]
     pub fn caller_env(mut self) -> Self {
         self.command
@@ -117,21 +117,21 @@ impl Cmd {
         self
     }
 
-    /// What it reads on standard input (nothing by default).
+    /// The bytes on its standard input (none by default).
     #[must_use]
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = Some(bytes.into());
         self
     }
 
-    /// After this long it is killed, with all it started, and `run` answers an error.
+    /// After this time the program and its children are killed, and `run` returns an error.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Runs it to its end, whatever its exit code.
+    /// Runs it to its end, and returns its output with any exit code.
     pub fn run(mut self) -> Result<Output> {
         let start = Instant::now();
         let mut child = self
@@ -143,12 +143,12 @@ impl Cmd {
             })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Its own group, so that what it forks (nsenter does) ends with it.
+            // A process group of its own, so that its children (nsenter forks) are killed too.
             .process_group(0)
             .spawn()
             .with_context(|| format!("starting `{}`", self.what))?;
         if let (Some(bytes), Some(mut pipe)) = (self.input.take(), child.stdin.take()) {
-            // A program that does not read all of it is no error of ours.
+            // A program may end without reading all of its input.
             std::thread::spawn(move || drop(pipe.write_all(&bytes)));
         }
         let stdout = drain(child.stdout.take());
@@ -182,7 +182,7 @@ impl Cmd {
         })
     }
 
-    /// Runs it and wants exit code 0.
+    /// Runs it and requires exit code 0.
     pub fn ok(self) -> Result<Output> {
         self.run()?.ok()
     }

@@ -12,10 +12,10 @@ use crate::host::Host;
 use crate::lab::{Lab, PATIENCE};
 use crate::s3::S3;
 
-/// Where the lab puts the S3 keys on a host.
+/// The path of the S3 keys on a host.
 const CREDENTIALS: &str = "/etc/etcd-agent/aws-credentials";
 
-/// Where backups go.
+/// The backup store.
 #[derive(Debug, Clone)]
 pub enum Store {
     /// The lab's S3 server, below this prefix of its bucket.
@@ -26,26 +26,26 @@ pub enum Store {
     None,
 }
 
-/// What goes into `/etc/etcd-agent/config.toml`; [`Lab::configure`] fills it for the lab.
+/// The content of `/etc/etcd-agent/config.toml`; [`Lab::configure`] fills it for the lab.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     /// This node's name.
     pub node: String,
     /// The cluster's name.
     pub cluster: String,
-    /// How many members are wanted.
+    /// The wanted number of members.
     pub size: u8,
     /// The electorate: node names and their addresses.
     pub nodes: BTreeMap<String, String>,
-    /// Mutual TLS everywhere, or plain HTTP spelled out.
+    /// Mutual TLS everywhere, or explicitly plain HTTP.
     pub tls: bool,
-    /// Where backups go.
+    /// The backup store.
     pub store: Store,
-    /// How often a full backup is made, as `15m`.
+    /// The interval between full backups, e.g. `15m`.
     pub backup_interval: String,
     /// More lines of the `[cluster]` table.
     pub membership: String,
-    /// More TOML, appended as it is: whole tables only.
+    /// More TOML, appended verbatim: whole tables only.
     pub extra: String,
 }
 
@@ -109,14 +109,14 @@ impl AgentConfig {
 }
 
 impl Lab {
-    /// Installs a package on all hosts at once.
+    /// Installs a package on all hosts concurrently.
     pub fn install(&self, deb: &Path) -> Result<()> {
         self.each(|host| host.install_deb(deb))
     }
 
-    /// Writes the agent's configuration, certificates and S3 keys on all hosts; the package must be
-    /// installed. `change` sees the lab's default for each host: all hosts are electors and members,
-    /// mutual TLS unless the lab is plain, backups in S3 under `lab`.
+    /// Writes the agent's configuration, certificates and S3 keys on all hosts. The package must be installed.
+    /// `change` gets the lab's default for each host: all hosts are electors and members, mutual TLS unless the lab
+    /// is plain, backups in S3 under `lab`.
     pub fn configure(&self, change: impl Fn(&Host, &mut AgentConfig) + Sync) -> Result<()> {
         let nodes: BTreeMap<_, _> = self
             .hosts()
@@ -157,13 +157,13 @@ impl Lab {
         host.write_file("/etc/etcd-agent/config.toml", text, "0644", "root:root")
     }
 
-    /// (Re)starts the agent on all hosts at once, which forms the cluster.
+    /// (Re)starts the agent on all hosts concurrently, which forms the cluster.
     pub fn start_agents(&self) -> Result<()> {
         self.each(|host| host.systemctl(&["restart", "etcd-agent"])?.ok().map(drop))
     }
 
-    /// The usual beginning of hosts that have the package: S3 on, the agents configured and started, and as many
-    /// healthy members as there are hosts. Answers how long it took from the agents' start on.
+    /// The usual start for hosts that have the package: starts S3, configures and starts the agents, and waits for
+    /// one healthy member per host. Returns the time since the agents' start.
     pub fn form(&self) -> Result<Duration> {
         self.s3().start()?;
         self.configure(|_, _| ())?;
@@ -174,14 +174,15 @@ impl Lab {
     }
 }
 
-/// The package to test: `$ETCD_AGENT_DEB`, else the newest `etcd-agent_*.deb` in or beside `target/`.
+/// The package to test: `$ETCD_AGENT_DEB`, else the newest `etcd-agent_*.deb` in `target/`, the workspace or its
+/// parent.
 pub fn built_deb() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("ETCD_AGENT_DEB") {
         let path = PathBuf::from(path);
         return if path.is_file() {
             Ok(path)
         } else {
-            bail!("ETCD_AGENT_DEB={} is no file", path.display())
+            bail!("ETCD_AGENT_DEB={} is not a file", path.display())
         };
     }
     let workspace = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));

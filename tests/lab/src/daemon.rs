@@ -1,4 +1,4 @@
-//! Starting what outlives a call: hosts and the S3 server, each in its control group.
+//! Starts processes that outlive the call: hosts and the S3 server, each in its control group.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -13,14 +13,14 @@ use crate::cmd::PATH;
 
 /// Starts `argv` in `group` with only `env` (and `PATH`) in its environment, its output appended to `log`.
 ///
-/// It is not tied to this process: it goes on when this one ends, until its group is killed.
+/// The process is not tied to this one: it keeps running when this one ends, until its group is killed.
 pub(crate) fn start(group: &Cgroup, argv: &[String], env: &[(&str, &str)], log: &Path) -> Result<()> {
     let log = OpenOptions::new()
         .create(true)
         .append(true)
         .open(log)
         .with_context(|| format!("opening {}", log.display()))?;
-    // The shell moves itself before it becomes the program, so that nothing is ever outside the group.
+    // The shell moves itself into the group before it executes the program, so no process is ever outside the group.
     let mut script = String::new();
     for procs in group.create()? {
         let _ = writeln!(script, "echo $$ > {}", procs.display());
@@ -40,7 +40,7 @@ pub(crate) fn start(group: &Cgroup, argv: &[String], env: &[(&str, &str)], log: 
         .process_group(0)
         .spawn()
         .with_context(|| format!("starting {argv:?}"))?;
-    // Reaped as soon as it ends: a zombie would keep its group busy.
+    // It is reaped as soon as it ends: a zombie would keep its group busy.
     std::thread::spawn(move || child.wait());
     Ok(())
 }

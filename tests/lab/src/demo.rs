@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail};
 use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, S3, wait_for};
 
 const DATA: &str = "/var/lib/etcd/default";
-/// For what takes seconds on an idle machine.
+/// The timeout for steps that take seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Shows it all, and leaves nothing behind.
+/// Runs all steps, and leaves nothing behind.
 pub(crate) fn run(deb: &Path) -> Result<()> {
     let mut steps = Steps::default();
     let lab = steps.take("three systemd hosts booted", || {
@@ -47,9 +47,9 @@ pub(crate) fn run(deb: &Path) -> Result<()> {
     println!("n3 is member {after} now");
     let read = lab.etcdctl(&[n3], &["get", "greeting", "--print-value-only"])?;
     if read.ok()?.text() != "still here" {
-        bail!("n3 has not what was written before");
+        bail!("n3 does not have the key that was written before");
     }
-    steps.take("`etcd-agent status` says that all is well", || settled(n1))?;
+    steps.take("`etcd-agent status` reports a healthy cluster", || settled(n1))?;
 
     show(n1, &["etcd-agent", "status"])?;
     show(n1, &["etcd-agent", "backup", "list"])?;
@@ -66,11 +66,11 @@ pub(crate) fn run(deb: &Path) -> Result<()> {
     );
     steps.table();
     lab.passed();
-    println!("The hosts are gone again. To try it by hand: make lab");
+    println!("The hosts are removed. To try it by hand: make lab");
     Ok(())
 }
 
-/// What was done and how long it took.
+/// The finished steps and how long each took.
 #[derive(Default)]
 struct Steps(Vec<(&'static str, Duration)>);
 
@@ -103,7 +103,7 @@ fn member_of(lab: &Lab, through: &Host, node: &str) -> Result<String> {
         .with_context(|| format!("{node} is not in the member list"))
 }
 
-/// Waits until `status` says, by its exit code, that the cluster is healthy.
+/// Waits until the exit code of `status` reports a healthy cluster.
 fn settled(host: &Host) -> Result<()> {
     let wait = wait_for("etcd-agent status to be healthy", PATIENCE, || {
         let output = host.exec(&["etcd-agent", "status"])?;

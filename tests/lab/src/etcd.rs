@@ -1,4 +1,4 @@
-//! One etcd as a plain process, without systemd and without an agent, and questions to it.
+//! One etcd as a plain process, without systemd and without an agent, and requests to it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
@@ -13,18 +13,18 @@ use serde_json::Value;
 
 use crate::cmd::PATH;
 
-/// What became of a start, as systemd would see it.
+/// The result of a start, as systemd would see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EtcdState {
-    /// It told that it is ready (`READY=1`).
+    /// It sent `READY=1`.
     Serves,
-    /// It is up and has not told so: systemd says `activating`.
+    /// It runs and has not sent `READY=1`: systemd reports `activating`.
     Hangs,
     /// It has ended.
     Exits,
 }
 
-/// A running etcd; dropped, it is killed.
+/// A running etcd. Dropping it kills it.
 #[derive(Debug)]
 pub struct EtcdProcess {
     child: Child,
@@ -33,8 +33,8 @@ pub struct EtcdProcess {
 }
 
 impl EtcdProcess {
-    /// Starts `program` in this thread's network namespace: its data is in `dir`, its log in `dir`.log, and it ends with
-    /// this thread at the latest.
+    /// Starts `program` in this thread's network namespace. Its data is in `dir`, its log in `dir`.log, and it ends
+    /// with this thread at the latest.
     pub fn start(program: &Path, dir: &Path, args: &[String]) -> Result<Self> {
         let (socket, log) = (dir.with_extension("notify"), dir.with_extension("log"));
         let _ = fs::remove_file(&socket);
@@ -43,7 +43,7 @@ impl EtcdProcess {
         notifications.set_nonblocking(true)?;
         let log = OpenOptions::new().create(true).append(true).open(log)?;
         let child = Command::new("setpriv")
-            // Else it would outlive a test that is killed.
+            // Otherwise it would outlive a test that is killed.
             .args(["--pdeathsig", "KILL"])
             .arg(program)
             .arg(format!("--data-dir={}", dir.display()))
@@ -63,7 +63,7 @@ impl EtcdProcess {
         })
     }
 
-    /// What it has come to.
+    /// The current state.
     pub fn state(&mut self) -> Result<EtcdState> {
         let mut message = [0; 256];
         while let Ok(length) = self.notifications.recv(&mut message) {
@@ -85,7 +85,7 @@ impl Drop for EtcdProcess {
     }
 }
 
-/// Asks etcd's JSON gateway: a program started for each question (`etcdctl`) would cost more than etcd itself.
+/// Sends a request to etcd's JSON gateway: a process for each request (`etcdctl`) would cost more than etcd itself.
 /// The error is etcd's own text, or why there is no answer.
 pub fn ask_etcd(address: SocketAddr, what: &str, body: &Value, timeout: Duration) -> Result<Value, String> {
     let answer = request(address, what, &body.to_string(), timeout)
@@ -99,14 +99,16 @@ pub fn ask_etcd(address: SocketAddr, what: &str, body: &Value, timeout: Duration
     }
 }
 
-/// The sum of etcd's metrics that begin so, e.g. of one name and some of its labels.
+/// The sum of etcd's metrics whose line begins with `begins`, e.g. of one name and some of its labels.
 pub fn etcd_metric(address: SocketAddr, begins: &str) -> Result<f64> {
     let answer = request(address, "GET /metrics", "", Duration::from_secs(5))?;
     let lines: Vec<&str> = answer.lines().filter(|line| line.starts_with(begins)).collect();
     ensure!(!lines.is_empty(), "etcd has no metric {begins}");
     let values = lines.iter().map(|line| {
         let value = line.rsplit(' ').next().unwrap_or_default();
-        value.parse::<f64>().with_context(|| format!("no number: {line}"))
+        value
+            .parse::<f64>()
+            .with_context(|| format!("not a number: {line}"))
     });
     values.sum()
 }
@@ -114,7 +116,7 @@ pub fn etcd_metric(address: SocketAddr, begins: &str) -> Result<f64> {
 fn request(address: SocketAddr, what: &str, body: &str, timeout: Duration) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
-    // HTTP 1.0: the answer comes in one piece, and its end is the connection's.
+    // HTTP 1.0: the answer is not chunked, and ends when the connection is closed.
     write!(
         stream,
         "{what} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}",

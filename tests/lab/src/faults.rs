@@ -1,4 +1,4 @@
-//! A proxy in front of an S3 server that does what networks and overloaded stores do.
+//! A proxy in front of an S3 server that imitates bad networks and overloaded stores.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,35 +20,35 @@ use crate::outside;
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// What is done to one request.
+/// What the proxy does to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
     Pass,
-    /// The store is not asked; this is the answer.
+    /// The request does not reach the store; this is the answer.
     Answer(u16, Bytes),
-    /// The store is not asked, and the connection is closed.
+    /// The request does not reach the store, and the connection is closed.
     Hangup,
-    /// The connection is closed after the store did what it was asked for: the answer is lost.
+    /// The connection is closed after the store has processed the request: the answer is lost.
     Lost,
     /// The answer's body ends after this many bytes.
     Truncate(usize),
-    /// Both bodies go at most this fast, in bytes per second.
+    /// Both bodies are limited to this rate, in bytes per second.
     Slow(u32),
 }
 
 impl Fault {
-    /// What an overloaded S3 says.
+    /// The answer of an overloaded S3.
     pub fn slow_down() -> Self {
         let text = "<?xml version=\"1.0\"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>";
         Self::Answer(503, Bytes::from_static(text.as_bytes()))
     }
 }
 
-/// One request as it came: method, path with query.
+/// One request as received: method, path with query.
 pub type Seen = (String, String);
 
-/// A bad network before an overloaded store: four of eleven requests fail, one more is slow.
+/// A bad network and an overloaded store: four of eleven requests fail, one more is slow.
 pub fn bad_weather(number: usize, (method, _): &Seen) -> Fault {
     match number % 11 {
         1 => Fault::slow_down(),
@@ -67,7 +67,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Forwards to `to`, from an address of its own; `decide` is asked for each request, counted from 0.
+    /// Forwards to `to`, from an address of its own. `decide` is called for each request, counted from 0.
     pub async fn before(
         to: SocketAddr,
         decide: impl Fn(usize, &Seen) -> Fault + Send + Sync + 'static,
@@ -79,7 +79,7 @@ impl Faults {
         Ok(Self { address, seen })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -90,7 +90,7 @@ impl Faults {
     }
 }
 
-/// A proxy in a lab's outside network, on a thread of its own. It ends when this is dropped.
+/// A proxy in a lab's outside network, on its own thread. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Outside {
     end: Option<oneshot::Sender<()>>,
@@ -98,7 +98,7 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    /// Listens there once this returns.
+    /// The proxy accepts connections once this returns.
     pub(crate) fn start(
         namespace: &str,
         listen: SocketAddr,
@@ -172,7 +172,7 @@ async fn accept(
         });
         tokio::spawn(async move {
             let server = hyper::server::conn::http1::Builder::new();
-            // An error is what was asked for here.
+            // The faults cause errors here.
             let _ = server.serve_connection(TokioIo::new(client), service).await;
         });
     }
@@ -181,7 +181,8 @@ async fn accept(
 async fn serve(to: SocketAddr, request: Request<Incoming>, fault: Fault) -> std::io::Result<Response<Body>> {
     match fault {
         Fault::Answer(status, body) => {
-            // The body is read: a client that still sends would see a broken connection and not the answer.
+            // The body is read first: a client that is still sending would see a broken connection instead of the
+            // answer.
             request.into_body().collect().await.map_err(broken)?;
             let answer = Response::builder()
                 .status(status)
@@ -224,7 +225,7 @@ async fn forward(
         .map_err(broken)
 }
 
-/// The body, slower or shorter than it came.
+/// The body, slowed down or truncated.
 fn paced(body: Incoming, rate: Option<u32>, keep: Option<usize>) -> Body {
     if rate.is_none() && keep.is_none() {
         return body.map_err(broken).boxed_unsync();
@@ -236,7 +237,7 @@ fn paced(body: Incoming, rate: Option<u32>, keep: Option<usize>) -> Body {
         let mut data = frame.map_err(broken)?.into_data().unwrap_or_default();
         if let Some(left) = &mut keep {
             if *left == 0 {
-                // What was sent before it has to get out first.
+                // The bytes before the cut have to be sent first.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 return Err(std::io::ErrorKind::ConnectionReset.into());
             }
@@ -249,7 +250,7 @@ fn paced(body: Incoming, rate: Option<u32>, keep: Option<usize>) -> Body {
         }
         Ok(Some((Frame::data(data), (body, keep))))
     });
-    // The length is in the headers, which stay as they are.
+    // The length in the headers is not changed.
     StreamBody::new(stream).boxed_unsync()
 }
 

@@ -1,4 +1,4 @@
-//! Servers built from their Go modules: any version of etcd, versitygw as the S3 server, and `MinIO` as a second.
+//! Servers built from their Go modules: any version of etcd, versitygw as the S3 server, and `MinIO` as a second one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::cmd::{Cmd, Output};
 /// The etcd versions that every host has under `/opt/etcd-v<version>/`.
 pub const ETCD_VERSIONS: &[&str] = &["3.5.35", "3.6.16", "3.7.3"];
 
-/// What `/usr/bin/etcd` is unless a lab asks for another version.
+/// The version of `/usr/bin/etcd` unless a lab selects another one.
 pub const ETCD_DEFAULT: &str = "3.5.35";
 
 const VERSITYGW: &str = "v1.8.0";
@@ -20,13 +20,13 @@ const AGE: &str = "v1.3.2";
 /// A commit: the project tags no module versions.
 const MINIO: &str = "v0.0.0-20260212201848-7aac2a2c5b7c";
 
-/// A directory with `etcd`, `etcdctl` and `etcdutl` of this version, in two places that serve as
-/// overlay layers: `opt/opt/etcd-v<version>/` and `bin/usr/bin/`. The files are hard links.
+/// A directory with `etcd`, `etcdctl` and `etcdutl` of this version, at two paths that serve as overlay layers:
+/// `opt/opt/etcd-v<version>/` and `bin/usr/bin/`. The files are hard links.
 pub fn etcd(version: &str) -> Result<PathBuf> {
     cache::entry(&format!("etcd-{version}"), &format!("2 {version}"), |dir| {
         let build = module(dir)?;
         let packages = ["server", "etcdctl", "etcdutl"];
-        // `go install` refuses etcd's modules for their replace directives: a wrapper module does it.
+        // `go install` refuses etcd's modules because of their replace directives, so a wrapper module builds them.
         let wanted = packages.map(|name| format!("go.etcd.io/etcd/{name}/v3@v{version}"));
         go(&build, &["get"], &wanted.each_ref().map(String::as_str))?;
         let paths = packages.map(|name| format!("go.etcd.io/etcd/{name}/v3"));
@@ -53,7 +53,7 @@ pub fn versitygw() -> Result<PathBuf> {
     )
 }
 
-/// What `minio` is to leave alone; without the last it refuses a directory on the root file system.
+/// Disables features of `minio`. Without the last variable it refuses a directory on the root file system.
 pub const MINIO_ENV: [(&str, &str); 3] = [
     ("MINIO_BROWSER", "off"),
     ("MINIO_UPDATE", "off"),
@@ -65,7 +65,7 @@ pub fn minio() -> Result<PathBuf> {
     program("minio", "github.com/minio/minio", MINIO, "")
 }
 
-/// The `age` binary, with `age-keygen` beside it: what a person opens an encrypted backup with.
+/// The `age` binary, with `age-keygen` in the same directory: people open an encrypted backup with it.
 pub fn age() -> Result<PathBuf> {
     programs("age", "filippo.io/age", AGE, &["/cmd/age", "/cmd/age-keygen"])
 }
@@ -95,7 +95,7 @@ pub(crate) fn robust() -> Result<PathBuf> {
             &["list", "-m", "-f", "{{.Dir}}"],
             &["go.etcd.io/etcd/tests/v3"],
         )?;
-        // A copy that can be changed: the files of the module cache cannot.
+        // The copy can be changed; the files of the module cache cannot.
         Cmd::new("cp")
             .args(["-r", "--no-preserve=mode", suite.text(), "suite"])
             .dir(&build)
@@ -113,15 +113,15 @@ pub(crate) fn robust() -> Result<PathBuf> {
     Ok(dir.join("robust"))
 }
 
-/// The suite's reader of the log panics at entries that its own clients do not cause. An agent's questions do: they
-/// change no key, so that the reader may pass over them.
+/// The suite's log reader panics at entries that its own clients do not cause. The agent's requests cause them. They
+/// change no key, so the reader can skip them.
 fn read_all_entries(file: &Path) -> Result<()> {
     const BEFORE: &str = "\tcase raftReq.ClusterMemberAttrSet != nil:";
     const ENTRIES: &str = "\tcase raftReq.AuthStatus != nil, raftReq.Alarm != nil, raftReq.LeaseCheckpoint != nil:\n\t\treturn nil, nil\n";
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     if text.matches(BEFORE).count() != 1 {
         bail!(
-            "{} is not as it was in {ROBUST}: see which entries it reads",
+            "{} differs from {ROBUST}: check which entries it reads",
             file.display()
         );
     }
@@ -133,7 +133,7 @@ fn program(name: &str, module_path: &str, version: &str, package: &str) -> Resul
     programs(name, module_path, version, &[package])
 }
 
-/// Programs of a module at this version in one directory; the path of the one called `name`.
+/// Builds programs of a module at this version into one directory; returns the path of the one called `name`.
 fn programs(name: &str, module_path: &str, version: &str, packages: &[&str]) -> Result<PathBuf> {
     let dir = cache::entry(&format!("{name}-{version}"), &format!("1 {version}"), |dir| {
         let build = module(dir)?;

@@ -16,7 +16,7 @@ use crate::package::APT_INSTALL;
 use crate::place::Record;
 use crate::wait::{wait_for, wait_until};
 
-/// How long a host may take to boot or to shut down: a busy machine is slow, not wrong.
+/// How long a host may take to boot or to shut down. A busy machine is slow; that is not a failure.
 const POWER_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// One host of a lab; a cheap handle, usable from any thread.
@@ -45,7 +45,7 @@ impl Host {
         }
     }
 
-    /// Its name, `n1` and so on: also its host name, and what the other hosts know it by.
+    /// Its name, `n1` and so on: also its host name, under which the other hosts know it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -55,7 +55,8 @@ impl Host {
         self.net.address(self.number)
     }
 
-    /// Its disk as seen from outside, whether it is on or off (without what it mounted itself, as `/run`).
+    /// Its disk as seen from outside, whether it is on or off (without the file systems that it mounts itself, such
+    /// as `/run`).
     pub fn disk(&self) -> PathBuf {
         self.dir.join("root")
     }
@@ -65,7 +66,7 @@ impl Host {
         self.dir.join("console.log")
     }
 
-    /// Makes its disk: an overlay that keeps through power cycles and is gone with the lab.
+    /// Creates its disk: an overlay that survives power cycles and is removed with the lab.
     pub(crate) fn create(&self, hosts_file: &str) -> Result<()> {
         let (upper, work, root) = (self.dir.join("upper"), self.dir.join("work"), self.disk());
         for dir in [&upper, &work, &root] {
@@ -93,7 +94,7 @@ impl Host {
         Ok(())
     }
 
-    /// Switches it on and waits until it takes orders. Answers how long that took.
+    /// Switches it on and waits until it accepts commands. Returns how long that took.
     pub fn boot(&self) -> Result<Duration> {
         if self.is_on() {
             bail!("{} is on already", self.name);
@@ -107,7 +108,7 @@ impl Host {
             "systemd-nspawn".to_owned(),
             "--quiet".to_owned(),
             format!("--directory={}", self.disk().display()),
-            // The machine below need not run systemd itself.
+            // The outer machine need not run systemd.
             "--register=no".to_owned(),
             "--keep-unit".to_owned(),
             "--boot".to_owned(),
@@ -121,18 +122,19 @@ impl Host {
             "--timezone=off".to_owned(),
             "--link-journal=no".to_owned(),
             "--console=pipe".to_owned(),
-            // Without it systemd ignores PrivateNetwork=, which the agent's oneshots rely on.
+            // Without this capability systemd ignores PrivateNetwork=, on which the agent's oneshots rely.
             "--capability=CAP_NET_ADMIN".to_owned(),
         ];
-        // Where the machine has cgroup v1 too ("hybrid"), nspawn would hand v1 down, which systemd 257
-        // calls tainted and newer ones refuse; cgroup v2 alone is what real hosts have.
-        // The lock on the directory would outlive a killed host as a file in /run.
+        // On a machine that also has cgroup v1 ("hybrid"), nspawn would pass v1 to the host. systemd 257 calls that
+        // tainted and newer versions refuse it. Real hosts have only cgroup v2. The lock on the directory would
+        // outlive a killed host as a file in /run.
         let env = [
             ("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1"),
             ("SYSTEMD_NSPAWN_LOCK", "0"),
         ];
         daemon::start(&self.group, &argv, &env, &self.console_log())?;
-        // Not `is-system-running`: an etcd that waits for its quorum keeps a boot "starting" for ever.
+        // Not `is-system-running`: an etcd that waits for its quorum keeps the boot in the state "starting" without
+        // end.
         wait_until(&format!("{} to boot", self.name), POWER_TIMEOUT, || {
             if self.group.processes().is_empty() && start.elapsed() > Duration::from_secs(3) {
                 bail!("it is off; console: {}", self.console_tail());
@@ -155,7 +157,7 @@ impl Host {
         self.group.init().is_some()
     }
 
-    /// Waits until its boot is complete and answers systemd's word: `running` or `degraded`.
+    /// Waits until its boot is complete and returns systemd's state: `running` or `degraded`.
     pub fn wait_booted(&self) -> Result<String> {
         wait_for(
             &format!("the boot of {} to complete", self.name),
@@ -167,7 +169,7 @@ impl Host {
         )
     }
 
-    /// Shuts it down in order, as a person would. Answers how long that took.
+    /// Shuts it down in order, as a person would. Returns how long that took.
     pub fn power_off(&self) -> Result<Duration> {
         self.exec(&["systemctl", "poweroff"])?;
         let took = wait_until(&format!("{} to power off", self.name), POWER_TIMEOUT, || {
@@ -177,9 +179,9 @@ impl Host {
         Ok(took)
     }
 
-    /// Takes its power away: every process is gone at this instant, the disk is kept.
+    /// Cuts its power: every process ends at once, and the disk is kept.
     ///
-    /// The carrier goes first, so that the others hear nothing more, not even a closed connection.
+    /// The carrier is cut first, so that the other hosts receive nothing more, not even a closed connection.
     pub fn kill(&self) -> Result<()> {
         self.net.cut(&self.name)?;
         self.group.kill()
@@ -191,7 +193,7 @@ impl Host {
         self.boot()
     }
 
-    /// Pulls its network cable. It stays out, also through power cycles, until [`Host::heal`].
+    /// Pulls its network cable. The cable stays unplugged, also through power cycles, until [`Host::heal`].
     pub fn cut(&self) -> Result<()> {
         fs::write(self.cut_mark(), "")?;
         self.net.cut(&self.name)
@@ -210,7 +212,7 @@ impl Host {
         }
     }
 
-    /// Whether its cable is out is kept as a file, as a lab may be used by several processes.
+    /// A file records that the cable is unplugged, because several processes may use a lab.
     fn cut_mark(&self) -> PathBuf {
         self.dir.join("cable-is-out")
     }
@@ -220,7 +222,7 @@ impl Host {
         self.net.shape(&self.name, shape)
     }
 
-    /// The pid, as seen from outside, of its init.
+    /// The PID of its init, as seen from outside.
     pub fn leader(&self) -> Result<u32> {
         self.group.init().with_context(|| format!("{} is off", self.name))
     }
@@ -232,7 +234,7 @@ impl Host {
         Ok(words.split(' ').map(str::to_owned).collect())
     }
 
-    /// A command inside: in the host when it is on, else on its disk alone (chroot).
+    /// A command inside: in the host if it is on, else on its disk (chroot).
     fn inside(&self) -> Cmd {
         match self.group.init() {
             Some(pid) => Cmd::new("nsenter").args(["-t", &pid.to_string(), "-a"]),
@@ -240,7 +242,7 @@ impl Host {
         }
     }
 
-    /// Runs a program in the host as root, at most 60 s, whatever its exit code.
+    /// Runs a program in the host as root, at most 60 s, and returns its output with any exit code.
     pub fn exec<S: AsRef<OsStr>>(&self, argv: &[S]) -> Result<Output> {
         self.exec_for(Duration::from_mins(1), argv)
     }
@@ -255,12 +257,13 @@ impl Host {
             .run()
     }
 
-    /// Runs a shell script in the host as root (`sh -ec`), at most 60 s, whatever its exit code.
+    /// Runs a shell script in the host as root (`sh -ec`), at most 60 s, and returns its output with any exit code.
     pub fn sh(&self, script: &str) -> Result<Output> {
         self.exec(&["sh", "-ec", script])
     }
 
-    /// Writes a file (temp file, then rename), making its directory. `mode` as `0640`, `owner` as `root:etcd`.
+    /// Writes a file (temporary file, then rename) and creates its directory. `mode` is e.g. `0640`, `owner` e.g.
+    /// `root:etcd`.
     pub fn write_file(&self, path: &str, content: impl Into<Vec<u8>>, mode: &str, owner: &str) -> Result<()> {
         let script = "mkdir -p \"$(dirname \"$1\")\"\n umask 077\n cat > \"$1.lab-new\"\n\
             chown \"$3\" \"$1.lab-new\"\n chmod \"$2\" \"$1.lab-new\"\n mv -f \"$1.lab-new\" \"$1\"";
@@ -286,14 +289,14 @@ impl Host {
         self.write_file(remote, content, "0644", "root:root")
     }
 
-    /// Removes a path and all below it, as an operator's `rm -rf` would.
+    /// Removes a path and its content, like an operator's `rm -rf`.
     pub fn wipe(&self, path: &str) -> Result<()> {
         if path.trim_matches('/').is_empty() || !path.starts_with('/') {
             bail!("refusing to wipe `{path}`");
         }
-        // A program that still writes there may make a file between rm's look and its rmdir.
+        // A program that still writes there may create a file between rm's listing and its rmdir.
         wait_until(
-            &format!("{path} on {} to be gone", self.name),
+            &format!("{path} on {} to be removed", self.name),
             POWER_TIMEOUT,
             || {
                 self.inside()
@@ -305,7 +308,7 @@ impl Host {
         Ok(())
     }
 
-    /// Installs a local .deb as people do, on a host that is on or off.
+    /// Installs a local .deb with apt-get, on a host that is on or off.
     pub fn install_deb(&self, deb: &Path) -> Result<()> {
         let name = deb
             .file_name()

@@ -1,4 +1,4 @@
-//! A lab: some hosts, the network between them and the outside, all gone when it is dropped.
+//! A lab: some hosts, the network between them and the outside. All of it is removed when the lab is dropped.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::s3::{S3, S3Server, Wanted};
 use crate::tree::{self, Suite};
 use crate::{machine, outside, package, sweep};
 
-/// What `/usr/bin/etcd` is on the hosts.
+/// The etcd at `/usr/bin/etcd` on the hosts.
 #[derive(Debug, Clone)]
 enum Etcd {
     /// Built from its Go module, of this version.
@@ -27,7 +27,7 @@ enum Etcd {
     OfDebian,
 }
 
-/// What a lab is to be.
+/// The description of a lab to boot.
 #[derive(Debug, Clone)]
 pub struct Builder {
     name: String,
@@ -48,14 +48,14 @@ impl Builder {
         self
     }
 
-    /// What the hosts run; Debian 13 by default.
+    /// The Debian release of the hosts; Debian 13 by default.
     #[must_use]
     pub fn suite(mut self, suite: Suite) -> Self {
         self.suite = suite;
         self
     }
 
-    /// The version at `/usr/bin/etcd`; all of [`ETCD_VERSIONS`] are under `/opt/etcd-v<version>/` anyway.
+    /// The version at `/usr/bin/etcd`. All of [`ETCD_VERSIONS`] are always under `/opt/etcd-v<version>/`.
     #[must_use]
     pub fn etcd(mut self, version: &str) -> Self {
         self.etcd = Etcd::Version(version.to_owned());
@@ -69,8 +69,8 @@ impl Builder {
         self
     }
 
-    /// Hosts that have this package from their first boot on, as those have that are made from an image. It is
-    /// installed once for all labs.
+    /// The hosts have this package from their first boot on, like hosts made from an image. It is installed once for
+    /// all labs.
     #[must_use]
     pub fn package(mut self, deb: &Path) -> Self {
         self.package = Some(deb.to_owned());
@@ -105,14 +105,14 @@ impl Builder {
         self
     }
 
-    /// Leave the lab up when its handle is dropped and its process ends: for people.
+    /// Leave the lab up when its handle is dropped and its process ends: for manual use.
     #[must_use]
     pub fn keep(mut self) -> Self {
         self.keep = true;
         self
     }
 
-    /// Makes what is needed and missing (the first time on a machine: minutes), and boots all hosts.
+    /// Makes what is missing (minutes, the first time on a machine), and boots all hosts.
     pub fn boot(self) -> Result<Lab> {
         if !(1..=40).contains(&self.hosts) {
             bail!("a lab has 1 to 40 hosts, not {}", self.hosts);
@@ -148,7 +148,7 @@ impl Builder {
         if !self.keep {
             sweep::remember(&record.id)?;
         }
-        // From here on dropping it cleans up, whatever fails.
+        // From here on dropping it cleans up after any failure.
         let mut lab = Lab::new(record);
         lab.ends_on_drop = true;
         lab.create()?;
@@ -160,21 +160,21 @@ impl Builder {
     }
 }
 
-/// A running lab. Unless [`Lab::passed`] was called, dropping it keeps the journals and shows their end.
+/// A running lab. Unless [`Lab::passed`] was called, dropping it keeps the journals and prints their last lines.
 #[derive(Debug)]
 pub struct Lab {
     record: Record,
     net: Net,
     hosts: Vec<Host>,
     s3: S3,
-    /// Before the S3 server, while this lives.
+    /// The proxy in front of the S3 server, which runs until this is dropped.
     proxy: Option<Outside>,
     ends_on_drop: bool,
     passed: bool,
 }
 
 impl Lab {
-    /// A lab of this name (a word for people and log files; labs of one name may run side by side).
+    /// A lab of this name (a word for people and log files; labs of the same name may run concurrently).
     pub fn builder(name: &str) -> Builder {
         Builder {
             name: name.to_owned(),
@@ -224,9 +224,9 @@ impl Lab {
     }
 
     fn create(&self) -> Result<()> {
-        // Made here, before threads could make it twice.
+        // Made here, before several threads could make it.
         self.client_files()?;
-        // A run that was killed may have left the server of a lab of the same id.
+        // A killed run may have left the server of a lab with the same id.
         self.s3.stop()?;
         self.net.create()?;
         let mut names = "127.0.0.1 localhost\n::1 localhost\n".to_owned();
@@ -249,7 +249,7 @@ impl Lab {
         })
     }
 
-    /// The id that all names of this lab start with.
+    /// The id, the prefix of all names of this lab.
     pub fn id(&self) -> &str {
         &self.record.id
     }
@@ -259,8 +259,8 @@ impl Lab {
         self.record.tls
     }
 
-    /// `etcd`, `etcdctl` or `etcdutl` for use on the outer machine: of this lab's version, or of [`ETCD_DEFAULT`] where the
-    /// hosts have Debian's.
+    /// `etcd`, `etcdctl` or `etcdutl` for use on the outer machine: of this lab's version, or of [`ETCD_DEFAULT`] if
+    /// the hosts have Debian's.
     pub fn etcd_program(&self, name: &str) -> PathBuf {
         self.record.programs.join(name)
     }
@@ -287,7 +287,7 @@ impl Lab {
         &self.net
     }
 
-    /// Undoes every fault of the network, cables included.
+    /// Undoes every network fault, including pulled cables.
     pub fn heal_all(&self) -> Result<()> {
         self.net.clear()?;
         self.hosts.iter().try_for_each(Host::heal)
@@ -303,12 +303,12 @@ impl Lab {
         Authority::open(&self.dir().join("ca"), "lab CA")
     }
 
-    /// Where this lab keeps its files.
+    /// The directory of this lab's files.
     pub fn dir(&self) -> PathBuf {
         self.record.dir()
     }
 
-    /// Does the same on all hosts at once and waits for all; the first error is answered.
+    /// Does the same on all hosts concurrently and waits for all; returns the first error.
     pub fn each(&self, work: impl Fn(&Host) -> Result<()> + Sync) -> Result<()> {
         std::thread::scope(|scope| {
             let threads: Vec<_> = self.hosts.iter().map(|host| scope.spawn(|| work(host))).collect();
@@ -326,23 +326,23 @@ impl Lab {
         })
     }
 
-    /// Runs `work` in the outside network namespace: what it connects to sees the outside's address.
+    /// Runs `work` in the outside network namespace: servers see the outside's address as the client.
     pub fn outside<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         outside::run(&self.net.outside_namespace(), work)
     }
 
-    /// Says that the test passed: nothing is kept when the lab is dropped.
+    /// Records that the test passed: dropping the lab then keeps nothing.
     pub fn passed(mut self) {
         self.passed = true;
     }
 
-    /// Ends the lab now, whether or not it would stay.
+    /// Ends the lab now, even if it was to stay up.
     pub fn end(mut self) -> Result<()> {
         self.ends_on_drop = false;
         sweep::teardown(&self.record.id)
     }
 
-    /// Writes all journals to files and answers their directory.
+    /// Writes all journals to files and returns their directory.
     pub fn keep_journals(&self) -> Result<PathBuf> {
         let dir = logs_dir().join(format!("{}-{}", self.record.name, self.record.id));
         fs::create_dir_all(&dir)?;
@@ -422,11 +422,11 @@ pub(crate) fn logs_dir() -> PathBuf {
     target.join("lab-logs")
 }
 
-/// Makes everything that labs need, so that no test pays for it.
+/// Makes everything that labs need in advance, so that no test has to.
 pub fn prepare() -> Result<()> {
     machine::install()?;
     std::thread::scope(|scope| {
-        // One processor unpacks a tree, and often waits: the others compile meanwhile.
+        // Unpacking a tree uses one processor and often waits; the others compile concurrently.
         let trees = scope.spawn(|| {
             tree::ensure(Suite::Trixie)?;
             tree::ensure(Suite::Bookworm)
@@ -447,7 +447,7 @@ pub fn prepare() -> Result<()> {
     Ok(())
 }
 
-/// Waits at most this long for something that takes well under a second on an idle machine.
+/// The timeout for events that take well under a second on an idle machine.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) fn s3_group(record: &Record) -> Cgroup {

@@ -1,4 +1,4 @@
-//! A client that writes all the time, remembers what was acknowledged, and checks that it is still there.
+//! A client that writes continuously, records acknowledged writes, and checks that they are still there.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,17 +14,17 @@ use tokio::time::{sleep, timeout};
 use crate::lab::Lab;
 use crate::outside;
 
-/// How long one try at one endpoint may take before the next endpoint is tried. It grows with each round in which
-/// no endpoint took the write, as on a machine too busy to shake hands in time.
+/// The timeout of one try at one endpoint before the next endpoint is tried. It grows with each round in which no
+/// endpoint accepted the write, e.g. on a machine too busy to complete a handshake in time.
 const TRY: Duration = Duration::from_millis(500);
 
 /// The longest try.
 const LONGEST_TRY: Duration = Duration::from_secs(4);
 
-/// How long a read of all keys may take in all, an election included.
+/// The total time for a read of all keys, including an election.
 const READ_PATIENCE: Duration = Duration::from_mins(1);
 
-/// Between two writes: enough for a steady stream, without taking the cores from the hosts.
+/// The pause between two writes: a steady stream that leaves CPU time to the hosts.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// How to reach the cluster from the outside.
@@ -35,7 +35,7 @@ pub(crate) struct Target {
     tls: Option<(PathBuf, PathBuf, PathBuf)>,
 }
 
-/// A writer under way: keys `<prefix>00000001` and so on, one after the other, each until acknowledged.
+/// A running writer: keys `<prefix>00000001` and so on, one after the other, each repeated until acknowledged.
 #[derive(Debug)]
 pub struct Load {
     stop: Arc<AtomicBool>,
@@ -43,23 +43,23 @@ pub struct Load {
     thread: JoinHandle<Result<Written>>,
 }
 
-/// What a writer has written.
+/// The result of a writer.
 #[derive(Debug, Clone)]
 pub struct Written {
-    /// What all its keys start with.
+    /// The prefix of all its keys.
     pub prefix: String,
-    /// Writes that etcd acknowledged: the keys 1 to this.
+    /// The number of writes that etcd acknowledged: the keys 1 to this.
     pub acknowledged: u64,
     /// The longest time between two acknowledgements, or from the start to the first.
     pub longest_gap: Duration,
-    /// Tries that failed or timed out; each was repeated with the same key and value.
+    /// Tries that failed or timed out. Each was repeated with the same key and value.
     pub failed_tries: u64,
-    /// When each acknowledgement came, as time since the start.
+    /// The time of each acknowledgement since the start.
     pub times: Vec<Duration>,
 }
 
 impl Load {
-    /// How many writes were acknowledged until now.
+    /// The number of writes acknowledged so far.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::SeqCst)
     }
@@ -73,7 +73,7 @@ impl Load {
         Ok(())
     }
 
-    /// Ends the writer; a write under way is given up and not counted.
+    /// Ends the writer. A pending write is given up and not counted.
     pub fn stop(self) -> Result<Written> {
         self.stop.store(true, Ordering::SeqCst);
         self.thread.join().map_err(|_| anyhow!("the writer panicked"))?
@@ -81,7 +81,7 @@ impl Load {
 }
 
 impl Written {
-    /// An error that names the acknowledged writes that are not there (or not as written).
+    /// Fails with the acknowledged writes that are missing or have another value.
     pub fn verify_all(&self, lab: &Lab) -> Result<()> {
         let missing = self.missing(lab)?;
         if missing.is_empty() {
@@ -96,7 +96,7 @@ impl Written {
         )
     }
 
-    /// The acknowledged writes that a linearizable read does not show as written.
+    /// The acknowledged writes that a linearizable read does not return as written.
     pub fn missing(&self, lab: &Lab) -> Result<Vec<u64>> {
         let target = lab.target()?;
         let prefix = self.prefix.clone();
@@ -113,7 +113,7 @@ impl Written {
 }
 
 impl Lab {
-    /// Starts a writer through all hosts' endpoints, which fails over from one to the next.
+    /// Starts a writer that uses all hosts' endpoints and fails over from one to the next.
     pub fn start_load(&self, prefix: &str) -> Result<Load> {
         let target = self.target()?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -149,7 +149,7 @@ impl Lab {
 }
 
 impl Target {
-    /// A client of one endpoint alone, so that the fail-over is ours and measured.
+    /// A client of a single endpoint, so that the fail-over happens here and is measured.
     pub(crate) async fn connect(&self, endpoint: &str) -> Result<Client> {
         let mut options = ConnectOptions::new().with_connect_timeout(LONGEST_TRY);
         if let Some((ca, cert, key)) = &self.tls {
@@ -246,7 +246,7 @@ async fn read_all(target: &Target, prefix: &str) -> Result<BTreeSet<u64>> {
             let end = format!("{prefix}:");
             let mut from = prefix.to_owned();
             loop {
-                // In pages: a gRPC message has 4 MiB at most.
+                // In pages: a gRPC message has at most 4 MiB.
                 let page = GetOptions::new().with_range(end.clone()).with_limit(20_000);
                 let response = client.get(from, Some(page)).await?;
                 for pair in response.kvs() {

@@ -1,4 +1,4 @@
-//! What the machine under the lab must have, installed when it is missing.
+//! The requirements on the machine that runs the lab. Missing packages are installed.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cmd::Cmd;
 
-/// Debian packages of the outer machine, each with a file that shows that it is there.
+/// Debian packages of the outer machine, each with a file that shows that it is installed.
 const PACKAGES: &[(&str, &str)] = &[
     ("debootstrap", "/usr/sbin/debootstrap"),
     ("zstd", "/usr/bin/zstd"),
@@ -28,7 +28,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("libprotobuf-dev", "/usr/include/google/protobuf/any.proto"),
 ];
 
-/// Refuses to go on where the lab cannot work, naming what is missing.
+/// Fails if the lab cannot work on this machine, and names what is missing.
 pub(crate) fn check() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         bail!("the lab boots systemd hosts in containers: run it as root");
@@ -86,7 +86,7 @@ fn apt_get(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The Debian mirror that this machine uses itself.
+/// The Debian mirror that this machine itself uses.
 pub(crate) fn mirror() -> String {
     let mut lists = vec![std::path::PathBuf::from("/etc/apt/sources.list")];
     if let Ok(dir) = fs::read_dir("/etc/apt/sources.list.d") {
@@ -100,7 +100,7 @@ pub(crate) fn mirror() -> String {
         .unwrap_or_else(|| "http://deb.debian.org/debian".to_owned())
 }
 
-/// Whether an archive's URI looks like Debian's main archive, not its security or a third party's one.
+/// Whether an archive's URI looks like Debian's main archive, not the security archive or a third party's.
 fn is_main_archive(uri: &str) -> bool {
     uri.starts_with("http") && uri.trim_end_matches('/').ends_with("/debian")
 }

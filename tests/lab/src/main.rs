@@ -1,4 +1,4 @@
-//! `lab`: the lab for people. `lab up -n 3` leaves hosts running, the other verbs act on them.
+//! `lab`: the lab for manual use. `lab up -n 3` leaves hosts running, the other verbs act on them.
 #![allow(clippy::print_stdout)]
 
 mod demo;
@@ -26,7 +26,7 @@ lab: real systemd hosts with etcd on this machine, as root
   lab ctl -- ARGS...             etcdctl from outside the hosts, with a client certificate
   lab cut HOST | heal HOST       pull its network cable, plug it in again
   lab kill HOST | boot HOST      take its power away, switch it on
-  lab wipe HOST                  stop its etcd and remove the data: what a lost disk leaves
+  lab wipe HOST                  stop its etcd and remove the data, as after a lost disk
   lab down [--all]               end the lab; all of them
   lab sweep                      end labs whose process is dead
 
@@ -168,7 +168,7 @@ fn up(options: &[&str]) -> Result<()> {
         let took = lab
             .install(&deb)
             .and_then(|()| lab.form())
-            .with_context(|| format!("{} stays up for a look; `lab down` ends it", lab.id()))?;
+            .with_context(|| format!("{} stays up for inspection; `lab down` ends it", lab.id()))?;
         println!(
             "{hosts} healthy members {:.1} s after the agents were started",
             took.as_secs_f64()
@@ -197,7 +197,7 @@ fn up(options: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The lab that is meant: `$LAB`, or the only one that is up.
+/// The selected lab: `$LAB`, or the only one that is up.
 fn current() -> Result<Lab> {
     if let Ok(id) = std::env::var("LAB") {
         return Lab::attach(&id);

@@ -1,8 +1,8 @@
-//! The network of a lab: a bridge in a namespace of its own ("outside"), a namespace and a cable for
-//! each host. Nothing in the machine's own network changes.
+//! The network of a lab: a bridge in a namespace of its own ("outside"), and a namespace and a cable for each host.
+//! The machine's own network is not changed.
 //!
-//! Faults are made on the outside end, where the hosts cannot see how: cables are pulled (the link goes
-//! down), packets are dropped on the bridge with nft.
+//! Faults are made on the outside end, where the hosts cannot see the cause: cables are pulled (the link goes down),
+//! or nft drops packets on the bridge.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cmd::Cmd;
 
-/// The name of the outside, where the S3 server and the clients are, in [`Net::block`].
+/// The name of the outside in [`Net::block`]. The S3 server and the clients run there.
 pub const OUTSIDE: &str = "outside";
 
 /// The network of one lab.
@@ -23,14 +23,14 @@ pub struct Net {
     hosts: u8,
 }
 
-/// What a cable does to what goes through it, in each direction.
+/// What a cable does to packets, in each direction.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Shape {
     /// Packets lost, in percent.
     pub loss_percent: u8,
     /// Bits per second, in thousands; 0 for no limit.
     pub rate_kbit: u32,
-    /// Added to each packet's way. Needs `sch_netem` in the kernel.
+    /// The delay of each packet. Needs `sch_netem` in the kernel.
     pub delay: Duration,
 }
 
@@ -53,7 +53,7 @@ impl Net {
         format!("{}-{host}", self.id)
     }
 
-    /// The address of the outside, under the host names `s3` and `outside`.
+    /// The address of the outside. Its host names are `s3` and `outside`.
     pub fn outside_address(&self) -> Ipv4Addr {
         Ipv4Addr::new(10, 77, self.index, 1)
     }
@@ -99,29 +99,30 @@ impl Net {
         )
     }
 
-    /// No carrier for a host.
+    /// Takes the carrier of a host down.
     pub(crate) fn cut(&self, host: &str) -> Result<()> {
         self.link(host, "down")
     }
 
-    /// A carrier for a host again.
+    /// Brings the carrier of a host up again.
     pub(crate) fn heal(&self, host: &str) -> Result<()> {
         self.link(host, "up")
     }
 
-    /// Drops silently what `from` sends to `to`; either may be [`OUTSIDE`]. The other way stays open.
+    /// Silently drops packets from `from` to `to`; either may be [`OUTSIDE`]. The other direction stays open.
     pub fn block(&self, from: &str, to: &str) -> Result<()> {
         self.nft(&rule(from, to, "drop"))
     }
 
-    /// Drops silently what a host sends to this TCP port of other hosts. They still reach the same port of this one.
+    /// Silently drops packets from a host to this TCP port of other hosts. They can still reach the same port of this
+    /// host.
     pub fn block_port(&self, from: &str, port: u16) -> Result<()> {
         self.nft(&format!(
             "add rule bridge lab forward iifname {from} ether type ip tcp dport {port} drop\n"
         ))
     }
 
-    /// Hosts of different groups no longer hear each other; all still hear the outside.
+    /// Hosts of different groups can no longer reach each other. All can still reach the outside.
     pub fn partition(&self, groups: &[&[&str]]) -> Result<()> {
         let mut rules = String::new();
         for (a, from) in groups.iter().enumerate() {
@@ -165,7 +166,7 @@ impl Net {
         Ok(())
     }
 
-    /// Undoes all but pulled cables.
+    /// Undoes all faults except pulled cables.
     pub(crate) fn clear(&self) -> Result<()> {
         self.nft("flush table bridge lab")?;
         for host in (1..=self.hosts).map(|number| format!("n{number}")) {
@@ -173,7 +174,7 @@ impl Net {
                 (self.outside_namespace(), host.as_str()),
                 (self.namespace(&host), "eth0"),
             ] {
-                // Fails where none was set.
+                // This fails if no qdisc was set.
                 let _ = Cmd::new("tc")
                     .args(["-n", &namespace, "qdisc", "del", "dev", device, "root"])
                     .run();
@@ -199,7 +200,7 @@ impl Net {
     }
 }
 
-/// ARP is left alone, so that a one-way fault stays one.
+/// ARP is not affected, so that a one-way fault does not become a two-way one.
 fn rule(from: &str, to: &str, verdict: &str) -> String {
     let verdict = format!("ether type ip {verdict}");
     if from == OUTSIDE {

@@ -1,4 +1,5 @@
-//! What a package adds to a Debian tree: installed once, and a layer of the hosts' disks from then on.
+//! The files that a package adds to a Debian tree. They are installed once and then used as a layer of the hosts'
+//! disks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +11,13 @@ use crate::cache;
 use crate::cmd::Cmd;
 use crate::tree::Suite;
 
-/// Raise it whenever `make` below changes.
+/// Increase this whenever `make` below changes.
 const RECIPE: u32 = 1;
 
-/// What is built anew with each change is not kept for ever after its last use.
+/// A layer is made again for each change of the package, so old ones are removed this long after their last use.
 const KEPT: Duration = Duration::from_hours(24);
 
-/// `apt-get` with a local file: there is no network, what it depends on must be there already.
+/// `apt-get` with a local file: there is no network, so its dependencies must be installed already.
 pub(crate) const APT_INSTALL: &[&str] = &[
     "apt-get",
     "install",
@@ -27,8 +28,8 @@ pub(crate) const APT_INSTALL: &[&str] = &[
     "--reinstall",
 ];
 
-/// In a mount namespace of its own, which takes the mounts with it however this ends. Arguments: the tree, the
-/// package, and what installs it.
+/// Runs in a mount namespace of its own, which removes the mounts however the script ends. Arguments: the tree, the
+/// package, and the command that installs it.
 const INSTALL: &str = "tree=$1 deb=$2; shift 2\n\
     mkdir upper work root\n\
     mount -t overlay overlay -o \"lowerdir=$tree,upperdir=upper,workdir=work\" root\n\
@@ -37,7 +38,7 @@ const INSTALL: &str = "tree=$1 deb=$2; shift 2\n\
     chroot root \"$@\" /root/package.deb\n\
     rm root/root/package.deb";
 
-/// The layer that this package makes on the tree of this suite, made now if it is not there.
+/// The layer that this package makes on the tree of this suite. It is made now if it does not exist.
 pub(crate) fn layer(deb: &Path, suite: Suite, tree: &Path) -> Result<PathBuf> {
     let content = fs::read(deb).with_context(|| format!("reading {}", deb.display()))?;
     let recipe = format!(
@@ -50,7 +51,7 @@ pub(crate) fn layer(deb: &Path, suite: Suite, tree: &Path) -> Result<PathBuf> {
         cache::forget(&name, KEPT)?;
         make(deb, tree, dir)
     })?;
-    // What is used is not old, whenever it was made: hosts that run from it would lose their disks' floor.
+    // Marks the layer as used, however old it is: otherwise running hosts would lose the lower layer of their disks.
     fs::File::open(&entry)?.set_modified(SystemTime::now())?;
     Ok(entry.join("upper"))
 }

@@ -1,4 +1,4 @@
-//! Where a lab lives: an index that no other lab has, and all names that follow from it.
+//! The place of a lab: an index that no other lab has, and all names derived from it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 use crate::cache;
 use crate::s3::Wanted;
 
-/// All labs of the machine, each in a directory by its id; on a real disk, for overlayfs.
+/// The directory of all labs of the machine, each in a subdirectory named by its id; on a real disk, for overlayfs.
 const BASE: &str = "/var/tmp/etcd-agent-lab";
 
-/// What the names of directories under removal start with.
+/// The prefix of directories that are being removed.
 const GONE: &str = "gone-";
 
-/// What is on disk about a lab, written before anything else of it is made.
+/// The record of a lab on disk, written before anything else of the lab is made.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) id: String,
     pub(crate) index: u8,
     pub(crate) name: String,
     pub(crate) hosts: u8,
-    /// The process that the lab ends with; none for one that stays until it is ended by hand.
+    /// The lab ends with this process. `None` for a lab that stays up until it is ended by hand.
     pub(crate) owner: Option<Owner>,
     /// Lower layers of the hosts' file systems, topmost first.
     pub(crate) layers: Vec<PathBuf>,
@@ -34,7 +34,7 @@ pub(crate) struct Record {
     pub(crate) tls: bool,
 }
 
-/// A process, told apart from a later one with the same number by its start time.
+/// A process. Its start time distinguishes it from a later process with the same PID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
     pid: u32,
@@ -48,7 +48,7 @@ impl Owner {
 
     fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // proc_pid_stat(5): field 22, counted after the command name, which may hold spaces.
+        // proc_pid_stat(5): field 22, counted after the command name, which may contain spaces.
         let (_, rest) = stat.rsplit_once(')')?;
         let start_ticks = rest.split_whitespace().nth(19)?.parse().ok()?;
         Some(Self { pid, start_ticks })
@@ -76,7 +76,7 @@ impl Record {
         serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))
     }
 
-    /// Claims the first free index, after the labs of dead processes have been swept away.
+    /// Claims the first free index, after the labs of dead processes are removed.
     pub(crate) fn claim(mut self) -> Result<Self> {
         let _lock = lock()?;
         crate::sweep::sweep_locked()?;
@@ -115,14 +115,14 @@ pub(crate) fn dir_of(id: &str) -> PathBuf {
     Path::new(BASE).join(id)
 }
 
-/// What the directory of a lab is called while it is removed: never a lab's id, and never used twice.
+/// The name of a lab's directory while it is being removed: never a lab's id, and never used twice.
 pub(crate) fn gone_dir(id: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     Path::new(BASE).join(format!("{GONE}{id}-{}-{number}", std::process::id()))
 }
 
-/// The directories that somebody began to remove.
+/// The directories whose removal has begun.
 pub(crate) fn gone() -> Vec<PathBuf> {
     let names = crate::sweep::names_in(BASE, GONE);
     names.into_iter().map(|name| Path::new(BASE).join(name)).collect()

@@ -1,4 +1,4 @@
-//! Numbers that look random and follow from a seed alone.
+//! Pseudorandom numbers that depend only on a seed.
 
 /// A generator of the xorshift family (Marsaglia: "Xorshift RNGs", 2003).
 #[derive(Debug, Clone)]
@@ -7,7 +7,7 @@ pub struct Random(u64);
 impl Random {
     /// All numbers follow from `seed`.
     pub fn new(seed: u64) -> Self {
-        // Seeds that differ by one bit begin far apart, and none at zero, where xorshift would stay.
+        // Seeds that differ by one bit start far apart, and none starts at zero, where xorshift would stay.
         Self(
             seed.wrapping_mul(0x5851_F42D_4C95_7F2D)
                 .wrapping_add(0x9E37_79B9_7F4A_7C15)
@@ -15,7 +15,7 @@ impl Random {
         )
     }
 
-    /// Any number but zero.
+    /// Any number except zero.
     pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -23,19 +23,19 @@ impl Random {
         self.0
     }
 
-    /// An index into something with `len` elements; 0 for none.
+    /// An index into a slice with `len` elements; 0 if it is empty.
     pub fn index(&mut self, len: usize) -> usize {
-        // The upper half, as it depends on more of the seed's bits.
+        // The upper half depends on more bits of the seed.
         let number = usize::try_from(self.number() >> 32).unwrap_or(0);
         number.checked_rem(len).unwrap_or(0)
     }
 
-    /// One element, `None` of none.
+    /// One element, `None` of an empty slice.
     pub fn choose<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         from.get(self.index(from.len()))
     }
 
-    /// Puts them into another order (Fisher and Yates).
+    /// Shuffles the elements (Fisher and Yates).
     pub fn shuffle<T>(&mut self, elements: &mut [T]) {
         for end in (1..elements.len()).rev() {
             elements.swap(end, self.index(end + 1));

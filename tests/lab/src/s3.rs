@@ -21,28 +21,28 @@ use crate::place::Record;
 use crate::wait::wait_until;
 
 const PORT: u16 = 7070;
-/// Where the server itself is when a proxy is before it.
+/// The port of the server itself if a proxy is in front of it.
 const BEHIND: u16 = 7071;
 
-/// Which server.
+/// The kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum S3Server {
-    /// versitygw: an object is a file by its key.
+    /// versitygw: an object is a file named by its key.
     Versitygw,
-    /// `MinIO`: an object is a directory by its key.
+    /// `MinIO`: an object is a directory named by its key.
     Minio,
 }
 
-/// What is asked for of the S3 server.
+/// The requested S3 server.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Wanted {
     pub(crate) server: S3Server,
     pub(crate) tls: bool,
-    /// Clients reach it through a proxy, once that is started.
+    /// Clients reach it through a proxy, once the proxy is started.
     pub(crate) proxied: bool,
 }
 
-/// The S3 server. It keeps its objects when it is stopped and started again.
+/// The S3 server. It keeps its objects through a stop and a start.
 #[derive(Debug, Clone)]
 pub struct S3 {
     dir: PathBuf,
@@ -56,7 +56,7 @@ impl S3 {
     pub const ACCESS_KEY: &str = "labaccess";
     /// The secret key of its one account.
     pub const SECRET_KEY: &str = "labsecret-not-a-secret";
-    /// The bucket that is there from the start.
+    /// The bucket that exists from the start.
     pub const BUCKET: &str = "backups";
     /// The region to sign for.
     pub const REGION: &str = "us-east-1";
@@ -70,7 +70,7 @@ impl S3 {
         }
     }
 
-    /// Where clients find it; the name `s3` in the hosts' `/etc/hosts` works as well as the address.
+    /// The URL for clients; the name `s3` in the hosts' `/etc/hosts` works as well as the address.
     pub fn endpoint(&self) -> String {
         let scheme = if self.wanted.tls { "https" } else { "http" };
         format!("{scheme}://{}", self.address(PORT))
@@ -80,12 +80,12 @@ impl S3 {
         SocketAddr::from((self.net.outside_address(), port))
     }
 
-    /// Where the server itself listens.
+    /// The address on which the server itself listens.
     fn server(&self) -> SocketAddr {
         self.address(if self.wanted.proxied { BEHIND } else { PORT })
     }
 
-    /// The proxy that clients reach it through.
+    /// Starts the proxy through which clients reach it.
     pub(crate) fn proxy(
         &self,
         decide: impl Fn(usize, &Seen) -> Fault + Send + Sync + 'static,
@@ -94,12 +94,12 @@ impl S3 {
         Outside::start(&namespace, self.address(PORT), self.address(BEHIND), decide)
     }
 
-    /// The bucket's directory: of versitygw each object is a file in it, by its key.
+    /// The bucket's directory. With versitygw each object is a file in it, named by its key.
     pub fn dir(&self) -> PathBuf {
         self.dir.join("data").join(Self::BUCKET)
     }
 
-    /// What the server printed.
+    /// The output of the server.
     pub fn log(&self) -> PathBuf {
         self.dir.join("server.log")
     }
@@ -112,14 +112,14 @@ impl S3 {
         Ok(keys)
     }
 
-    /// An object, past the proxy.
+    /// Reads an object without the proxy.
     pub fn read(&self, key: &str) -> Result<String> {
         if self.wanted.server == S3Server::Versitygw {
             let path = self.dir().join(key);
             return fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()));
         }
         let namespace = self.net.outside_namespace();
-        // As it is signed.
+        // The path as it is signed.
         let path = key.replace(':', "%3A");
         let url = format!("http://{}/{}/{path}", self.server(), Self::BUCKET);
         let sign = format!("aws:amz:{}:s3", Self::REGION);
@@ -132,7 +132,7 @@ impl S3 {
         Ok(answer.stdout)
     }
 
-    /// The AWS shared credentials file for it.
+    /// The AWS shared credentials file with its account.
     pub fn credentials_file(&self) -> String {
         format!(
             "[default]\naws_access_key_id = {}\naws_secret_access_key = {}\n",
@@ -141,8 +141,8 @@ impl S3 {
         )
     }
 
-    /// A command line for a shell on a host: curl of this object, signed with the keys of the account. What to do with the
-    /// object is added to it.
+    /// A command line for a shell on a host: curl of this object, signed with the keys of the account. The caller
+    /// appends the operation.
     pub fn curl(&self, key: &str) -> String {
         format!(
             "curl -sSf --aws-sigv4 aws:amz:{}:s3 --user {}:{} {}/{}/{key}",
@@ -154,8 +154,8 @@ impl S3 {
         )
     }
 
-    /// From its start on it keeps at most so many GiB of objects, in memory: where the server of a real host has a disk of
-    /// its own, here it would take its share of the one that etcd writes to.
+    /// From its next start on the server keeps its objects in memory, at most this many GiB. The server of a real
+    /// host has a disk of its own; here it would slow down the disk that etcd writes to.
     pub fn in_memory(&self, gib: u32) -> Result<()> {
         let data = self.dir.join("data");
         fs::create_dir_all(&data)?;
@@ -166,7 +166,7 @@ impl S3 {
         Ok(())
     }
 
-    /// Starts it and waits until it accepts connections; does nothing when it runs.
+    /// Starts it and waits until it accepts connections; does nothing if it runs.
     pub fn start(&self) -> Result<()> {
         if self.is_on() {
             return Ok(());
@@ -195,7 +195,7 @@ impl S3 {
             })
         })
         .with_context(|| fs::read_to_string(self.log()).unwrap_or_default())?;
-        // MinIO takes a directory for a bucket as well, but not before it has made this place its own.
+        // `MinIO` also accepts a directory as a bucket, but only after it has initialized its data directory.
         wait_until("the S3 server's own files", Duration::from_secs(30), || {
             Ok(
                 self.wanted.server != S3Server::Minio
@@ -241,13 +241,13 @@ impl S3 {
         !self.group.processes().is_empty()
     }
 
-    /// Kills it; connections are refused from now on.
+    /// Kills it. Connections are refused from then on.
     pub fn stop(&self) -> Result<()> {
         self.group.kill()
     }
 }
 
-/// What makes a directory an object of `MinIO`.
+/// The file that marks a directory as an object of `MinIO`.
 const MINIO_OBJECT: &str = "xl.meta";
 
 fn walk(base: &Path, dir: &Path, keys: &mut Vec<String>) -> Result<()> {
@@ -256,7 +256,7 @@ fn walk(base: &Path, dir: &Path, keys: &mut Vec<String>) -> Result<()> {
         .flatten()
     {
         let path = entry.path();
-        // versitygw keeps parts of uploads under way in here.
+        // versitygw keeps parts of running uploads in here.
         if entry.file_name() == ".sgwtmp" {
             continue;
         }

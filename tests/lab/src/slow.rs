@@ -1,8 +1,8 @@
-//! A slow network between hosts, on kernels without `sch_netem` too.
+//! A slow network between hosts that also works on kernels without `sch_netem`.
 //!
-//! What a host's services (all that is not root's) connect to on other hosts or the outside goes through a relay in
-//! the host's own network namespace, which holds each byte back for a while, in either direction. The connections that are
-//! there already are reset, so that they are made anew through the relay.
+//! Connections of a host's services (every process that is not root's) to other hosts or the outside go through a
+//! relay in the host's own network namespace, which delays each byte in both directions. Existing connections are
+//! reset, so that they are made again through the relay.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::thread::JoinHandle;
@@ -21,13 +21,13 @@ use crate::outside;
 /// Bytes read in one go.
 const CHUNK: usize = 16 * 1024;
 
-/// Chunks under way in one direction of one connection.
+/// The limit of delayed chunks in one direction of one connection.
 const UNDER_WAY: usize = 256;
 
-/// How long a connection to the other end may take.
+/// The timeout of a connection to the other end.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The network stays slow until this is dropped, which also ends the connections that went through it.
+/// The network stays slow until this is dropped. Dropping also ends the connections that went through the relays.
 #[derive(Debug)]
 pub struct Slow {
     _relays: Vec<Relay>,
@@ -41,8 +41,8 @@ struct Relay {
 }
 
 impl Lab {
-    /// Makes the network between all hosts slow: `delay` is added to the way of each byte, so a round trip takes twice
-    /// that. What clients outside send to the hosts is not delayed.
+    /// Makes the network between all hosts slow: each byte is delayed by `delay`, so a round trip takes twice that.
+    /// Traffic from outside clients to the hosts is not delayed.
     pub fn slow(&self, delay: Duration) -> Result<Slow> {
         let names = self.hosts().iter().map(|host| self.net().namespace(host.name()));
         let relays = names.map(|namespace| Relay::start(namespace, delay));
@@ -112,8 +112,9 @@ impl Drop for Relay {
     }
 }
 
-/// The relay itself is root's, and so is not sent to itself. An old connection is known by its going straight to its
-/// address: a new one goes to the relay, and what a server answers is not in a connection's original direction.
+/// The relay itself runs as root, so its traffic is not redirected to it. An old connection is recognized because it
+/// still goes directly to its address: a new one is redirected to the relay, and a server's answers are not in a
+/// connection's original direction.
 fn redirect(port: u16) -> String {
     format!(
         "table inet lab_slow {{
@@ -135,12 +136,12 @@ async fn serve(listener: &TcpListener, delay: Duration) -> Result<()> {
         let Ok(to) = original(&from) else {
             continue;
         };
-        // What breaks here is a connection that breaks: the ends see it.
+        // An error here breaks only this connection, and both ends see that.
         tokio::spawn(async move { relay(from, to, delay).await });
     }
 }
 
-/// Where a redirected connection was to go.
+/// The original destination of a redirected connection.
 fn original(stream: &TcpStream) -> Result<SocketAddrV4> {
     rustix::net::sockopt::ip_original_dst(stream).context("SO_ORIGINAL_DST")
 }
@@ -152,12 +153,13 @@ async fn relay(from: TcpStream, to: SocketAddrV4, delay: Duration) -> Result<()>
     from.set_nodelay(true)?;
     let (from_read, from_write) = from.into_split();
     let (to_read, to_write) = onward.into_split();
-    // Each way ends by itself, so that a half closed connection stays one; what breaks, breaks both.
+    // Each direction ends by itself, so that a half-closed connection stays half-closed. An error ends both
+    // directions.
     tokio::try_join!(pump(from_read, to_write, delay), pump(to_read, from_write, delay))?;
     Ok(())
 }
 
-/// One direction: bytes leave `delay` after they came.
+/// One direction: bytes leave `delay` after they arrived.
 async fn pump(
     mut read: tokio::net::tcp::OwnedReadHalf,
     mut write: tokio::net::tcp::OwnedWriteHalf,

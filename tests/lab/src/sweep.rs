@@ -1,5 +1,5 @@
-//! Undoing a lab: processes, mounts, namespaces, directories. All of it is found by the lab's id, so
-//! that what a killed process left behind goes the same way.
+//! Removes a lab: processes, mounts, namespaces, directories. All of it is found by the lab's id, so the remains of a
+//! killed process are removed in the same way.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::cgroup::Cgroup;
 use crate::cmd::Cmd;
 use crate::place::{self, Record};
 
-/// Labs owned by this process, which a signal must take along.
+/// Labs owned by this process. A signal handler removes them.
 static LIVE: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Ends every lab whose owner is dead, and answers their ids.
+/// Ends every lab whose owner is dead, and returns their ids.
 pub fn sweep() -> Result<Vec<String>> {
     let _lock = place::lock()?;
     sweep_locked()
@@ -24,13 +24,13 @@ pub fn sweep() -> Result<Vec<String>> {
 pub(crate) fn sweep_locked() -> Result<Vec<String>> {
     let mut swept = Vec::new();
     for gone in place::gone() {
-        // Whoever renamed it may be removing it just now; what is left then goes the next time.
+        // The process that renamed it may still be removing it. Anything left is removed the next time.
         let _ = cache::remove_tree(&gone);
     }
     for id in place::ids() {
         let dead = match Record::load(&id) {
             Ok(record) => record.owner.is_some_and(|owner| !owner.is_alive()),
-            // Records are written under the lock that is held here: without one it was half removed.
+            // Records are written under the lock that is held here: a lab without one was partly removed.
             Err(_) => true,
         };
         if dead {
@@ -41,7 +41,7 @@ pub(crate) fn sweep_locked() -> Result<Vec<String>> {
     Ok(swept)
 }
 
-/// Ends the lab with this id. Safe to repeat, and on one that was only half made.
+/// Ends the lab with this id. It may be repeated, and called for a lab that is incomplete.
 pub(crate) fn teardown(id: &str) -> Result<()> {
     Cgroup::new(id).kill()?;
     let dir = place::dir_of(id);
@@ -55,7 +55,7 @@ pub(crate) fn teardown(id: &str) -> Result<()> {
     for name in names_in("/run/netns", &prefix) {
         Cmd::new("ip").args(["netns", "del", &name]).ok()?;
     }
-    // What systemd-nspawn leaves when it is killed.
+    // systemd-nspawn leaves these when it is killed.
     for base in ["/run/systemd/nspawn/propagate", "/run/systemd/nspawn/unix-export"] {
         for name in names_in(base, &prefix) {
             let path = Path::new(base).join(name);
@@ -63,7 +63,7 @@ pub(crate) fn teardown(id: &str) -> Result<()> {
             let _ = fs::remove_dir_all(&path);
         }
     }
-    // In one step, so that nobody takes a half removed lab for a dead one, or its id for free, meanwhile.
+    // In one step, so that no other process meanwhile takes a partly removed lab for a dead one, or its id for free.
     let gone = place::gone_dir(id);
     match fs::rename(&dir, &gone) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

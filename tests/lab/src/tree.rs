@@ -1,4 +1,4 @@
-//! The root file systems that hosts boot from: one Debian tree a suite, read-only once made.
+//! The root file systems that hosts boot from: one Debian tree per suite, read-only once made.
 
 use std::fmt;
 use std::fs;
@@ -13,15 +13,15 @@ use crate::cache;
 use crate::cmd::Cmd;
 use crate::machine;
 
-/// Raise it whenever `make` below changes, so that trees are made anew.
+/// Increase this whenever `make` below changes, so that trees are made again.
 const RECIPE: u32 = 1;
 
-/// `polkitd` wants a logind provider, hence `libpam-systemd`. The hosts have no network to the
-/// outside, so what our package may depend on is in here too.
+/// `polkitd` needs a logind provider, hence `libpam-systemd`. The hosts have no network to the outside, so possible
+/// dependencies of our package are also included.
 const PACKAGES: &str = "systemd,systemd-sysv,libpam-systemd,dbus,polkitd,iproute2,nftables,iputils-ping,\
     procps,adduser,ca-certificates,curl,openssl,etcd-server,etcd-client";
 
-/// Units that only cost time or touch the network, which the lab sets up from the outside.
+/// Units that only take time, or that touch the network, which the lab sets up from the outside.
 const MASKED: &[&str] = &[
     "apt-daily.timer",
     "apt-daily-upgrade.timer",
@@ -70,7 +70,7 @@ impl FromStr for Suite {
     }
 }
 
-/// The tree of a suite, made now if it is not there.
+/// The tree of a suite. It is made now if it does not exist.
 pub(crate) fn ensure(suite: Suite) -> Result<PathBuf> {
     let recipe = format!("{RECIPE} {suite} {PACKAGES} {MASKED:?}");
     cache::entry(&format!("tree-{suite}"), &recipe, |dir| make(suite, dir))
@@ -86,7 +86,7 @@ fn make(suite: Suite, dir: &Path) -> Result<()> {
         .arg(machine::mirror())
         .deadline(Duration::from_mins(25))
         .ok()?;
-    // Configured by each test; an etcd that starts by itself would leave data behind.
+    // Each test configures etcd; an etcd that starts by itself would leave data behind.
     Cmd::new("chroot")
         .arg(dir)
         .args(["systemctl", "disable", "etcd.service"])

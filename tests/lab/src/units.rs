@@ -1,4 +1,4 @@
-//! What systemd in a host says about its units, and what a test does to them.
+//! systemd's state of units in a host, and operations on them.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,14 +27,14 @@ impl fmt::Display for UnitState {
 }
 
 impl Host {
-    /// `systemctl` with these arguments, at most 120 s, whatever its exit code.
+    /// Runs `systemctl` with these arguments, at most 120 s, and returns its output with any exit code.
     pub fn systemctl(&self, args: &[&str]) -> Result<Output> {
         let mut argv = vec!["systemctl"];
         argv.extend(args);
         self.exec_for(Duration::from_mins(2), &argv)
     }
 
-    /// One property of a unit, empty where it has none.
+    /// One property of a unit, empty if it has none.
     pub fn unit_property(&self, unit: &str, property: &str) -> Result<String> {
         let output = self.systemctl(&["show", "--value", "-p", property, unit])?.ok()?;
         Ok(output.text().to_owned())
@@ -50,7 +50,7 @@ impl Host {
         })
     }
 
-    /// The main process of a unit, as numbered inside the host.
+    /// The PID of a unit's main process inside the host.
     pub fn main_pid(&self, unit: &str) -> Result<Option<u32>> {
         let pid: u32 = self.unit_property(unit, "MainPID")?.parse().context("MainPID")?;
         Ok((pid != 0).then_some(pid))
@@ -65,7 +65,7 @@ impl Host {
         Ok(())
     }
 
-    /// Waits until a unit's `ActiveState` is `wanted`; the error shows the end of its journal.
+    /// Waits until a unit's `ActiveState` is `wanted`. The error shows the end of its journal.
     pub fn wait_unit(&self, unit: &str, wanted: &str, timeout: Duration) -> Result<Duration> {
         let what = format!("{unit} on {} to be {wanted}", self.name());
         wait_until(&what, timeout, || {
@@ -84,13 +84,13 @@ impl Host {
         self.journalctl(&["-u", unit])
     }
 
-    /// The last lines of the journal of a unit; on failure the error itself, as it is for people.
+    /// The last lines of the journal of a unit; on failure the text of the error, since people read this.
     pub fn journal_tail(&self, unit: &str, lines: usize) -> String {
         self.journalctl(&["-u", unit, "-n", &lines.to_string()])
             .unwrap_or_else(|error| format!("{error:#}"))
     }
 
-    /// `journalctl` on the host's disk: works for a host that is on, off or killed.
+    /// Runs `journalctl` on the host's disk: works for a host that is on, off or killed.
     pub fn journalctl(&self, args: &[&str]) -> Result<String> {
         let output = crate::cmd::Cmd::new("chroot")
             .arg(self.disk())

@@ -1,4 +1,4 @@
-//! Values of any size from the outside: `etcdctl` sends none that is larger than 2 MiB.
+//! Reads and writes values of any size from the outside: `etcdctl` cannot send more than 2 MiB.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::lab::Lab;
 use crate::load::{Target, in_outside};
 use crate::wait::wait_for;
 
-/// How long one try at one endpoint may take: a large value goes to all members, and one of them may have a thin cable.
+/// The timeout of one try at one endpoint: a large value goes to all members, and one of them may have a slow cable.
 const TRY: Duration = Duration::from_secs(10);
 
-/// How long a write or a read may take in all, an election included.
+/// The total time for a write or a read, including an election.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// More than the largest request that the lab lets etcd take.
+/// More than the largest request that the lab allows in etcd.
 const MOST_BYTES: usize = 16 << 20;
 
 impl Lab {
-    /// Puts and deletes keys in one transaction; returns once it is acknowledged. What is not acknowledged is tried again.
+    /// Puts and deletes keys in one transaction. It is repeated until it is acknowledged.
     pub fn write(&self, puts: &[(&str, &[u8])], deletes: &[&str]) -> Result<()> {
         let puts = puts.iter().map(|(key, value)| TxnOp::put(*key, *value, None));
         let deletes = deletes.iter().map(|key| TxnOp::delete(*key, None));
@@ -31,7 +31,7 @@ impl Lab {
         })
     }
 
-    /// The value that a linearizable read gives; `None` where there is no such key.
+    /// The value from a linearizable read; `None` if there is no such key.
     pub fn read(&self, key: &str) -> Result<Option<Vec<u8>>> {
         let target = self.target()?;
         wait_for(&format!("a read of {key}"), PATIENCE, || {

@@ -1,13 +1,13 @@
-//! Waiting for something to become true, with an error that says what it was.
+//! Waits for a condition, with an error that names it.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// The longest rest between two looks.
+/// The longest pause between two checks.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Calls `check` until it answers `true`. After `timeout` the error names `what` and the last error.
+/// Calls `check` until it returns `true`. After `timeout` the error names `what` and the last error.
 pub fn wait_until(
     what: &str,
     timeout: Duration,
@@ -18,10 +18,10 @@ pub fn wait_until(
     Ok(start.elapsed())
 }
 
-/// Calls `look` until it answers a value. After `timeout` the error names `what` and the last error.
+/// Calls `look` until it returns a value. After `timeout` the error names `what` and the last error.
 ///
-/// An error of `look` means "not yet": what is waited for is often not reachable at first. Between two looks it rests as
-/// long as a look takes: one that starts programs must not keep what it waits for from the processor.
+/// An error of `look` means "not yet": the target is often not reachable at first. Between two calls it pauses as
+/// long as a call takes: a `look` that starts programs must not take the CPU from what it waits for.
 pub fn wait_for<T>(what: &str, timeout: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(2);

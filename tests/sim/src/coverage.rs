@@ -1,5 +1,5 @@
-//! What happened in a schedule, and in how many schedules each thing has to happen. A large run that saw too little
-//! proves nothing.
+//! Records what happened in a schedule, and in how many schedules each thing has to happen. A large run that saw too
+//! little proves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,15 +9,16 @@ use etcd_agent::model::{Event, EventOutcome};
 /// The number of schedules that the floors are for.
 const OF: u64 = 10_000;
 
-/// What a schedule is counted as that did not become whole, for a reason that excuses it.
+/// The name under which schedules are counted that did not recover, with a reason that excuses it.
 pub(crate) const EXCUSED: &str = "excuse any";
-/// At most so many of a hundred schedules may have an excuse: a generator that mostly ruins its clusters shows nothing.
+/// At most this many of a hundred schedules may have an excuse: a generator that mostly ruins its clusters shows
+/// nothing.
 const MOST_EXCUSED: u64 = 6;
 
-/// What was seen in one schedule, by kind and name.
+/// The things seen in one schedule, by kind and name.
 pub type Seen = BTreeSet<String>;
 
-/// Records what an agent did, and the reasons that it gave.
+/// Records the actions of an agent, and its reasons.
 pub fn note(seen: &mut Seen, events: &[Event]) {
     for event in events {
         let code = |reason: &String| reason.split(':').next().unwrap_or_default().to_owned();
@@ -82,7 +83,7 @@ impl Coverage {
         text
     }
 
-    /// What was seen too rarely, or too often. Empty for a run of fewer than `OF` schedules.
+    /// The things that were seen too rarely, or too often. Empty for a run of fewer than `OF` schedules.
     pub fn missed(&self) -> Vec<String> {
         if self.schedules < OF {
             return Vec::new();
@@ -107,7 +108,7 @@ impl Coverage {
     }
 }
 
-/// The floors, well below what any ten thousand schedules reach. Each line holds a number and a name.
+/// The floors, well below the counts of any ten thousand schedules. Each line holds a number and a name.
 fn floors() -> impl Iterator<Item = (&'static str, u64)> {
     let lines = include_str!("../floors.txt").lines();
     lines.filter_map(|line| {

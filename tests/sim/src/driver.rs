@@ -1,4 +1,4 @@
-//! Runs one schedule: starts the agents, lets time pass, lets things happen, and at last asks for a whole cluster.
+//! Runs one schedule: starts the agents, lets time pass, injects faults, and at the end requires a healthy cluster.
 
 use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
@@ -22,34 +22,35 @@ use crate::sim::Sim;
 use crate::verdict::{complaint, excuse, goal, said};
 use crate::world::{AgentState, Asked, Host, Phase, Plane, Store, Weather, World, address};
 
-/// What the world does by itself it does this often.
+/// The interval of the world's own changes.
 const TICK: Duration = Duration::from_millis(100);
-/// After the last fault a cluster is whole within this time, in milliseconds.
+/// A cluster has to recover within this time after the last fault, in milliseconds.
 const BOUND_MS: u64 = 300_000;
-/// While all agents run and reach each other (and the store), each elector has its vote within this time, in
+/// While all agents run and reach each other (and the store), each elector gets its vote within this time, in
 /// milliseconds.
 const VOTES_MS: u64 = 20_000;
 /// A fault within this time after a restore was typed counts as a fault during the restore, in milliseconds.
 const RESTORING_MS: u64 = 10_000;
 /// How often people do what the reasons ask for, in milliseconds.
 const HEED_MS: u64 = 30_000;
-/// With an excuse nothing is waited for any longer than this, in milliseconds: what people do first has its time.
+/// A run with an excuse ends after this time, in milliseconds. Before that, people have time to do what the reasons
+/// ask for.
 const EXCUSED_MS: u64 = HEED_MS + 30_000;
 
-/// What came of a schedule.
+/// The result of a schedule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What must never be, if it was.
+    /// The violation of a rule, if there was one.
     pub violation: Option<String>,
-    /// Why the cluster could rightly not become whole, if it did not.
+    /// Why the cluster was allowed not to recover, if it did not.
     pub excuse: Option<&'static str>,
-    /// What has happened.
+    /// The history of events.
     pub history: Vec<String>,
     /// How often agents crossed a port.
     pub crossings: u64,
     /// When it ended, in simulated milliseconds.
     pub ended: u64,
-    /// What was seen during it.
+    /// The things seen during it.
     pub seen: Seen,
 }
 
@@ -60,7 +61,7 @@ pub fn run(schedule: &Schedule, record: bool) -> Outcome {
         .start_paused(true)
         .build();
     match runtime {
-        // Made inside, where the clock stands still.
+        // The driver is made inside the runtime, where the clock is paused.
         Ok(runtime) => runtime.block_on(async { Driver::new(schedule, record).run().await }),
         Err(error) => Outcome {
             violation: Some(format!("no runtime: {error}")),
@@ -69,7 +70,7 @@ pub fn run(schedule: &Schedule, record: bool) -> Outcome {
     }
 }
 
-/// What a quiet cluster costs each node.
+/// The cost of a quiet cluster for each node.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     /// Time to plan once, in milliseconds.
@@ -78,7 +79,7 @@ pub struct Load {
     pub messages_per_second: f64,
 }
 
-/// Forms a cluster of `size` among so many candidates, lets it be for a minute, and measures; `None` when it does
+/// Forms a cluster of `size` among `nodes` candidates, leaves it alone for a minute, and measures; `None` if it does
 /// not form.
 pub fn load(nodes: usize, size: usize) -> Option<Load> {
     let schedule = Schedule::calm(1, nodes, size, false);
@@ -90,7 +91,7 @@ pub fn load(nodes: usize, size: usize) -> Option<Load> {
     runtime.block_on(async { Driver::new(&schedule, false).measure().await })
 }
 
-/// How long a quiet cluster is watched, in milliseconds.
+/// How long a quiet cluster is observed, in milliseconds.
 const QUIET_MS: u64 = 60_000;
 /// How often each agent plans for the measurement.
 const PLANS: u32 = 20;
@@ -104,7 +105,8 @@ struct Driver<'a> {
     connected: Option<u64>,
 }
 
-/// Agents hold the simulation that they run in, and it holds them: parted here, or a million of them would stay.
+/// Agents hold the simulation that they run in, and it holds them. The cycle is broken here; otherwise a million
+/// simulations would leak.
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
         for host in 0..self.schedule.nodes {
@@ -163,7 +165,7 @@ impl<'a> Driver<'a> {
                     self.mend();
                 }
                 if (6000..6500).contains(&over) {
-                    // Once everybody is there: a word at a node that does not know of the pause would end nothing.
+                    // Only once all agents run: a resume on a node that does not know of the pause would end nothing.
                     for host in 0..self.schedule.nodes {
                         inject(&self.sim, &Fault::Resume(host));
                     }
@@ -273,7 +275,7 @@ impl<'a> Driver<'a> {
         })
     }
 
-    /// A tenth of a second.
+    /// Advances the simulation by a tenth of a second.
     fn beat(&mut self, tick: u64) {
         self.sim.world().tick();
         self.power();
@@ -301,7 +303,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Whether an elector has no vote that must get it back by itself; for too long is a violation.
+    /// Whether some elector has no vote and must get it back by itself. It is a violation if that takes too long.
     fn voteless(&mut self) -> bool {
         let world = self.sim.world();
         let connected = agents_are_connected(&world);
@@ -309,7 +311,7 @@ impl<'a> Driver<'a> {
             .connected
             .filter(|_| connected)
             .or(connected.then_some(world.now));
-        // Without a store nobody can tell what most electors have forgotten.
+        // Without a store, nothing replaces the memory that most electors have lost.
         let forgetful = world.hosts.iter().filter(|h| h.reinstalled > 0).count() * 2 > world.first_electors();
         if forgetful && world.store.is_none() {
             return false;
@@ -335,7 +337,7 @@ impl<'a> Driver<'a> {
         !voteless.is_empty()
     }
 
-    /// Hosts that get their power back; etcd is enabled, so it starts with the host.
+    /// Boots hosts that get their power back. etcd is enabled, so it starts with the host.
     fn power(&self) {
         for host in 0..self.schedule.nodes {
             let mut world = self.sim.world();
@@ -356,7 +358,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// The gate of a held start asks its agent.
+    /// Lets the gate of a held start ask its agent.
     fn gate(&self, host: usize) {
         if !self.sim.world().look_at_gate(host, Asked::NotYet) {
             return;
@@ -400,14 +402,14 @@ impl<'a> Driver<'a> {
         let board = Board::new(spec.nodes.keys().filter(|n| **n != spec.node).cloned());
         let peers = (0..spec.nodes.len()).filter(|peer| *peer != host);
         let Ok(agent) = Agent::over(ports(&seat, &board), spec, format!("boot-{boot}")) else {
-            // It ends with an error, and systemd starts it again.
+            // The agent ends with an error, and systemd restarts it.
             let mut world = self.sim.world();
             let at = world.now + 1000;
             world.hosts[host].kill_agent(AgentState::Until(at));
             return;
         };
         self.sim.set_agent(host, Some(agent.clone()));
-        // Its socket is there before its first look, and a gate that waits asks at once.
+        // The agent's socket exists before its first observation, and a waiting gate asks at once.
         self.gate(host);
         for peer in peers {
             let watching = tokio::spawn(watch(seat.clone(), board.clone(), peer));
@@ -421,7 +423,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// People move away the data of a cluster that nobody knows.
+    /// People move away the data of an unknown cluster.
     fn move_foreign_data_away(&self, host: usize) {
         let mut world = self.sim.world();
         let cluster = world.hosts[host].disk().map(|dir| dir.cluster);
@@ -433,7 +435,7 @@ impl<'a> Driver<'a> {
         world.hosts[host].broken = false;
     }
 
-    /// Everything that was broken is repaired, as far as people repair such things.
+    /// People repair everything that people can repair.
     fn mend(&self) {
         inject(&self.sim, &Fault::Mend);
         self.sim.world().liar = None;
@@ -487,7 +489,7 @@ fn agents_are_connected(world: &World) -> bool {
         && world.store.as_ref().is_none_or(fair)
 }
 
-/// Retention that keeps the newest so many and nothing else.
+/// A retention that keeps only the newest `count` backups.
 fn keeps(count: usize) -> Retention {
     Retention {
         recent: Duration::ZERO,
@@ -500,7 +502,7 @@ fn keeps(count: usize) -> Retention {
     }
 }
 
-/// What one node is configured to.
+/// The configuration of one node.
 pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
     let nodes: BTreeMap<NodeName, String> = (0..schedule.nodes)
         .map(|host| Some((name(host)?, address(host))))
@@ -526,7 +528,7 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
         },
         backup_interval: schedule.store.then_some(Duration::from_secs(10)),
         backup: etcd_agent::model::BackupSpec {
-            // Following etcd's changes takes a watch and threads: see the README.
+            // Following etcd's changes needs a watch and threads: see the README.
             increment_interval: None,
             retention: schedule.keeps.map_or_else(Retention::default, keeps),
             ..etcd_agent::model::BackupSpec::default()

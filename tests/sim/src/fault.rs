@@ -1,4 +1,4 @@
-//! What can go wrong, and what an operator can type.
+//! The faults, and the orders that an operator can type.
 
 use std::sync::Arc;
 
@@ -10,16 +10,17 @@ use crate::sim::Sim;
 use crate::world::raft::Dir;
 use crate::world::{AgentState, Broken, Host, Phase, Plane, Store, Weather, World};
 
-/// One thing that happens.
+/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// One direction between two hosts is cut, for agents, for etcd, or for both.
     Cut(usize, usize, Option<bool>),
     /// A host is cut off from all others.
     Isolate(usize),
-    /// The network is whole again.
+    /// The network is repaired.
     Mend,
-    /// Of a hundred messages so many are lost, arrive twice, and take up to so many milliseconds.
+    /// Of a hundred messages, this many are lost, this many arrive twice, and each takes up to this many
+    /// milliseconds.
     Noise(u64, u64, u64),
     /// The agent dies at this many crossings of a port from now.
     AgentDies(usize, u32),
@@ -29,41 +30,42 @@ pub enum Fault {
     Reinstall(usize),
     /// The agent's state is lost. The first order to the new agent is a restore.
     Anew(usize),
-    /// Nobody can look into the data directory, until people see to it.
+    /// The data directory cannot be inspected, until people repair it.
     InspectFails(usize),
-    /// The data directory holds data of a cluster that nobody here knows.
+    /// The data directory holds data of an unknown cluster.
     Foreign(usize),
     /// systemd refuses that many of the agent's next stops of etcd.
     StopsFail(usize, u32),
     /// The host loses power, for this many milliseconds.
     PowerOff(usize, u64),
-    /// The host loses power for a moment. What holds its data directory is mounted only after this many milliseconds.
+    /// The host loses power for a moment. The device of its data directory is mounted only after this many
+    /// milliseconds.
     LateMount(usize, u64),
     /// etcd is killed.
     KillEtcd(usize),
     /// The data directory is emptied.
     Wipe(usize),
-    /// The data directory becomes of no use.
+    /// The data directory becomes unusable.
     Corrupt(usize),
     /// A copy of the data directory is made, for `SetBack`.
     Copy(usize),
     /// The data directory is set back to the copy.
     SetBack(usize),
-    /// The clock jumps by so many milliseconds.
+    /// The clock is off by this many milliseconds from now on.
     Clock(usize, i64),
-    /// The store behaves so.
+    /// The behaviour of the store from now on.
     Store(Weather),
     /// The store is emptied.
     EmptyStore,
-    /// Somebody deletes all backups, and leaves the rest of the store alone.
+    /// Somebody deletes all backups, and nothing else in the store.
     DeleteBackups,
-    /// Somebody writes a smaller size into the store, past all agents.
+    /// Somebody writes a smaller size directly into the store, without an agent.
     StoreShrinks(usize),
-    /// The agent and the etcd of this host lie in what they answer and push, until people repair it.
+    /// The agent and the etcd of this host lie in their answers and pushes, until people repair the host.
     Lies(usize),
     /// Typed here: restore the newest backup.
     Restore(usize),
-    /// Typed here: form the first cluster without that host, which is gone for good.
+    /// Typed here: form the first cluster without that host, which is permanently lost.
     Without(usize, usize),
     /// Typed here: take a backup now.
     Backup(usize),
@@ -79,7 +81,7 @@ pub enum Fault {
     Pause(usize),
     /// Typed here: resume.
     Resume(usize),
-    /// Typed here: cancel what is left of a restart.
+    /// Typed here: cancel the rest of a restart.
     CancelRestart(usize),
     /// Typed here: set the number of members.
     SetSize(usize, usize),
@@ -99,7 +101,7 @@ pub enum Fault {
     StoreDiffers(usize),
     /// Calls of this host's agent fail.
     Breaks(usize, Broken),
-    /// People put the newcomers into `cluster.nodes` of this host.
+    /// People add the newcomers to `cluster.nodes` of this host.
     Widen(usize),
 }
 
@@ -136,7 +138,7 @@ impl Fault {
 /// A host that loses power for a moment is off for this long, in milliseconds.
 const BOOTS_MS: u64 = 1000;
 
-/// Makes it happen.
+/// Injects a fault or an order.
 pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
     if matches!(fault, Fault::Widen(host) if !sim.world().hosts[*host].narrow) {
         return;
@@ -286,7 +288,7 @@ fn process(sim: &Sim, fault: &Fault) {
     }
 }
 
-/// People change the agent's configuration. It is restarted where that is a change.
+/// People change the agent's configuration. The agent is restarted if that is a change.
 fn configure(sim: &Sim, host: usize, change: impl FnOnce(&mut Host)) {
     let mut world = sim.world();
     let at = world.now + 300;
@@ -303,9 +305,9 @@ fn configure(sim: &Sim, host: usize, change: impl FnOnce(&mut Host)) {
     }
 }
 
-/// The state directory of the agent is gone, and with it the settings that were written for etcd.
+/// The state directory of the agent is lost, and with it the settings that were written for etcd.
 fn forget(world: &mut World, host: usize) {
-    // Nobody is left who knows that a device is missing: the empty directory counts as the loss of the data.
+    // No agent knows that a device is missing: the empty directory counts as lost data.
     if let Some(late) = world.hosts[host].late.clone() {
         world.note_loss(&late.dir);
     }
@@ -328,7 +330,7 @@ fn forget(world: &mut World, host: usize) {
     h.reinstalled += 1;
 }
 
-/// The data directory goes or is replaced; etcd does not survive that.
+/// The data directory is lost or replaced; etcd does not survive that.
 fn lose(world: &mut World, host: usize) {
     if let Some(dir) = world.hosts[host].dir.clone() {
         world.note_loss(&dir);
@@ -342,7 +344,7 @@ fn host_fault(sim: &Sim, fault: &Fault) {
         Fault::Foreign(host) | Fault::Wipe(host) | Fault::Corrupt(host) | Fault::SetBack(host) => Some(host),
         _ => None,
     };
-    // What is not mounted nothing happens to.
+    // Data that is not mounted is not affected.
     if of_disk.is_some_and(|host| world.hosts[*host].late.is_some()) {
         return;
     }
@@ -374,7 +376,8 @@ fn host_fault(sim: &Sim, fault: &Fault) {
                 && (copy.cluster, copy.member) == (dir.cluster, dir.member)
                 && !h.broken
             {
-                // Nobody can tell an older disk from the newest: one voter that has forgotten is one too many.
+                // An older disk cannot be distinguished from the newest: a single voter that has forgotten is already
+                // too many.
                 world.note_set_back(&copy);
                 world.kill_etcd(*host);
                 world.hosts[*host].dir = Some(copy);
@@ -474,7 +477,7 @@ fn restore(sim: &Arc<Sim>, host: usize) {
     give(sim, host, What::Restore(backup, above.unwrap_or_default()));
 }
 
-/// An operator who says that a host is gone for good tells the truth: should it come back, then as a new machine.
+/// An operator who says that a host is permanently lost tells the truth: if it comes back, it is a new machine.
 fn without(sim: &Arc<Sim>, host: usize, gone: usize) {
     let mut world = sim.world();
     let back = world.now + 20_000;

@@ -1,6 +1,6 @@
-//! One node with a valid certificate that lies in any field of what it answers and pushes (rule 10).
+//! One node with a valid certificate that lies in any field of its answers and pushes (rule 10).
 //!
-//! It forges no order that one node may give: such an order counts as an operator's (ADR 19).
+//! It does not forge orders that a single node may give: such an order counts as an operator's (ADR 19).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::world::World;
 /// The percentage of its answers that are lies.
 const LIES: u64 = 60;
 
-/// The source of chance for a lie, when this host lies now.
+/// The random source for a lie, if this host lies now.
 fn chance(world: &mut World, host: usize) -> Option<&mut Rng> {
     let lies = world.liar == Some(host) && world.rng.chance(LIES);
     lies.then_some(&mut world.rng)
@@ -48,7 +48,7 @@ fn forged(rng: &mut Rng, of: &Genesis) -> Genesis {
     genesis
 }
 
-/// Removes a member from a list, and may invite its node anew.
+/// Removes a member from a list, and may invite its node again.
 pub fn list(rng: &mut Rng, list: &mut MemberList) {
     list.linearizable = true;
     list.term = RaftTerm(u64::MAX);
@@ -69,14 +69,14 @@ pub fn list(rng: &mut Rng, list: &mut MemberList) {
     }
 }
 
-/// Falsifies a member list that the etcd of a lying host answers.
+/// Falsifies the member list that the etcd of a lying host returns.
 pub fn members(world: &mut World, host: usize, told: &mut MemberList) {
     if let Some(rng) = chance(world, host) {
         list(rng, told);
     }
 }
 
-/// The status that a host reports, falsified when it lies.
+/// The status that a host reports, falsified if it lies.
 pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeStatus {
     let names: Vec<NodeName> = world.hosts.iter().map(|h| h.name.clone()).collect();
     let memories = memories(world);
@@ -111,7 +111,7 @@ pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeSta
     status
 }
 
-/// The incarnations of all memories now: a genesis that names them makes founders of all that it lists.
+/// The current incarnations of all memories. A genesis that names them makes a founder of each member that it lists.
 fn memories(world: &World) -> BTreeMap<NodeName, Incarnation> {
     let hosts = world.hosts.iter();
     let known = hosts.filter_map(|h| Some((h.name.clone(), h.elector.as_ref()?.incarnation.clone())));
@@ -141,13 +141,13 @@ fn orders(rng: &mut Rng, status: &mut NodeStatus, names: &[NodeName]) {
     }
 }
 
-/// What it pushes: a genesis, as if it had been chosen.
+/// The genesis that a lying host pushes, as if it had been chosen.
 pub fn pushed(world: &mut World, host: usize, status: &NodeStatus) -> Option<Genesis> {
     let rng = chance(world, host)?;
     status.genesis.as_ref().map(|genesis| forged(rng, genesis))
 }
 
-/// What it answers to an enquiry.
+/// The answer of a host to an enquiry, falsified if it lies.
 pub fn enquired(world: &mut World, host: usize, asker: &NodeName, answer: EnquireAnswer) -> EnquireAnswer {
     let memories = memories(world);
     let EnquireAnswer::Reply(mut reply) = answer else {
@@ -204,7 +204,7 @@ fn refusal(rng: &mut Rng, node: &NodeName, known: Option<&Genesis>) -> Refusal {
     }
 }
 
-/// What it answers in phase 1.
+/// The answer of a host in phase 1, falsified if it lies.
 pub fn prepared(world: &mut World, host: usize, reply: PrepareReply) -> PrepareReply {
     let name = world.hosts[host].name.clone();
     let known = known(world, host);
@@ -214,8 +214,8 @@ pub fn prepared(world: &mut World, host: usize, reply: PrepareReply) -> PrepareR
     PrepareReply::Refused(refusal(rng, &name, known.as_ref()))
 }
 
-/// What it answers in phase 2. It does not say that it has accepted what it has not: with one such elector among three
-/// nothing is chosen for sure.
+/// The answer of a host in phase 2, falsified if it lies. It does not claim an acceptance that it did not make: with
+/// one such elector among three no choice is certain.
 pub fn accepted(world: &mut World, host: usize, reply: AcceptReply) -> AcceptReply {
     let name = world.hosts[host].name.clone();
     let known = known(world, host);

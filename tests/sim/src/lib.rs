@@ -1,4 +1,4 @@
-//! The simulator: the production planner and agent loop over in-memory ports, in a world that follows from a seed.
+//! The simulator: the production planner and agent loop over in-memory ports, in a world that depends only on a seed.
 //! See `README.md`.
 
 pub mod coverage;
@@ -15,7 +15,7 @@ pub mod sim;
 pub mod verdict;
 pub mod world;
 
-/// A third of a simulation is asking for memory and giving it back.
+/// A third of a simulation's time is spent on allocating and freeing memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

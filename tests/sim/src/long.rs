@@ -1,29 +1,29 @@
-//! Long schedules. The cluster has formed. Orders of every kind are typed, hosts and agents stay away, and calls fail,
-//! with time in between.
+//! Long schedules. The cluster has formed. Orders of every kind are typed, hosts and agents stay down, and calls
+//! fail, with time in between.
 
 use crate::fault::Fault;
 use crate::rng::Rng;
 use crate::schedule::{self, Schedule, weather};
 use crate::world::{Broken, Call, How};
 
-/// `cluster.grace` in these, in milliseconds.
+/// `cluster.grace` in long schedules, in milliseconds.
 const GRACE_MS: u64 = 3000;
 
-/// What may happen in one schedule.
+/// The kinds of faults in one schedule.
 struct Kinds {
     /// The store may be emptied. Then no agent loses its memory: a new memory would trust the empty store.
     empties: bool,
-    /// One host is configured with another store for a while. Then no agent loses its memory either: an empty store would vouch
-    /// for what is in the other.
+    /// One host is configured with another store for a while. Then no agent loses its memory either: a new memory
+    /// would trust the empty store, although the records are in the other one.
     differs: bool,
-    /// Disks of more than one host may go.
+    /// Disks of more than one host may be lost.
     ruins: bool,
     /// The only host that may be ordered out. Without `ruins` also the only one that loses data or memory.
     victim: usize,
 }
 
 impl Schedule {
-    /// Everything from the seed.
+    /// Derives everything from the seed.
     pub fn long(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x10e6_5c4e_d01e_5eed);
         let (nodes, size) = match rng.below(20) {
@@ -60,7 +60,7 @@ impl Schedule {
         for number in 0..rng.range(2, 7) {
             schedule.more(&kinds, &mut rng, at);
             at += match rng.below(10) {
-                // What `begin` started is still under way.
+                // The work that `begin` started is still running.
                 _ if begins && number == 0 => rng.below(4000),
                 0..4 => rng.below(1500),
                 4..7 => rng.below(8000),
@@ -68,7 +68,7 @@ impl Schedule {
                 _ => rng.below(90_000),
             };
         }
-        // Chance of its own, so that the seeds of schedules without it stay what they were.
+        // A separate random source, so that schedules without newcomers do not change.
         let mut grows = Rng::new(seed ^ 0x9e0e_c70a_7e9e_0ec7);
         if nodes > size.max(3) && !kinds.empties && !kinds.differs && grows.chance(30) {
             schedule.newcomers = 1 + grows.index(nodes - 3);
@@ -78,7 +78,7 @@ impl Schedule {
         schedule
     }
 
-    /// The newcomers are put into `cluster.nodes` of one host after the other. A restore may follow, whose epoch needs the
+    /// Adds the newcomers to `cluster.nodes` of one host after the other. A restore may follow, whose epoch needs the
     /// votes of both electorates.
     fn widen(&mut self, rng: &mut Rng) {
         let at = rng.range(1000, self.end().max(20_000));
@@ -194,8 +194,8 @@ impl Schedule {
         }
     }
 
-    /// What people type. They order out one node at most. When two nodes are ordered out at the same time at two nodes,
-    /// neither takes the other's orders, and the two registers never become one.
+    /// An order that people type. They order out one node at most: if two nodes are ordered out at the same time on
+    /// two nodes, neither accepts the other's orders, and the two registers never converge.
     fn order(&self, kinds: &Kinds, rng: &mut Rng, a: usize, b: usize) -> Fault {
         match rng.below(25) {
             0..2 => Fault::Stop(a),
@@ -225,7 +225,7 @@ fn size(rng: &mut Rng) -> usize {
     }
 }
 
-/// Cuts a link or a host off. Cuts hosts off more often than a dense schedule does.
+/// Cuts a link, or isolates a host. Isolates hosts more often than a dense schedule does.
 fn network(rng: &mut Rng, a: usize, b: usize) -> Fault {
     if a != b && rng.chance(40) {
         Fault::Isolate(a)
@@ -245,7 +245,7 @@ fn broken(rng: &mut Rng) -> Broken {
     fails(rng, call)
 }
 
-/// A call that a restore makes to systemd or to the owner of the data.
+/// A call that a restore makes to systemd or to `etcd-agent-data.service`.
 fn steps(rng: &mut Rng) -> Call {
     match rng.below(6) {
         0 => Call::Start,

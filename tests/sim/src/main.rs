@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use etcd_agent_sim::{Coverage, Outcome, Schedule, load, run, run_many, start};
 
-/// Between two lines of progress.
+/// The interval between two lines of progress.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -126,7 +126,7 @@ fn many(seeds: u64, start: u64) -> ExitCode {
         sum.crossings / seeds.max(1)
     );
     for (excuse, times) in &sum.excuses {
-        println!("{times} did not become whole: {excuse}");
+        println!("{times} did not recover: {excuse}");
     }
     println!("schedules in which each was seen:\n{}", sum.coverage.table());
     let missed = sum.coverage.missed();

@@ -43,7 +43,7 @@ pub fn run_many(seeds: u64, start: u64, each: impl Fn(u64, Outcome) + Sync) {
     });
 }
 
-/// The first seed of a run that was given none. It differs for each state of the sources.
+/// The first seed of a run without a given one. It differs for each state of the sources.
 ///
 /// # Errors
 /// When the sources cannot be read.

@@ -1,11 +1,11 @@
-//! A small random number generator whose numbers follow from the seed alone, on every machine and for ever.
+//! A small random number generator. Its numbers depend only on the seed, on every machine, and never change.
 
 /// `SplitMix64` (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// All numbers follow from `seed`.
+    /// All numbers depend only on `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -19,12 +19,12 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Below `limit`; 0 for a limit of 0.
+    /// A number below `limit`; 0 for a limit of 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         if limit == 0 { 0 } else { self.number() % limit }
     }
 
-    /// From `low` up to and without `high`.
+    /// A number from `low` (inclusive) to `high` (exclusive).
     pub fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low))
     }
@@ -34,7 +34,7 @@ impl Rng {
         usize::try_from(self.below(len as u64)).unwrap_or(0)
     }
 
-    /// True `percent` times of a hundred.
+    /// True with a probability of `percent` in a hundred.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

@@ -1,4 +1,4 @@
-//! What happens when, all from the seed.
+//! The faults of a schedule and their times, all derived from the seed.
 
 use crate::fault::Fault;
 use crate::rng::Rng;
@@ -7,25 +7,25 @@ use crate::world::Weather;
 /// One run of the simulator.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    /// All chance there is.
+    /// The source of all random choices.
     pub seed: u64,
-    /// How many hosts.
+    /// The number of hosts.
     pub nodes: usize,
     /// The wanted number of voters.
     pub size: usize,
-    /// Whether there is a store that all share.
+    /// Whether there is a shared store.
     pub store: bool,
-    /// When each agent is started first, in milliseconds.
+    /// The time of each agent's first start, in milliseconds.
     pub starts: Vec<u64>,
-    /// What happens when, in milliseconds, in order.
+    /// The faults with their times in milliseconds, in order.
     pub faults: Vec<(u64, Fault)>,
     /// `cluster.grace`, in milliseconds.
     pub grace_ms: u64,
     /// Whether the store holds the size.
     pub sized: bool,
-    /// How many full backups retention keeps; `None` for what it keeps by default.
+    /// How many full backups retention keeps; `None` for the default.
     pub keeps: Option<usize>,
-    /// How many of the hosts, the last ones, the others have in `cluster.nodes` only after `Fault::Widen`.
+    /// How many of the last hosts are in `cluster.nodes` of the others only after `Fault::Widen`.
     pub newcomers: usize,
 }
 
@@ -33,7 +33,7 @@ pub struct Schedule {
 const LONG: u64 = 3;
 
 impl Schedule {
-    /// A cluster that forms and to which nothing happens.
+    /// A cluster that forms, without faults.
     pub fn calm(seed: u64, nodes: usize, size: usize, store: bool) -> Self {
         Self {
             seed,
@@ -58,7 +58,7 @@ impl Schedule {
         }
     }
 
-    /// A dense schedule, all from the seed: faults while the cluster forms, or right after.
+    /// A dense schedule, all derived from the seed: faults while the cluster forms, or right after.
     pub fn random(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x5eed_0fa1_1f00_d5e7);
         let (nodes, size) = match rng.below(20) {
@@ -145,24 +145,24 @@ impl Schedule {
         schedule
     }
 
-    /// When the last fault happens.
+    /// The time of the last fault.
     pub fn end(&self) -> u64 {
         self.faults.iter().map(|(at, _)| *at).max().unwrap_or(0)
     }
 }
 
-/// What may happen in one schedule: some things together are more than the design promises to survive.
+/// The kinds of faults in one schedule. Some combinations are more than the design promises to survive.
 struct Kinds {
-    /// The store may be emptied; then no agent loses its memory, for which the store would vouch wrongly.
+    /// The store may be emptied. Then no agent loses its memory: a new memory would trust the empty store.
     empties: bool,
-    /// Disks of more than one host may go.
+    /// Disks of more than one host may be lost.
     ruins: bool,
 }
 
 impl Kinds {
     fn pick(&self, rng: &mut Rng, schedule: &Schedule) -> Fault {
         let (a, b) = (rng.index(schedule.nodes), rng.index(schedule.nodes));
-        // Without ruin all losses of data and memory hit one host.
+        // Without `ruins` all losses of data and memory hit one host.
         let victim = if self.ruins { a } else { 0 };
         match rng.below(100) {
             0..12 => network(rng, a, b),
@@ -188,13 +188,13 @@ impl Kinds {
             93 | 94 => Fault::Backup(a),
             95 => Fault::RestartAll(a),
             96..100 if schedule.store => Fault::Restore(a),
-            // 54..62, and what cannot be in this schedule.
+            // 54..62, and faults that this schedule does not allow.
             _ => Fault::KillEtcd(a),
         }
     }
 }
 
-/// How the store behaves.
+/// A random behaviour of the store.
 pub(crate) fn weather(rng: &mut Rng) -> Weather {
     match rng.below(4) {
         0 => Weather::Down,
@@ -204,7 +204,7 @@ pub(crate) fn weather(rng: &mut Rng) -> Weather {
     }
 }
 
-/// Cuts a link between two hosts. Cuts the host off when both are the same.
+/// Cuts a link between two hosts. Isolates the host if both are the same.
 pub(crate) fn network(rng: &mut Rng, a: usize, b: usize) -> Fault {
     if a == b {
         return Fault::Isolate(a);

@@ -1,4 +1,4 @@
-//! What agents, ports and the driver share: the world behind one lock, and the agents that run in it.
+//! State shared by agents, ports and the driver: the world behind one lock, and the agents that run in it.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,26 +12,26 @@ use crate::coverage;
 use crate::orders::Orders;
 use crate::world::World;
 
-/// One simulation. It runs on one thread: no lock is ever waited for.
+/// One simulation. It runs on one thread, so no lock is ever contended.
 pub struct Sim {
     world: Mutex<World>,
     agents: Mutex<Vec<Option<Agent>>>,
     orders: Mutex<Orders>,
-    /// The last event of each host's running agent that was recorded.
+    /// The last recorded event of each host's running agent.
     noted: Mutex<Vec<u64>>,
     begin: Instant,
-    /// Each host's clock against the true one, in milliseconds.
+    /// The offset of each host's clock from the true time, in milliseconds.
     pub skew: Vec<AtomicI64>,
     /// Rings when the state of a host's `etcd.service` may have changed.
     pub unit_bells: Vec<Notify>,
     /// Counts messages between agents, answers included.
     pub messages: AtomicU64,
-    /// Grows when somebody can or cannot be reached any more.
+    /// Increases when a host becomes reachable or unreachable.
     pub topology: Version,
 }
 
 impl Sim {
-    /// Around this world.
+    /// Makes a simulation of this world.
     pub fn new(world: World) -> Arc<Self> {
         let hosts = world.hosts.len();
         Arc::new(Self {
@@ -52,14 +52,14 @@ impl Sim {
         u64::try_from(self.begin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The world, at its present time.
+    /// The world, with its clock updated.
     pub fn world(&self) -> MutexGuard<'_, World> {
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         world.now = self.now();
         world
     }
 
-    /// What a host's clock shows, in milliseconds since the Unix epoch.
+    /// The time of a host's clock, in milliseconds since the Unix epoch.
     pub fn clock(&self, host: usize) -> u64 {
         (crate::world::BEGIN_MS + self.now()).saturating_add_signed(self.skew[host].load(Ordering::Relaxed))
     }
@@ -69,12 +69,12 @@ impl Sim {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)[host].clone()
     }
 
-    /// What people have typed. Do not hold this lock across a call that may type something itself.
+    /// The orders that people have typed. Do not hold this lock across a call that may type an order itself.
     pub fn orders(&self) -> MutexGuard<'_, Orders> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records what a host's agent has done since the last call.
+    /// Records the actions of a host's agent since the last call.
     pub fn take_note(&self, host: usize) {
         let Some(agent) = self.agent(host) else { return };
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +83,7 @@ impl Sim {
         coverage::note(&mut self.world().seen, &view.events);
     }
 
-    /// Takes note of a host's running agent, or that there is none.
+    /// Sets the running agent of a host, or that there is none.
     pub fn set_agent(&self, host: usize, agent: Option<Agent>) {
         self.take_note(host);
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)[host] = 0;
@@ -91,12 +91,12 @@ impl Sim {
         self.changed();
     }
 
-    /// One question and its answer.
+    /// Counts one request and its answer.
     pub fn note_messages(&self) {
         self.messages.fetch_add(2, Ordering::Relaxed);
     }
 
-    /// Somebody can or cannot be reached any more.
+    /// A host has become reachable or unreachable.
     pub fn changed(&self) {
         self.topology.grow();
     }

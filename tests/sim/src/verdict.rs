@@ -1,4 +1,4 @@
-//! Whether a cluster is whole, and what excuses it when it is not.
+//! Whether a cluster has recovered, and what excuses it if it has not.
 
 use etcd_agent::ports::AgentHandle;
 
@@ -36,7 +36,8 @@ pub fn goal(sim: &Sim, schedule: &Schedule) -> bool {
                     .as_ref()
                     .is_some_and(|s| s.ready && s.leader == Some(own))
         });
-    // An agent that has lost its memory cannot tell an old epoch's etcd from somebody else's, and lets it be.
+    // An agent that has lost its memory cannot distinguish an old epoch's etcd from a foreign one, and leaves it
+    // alone.
     let others = world.hosts.iter().all(|h| {
         h.server.is_none() || h.assignment.is_none() || h.dir.as_ref().is_some_and(|d| d.cluster == cluster)
     });
@@ -61,7 +62,7 @@ fn wanted(world: &World, schedule: &Schedule) -> usize {
     said.unwrap_or(schedule.size).min(there).max(1)
 }
 
-/// Reasons that the planner may rightly give for not going on, each with what makes it right.
+/// Reasons for which the planner may rightly stop, each with the condition that justifies it.
 pub fn excuse(sim: &Sim) -> Option<&'static str> {
     let world = sim.world();
     let reinstalled = world.hosts.iter().filter(|h| h.reinstalled > 0).count();
@@ -72,7 +73,7 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
     let truth = newest.and_then(|genesis| world.truths.get(&genesis.cluster_id));
     let tainted = truth.is_some_and(|t| t.tainted);
     let disk_went_back = truth.is_some_and(|t| !t.set_back.is_empty());
-    // The member that forgot what it had acknowledged, or one that has entries which the others lost with it.
+    // The member that forgot acknowledged writes, or one with entries that the others lost together with it.
     let does_not_start = newest.is_some_and(|genesis| {
         let of_it = |d: &Dir| d.cluster == genesis.cluster_id;
         let mut hosts = world.hosts.iter();
@@ -110,7 +111,7 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
             .into_iter()
             .any(says)
     {
-        return Some("a majority of electors has lost its memory: a person has to say who is gone");
+        return Some("a majority of electors has lost its memory: a person has to name the lost ones");
     }
     if set_back && says("start-backoff") {
         return Some("a disk was set back, and a member cannot start: a person has to remove it");
@@ -121,7 +122,7 @@ pub fn excuse(sim: &Sim) -> Option<&'static str> {
     None
 }
 
-/// What every agent says now: node, code, text.
+/// The current reasons of every agent: node, code, text.
 pub fn reasons(sim: &Sim) -> Vec<(String, String, String)> {
     let hosts = sim.world().hosts.len();
     (0..hosts)
@@ -137,12 +138,12 @@ pub fn reasons(sim: &Sim) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// What to say of a cluster that did not become whole.
+/// The text of the violation for a cluster that did not recover.
 pub fn complaint(sim: &Sim) -> String {
-    format!("the cluster did not become whole: {}", said(sim))
+    format!("the cluster did not recover: {}", said(sim))
 }
 
-/// What every agent says now, and which orders are open.
+/// The current decisions and reasons of every agent, and the open orders.
 pub fn said(sim: &Sim) -> String {
     let hosts = sim.world().hosts.len();
     let texts = (0..hosts).filter_map(|host| {

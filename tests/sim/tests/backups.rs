@@ -1,4 +1,4 @@
-//! What founders, and the backups of a cluster, depend on the store and on one host for.
+//! How founders, and a cluster's backups, depend on the store and on single hosts.
 
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
@@ -13,7 +13,7 @@ fn whole(outcome: &Outcome) {
 }
 
 /// n3 is a founder of the restored epoch and cannot fetch the backup for a while. Backups of that epoch are taken
-/// meanwhile, and only the newest stays.
+/// meanwhile, and only the newest is kept.
 fn a_founder_fetches_late(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 3, true);
     schedule.keeps = Some(1);
@@ -49,7 +49,8 @@ fn c03_an_origin_that_is_pruned_too_early_is_found_out() {
     assert!(violation.starts_with("rule 0:"), "{violation}\n{history}");
 }
 
-/// All backups are deleted after n1 and n2 have fetched what they are restored from, and before n3 has. n4 is a spare.
+/// All backups are deleted after n1 and n2 have fetched the backup that they restore, and before n3 has. n4 is a
+/// spare.
 fn a_founder_never_fetches(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 4, 3, true);
     schedule.grace_ms = 3000;
@@ -81,8 +82,8 @@ fn c03_a_founder_that_is_waited_for_without_end_is_found_out() {
     assert!(violation.starts_with("rule 0:"), "{violation}\n{history}");
 }
 
-/// The store refuses the credentials of one host, whichever it is, and the agent there has just started: it tries no backup
-/// into a store that it cannot read. How many full backups are taken in two minutes.
+/// The store refuses the credentials of one host, which may be any, and the agent there has just started: it does not
+/// try a backup into a store that it cannot read. Returns the number of full backups in two minutes.
 fn taken_while_one_is_refused(host: usize) -> usize {
     let mut schedule = Schedule::calm(7, 3, 3, true);
     schedule.faults.push((20_000, Fault::StoreRefuses(host)));
@@ -93,7 +94,7 @@ fn taken_while_one_is_refused(host: usize) -> usize {
     told(&outcome, "commits a full backup")
 }
 
-/// One every ten seconds.
+/// The limit for one backup every ten seconds.
 const ENOUGH: usize = 8;
 
 #[test]
@@ -114,7 +115,7 @@ fn c08_a_coordinator_that_nobody_stands_in_for_is_found_out() {
     assert!(taken.iter().any(|taken| *taken <= ENOUGH), "{taken:?}");
 }
 
-/// Somebody writes a smaller size into the store, and all agents look at it anew.
+/// Somebody writes a smaller size into the store, and all agents read it again.
 fn the_store_alone_wants_fewer(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 3, true);
     schedule.sized = true;
@@ -127,7 +128,7 @@ fn the_store_alone_wants_fewer(seed: u64) -> Outcome {
     run(&schedule, true)
 }
 
-/// An operator confirms it in the end.
+/// An operator confirms the size in the end.
 #[test]
 fn f03_a_smaller_size_in_the_store_waits_for_an_operator() {
     for seed in 0..5 {
@@ -155,8 +156,8 @@ fn f03_a_size_that_only_the_store_wants_and_that_is_followed_is_found_out() {
     assert!(violation.starts_with("rule 10:"), "{violation}\n{history}");
 }
 
-/// n1 is configured with another store for a while, and its backups are there. A restore is ordered at that host, or at
-/// another one.
+/// n1 is configured with another store for a while, and its backups are there. A restore is ordered on that host, or
+/// on another one.
 fn a_store_differs(seed: u64, asked: usize) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 3, true);
     schedule.faults.push((20_000, Fault::StoreDiffers(0)));
@@ -166,7 +167,7 @@ fn a_store_differs(seed: u64, asked: usize) -> Outcome {
     run(&schedule, true)
 }
 
-/// The backup is in the store of one host alone, and so would be the record of the epoch.
+/// Only the store of one host has the backup, and would have the record of the epoch.
 #[test]
 fn c10c_nothing_is_restored_while_a_host_has_another_store() {
     for seed in 0..5 {

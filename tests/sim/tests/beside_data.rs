@@ -1,9 +1,9 @@
-//! No empty cluster beside data that is there, whoever could not look at its own.
+//! No empty cluster is formed while there is data, even if a node could not inspect its own.
 
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
-/// Of five hosts one holds data of a cluster that nobody knows, and another cannot be looked into. After a minute people
-/// see to both.
+/// One of five hosts holds data of an unknown cluster, and the data directory of another cannot be inspected. After a
+/// minute people repair both.
 fn data_on_one_of_five(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 5, 3, false);
     schedule.faults.push((0, Fault::InspectFails(0)));
@@ -19,7 +19,7 @@ fn t01_nothing_is_formed_beside_data_where_another_node_cannot_be_looked_into() 
         let history = outcome.history.join("\n");
         assert_eq!(outcome.violation, None, "{history}");
         assert_eq!(outcome.excuse, None, "{history}");
-        let (before, after) = history.split_once("-- Mend").expect("people came");
+        let (before, after) = history.split_once("-- Mend").expect("a repair by people");
         assert!(
             !before.contains("was chosen") && after.contains("was chosen"),
             "{history}"
@@ -42,10 +42,10 @@ fn a_node_goes_on_once_people_have_moved_data_of_another_cluster_away() {
         let history = outcome.history.join("\n");
         assert_eq!(outcome.violation, None, "{history}");
         assert_eq!(outcome.excuse, None, "{history}");
-        let (_, after) = history.split_once("-- Mend").expect("people came");
+        let (_, after) = history.split_once("-- Mend").expect("a repair by people");
         assert!(
             !after.contains("agent of n3 starts"),
-            "nobody restarts an agent\n{history}"
+            "no agent is restarted\n{history}"
         );
         assert!(outcome.ended < 80_000 + 60_000, "it took too long\n{history}");
     }
@@ -58,7 +58,7 @@ fn a_node_that_looks_once_waits_for_ever() {
     set(Some(Mutant::LooksOnce));
     let violation = foreign_data_on_one_of_three(0).violation;
     set(None);
-    let violation = violation.expect("nobody noticed that the node waits for ever");
+    let violation = violation.expect("no violation, although the node waits without end");
     assert!(violation.starts_with("rule 0:"), "{violation}");
 }
 
@@ -69,6 +69,6 @@ fn rule_2_an_empty_cluster_is_formed_beside_data() {
     set(Some(Mutant::FormsBesideData));
     let violation = data_on_one_of_five(0).violation;
     set(None);
-    let violation = violation.expect("nobody noticed that a cluster was formed beside data");
+    let violation = violation.expect("no violation, although a cluster was formed next to data");
     assert!(violation.starts_with("rule 2:"), "{violation}");
 }

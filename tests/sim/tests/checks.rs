@@ -1,4 +1,4 @@
-//! What the checks of the world must not let pass: agents that do not ask before they act would be found out.
+//! Situations that the checks of the world must detect: agents that do not ask before they act break a rule.
 #![allow(clippy::expect_used)]
 
 mod by_hand;
@@ -10,7 +10,7 @@ use etcd_agent_sim::world::{AgentState, Plane, Truth, World};
 
 /// A cluster of three forms within this time, in milliseconds.
 const FORMS_MS: u64 = 20_000;
-/// After this long nobody's last word counts any more, in milliseconds.
+/// After this time no earlier report counts any more, in milliseconds.
 const LONG_MS: u64 = 10_000;
 
 fn pass(world: &mut World, ms: u64) {
@@ -31,7 +31,7 @@ fn hosts() -> World {
     world
 }
 
-/// Three voters with their agents, and the number of the host that leads.
+/// Three voters with their agents, and the number of the leader's host.
 fn cluster() -> (World, usize) {
     let mut world = hosts();
     for host in 0..3 {
@@ -52,7 +52,7 @@ fn cluster() -> (World, usize) {
     (world, leader)
 }
 
-/// The leader's agent asks for the removal of one follower, after this happened to the other.
+/// The leader's agent requests the removal of one follower, after `happens` was done to the other.
 fn removed_beside(happens: impl Fn(&mut World, usize, usize), ms: u64) -> Option<String> {
     let (mut world, leader) = cluster();
     let others: Vec<usize> = (0..3).filter(|host| *host != leader).collect();
@@ -69,7 +69,7 @@ fn t04_a_voter_that_is_away_does_not_count_as_healthy() {
     assert_eq!(
         removed_beside(|_, _, _| (), LONG_MS),
         None,
-        "the other one is well"
+        "the other one is healthy"
     );
     let dead = |world: &mut World, _, other: usize| world.hosts[other].power_off(None);
     let apart = |world: &mut World, leader, other| {
@@ -82,7 +82,7 @@ fn t04_a_voter_that_is_away_does_not_count_as_healthy() {
         removed_beside(apart, LONG_MS),
         removed_beside(down, LONG_MS),
     ] {
-        let violation = violation.expect("a removal that leaves one of two is found out");
+        let violation = violation.expect("a removal that leaves one of two is detected");
         assert!(violation.starts_with("rule 3:"), "{violation}");
     }
     assert_eq!(removed_beside(dead, 500), None, "its agent has just answered");
@@ -95,6 +95,6 @@ fn t04_data_of_an_unknown_cluster_is_not_moved_away_unnoticed() {
     world.check_replace(0, Epoch(2), true);
     assert_eq!(world.violation, None, "a person has ordered a restore");
     world.check_replace(0, Epoch(2), false);
-    let violation = world.violation.expect("nobody may do so unasked");
+    let violation = world.violation.expect("this needs a person's order");
     assert!(violation.starts_with("rule 5:"), "{violation}");
 }

@@ -2,7 +2,7 @@
 
 use etcd_agent_sim::Coverage;
 
-/// As many schedules as the floors are for.
+/// The number of schedules that the floors are for.
 const MANY: u64 = 10_000;
 
 fn runs(schedules: u64, seen: &[&str]) -> Coverage {

@@ -1,4 +1,4 @@
-//! The gate beside an agent that cannot say anything yet.
+//! The gate, while its agent cannot answer yet.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ fn assignment(spec: &Spec) -> Assignment {
     }
 }
 
-/// The gate's socket is there before the agent's first look, which may take long or never succeed.
+/// The gate's socket exists before the agent's first observation, which may take long or never succeed.
 #[tokio::test(start_paused = true)]
 async fn c01_an_agent_that_has_not_looked_yet_does_not_clear_the_gate() {
     let schedule = Schedule::calm(1, 3, 3, false);
@@ -73,10 +73,10 @@ async fn c01_an_agent_that_has_not_looked_yet_does_not_clear_the_gate() {
     looping.abort();
 }
 
-/// How many schedules are tried where a crash has to come between two messages.
+/// The number of schedules that are tried if a crash has to come between two messages.
 const ROUNDS: u64 = 100;
 
-/// Epoch 2 may be open as soon as an elector has accepted it, also where nobody is left to tell it.
+/// Epoch 2 may be open as soon as an elector has accepted it, even if nobody is left to report it.
 #[tokio::test(start_paused = true)]
 async fn rule_1_an_elector_tells_the_gate_what_it_has_accepted() {
     let schedule = Schedule::calm(1, 3, 3, false);
@@ -156,9 +156,9 @@ async fn rule_1_an_elector_tells_the_gate_what_it_has_accepted() {
     assert!(!alone(gate), "epoch 2 may be open");
 }
 
-/// Epoch 2 is chosen by n1, n2 and n3 of five electors. The agent of n2, which alone has learned that, dies at a crossing that
-/// the seed names, and n3 is off. n1, which has accepted it, is rebooted beside n4 and n5, which know nothing. In every other
-/// schedule n1 has lost its memory by then, and n4 is rebooted.
+/// Epoch 2 is chosen by n1, n2 and n3 of five electors. The agent of n2, the only one that has learned that, dies at
+/// a crossing that the seed determines, and n3 is off. n1, which has accepted the epoch, is rebooted next to n4 and
+/// n5, which know nothing. In every other schedule n1 has lost its memory before, and n4 is rebooted.
 fn the_witnesses_of_a_round_are_away(seed: u64) -> Outcome {
     let forgets = seed.is_multiple_of(2);
     let mut schedule = Schedule::calm(seed, 5, 5, true);
@@ -219,7 +219,8 @@ fn rule_1_an_elector_that_has_accepted_a_later_epoch_confirms_an_older_one() {
     );
 }
 
-/// The only voter of epoch 1 sleeps while the other electors restore, and comes back where it hears of nothing.
+/// The only voter of epoch 1 is off while the other electors restore. When it comes back, it is isolated and the
+/// store is down.
 fn the_only_voter_sleeps_through_a_restore(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 1, true);
     schedule.faults.push((20_000, Fault::PowerOff(0, 60_000)));
@@ -253,11 +254,12 @@ fn rule_1_an_agent_that_has_not_looked_clears_the_gate() {
     });
     assert!(
         found,
-        "the old epoch's only voter started again, and nobody noticed"
+        "no violation, although the old epoch's only voter started again"
     );
 }
 
-/// n1 is cut off from the others, and its disk is away, while a restore opens epoch 2. It reaches the store all the time.
+/// n1 is cut off from the others, and its disk is not mounted, while a restore opens epoch 2. It reaches the store
+/// all the time.
 fn the_store_was_read_before(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 3, true);
     schedule.faults.push((13_000, Fault::Backup(1)));

@@ -1,5 +1,5 @@
-//! What the model of etcd answers to the histories of `histories.txt`: the answers in that file are the model's, and
-//! `tests/lab/tests/hosts/model.rs` wants the same of real etcd.
+//! Compares the model's answers with those in `histories.txt`. `tests/lab/tests/hosts/model.rs` requires the same
+//! answers from real etcd.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod by_hand;
@@ -12,11 +12,11 @@ use etcd_agent_sim::world::{Refused, Truth, World};
 
 /// The most hosts of a history.
 const HOSTS: usize = 6;
-/// For this long something is asked again until it is done.
+/// A request is repeated for this long until it succeeds.
 const ASK_MS: u64 = 20_000;
-/// After this long the others know that a process is dead.
+/// After this time the others know that a process is dead.
 const NOTICED_MS: u64 = 1000;
-/// After this long it has settled what became of something.
+/// After this time the result of a step is final.
 const SETTLE_MS: u64 = 10_000;
 
 struct Model {
@@ -144,7 +144,7 @@ impl Model {
         let token = rest.first().copied().unwrap_or("history");
         let truth = Truth {
             epoch: Epoch(1),
-            // Histories do what no agent may do: the safety rules are not asked for here.
+            // Histories do what no agent may do, so the safety rules are not checked here.
             tainted: true,
             ..Truth::default()
         };
@@ -227,7 +227,7 @@ impl Model {
             if member.name.is_empty() {
                 text = format!("({text})");
             }
-            // L before the others, and those that have no role last.
+            // L comes first, and hosts without a role last.
             let order = role.map_or(2, |(role, _)| i32::from(role != "L"));
             shown.push((order, text));
         }
@@ -263,7 +263,7 @@ impl Model {
     }
 }
 
-/// etcd's words, in short; the lab's test has the same list.
+/// etcd's error text in short; the lab's test has the same list.
 fn kind(text: &str) -> &'static str {
     const KINDS: &[(&str, &str)] = &[
         ("unhealthy cluster", "unhealthy"),
@@ -276,7 +276,7 @@ fn kind(text: &str) -> &'static str {
         ("not leader", "not leader"),
     ];
     let found = KINDS.iter().find(|(words, _)| text.contains(words));
-    found.unwrap_or_else(|| panic!("what is this: {text}")).1
+    found.unwrap_or_else(|| panic!("unknown error: {text}")).1
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn the_answers_in_histories_txt_are_the_models() {
         let new = Path::new(env!("CARGO_TARGET_TMPDIR")).join("histories.txt");
         std::fs::write(&new, &fresh).expect("the fresh answers");
         panic!(
-            "the model answers otherwise; what it says now is in {}: {differ:#?}",
+            "the model's answers differ; the new ones are in {}: {differ:#?}",
             new.display()
         );
     }

@@ -1,11 +1,11 @@
-//! Planners that break a safety rule on purpose: the simulator finds each, and says which rule it broke.
+//! Planners that break a safety rule on purpose. The simulator detects each, and reports the broken rule.
 #![cfg(feature = "mutants")]
 #![allow(clippy::panic, clippy::print_stdout)]
 
 use etcd_agent::mutant::{Mutant, set};
 use etcd_agent_sim::{Schedule, run};
 
-/// The mutant breaks one of these rules in one of so many random schedules.
+/// The mutant breaks one of these rules in one of this many random schedules.
 fn breaks(mutant: Mutant, rules: &[u8], within: u64) {
     let hit = (0..within).find_map(|seed| {
         set(Some(mutant));
@@ -15,7 +15,7 @@ fn breaks(mutant: Mutant, rules: &[u8], within: u64) {
         let named = rules
             .iter()
             .any(|rule| violation.starts_with(&format!("rule {rule}:")));
-        // The same schedule breaks nothing in the planner that is shipped.
+        // The same schedule breaks no rule with the planner that is shipped.
         (named && run(&Schedule::random(seed), false).violation.is_none()).then_some((seed, violation))
     });
     let Some((seed, violation)) = hit else {

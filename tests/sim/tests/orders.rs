@@ -1,8 +1,8 @@
-//! Orders that are typed where they cannot be carried out.
+//! Orders that are typed on a node that cannot carry them out.
 
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
-/// A backup, and another leader, are ordered at a spare.
+/// A backup and a change of the leader are ordered on a spare.
 fn ordered_at_a_spare(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 4, 3, true);
     schedule.faults.push((20_000, Fault::Backup(3)));

@@ -1,4 +1,4 @@
-//! A new memory beside nodes that name another store than its own.
+//! A new memory, while another node names another store.
 #![allow(clippy::unwrap_used)]
 
 use etcd_agent::agent::Agent;
@@ -8,7 +8,7 @@ use etcd_agent_sim::ports::{Board, Seat, ports, watch};
 use etcd_agent_sim::sim::Sim;
 use etcd_agent_sim::world::{AgentState, Store, World};
 
-/// n1 was installed anew, n2 is silent, and n3 names another store than n1.
+/// n1 was reinstalled, n2 is silent, and n3 names another store than n1.
 async fn gets_its_vote_beside_another_store(n3_is_ordered_out: bool) -> bool {
     let schedule = Schedule::calm(1, 3, 3, true);
     let names: Vec<_> = (0..3).filter_map(name).collect();

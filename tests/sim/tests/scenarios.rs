@@ -1,4 +1,4 @@
-//! Scenarios by name (`shared/scenarios.md`) that need a fault at one exact place.
+//! Scenarios by name (`shared/scenarios.md`) that need a fault at an exact point.
 
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
@@ -24,7 +24,7 @@ fn told(outcome: &Outcome, what: &str) -> usize {
     outcome.history.iter().filter(|line| line.contains(what)).count()
 }
 
-/// Any way to cut the directed links between the electors while they form: at most one cluster, and one in the end.
+/// Every way to cut the directed links between the electors while they form: at most one cluster, and one in the end.
 #[test]
 fn s37_any_partition_of_the_electorate_yields_at_most_one_cluster() {
     let links: Vec<(usize, usize)> = (0..3)
@@ -45,7 +45,7 @@ fn s37_any_partition_of_the_electorate_yields_at_most_one_cluster() {
     }
 }
 
-/// The agent of one node dies at each crossing of a port in turn, while something is done; the next run finishes it.
+/// The agent of one node dies at each crossing of a port in turn, during some work; the next run finishes the work.
 /// Each history has to contain all of `must`.
 fn dies_everywhere(
     what: &str,
@@ -60,7 +60,7 @@ fn dies_everywhere(
     for crossing in 0..most {
         let mut schedule = base.clone();
         schedule.faults.push((at, Fault::AgentDies(host, crossing)));
-        // Nothing is repaired by people before the agents had the time to do it.
+        // People repair nothing before the agents have had time to do it.
         schedule.faults.push((at + 15_000, Fault::Mend));
         schedule.faults.sort_by_key(|(at, _)| *at);
         let outcome = whole(what, &schedule);
@@ -83,7 +83,7 @@ fn dies_everywhere(
     }
     assert!(
         died > most as usize / 4,
-        "{what}: it died only {died} times of {most}"
+        "{what}: the agent died only {died} times of {most}"
     );
 }
 
@@ -116,7 +116,7 @@ fn s40_restoring_survives_the_agents_death_at_every_step() {
     let mut base = Schedule::calm(5, 3, 3, true);
     base.faults.push((20_000, Fault::Restore(0)));
     for host in 0..3 {
-        // The restore is typed again when its agent died: in the end the new epoch is opened.
+        // The restore is typed again if its agent died, so the new epoch is opened in the end.
         let must = ["epoch 2 was chosen"];
         dies_everywhere("restore", &base, host, 20_000, 60, false, &must);
     }
@@ -129,12 +129,13 @@ fn s40_nothing_to_do_and_the_agent_dies_etcd_never_notices() {
     }
 }
 
-/// Five electors, three voters of epoch 1, two of which sleep through epoch 2: alone again they do not start.
+/// Five electors and three voters of epoch 1, two of which are off during epoch 2: they do not start when they are
+/// alone again.
 #[test]
 fn s49_sleepers_of_an_old_epoch_do_not_start_alone() {
     for seed in 0..20 {
         let mut schedule = Schedule::calm(seed, 5, 3, true);
-        // n1, n2, n3 are the voters; n2 and n3 sleep while the others restore, then wake up alone.
+        // n1, n2 and n3 are the voters. n2 and n3 are off while the others restore, and then boot alone.
         let minutes = 60_000;
         schedule.faults.push((20_000, Fault::PowerOff(1, 2 * minutes)));
         schedule.faults.push((20_000, Fault::PowerOff(2, 2 * minutes)));
@@ -155,7 +156,7 @@ fn s49_sleepers_of_an_old_epoch_do_not_start_alone() {
     }
 }
 
-/// All clocks were an hour ahead when backups were taken: the next ones are taken when they are due all the same.
+/// All clocks were an hour ahead when backups were taken. The next ones are still taken when they are due.
 #[test]
 fn s35_what_clocks_that_were_ahead_have_dated_holds_no_backup_up() {
     for seed in 0..5 {
@@ -183,7 +184,7 @@ fn s35_what_clocks_that_were_ahead_have_dated_holds_no_backup_up() {
     }
 }
 
-/// An elector is reinstalled while another is away: no second genesis, no empty cluster beside the third's data.
+/// An elector is reinstalled while another is off: no second genesis, and no empty cluster while the third has data.
 #[test]
 fn s50_a_reinstalled_elector_forms_nothing_beside_anothers_data() {
     for seed in 0..20 {
@@ -198,7 +199,7 @@ fn s50_a_reinstalled_elector_forms_nothing_beside_anothers_data() {
     }
 }
 
-/// A site is lost: data and agents' state of all hosts are gone, the store is not. One order at one host is enough.
+/// A site is lost: the data and agents' state of all hosts, but not the store. One order on one host is enough.
 #[test]
 fn c14_one_order_at_one_host_restores_a_lost_site() {
     for (nodes, size) in [(3, 3), (3, 1), (5, 3), (5, 5)] {
@@ -223,8 +224,8 @@ fn c14_one_order_at_one_host_restores_a_lost_site() {
     }
 }
 
-/// The hosts of a restored cluster are lost as well. The order comes before the new memories have heard of that restore,
-/// which happened before the order and not meanwhile: it is no answer to it.
+/// The hosts of a restored cluster are lost as well. The order comes before the new memories have learned of that
+/// restore. The restore happened before the order, so it does not answer the order.
 #[test]
 fn c14_an_order_to_a_new_memory_is_not_answered_by_what_happened_before() {
     for seed in 0..2 {
@@ -244,8 +245,8 @@ fn c14_an_order_to_a_new_memory_is_not_answered_by_what_happened_before() {
     }
 }
 
-/// The agent of one host is reinstalled, and the first order to it is a restore. It does not know yet of the epoch that
-/// was restored before.
+/// The agent of one host is reinstalled, and the first order to it is a restore. It does not yet know of the epoch
+/// that was restored before.
 #[test]
 fn t02_the_first_word_to_a_new_agent_opens_an_epoch() {
     for seed in 0..20 {
@@ -288,7 +289,7 @@ fn t03_a_restore_after_the_loss_of_a_majority_ends_in_its_effect() {
     assert_eq!(told(&outcome, "epoch 2 was chosen"), 1, "{history}");
 }
 
-/// No loss excuses an order that nothing follows from.
+/// A loss does not excuse an order without effect.
 #[test]
 #[cfg(feature = "mutants")]
 fn t02_t03_a_restore_that_is_dropped_is_found_out() {
@@ -298,14 +299,14 @@ fn t02_t03_a_restore_that_is_dropped_is_found_out() {
     set(None);
     let violation = outcome
         .violation
-        .expect("nobody noticed that nothing was restored");
+        .expect("no violation, although nothing was restored");
     assert!(violation.starts_with("rule 0:"), "{violation}");
 }
 
-/// Hosts of five are replaced one by one in a living cluster, and a restore is ordered where there is a store.
+/// Hosts of five are replaced one by one in a running cluster, and a restore is ordered if there is a store.
 fn replaced_one_by_one(seed: u64, store: bool) -> Schedule {
     let mut schedule = Schedule::calm(seed, 5, 3, store);
-    // Without a store most electors must not forget.
+    // Without a store, a majority of the electors must not lose its memory.
     for (turn, host) in (0..if store { 5 } else { 2 }).enumerate() {
         let at = 20_000 + 25_000 * turn as u64;
         schedule.faults.push((at, Fault::Wipe(host)));
@@ -318,7 +319,7 @@ fn replaced_one_by_one(seed: u64, store: bool) -> Schedule {
     schedule
 }
 
-/// The votes come back, and a restore goes on wherever it is ordered.
+/// The votes come back, and a restore succeeds on whichever node it is ordered.
 #[test]
 fn c14_electors_that_are_replaced_one_by_one_keep_their_votes() {
     for store in [false, true] {
@@ -338,18 +339,18 @@ fn c14_new_memories_that_never_ask_for_their_votes_are_found_out() {
         set(Some(Mutant::MemoriesStayNew));
         let violation = run(&replaced_one_by_one(0, store), false).violation;
         set(None);
-        let violation = violation.expect("nobody noticed that votes are missing");
+        let violation = violation.expect("no violation, although votes are missing");
         assert!(violation.contains("has no vote"), "{violation}");
     }
 }
 
-/// One node was off when an epoch was opened, and another has lost its memory and its data since. One elector and the store
-/// report the epoch, and the electors can neither confirm nor deny it. An operator confirms it.
+/// One node was off when an epoch was opened, and another has lost its memory and its data since. One elector and the
+/// store report the epoch, but the electors can neither confirm nor deny it. An operator confirms it.
 #[test]
 fn f02_an_epoch_that_nobody_can_confirm_is_followed_on_an_operators_word() {
     let mut schedule = Schedule::calm(7, 3, 3, true);
     schedule.faults = vec![
-        // It still counts as one that is there.
+        // This host still counts as present.
         (24_000, Fault::PowerOff(0, 600_000)),
         (25_000, Fault::Restore(1)),
         (45_000, Fault::Reinstall(2)),

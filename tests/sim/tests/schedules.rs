@@ -1,4 +1,5 @@
-//! Calm schedules, random ones, regressions, and that a seed says all. More random ones: `make sim SEEDS=…`.
+//! Calm schedules, random ones, regressions, and a check that the seed determines everything. More random ones: `make
+//! sim SEEDS=…`.
 
 #![allow(clippy::print_stdout)]
 
@@ -7,7 +8,7 @@ use std::sync::Mutex;
 
 use etcd_agent_sim::{Coverage, Schedule, run, run_many, start, told};
 
-/// They take a minute or two. `make sim` runs more.
+/// These take a minute or two. `make sim` runs more.
 const SCHEDULES: u64 = 15_000;
 
 #[test]
@@ -15,7 +16,7 @@ fn the_same_seed_gives_the_same_history_byte_for_byte() {
     for seed in 0..40 {
         let schedule = Schedule::of(seed);
         let (first, second) = (run(&schedule, true), run(&schedule, true));
-        assert!(first.history.len() > 10, "seed {seed} tells nothing");
+        assert!(first.history.len() > 10, "seed {seed} has almost no history");
         assert_eq!(first, second, "seed {seed} runs in two ways");
         let silent = run(&schedule, false);
         assert_eq!(
@@ -76,7 +77,7 @@ fn no_random_schedule_breaks_a_rule() {
     let violations = violations.into_inner().unwrap();
     assert!(
         violations.is_empty(),
-        "`make sim REPLAY=seed` tells more: {violations:#?}"
+        "`make sim REPLAY=seed` shows more: {violations:#?}"
     );
     let coverage = coverage.into_inner().unwrap();
     println!("schedules in which each was seen:\n{}", coverage.table());

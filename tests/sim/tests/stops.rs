@@ -1,8 +1,8 @@
-//! Stops that systemd refuses: polkit or the bus restarts, a job is cancelled.
+//! Stops that systemd refuses: polkit or the bus restarts, or a job is cancelled.
 
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
-/// Of so many voters among three electors, each node's stop fails that often during a restore.
+/// With `size` voters among three electors, the stop on `victim` fails `times` times during a restore.
 fn a_stop_fails(seed: u64, size: usize, victim: usize, times: u32) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, size, true);
     schedule.faults.push((19_000, Fault::StopsFail(victim, times)));
@@ -38,6 +38,6 @@ fn rule_1_an_etcd_of_an_older_epoch_is_forgotten() {
     set(Some(Mutant::StopForgotten));
     let violation = a_stop_fails(7, 1, 0, 1).violation;
     set(None);
-    let violation = violation.expect("nobody noticed that two epochs are served");
+    let violation = violation.expect("no violation, although two epochs are served");
     assert!(violation.starts_with("rule 1:"), "{violation}");
 }

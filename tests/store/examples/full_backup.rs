@@ -1,4 +1,4 @@
-//! Takes one full backup of an etcd into an S3 server and says how long it took and how much memory.
+//! Takes one full backup of an etcd into an S3 server and prints its duration and memory use.
 //!
 //! `cargo run --release -p etcd-agent-store-tests --example full_backup -- ETCD_URL S3_URL BUCKET CREDENTIALS_FILE`
 #![allow(clippy::unwrap_used, clippy::print_stdout)]

@@ -1,11 +1,11 @@
-//! A key pair as a person makes one with `age-keygen`.
+//! A key pair that `age-keygen` makes, as an operator would make it.
 
 use std::path::{Path, PathBuf};
 
 use etcd_agent::config::Encryption;
 use etcd_agent_lab::{Cmd, age_program};
 
-/// What a node that only writes is configured with, and one that only reads.
+/// The encryption settings of a node that only writes, and of a node that only reads.
 pub struct AgeKeys {
     pub only_write: Encryption,
     pub only_read: Encryption,
@@ -13,7 +13,7 @@ pub struct AgeKeys {
 }
 
 impl AgeKeys {
-    /// A new pair; the identity is a file in `dir`.
+    /// Makes a new pair. The identity is a file in `dir`.
     pub fn make(dir: &Path) -> Self {
         let keygen = age_program().unwrap().with_file_name("age-keygen");
         let identity_file = dir.join("identity");

@@ -1,4 +1,4 @@
-//! Who stores the increments of a real etcd, what is written into it meanwhile, and what it holds.
+//! A task that stores the increments of a real etcd, and functions that write into that etcd and read its state.
 
 use std::fs;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub fn cluster() -> ClusterName {
     ClusterName::new("prod").unwrap()
 }
 
-/// Waits for something that must come, however slow the machine is.
+/// The timeout for something that must happen, even on a slow machine.
 pub const LONG: Duration = Duration::from_mins(2);
 
 pub struct Follower {
@@ -48,7 +48,7 @@ impl Follower {
             let tell = |progress: Progress| {
                 told.send_replace(Some(progress));
             };
-            // As the agent does it: what failed for the moment, or saw no leader for one, goes on from what is in the store.
+            // Like the agent: after a retryable error or a moment without a leader, continue from the state in the store.
             loop {
                 let newest = newest.clone();
                 let (etcd, store) = (&etcd, store.as_ref());
@@ -87,7 +87,7 @@ impl Follower {
         assert!(told.is_ok(), "it has ended: {:?}", (&mut self.task).await);
     }
 
-    /// Has it store what it has heard, and end.
+    /// Stops the follower after it has stored the changes that it received.
     pub async fn ends(self) {
         self.stop.cancel();
         let ended = tokio::time::timeout(LONG, self.task).await.unwrap();
@@ -95,7 +95,7 @@ impl Follower {
     }
 }
 
-/// What a full backup that begins now is to say of itself.
+/// The metadata of a full backup that begins now.
 pub fn meta(seq: u64) -> BackupMeta {
     BackupMeta {
         cluster: cluster(),
@@ -114,7 +114,7 @@ pub async fn full(etcd: &RealEtcd, store: &dyn ObjectStore, seq: u64) -> BackupS
 }
 
 pub async fn revision(etcd: &RealEtcd) -> Revision {
-    // The agent's own patience is a second, which a busy machine may need for something else.
+    // The agent's own timeout is one second. A busy machine may exceed it.
     let status = async {
         loop {
             match etcd.member().status().await {
@@ -126,7 +126,7 @@ pub async fn revision(etcd: &RealEtcd) -> Revision {
     tokio::time::timeout(LONG, status).await.unwrap().revision
 }
 
-/// Everything that can be changed: puts, overwrites, deletions, transactions of many keys, leases, large values.
+/// Makes all kinds of changes: puts, overwrites, deletions, transactions of many keys, leases, large values.
 pub async fn change(client: &mut etcd_client::Client, round: i64) {
     for n in 0..50 {
         let key = format!("k/{}", n % 17);
@@ -153,7 +153,7 @@ pub async fn change(client: &mut etcd_client::Client, round: i64) {
     client.put("large", noise(1 << 20).to_vec(), None).await.unwrap();
 }
 
-/// All keys with their revisions, versions and leases, and the hash of the whole history.
+/// All keys with their values, revisions, versions and leases.
 pub async fn state(etcd: &RealEtcd, at: Option<Revision>) -> Vec<(Vec<u8>, Vec<u8>, i64, i64, i64, i64)> {
     let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
     let mut options = etcd_client::GetOptions::new().with_all_keys();
@@ -180,7 +180,7 @@ pub fn hash(etcd: &RealEtcd, at: Revision) -> String {
     hash.chars().take_while(char::is_ascii_digit).collect()
 }
 
-/// Fetches a point and serves it, restored by etcd's own tool alone.
+/// Fetches a point, restores it with etcd's own tool alone, and starts an etcd on it.
 pub async fn restored(etcd: &RealEtcd, store: &dyn ObjectStore, point: &BackupSummary) -> RealEtcd {
     let dir = etcd.dir.path().join(point.id.as_str());
     fs::create_dir_all(&dir).unwrap();

@@ -1,4 +1,4 @@
-//! versitygw and `MinIO`, so that one test runs on both.
+//! versitygw and `MinIO` behind one interface, so that one test runs on both.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,17 +16,17 @@ use tempfile::TempDir;
 
 use crate::servers::{Server, free_port, start};
 
-/// Which server.
+/// The kind of S3 server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// On a plain directory.
+    /// versitygw on a plain directory.
     Versitygw,
-    /// The second implementation.
+    /// `MinIO`, the second implementation.
     Minio,
 }
 
 impl Kind {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Versitygw, Self::Minio];
 }
 
@@ -43,12 +43,12 @@ impl AnyS3 {
     pub const ACCESS: &str = "labaccess";
     pub const SECRET: &str = "labsecret-not-a-secret";
 
-    /// Without TLS.
+    /// Starts the server without TLS.
     pub async fn start(kind: Kind) -> Self {
         Self::start_with(kind, false).await
     }
 
-    /// With a certificate of an authority of its own.
+    /// Starts the server with a certificate of its own authority.
     pub async fn start_tls(kind: Kind) -> Self {
         Self::start_with(kind, true).await
     }
@@ -61,7 +61,7 @@ impl AnyS3 {
         let authority = tls.then(|| {
             let authority = Authority::open(&dir.path().join("ca"), "store CA").unwrap();
             let pair = authority.issue("s3", &[address.ip().to_string()]).unwrap();
-            // The names that MinIO looks for.
+            // The file names that MinIO expects.
             std::fs::write(certs.join("public.crt"), &pair.cert).unwrap();
             std::fs::write(certs.join("private.key"), &pair.key).unwrap();
             authority
@@ -87,7 +87,7 @@ impl AnyS3 {
         this
     }
 
-    /// `MinIO` listens before it can do anything.
+    /// Makes the bucket. Retries, because `MinIO` listens before it can serve requests.
     async fn make_bucket(&self) {
         let mut last = String::new();
         for _ in 0..120 {
@@ -98,7 +98,7 @@ impl AnyS3 {
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
-        panic!("no bucket can be made: {last}\n{log}");
+        panic!("cannot make the bucket: {last}\n{log}");
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -110,7 +110,7 @@ impl AnyS3 {
         self.dir.path().to_owned()
     }
 
-    /// The administrator's own client, whose clock shows `now`.
+    /// A client with the administrator's keys. If `now` is given, its clock shows that time.
     pub fn client(&self, now: Option<SystemTime>) -> aws_sdk_s3::Client {
         use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
         use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
@@ -136,7 +136,7 @@ impl AnyS3 {
         aws_sdk_s3::Client::from_conf(config.build())
     }
 
-    /// Keys of `MinIO`'s own token service, for an hour.
+    /// Temporary keys of `MinIO`'s own token service, valid for an hour.
     pub async fn temporary(&self) -> Credentials {
         let config = aws_sdk_sts::Config::builder()
             .behavior_version(aws_sdk_sts::config::BehaviorVersion::v2026_01_12())
@@ -177,7 +177,7 @@ impl AnyS3 {
         self.settings_at(self.address)
     }
 
-    /// The same with other keys.
+    /// The store of the agent with other keys.
     pub fn settings_of(&self, address: SocketAddr, access: &str, secret: &str) -> StoreSettings {
         let credentials = self.dir.path().join(format!("credentials-{access}-{secret}"));
         let text = format!("[default]\naws_access_key_id = {access}\naws_secret_access_key = {secret}\n");
@@ -204,7 +204,7 @@ impl AnyS3 {
         open_store(&self.settings())
     }
 
-    /// An account of versitygw without any right, and the settings to use it.
+    /// Creates an account of versitygw without any right. Returns the settings to use it.
     pub fn nobody(&self) -> StoreSettings {
         Cmd::new(versitygw_program().unwrap())
             .args([
@@ -230,7 +230,7 @@ impl AnyS3 {
         self.settings_of(self.address, "agent", "agentsecret")
     }
 
-    /// What the account of [`Self::nobody`] may do from now on.
+    /// Sets the actions that the account of [`Self::nobody`] may perform.
     pub async fn allow(&self, actions: &[&str]) {
         let quoted: Vec<String> = actions.iter().map(|action| format!("{action:?}")).collect();
         let on_objects: Vec<String> = quoted
@@ -275,7 +275,7 @@ fn versitygw(dir: &TempDir, address: SocketAddr, tls: bool) -> Command {
         .args(["--port", &address.to_string(), "--iam-cache-disable", "--iam-dir"])
         .arg(&iam);
     if tls {
-        // It changes its directory before it reads them.
+        // Absolute paths: versitygw changes its working directory before it reads the files.
         let certs = dir.path().join("certs");
         command.arg("--cert").arg(certs.join("public.crt"));
         command.arg("--key").arg(certs.join("private.key"));
@@ -291,7 +291,7 @@ fn minio(certs: &std::path::Path, data: &std::path::Path, address: SocketAddr) -
         .env("MINIO_ROOT_USER", AnyS3::ACCESS)
         .env("MINIO_ROOT_PASSWORD", AnyS3::SECRET)
         .envs(MINIO_ENV)
-        // SSE-S3 and SSE-KMS need a key server, or this.
+        // SSE-S3 and SSE-KMS need a key server or this key.
         .env(
             "MINIO_KMS_SECRET_KEY",
             "lab:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",

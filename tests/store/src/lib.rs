@@ -20,10 +20,10 @@ pub use kinds::{AnyS3, Kind};
 pub use servers::{RealEtcd, S3, Server, cutting_proxy, start};
 pub use verify::{verify, verify_with};
 
-/// A time that no backup is dated after.
+/// A time later than that of any backup.
 pub const EVER: UnixMs = UnixMs(u64::MAX);
 
-/// The agent's binary of this very build.
+/// The agent's binary of this build.
 pub fn agent() -> PathBuf {
     let mut path = std::env::current_exe().unwrap();
     path.pop();
@@ -45,11 +45,11 @@ pub fn noise(size: usize) -> Bytes {
     bytes.into()
 }
 
-/// As much of a client as a backup needs; `cut` ends the stream early.
+/// The part of an etcd client that a backup needs. `cut` ends the snapshot's stream early.
 pub struct Client {
     /// The connection.
     pub client: etcd_client::Client,
-    /// Keep this many chunks.
+    /// Ends the stream after this many chunks.
     pub cut: Option<usize>,
 }
 

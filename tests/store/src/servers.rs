@@ -1,4 +1,4 @@
-//! A real S3 server, a real etcd and a proxy that cuts, each on a free port of the loopback interface.
+//! A real S3 server, a real etcd and a proxy that cuts connections, each on a free port of the loopback interface.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use etcd_agent_lab::{Cmd, etcd_metric, etcd_programs, versitygw_program, wait_un
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A process that ends with the test.
+/// A process that is killed at the end of the test.
 pub struct Server(Child);
 
 impl Drop for Server {
@@ -26,7 +26,7 @@ impl Drop for Server {
     }
 }
 
-/// Starts a server, whose output goes into `log`, and waits until it listens at `address`.
+/// Starts a server with its output in `log`, and waits until it listens at `address`.
 pub fn start(command: &mut Command, log: &Path, address: SocketAddr) -> Server {
     let log = fs::File::create(log).unwrap();
     let server = command
@@ -43,8 +43,7 @@ pub fn start(command: &mut Command, log: &Path, address: SocketAddr) -> Server {
     server
 }
 
-/// A free port of a loopback address that nobody else uses: on 127.0.0.1 another test's server or client could take
-/// the port between this look and the server's start.
+/// A free port of a loopback address that no other process uses. On 127.0.0.1 another test's server or client could take the port between this check and the server's start.
 pub(crate) fn free_port() -> SocketAddr {
     static COUNT: AtomicU8 = AtomicU8::new(1);
     let [.., middle, low] = std::process::id().to_be_bytes();
@@ -94,7 +93,7 @@ impl S3 {
         open_store(&self.right_settings())
     }
 
-    /// With the secret that it knows.
+    /// Settings with the right secret.
     pub fn right_settings(&self) -> StoreSettings {
         self.settings(self.address, "labsecret-not-a-secret")
     }
@@ -150,7 +149,7 @@ impl RealEtcd {
         Self::start_with(version, &[])
     }
 
-    /// With further flags.
+    /// Starts etcd with additional flags.
     pub fn start_with(version: &str, flags: &[&str]) -> Self {
         let dir = TempDir::new().unwrap();
         let bin = etcd_programs(version).unwrap().join("bin/usr/bin");
@@ -185,7 +184,7 @@ impl RealEtcd {
         (server, url)
     }
 
-    /// The same again, after something was done to its data directory while it was down.
+    /// Stops etcd, applies `change` to its data directory, and starts it again.
     #[must_use]
     pub fn restarted(self, change: impl FnOnce(&Path)) -> Self {
         let Self {
@@ -206,7 +205,7 @@ impl RealEtcd {
         }
     }
 
-    /// Another etcd on a restored data directory.
+    /// Starts another etcd on a restored data directory.
     #[must_use]
     pub fn serve(&self, data: &Path) -> Self {
         let dir = TempDir::new().unwrap();
@@ -219,13 +218,13 @@ impl RealEtcd {
         }
     }
 
-    /// The sum of its metrics that begin so.
+    /// The sum of its metrics whose line begins with `begins`.
     pub fn metric(&self, begins: &str) -> f64 {
         let address = self.url.trim_start_matches("http://").parse().unwrap();
         etcd_metric(address, begins).unwrap()
     }
 
-    /// The agent's own client.
+    /// The agent's own client of this etcd.
     pub fn member(&self) -> LocalEtcd {
         LocalEtcd::at_url(&self.url, None).unwrap()
     }
@@ -245,8 +244,7 @@ impl RealEtcd {
     }
 }
 
-/// Forwards to `to` and cuts each connection after `bytes` of what comes back. Returns where it listens and how
-/// many connections there were.
+/// Starts a proxy that forwards to `to` and cuts each connection after `bytes` of the response. Returns its address and the counter of connections.
 pub async fn cutting_proxy(to: SocketAddr, bytes: u64) -> (SocketAddr, Arc<AtomicU64>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

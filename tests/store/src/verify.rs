@@ -1,4 +1,4 @@
-//! Verification of a backup, without the sandbox.
+//! Verifies a backup, without the sandbox.
 
 use std::fs;
 use std::path::Path;
@@ -10,12 +10,12 @@ use etcd_agent::unit::verify::{Programs, Prover};
 
 use crate::{RealEtcd, cluster};
 
-/// As the agent does it, but for the unit that keeps the throw-away etcd apart.
+/// Verifies a backup like the agent, but without the unit that isolates the temporary etcd.
 pub async fn verify(store: &dyn ObjectStore, id: &BackupId, etcd: &RealEtcd) -> PortResult<Verification> {
     verify_with(store, &cluster(), id, &etcd.bin, &etcd.member()).await
 }
 
-/// [`verify`] of a backup of this cluster with the programs in `bin`, and `live` to compare with.
+/// [`verify`] for a backup of this cluster. It uses the programs in `bin` and compares with `live`.
 pub async fn verify_with(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -39,6 +39,6 @@ pub async fn verify_with(
     };
     let found = backup::verify(store, &meta, work.path(), live, prove).await;
     let left: Vec<_> = fs::read_dir(work.path()).unwrap().collect();
-    assert!(left.is_empty(), "left behind: {left:?}");
+    assert!(left.is_empty(), "files are left: {left:?}");
     found
 }

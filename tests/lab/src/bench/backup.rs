@@ -12,12 +12,12 @@ use super::report::{Line, Samples};
 
 const ROUNDS: usize = 3;
 pub(crate) const BYTES: u64 = 1024 * 1024 * 1024;
-/// What is written beside a backup. The quota is 2 GiB.
+/// Written during a backup. The quota is 2 GiB.
 const MORE: u64 = 512 * 1024 * 1024;
 pub(crate) const LONG: Duration = Duration::from_mins(10);
-/// In MiB, however large the database is.
+/// In MiB, independent of the size of the database.
 const MEMORY: f64 = 64.0;
-/// Of the time by hand.
+/// The limit as a share of the time by hand.
 const SHARE: f64 = 0.6;
 const AWS: &str = "/usr/bin/aws";
 
@@ -35,7 +35,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     )];
     let lab = boot(Values::Noise)?;
     let (ours, by_hand, more) = rounds(&lab)?;
-    // The worst there is: all that compressing does then is to cost time.
+    // The worst case: compression only costs time.
     let limit = SHARE * by_hand;
     lines.push(Line::new("backup_1gib_noise", "s", ours, Some(by_hand), limit));
     lines.push(Line::new(
@@ -59,7 +59,7 @@ fn boot(values: Values) -> Result<Lab> {
     Ok(lab)
 }
 
-/// How long it takes us and by hand, and the agent's memory at its peak.
+/// The time that the agent takes, the time by hand, and the agent's peak memory.
 fn rounds(lab: &Lab) -> Result<(f64, f64, f64)> {
     let host = lab.host(1)?;
     let (mut ours, mut by_hand) = (Samples::new("ours"), Samples::new("by hand"));
@@ -74,8 +74,8 @@ fn rounds(lab: &Lab) -> Result<(f64, f64, f64)> {
     Ok((ours.median()?, by_hand.median()?, peak.max()?))
 }
 
-/// The agent's memory at its peak while etcd is written to as fast as it goes: the increments of that are stored beside
-/// the full backup.
+/// The agent's peak memory while etcd is written to at full speed: the increments of those writes are stored
+/// concurrently with the full backup.
 fn while_written(lab: &Lab) -> Result<f64> {
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| probe::fill(lab, BYTES + MORE, Values::Noise));
@@ -89,7 +89,7 @@ fn while_written(lab: &Lab) -> Result<f64> {
     })
 }
 
-/// Four times as much takes no more memory.
+/// Four times as much data takes no more memory.
 pub(crate) fn large() -> Result<Vec<Line>> {
     let lab = Lab::builder("bench-large").boot()?;
     form(&lab, "quota-backend-bytes = 8589934592\n")?;
@@ -100,10 +100,10 @@ pub(crate) fn large() -> Result<Vec<Line>> {
     Ok(vec![Line::new("backup_4gib_memory", "MiB", most, None, MEMORY)])
 }
 
-/// One full backup: how long it took, and the agent's memory at its peak, in MiB.
+/// One full backup: how long it took, and the agent's peak memory in MiB.
 fn back_up(lab: &Lab) -> Result<(Duration, f64)> {
     let host = lab.host(1)?;
-    // The agent's memory is counted from the start of one backup to its end.
+    // The kernel counts the peak from the agent's start, so the agent is restarted before each backup.
     host.systemctl(&["restart", "etcd-agent"])?.ok()?;
     probe::healthy(lab, None, LONG)?;
     std::thread::sleep(Duration::from_secs(2));

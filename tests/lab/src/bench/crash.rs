@@ -1,4 +1,4 @@
-//! From SIGKILL of etcd to the agent's own status saying so; by hand: to systemd's line in the journal.
+//! From SIGKILL of etcd to the agent's own status reporting it; by hand: to systemd's line in the journal.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,7 +22,8 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     let (mut ours, mut by_hand) = (Samples::new("ours"), Samples::new("by hand"));
     for _ in 0..ROUNDS {
         probe::healthy(&lab, None, PATIENCE)?;
-        // Not within what the first round has left to do, and not faster than systemd restarts a unit.
+        // The work of the last round has to be finished, and etcd must not end more often than systemd restarts a
+        // unit.
         std::thread::sleep(Duration::from_secs(8));
         let (killed, seen) = kill(lab.host(2)?)?;
         ours.add(seen - killed);
@@ -38,10 +39,10 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     )])
 }
 
-/// When etcd was killed, and when the agent's status first said something else of the unit: both in ms.
+/// When etcd was killed, and when the agent's status of the unit first changed: both in ms.
 fn kill(host: &Host) -> Result<(f64, f64)> {
     let pid = host.main_pid("etcd")?.context("etcd runs")?;
-    // The host's files, `/run` too, through its init.
+    // The host's files, including `/run`, through its init.
     let socket = format!("/proc/{}/root/run/etcd-agent/agent.sock", host.leader()?);
     let before = unit(Path::new(&socket))?;
     if before["value"]["main_pid"].as_u64() != Some(u64::from(pid)) {
@@ -73,7 +74,7 @@ fn now_ms() -> Result<f64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() * 1e3)
 }
 
-/// What the agent says of `etcd.service` on its admin socket.
+/// The state of `etcd.service` that the agent reports on its admin socket.
 fn unit(socket: &Path) -> Result<Value> {
     let mut stream = UnixStream::connect(socket).context("the agent's socket")?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -88,7 +89,7 @@ fn unit(socket: &Path) -> Result<Value> {
     Ok(status["node"]["unit"].clone())
 }
 
-/// When systemd logged the first end of etcd since `since`, in ms.
+/// The time when systemd logged the first end of etcd since `since`, in ms.
 fn logged(host: &Host, since: f64) -> Result<f64> {
     wait_for("systemd's line on etcd's end", PATIENCE, || {
         let journal = host.journalctl(&["-o", "json", "-n", "200", "_PID=1", "UNIT=etcd.service"])?;

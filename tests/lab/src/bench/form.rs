@@ -1,4 +1,4 @@
-//! From starting three agents, or three etcds with files written by hand, to three healthy voters.
+//! From the start of three agents, or of three etcds with files written by hand, to three healthy voters.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     )])
 }
 
-/// A cluster by the agents; `settings` are lines of `[etcd.settings]`.
+/// Forms a cluster by the agents; `settings` are lines of `[etcd.settings]`.
 pub(crate) fn form(lab: &Lab, settings: &str) -> Result<Duration> {
     lab.s3().start()?;
     lab.install(&built_deb()?)?;
@@ -48,7 +48,7 @@ pub(crate) fn form_by_hand(lab: &Lab, env: &str) -> Result<Duration> {
     timed(lab, || lab.start_by_hand())
 }
 
-/// From the call of `start` until all are healthy, whether or not `start` has come back before.
+/// The time from the call of `start` until all are healthy, whether or not `start` has returned before.
 fn timed(lab: &Lab, start: impl FnOnce() -> Result<()> + Send) -> Result<Duration> {
     std::thread::scope(|scope| {
         let begun = Instant::now();

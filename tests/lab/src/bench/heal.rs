@@ -1,5 +1,5 @@
-//! From the loss of one member's data, or the end of its etcd on damaged data, to three voters, and until all of
-//! them serve: by the agents, and by a scripted operator who knows at once what has happened and makes no mistake.
+//! From the loss of one member's data, or the end of its etcd on damaged data, to three voters, and until all of them
+//! serve: by the agents, and by a scripted operator who knows at once what has happened and makes no mistake.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -15,19 +15,19 @@ const ROUNDS: usize = 9;
 /// etcd refuses changes of membership until its peers have been connected for 5 s.
 const SETTLED: Duration = Duration::from_secs(7);
 
-/// What happens to a member, and what its operator does about that before the member joins anew.
+/// What happens to a member, and what its operator does before the member joins again.
 pub(crate) struct Case {
-    /// The line until the new member votes, and the one until it serves.
+    /// The names of two lines: the time until the new member votes, and until it serves.
     pub(crate) names: [&'static str; 2],
-    /// How big the database is; 0 for an empty one.
+    /// The size of the database in bytes; 0 for an empty one.
     pub(crate) bytes: u64,
-    /// Done while the member runs, before the clock does.
+    /// Runs while the member runs, before the clock starts.
     pub(crate) prepare: fn(&Lab, &Host) -> Result<()>,
-    /// What begins it all, as a script on the member's host; etcd's process is `$pid` there.
+    /// The script on the member's host that starts the case; `$pid` is etcd's process there.
     pub(crate) lose: &'static str,
-    /// What the operator waits for, as a command on that host.
+    /// The command on that host that the operator waits for.
     pub(crate) begins: &'static str,
-    /// How the operator makes room for new data, as a command on that host.
+    /// The command on that host by which the operator makes room for new data.
     pub(crate) clear: &'static str,
 }
 
@@ -55,11 +55,11 @@ pub(crate) fn filled() -> Result<Vec<Line>> {
     })
 }
 
-/// Both in turns.
+/// Measures both sides alternately.
 pub(crate) fn run(case: &Case) -> Result<Vec<Line>> {
     let bytes = case.bytes;
-    // Of a database that has grown for longer than a bench, the leader no longer has all of the log: the new
-    // member gets a snapshot, here as there.
+    // If a database has grown for longer than this benchmark, the leader no longer has its whole log and sends a
+    // snapshot to the new member. These settings make both sides do so.
     let (settings, env) = if bytes == 0 {
         ("", "")
     } else {
@@ -69,7 +69,7 @@ pub(crate) fn run(case: &Case) -> Result<Vec<Line>> {
     form(&with_agents, settings)?;
     let alone = Lab::builder("bench-heal-by-hand").hosts(3).boot()?;
     form_by_hand(&alone, env)?;
-    // As people leave it behind, so that a member without data never comes back with no memory.
+    // As people leave it after setup, so that a member without data never bootstraps a new cluster.
     alone.each(|host| alone.write_env_by_hand(host, "existing", env))?;
     if bytes > 0 {
         probe::fill(&with_agents, bytes, Values::Noise)?;
@@ -108,15 +108,16 @@ pub(crate) fn run(case: &Case) -> Result<Vec<Line>> {
     alone.passed();
     let [votes, serves] = case.names;
     let (voting, serving) = (by_hand.median()?, by_hand_serves.min()?);
-    // In some rounds, of both sides, etcd answers clients only 7 s after it votes: its own name was part of the snapshot that it
-    // got, and it waits for it in vain (`publishV3` in etcd's `server.go`). How many rounds those are is chance.
+    // In some rounds, on both sides, etcd answers clients only 7 s after it votes: the snapshot that it received
+    // already had its own name, and it waits for that in vain (`publishV3` in etcd's `server.go`). The number of such
+    // rounds is random.
     Ok(vec![
         Line::new(votes, "s", ours.median()?, Some(voting), voting + 0.5),
         Line::new(serves, "s", ours_serves.min()?, Some(serving), serving + 0.5),
     ])
 }
 
-/// A follower, and its member's ID, once all have been connected for long enough.
+/// A follower and its member ID, once all members have been connected for long enough.
 fn victim(lab: &Lab) -> Result<(&Host, u64)> {
     let members = probe::healthy(lab, None, PATIENCE)?;
     std::thread::sleep(SETTLED);
@@ -136,7 +137,7 @@ fn lose(host: &Host, case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// What the operator types, on a machine that reaches all hosts and with a shell on the one that it is about.
+/// The operator's script, for a machine that reaches all hosts and has a shell on the victim's host.
 fn operator(lab: &Lab, (host, id): (&Host, u64), env: &str, case: &Case) -> Result<String> {
     let survivors: Vec<&Host> = lab
         .hosts()

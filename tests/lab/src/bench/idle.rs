@@ -1,4 +1,4 @@
-//! What the agent takes of a host on which nothing happens.
+//! The CPU time and memory that the agent uses on an idle host.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     }
     probe::healthy(&lab, None, PATIENCE)?;
     lab.passed();
-    // The one that coordinates has the most to do: it counts.
+    // The coordinator has the most work, so the maximum counts.
     Ok(vec![
         Line::new("idle_cpu", "% of a core", cpu.max()?, None, 0.2),
         Line::new("idle_memory", "MB", resident.max()?, None, 24.0),
@@ -43,7 +43,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
 fn cpu_ticks(host: &Host) -> Result<f64> {
     let pid = host.main_pid("etcd-agent")?.context("the agent runs")?;
     let stat = host.read_file(&format!("/proc/{pid}/stat"))?;
-    // The fields after the name in brackets, which may hold anything: state is the first.
+    // The fields after the name in parentheses, which may contain anything. State is the first.
     let (_, fields) = stat.rsplit_once(')').context("/proc/PID/stat")?;
     let mut fields = fields.split_whitespace().skip(11);
     let mut next = || -> Result<f64> { Ok(fields.next().context("a time")?.parse()?) };

@@ -1,5 +1,5 @@
-//! What increments are worth and what they cost: how much is lost when everything dies at a random moment, what
-//! following etcd takes of its writes, and how often the store is asked.
+//! The value and the cost of increments: how much is lost when all hosts die at a random moment, how much following
+//! etcd slows its writes, and the number of requests to the store.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,9 +12,9 @@ use super::probe;
 use super::report::{Line, Samples};
 
 const DEATHS: usize = 20;
-/// Each waits for its last write and 2 ms more: together they make some 1,000 in a second.
+/// Each waits for its last write and 2 ms more. Together they write about 1,000 times per second.
 const WRITERS: usize = 16;
-/// A death comes this long after the writers began, and up to as much later.
+/// A death comes this long after the writers' start, plus a random time up to the same length.
 const AT_LEAST: Duration = Duration::from_secs(3);
 
 /// The time from the first acknowledged write that is in no backup to the death of all hosts.
@@ -26,7 +26,7 @@ pub(crate) fn loss_window() -> Result<Vec<Line>> {
     for round in 0..DEATHS {
         probe::healthy(&lab, None, PATIENCE)?;
         let before = revision(&lab)?;
-        // Somebody follows, and the store has all that was written before.
+        // Some agent follows, and the store has everything written before.
         wait_until("what was written to be stored", PATIENCE, || {
             Ok(stored(&lab)? >= before)
         })?;
@@ -61,26 +61,26 @@ pub(crate) fn loss_window() -> Result<Vec<Line>> {
     ])
 }
 
-/// What a machine with neighbours gives changes by a tenth from one turn to the next: many short ones.
+/// The performance of a shared machine changes by a tenth from one turn to the next, so there are many short turns.
 const TURNS: usize = 60;
 const TURN: Duration = Duration::from_secs(3);
 const SETTLES: Duration = Duration::from_secs(1);
 const AT_ONCE: u64 = 32;
-/// So much slower may etcd's writes become.
+/// The factor by which etcd's writes may become slower.
 const COST: f64 = 1.03;
 
-/// What a write takes of a cluster with increments and without, in turns: of its time, and of the machine's CPU, which its
-/// neighbours change less.
+/// The cost of a write in a cluster with increments and without, measured alternately: its time, and the machine's
+/// CPU time, on which other tenants of the machine have less effect.
 pub(crate) fn cost() -> Result<Vec<Line>> {
     let lab = Lab::builder("bench-increments").hosts(3).boot()?;
-    // Nobody keeps his backups on the disk that etcd waits for.
+    // Backups are not kept on the disk that etcd waits for.
     lab.s3().in_memory(1)?;
     form(&lab, "")?;
-    // The first writes of a cluster are slower than those that come after.
+    // The first writes of a cluster are slower than later ones.
     writes(&lab, "cost/warm")?;
     let (mut taken, mut cpu) = ([0.0; 2], [0.0; 2]);
     for turn in 0..TURNS {
-        // Each comes first as often as the other: the database grows all the while.
+        // The order alternates, because the database grows all the time.
         for increments in [turn % 2 == 0, turn % 2 != 0] {
             configure(&lab, &format!("[backup]\nincrements = {increments}\n"))?;
             let before = revision(&lab)?;
@@ -98,7 +98,7 @@ pub(crate) fn cost() -> Result<Vec<Line>> {
     }
     lab.passed();
     let seconds = TURN.as_secs_f64() * count(TURNS)?;
-    // More is worse, as in every line.
+    // In every line more is worse.
     let line =
         |name, unit, [by_hand, ours]: [f64; 2]| Line::new(name, unit, ours, Some(by_hand), COST * by_hand);
     Ok(vec![
@@ -115,7 +115,7 @@ pub(crate) fn cost() -> Result<Vec<Line>> {
     ])
 }
 
-/// Has all agents follow this fragment of their configuration.
+/// Makes all agents reload their configuration with this fragment.
 fn configure(lab: &Lab, fragment: &str) -> Result<()> {
     lab.each(|host| {
         let path = "/etc/etcd-agent/config.d/60-bench.toml";
@@ -124,7 +124,7 @@ fn configure(lab: &Lab, fragment: &str) -> Result<()> {
     })
 }
 
-/// How many writes are acknowledged in a turn, by clients that each wait for their last one.
+/// The number of acknowledged writes in a turn, by clients that each wait for their last write.
 fn writes(lab: &Lab, prefix: &str) -> Result<usize> {
     let leader = lab.raft_leader()?;
     probe::outside(lab, || async {
@@ -151,15 +151,16 @@ fn writes(lab: &Lab, prefix: &str) -> Result<usize> {
     })
 }
 
-/// An agent that has begun looks at the store again after five minutes, and rarely after that.
+/// An agent looks at the store again five minutes after its start, and rarely after that.
 const SETTLED: Duration = Duration::from_secs(330);
-/// Longer than from one look to the next while something is written, and than several of `EVERY`.
+/// Longer than the time between two looks during writes, and longer than several of `EVERY`.
 const QUIET: Duration = Duration::from_mins(6);
 const BUSY: Duration = Duration::from_mins(1);
-/// A full backup is due so often.
+/// The interval of full backups.
 const EVERY: &str = "[backup]\ninterval = \"1m\"\n";
 
-/// Requests to the store in an hour, while nothing is written and while writes never stop: those for increments, and all.
+/// Requests to the store per hour, while nothing is written and during continuous writes: those for increments, and
+/// all.
 pub(crate) fn requests() -> Result<Vec<Line>> {
     let lab = Lab::builder("bench-requests").hosts(3).boot()?;
     form(&lab, "")?;
@@ -176,13 +177,13 @@ pub(crate) fn requests() -> Result<Vec<Line>> {
     Ok(vec![
         line("s3_requests_idle", idle, 0.0),
         line("s3_requests_idle_all", idle_all, 0.0),
-        // One for each interval of a second, and a full backup each minute.
+        // One per interval of a second, and a full backup each minute.
         line("s3_requests_busy", busy, 3700.0),
         line("s3_requests_busy_all", busy_all, 6000.0),
     ])
 }
 
-/// The requests that the S3 server tells of in this time, for increments and all, as so many in an hour.
+/// The requests in the S3 server's log during this time, for increments and in total, per hour.
 fn in_hour(lab: &Lab, time: Duration) -> Result<(f64, f64)> {
     let so_far = || -> Result<(usize, usize)> {
         let log = std::fs::read_to_string(lab.s3().log())?;
@@ -201,7 +202,7 @@ fn in_hour(lab: &Lab, time: Duration) -> Result<(f64, f64)> {
     ))
 }
 
-/// The newest revision that a full backup or an increment in the store has.
+/// The newest revision in a full backup or an increment of the store.
 pub(crate) fn stored(lab: &Lab) -> Result<u64> {
     let mut newest = 0;
     for key in lab.s3().keys()? {

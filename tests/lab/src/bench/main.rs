@@ -1,6 +1,6 @@
-//! `bench`: what the agent does against the same done by hand, in turns in one run; medians.
+//! `bench`: compares the agent with the same work done by hand, alternately in one run; medians.
 //!
-//! A limit that does not hold is reported and ends nothing; a measurement that fails is an error.
+//! A limit that is exceeded is reported and does not end the run. A measurement that fails is an error.
 #![allow(clippy::print_stdout)]
 
 mod backup;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Answers whether everything could be measured.
+/// Returns whether everything could be measured.
 fn run(names: &[String]) -> Result<bool> {
     let known: Vec<&str> = BENCHES.iter().map(|(name, _)| *name).collect();
     if let Some(other) = names.iter().find(|name| !known.contains(&name.as_str())) {

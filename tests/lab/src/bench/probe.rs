@@ -1,4 +1,4 @@
-//! One question for both sides: are all members there, voting, and does each answer a linearizable read?
+//! The same check for both sides: are all members present and voting, and does each answer a linearizable read?
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use etcd_client::{Certificate, Client, ConnectOptions, Identity, PutOptions, Tls
 use tokio::time::{sleep, timeout};
 
 const EVERY: Duration = Duration::from_millis(20);
-/// A member without a leader holds a read back: it is asked anew soon after.
+/// A member without a leader delays a read, so it is asked again soon.
 const TRY: Duration = Duration::from_millis(150);
 
 /// A member: its name and ID.
@@ -29,7 +29,7 @@ where
     })
 }
 
-/// A client of one member alone; it connects when it is used, and again when it must.
+/// A client of one member only. It connects on first use, and reconnects if necessary.
 pub(crate) async fn client(lab: &Lab, host: &Host) -> Result<Client> {
     let (cert, key) = lab.client_files()?;
     let tls = TlsOptions::new()
@@ -41,7 +41,7 @@ pub(crate) async fn client(lab: &Lab, host: &Host) -> Result<Client> {
     Ok(Client::connect([lab.client_url(host)], Some(options)).await?)
 }
 
-/// What one member says of the members, once it has answered a linearizable read.
+/// The member list of one member, after it has answered a linearizable read.
 async fn ask(mut client: Client) -> Result<Members> {
     timeout(TRY, async {
         client.get("health", None).await?;
@@ -60,13 +60,13 @@ async fn ask(mut client: Client) -> Result<Members> {
     .context("no answer")?
 }
 
-/// Waits until all hosts' members are voters and healthy, and the member `gone` is none of them.
+/// Waits until all hosts' members are voters and healthy, and the member `gone` is not in the list.
 pub(crate) fn healthy(lab: &Lab, gone: Option<u64>, patience: Duration) -> Result<Members> {
     let hosts: Vec<&Host> = lab.hosts().iter().collect();
     healthy_on(lab, &hosts, gone, patience)
 }
 
-/// Waits until exactly these hosts' members are voters and healthy, and the member `gone` is none of them.
+/// Waits until exactly these hosts' members are voters and healthy, and the member `gone` is not in the list.
 pub(crate) fn healthy_on(
     lab: &Lab,
     hosts: &[&Host],
@@ -76,15 +76,16 @@ pub(crate) fn healthy_on(
     agreed(lab, hosts, hosts.len(), gone, patience)
 }
 
-/// Waits until the others name as many voters as the lab has hosts, with one on `host` in place of the member `gone`. That one
-/// need not answer clients yet.
+/// Waits until the others list as many voters as the lab has hosts, with one on `host` in place of the member `gone`.
+/// That one need not answer clients yet.
 pub(crate) fn votes(lab: &Lab, host: &Host, gone: u64, patience: Duration) -> Result<Members> {
     let hosts = lab.hosts().iter();
     let others: Vec<&Host> = hosts.filter(|other| other.name() != host.name()).collect();
     agreed(lab, &others, lab.hosts().len(), Some(gone), patience)
 }
 
-/// Waits until each of `hosts` answers a linearizable read and all name the same voters, so many, without `gone`.
+/// Waits until each of `hosts` answers a linearizable read and all list the same voters, `voters` in number and
+/// without `gone`.
 fn agreed(
     lab: &Lab,
     hosts: &[&Host],
@@ -126,8 +127,8 @@ fn agreed(
     })
 }
 
-/// The CPU time that this machine's processes have taken since its boot, the kernel's work for them included, and without
-/// what a hypervisor gave to others (`proc_stat(5)`).
+/// The CPU time of this machine's processes since its boot, including the kernel's work for them, and without the
+/// time that a hypervisor gave to others (`proc_stat(5)`).
 pub(crate) fn machine_busy() -> Result<Duration> {
     let stat = std::fs::read_to_string("/proc/stat")?;
     let mut ticks = Vec::new();
@@ -147,13 +148,13 @@ pub(crate) fn ticks_in_a_second() -> Result<u32> {
     Ok(Cmd::new("getconf").arg("CLK_TCK").ok()?.text().parse()?)
 }
 
-/// What a database is filled with.
+/// The content that a database is filled with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Values {
-    /// What does not compress, in values of 64 KiB.
+    /// Values of 64 KiB that do not compress.
     Noise,
-    /// What Kubernetes would write, in values of 8 KiB: the same fields over and over, with names, IDs, hashes and times of
-    /// their own among them.
+    /// Values of 8 KiB like those of Kubernetes: the same fields repeated, with different names, IDs, hashes and
+    /// times.
     Objects,
 }
 
@@ -228,7 +229,7 @@ true,"restartCount":0,"containerID":"containerd://{container}","started":true}}]
     )
 }
 
-/// Writes until the database of the first host is this big.
+/// Writes until the database of the first host has this size.
 pub(crate) fn fill(lab: &Lab, bytes: u64, values: Values) -> Result<()> {
     const WRITERS: u64 = 16;
     let host = lab.host(1)?;

@@ -1,6 +1,6 @@
-//! A member's host is dead and a spare is ready: from then on to three healthy voters, by the agents, counted from the
-//! end of `cluster.grace`, and by a scripted operator who knows at once whose place the spare is to take. And how long
-//! the agents take to find the dead one out of reach, which is when the grace begins.
+//! A member's host is dead and a spare is ready. The time from then to three healthy voters: by the agents, counted
+//! from the end of `cluster.grace`, and by a scripted operator who knows at once whose place the spare takes. Also
+//! the time until the agents find the dead node unreachable, which is when the grace begins.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,11 +17,12 @@ const DATA: &str = "/var/lib/etcd/default";
 /// etcd refuses changes of membership until its peers have been connected for 5 s.
 const SETTLED: Duration = Duration::from_secs(7);
 
-/// A peer is out of reach once a long poll of 12 s has failed and its etcd was asked in vain, by this node and by another.
+/// A peer is unreachable once a long poll of 12 s has failed and its etcd did not answer, for this node and for
+/// another.
 const NOTICED: f64 = 20.0;
 
-/// So much longer than by hand it may take the agents, in seconds: right before the removal they ask the dead node once
-/// more, agent and etcd at once, and wait 2 s in vain; the operator knows.
+/// How much longer than by hand the agents may take, in seconds. Right before the removal they ask the dead node once
+/// more, agent and etcd at once, and wait 2 s in vain; the operator does not.
 const LAST_LOOK: f64 = 2.5;
 
 pub(crate) fn run() -> Result<Vec<Line>> {
@@ -46,7 +47,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     ])
 }
 
-/// Whom it is about: the leader, who stays; the one that dies; who is there afterwards.
+/// The hosts of a round: the one that dies, and the members afterwards.
 struct Cast<'a> {
     dead: &'a Host,
     dead_id: u64,
@@ -74,7 +75,8 @@ fn cast<'a>(lab: &'a Lab, members: &[&'a Host], spare: &'a Host) -> Result<Cast<
     })
 }
 
-/// From the end of the grace to three healthy voters, and from the host's death to the beginning of the grace.
+/// The time from the end of the grace to three healthy voters, and from the host's death to the beginning of the
+/// grace.
 fn by_agents() -> Result<(Duration, Duration)> {
     let lab = Lab::builder("bench-replace").hosts(4).boot()?;
     lab.s3().start()?;
@@ -101,7 +103,7 @@ fn by_agents() -> Result<(Duration, Duration)> {
     Ok((after, grace.duration_since(died)?))
 }
 
-/// When the coordinator first said that the member is out of reach for every observer, as its journal has it.
+/// The time in the journal when the coordinator first reported the member as unreachable for every observer.
 fn grace_began(lab: &Lab, after: SystemTime) -> Result<SystemTime> {
     let mut first: Option<SystemTime> = None;
     for host in lab.hosts() {
@@ -114,7 +116,7 @@ fn grace_began(lab: &Lab, after: SystemTime) -> Result<SystemTime> {
             }
         }
     }
-    first.context("no agent found the member out of reach")
+    first.context("no agent reported the member as unreachable")
 }
 
 fn by_operator() -> Result<Duration> {
@@ -133,7 +135,7 @@ fn by_operator() -> Result<Duration> {
     let cast = cast(&lab, &members, spare)?;
     let script = operator(&lab, &cast, spare)?;
     cast.dead.kill()?;
-    // The operator comes when the others have long noticed.
+    // The operator arrives long after the other members have noticed.
     std::thread::sleep(GRACE);
     let begun = Instant::now();
     Cmd::new("sh").args(["-ec", &script]).deadline(PATIENCE).ok()?;
@@ -143,7 +145,7 @@ fn by_operator() -> Result<Duration> {
     Ok(took)
 }
 
-/// What the operator types: the dead one goes, then the spare joins, which etcd would not take before.
+/// The operator's script: remove the dead member, then add the spare, which etcd would refuse before.
 fn operator(lab: &Lab, cast: &Cast<'_>, spare: &Host) -> Result<String> {
     let living: Vec<&Host> = cast
         .after

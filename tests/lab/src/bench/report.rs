@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The results, for people and for programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ pub(crate) struct Line {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) ours: f64,
-    /// `null` where there is nothing to do by hand.
+    /// `null` if there is nothing to do by hand.
     pub(crate) by_hand: Option<f64>,
     pub(crate) ratio: Option<f64>,
-    /// In the same unit; computed from `by_hand` where the limit hangs on it.
+    /// In the same unit; computed from `by_hand` if the limit depends on it.
     pub(crate) limit: f64,
     pub(crate) holds: bool,
 }
@@ -57,7 +57,7 @@ impl Line {
     }
 }
 
-/// All measurements of a run, written anew after each.
+/// All measurements of a run. The file is rewritten after each.
 pub(crate) struct Report {
     path: PathBuf,
     lines: Vec<Line>,
@@ -90,7 +90,7 @@ impl Report {
     }
 }
 
-/// Samples taken in turns, each told as it comes.
+/// Samples taken alternately. Each is printed when it is taken.
 pub(crate) struct Samples {
     name: &'static str,
     values: Vec<f64>,
@@ -139,12 +139,12 @@ impl Samples {
     }
 }
 
-/// Four significant decimals are more than a machine with neighbours can tell.
+/// More than four decimals are not significant on a shared machine.
 fn round(value: f64) -> f64 {
     (value * 10_000.0).round() / 10_000.0
 }
 
-/// The machine's load, which all figures hang on.
+/// The machine's load, on which all figures depend.
 pub(crate) fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);

@@ -1,5 +1,6 @@
-//! All etcds restarted one after the other, the raft leader last, while a client that fails over writes: by the agents,
-//! and by an operator with a script. How long it takes, and the longest time between two acknowledged writes.
+//! All etcds restarted one after the other, the raft leader last, while a client that fails over writes: by the
+//! agents, and by an operator with a script. Measures the duration and the longest time between two acknowledged
+//! writes.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use super::probe;
 use super::report::{Line, Samples};
 
 const ROUNDS: usize = 5;
-/// Connections are up, and a new leader's agent has had its rest.
+/// Connections are established, and the pause of a new leader's agent is over.
 const SETTLED: Duration = Duration::from_secs(5);
 
 pub(crate) fn run() -> Result<Vec<Line>> {
@@ -37,7 +38,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     alone.passed();
     let (by_hand, gap_hand) = (time_by_hand.median()?, gap_by_hand.median()?);
     Ok(vec![
-        // Leave is given only to a cluster that has been seen whole, and a new leader's agent rests for 5 s.
+        // Permission is given only after the cluster has been seen complete, and a new leader's agent pauses for 5 s.
         Line::new(
             "restart_rolling",
             "s",
@@ -55,7 +56,8 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     ])
 }
 
-/// How long `work` takes, and the longest gap between acknowledged writes around it; all writes have to be there.
+/// How long `work` takes, and the longest gap between acknowledged writes around it. All writes must be found
+/// afterwards.
 fn under_load(lab: &Lab, work: impl FnOnce() -> Result<()>) -> Result<(Duration, Duration)> {
     probe::healthy(lab, None, PATIENCE)?;
     std::thread::sleep(SETTLED);
@@ -71,8 +73,8 @@ fn under_load(lab: &Lab, work: impl FnOnce() -> Result<()>) -> Result<(Duration,
     Ok((took, written.longest_gap))
 }
 
-/// The followers one after the other, then the leader after another member leads. systemd calls etcd started once it
-/// serves again.
+/// Restarts the followers one after the other, then the leader, after another member has become leader. systemd
+/// reports etcd as started once it serves again.
 fn operator(lab: &Lab) -> Result<()> {
     let leader = lab.raft_leader()?;
     let followers: Vec<_> = lab

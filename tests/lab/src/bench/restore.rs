@@ -1,4 +1,5 @@
-//! A restore of 1 GiB and a million revisions of increments, beside `etcdutl snapshot restore` of the 1 GiB alone.
+//! A restore of 1 GiB and a million revisions of increments, compared with `etcdutl snapshot restore` of the 1 GiB
+//! alone.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use super::report::{Line, Samples};
 const ROUNDS: usize = 3;
 const REVISIONS: u64 = 1_000_000;
 const WRITERS: u64 = 64;
-/// Nobody waits longer than this for a restore of so much; by hand it takes about the time of one copy.
+/// An acceptable time for a restore of this size. By hand it takes about the time of one copy.
 const TIMES_BY_HAND: f64 = 5.0;
 
 pub(crate) fn run() -> Result<Vec<Line>> {
@@ -35,7 +36,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
         "bench:   {REVISIONS} revisions written and stored in {:?}",
         begun.elapsed()
     );
-    // What is restored is restored beside nothing else.
+    // Nothing else runs during the restore.
     host.systemctl(&["stop", "etcd-agent", "etcd"])?.ok()?;
     let (mut ours, mut by_hand) = (Samples::new("ours"), Samples::new("by hand"));
     for _ in 0..ROUNDS {
@@ -66,7 +67,7 @@ fn timed(host: &Host, script: &str) -> Result<Duration> {
     Ok(took)
 }
 
-/// Each write is a revision; from many clients at once, as one waits for the disk each time.
+/// Each write is one revision. Many clients write concurrently, since each waits for the disk.
 fn write(lab: &Lab) -> Result<()> {
     let host = lab.host(1)?;
     probe::outside(lab, || async {
@@ -75,7 +76,7 @@ fn write(lab: &Lab) -> Result<()> {
             let mut client = probe::client(lab, host).await?;
             writers.push(tokio::spawn(async move {
                 for number in 0..REVISIONS / WRITERS {
-                    // Keys come again, as those of a real cluster do.
+                    // Keys repeat, as in a real cluster.
                     let key = format!("many/{writer}/{}", number % 1000);
                     client.put(key, [b'x'; 100], None::<PutOptions>).await?;
                 }

@@ -1,4 +1,4 @@
-//! The write-ahead logs of all that were ever members: the validators want every entry from the first on.
+//! The write-ahead logs of all present and former members: the validators need every entry from the first on.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use crate::cmd::Cmd;
 use crate::host::Host;
 
 const DATA: &str = "/var/lib/etcd/default";
-/// Where the agent puts the data of a member that was removed.
+/// The directory to which the agent moves the data of a removed member.
 const ARCHIVE: &str = "/var/lib/etcd/etcd-agent-archive";
 
-/// Copies of logs, one directory each in the form of a data directory.
+/// Copies of logs, each in its own directory with the layout of a data directory.
 pub(super) struct Logs {
     dir: PathBuf,
 }
@@ -22,7 +22,7 @@ impl Logs {
         Self { dir }
     }
 
-    /// Keeps the logs of a host that is off, of its member and of all that it archived.
+    /// Keeps the logs of a host that is off: that of its member and those in its archive.
     pub(super) fn keep_all(&self, host: &Host) -> Result<()> {
         self.keep(host, DATA)?;
         let archive = host.disk().join(ARCHIVE.trim_start_matches('/'));
@@ -35,7 +35,7 @@ impl Logs {
         Ok(())
     }
 
-    /// Takes the data of a member from a host that is off, and keeps its log.
+    /// Removes the data of a member from a host that is off, and keeps its log.
     pub(super) fn take(&self, host: &Host) -> Result<()> {
         self.keep(host, DATA)?;
         host.wipe(DATA)
@@ -59,7 +59,7 @@ impl Logs {
         Ok(())
     }
 
-    /// All that were kept.
+    /// The directories of all kept logs.
     pub(super) fn all(&self) -> Result<Vec<PathBuf>> {
         if !self.dir.exists() {
             return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! etcd's own robustness traffic and validators against a cluster whose agents work meanwhile: S60.
+//! Runs etcd's own robustness traffic and validators against a cluster whose agents work at the same time: S60.
 //!
 //! Source: <https://github.com/etcd-io/etcd/tree/main/tests/robustness>, as the Go module `go.etcd.io/etcd/tests/v3`.
 
@@ -19,38 +19,39 @@ use crate::random::Random;
 use logs::Logs;
 use operation::Order;
 
-/// How many members there are, but while the cluster is resized.
+/// The number of members, except while the cluster is resized.
 const MEMBERS: usize = 3;
 
-/// A member that is out of reach for so long is replaced by a spare, where there is one.
+/// A member that is unreachable for this long is replaced by a spare, if there is one.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// What the traffic may need after its time, and what the validators may.
+/// The additional time that the traffic may take after its duration, and the time limit of the validators.
 const LONGEST: Duration = Duration::from_mins(10);
 
-/// How many of the last lines of a validator are shown; its log has all.
+/// The number of last lines shown from a validator; its log has all of them.
 const SHOWN: usize = 30;
 
-/// What one round of `make robust` is.
+/// One round of `make robust`.
 #[derive(Debug, Clone)]
 pub struct Robust {
     /// The version of etcd, one of [`crate::ETCD_VERSIONS`].
     pub etcd: String,
-    /// `kubernetes` or `etcd`: whose requests are imitated, at most 200 a second.
+    /// `kubernetes` or `etcd`: the client whose requests are imitated, at most 200 per second.
     pub traffic: String,
-    /// How many hosts, at least 3. All beyond 3 are spares: with 1 a dead host is replaced, with 2 the cluster resized.
+    /// The number of hosts, at least 3. All beyond 3 are spares: with 1 spare a dead host is replaced, with 2 the
+    /// cluster is resized.
     pub hosts: u8,
     /// How long requests are sent.
     pub duration: Duration,
-    /// Decides which operation follows which, and whom each hits. The requests are random each time.
+    /// Decides the order of operations and the host of each. The requests are random each time.
     pub seed: u64,
-    /// How many operations there are at most; none begins after the traffic's time.
+    /// The maximum number of operations. None begins after the traffic's duration.
     pub operations: usize,
 }
 
 impl Robust {
-    /// Runs one round; what it does goes to standard error. An error when etcd's validators refuse the history, or when
-    /// the cluster does not become whole again. What the clients saw and the members logged is kept then.
+    /// Runs one round and prints its operations to standard error. Returns an error if etcd's validators refuse the
+    /// history, or if the cluster does not recover. The clients' reports and the members' logs are then kept.
     pub fn run(&self, deb: &Path) -> Result<()> {
         if usize::from(self.hosts) < MEMBERS {
             bail!("a round takes at least {MEMBERS} hosts, not {}", self.hosts);
@@ -101,7 +102,7 @@ impl Robust {
         lab.configure(|_, config| {
             config.membership = format!("grace = \"{}s\"\n", GRACE.as_secs());
         })?;
-        // Without a size in the configuration it is 3, and `spec set` changes it in the store.
+        // Without a size in the configuration the size is 3, and `spec set` changes it in the store.
         let edit = ["sed", "-i", "/^size = /d", "/etc/etcd-agent/config.toml"];
         lab.each(|host| host.exec(&edit)?.ok().map(drop))?;
         lab.start_agents()?;
@@ -109,7 +110,7 @@ impl Robust {
         Ok(lab)
     }
 
-    /// Sends requests to all hosts, members or not, until the time is over.
+    /// Sends requests to all hosts, members or not, for the duration.
     fn send(&self, lab: &Lab, program: &Path, report: &Path) -> Result<String> {
         let endpoints: Vec<String> = lab.hosts().iter().map(|host| lab.client_url(host)).collect();
         let output = Cmd::new("nsenter")
@@ -133,7 +134,7 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// One operation after the other, each begun when the cluster is whole again.
+    /// Runs the operations one after the other. Each begins when the cluster has recovered.
     fn operate(&self, robust: &Robust) -> Result<()> {
         let begun = Instant::now();
         let since = || begun.elapsed().as_secs_f64();
@@ -164,7 +165,8 @@ impl Round<'_> {
     }
 }
 
-/// An error with the end of what the validators said when they refuse the history; all of it is in a file of `dir`.
+/// If the validators refuse the history, returns an error with the end of their output. The whole output is in a file
+/// of `dir`.
 fn accepted(output: &Output, dir: &Path) -> Result<()> {
     if output.success() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What happens to the cluster while clients write, and in which order.
+//! The operations on the cluster while clients write, and their order.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::lab::PATIENCE;
 use crate::random::Random;
 use crate::wait::{wait_for, wait_until};
 
-/// How many members there are while the cluster is larger.
+/// The number of members while the cluster is larger.
 const LARGER: usize = 5;
 
-/// One operation, on the host of a member or by the agent of the one that leads.
+/// One operation, on a member's host or by the agent of the raft leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     /// `etcd-agent restart --rolling`.
@@ -52,7 +52,7 @@ impl Operation {
         Self::Resize,
     ];
 
-    /// How many hosts it takes.
+    /// The number of hosts that the operation needs.
     fn hosts(self) -> usize {
         match self {
             Self::ReplaceDead => MEMBERS + 1,
@@ -62,7 +62,7 @@ impl Operation {
     }
 }
 
-/// All operations that so many hosts allow, then all of them in another order, without end.
+/// All operations that this number of hosts allows, then all of them again in another order, without end.
 pub(super) struct Order {
     random: Random,
     hosts: usize,
@@ -91,7 +91,7 @@ impl Order {
 }
 
 impl Round<'_> {
-    /// Does it to `host`, and waits until it is done.
+    /// Carries out an operation on `host`, and waits until it is done.
     pub(super) fn carry_out(&self, operation: Operation, host: &Host) -> Result<()> {
         match operation {
             Operation::RollingRestart => self.order(&["restart", "--rolling", "--timeout", "150s"]),
@@ -122,8 +122,8 @@ impl Round<'_> {
         }
     }
 
-    /// `etcd-agent` on the host that leads. It is asked again when it refuses: after the last operation the cluster is
-    /// whole, but an agent may just have started, or a backup that comes before a change may be under way.
+    /// Runs `etcd-agent` on the leader's host. It is repeated if it refuses: after the last operation the cluster is
+    /// healthy, but an agent may just have started, or a backup before a change may be running.
     fn order(&self, args: &[&str]) -> Result<()> {
         let mut argv = vec!["etcd-agent"];
         argv.extend(args);
@@ -147,7 +147,7 @@ impl Round<'_> {
     }
 }
 
-/// SIGKILL to a unit's process; one that systemd is just starting again has none for a moment.
+/// Sends SIGKILL to a unit's process. A unit that systemd is just restarting has no process for a moment.
 fn kill(host: &Host, unit: &str) -> Result<()> {
     wait_until(
         &format!("{unit} of {} to be killed", host.name()),

@@ -1,5 +1,6 @@
-//! Attacks on real hosts: by a node that lies with a valid certificate (F2), by somebody who may write into the bucket (F3),
-//! by strangers on the network (F7) and by local users (F8, B6). Each is refused and logged, and no etcd is stopped for it.
+//! Attacks on real hosts: by a node that lies with a valid certificate (F2), by somebody with write access to the
+//! bucket (F3), by strangers on the network (F7) and by local users (F8, B6). Each is refused and logged, and stops
+//! no etcd.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,25 +27,25 @@ fn restart(host: &Host, unit: &str) {
     host.systemctl(&["restart", unit]).unwrap().ok().unwrap();
 }
 
-/// What an agent logs when a majority denies a reported epoch.
+/// The log line of an agent when a majority denies a reported epoch.
 fn denied(epoch: u64, who: &str) -> String {
     format!("ignoring epoch {epoch}, reported by {who}: it is denied by a majority of the electors")
 }
 
-/// How often the agent of a host has logged this.
+/// How often the agent of a host has logged this line.
 fn logged(host: &Host, line: &str) -> usize {
     host.journal("etcd-agent").unwrap().matches(line).count()
 }
 
-/// Waits until the agent of a host has logged this.
+/// Waits until the agent of a host has logged this line.
 fn wait_logged(host: &Host, line: &str) {
     let what = format!("{} to log {line:?}", host.name());
     wait_until(&what, SOON, || Ok(logged(host, line) > 0)).unwrap();
 }
 
-/// Waits until an agent gives this reason with these words, and sees it in `plan` as well.
+/// Waits until an agent gives this reason with these words, and checks that `plan` shows it too.
 fn wait_words(host: &Host, code: &str, words: &str) {
-    let what = format!("{} to say {code} of {words}", host.name());
+    let what = format!("{} to report {code} with {words}", host.name());
     wait_until(&what, SOON, || {
         let text = reason_now(host, code)?.context("a text")?;
         anyhow::ensure!(text.contains(words), "{text}");
@@ -55,9 +56,9 @@ fn wait_words(host: &Host, code: &str, words: &str) {
     assert!(plan.stdout.contains(code), "{}", plan.stdout);
 }
 
-/// Waits until none of the reasons of an agent has these words.
+/// Waits until no reason of an agent contains these words.
 fn wait_gone(host: &Host, words: &str) {
-    let what = format!("{} to say nothing of {words}", host.name());
+    let what = format!("{} to no longer report {words}", host.name());
     wait_until(&what, SOON, || {
         let reasons = status(host)?["decision"]["reasons"].to_string();
         anyhow::ensure!(!reasons.contains(words), "{reasons}");
@@ -73,13 +74,13 @@ fn healthy(lab: &Lab) {
     }
 }
 
-/// The first eight bytes of SHA-1, as etcd computes its IDs.
+/// The first eight bytes of SHA-1, from which etcd computes its IDs.
 fn sha1(bytes: Vec<u8>) -> u64 {
     let sum = Cmd::new("sha1sum").input(bytes).ok().unwrap();
     u64::from_str_radix(sum.stdout.get(..16).unwrap(), 16).unwrap()
 }
 
-/// The cluster ID that follows from initial members and a token (`cluster_id_of` in src/model/genesis.rs).
+/// The cluster ID derived from initial members and a token (`cluster_id_of` in src/model/genesis.rs).
 fn cluster_id(members: &Value, token: &str) -> String {
     let member_id = |urls: &Value| {
         let mut urls: Vec<&str> = urls
@@ -96,7 +97,7 @@ fn cluster_id(members: &Value, token: &str) -> String {
     format!("{:x}", sha1(ids.into_iter().flat_map(u64::to_be_bytes).collect()))
 }
 
-/// A cluster one of whose nodes lies.
+/// A cluster in which one node lies.
 struct Cluster<'a> {
     lab: &'a Lab,
     liar: &'a Host,
@@ -109,7 +110,7 @@ impl Cluster<'_> {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Changes what the liar's agent remembers as an elector. Its certificate and its programs stay what they are.
+    /// Changes the elector memory of the liar's agent. Its certificate and its programs do not change.
     fn forge_memory(&self, change: impl FnOnce(&mut Value)) {
         self.liar
             .systemctl(&["stop", "etcd-agent"])
@@ -129,7 +130,7 @@ impl Cluster<'_> {
             .unwrap();
     }
 
-    /// A well-formed genesis of this epoch that nobody has chosen: a backup that there is, under another token.
+    /// A well-formed genesis of this epoch that nobody has chosen: it names an existing backup and another token.
     fn forged(&self, epoch: u64) -> Value {
         let mut genesis = self.memory()["chosen"].clone();
         let token = format!("prod-{epoch}-forged");
@@ -143,7 +144,7 @@ impl Cluster<'_> {
         genesis
     }
 
-    /// The gate of a node that has heard the lie lets an ordered restart pass.
+    /// A node that has received the lie still lets an ordered restart pass its gate.
     fn restarts_on_order(&self, host: &Host) {
         let before = etcd_pid(host);
         restart(host, "etcd");
@@ -151,7 +152,7 @@ impl Cluster<'_> {
         self.lab.wait_healthy(3, SOON).unwrap();
     }
 
-    /// F2a: the liar's memory names an epoch that nobody has opened. An agent that can ask the others finds that out by
+    /// F2a: the liar's memory names an epoch that nobody has opened. An agent that can ask the others detects that by
     /// itself. Here it cannot ask them, and keeps reporting the epoch.
     fn reports_a_bare_epoch(&self) {
         let pids = etcd_pids(self.lab.hosts());
@@ -165,10 +166,10 @@ impl Cluster<'_> {
         assert_eq!(etcd_pids(self.lab.hosts()), pids, "{name} reports epoch 6");
         self.restarts_on_order(self.honest.first().unwrap());
 
-        // Once it can ask the others, a majority denies what it remembers.
+        // Once the liar's agent can ask the others, a majority denies the remembered epoch.
         let pids = etcd_pids(self.lab.hosts());
         self.lab.heal_all().unwrap();
-        wait_until("the liar's memory to be right again", SOON, || {
+        wait_until("the liar's memory to be corrected", SOON, || {
             Ok(self.memory()["newest_epoch"] == 1)
         })
         .unwrap();
@@ -187,7 +188,7 @@ impl Cluster<'_> {
         assert_eq!(logged(self.liar, &denied(6, "this node's memory")), 1);
     }
 
-    /// What the peer API of a host answers to a genesis that the liar posts, with its own certificate.
+    /// The answer of a host's peer API to a genesis that the liar posts with its own certificate.
     fn post(&self, host: &Host, genesis: &Value) -> String {
         let file = "/root/forged.json";
         let message = json!({ "genesis": genesis }).to_string();
@@ -201,7 +202,7 @@ impl Cluster<'_> {
         answer.unwrap().ok().unwrap().stdout
     }
 
-    /// F2b: the liar posts a genesis that it says was chosen.
+    /// F2b: the liar posts a genesis and claims that it was chosen.
     fn posts_a_genesis(&self) {
         let pids = etcd_pids(self.lab.hosts());
         let (forged, far) = (self.forged(2), self.forged(u64::MAX));
@@ -210,7 +211,7 @@ impl Cluster<'_> {
             let answer = self.post(host, &forged);
             assert!(answer.ends_with(" 200"), "{answer}");
             wait_logged(host, &denied);
-            // Posted once more, it is remembered as denied.
+            // The second post is recognized as already denied.
             self.post(host, &forged);
             wait_words(host, "epoch-denied", "a message (epoch 2)");
             let answer = self.post(host, &far);
@@ -234,8 +235,8 @@ impl Cluster<'_> {
         self.restarts_on_order(self.honest.last().unwrap());
     }
 
-    /// F3: somebody writes the record of an epoch into the bucket. An agent looks at the store after a backup of its own, and
-    /// when it starts.
+    /// F3: somebody writes the record of an epoch into the bucket. An agent reads the store after a backup of its
+    /// own, and at its start.
     fn writes_into_the_store(&self, epoch: u64, code: &str, words: &str) {
         let pids = etcd_pids(self.lab.hosts());
         let keys = self.lab.s3().keys().unwrap();
@@ -288,13 +289,13 @@ impl Cluster<'_> {
             wait_gone(host, "the store");
         }
         healthy(self.lab);
-        assert_eq!(etcd_pids(self.lab.hosts()), pids, "the record is gone");
+        assert_eq!(etcd_pids(self.lab.hosts()), pids, "the record was deleted");
     }
 
-    /// F2b: the liar's memory has a genesis as chosen that nobody has chosen. Its agent acts on its own memory: a node relies
-    /// on it when no other node answers. So it stops its own etcd, moves the data to the archive and restores the backup that
-    /// the genesis names. The restored member never gets a quorum, because the others are members of another cluster. They keep
-    /// serving, and restart nothing.
+    /// F2b: the liar's memory holds a genesis as chosen that nobody has chosen. Its agent acts on its own memory,
+    /// because a node relies on it if no other node answers. So it stops its own etcd, moves the data to the archive
+    /// and restores the backup that the genesis names. The restored member never gets a quorum, because the others
+    /// are members of another cluster. They continue to serve, and restart nothing.
     fn reports_a_genesis(&self, load: &Load) {
         let name = self.liar.name();
         let honest = || etcd_pids(self.honest.iter().copied());
@@ -309,19 +310,19 @@ impl Cluster<'_> {
         for host in &self.honest {
             wait_words(host, "epoch-denied", &format!("{name} (epoch 3)"));
         }
-        wait_until("the liar's etcd to start with what was forged", SOON, || {
+        wait_until("the liar's etcd to start with the forged genesis", SOON, || {
             let etcd = self.liar.journal("etcd")?;
             Ok(etcd.contains(&format!("\"local-member-cluster-id\":{other}")))
         })
         .unwrap();
-        assert_eq!(archived(self.liar).len(), 1, "the liar's own data is put away");
+        assert_eq!(archived(self.liar).len(), 1, "the liar's own data is archived");
         load.wait_for(50, SOON).unwrap();
         for host in &self.honest {
             assert_eq!(archived(host), Vec::<String>::new(), "{}", host.name());
         }
         assert_eq!(honest(), pids, "{name} reports a genesis");
 
-        // Deleting the memory alone leaves data of the forged cluster in the way, and the node is not added again.
+        // Deleting only the memory leaves the data of the forged cluster in place, and the node is not added again.
         self.liar
             .sh(&format!(
                 "systemctl stop etcd-agent etcd; rm -rf {STATE}/*; mv {DATA} {DATA}-forged; systemctl start etcd-agent"
@@ -336,8 +337,8 @@ impl Cluster<'_> {
             let name = host.name();
             assert_eq!(after.get(name), before.get(name), "{name} is the same member");
         }
-        assert_ne!(after.get(name), before.get(name), "{name} was added anew");
-        assert_eq!(honest(), pids, "{name} is well again");
+        assert_ne!(after.get(name), before.get(name), "{name} was added again");
+        assert_eq!(honest(), pids, "{name} has recovered");
         let denied = denied(3, name);
         for host in &self.honest {
             assert_eq!(logged(host, &denied), 1, "{}", host.name());
@@ -369,13 +370,13 @@ fn f02_f03_what_one_node_or_the_store_reports_stops_no_etcd_of_others() {
     lab.passed();
 }
 
-/// So many connections each stranger has open to each host: as many as the peer API grants one address.
+/// The number of connections that each stranger keeps open to each host: the limit of the peer API per address.
 const EACH: usize = 16;
-/// A stranger tries so often for each of them, and no more.
+/// The number of tries of a stranger for each of these connections.
 const ROUNDS: usize = 600;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Addresses of the outside that are no node's.
+/// Addresses of the outside that do not belong to a node.
 fn strangers(lab: &Lab) -> Vec<Ipv4Addr> {
     let [a, b, c, _] = lab.net().outside_address().octets();
     let namespace = lab.net().outside_namespace();
@@ -396,8 +397,8 @@ fn strangers(lab: &Lab) -> Vec<Ipv4Addr> {
         .collect()
 }
 
-/// Connects again and again and never says anything: the connection is refused, or cut when the time for a TLS handshake
-/// is over.
+/// Connects repeatedly and never sends anything. The connection is refused, or closed when the time limit of the TLS
+/// handshake expires.
 async fn say_nothing(from: Ipv4Addr, to: SocketAddr) {
     for _ in 0..ROUNDS {
         let socket = TcpSocket::new_v4().unwrap();
@@ -409,7 +410,7 @@ async fn say_nothing(from: Ipv4Addr, to: SocketAddr) {
     }
 }
 
-/// All strangers at all hosts, until it is over.
+/// Lets all strangers connect to all hosts until `over` is set.
 fn crowd(lab: &Lab, strangers: &[Ipv4Addr], over: &AtomicBool) -> Result<()> {
     let hosts = lab
         .hosts()
@@ -432,13 +433,13 @@ fn crowd(lab: &Lab, strangers: &[Ipv4Addr], over: &AtomicBool) -> Result<()> {
         .build()?;
     runtime.block_on(async {
         tokio::select! {
-            _ = join_all(all) => anyhow::bail!("the strangers went away before it was over"),
+            _ = join_all(all) => anyhow::bail!("the strangers ended too early"),
             () = told => Ok(()),
         }
     })
 }
 
-/// Ends the crowd, also where a test fails meanwhile.
+/// Ends the crowd, also if the test fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -447,7 +448,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// The peers that an agent hears, by name.
+/// The names of the peers whose observations an agent receives.
 fn heard(host: &Host) -> Result<Vec<String>> {
     let status = status(host)?;
     let peers = status["peers"].as_object().context("peers")?;
@@ -455,12 +456,12 @@ fn heard(host: &Host) -> Result<Vec<String>> {
     Ok(known.map(|(name, _)| name.clone()).collect())
 }
 
-/// How many lines there may be of one address since then: one a minute.
+/// The limit of log lines for one address since then: one a minute.
 fn lines_since(begun: Instant) -> usize {
     1 + usize::try_from(begun.elapsed().as_secs() / 60).unwrap()
 }
 
-/// F7: silent connections from many addresses take every place at the peer API that is not a node's own.
+/// F7: silent connections from many addresses take every place of the peer API that is not reserved for a node.
 fn strangers_fill_the_peer_api(lab: &Lab) {
     let pids = etcd_pids(lab.hosts());
     let strangers = strangers(lab);
@@ -471,31 +472,31 @@ fn strangers_fill_the_peer_api(lab: &Lab) {
         let ends = Ends(&over);
         let crowd = scope.spawn(|| lab.outside(|| crowd(lab, &strangers, &over)));
         for host in lab.hosts() {
-            wait_logged(host, "too many strangers at once");
+            wait_logged(host, "too many pending handshakes");
         }
-        // A connection that is open stays open: an agent that has just started has none to any other.
+        // An open connection stays open, but an agent that has just started has none to any other.
         for host in later {
             restart(host, "etcd-agent");
         }
         for host in lab.hosts() {
-            let what = format!("{} to hear its peers", host.name());
+            let what = format!("{} to receive from its peers", host.name());
             wait_until(&what, SOON, || Ok(heard(host)?.len() == 2)).unwrap();
         }
-        // A peer that does not answer a long poll is gone after 12 s.
-        holds_for("all agents hear each other", Duration::from_secs(15), || {
+        // A peer that does not answer a long poll counts as unreachable after 12 s.
+        holds_for("all agents see each other", Duration::from_secs(15), || {
             lab.hosts().iter().all(|host| heard(host).unwrap().len() == 2)
         });
         drop(ends);
         crowd.join().unwrap().unwrap();
     });
-    // n1 was not started anew.
+    // n1's agent was not restarted.
     let most = lines_since(begun);
     let lines: BTreeMap<_, _> = strangers
         .iter()
         .map(|address| (address, logged(n1, &format!("refused {address}: "))))
         .collect();
     assert!(lines.values().all(|count| *count <= most), "{lines:?}");
-    // The places are free again for whoever shows a certificate.
+    // The places are available again to clients with a certificate.
     let (cert, key) = lab.client_files().unwrap();
     wait_until("a stranger to be served", SOON, || {
         let answer = Cmd::new("nsenter")
@@ -514,7 +515,7 @@ fn strangers_fill_the_peer_api(lab: &Lab) {
     assert_eq!(etcd_pids(lab.hosts()), pids);
 }
 
-/// The names on the system bus of a host's agent: a session that is made anew has another one.
+/// The names of a host's agent on the system bus. A new session has another name.
 fn bus_names(host: &Host) -> Vec<String> {
     let pid = host.main_pid("etcd-agent").unwrap().unwrap().to_string();
     let list = host.sh("busctl list --no-legend --unique").unwrap().ok().unwrap();
@@ -526,8 +527,8 @@ fn bus_names(host: &Host) -> Vec<String> {
     own.map(|fields| fields.first().unwrap().to_string()).collect()
 }
 
-/// Signals that look like systemd's and the bus's own, a few a second: to all, and to the agent alone, which gets those that
-/// it has not asked for as well.
+/// Signals that look like those of systemd and the bus itself, a few a second: as broadcast, and addressed to the
+/// agent, which receives those even without a subscription.
 fn forged_signals(agent: &[String]) -> String {
     let (manager, bus) = ("org.freedesktop.systemd1.Manager", "org.freedesktop.DBus");
     let systemd = "/org/freedesktop/systemd1";
@@ -554,7 +555,7 @@ fn forged_signals(agent: &[String]) -> String {
     )
 }
 
-/// Runs a program as nobody, as the unit of this name.
+/// Runs a program as the user nobody, in a unit of this name.
 fn start_as_nobody(host: &Host, unit: &str, argv: &[&str]) {
     let unit = format!("--unit={unit}");
     let run = ["systemd-run", "--quiet", "--collect", "--uid=nobody", &unit];
@@ -565,13 +566,13 @@ fn is_active(host: &Host, unit: &str) -> bool {
     host.unit_property(unit, "ActiveState").unwrap() == "active"
 }
 
-/// B6 and F8: a local user forges signals of systemd, and holds more connections to the gate than it has places.
+/// B6 and F8: a local user forges signals of systemd, and opens more connections to the gate than it has places.
 fn a_local_user_forges_signals_and_holds_the_gate(lab: &Lab, host: &Host) {
     let (pids, begun) = (etcd_pids(lab.hosts()), Instant::now());
     let names = bus_names(host);
     assert!(!names.is_empty(), "the agent is on the bus");
     start_as_nobody(host, "forger", &["sh", "-c", &forged_signals(&names)]);
-    wait_logged(host, "ignored on the system bus");
+    wait_logged(host, "ignored a signal on the system bus");
     holds_for("the agent sees etcd's unit", Duration::from_secs(5), || {
         status(host).unwrap()["node"]["unit"]["value"]["active"] == "active"
     });
@@ -602,16 +603,16 @@ fn a_local_user_forges_signals_and_holds_the_gate(lab: &Lab, host: &Host) {
     put(lab, "after", "the gate");
 
     for unit in ["hold", "forger"] {
-        assert!(is_active(host, unit), "{unit} was there to the end");
+        assert!(is_active(host, unit), "{unit} ran to the end");
         host.systemctl(&["stop", unit]).unwrap().ok().unwrap();
     }
     assert_eq!(
         bus_names(host),
         names,
-        "the session with systemd was never made anew"
+        "the session with systemd was never reconnected"
     );
     assert_eq!(logged(host, "no answer from systemd"), 0);
-    assert_eq!(logged(host, "ignored on the system bus"), 1);
+    assert_eq!(logged(host, "ignored a signal on the system bus"), 1);
     assert!(logged(host, "may ask the gate") <= lines_since(begun));
     let others = others(lab, host);
     assert!(

@@ -1,5 +1,5 @@
-//! Authentication is on, the store is behind a bad network, and every node loses its data, on each etcd and each S3 server: S08,
-//! S18, S29, S44.
+//! With authentication on and the store behind a bad network, every node loses its data, on each etcd and each S3
+//! server: S08, S18, S29, S44.
 
 use crate::common::{
     SOON, agent, assert_value, backup_now, backups, increment_now, put, stop_and_wipe_all, wait_status,
@@ -8,7 +8,7 @@ use crate::common::{
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Output, S3Server, wait_until};
 use serde_json::Value;
 
-/// `root`, one user for each certificate that is to do everything, and `alice`, who may read below `k/` with a password.
+/// `root`, one user with full access for each certificate, and `alice`, who may read below `k/` with a password.
 fn turn_on(lab: &Lab) {
     let mut users = vec!["root", "outside"];
     users.extend(lab.hosts().iter().map(Host::name));
@@ -40,7 +40,7 @@ fn etcdctl(lab: &Lab, args: &[&str]) -> Output {
     lab.etcdctl(&[lab.host(1).unwrap()], args).unwrap()
 }
 
-/// Who may do what is as it was, and so is the lease.
+/// Permissions and the lease are as before.
 fn users_and_lease_are_there(lab: &Lab, lease: &str) {
     wait_until("authentication to be on", SOON, || {
         let said = etcdctl(lab, &["auth", "status"]).ok()?;
@@ -71,10 +71,10 @@ fn users_and_lease_are_there(lab: &Lab, lease: &str) {
     );
 }
 
-/// What a verification held against each other.
+/// The properties that a verification compared.
 fn compared(lab: &Lab, host: &Host) -> Vec<String> {
     let said = agent(host, &["backup", "verify"]).ok().unwrap();
-    // There may be a newer one by now.
+    // A newer backup may exist already.
     let verified = backups(lab)
         .into_iter()
         .rfind(|backup| said.stdout.contains(backup.rsplit('/').next().unwrap()))
@@ -116,7 +116,7 @@ fn all_comes_back(name: &str, server: S3Server, etcd: &str) {
     ];
     assert_eq!(compared(&lab, n1), all);
 
-    // Acknowledged until the last moment.
+    // Writes are acknowledged until the last moment.
     let load = lab.start_load("more").unwrap();
     load.wait_for(100, SOON).unwrap();
     let more = load.stop().unwrap();
@@ -131,7 +131,7 @@ fn all_comes_back(name: &str, server: S3Server, etcd: &str) {
     }
     put(&lab, "after", "the restore");
     assert_value(&lab, n1, "after", "the restore");
-    assert!(wait_stored(&lab, n1) > before, "revisions go on");
+    assert!(wait_stored(&lab, n1) > before, "revisions continue");
     backup_now(n1);
     assert_eq!(compared(&lab, n1)[..4], all[..4]);
     lab.passed();

@@ -1,4 +1,4 @@
-//! What the scenarios share: the agent's command line, etcd's keys, and what must never differ between hosts.
+//! Shared by the scenarios: the agent's command line, etcd's keys, and facts that must never differ between hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, Output, S3Server, built_deb, wait_for, wait_until};
 use serde_json::Value;
 
-/// How long the lab waits for something that takes a few seconds on an idle machine.
+/// The timeout for events that take a few seconds on an idle machine.
 pub(crate) const SOON: Duration = Duration::from_mins(3);
 
-/// How long a healthy cluster may be without a leader on a busy machine.
+/// How long a healthy cluster may have no leader on a busy machine.
 const ELECTION: Duration = Duration::from_secs(30);
 
 /// etcd's data directory in the lab.
@@ -65,7 +65,7 @@ pub(crate) fn status(host: &Host) -> Result<Value> {
     })
 }
 
-/// A shell script as the user nobody; it must not contain single quotes.
+/// The command that runs a shell script as the user nobody. The script must not contain single quotes.
 pub(crate) fn nobody(script: &str) -> String {
     format!("setpriv --reuid=nobody --regid=nogroup --clear-groups sh -c '{script}'")
 }
@@ -87,7 +87,7 @@ pub(crate) fn wait_status(host: &Host, code: i32) {
     .unwrap();
 }
 
-/// The text of this reason of the decision of a host's agent; an error that shows what it says instead.
+/// The text of this reason in the decision of a host's agent; the error shows the reasons that it gives instead.
 pub(crate) fn reason_now(host: &Host, code: &str) -> Result<Option<String>> {
     let status = status(host)?;
     let reasons = status["decision"]["reasons"].as_array().context("reasons")?;
@@ -96,27 +96,27 @@ pub(crate) fn reason_now(host: &Host, code: &str) -> Result<Option<String>> {
     text.map(Some).with_context(|| format!("it says {reasons:?}"))
 }
 
-/// Waits until the decision of a host's agent gives this reason; answers its text.
+/// Waits until the decision of a host's agent has this reason; returns its text.
 pub(crate) fn wait_reason(host: &Host, code: &str) -> String {
-    wait_for(&format!("{} to say {code}", host.name()), SOON, || {
+    wait_for(&format!("{} to report {code}", host.name()), SOON, || {
         reason_now(host, code)
     })
     .unwrap()
 }
 
-/// The same of whichever agent is beside the raft leader at that moment.
+/// The same for the agent that is the coordinator (next to the raft leader) at that moment.
 pub(crate) fn wait_coordinator_says(lab: &Lab, code: &str) -> String {
-    wait_for(&format!("the coordinator to say {code}"), SOON, || {
+    wait_for(&format!("the coordinator to report {code}"), SOON, || {
         reason_now(lab.raft_leader()?, code)
     })
     .unwrap()
 }
 
-/// Something that must stay true for a while.
+/// Asserts that a condition stays true for a while.
 pub(crate) fn holds_for(what: &str, time: Duration, mut check: impl FnMut() -> bool) {
     let start = Instant::now();
     while start.elapsed() < time {
-        assert!(check(), "{what}: no longer so after {:?}", start.elapsed());
+        assert!(check(), "{what}: no longer true after {:?}", start.elapsed());
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -143,7 +143,7 @@ pub(crate) fn put_megabytes(host: &Host, count: u32, key: &str) {
         .unwrap();
 }
 
-/// The value that a linearizable read through this host gives.
+/// The value from a linearizable read through this host.
 pub(crate) fn get(lab: &Lab, host: &Host, key: &str) -> Result<String> {
     let args = ["get", key, "--print-value-only", "--command-timeout=10s"];
     Ok(lab.etcdctl(&[host], &args)?.ok()?.text().to_owned())
@@ -158,7 +158,7 @@ pub(crate) fn assert_value(lab: &Lab, host: &Host, key: &str, value: &str) {
     .unwrap();
 }
 
-/// etcd's member IDs by node name, and the cluster ID; waits out an election.
+/// etcd's member IDs by node name, and the cluster ID. Waits for an election to end.
 pub(crate) fn member_ids(lab: &Lab, host: &Host) -> Result<(u64, BTreeMap<String, u64>)> {
     wait_for(&format!("the members through {}", host.name()), ELECTION, || {
         members_now(lab, host).map(Some)
@@ -179,7 +179,7 @@ fn members_now(lab: &Lab, host: &Host) -> Result<(u64, BTreeMap<String, u64>)> {
     ))
 }
 
-/// The process of a host's etcd; waits for one that is being started again.
+/// The PID of a host's etcd. Waits for an etcd that is being restarted.
 pub(crate) fn etcd_pid(host: &Host) -> u32 {
     wait_for(&format!("etcd on {} to run", host.name()), SOON, || {
         host.main_pid("etcd")
@@ -187,7 +187,7 @@ pub(crate) fn etcd_pid(host: &Host) -> u32 {
     .unwrap()
 }
 
-/// Kills the process of a host's etcd, whichever it is at that moment; answers its pid.
+/// Kills the current process of a host's etcd; returns its PID.
 pub(crate) fn kill_etcd(host: &Host) -> u32 {
     wait_for(&format!("etcd on {} to be killed", host.name()), SOON, || {
         let Some(pid) = host.main_pid("etcd")? else {
@@ -199,7 +199,7 @@ pub(crate) fn kill_etcd(host: &Host) -> u32 {
     .unwrap()
 }
 
-/// The etcd processes of some hosts, to see that nobody restarted them.
+/// The etcd PIDs of some hosts, to check that none was restarted.
 pub(crate) fn etcd_pids<'a>(hosts: impl IntoIterator<Item = &'a Host>) -> BTreeMap<String, u32> {
     hosts
         .into_iter()
@@ -213,7 +213,7 @@ pub(crate) fn data_there(host: &Host) -> bool {
     host.disk().join(path).join("member").exists()
 }
 
-/// The names of what a host's archive holds.
+/// The names of the entries in a host's archive.
 pub(crate) fn archived(host: &Host) -> Vec<String> {
     let dir = host.disk().join("var/lib/etcd/etcd-agent-archive");
     let mut names: Vec<String> = fs::read_dir(dir)
@@ -227,20 +227,21 @@ pub(crate) fn archived(host: &Host) -> Vec<String> {
     names
 }
 
-/// All hosts lose power, and etcd's data with it; the agents' memories are kept. With the power on, the first one
-/// without data would be replaced by the others.
+/// Cuts the power of all hosts and removes etcd's data; the agents' memories are kept. With the power on, the others
+/// would replace the first member without data.
 pub(crate) fn wipe_all(lab: &Lab) {
     lab.each(Host::kill).unwrap();
     lab.each(|host| host.wipe(DATA)).unwrap();
     lab.each(|host| host.boot().map(drop)).unwrap();
 }
 
-/// etcd is stopped everywhere and what was heard of it is stored; then all data is lost, and each agent says so.
+/// Stops etcd everywhere, waits until its received changes are stored, removes all data, and waits until each agent
+/// reports the loss.
 pub(crate) fn stop_and_wipe_all(lab: &Lab) {
     lab.each(|host| host.systemctl(&["stop", "etcd"])?.ok().map(drop))
         .unwrap();
     for host in lab.hosts() {
-        wait_until("what was heard to be stored", SOON, || {
+        wait_until("the received changes to be stored", SOON, || {
             Ok(status(host)?["backups"]["increments"]["running"] == false)
         })
         .unwrap();
@@ -251,7 +252,7 @@ pub(crate) fn stop_and_wipe_all(lab: &Lab) {
     }
 }
 
-/// All hosts but one.
+/// All hosts except one.
 pub(crate) fn others<'a>(lab: &'a Lab, host: &Host) -> Vec<&'a Host> {
     lab.hosts()
         .iter()
@@ -259,13 +260,13 @@ pub(crate) fn others<'a>(lab: &'a Lab, host: &Host) -> Vec<&'a Host> {
         .collect()
 }
 
-/// A host that does not lead.
+/// A host whose etcd is not the raft leader.
 pub(crate) fn follower(lab: &Lab) -> &Host {
     let leader = lab.raft_leader().unwrap();
     others(lab, leader).into_iter().next().unwrap()
 }
 
-/// The environment of a host's etcd process: what really is in force. Waits for one that is being started again.
+/// The environment of a host's etcd process: the settings in force. Waits for an etcd that is being restarted.
 pub(crate) fn etcd_environ(host: &Host) -> BTreeMap<String, String> {
     let text = wait_for(
         &format!("the environment of {}'s etcd", host.name()),
@@ -283,8 +284,8 @@ pub(crate) fn etcd_environ(host: &Host) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Every cluster that any host's agent was ever assigned to, and any host's etcd ever ran as, as their journals
-/// and states tell.
+/// Every cluster that any host's agent was ever assigned to, and that any host's etcd ever ran as, according to their
+/// journals and states.
 pub(crate) fn clusters_ever(lab: &Lab) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for host in lab.hosts() {
@@ -302,12 +303,12 @@ pub(crate) fn clusters_ever(lab: &Lab) -> BTreeSet<String> {
     found
 }
 
-/// Waits until the newest backup in the store covers all that is written; answers nothing.
+/// Takes a backup that covers everything written so far, and waits for it.
 pub(crate) fn backup_now(host: &Host) {
     agent(host, &["backup", "now"]).ok().unwrap();
 }
 
-/// Has what was written until now stored as an increment; the agent begins to follow a new full backup a moment later.
+/// Stores everything written so far as an increment. The agent begins to follow a new full backup a moment later.
 pub(crate) fn increment_now(host: &Host) -> Output {
     wait_for("an increment on demand", SOON, || {
         let stored = agent(host, &["backup", "now", "--increment"]).ok()?;
@@ -324,7 +325,7 @@ pub(crate) fn backups(lab: &Lab) -> Vec<String> {
         .collect()
 }
 
-/// Waits until the store has every change, in a full backup or in increments; answers the newest revision.
+/// Waits until the store has every change, in a full backup or in increments; returns the newest revision.
 pub(crate) fn wait_stored(lab: &Lab, host: &Host) -> u64 {
     let args = ["get", "x", "-w", "json", "--command-timeout=3s"];
     let answer = lab.etcdctl(&[host], &args).unwrap().ok().unwrap();

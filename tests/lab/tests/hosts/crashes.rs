@@ -1,4 +1,4 @@
-//! The agent is killed at every step of what it does, and etcd never notices: S40.
+//! The agent is killed at every step of its work, without effect on etcd: S40.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use crate::common::{
 };
 use etcd_agent_lab::{Host, Lab, wait_for, wait_until};
 
-/// Follows the journal of the agent on its host from a cursor on, and kills the agent as soon as it says what it
-/// decided: each kind of decision once, the first time that it shows up. What the agent was about to do has happened
-/// by then, or half, or not at all.
+/// Follows the journal of the agent on its host from a cursor on, and kills the agent as soon as it logs a decision:
+/// for each kind of decision once, at its first occurrence. At that time the agent has carried out the decision
+/// completely, partly or not at all.
 const KILLER: &str = r#"
 seen=" "
 journalctl --follow --no-tail --after-cursor="$1" --output=cat --output-fields=ETCD_AGENT_DECISION \
@@ -44,7 +44,7 @@ fn killer_on(host: &Host) {
     host.exec(&argv).unwrap().ok().unwrap();
 }
 
-/// At which decisions the killer has killed the agent so far.
+/// The decisions at which the killer has killed the agent so far.
 fn killed_at(host: &Host) -> BTreeSet<String> {
     let said = host.journal("killer").unwrap();
     let kills = said.lines().filter_map(|line| line.split_once("killed at "));
@@ -55,9 +55,9 @@ fn killed_at(host: &Host) -> BTreeSet<String> {
         .collect()
 }
 
-/// Waits until the killers have killed at each of these decisions, on whichever host, and ends them.
+/// Waits until each of these decisions was interrupted on some host, then stops the killers.
 fn all_killed_at(lab: &Lab, wanted: &[&str]) {
-    wait_until("the killers to have killed at every step", SOON, || {
+    wait_until("a kill at every step", SOON, || {
         let all: BTreeSet<String> = lab.hosts().iter().flat_map(killed_at).collect();
         let missing: Vec<_> = wanted.iter().filter(|w| !all.contains(**w)).collect();
         anyhow::ensure!(missing.is_empty(), "not yet at {missing:?}, but at {all:?}");
@@ -69,7 +69,7 @@ fn all_killed_at(lab: &Lab, wanted: &[&str]) {
     }
 }
 
-/// How often etcd was started on a host: no restart of the agent may add to it.
+/// The number of etcd starts on a host. A restart of the agent must not increase it.
 fn starts(host: &Host) -> usize {
     let journal = host.journal("etcd").unwrap();
     journal
@@ -86,7 +86,7 @@ fn s40_agent_killed_at_every_step_of_forming() {
     for host in lab.hosts() {
         killer_on(host);
     }
-    // Nobody waits for the jobs: the killer may strike before the agent has told systemd that it is ready.
+    // The test does not wait for the jobs: the killer may act before the agent has sent READY=1 to systemd.
     for host in lab.hosts() {
         host.systemctl(&["restart", "--no-block", "etcd-agent"])
             .unwrap()
@@ -98,7 +98,7 @@ fn s40_agent_killed_at_every_step_of_forming() {
     for host in lab.hosts() {
         wait_status(host, 0);
     }
-    // The first backup is a decision like any other; killed in the middle of it, another one is taken.
+    // The first backup is a decision like any other. If it is interrupted, another one is taken.
     wait_until("the first backup", SOON, || Ok(!backups(&lab).is_empty())).unwrap();
     let wanted = [
         "inspect-data",
@@ -157,7 +157,11 @@ fn s40_agent_killed_at_every_step_of_healing() {
     all_killed_at(&lab, &wanted);
     load.wait_for(50, SOON).unwrap();
     load.stop().unwrap().verify_all(&lab).unwrap();
-    assert_eq!(etcd_pids(others), pids, "the etcd of the others never noticed");
+    assert_eq!(
+        etcd_pids(others),
+        pids,
+        "the etcd of the others was not restarted"
+    );
     assert_eq!(member_ids(&lab, victim).unwrap().0, cluster, "the same cluster");
     lab.passed();
 }
@@ -178,7 +182,7 @@ fn s40_agent_killed_in_backup_and_at_every_step_of_a_restore() {
         killer_on(host);
     }
 
-    // Killed in the middle of a backup: the one who asked is told, and the next one is whole.
+    // Killed during a backup: the requesting command gets an error, and the next backup is complete.
     let first = backups(&lab).len();
     let asked = agent(n1, &["backup", "now"]);
     eprintln!("backup now: exit {}: {}", asked.code, asked.stderr.trim());
@@ -191,16 +195,16 @@ fn s40_agent_killed_in_backup_and_at_every_step_of_a_restore() {
     let newest = taken.iter().max().unwrap().rsplit('/').next().unwrap();
     load.wait_for(50, SOON).unwrap();
     load.stop().unwrap().verify_all(&lab).unwrap();
-    assert_eq!(etcd_pids(lab.hosts()), pids, "etcd never noticed");
+    assert_eq!(etcd_pids(lab.hosts()), pids, "etcd was not restarted");
     put(&lab, "later", "than the backup");
 
-    // A restore that was forgotten before the new epoch was chosen has changed nothing, and is asked for again.
+    // A restore that was forgotten before the new epoch was chosen has changed nothing, and is requested again.
     wait_for("the restore", SOON, || {
         let node = &status(n1)?["node"];
         if node["assignment"]["epoch"] == 2 {
             return Ok(Some(()));
         }
-        // Asked for once more while an agent that has just started looks around, it would be a second one.
+        // A second request while a restarted agent is still enquiring would be a second restore.
         if node["assignment"]["epoch"] == 1 && node["newest_epoch"] == 1 {
             let asked = agent(n1, &["restore", newest, "--yes", "--timeout", "60s"]);
             eprintln!("restore: exit {}: {}", asked.code, asked.stderr.trim());
@@ -228,12 +232,17 @@ fn s40_agent_killed_in_backup_and_at_every_step_of_a_restore() {
     assert_value(&lab, n1, "kept", "by the backup");
     assert_value(&lab, n1, "later", "");
     for host in lab.hosts() {
-        // Its agent may have been killed once more, at a first promotion.
+        // The host's agent may have been killed once more, at a first promotion.
         wait_until("the new epoch", SOON, || {
             Ok(status(host)?["node"]["assignment"]["epoch"] == 2)
         })
         .unwrap();
-        assert_eq!(starts(host), 2, "{}: etcd was started once an epoch", host.name());
+        assert_eq!(
+            starts(host),
+            2,
+            "{}: etcd was started once per epoch",
+            host.name()
+        );
     }
     lab.passed();
 }

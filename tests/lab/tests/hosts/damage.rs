@@ -1,6 +1,6 @@
-//! A member whose data is damaged, with each etcd, under writes: C11. It is replaced, or goes on as who it was, or is left
-//! alone with the reason; nothing that was acknowledged is lost. docs/damage.md has what each etcd says. And a member that a
-//! newer etcd does not start: C12.
+//! The data of a member is damaged, on each etcd, under writes: C11. The member is replaced, or continues with its
+//! identity, or is left unchanged with a reason; no acknowledged write is lost. docs/damage.md has the messages of
+//! each etcd. Also: a newer etcd does not start on a member's data: C12.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::common::{
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Load, wait_for, wait_until};
 
-/// Names for what the scripts below damage.
+/// Variables and functions for the scripts of the damages below.
 const PRELUDE: &str = r#"set -e; cd /var/lib/etcd/default/member
 first=$(ls wal/*.wal | head -n 1); newest=$(ls wal/*.wal | tail -n 1); db=snap/db
 # Within a record of the newest log file: of a key that was written in the middle of it, or of the last one.
@@ -24,7 +24,7 @@ const DB_ROOT: &str = r#"root=$(perl -e 'open F, $ARGV[0]; read F, $_, 8192;
 my ($a, $b) = (unpack("x64 Q<", $_), unpack("x4160 Q<", $_)); print unpack($a > $b ? "x32 Q<" : "x4128 Q<", $_)' $db)
 noise $db $((root * 4096)) 4096"#;
 
-/// A damage that is to be healed: what it is, and how it is done.
+/// A damage that has to be healed: its description, and the script that causes it.
 type Damage = (&'static str, &'static str);
 
 const LOG_MIDDLE: Damage = ("the middle of the log", "noise $newest $(key middle) 4096");
@@ -41,7 +41,7 @@ const DB_PAGE: Damage = ("the root page of the database", DB_ROOT);
 /// A damage that etcd repairs by itself.
 const SNAPSHOTS_GONE: Damage = ("all snapshots", "rm -f snap/*.snap");
 
-/// etcd ends, and nobody starts it before this was done to the host.
+/// Ends etcd, and runs the script before etcd is started again.
 fn while_down(host: &Host, script: &str) {
     agent(host, &["pause"]).ok().unwrap();
     wait_reason(host, "paused");
@@ -50,7 +50,7 @@ fn while_down(host: &Host, script: &str) {
     agent(host, &["resume"]).ok().unwrap();
 }
 
-/// How many snapshots of a raft leader this host's etcd has taken over.
+/// The number of snapshots that this host's etcd has received from a raft leader.
 fn snapshots_received(host: &Host) -> usize {
     let script = "journalctl --sync; journalctl -u etcd -o cat --no-pager | grep -c '\"msg\":\"applied snapshot\"' || true";
     let found = host.sh(script).unwrap().ok().unwrap();
@@ -90,7 +90,7 @@ impl Cluster<'_> {
         self.load.wait_for(50, SOON).unwrap();
         let (same, mut after) = self.ids();
         assert_eq!(same, cluster, "{what}: the same cluster");
-        // Seen once, on 3.6.0: https://github.com/etcd-io/etcd/issues/21610
+        // Seen once without a snapshot, on 3.6.0: https://github.com/etcd-io/etcd/issues/21610
         assert!(snapshots_received(self.victim) > received, "{what}: a snapshot");
         let joined = after.insert(name.to_owned(), *before.get(name).unwrap());
         assert_eq!(joined, Some(new), "{what}: no learner removes itself (C12)");
@@ -110,7 +110,8 @@ impl Cluster<'_> {
         assert_eq!(self.ids(), before, "{what}: the same members");
     }
 
-    /// Named with this code, and with time enough for several starts still a member; healthy once it is undone.
+    /// The agent names the cause with this code. After enough time for several starts it is still the same member,
+    /// and healthy once the cause is removed.
     fn is_named(&self, code: &str, script: &str, words: &str, undo: &str) {
         let (before, kept) = (self.ids(), archived(self.victim));
         while_down(self.victim, script);
@@ -125,9 +126,9 @@ impl Cluster<'_> {
     }
 }
 
-/// A cluster of this version under writes, and what is done to one member of it.
+/// Runs `steps` on one member of a cluster of this version, under writes.
 fn under_writes(name: &str, version: &str, steps: impl FnOnce(&Cluster<'_>)) {
-    // A member that joins gets a snapshot, as beside a database that has grown for long.
+    // A member that joins receives a snapshot, as in a database that has grown for a long time.
     let catchup = match version.split('.').nth(1) {
         Some("5") => "experimental-snapshot-catchup-entries",
         _ => "snapshot-catchup-entries",
@@ -141,7 +142,7 @@ fn under_writes(name: &str, version: &str, steps: impl FnOnce(&Cluster<'_>)) {
     lab.start_agents().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
     let victim = follower(&lab);
-    // Only the agent starts what was killed.
+    // Only the agent starts a killed etcd.
     let dropin = "/etc/systemd/system/etcd.service.d/50-once.conf";
     victim
         .write_file(dropin, "[Service]\nRestart=no\n", "0644", "root:root")
@@ -157,11 +158,11 @@ fn under_writes(name: &str, version: &str, steps: impl FnOnce(&Cluster<'_>)) {
         load: &load,
     });
     load.stop().unwrap().verify_all(&lab).unwrap();
-    assert_eq!(etcd_pids(others), pids, "the others were left alone");
+    assert_eq!(etcd_pids(others), pids, "the others were not restarted");
     lab.passed();
 }
 
-/// More than a log file holds (64 MB).
+/// Writes more than a log file holds (64 MB).
 fn fill_a_log_file(lab: &Lab, victim: &Host) {
     let other = *others(lab, victim).first().unwrap();
     put_megabytes(other, 70, "big/$((n % 5))");
@@ -217,7 +218,7 @@ fn c11_damaged_data_under_the_newest_etcd() {
     });
 }
 
-/// Loses a member's data, and waits until the others have replaced the member.
+/// Removes a member's data, and waits until the others have replaced the member.
 fn is_replaced_without_data(lab: &Lab, victim: &Host) {
     let other = *others(lab, victim).first().unwrap();
     let before = member_ids(lab, other).unwrap().1;
@@ -231,13 +232,13 @@ fn is_replaced_without_data(lab: &Lab, victim: &Host) {
     lab.wait_healthy(3, SOON).unwrap();
 }
 
-/// Puts another version in the place of `/usr/bin/etcd`.
+/// Replaces `/usr/bin/etcd` with another version.
 fn install(host: &Host, version: &str) {
     let script = format!("install -m 0755 /opt/etcd-v{version}/etcd /usr/bin/etcd");
     host.sh(&script).unwrap().ok().unwrap();
 }
 
-/// Restarts etcd, and waits until it serves with this version among three healthy members.
+/// Restarts etcd, and waits until it serves with this version as one of three healthy members.
 fn restarts_as(lab: &Lab, host: &Host, version: &str) {
     host.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
     wait_until(&format!("etcd {version} on {}", host.name()), SOON, || {
@@ -250,8 +251,8 @@ fn restarts_as(lab: &Lab, host: &Host, version: &str) {
     lab.wait_healthy(3, SOON).unwrap();
 }
 
-/// etcd 3.5.1 to 3.5.19 do not write the promotion of a learner into the database, and each member that was replaced was one:
-/// <https://github.com/etcd-io/etcd/issues/19557>. Debian 13 has 3.5.16.
+/// etcd 3.5.1 to 3.5.19 do not write the promotion of a learner into the database, and each replaced member was a
+/// learner: <https://github.com/etcd-io/etcd/issues/19557>. Debian 13 has 3.5.16.
 #[test]
 fn c12_an_etcd_that_ends_on_forgotten_promotions_is_named() {
     let lab = Lab::builder("c12").hosts(3).etcd_of_debian().package(&deb());
@@ -276,7 +277,7 @@ fn c12_an_etcd_that_ends_on_forgotten_promotions_is_named() {
     assert_eq!(member_ids(&lab, other).unwrap(), (cluster, members.clone()));
     assert!(archived(first).is_empty(), "nothing is moved");
 
-    // What the reason says, on the member that is down first.
+    // The steps of the reason's text, first on the member that is down.
     for version in [middle, middle, newest] {
         for host in std::iter::once(first).chain(rest.iter().copied()) {
             install(host, version);

@@ -1,4 +1,5 @@
-//! What a unit's process gets of its `EnvironmentFile=`: the cases that the agent's own reading is held against.
+//! The environment that a unit's process gets from its `EnvironmentFile=`: the cases with which the agent's own
+//! parser is compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 type Variables = BTreeMap<String, String>;
 
-/// What a real systemd makes of these texts, without what it sets by itself.
+/// The variables that a real systemd reads from these texts, without those that it sets itself.
 fn read(host: &Host, texts: &[String]) -> Vec<Variables> {
     let unit = "[Service]\nType=oneshot\nEnvironmentFile=/etc/b14/%i\nExecStart=/usr/bin/env -0\n\
                 StandardOutput=truncate:/run/b14/%i\n";

@@ -1,4 +1,4 @@
-//! etcd or whole hosts die or lose power, and nothing that was acknowledged is lost: S06, S11 to S14, S16, C10.
+//! etcd or whole hosts die or lose power, and no acknowledged write is lost: S06, S11 to S14, S16, C10.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn killed(lab: &Lab, host: &Host) {
         written.acknowledged, written.longest_gap
     );
     assert_eq!(member_ids(lab, host).unwrap(), before, "the same three members");
-    assert_eq!(etcd_pids(others), pids, "the others were left alone");
+    assert_eq!(etcd_pids(others), pids, "the others were not restarted");
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn s12_follower_killed() {
     lab.passed();
 }
 
-/// A person stops all members at once, and etcd takes its time: no agent turns a stop that is under way into a start,
-/// and none starts what a person holds.
+/// A person stops all members at once, and etcd takes its time. No agent cancels a running stop with a start, and
+/// none starts an etcd that a person has stopped.
 #[test]
 fn a_persons_stop_is_neither_cancelled_nor_undone() {
     let lab = formed("stopped", 3);
@@ -82,7 +82,7 @@ fn a_persons_stop_is_neither_cancelled_nor_undone() {
     lab.passed();
 }
 
-/// All three are shut down in order and two come back: what was written is there, and can be written on.
+/// All three are shut down in order and two come back: the earlier writes are there, and new writes succeed.
 #[test]
 fn s06_all_stopped_two_started() {
     let lab = formed("s06", 3);
@@ -98,7 +98,7 @@ fn s06_all_stopped_two_started() {
     assert_value(&lab, n2, "before", "the stop");
     put(&lab, "during", "n3 is off");
     load.wait_for(200, SOON).unwrap();
-    // Degraded, and it says who is missing.
+    // It is degraded, and names the missing node.
     wait_status(n1, 6);
     assert!(agent(n1, &["status"]).stdout.contains("n3"));
 
@@ -111,7 +111,7 @@ fn s06_all_stopped_two_started() {
     lab.passed();
 }
 
-/// The leader and a follower lose power while a client writes: the third neither goes on alone nor gives up.
+/// The leader and a follower lose power while a client writes: the third neither continues alone nor gives up.
 #[test]
 fn s13_majority_killed() {
     let lab = formed("s13", 3);
@@ -139,12 +139,12 @@ fn s13_majority_killed() {
     lab.wait_healthy(3, SOON).unwrap();
     load.stop().unwrap().verify_all(&lab).unwrap();
     assert_eq!(member_ids(&lab, third).unwrap(), before, "the same three members");
-    assert_eq!(etcd_pids([third]), pid, "the third was left alone");
+    assert_eq!(etcd_pids([third]), pid, "the third was not restarted");
     lab.passed();
 }
 
-/// Every host loses power at once, in the middle of writes. They start from their data directories, log included:
-/// each acknowledged write is there, in the same epoch of the same members.
+/// Every host loses power at once, during writes. They start from their data directories, including the log: each
+/// acknowledged write is there, in the same epoch with the same members.
 #[test]
 fn s14_all_killed() {
     let lab = formed("s14", 3);
@@ -170,8 +170,8 @@ fn s14_all_killed() {
     lab.passed();
 }
 
-/// Two of three come back without their data. The third, which has it, has no quorum: nobody goes on alone, nobody
-/// makes the two anew, the last copy is left as it is. A restore on command brings all three back.
+/// Two of three come back without their data. The third has its data, but no quorum: it does not continue alone, the
+/// two are not created again, and the last copy is not changed. A restore on command brings all three back.
 #[test]
 fn s16_majority_wiped() {
     let lab = formed("s16", 3);
@@ -194,7 +194,7 @@ fn s16_majority_wiped() {
     for host in lab.hosts() {
         wait_status(host, 7);
     }
-    holds_for("nobody goes on alone", Duration::from_secs(6), || {
+    holds_for("no member continues alone", Duration::from_secs(6), || {
         let down = |host: &Host| {
             let state = host.unit_property("etcd", "ActiveState").unwrap();
             ["inactive", "failed"].contains(&state.as_str()) && !data_there(host)
@@ -220,7 +220,7 @@ fn s16_majority_wiped() {
     lab.passed();
 }
 
-/// earlyoom, or a person's `kill`, ends etcd by SIGTERM, which systemd takes for a clean end.
+/// earlyoom, or a person's `kill`, ends etcd by SIGTERM, which systemd counts as a clean exit.
 #[test]
 fn c10b_an_etcd_that_is_sent_sigterm_is_started_again() {
     let lab = formed("c10b", 1);
@@ -239,7 +239,8 @@ fn c10b_an_etcd_that_is_sent_sigterm_is_started_again() {
     lab.passed();
 }
 
-/// What is mounted by hand, or by cloud-init, is in no `/etc/fstab`. Without it the data directory looks as if data was lost.
+/// A mount made by hand, or by cloud-init, is not in `/etc/fstab`. Without it the data directory looks as if the data
+/// was lost.
 #[test]
 fn c10d_data_on_a_mount_that_is_not_there_is_not_lost() {
     const MOUNT: &str = "mount --bind /mnt/disk /var/lib/etcd";

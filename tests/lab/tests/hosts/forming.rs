@@ -56,7 +56,7 @@ fn s01_init_needs_no_other_input() {
     assert_eq!(
         agent(n1, &["status"]).code,
         3,
-        "an unconfigured agent is not to be reached"
+        "an unconfigured agent cannot be reached"
     );
 
     let init = agent(n1, &["init"]).ok().unwrap();
@@ -71,10 +71,10 @@ fn s01_init_needs_no_other_input() {
     assert_eq!(list.as_array().unwrap().len(), 1, "{}", backups.stdout);
     n1.sh("etcdctl put hello world").unwrap().ok().unwrap();
 
-    // Once more is no harm.
+    // A second `init` does no harm.
     let pid = etcd_pid(n1);
     agent(n1, &["init"]).ok().unwrap();
-    assert_eq!(etcd_pid(n1), pid, "etcd was left alone");
+    assert_eq!(etcd_pid(n1), pid, "etcd was not restarted");
     n1.reboot().unwrap();
     wait_status(n1, 0);
     assert_eq!(
@@ -113,7 +113,7 @@ fn s02_three_members_come_up() {
     for host in lab.hosts() {
         wait_status(host, 0);
     }
-    // All agents name one coordinator, which is the one beside the raft leader.
+    // All agents name the same coordinator, the one next to the raft leader.
     wait_until("all to name one coordinator", SOON, || {
         let leader = lab.raft_leader()?.name();
         let mut named = BTreeSet::new();
@@ -140,7 +140,7 @@ fn s02_three_members_come_up() {
             .unwrap()
             .contains(&"lab/prod/control/epochs/1".to_owned())
     );
-    // What systemd shows is the same line.
+    // systemd shows the same line.
     for host in lab.hosts() {
         let line = host.unit_property("etcd-agent", "StatusText").unwrap();
         assert!(line.contains("prod"), "{}: {line:?}", host.name());
@@ -214,7 +214,7 @@ fn c10_a_host_that_names_another_store_is_named_and_is_no_founder() {
             "{text}"
         );
     }
-    // The others wait for it a while, and form without it.
+    // The others wait for it for a while, then form without it.
     let n1 = lab.host(1).unwrap();
     let founders = wait_for("the first cluster to be formed", SOON, || {
         Ok(status(n1)?["node"]["genesis"]["members"].as_object().cloned())
@@ -227,7 +227,7 @@ fn c10_a_host_that_names_another_store_is_named_and_is_no_founder() {
     lab.wait_healthy(3, SOON).unwrap();
     wait_status(n3, 0);
 
-    // Beside a cluster it is named, and the cluster goes on.
+    // Next to a running cluster it is named, and the cluster continues.
     let (pids, members) = (etcd_pids(lab.hosts()), member_ids(&lab, n1).unwrap());
     names(true);
     n3.systemctl(&["reload", "etcd-agent"]).unwrap().ok().unwrap();

@@ -1,4 +1,4 @@
-//! The disk of a host is full, with each etcd, the store behind a bad network: S34.
+//! The disk of a host is full, on each etcd, with the store behind a bad network: S34.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::common::{
 };
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, PATIENCE, S3Server, wait_until};
 
-/// A cluster whose hosts have a disk of their own, and a small one, for this directory.
+/// A cluster whose hosts have a separate, small disk for this directory.
 fn formed_on_small_disks(name: &str, dir: &str, etcd: &str, server: S3Server) -> Lab {
     let lab = with_bad_store(name, etcd, server);
     lab.s3().start().unwrap();
@@ -23,7 +23,7 @@ fn formed_on_small_disks(name: &str, dir: &str, etcd: &str, server: S3Server) ->
     lab
 }
 
-/// Leaves no room in a directory.
+/// Fills the file system of a directory.
 fn fill(host: &Host, dir: &str) {
     let script =
         format!("dd if=/dev/zero of={dir}/filler bs=64k || true; df --output=avail {dir} | tail -n 1");
@@ -31,8 +31,8 @@ fn fill(host: &Host, dir: &str) {
     assert_eq!(left.text().trim(), "0", "{dir} on {}", host.name());
 }
 
-/// A member that cannot write ends, and goes on ending. That is no loss of data: it stays a member, its directory stays
-/// where it is, and with room it goes on as who it was.
+/// A member that cannot write ends, and ends again after each start. That is not a loss of data: it stays a member,
+/// its directory stays in place, and with free space it continues with its identity.
 fn etcd_without_room(name: &str, version: &str) {
     let lab = formed_on_small_disks(name, "/var/lib/etcd", version, S3Server::Versitygw);
     let victim = follower(&lab);
@@ -43,7 +43,7 @@ fn etcd_without_room(name: &str, version: &str) {
     load.wait_for(100, SOON).unwrap();
 
     fill(victim, "/var/lib/etcd");
-    // More than what etcd has set aside for its log.
+    // More than the space that etcd has preallocated for its log.
     put_megabytes(others[0], 150, "big/$n");
     wait_until("etcd to find no room", SOON, || {
         Ok(victim.journal("etcd")?.contains("no space left on device"))
@@ -72,12 +72,12 @@ fn etcd_without_room(name: &str, version: &str) {
         before,
         "the same three members"
     );
-    assert_eq!(etcd_pids(others), pids, "the others were left alone");
+    assert_eq!(etcd_pids(others), pids, "the others were not restarted");
     lab.passed();
 }
 
-/// An agent that cannot write goes on: backups need no disk, a restart finds what it knew, and a restore is refused before
-/// anything is replaced.
+/// An agent that cannot write continues to work: backups need no disk, a restarted agent still knows its state, and a
+/// restore is refused before anything is replaced.
 fn agent_without_room(name: &str, version: &str, server: S3Server) {
     let lab = formed_on_small_disks(name, "/var/lib/etcd-agent", version, server);
     let leader = lab.raft_leader().unwrap();
@@ -111,7 +111,7 @@ fn agent_without_room(name: &str, version: &str, server: S3Server) {
         1,
         "nothing was replaced"
     );
-    assert_eq!(etcd_pid(leader), pid, "etcd never noticed");
+    assert_eq!(etcd_pid(leader), pid, "etcd was not restarted");
 
     leader.sh("rm /var/lib/etcd-agent/filler").unwrap().ok().unwrap();
     agent(leader, &["restore", "latest", "--yes"]).ok().unwrap();

@@ -1,4 +1,4 @@
-//! Data is lost, and comes back from the others or from a backup: S08, S15, S17, S18, S28, S31, S43.
+//! Data is lost, and comes back from the other members or from a backup: S08, S15, S17, S18, S28, S31, S43.
 
 use std::fs;
 use std::thread;
@@ -32,7 +32,7 @@ fn s15_wiped_follower_heals() {
     })
     .unwrap();
     let voting = lab.wait_healthy(3, SOON).unwrap();
-    eprintln!("listed anew after {healed:?}, voting {voting:?} later");
+    eprintln!("listed again after {healed:?}, voting {voting:?} later");
     load.wait_for(100, SOON).unwrap();
     let written = load.stop().unwrap();
     written.verify_all(&lab).unwrap();
@@ -47,13 +47,13 @@ fn s15_wiped_follower_heals() {
             host.name()
         );
     }
-    assert_eq!(etcd_pids(others), pids, "the others were left alone");
+    assert_eq!(etcd_pids(others), pids, "the others were not restarted");
     wait_status(victim, 0);
     lab.passed();
 }
 
-/// The other order: systemd starts etcd again while the directory is being removed, now a little earlier and now a
-/// little later. Whatever comes of it, nothing is lost, and the member is replaced or goes on.
+/// The other order: systemd starts etcd again while the directory is being removed, at varying times. In every case
+/// nothing is lost, and the member is replaced or continues.
 #[test]
 fn s15_torn_follower_loses_nothing() {
     let lab = formed("s15-torn", 3);
@@ -75,7 +75,7 @@ fn s15_torn_follower_loses_nothing() {
             .exists();
         eprintln!("torn after {pause} s: healthy after {healed:?}, data there: {there}");
         if !there {
-            // It had opened its files before they were removed: nothing is wrong until it starts again.
+            // etcd had opened its files before they were removed: it fails only at its next start.
             kill_etcd(victim);
             let healed = lab.wait_healthy(3, SOON).unwrap();
             eprintln!("killed once more: healthy after {healed:?}");
@@ -84,11 +84,12 @@ fn s15_torn_follower_loses_nothing() {
     }
     let written = load.stop().unwrap();
     written.verify_all(&lab).unwrap();
-    assert_eq!(etcd_pids(others), pids, "the others were left alone");
+    assert_eq!(etcd_pids(others), pids, "the others were not restarted");
     lab.passed();
 }
 
-/// etcd makes an empty log of the right IDs where it is let start on an emptied directory: that is no data either.
+/// If etcd is allowed to start on an emptied directory, it creates an empty log with the right IDs. That also counts
+/// as no data.
 #[test]
 fn s15_a_log_that_remembers_nothing_is_replaced() {
     let lab = formed("s15-empty", 3);
@@ -123,8 +124,8 @@ fn s15_a_log_that_remembers_nothing_is_replaced() {
     lab.passed();
 }
 
-/// The agent has seen the data, and it is gone when systemd starts the crashed etcd again: the gate holds the start
-/// back, and its question makes the agent look once more.
+/// The agent has seen the data, and the data is removed before systemd starts the crashed etcd again: the gate holds
+/// the start back, and its request makes the agent inspect the data again.
 #[test]
 fn s15_data_lost_between_the_agents_look_and_the_gates() {
     let lab = formed("s15-between", 3);
@@ -145,7 +146,7 @@ fn s15_data_lost_between_the_agents_look_and_the_gates() {
     })
     .unwrap();
     victim.wipe(DATA).unwrap();
-    // What systemd does when the pause is over, without the wait for it.
+    // The start that systemd makes after the pause, without waiting for the pause.
     victim
         .systemctl(&["start", "--no-block", "etcd"])
         .unwrap()
@@ -174,8 +175,8 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
     wait_stored(&lab, n1);
     let (cluster, _) = member_ids(&lab, n1).unwrap();
 
-    // With two of three lost the one that is left says so, and still does when it has to go by what it remembers: an etcd that
-    // is started without quorum answers nobody.
+    // With two of three lost, the agent of the remaining member reports that. It still does when it has only its
+    // memory: an etcd that is started without quorum does not answer.
     for host in others(&lab, n1) {
         host.kill().unwrap();
         host.wipe(DATA).unwrap();
@@ -196,7 +197,7 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
     kill_etcd(n1);
     n1.systemctl(&["restart", "etcd-agent"]).unwrap().ok().unwrap();
     wait_until(
-        "etcd to wait for quorum, and the agent to say that it is lost",
+        "etcd to wait for quorum, and the agent to report its loss",
         SOON,
         || Ok(reason_now(n1, "starting")?.is_some() && reason_now(n1, "quorum-lost")?.is_some()),
     )
@@ -209,7 +210,7 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
     }
     // The cluster does not serve.
     wait_status(n1, 7);
-    holds_for("nothing goes on alone", Duration::from_secs(5), || {
+    holds_for("no member continues alone", Duration::from_secs(5), || {
         lab.hosts().iter().all(|host| {
             let state = host.unit_property("etcd", "ActiveState").unwrap();
             ["inactive", "failed"].contains(&state.as_str())
@@ -245,7 +246,7 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
     lab.passed();
 }
 
-/// The raft leader has enough to do: whoever coordinates reads the snapshot from a follower.
+/// The raft leader has enough work, so the coordinator reads the snapshot from a follower.
 #[test]
 fn s28_a_full_is_read_from_a_follower() {
     let lab = formed("follower", 3);
@@ -265,14 +266,14 @@ fn s28_a_full_is_read_from_a_follower() {
     lab.passed();
 }
 
-/// Every write that etcd took before it was stopped is in the store: nothing is lost with the data.
+/// Every write that etcd accepted before it was stopped is in the store: losing the data loses nothing.
 #[test]
 fn s18_stopped_cleanly_and_wiped_nothing_acknowledged_is_lost() {
     let lab = formed("s18", 3);
     let n1 = lab.host(1).unwrap();
     backup_now(n1);
     put(&lab, "first", "x");
-    // Somebody stores changes.
+    // Some agent stores changes.
     wait_stored(&lab, n1);
     let full = backups(&lab);
     let load = lab.start_load("k").unwrap();
@@ -291,8 +292,8 @@ fn s18_stopped_cleanly_and_wiped_nothing_acknowledged_is_lost() {
     lab.passed();
 }
 
-/// The same while clients write, and one after the other: the second one leads for moments only, and its agent has just
-/// begun to store. More is written than a watch is told of one by one.
+/// The same while clients write, with the members stopped one after the other: the second one leads for moments only,
+/// and its agent has just begun to store. There are more writes than a watch delivers one by one.
 #[test]
 fn s18_stopped_in_the_midst_of_writes_nothing_acknowledged_before_is_lost() {
     let lab = formed("s18-busy", 3);
@@ -315,7 +316,7 @@ fn s18_stopped_in_the_midst_of_writes_nothing_acknowledged_before_is_lost() {
     }
     let second = lab.raft_leader().unwrap();
     let acknowledged: Vec<_> = loads.iter().map(Load::acknowledged).collect();
-    // Without a second voter nothing is acknowledged any more.
+    // Without a second voter no further write is acknowledged.
     second.systemctl(&["stop", "etcd"]).unwrap().ok().unwrap();
     let written: Vec<_> = loads.into_iter().map(|load| load.stop().unwrap()).collect();
     let said = second.journal("etcd").unwrap();
@@ -336,7 +337,7 @@ fn s18_stopped_in_the_midst_of_writes_nothing_acknowledged_before_is_lost() {
     lab.passed();
 }
 
-/// A data directory of a point in time for whoever wants to look at it: no agent runs, and the cluster is not touched.
+/// A data directory of a point in time, for inspection: no agent runs, and the cluster is not touched.
 #[test]
 fn s43_a_data_directory_is_built_beside_a_living_cluster() {
     for version in ETCD_VERSIONS {
@@ -396,11 +397,11 @@ fn built_beside(version: &str) {
     let left = n1.sh("ls -A /var/tmp | grep -v systemd-private || true").unwrap();
     let left = left.ok().unwrap().stdout;
     assert_eq!(left, "earlier\nnewest\n", "a failed restore leaves nothing");
-    assert_eq!(etcd_pid(n1), before, "etcd was left alone");
+    assert_eq!(etcd_pid(n1), before, "etcd was not restarted");
     lab.passed();
 }
 
-/// Starts an etcd on a directory below `/var/tmp`, and asks it for a key.
+/// Starts an etcd on a directory below `/var/tmp`, and reads a key from it.
 fn look(host: &Host, dir: &str, key: &str) -> String {
     let script = format!(
         "systemd-run --quiet --collect --unit=look etcd --data-dir=/var/tmp/{dir} \
@@ -415,7 +416,7 @@ fn look(host: &Host, dir: &str, key: &str) -> String {
     host.sh(&script).unwrap().ok().unwrap().stdout.trim().to_owned()
 }
 
-/// A restore of a living cluster: what was there goes into the archive.
+/// A restore of a running cluster moves the existing data to the archive.
 #[test]
 fn s17_restore_over_living_data_archives_it() {
     let lab = formed("s17-alive", 3);
@@ -425,7 +426,7 @@ fn s17_restore_over_living_data_archives_it() {
     let newest = backups(&lab).pop().unwrap();
     let id = newest.rsplit('/').next().unwrap();
     put(&lab, "later", "than the backup");
-    // Nobody says yes: refused, nothing changed.
+    // Without a confirmation the restore is refused and nothing changes.
     let refused = agent(n2, &["restore", "latest"]);
     assert_eq!(refused.code, 4, "{}{}", refused.stdout, refused.stderr);
     assert_value(&lab, n2, "later", "than the backup");
@@ -450,7 +451,8 @@ fn s17_restore_over_living_data_archives_it() {
         assert!(archive.stdout.contains("older-epoch"), "{}", archive.stdout);
     }
 
-    // An etcd of the replaced epoch waits for quorum and answers nobody, and its agent is installed anew. Its data says whose it is.
+    // An etcd of the replaced epoch waits for quorum and does not answer, and its agent starts with an empty state.
+    // The data identifies its epoch.
     let n3 = lab.host(3).unwrap();
     n3.cut().unwrap();
     kill_etcd(n3);
@@ -488,7 +490,7 @@ fn refused_and_unchanged(lab: &Lab, host: &Host, id: &str, what: &str) {
     eprintln!("{what}: exit {}: {}", refused.code, refused.stderr.trim());
     assert_eq!(refused.code, 1, "it was tried and failed: {}", refused.stderr);
     assert_eq!(member_ids(lab, host).unwrap(), before, "{what}: the same members");
-    assert_eq!(etcd_pids(lab.hosts()), pids, "{what}: etcd was left alone");
+    assert_eq!(etcd_pids(lab.hosts()), pids, "{what}: etcd was not restarted");
     let keys = lab.s3().keys().unwrap();
     assert!(
         !keys.contains(&"lab/prod/control/epochs/2".to_owned()),
@@ -528,7 +530,7 @@ fn s31_corrupt_and_truncated_backups_are_refused() {
     fs::write(&file, "").unwrap();
     refused_and_unchanged(&lab, n1, &id, "empty");
 
-    // It was the file: whole again it is taken.
+    // Only the file was wrong: the restored file is accepted.
     fs::write(&file, &good).unwrap();
     for number in 0..50 {
         put(&lab, &format!("key{number}"), "later");
@@ -537,7 +539,7 @@ fn s31_corrupt_and_truncated_backups_are_refused() {
     agent(n1, &["restore", &id, "--yes"]).ok().unwrap();
     lab.wait_healthy(1, SOON).unwrap();
     assert_value(&lab, n1, "key7", &"value 7".repeat(50));
-    // Of the new history, whose revisions are smaller.
+    // A write of the new history, whose revisions are smaller.
     put(&lab, "key7", "anew");
     increment_now(n1);
     lab.passed();

@@ -1,5 +1,5 @@
-//! Whole hosts: real systemd, real etcd, a real S3 server. One program for all of it: it is linked once, and the last test of
-//! a file need not end before the first of the next begins.
+//! Whole hosts: real systemd, real etcd, a real S3 server. All tests are one program: it is linked once, and the
+//! tests of different files run concurrently.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attacks;

@@ -1,5 +1,5 @@
-//! From etcd-manager's store: backups beside an etcd that somebody else manages, no empty cluster beside what lies in the store,
-//! and a restore of it as epoch 1.
+//! From etcd-manager's store: backups of an etcd that somebody else manages, no empty cluster while the store has
+//! backups, and a restore of them as epoch 1.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::common::{
 use etcd_agent_lab::{Host, Lab, S3, wait_until};
 use serde_json::Value;
 
-/// As docs/backup-and-restore.md has it, with the lab's URLs and certificates.
+/// The unit of docs/backup-and-restore.md, with the lab's URLs and certificates.
 const UNIT: &str = "[Unit]\nDescription=Backups of etcd\n[Service]\nType=notify\n\
     ExecStart=/usr/bin/etcd-agent backup run --endpoints https://n1:2379,https://n2:2379,https://n3:2379 \
     --cacert /etc/etcd-agent/tls/ca.crt --cert /etc/etcd-agent/tls/node.crt --key /etc/etcd-agent/tls/node.key\n\
@@ -73,14 +73,14 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
     let n1 = lab.host(1).unwrap();
     put(&lab, "a", "b");
 
-    // Beside etcd, which never notices.
+    // Backups run next to etcd, without effect on it.
     let pids = etcd_pids(lab.hosts());
     start_beside(&lab, n1);
     wait_until("two backups", SOON, || {
         Ok(stored(&lab, "/_etcd_backup.meta").len() >= 2)
     })
     .unwrap();
-    wait_until("the unit to say which is the newest", SOON, || {
+    wait_until("the unit to report the newest backup", SOON, || {
         let said = n1.unit_property("etcd-agent-backup", "StatusText")?;
         Ok(said.starts_with("newest backup"))
     })
@@ -93,7 +93,7 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
     assert!(result.contains("success"), "{result}");
     assert_eq!(etcd_pids(lab.hosts()), pids);
 
-    // The cluster is lost. What is left is what etcd-manager would have left: its files alone, and a command.
+    // The cluster is lost. The store then holds only what etcd-manager would have left: its files and a command.
     lab.each(|host| {
         host.systemctl(&["stop", "etcd"])?.ok()?;
         host.wipe(DATA)
@@ -135,8 +135,8 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
     lab.wait_healthy(3, SOON).unwrap();
     assert_eq!(get(&lab, lab.host(3).unwrap(), "a").unwrap(), "b");
 
-    // Increments do not wait for the next full that is due: there is a chain at once.
-    wait_until("a full of ours and increments", SOON, || {
+    // Increments do not wait until the next full backup is due: there is a chain at once.
+    wait_until("a full backup of the agent and increments", SOON, || {
         put(&lab, "after", "the restore");
         Ok(!stored(&lab, "/backup.json").is_empty()
             && stored(&lab, ".zst")
@@ -145,7 +145,7 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
     })
     .unwrap();
 
-    // The command waits for a person, who takes it away.
+    // The command waits for a person, who deletes it.
     let told = wait_coordinator_says(&lab, "command-waiting");
     assert!(told.contains(COMMAND), "{told}");
     let commands = json(n1, &["etcd-manager", "commands", "list", "-o", "json"]);
@@ -164,7 +164,7 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
         serde_json::json!([])
     );
 
-    // And the way back: what etcd-manager reads.
+    // The way back: the agent writes a backup that etcd-manager can read.
     let before = stored(&lab, "/_etcd_backup.meta");
     agent(n1, &["backup", "--format", "etcd-manager"]).ok().unwrap();
     let after = stored(&lab, "/_etcd_backup.meta");

@@ -1,4 +1,4 @@
-//! Who joins, who waits and who is refused: S03, S05, S26.
+//! Nodes that join, wait or are refused: S03, S05, S26.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn away(host: &Host) {
     host.kill().unwrap();
 }
 
-/// S03 with a store: two members start, and the third joins when it comes. S05: then n1, on which was written, dies.
+/// S03 with a store: two members start, and the third joins later. S05: then n1, which received writes, dies.
 #[test]
 fn s03_two_of_three_start_with_a_store_and_s05_the_third_takes_over() {
     let lab = configured("s03-store", 3, |_| ());
@@ -43,7 +43,7 @@ fn s03_two_of_three_start_with_a_store_and_s05_the_third_takes_over() {
     n3.boot().unwrap();
     start(n3);
     lab.wait_healthy(3, SOON).unwrap();
-    assert_eq!(etcd_pids([n1, n2]), pids, "the first two were left alone");
+    assert_eq!(etcd_pids([n1, n2]), pids, "the first two were not restarted");
     for host in lab.hosts() {
         wait_status(host, 0);
     }
@@ -65,7 +65,7 @@ fn s03_two_of_three_start_with_a_store_and_s05_the_third_takes_over() {
     lab.passed();
 }
 
-/// S03 without a store: they wait, and `status` says for whom; the operator's word lets them go on.
+/// S03 without a store: the nodes wait, and `status` names the missing one; the operator's word lets them continue.
 #[test]
 fn s03_two_of_three_wait_for_the_operators_word() {
     let lab = configured("s03-word", 3, |config| config.store = Store::None);
@@ -74,7 +74,7 @@ fn s03_two_of_three_wait_for_the_operators_word() {
     start(n1);
     start(n2);
     for host in [n1, n2] {
-        wait_until("it to wait for n3 alone", SOON, || {
+        wait_until("it to wait only for n3", SOON, || {
             let text = wait_reason(host, "new-memory");
             anyhow::ensure!(text.contains("an answer from n3 "), "{text}");
             Ok(true)
@@ -103,8 +103,8 @@ fn s03_two_of_three_wait_for_the_operators_word() {
     lab.passed();
 }
 
-/// A fresh node beside a cluster that is dead: it knows of the epoch, from the store alone or from the one member left,
-/// and forms nothing.
+/// A fresh node next to a dead cluster: it learns of the epoch, from the store alone or from the one remaining
+/// member, and forms nothing.
 #[test]
 fn s26_a_fresh_node_beside_a_dead_cluster_forms_nothing() {
     let lab = configured("s26", 4, |config| config.size = 3);
@@ -145,7 +145,7 @@ fn s26_a_fresh_node_beside_a_dead_cluster_forms_nothing() {
     n1.wait_unit("etcd", "activating", SOON).unwrap();
     refused();
 
-    // It was only a power cut: the cluster is what it was.
+    // It was only a power cut: the cluster is the same as before.
     for host in old.iter().skip(1) {
         host.boot().unwrap();
     }

@@ -1,8 +1,8 @@
-//! The simulator's model of etcd is held against the truth: the histories of `tests/sim/histories.txt`, each step's answer
-//! being the model's, run on real etcd, without systemd and without an agent.
+//! Compares the simulator's model of etcd with real etcd: runs the histories of `tests/sim/histories.txt`, which
+//! state the model's answer to each step, on real etcd without systemd and without an agent.
 //!
-//! The model lets ten seconds pass where it is asked for a state. Here nothing waits for long: what happens is the answer as
-//! soon as it has happened, and only what does not happen is watched for a while.
+//! The model lets ten seconds pass before it answers a question for a state. Here no step waits that long: an event
+//! is the answer as soon as it has happened, and only the absence of an event is watched for a while.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,26 +18,26 @@ use serde_json::{Value, json};
 
 const HISTORIES: &str = include_str!("../../../sim/histories.txt");
 
-/// How long something that happens may take on a busy machine.
+/// The timeout for an event on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// What does not happen has not happened for this long: three of etcd's election timeouts.
+/// An event counts as absent after this time: three of etcd's election timeouts.
 const LASTING: Duration = Duration::from_secs(3);
-/// A refusal as `unhealthy cluster` counts this long after the last start: until then all are refused, because etcd wants
-/// its peers connected for 5 s (`HealthInterval`).
+/// A refusal counts as `unhealthy cluster` this long after the last start. Until then etcd refuses every change,
+/// because it requires that its peers have been connected for 5 s (`HealthInterval`).
 const CONNECTED: Duration = Duration::from_secs(6);
-/// After this long the others know that a process is dead.
+/// After this time the others know that a process is dead.
 const NOTICED: Duration = Duration::from_secs(1);
-/// etcd itself says after 7 s that a request timed out: until then it may still be done.
+/// etcd itself reports after 7 s that a request timed out. Until then the request may still succeed.
 const REQUEST: Duration = Duration::from_secs(15);
-/// Between two looks.
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(30);
-/// A history that comes out otherwise is run once more: on a starved machine etcd may hold an election that no history
-/// has. A model that is wrong is wrong each time.
+/// A history with a different result is run once more: on an overloaded machine etcd may hold an election that no
+/// history has. A wrong model fails each time.
 const TRIES: usize = 2;
-/// How many histories run side by side: most of the time an etcd waits.
+/// The number of histories that run concurrently: an etcd waits most of the time.
 const WORKERS: usize = 5;
 
-/// One line: a step, and what the model answers.
+/// One line: a step and the model's answer.
 type Step = (&'static str, &'static str);
 
 fn histories() -> Vec<(&'static str, Vec<Step>)> {
@@ -88,7 +88,7 @@ fn holds_against(version: &str) {
             }
         }
     };
-    // In a network namespace of the lab, which threads take over from the one that starts them.
+    // In a network namespace of the lab, which threads inherit from the thread that starts them.
     lab.outside(|| {
         std::thread::scope(|scope| {
             for _ in 0..WORKERS {
@@ -101,7 +101,7 @@ fn holds_against(version: &str) {
     let differ = differ.into_inner().unwrap();
     assert!(
         differ.is_empty(),
-        "etcd {version} answers otherwise than the model:\n{differ}"
+        "etcd {version} and the model answer differently:\n{differ}"
     );
     lab.passed();
 }
@@ -126,7 +126,7 @@ struct Real<'a> {
     program: &'a Path,
     home: &'a Path,
     number: u8,
-    /// Those that were started and not killed, by number.
+    /// The processes that were started and not killed, by number.
     processes: BTreeMap<u8, EtcdProcess>,
     started: Instant,
     /// L, F1, F2, ... as of the last `leader`.
@@ -153,7 +153,7 @@ impl<'a> Real<'a> {
         }
     }
 
-    /// Takes all steps. The first answer that is not the model's is an error, with the last words of all etcds.
+    /// Runs all steps. The first answer that differs from the model's is an error, with the end of all etcds' logs.
     fn run(mut self, steps: &[Step]) -> Result<(), String> {
         for (at, (step, expected)) in steps.iter().enumerate() {
             let words: Vec<&str> = step.split(' ').collect();
@@ -217,7 +217,7 @@ impl<'a> Real<'a> {
                     std::thread::sleep(CONNECTED.saturating_sub(self.started.elapsed()));
                 }
                 let timeout = if expected == "no" { LASTING } else { REQUEST };
-                // Its own view, also without a quorum.
+                // The node's own list, also without a quorum.
                 self.list(node, false, timeout).ok();
                 until(expected, Duration::ZERO, || {
                     self.change(what, node, target, timeout)
@@ -276,7 +276,7 @@ impl<'a> Real<'a> {
             format!("--initial-advertise-peer-urls={peer}"),
             format!("--listen-client-urls={client}"),
             format!("--advertise-client-urls={client}"),
-            // Processes are killed here, not machines: and a slow disk brings about elections.
+            // This test kills processes, not machines, and a slow disk would cause elections.
             "--unsafe-no-fsync".to_owned(),
         ];
         let process = EtcdProcess::start(self.program, &self.dir(node), &args).unwrap();
@@ -306,7 +306,7 @@ impl<'a> Real<'a> {
         ask_etcd(self.address(node, 2379), &format!("POST {path}"), body, timeout)
     }
 
-    /// Whether it leads, follows or has no leader.
+    /// Whether the node leads, follows or has no leader.
     fn tells(&self, node: u8) -> &'static str {
         let Ok(status) = self.ask(node, "/v3/maintenance/status", &json!({}), LASTING) else {
             return "down";
@@ -318,8 +318,8 @@ impl<'a> Real<'a> {
         }
     }
 
-    /// Whether it knows the cluster's version, which the leader decides a moment after all serve. Where no peer that runs
-    /// knows one, an emptied member does not come back: `incompatible with current running cluster`.
+    /// Whether the node knows the cluster version, which the leader decides a moment after all serve. If no running
+    /// peer knows one, an emptied member does not come back: `incompatible with current running cluster`.
     fn has_version(&self, node: u8) -> bool {
         let answer = ask_etcd(self.address(node, 2379), "GET /version", &Value::Null, LASTING);
         answer.is_ok_and(|answer| answer["etcdcluster"] != "not_decided")
@@ -348,7 +348,7 @@ impl<'a> Real<'a> {
     }
 
     fn write(&mut self, node: u8, timeout: Duration) -> String {
-        // Keys and values are base64 in JSON, and this is some: nobody looks at what it stands for.
+        // Keys and values are base64 in JSON. This is valid base64, and nobody decodes it.
         let key = format!("w{:07}", self.next);
         self.next += 1;
         match self.ask(node, "/v3/kv/put", &json!({"key": key, "value": key}), timeout) {
@@ -392,7 +392,7 @@ impl<'a> Real<'a> {
             let number = (1..=9).find(|node| self.peer_url(*node) == url).expect(url);
             self.ids.insert(number, member["ID"].as_str().unwrap().to_owned());
             let role = self.roles.iter().find(|(_, node)| **node == number);
-            // L before the others, and those that have no role last.
+            // L comes first, and nodes without a role last.
             let order = role.map_or(2, |(role, _)| i32::from(role != "L"));
             let mut text = role.map_or_else(|| format!("n{number}"), |(role, _)| role.clone());
             if member["isLearner"].as_bool().unwrap_or_default() {
@@ -442,7 +442,8 @@ impl<'a> Real<'a> {
     }
 }
 
-/// Looks until this is the answer, and for `lasting` stays it. What cannot change any more is the answer at once.
+/// Polls until the answer is `expected` and has stayed so for `lasting`. An answer that cannot change any more is
+/// returned at once.
 fn until(expected: &str, lasting: Duration, mut look: impl FnMut() -> String) -> String {
     const FINAL: &[&str] = &["ok", "all", "missing", "exits"];
     let begun = Instant::now();
@@ -464,7 +465,7 @@ fn until(expected: &str, lasting: Duration, mut look: impl FnMut() -> String) ->
     }
 }
 
-/// etcd's words, in short; the simulator's test has the same list.
+/// etcd's error text in short. The simulator's test has the same list.
 fn kind(text: &str) -> String {
     const KINDS: &[(&str, &str)] = &[
         ("unhealthy cluster", "unhealthy"),

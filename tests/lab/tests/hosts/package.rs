@@ -1,4 +1,4 @@
-//! Installing, upgrading, crashing and removing the agent never touches etcd: S42; and how its units are made.
+//! Installing, upgrading, crashing and removing the agent never touches etcd: S42. Also checks the agent's units.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ fn apt(host: &Host, verb: &str) {
 fn s42_install_and_purge_leave_a_foreign_etcd_alone() {
     let lab = Lab::builder("s42-foreign").plain().boot().unwrap();
     let n1 = lab.host(1).unwrap();
-    // Its data is elsewhere, so that `init` may not take it over: it would not find the data at the next start.
+    // Its data is elsewhere, so `init` must not take it over: it would not find the data at the next start.
     n1.write_file(
         "/etc/default/etcd",
         b"ETCD_DATA_DIR=/var/lib/etcd/theirs\n",
@@ -106,7 +106,7 @@ fn s42_package() {
     let lab = formed("s42", 1);
     let n1 = lab.host(1).unwrap();
     wait_status(n1, 0);
-    // As Debian's package does when it is installed on a real host.
+    // Debian's package does this when it is installed on a real host.
     n1.systemctl(&["enable", "etcd"]).unwrap().ok().unwrap();
     put(&lab, "hello", "world");
     let pid = etcd_pid(n1);
@@ -142,7 +142,7 @@ fn s42_package() {
     assert_eq!(member_ids(&lab, n1).unwrap(), members, "the same member");
     let mut now = etcd_environ(n1);
     for (key, value) in environ.iter().filter(|(key, _)| key.starts_with("ETCD_")) {
-        // It runs on data that is there, and says so since its first start.
+        // It runs on existing data, and the setting has said so since its first start.
         if key != "ETCD_INITIAL_CLUSTER_STATE" {
             assert_eq!(now.remove(key).as_ref(), Some(value), "{key} after the reboot");
         }

@@ -1,5 +1,5 @@
-//! The network splits, loses and is slow: S19, S20, S21; and while the first cluster is formed there is never a second
-//! one: S37.
+//! The network is partitioned, loses packets and is slow: S19, S20, S21. While the first cluster is formed there is
+//! never a second one: S37.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn prepared(name: &str, store: bool) -> Lab {
     lab
 }
 
-/// However it was split, one cluster comes of it.
+/// After every kind of partition there is one cluster.
 fn whole_again(lab: Lab) {
     lab.heal_all().unwrap();
     lab.wait_healthy(3, SOON).unwrap();
@@ -39,7 +39,7 @@ fn nothing_formed(lab: &Lab) {
     });
 }
 
-/// With a shared store the two that hear each other go on, and the third joins them.
+/// With a shared store the two that can reach each other form a cluster, and the third joins them.
 fn one_cut_off(name: &str, number: usize) {
     let lab = prepared(name, true);
     let alone = lab.host(number).unwrap();
@@ -78,7 +78,7 @@ fn s37_first_node_cut_off_during_bootstrap() {
     one_cut_off("s37-n1", 1);
 }
 
-/// They hear the store, but not each other: no majority, no cluster.
+/// They can reach the store, but not each other: no majority, no cluster.
 #[test]
 fn s37_all_apart_during_bootstrap() {
     let lab = prepared("s37-apart", true);
@@ -88,14 +88,14 @@ fn s37_all_apart_during_bootstrap() {
     whole_again(lab);
 }
 
-/// Without a store the first cluster waits for each elector, and says for whom.
+/// Without a store the first cluster waits for each elector, and names the missing one.
 #[test]
 fn s37_without_a_store_it_waits_for_the_one_cut_off() {
     let lab = prepared("s37-no-store", false);
     lab.host(3).unwrap().cut().unwrap();
     lab.start_agents().unwrap();
     let n1 = lab.host(1).unwrap();
-    wait_until("n1 to wait for n3 alone", SOON, || {
+    wait_until("n1 to wait only for n3", SOON, || {
         let text = wait_reason(n1, "new-memory");
         anyhow::ensure!(text.contains("n3") && text.contains("--without"), "{text}");
         Ok(!text.contains("n2"))
@@ -105,12 +105,12 @@ fn s37_without_a_store_it_waits_for_the_one_cut_off() {
     whole_again(lab);
 }
 
-/// The hosts of a node list, for [`etcd_agent_lab::Net::partition`].
+/// The names of hosts, for [`etcd_agent_lab::Net::partition`].
 fn names<'a>(hosts: &[&'a Host]) -> Vec<&'a str> {
     hosts.iter().map(|host| host.name()).collect()
 }
 
-/// The hosts part in two, a client writes on, the hosts hear each other again. Who has the majority serves; no
+/// Partitions the hosts in two while a client writes, then heals the network. The side with the majority serves. No
 /// agent restarts an etcd or changes a member because of it.
 fn parted(lab: &Lab, one: &[&Host], other: &[&Host], what: &str) {
     let load = lab.start_load(&format!("{what}/")).unwrap();
@@ -122,7 +122,7 @@ fn parted(lab: &Lab, one: &[&Host], other: &[&Host], what: &str) {
         (other, one)
     };
     for host in few {
-        // Its own etcd has no quorum, and says so.
+        // Its own etcd has no quorum, and it reports that.
         wait_status(host, 7);
     }
     load.wait_for(100, SOON).unwrap();
@@ -155,7 +155,7 @@ fn s19_leader_follower_and_everybody_cut_off() {
     let follower = follower(&lab);
     parted(&lab, &[follower], &others(&lab, follower), "a follower cut off");
 
-    // Nobody hears anybody: nothing is acknowledged, and nothing is done.
+    // No host can reach another: no write is acknowledged, and no agent acts.
     let load = lab.start_load("all/").unwrap();
     load.wait_for(50, SOON).unwrap();
     lab.net().partition(&[&["n1"], &["n2"], &["n3"]]).unwrap();
@@ -191,11 +191,12 @@ fn s19_minority_with_the_leader_cut_off() {
     lab.passed();
 }
 
-/// What a lossy network is given: etcd's own raft was seen without a leader for a minute and more, and nothing is changed
-/// without one.
+/// The timeout in a lossy network: etcd's own raft was seen without a leader for a minute and more, and nothing is
+/// changed without one.
 const LOSSY: Duration = Duration::from_mins(10);
 
-/// Every twentieth packet between hosts, and to the store and the clients, is lost. A member dies, then loses its data.
+/// Every twentieth packet between hosts, and to the store and the clients, is lost. A member dies, then loses its
+/// data.
 #[test]
 fn s21_lossy_network() {
     let lab = formed("s21", 3);
@@ -231,12 +232,16 @@ fn s21_lossy_network() {
     lab.wait_healthy(3, SOON).unwrap();
     written.verify_all(&lab).unwrap();
     assert_eq!(member_ids(&lab, victim).unwrap().0, cluster, "the same cluster");
-    assert_eq!(etcd_pids(others), pids, "the etcd of the others was left alone");
+    assert_eq!(
+        etcd_pids(others),
+        pids,
+        "the etcd of the others was not restarted"
+    );
     lab.passed();
 }
 
-/// A tenth of a second from host to host and back. A slow cluster is no dead one: it serves, backs up and heals, and
-/// nobody touches a member that is only slow.
+/// A tenth of a second from host to host and back. A slow cluster is not dead: it serves, backs up and heals, and no
+/// agent touches a member that is only slow.
 #[test]
 fn s20_slow_network() {
     let lab = formed("s20", 3);
@@ -245,7 +250,7 @@ fn s20_slow_network() {
     let (cluster, before) = member_ids(&lab, victim).unwrap();
     let delay = Duration::from_millis(50);
     let slow = lab.slow(delay).unwrap();
-    // A request to the store and its answer: the delay is real.
+    // A request to the store and its answer show that the delay is real.
     let ask = "setpriv --reuid=nobody --regid=nogroup --clear-groups \
                curl -sS -o /dev/null -w '%{time_total}' http://s3:7070/";
     let took: f64 = victim.sh(ask).unwrap().ok().unwrap().text().parse().unwrap();
@@ -280,12 +285,16 @@ fn s20_slow_network() {
     lab.wait_healthy(3, SOON).unwrap();
     written.verify_all(&lab).unwrap();
     assert_eq!(member_ids(&lab, victim).unwrap().0, cluster, "the same cluster");
-    assert_eq!(etcd_pids(others), pids, "the etcd of the others was left alone");
+    assert_eq!(
+        etcd_pids(others),
+        pids,
+        "the etcd of the others was not restarted"
+    );
     lab.passed();
 }
 
-/// The split moves while the cluster is formed: now this one is alone, now that one, now one of them hears and is not
-/// heard.
+/// The partition changes while the cluster is formed: one node after the other is isolated, or can send and cannot
+/// receive.
 #[test]
 fn s37_the_split_moves_during_bootstrap() {
     let lab = prepared("s37-moves", true);

@@ -1,4 +1,4 @@
-//! The agent is reloaded and restarted beside a healthy cluster, which nobody takes for dead meanwhile.
+//! The agent is reloaded and restarted next to a healthy cluster, which is never reported as dead meanwhile.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use etcd_agent_lab::{Host, Lab, wait_until};
 
 const BAD: &str = "/etc/etcd-agent/config.d/50-bad.toml";
 
-/// Does this again and again; after each time `status` has to exit with 0 at once.
+/// Repeats a command. After each time `status` has to exit with 0 at once.
 fn always_healthy(host: &Host, times: u32, act: &str) {
     let script = format!(
         "for i in $(seq {times}); do\n\
@@ -33,7 +33,7 @@ fn h01_h02_reloads_and_restarts_never_make_a_healthy_cluster_look_dead() {
     let lab = formed("h01", 1);
     let n1 = lab.host(1).unwrap();
     wait_status(n1, 0);
-    // What scripts match on.
+    // The fields on which scripts match.
     let started = n1
         .journalctl(&[
             "-u",
@@ -50,13 +50,13 @@ fn h01_h02_reloads_and_restarts_never_make_a_healthy_cluster_look_dead() {
     assert!(events(n1) >= before, "events outlive a reload");
     always_healthy(n1, 50, "systemctl restart etcd-agent");
 
-    // B16: the journal that was started anew gets the agent's messages too.
+    // B16: a restarted journal receives the agent's messages too.
     n1.systemctl(&["restart", "systemd-journald"])
         .unwrap()
         .ok()
         .unwrap();
 
-    // A configuration that is no good fails the reload and changes nothing, whichever way it is no good.
+    // An invalid configuration fails the reload and changes nothing, whatever the error is.
     for (text, said) in [
         ("[cluster]\ngrace = \"5 parsecs\"\n", "50-bad.toml:2"),
         (
@@ -79,7 +79,7 @@ fn h01_h02_reloads_and_restarts_never_make_a_healthy_cluster_look_dead() {
         let by_hand = agent(n1, &["reload"]);
         assert_eq!(by_hand.code, 2, "{}", by_hand.stderr);
         assert!(by_hand.stderr.contains(said), "{}", by_hand.stderr);
-        // Told of, and nothing else is wrong.
+        // The error is reported, and nothing else is wrong.
         assert_eq!(agent(n1, &["status"]).code, 6);
         assert_eq!(n1.unit_property("etcd-agent", "ActiveState").unwrap(), "active");
     }
@@ -88,13 +88,13 @@ fn h01_h02_reloads_and_restarts_never_make_a_healthy_cluster_look_dead() {
         .ok()
         .unwrap();
     assert_eq!(agent(n1, &["status"]).code, 0);
-    assert_eq!(etcd_pid(n1), pid, "etcd never noticed");
+    assert_eq!(etcd_pid(n1), pid, "etcd was not restarted");
 
     metrics_are_served_locally(n1);
     lab.passed();
 }
 
-/// H6: what any local user may read.
+/// H6: the data that any local user may read.
 fn metrics_are_served_locally(n1: &Host) {
     let metrics = n1
         .sh(&nobody("curl -sS http://127.0.0.1:2381/metrics"))
@@ -114,7 +114,7 @@ fn metrics_are_served_locally(n1: &Host) {
     assert_eq!(other.stdout, "404", "metrics and nothing else");
 }
 
-/// The name of a healthy member's host does not resolve any more on the others: that says nothing of its etcd, and no
+/// The name of a healthy member's host no longer resolves on the others. That says nothing about its etcd, and no
 /// spare takes its place.
 #[test]
 fn b01_a_member_whose_name_does_not_resolve_is_not_dead() {
@@ -147,7 +147,7 @@ fn b01_a_member_whose_name_does_not_resolve_is_not_dead() {
     };
     let pids = etcd_pids(voters());
 
-    // Agents that were reloaded with all peers there say so at once.
+    // A reloaded agent whose peers are all present reports that at once.
     always_healthy(n1, 3, "systemctl reload etcd-agent");
     always_healthy(n1, 3, "systemctl restart etcd-agent");
 
@@ -161,7 +161,7 @@ fn b01_a_member_whose_name_does_not_resolve_is_not_dead() {
         .unwrap();
     }
     for host in &others {
-        wait_until("the name to be missed", SOON, || {
+        wait_until("the missing name to be reported", SOON, || {
             let output = agent(host, &["status"]);
             Ok(output.stdout.contains("does not resolve"))
         })
@@ -178,6 +178,6 @@ fn b01_a_member_whose_name_does_not_resolve_is_not_dead() {
     }
     wait_status(n1, 0);
     assert_eq!(member_ids(&lab, n1).unwrap().1, members);
-    assert_eq!(etcd_pids(voters()), pids, "etcd was left alone");
+    assert_eq!(etcd_pids(voters()), pids, "etcd was not restarted");
     lab.passed();
 }

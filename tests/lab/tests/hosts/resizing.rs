@@ -1,4 +1,4 @@
-//! The cluster grows, shrinks and replaces who is dead: S07, S22 to S25.
+//! The cluster grows, shrinks and replaces dead members: S07, S22 to S25.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::common::{
 };
 use etcd_agent_lab::{AgentConfig, Host, Lab, wait_until};
 
-/// A dead member is waited for this long only, so that a test need not wait for minutes.
+/// The agents wait only this long for a dead member, so that a test need not wait for minutes.
 const SHORT_GRACE: &str = "grace = \"8s\"\n";
 
-/// Members of this number on hosts of that number; what `membership` adds to the configuration.
+/// A cluster of `size` members on `hosts` hosts; `membership` is added to the configuration.
 fn cluster(name: &str, hosts: u8, size: u8, membership: &str) -> Lab {
     let lab = Lab::builder(name).hosts(hosts).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
@@ -33,7 +33,7 @@ fn configure(lab: &Lab, size: u8, membership: &str, extra: &str) {
     .unwrap();
 }
 
-/// Takes the configuration over without a restart; starts the agents that do not run.
+/// Applies the configuration without a restart; starts the agents that do not run.
 fn reload<'a>(hosts: impl IntoIterator<Item = &'a Host>) {
     for host in hosts {
         let done = host.systemctl(&["reload-or-restart", "etcd-agent"]).unwrap();
@@ -41,18 +41,18 @@ fn reload<'a>(hosts: impl IntoIterator<Item = &'a Host>) {
     }
 }
 
-/// Another size in every host's configuration.
+/// Writes another size into every host's configuration.
 fn resize(lab: &Lab, size: u8, membership: &str) {
     configure(lab, size, membership, "");
     reload(lab.hosts());
 }
 
-/// Whether the members are as before: a read that fails on a busy machine tells nothing.
+/// Whether the members are as before. A read that fails on a busy machine proves nothing.
 fn unchanged(lab: &Lab, host: &Host, before: &BTreeMap<String, u64>) -> bool {
     member_ids(lab, host).ok().is_none_or(|(_, now)| now == *before)
 }
 
-/// The hosts that are no members show as spares, without data.
+/// The hosts that are not members are shown as spares, without data.
 fn rest_is_spare(lab: &Lab) {
     let (_, members) = member_ids(lab, lab.raft_leader().unwrap()).unwrap();
     for host in lab
@@ -62,7 +62,7 @@ fn rest_is_spare(lab: &Lab) {
     {
         wait_reason(host, "spare");
         wait_until(
-            &format!("the data of {} to be put away", host.name()),
+            &format!("the data of {} to be archived", host.name()),
             SOON,
             || Ok(!data_there(host) && host.unit_property("etcd", "ActiveState")? != "active"),
         )
@@ -70,12 +70,12 @@ fn rest_is_spare(lab: &Lab) {
     }
 }
 
-/// No member comes or goes before there is one backup more than there were.
+/// No member is added or removed before a new backup exists.
 fn backup_comes_first(lab: &Lab, backups_before: usize, members_before: &BTreeMap<String, u64>) {
     let leader = lab.raft_leader().unwrap();
     wait_until("a backup before the change", SOON, || {
         let (_, members) = member_ids(lab, leader)?;
-        // Read after the members: without it there was none when they were read.
+        // The backups are read after the members: if there is no new one, there was none when the members were read.
         if backups(lab).len() > backups_before {
             return Ok(true);
         }
@@ -129,7 +129,7 @@ fn s07_resize_up_and_down_keeps_keys() {
     lab.passed();
 }
 
-/// The operator's hands: `etcdctl member`, as often as it takes.
+/// Runs the operator's `etcdctl member` command, repeated until it succeeds.
 fn operator(lab: &Lab, hosts: &[&Host], what: &str, args: &[&str]) {
     wait_until(&format!("the operator to {what}"), SOON, || {
         lab.etcdctl(hosts, args)?.ok()?;
@@ -138,16 +138,16 @@ fn operator(lab: &Lab, hosts: &[&Host], what: &str, args: &[&str]) {
     .unwrap();
 }
 
-/// An entry for a node that has not started yet.
+/// Adds an entry for a node that has not started yet.
 fn add_by_hand(lab: &Lab, hosts: &[&Host], node: &Host) {
     let url = format!("--peer-urls=https://{}:2380", node.name());
     let args = ["member", "add", node.name(), "--learner", &url];
     operator(lab, hosts, "make an entry", &args);
 }
 
-/// What a person who runs elastic-etcd does with each of its join strategies: a new cluster of three, a restart, a
-/// restart with other settings, a member that lost its data, growth to four by force and to five. A client writes
-/// throughout.
+/// The steps of an elastic-etcd user with each of its join strategies: a new cluster of three, a restart, a restart
+/// with other settings, a member that lost its data, growth to four by force and to five. A client writes all the
+/// time.
 fn strategy(join: &str) -> Lab {
     let membership = format!("join = \"{join}\"\n{SHORT_GRACE}");
     let lab = cluster(&format!("s22-{join}"), 5, 3, &membership);
@@ -208,8 +208,8 @@ fn strategy(join: &str) -> Lab {
     lab
 }
 
-/// A member of three loses its data, and its node is a member again, under another ID; where the strategy never
-/// removes a voter, once an operator has.
+/// A member of three loses its data, and its node becomes a member again with another ID. If the strategy never
+/// removes a voter, an operator removes it first.
 fn wipe_and_rejoin(lab: &Lab, join: &str, before: &BTreeMap<String, u64>) {
     let leader = lab.raft_leader().unwrap();
     let three = || lab.hosts().iter().take(3);
@@ -231,7 +231,7 @@ fn wipe_and_rejoin(lab: &Lab, join: &str, before: &BTreeMap<String, u64>) {
         wait_coordinator_says(lab, "waiting-for-entry");
         add_by_hand(lab, &rest, victim);
     }
-    wait_until("it to be a member again", SOON, || {
+    wait_until("the node to be a member again", SOON, || {
         let (_, now) = member_ids(lab, leader)?;
         Ok(now
             .get(victim.name())
@@ -239,7 +239,7 @@ fn wipe_and_rejoin(lab: &Lab, join: &str, before: &BTreeMap<String, u64>) {
     })
     .unwrap();
     lab.wait_healthy(3, SOON).unwrap();
-    assert_eq!(etcd_pids(rest), pids, "the others were left alone");
+    assert_eq!(etcd_pids(rest), pids, "the others were not restarted");
 }
 
 #[test]
@@ -275,8 +275,9 @@ fn s22_prune() {
     strategy("prune").passed();
 }
 
-/// Two of five are dead: nobody is removed while a quorum is not seen healthy, then both are, one after the other. An
-/// entry that was made for one of them meanwhile is not dead, however long its host is away; both join anew.
+/// Two of five are dead. Nobody is removed while no healthy quorum is seen; then both are removed, one after the
+/// other. An entry that is added for one of them meanwhile does not count as dead, however long its host is down.
+/// Both join again.
 #[test]
 fn s23_prune_removes_all_dead() {
     let lab = cluster("s23", 5, 5, &format!("join = \"prune\"\n{SHORT_GRACE}"));
@@ -296,7 +297,7 @@ fn s23_prune_removes_all_dead() {
     wait_until("the coordinator to see too few", SOON, || {
         let coordinator = lab.raft_leader()?;
         if coordinator.name() == unseen.name() {
-            // There was an election: nobody coordinates beside a leader whose agent is off.
+            // There was an election: with its agent off, the leader has no coordinator.
             let to = format!("{:x}", before[alive[1].name()]);
             lab.etcdctl(&[coordinator], &["move-leader", &to])?.ok()?;
         }
@@ -334,13 +335,13 @@ fn s23_prune_removes_all_dead() {
     assert_eq!(
         etcd_pids(alive.iter().copied()),
         pids,
-        "the living were left alone"
+        "the others were not restarted"
     );
     assert_eq!(clusters_ever(&lab).len(), 1);
     lab.passed();
 }
 
-/// Two spares are wanted at the same moment, and start at the same moment.
+/// Two spares are needed at the same moment, and start at the same moment.
 #[test]
 fn s24_two_nodes_join_at_the_same_moment() {
     let lab = cluster("s24", 3, 1, "");
@@ -357,15 +358,15 @@ fn s24_two_nodes_join_at_the_same_moment() {
     lab.wait_healthy(3, SOON).unwrap();
     load.wait_for(50, SOON).unwrap();
     load.stop().unwrap().verify_all(&lab).unwrap();
-    assert_eq!(etcd_pid(first), pid, "the first was left alone");
+    assert_eq!(etcd_pid(first), pid, "the first was not restarted");
     for host in lab.hosts() {
         wait_status(host, 0);
     }
     lab.passed();
 }
 
-/// A full cluster takes nobody while none is dead. When a member's host dies, the spare takes its place after the grace;
-/// the dead one that comes back is a spare, its data put away.
+/// A full cluster adds nobody while no member is dead. When a member's host dies, the spare takes its place after the
+/// grace. The dead host comes back as a spare, and its data is archived.
 #[test]
 fn s25_full_cluster_refuses_until_a_member_is_dead() {
     let lab = cluster("s25", 4, 3, SHORT_GRACE);
@@ -396,7 +397,7 @@ fn s25_full_cluster_refuses_until_a_member_is_dead() {
         .collect();
     let pids = etcd_pids(alive.iter().copied());
     dead.kill().unwrap();
-    let took = wait_until("the spare to take the place of the dead", SOON, || {
+    let took = wait_until("the spare to replace the dead member", SOON, || {
         let (_, now) = member_ids(&lab, leader)?;
         Ok(now.len() == 3 && now.contains_key(spare.name()) && !now.contains_key(dead.name()))
     })
@@ -407,12 +408,12 @@ fn s25_full_cluster_refuses_until_a_member_is_dead() {
 
     dead.boot().unwrap();
     wait_reason(dead, "spare");
-    wait_until("its data to be put away", SOON, || {
+    wait_until("its data to be archived", SOON, || {
         Ok(!data_there(dead) && archived(dead).iter().any(|name| name.contains("removed")))
     })
     .unwrap();
     load.wait_for(50, SOON).unwrap();
     load.stop().unwrap().verify_all(&lab).unwrap();
-    assert_eq!(etcd_pids(alive), pids, "the living were left alone");
+    assert_eq!(etcd_pids(alive), pids, "the others were not restarted");
     lab.passed();
 }

@@ -1,4 +1,4 @@
-//! What others than root may not do on a host, and what the certificates of the guide are good for.
+//! The operations that users other than root may not perform on a host, and the use of the guide's certificates.
 
 use crate::common::{SOON, agent, deb, etcd_pid, wait_status};
 use etcd_agent_lab::{Host, Lab, Output, wait_until};
@@ -6,7 +6,7 @@ use etcd_agent_lab::{Host, Lab, Output, wait_until};
 const GUIDE: &str = include_str!("../../../../docs/getting-started.md");
 const CONFIG: &str = "/etc/etcd-agent/config.toml";
 
-/// The block of code of the guide that has this in it.
+/// The code block of the guide that contains this text.
 fn block(fence: &str, has: &str) -> String {
     let mut blocks = GUIDE.split("```").skip(1).step_by(2);
     let found = blocks.find(|block| block.starts_with(fence) && block.contains(has));
@@ -14,7 +14,8 @@ fn block(fence: &str, has: &str) -> String {
     found.trim_start_matches(fence).to_owned()
 }
 
-/// The guide's three nodes, on one: its commands as they are written, its configuration with one node and a store here.
+/// Sets up the guide's three nodes as one node: its commands verbatim, its configuration with one node and a local
+/// store.
 fn as_the_guide_says(n1: &Host) {
     let certificates = block("\n", "openssl req -x509");
     let three = "n1:10.0.0.1 n2:10.0.0.2 n3:10.0.0.3";
@@ -39,7 +40,7 @@ fn as_the_guide_says(n1: &Host) {
     wait_status(n1, 0);
 }
 
-/// Asks etcd's peer port with one of the node's pairs.
+/// Connects to etcd's peer port with one of the node's pairs.
 fn as_peer(n1: &Host, pair: &str) -> Output {
     let script = format!(
         "curl -sS --http1.1 --cacert /etc/etcd/peer-tls/ca.crt --cert {pair}/node.crt --key {pair}/node.key https://n1:2380/version"
@@ -62,7 +63,8 @@ fn as_user(host: &Host, user: &str, script: &str) -> Output {
     host.exec(&argv).unwrap()
 }
 
-/// What the daemon's user can do once it is somebody else's: a fragment, tools, a request, and the units started.
+/// Possible actions of the daemon's user once it is compromised: a fragment, tools, a request, and starts of the
+/// units.
 const ATTACK: &str = r#"
     mkdir -p /run/etcd-agent/config.d
     mkfifo /run/etcd-agent/config.d/00.toml
@@ -81,7 +83,7 @@ END
 
 fn planted(n1: &Host) {
     let pid = etcd_pid(n1);
-    // Once its member has started the agent writes the settings anew.
+    // Once its member has started, the agent writes the settings again.
     wait_until("the settings of a started member", SOON, || {
         Ok(n1
             .read_file("/var/lib/etcd-agent/etcd.env")?
@@ -96,7 +98,7 @@ fn planted(n1: &Host) {
     let found = n1
         .sh("ls /var/lib/etcd/planted /run/etcd-agent-apply/planted 2>/dev/null || true")
         .unwrap();
-    assert_eq!(found.text(), "", "what was planted ran");
+    assert_eq!(found.text(), "", "a planted file ran");
     let report = n1.read_file("/run/etcd-agent-data/report.json").unwrap();
     assert!(
         report.contains("\"planted\"") && report.contains("/usr/bin/etcd"),
@@ -111,7 +113,7 @@ fn planted(n1: &Host) {
     let denied = as_user(n1, "etcd-agent", "echo >/run/etcd-agent-config.d/99.toml");
     assert!(denied.stderr.contains("Permission denied"), "{}", denied.stderr);
 
-    // Nor does a file count that root left to somebody else.
+    // A file in a directory of root that belongs to another user is not accepted either.
     let fragment = "/etc/etcd-agent/config.d/50-left.toml";
     n1.write_file(fragment, "[archive]\nkeep = 4\n", "0644", "etcd-agent:root")
         .unwrap();
@@ -134,10 +136,10 @@ fn planted(n1: &Host) {
     n1.wipe("/run/etcd-agent/config.d").unwrap();
     n1.systemctl(&["start", "etcd-agent"]).unwrap().ok().unwrap();
     wait_status(n1, 0);
-    assert_eq!(etcd_pid(n1), pid, "etcd never noticed");
+    assert_eq!(etcd_pid(n1), pid, "etcd was not restarted");
 }
 
-/// A configuration of no bytes is one of a single node without TLS: not on a node that runs a member.
+/// An empty configuration means a single node without TLS. It is refused on a node that runs a member.
 fn emptied(n1: &Host) {
     let config = n1.read_file(CONFIG).unwrap();
     let (pid, environment) = (
@@ -155,14 +157,14 @@ fn emptied(n1: &Host) {
     ] {
         assert!(refused.stderr.contains(lost), "{}", refused.stderr);
     }
-    // Whether it fails or not, nothing is lost by it.
+    // Whether the reload fails or not, nothing is lost.
     n1.systemctl(&["reload", "etcd-agent"]).unwrap();
     n1.systemctl(&["start", "etcd-agent-apply"]).unwrap();
     assert_eq!(n1.read_file("/var/lib/etcd-agent/etcd.env").unwrap(), environment);
     n1.write_file(CONFIG, config, "0644", "root:root").unwrap();
     n1.systemctl(&["reload", "etcd-agent"]).unwrap().ok().unwrap();
     wait_status(n1, 0);
-    assert_eq!(etcd_pid(n1), pid, "etcd never noticed");
+    assert_eq!(etcd_pid(n1), pid, "etcd was not restarted");
 }
 
 #[test]
@@ -171,7 +173,7 @@ fn f01_what_the_daemons_user_plants_is_not_carried_out() {
     let n1 = lab.host(1).unwrap();
     as_the_guide_says(n1);
 
-    // F5: a certificate of etcd's clients is none of its peers.
+    // F5: a certificate of etcd's clients is not valid for its peers.
     let peer = as_peer(n1, "/etc/etcd/peer-tls").ok().unwrap();
     assert!(peer.stdout.contains("etcdserver"), "{}", peer.stdout);
     for pair in ["/etc/etcd/tls", "/etc/etcd-agent/tls"] {
@@ -186,7 +188,7 @@ fn f01_what_the_daemons_user_plants_is_not_carried_out() {
     planted(n1);
     emptied(n1);
 
-    // F11a: who restores a backup for a look may not ask systemd for anything.
+    // F11a: the user that restores a backup for verification may not give orders to systemd.
     let user = n1.unit_property("etcd-agent-verify", "User").unwrap();
     assert_eq!(user, "etcd-agent-verify");
     let refused = as_user(n1, &user, "timeout 30 systemctl --no-ask-password stop etcd");

@@ -1,4 +1,4 @@
-//! The lab tested by itself: what every scenario builds on.
+//! Tests of the lab itself, on which every scenario builds.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use etcd_agent_lab::{Authority, Cmd, ETCD_DEFAULT, Host, Lab, OUTSIDE, PATIENCE, Shape, Suite, wait_until};
 
-/// Three members formed by hand with Debian's own unit and environment file.
+/// Forms three members by hand with Debian's own unit and environment file.
 fn form_by_hand(lab: &Lab) -> Result<()> {
     lab.prepare_by_hand("")?;
     lab.start_by_hand()
@@ -21,7 +21,7 @@ fn hears(from: &Host, to: &Host) -> bool {
     ping.success()
 }
 
-/// A write through this host, which an election may hold up.
+/// A write through this host. An election may delay it.
 fn put(host: &Host, key: &str, value: &str) {
     wait_until(&format!("a write of {key} on {}", host.name()), PATIENCE, || {
         Ok(host.sh(&format!("etcdctl put {key} {value}"))?.success())
@@ -62,12 +62,12 @@ fn three_hosts_form_a_cluster_lose_a_link_and_a_host() {
     let members = n2.sh("etcdctl member list").unwrap().ok().unwrap();
     assert_eq!(members.stdout.lines().count(), 3, "{}", members.stdout);
 
-    // A stop on one host is none on another: each has a control group of its own.
+    // A stop on one host does not affect another: each has a control group of its own.
     n3.systemctl(&["stop", "etcd"]).unwrap().ok().unwrap();
     assert_eq!(n1.unit_state("etcd").unwrap().active, "active");
     n3.systemctl(&["start", "etcd"]).unwrap().ok().unwrap();
 
-    // A cut link is cut, and whole again.
+    // A cut link has no connection, and works again after the cut is healed.
     assert!(hears(n1, n3));
     n3.cut().unwrap();
     assert!(!hears(n1, n3) && hears(n1, n2));
@@ -95,11 +95,11 @@ fn three_hosts_form_a_cluster_lose_a_link_and_a_host() {
     assert!(!hears(n1, n2) && !hears(n2, n1) && hears(n1, n3));
     lab.heal_all().unwrap();
 
-    // Power loss: gone at once, the disk kept, the journal readable.
+    // Power loss: all processes end at once, the disk is kept, the journal is readable.
     let before = n2.main_pid("etcd").unwrap().unwrap();
     n2.kill().unwrap();
     assert!(!n2.is_on());
-    // The leader may have been on n2: what was sent to it then times out.
+    // The leader may have been on n2: a request to it then times out.
     put(n1, "without", "n2");
     assert!(!hears(n1, n2), "a host without power answers nothing");
     assert!(
@@ -113,7 +113,7 @@ fn three_hosts_form_a_cluster_lose_a_link_and_a_host() {
         "n2"
     );
 
-    // A process killed is another one afterwards or none, as the unit says (on-abnormal: a signal).
+    // A killed process is restarted or not, as the unit states (on-abnormal: after a signal).
     n2.kill_process("etcd", "KILL").unwrap();
     wait_until("etcd to be restarted", PATIENCE, || {
         Ok(
@@ -123,7 +123,7 @@ fn three_hosts_form_a_cluster_lose_a_link_and_a_host() {
     })
     .unwrap();
 
-    // A reboot in order.
+    // An orderly reboot.
     n1.reboot().unwrap();
     n1.wait_unit("etcd", "active", PATIENCE).unwrap();
     n1.wipe("/var/lib/etcd/default").unwrap();
@@ -212,7 +212,7 @@ fn writes_go_on_when_the_leader_dies_and_s3_keeps_what_it_took() {
     });
     assert_eq!(gaps.max(), Some(written.longest_gap));
     written.verify_all(&lab).unwrap();
-    // What is lost is seen as lost.
+    // A lost write is reported as lost.
     lab.etcdctl(&[leader], &["del", "load/00000007"])
         .unwrap()
         .ok()
@@ -247,7 +247,7 @@ fn writes_go_on_when_the_leader_dies_and_s3_keeps_what_it_took() {
     assert!(!n1.sh(&get).unwrap().success());
     s3.start().unwrap();
     assert_eq!(n1.sh(&get).unwrap().text(), "content");
-    // One host cut off from the outside alone.
+    // One host is cut off only from the outside.
     lab.net().block("n1", OUTSIDE).unwrap();
     assert!(!n1.sh(&format!("{get} --max-time 2")).unwrap().success());
     lab.passed();
@@ -301,16 +301,16 @@ fn a_dead_owner_is_swept_and_a_signal_cleans_up() {
             .unwrap();
         child.wait().unwrap();
         if signal == "KILL" {
-            // Another test's lab may sweep it first.
+            // Another test's lab may remove it first.
             etcd_agent_lab::sweep().unwrap();
         }
         assert_nothing_left(id, &dir, &record);
     }
 }
 
-/// Of the lab with this record nothing is left; another one may have its id by now, as tests run side by side.
+/// Nothing is left of the lab with this record. Another lab may have its id already, as tests run concurrently.
 fn assert_nothing_left(id: &str, dir: &Path, record: &str) {
-    wait_until(&format!("{id} to be gone"), PATIENCE, || {
+    wait_until(&format!("{id} to be removed"), PATIENCE, || {
         if fs::read_to_string(dir.join("lab.json")).is_ok_and(|now| now != record) {
             return Ok(true);
         }
@@ -371,7 +371,7 @@ fn packages_install_and_sandboxes_hold_as_on_a_real_host() {
         host.sh("dpkg-query -W -f='${Status}' lab-probe").unwrap().text(),
         "install ok installed"
     );
-    // What cannot be satisfied is an error with apt's words.
+    // Unsatisfiable dependencies are an error with apt's text.
     fs::write(
         build.join("DEBIAN/control"),
         control.replace("adduser", "no-such-package"),

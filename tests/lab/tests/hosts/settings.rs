@@ -1,4 +1,4 @@
-//! The rendered settings are exact, in force, and nothing else wins unseen: S27.
+//! The rendered settings are exact and in force, and no other setting overrides them unreported: S27.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn s27_rendered_settings_are_exact_and_win() {
         "the data directory is ours"
     );
 
-    // What is in force for the next start, as the environment file says it.
+    // The settings of the next start, as in the environment file.
     let existing = || {
         let env = n1.read_file(ENV)?;
         let mut lines = env
@@ -51,7 +51,7 @@ fn s27_rendered_settings_are_exact_and_win() {
         drop_in
     );
 
-    // And what the process then has.
+    // The settings of the process after that start.
     n1.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
     lab.wait_healthy(1, SOON).unwrap();
     let mut process = etcd_environ(n1);
@@ -77,7 +77,7 @@ fn s27_rendered_settings_are_exact_and_win() {
             )
         })
         .collect();
-    // What we do not set is either taken away or a person's own to set.
+    // Settings that the agent does not set are either unset, or a person may set them.
     let unset = |key: &String| drop_in.contains(&format!("UnsetEnvironment={key}\n"));
     assert!(process.keys().all(|key| !unset(key)), "{process:?}");
     let ours: BTreeMap<_, _> = process
@@ -97,7 +97,7 @@ fn s27_rendered_settings_are_exact_and_win() {
     lab.passed();
 }
 
-/// The agent says which flag in which file is in the way, and etcd is not started.
+/// The agent reports the conflicting flag and its file, and etcd is not started.
 fn refused(lab: &Lab, host: &Host, file: &str, flag: &str) {
     wait_for(&format!("{file} to be named"), SOON, || {
         let status = status(host)?;
@@ -140,14 +140,14 @@ fn s27_config_file_in_the_defaults_is_refused() {
     .unwrap();
     lab.start_agents().unwrap();
     refused(&lab, n1, "/etc/default/etcd:2", "--config-file");
-    // Taken out, it goes on by itself.
+    // When the setting is removed, the agent continues by itself.
     n1.write_file(DEFAULTS, "\n", "0644", "root:root").unwrap();
     lab.wait_healthy(1, SOON).unwrap();
     wait_status(n1, 0);
     lab.passed();
 }
 
-/// etcd ends at its start where a flag and its variable are both there, also where they say the same (H3).
+/// etcd ends at its start if both a flag and its variable are set, even to the same value (H3).
 #[test]
 fn h03_s27_flags_in_a_later_drop_in_are_refused() {
     let lab = prepared("s27-drop-in");

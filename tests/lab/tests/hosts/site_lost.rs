@@ -1,5 +1,5 @@
-//! A site is lost: data and agents' state of all hosts, but not the store (S61). One command at one host brings the cluster
-//! back, whatever the new hosts are called, and where hosts were replaced one by one over time.
+//! A site is lost: the data and agents' state of all hosts, but not the store (S61). One command on one host brings
+//! the cluster back, whatever the names of the new hosts are, and also if hosts were replaced one by one over time.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::common::{
 };
 use etcd_agent_lab::{AgentConfig, Host, Lab, wait_until};
 
-/// All that a host has beside its configuration. A new host of the lab does not start etcd by itself.
+/// All files of a host except its configuration. A new host of the lab does not start etcd by itself.
 const EVERYTHING: [&str; 5] = [
     DATA,
     "/var/lib/etcd/etcd-agent-archive",
@@ -23,7 +23,7 @@ fn is_one_of(host: &Host, names: &[&str]) -> bool {
     names.contains(&host.name())
 }
 
-/// Does the same on these hosts at once.
+/// Does the same on these hosts concurrently.
 fn on(lab: &Lab, names: &[&str], work: impl Fn(&Host) -> anyhow::Result<()> + Sync) {
     lab.each(|host| {
         if is_one_of(host, names) {
@@ -35,7 +35,7 @@ fn on(lab: &Lab, names: &[&str], work: impl Fn(&Host) -> anyhow::Result<()> + Sy
     .unwrap();
 }
 
-/// These hosts are lost, and new ones with their names, certificates and configuration take their places.
+/// These hosts are lost, and new ones take their places with the same names, certificates and configuration.
 fn replace_hosts(lab: &Lab, names: &[&str]) {
     on(lab, names, Host::kill);
     on(lab, names, |host| {
@@ -48,7 +48,7 @@ fn replace_hosts(lab: &Lab, names: &[&str]) {
     });
 }
 
-/// A cluster of these nodes, and no others.
+/// A cluster of exactly these nodes.
 fn of_nodes(config: &mut AgentConfig, names: &[&str]) {
     let nodes = names.iter().map(|name| ((*name).to_owned(), (*name).to_owned()));
     config.nodes = nodes.collect::<BTreeMap<_, _>>();
@@ -90,7 +90,8 @@ fn serves(lab: &Lab, host: &Host, keys: &[(&str, &str)], epoch: u64) {
     assert_eq!(status(host).unwrap()["node"]["assignment"]["epoch"], epoch);
 }
 
-/// First onto hosts with other names, then onto fresh ones with the same; each time with what increments alone hold.
+/// First onto hosts with other names, then onto fresh ones with the same names; each time with data that only
+/// increments hold.
 #[test]
 fn c15_s61_a_lost_site_comes_back_on_hosts_with_other_names_and_with_the_same() {
     let lab = Lab::builder("s61").hosts(6).package(&deb()).boot().unwrap();
@@ -106,7 +107,7 @@ fn c15_s61_a_lost_site_comes_back_on_hosts_with_other_names_and_with_the_same() 
     put(&lab, "second", "2");
     wait_stored(&lab, n1);
 
-    // The cluster lives: strangers change nothing, neither in it nor in its store.
+    // The cluster runs: strangers change neither the cluster nor its store.
     let olds: Vec<&Host> = lab.hosts().iter().filter(|host| is_one_of(host, &old)).collect();
     let (members, pids) = (member_ids(&lab, n1).unwrap(), etcd_pids(olds.iter().copied()));
     let stored = lab.s3().keys().unwrap();
@@ -135,7 +136,7 @@ fn c15_s61_a_lost_site_comes_back_on_hosts_with_other_names_and_with_the_same() 
             assert!(refused.stderr.contains(part), "{}", refused.stderr);
         }
     }
-    // The living cluster itself may store another increment meanwhile.
+    // The running cluster itself may store another increment meanwhile.
     let mut keys = lab.s3().keys().unwrap();
     keys.retain(|key| stored.contains(key) || !key.contains("/increments/"));
     assert_eq!(keys, stored, "strangers have written into the store");
@@ -163,7 +164,7 @@ fn c15_s61_a_lost_site_comes_back_on_hosts_with_other_names_and_with_the_same() 
     lab.passed();
 }
 
-/// Restores a living cluster of five from a host whose own vote is not enough; prints how long it took.
+/// Restores a running cluster of five from a host whose own vote is not enough; prints how long it took.
 fn restore_alive(lab: &Lab, host: &Host, what: &str) {
     let begun = Instant::now();
     agent(host, &["restore", "latest", "--yes"]).ok().unwrap();

@@ -1,5 +1,5 @@
-//! What befalls whole hosts at a bad moment of a restore or of the increments: power, polkit, a full disk, disks that are
-//! put back to an older image, values as large as etcd takes.
+//! Events on whole hosts at a bad moment of a restore or of the increments: power loss, polkit, a full disk, disks
+//! that are reset to an older image, values as large as etcd accepts.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use etcd_agent_lab::{Cmd, Host, Lab, Random, Shape, Written, wait_until};
 
 const RESTORE: [&str; 3] = ["restore", "latest", "--yes"];
 
-/// What etcd and the agent keep on a host's disk.
+/// The directories of etcd and the agent on a host's disk.
 const STATE: [&str; 2] = ["var/lib/etcd", "var/lib/etcd-agent"];
 
-/// At least so many writes, all acknowledged.
+/// At least `count` writes, all acknowledged.
 fn written(lab: &Lab, prefix: &str, count: u64) -> Written {
     let load = lab.start_load(prefix).unwrap();
     load.wait_for(count, SOON).unwrap();
@@ -28,7 +28,7 @@ fn image(lab: &Lab, host: &Host, part: &str) -> PathBuf {
     lab.dir().join("images").join(host.name()).join(part)
 }
 
-/// Puts a copy of a directory, with owners and modes, in the place of what was there.
+/// Replaces a directory with a copy of another, including owners and modes.
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     if to.exists() {
         std::fs::remove_dir_all(to)?;
@@ -37,7 +37,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Cmd::new("cp").arg("-aT").arg(from).arg(to).ok().map(drop)
 }
 
-/// Every machine goes back to an older image while the store keeps what was written since; C4.
+/// Every machine is reset to an older image while the store keeps the later writes; C4.
 #[test]
 fn c04_disks_put_back_to_an_older_image_begin_a_timeline_of_their_own() {
     let lab = formed("images", 3);
@@ -66,7 +66,7 @@ fn c04_disks_put_back_to_an_older_image_begin_a_timeline_of_their_own() {
     .unwrap();
     lab.each(|host| host.boot().map(drop)).unwrap();
     lab.wait_healthy(3, SOON).unwrap();
-    // Fewer than were undone: the older timeline leads to a higher revision.
+    // Fewer writes than were undone, so the older timeline leads to a higher revision.
     let again = written(&lab, "again", 100);
     increment_now(n1);
     put(&lab, "last", "in an increment alone");
@@ -82,12 +82,12 @@ fn c04_disks_put_back_to_an_older_image_begin_a_timeline_of_their_own() {
     assert_eq!(
         missing.len() as u64,
         undone.acknowledged,
-        "what the image does not have came back"
+        "writes that are not in the image came back"
     );
     lab.passed();
 }
 
-/// polkit refuses the stop that a restore needs, for a while; C2.
+/// For a while polkit refuses the stop that a restore needs; C2.
 #[test]
 fn c02_a_stop_that_polkit_refuses_during_a_restore_is_made_up_for() {
     const REFUSE: &str = r#"polkit.addRule(function (action, subject) {
@@ -120,7 +120,7 @@ fn c02_a_stop_that_polkit_refuses_during_a_restore_is_made_up_for() {
         })
         .unwrap();
         holds_for(
-            "no newer epoch is assigned beside the old etcd",
+            "no newer epoch is assigned while the old etcd runs",
             Duration::from_secs(3),
             || {
                 let epoch = status(member).map(|status| status["node"]["assignment"]["epoch"].as_u64());
@@ -196,7 +196,8 @@ fn c01_power_lost_on_all_hosts_while_a_restore_is_staging() {
     lab.passed();
 }
 
-/// One founder has no room for the restored data until retention has removed all that is older than the newest backups; C3.
+/// One founder has no space for the restored data until retention has removed everything older than the newest
+/// backups; C3.
 #[test]
 fn c03_a_founder_whose_disk_is_full_is_restored_later_from_the_same_point() {
     let lab = Lab::builder("late").hosts(3).package(&deb()).boot().unwrap();
@@ -235,8 +236,9 @@ fn c03_a_founder_whose_disk_is_full_is_restored_later_from_the_same_point() {
     lab.passed();
 }
 
-/// Values of 5 MiB, most of them written while the store is away. The revision with which the increments would go on is
-/// compacted: it puts one key and deletes another. A member that lost its data meanwhile is healed over 50 Mbit/s.
+/// Values of 5 MiB, most of them written while the store is unavailable. The revision at which the increments would
+/// continue is compacted: it puts one key and deletes another. A member that lost its data meanwhile is healed over
+/// 50 Mbit/s.
 #[test]
 fn situation_5_large_values_a_store_that_is_away_a_compaction_and_a_thin_cable() {
     let lab = Lab::builder("large").hosts(3).package(&deb()).boot().unwrap();
@@ -282,11 +284,11 @@ fn situation_5_large_values_a_store_that_is_away_a_compaction_and_a_thin_cable()
     .unwrap();
     lab.wait_healthy(3, SOON).unwrap();
     lab.heal_all().unwrap();
-    assert_eq!(backups(&lab).len(), before, "the store was not away");
+    assert_eq!(backups(&lab).len(), before, "the store was available");
 
     lab.s3().start().unwrap();
     wait_stored(&lab, watcher);
-    // Of these the store has nothing but increments.
+    // For these the store has only increments.
     put_large(&lab, 11..=12);
     let newest = wait_stored(&lab, watcher);
     assert!(
@@ -308,7 +310,7 @@ fn situation_5_large_values_a_store_that_is_away_a_compaction_and_a_thin_cable()
     lab.passed();
 }
 
-/// 5 MiB that follow from a number, and that nothing can compress.
+/// 5 MiB that depend only on a number and do not compress.
 fn large(number: u64) -> Vec<u8> {
     let mut random = Random::new(number);
     (0..(5 << 20) / 8)
@@ -316,7 +318,7 @@ fn large(number: u64) -> Vec<u8> {
         .collect()
 }
 
-/// One after the other, each until acknowledged.
+/// Puts the values one after the other, each until acknowledged.
 fn put_large(lab: &Lab, numbers: RangeInclusive<u64>) {
     for number in numbers {
         let key = format!("large{number:04}");
@@ -335,7 +337,8 @@ fn assert_large(lab: &Lab, numbers: RangeInclusive<u64>) {
     }
 }
 
-/// The newest revision that a full in the S3 server, and increments of it without a gap, lead to: as the objects tell.
+/// The newest revision that a full backup in the S3 server and its increments without a gap reach, according to the
+/// objects.
 fn reach(lab: &Lab) -> u64 {
     let keys = lab.s3().keys().unwrap();
     let of = |full: &String| {

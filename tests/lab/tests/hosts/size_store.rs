@@ -1,4 +1,4 @@
-//! The size in the store, one command on any node for all; and a node that moves to another address.
+//! The size in the store, set for all nodes by one command on any node; and a node that moves to another address.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::common::{
 use etcd_agent_lab::{Host, Lab, wait_until};
 use serde_json::Value;
 
-/// Five nodes whose configuration says nothing of the size.
+/// Five nodes whose configuration has no size.
 fn formed(name: &str) -> Lab {
     let lab = Lab::builder(name).hosts(5).package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
@@ -77,7 +77,7 @@ fn s07_the_size_is_changed_in_the_store_by_one_command() {
     for host in lab.hosts() {
         wait_status(host, 0);
     }
-    // What etcd-manager reads is the size in force as well.
+    // The size that etcd-manager reads is also the size in force.
     agent(n1, &["backup", "--format", "etcd-manager"]).ok().unwrap();
     let keys = lab.s3().keys().unwrap();
     let marker = keys.iter().find(|key| key.ends_with("/_etcd_backup.meta"));
@@ -87,7 +87,7 @@ fn s07_the_size_is_changed_in_the_store_by_one_command() {
     let again = agent(n1, &["spec", "set", "size=5"]).ok().unwrap();
     assert!(again.stdout.contains("were wanted already"), "{}", again.stdout);
 
-    // A store that is silent changes nothing, and refuses what cannot be written.
+    // While the store does not answer nothing changes, and a change of the size is refused.
     let pids = etcd_pids(lab.hosts());
     lab.s3().stop().unwrap();
     let refused = agent(n1, &["spec", "set", "size=3"]);
@@ -110,8 +110,8 @@ fn s07_the_size_is_changed_in_the_store_by_one_command() {
     assert_eq!(etcd_pids(lab.hosts()), pids);
     lab.s3().start().unwrap();
 
-    // Down again, at another node.
-    wait_until("the store to be taken up again", SOON, || {
+    // Shrinks again, on another node.
+    wait_until("the store to be used again", SOON, || {
         let said = agent(n1, &["spec", "set", "size=3"]);
         anyhow::ensure!(said.code == 0, "{}{}", said.stdout, said.stderr);
         Ok(true)
@@ -127,7 +127,7 @@ fn s07_the_size_is_changed_in_the_store_by_one_command() {
     let written = load.stop().unwrap();
     written.verify_all(&lab).unwrap();
 
-    // Whoever writes it into the configuration takes it out of the store's hands.
+    // A size in the configuration overrides the one in the store.
     let leader = lab.raft_leader().unwrap();
     let edit = [
         "sed",
@@ -144,7 +144,8 @@ fn s07_the_size_is_changed_in_the_store_by_one_command() {
     lab.passed();
 }
 
-/// The settings of the node that moved are written anew, its etcd is restarted with leave, its member is updated.
+/// The settings of the moved node are written again, its etcd is restarted with permission, and its member is
+/// updated.
 #[test]
 fn a_node_that_moves_is_reached_at_its_new_address() {
     let lab = Lab::builder("moves").hosts(3).package(&deb()).boot().unwrap();

@@ -1,5 +1,5 @@
-//! What an operator orders, on real hosts: pause and resume, a rolling restart under load, moving the leader, a member
-//! out and in again, events, backups on demand, and a spec that the configuration holds.
+//! An operator's orders on real hosts: pause and resume, a rolling restart under load, moving the leader, removing a
+//! member and adding it again, events, backups on demand, and a spec that the configuration holds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::common::{
 };
 use etcd_agent_lab::{Host, Lab, wait_until};
 
-/// How the data of one member goes.
+/// Removes the data of one member and kills its etcd.
 fn lose_data(host: &Host) {
     let pid = etcd_pid(host);
     host.sh(&format!("rm -rf {DATA}; kill -KILL {pid}"))
@@ -19,14 +19,14 @@ fn lose_data(host: &Host) {
         .unwrap();
 }
 
-/// Whether the members are as wanted, as far as they can be read now: a read that fails on a busy machine tells nothing.
+/// Whether the members are as wanted, if they can be read now. A read that fails on a busy machine proves nothing.
 fn members_are(lab: &Lab, host: &Host, wanted: impl Fn(&BTreeMap<String, u64>) -> bool) -> bool {
     member_ids(lab, host)
         .ok()
         .is_none_or(|(_, members)| wanted(&members))
 }
 
-/// Waits until a host's agent says that there is a pause, in its status and to systemd.
+/// Waits until a host's agent reports a pause, in its status and to systemd.
 fn wait_paused(host: &Host) {
     wait_until(&format!("{} to be paused", host.name()), SOON, || {
         let status = status(host)?;
@@ -57,11 +57,11 @@ fn a_pause_holds_a_repair_back_and_resume_lets_it_go_on() {
     holds_for("the members stay as they are", Duration::from_secs(10), || {
         members_are(&lab, others(&lab, victim)[0], |members| *members == before)
     });
-    // An agent that is restarted still knows.
+    // A restarted agent still knows of the pause.
     n1.systemctl(&["restart", "etcd-agent"]).unwrap().ok().unwrap();
     wait_paused(n1);
 
-    // Only looking changes nothing.
+    // A dry run changes nothing.
     let dry = agent(n1, &["resume", "--dry-run"]).ok().unwrap();
     assert!(dry.stdout.contains("Nothing was changed"), "{}", dry.stdout);
     wait_paused(n1);
@@ -85,7 +85,7 @@ fn s45_a_rolling_restart_under_load_loses_nothing_and_the_leader_moves_where_it_
     let before = etcd_pids(lab.hosts());
     let dry = agent(n1, &["restart", "--rolling", "--dry-run"]).ok().unwrap();
     assert!(dry.stdout.contains("n1, n2, n3"), "{}", dry.stdout);
-    assert_eq!(etcd_pids(lab.hosts()), before, "only looked at");
+    assert_eq!(etcd_pids(lab.hosts()), before, "a dry run restarts nothing");
 
     let load = lab.start_load("r").unwrap();
     load.wait_for(100, SOON).unwrap();
@@ -99,7 +99,7 @@ fn s45_a_rolling_restart_under_load_loses_nothing_and_the_leader_moves_where_it_
         assert_ne!(before.get(node), Some(pid), "{node} was restarted");
     }
 
-    // Where a person wants it, asked at whichever node; the restart has settled by then.
+    // The leader moves to the requested node, whichever node receives the order. The restart has settled before.
     let target = follower(&lab);
     let asked = others(&lab, target)[0];
     agent(asked, &["move-leader", target.name(), "--timeout", "90s"])
@@ -131,7 +131,7 @@ fn s45_a_rolling_restart_under_load_loses_nothing_and_the_leader_moves_where_it_
     for host in lab.hosts() {
         wait_until("a restart to be wanted", SOON, || wanted(host)).unwrap();
     }
-    assert_eq!(etcd_pids(lab.hosts()), after, "not in a pause");
+    assert_eq!(etcd_pids(lab.hosts()), after, "no restart in a pause");
     agent(n1, &["resume"]).ok().unwrap();
     wait_until("all to be restarted", 2 * SOON, || {
         let now: BTreeMap<String, u32> = lab
@@ -157,7 +157,7 @@ fn s45_a_rolling_restart_under_load_loses_nothing_and_the_leader_moves_where_it_
         written.acknowledged, written.longest_gap
     );
 
-    // What was decided is told afterwards.
+    // The events show the decisions afterwards.
     let mut restarts = 0;
     for host in lab.hosts() {
         let events = agent(host, &["events", "-n", "512", "-o", "json"]).ok().unwrap();
@@ -166,7 +166,7 @@ fn s45_a_rolling_restart_under_load_loses_nothing_and_the_leader_moves_where_it_
             |event: &&serde_json::Value| event["decision"] == "restart-etcd" && event["outcome"] == "done";
         restarts += events.iter().filter(done).count();
     }
-    assert!(restarts >= 3, "{restarts} restarts are told of");
+    assert!(restarts >= 3, "{restarts} restarts are in the events");
     lab.passed();
 }
 
@@ -177,7 +177,7 @@ fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
     let out = follower(&lab);
     let asked = others(&lab, out)[0];
     let before = member_ids(&lab, asked).unwrap().1;
-    // Nobody goes before the agent that is asked has seen that the others are well.
+    // No member is removed before the receiving agent has seen that the others are healthy.
     wait_status(asked, 0);
 
     let refused = agent(asked, &["member", "remove", out.name()]);
@@ -207,15 +207,15 @@ fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
     .unwrap();
     lab.wait_healthy(3, SOON).unwrap();
 
-    // The configuration holds the size: what is refused says where.
+    // The configuration holds the size: the refusal names the file.
     let refused = agent(n1, &["spec", "set", "size=5"]);
     assert_eq!(refused.code, 4, "{}", refused.stderr);
     assert!(refused.stderr.contains("/etc/etcd-agent/"), "{}", refused.stderr);
     lab.passed();
 }
 
-/// What was written is in the store as soon as a person wants it there, whatever the interval is; whoever is asked says who
-/// can do it.
+/// Everything written is in the store as soon as a person requests it, whatever the interval is. The request may be
+/// made on any node.
 #[test]
 fn c09g_s29_a_full_and_an_increment_on_demand() {
     let lab = Lab::builder("s29").hosts(3).package(&deb()).boot().unwrap();
@@ -236,7 +236,7 @@ fn c09g_s29_a_full_and_an_increment_on_demand() {
     let leader = lab.raft_leader().unwrap();
     put(&lab, "before", "the full");
     backup_now(leader);
-    // C9 g: what goes on beside the loop is not told as done.
+    // C9 g: an action that runs concurrently with the loop is not reported as done.
     let events = agent(leader, &["events", "-n", "512", "-o", "json"])
         .ok()
         .unwrap();
@@ -256,7 +256,7 @@ fn c09g_s29_a_full_and_an_increment_on_demand() {
     assert!(keys.iter().any(|key| key.contains("/increments/")), "{keys:?}");
     agent(leader, &["backup", "now", "--increment"]).ok().unwrap();
 
-    // Any node takes the order: it is handed to the one that can carry it out (H9).
+    // Any node accepts the order and hands it over to the node that can carry it out (H9).
     agent(follower(&lab), &["backup", "now", "--increment"])
         .ok()
         .unwrap();

@@ -1,4 +1,4 @@
-//! Backups are verified by a real restore, asked for and by themselves, and what is wrong with one is said: S44.
+//! Backups are verified by a real restore, on demand and automatically, and a problem with one is reported: S44.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use crate::common::{SOON, agent, deb, etcd_pid, put};
 use etcd_agent_lab::{Host, Lab, Suite, wait_for};
 use serde_json::Value;
 
-/// The backups as `backup list` has them, oldest first.
+/// The backups in `backup list`, oldest first.
 fn list(host: &Host) -> Vec<Value> {
     let output = agent(host, &["backup", "list", "-o", "json"]).ok().unwrap();
     serde_json::from_str(&output.stdout).unwrap()
@@ -45,7 +45,7 @@ fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
         ["report.json", "request.json"]
     );
 
-    // One that somebody damages is named, with what is wrong, and the exit code says so.
+    // A damaged backup is reported with its problem, and the exit code shows it.
     let path = object(&lab, &id);
     let mut bytes = fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
@@ -61,7 +61,7 @@ fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
     let listed = agent(n1, &["backup", "list"]).ok().unwrap();
     assert!(listed.stdout.contains("NO GOOD"), "{}", listed.stdout);
 
-    // H7: where the unit's own network has no loopback interface that is said at once, and nobody waits.
+    // H7: if the unit's own network has no loopback interface, that is reported at once, without waiting.
     let dir = "/etc/systemd/system/etcd-agent-verify.service.d";
     let dark = "[Service]\nExecStartPre=+/usr/sbin/ip link set lo down\n";
     n1.write_file(&format!("{dir}/50-dark.conf"), dark, "0644", "root:root")
@@ -88,7 +88,7 @@ fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
         .ok()
         .unwrap();
 
-    // By itself, the next one.
+    // The next backup is verified automatically.
     let fragment = "[backup]\nverify_interval = \"2s\"\n";
     n1.write_file(
         "/etc/etcd-agent/config.d/50-verify.toml",
@@ -118,12 +118,12 @@ fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
         "{}",
         metrics.stdout
     );
-    assert_eq!(etcd_pid(n1), pid, "etcd never noticed");
+    assert_eq!(etcd_pid(n1), pid, "etcd was not restarted");
     lab.passed();
 }
 
-/// With systemd 252, beside which a verification was seen to hang. One whose restore tool hangs is ended when the step has had
-/// its time: two minutes.
+/// Runs on systemd 252, with which a verification was seen to hang. A verification whose restore tool hangs is ended
+/// after the time limit of the step: two minutes.
 #[test]
 fn h07_a_verification_that_hangs_is_ended_on_debian_12() {
     let lab = Lab::builder("h07")
@@ -162,7 +162,7 @@ fn h07_a_verification_that_hangs_is_ended_on_debian_12() {
     assert_eq!(
         n1.sh("pgrep -x sleep || true").unwrap().text(),
         "",
-        "nothing is left"
+        "no process is left"
     );
 
     n1.sh("mv /usr/bin/etcdutl.whole /usr/bin/etcdutl")

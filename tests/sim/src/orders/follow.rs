@@ -10,11 +10,11 @@ use super::{Order, Orders, State, What, ask, key, register};
 use crate::sim::Sim;
 use crate::world::{Chosen, Host, World};
 
-/// A lost leader is named for so long by those that followed it, in milliseconds.
+/// How long followers still name a lost leader, in milliseconds.
 const LED_MS: u64 = 3000;
 /// Two restores within this time are concurrent, in milliseconds: the epoch of the first one may answer the second.
 const AT_ONE_TIME_MS: u64 = 20_000;
-/// How often a restore is typed when its agent dies each time.
+/// How often a restore is typed if its agent dies each time.
 const TRIES: u32 = 5;
 
 /// Updates the state of each open order.
@@ -82,7 +82,7 @@ fn asked(sim: &Sim, order: &mut Order, run: u64, id: u64) {
     }
 }
 
-/// True when what an agent reports as done was done.
+/// True if work that an agent reports as done was done.
 fn is_true(world: &World, order: &Order) -> bool {
     match &order.what {
         What::Restore(backup, above) => opened(world, *above, order.at).any(|origin| is_from(origin, backup)),
@@ -92,7 +92,7 @@ fn is_true(world: &World, order: &Order) -> bool {
             chosen.is_some_and(|genesis| genesis.epoch > *epoch || genesis.token == *token)
         }
         What::Backup(before) => world.committed() > *before,
-        // It led at some time since the order. The one who asked may hear of that late.
+        // It led at some time since the order. The requesting node may learn of that late.
         What::MoveLeader(Some(to)) => world
             .hosts
             .iter()
@@ -101,7 +101,7 @@ fn is_true(world: &World, order: &Order) -> bool {
     }
 }
 
-/// The origins of the epochs that were opened since an order, which was given above this epoch at this time.
+/// The origins of the epochs opened since an order that was given above this epoch at this time.
 fn opened(world: &World, above: Epoch, at: u64) -> impl Iterator<Item = &Origin> {
     let since = move |(epoch, chosen): &(&Epoch, &Chosen)| **epoch > above || chosen.at + AT_ONE_TIME_MS > at;
     let opened = world.chosen.iter().filter(since);
@@ -126,7 +126,7 @@ fn again(sim: &Sim, order: &mut Order) {
     match next {
         Some(true) => order.state = State::Done,
         Some(false) => order.state = State::Void("another restore came first"),
-        None if order.tries >= TRIES => order.state = State::Void("its agent died again and again"),
+        None if order.tries >= TRIES => order.state = State::Void("its agent died repeatedly"),
         None => {
             if sim.agent(order.host).is_some() {
                 ask(sim, order);
@@ -154,7 +154,7 @@ fn ordered(
             .zip(&order.memories)
             .any(|(h, before)| h.reinstalled > *before)
         {
-            order.state = State::Void("the agents that had heard of it lost their memory");
+            order.state = State::Void("the agents that had received it lost their memory");
         } else {
             let text = format!("{change:?} was accepted and is in no register");
             world.violate(0, text);
@@ -214,7 +214,7 @@ fn is_member(world: &World, node: &NodeName) -> bool {
     server.config.members.values().any(|info| info.host == host)
 }
 
-/// True when all nodes were ordered out. The last member stays and gives the reason.
+/// True if all nodes were ordered out. The last member stays and reports the reason.
 fn is_last(world: &World, register: &Directives) -> bool {
     world.hosts.iter().all(|h| register.out.contains(&h.name))
 }

@@ -1,4 +1,4 @@
-//! What people type. Each order has to end in its effect or in a refusal with a reason.
+//! The orders that people type. Each has to end in its effect or in a refusal with a reason.
 
 mod follow;
 
@@ -16,10 +16,11 @@ use crate::world::{Host, Store, World};
 
 pub use follow::follow;
 
-/// What was typed.
+/// The command that was typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// `restore` of that backup, above the newest epoch that the agent knew of, or with a new memory the newest of all.
+    /// `restore` of that backup, above the newest epoch that the agent knew, or above the newest of all if its memory
+    /// was new.
     Restore(BackupId, Epoch),
     /// `bootstrap --without`.
     Bootstrap(NodeName),
@@ -35,16 +36,16 @@ pub enum What {
     Size(usize),
 }
 
-/// How far an order has come.
+/// The progress of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// This run of the agent has it, under this number.
+    /// This run of the agent has it as the request with this number.
     Asked(u64, u64),
     /// Its agent died. The person types the restore again.
     Forgotten,
     /// It is in the register.
     Ordered,
-    /// This run of the agent writes it to the store.
+    /// This run of the agent is writing it to the store.
     Sent(u64),
     /// It has taken effect.
     Done,
@@ -59,17 +60,17 @@ pub enum State {
 pub struct Order {
     /// When it was typed, in milliseconds.
     pub at: u64,
-    /// At which host.
+    /// The host on which it was typed.
     pub host: usize,
-    /// What was typed.
+    /// The command that was typed.
     pub what: What,
-    /// How far it has come.
+    /// Its progress.
     pub state: State,
     /// How often it was typed.
     tries: u32,
-    /// The process ID of each host's etcd at that time, where one ran.
+    /// The process ID of each host's etcd at that time, if one ran.
     processes: Vec<Option<u32>>,
-    /// How often each agent had lost its memory by then.
+    /// How often each agent had lost its memory before.
     memories: Vec<u32>,
 }
 
@@ -88,7 +89,7 @@ impl Order {
         !matches!(self.state, State::Done | State::Refused(_) | State::Void(_))
     }
 
-    /// A short name of what was typed and of how it ended.
+    /// A short name of the command and of how it ended.
     pub fn name(&self) -> String {
         let what = match &self.what {
             What::Restore(..) => "restore",
@@ -137,7 +138,7 @@ impl Orders {
     }
 }
 
-/// A person types this at a host.
+/// A person types this command on a host.
 pub fn give(sim: &Arc<Sim>, host: usize, what: What) {
     let mut order = {
         let world = sim.world();
@@ -159,7 +160,7 @@ pub fn give(sim: &Arc<Sim>, host: usize, what: What) {
         What::Size(size) => resize(sim, index, &mut order, size),
         _ => ask(sim, &mut order),
     }
-    // An agent that already takes a backup answers with that request: the order joins the first one.
+    // An agent that is already taking a backup returns that request, so the order joins the first one.
     let joined = orders
         .all
         .iter()
@@ -233,7 +234,7 @@ fn direct(sim: &Sim, orders: &mut Orders, index: usize, order: &mut Order, chang
             orders.lineage.insert(key(&view.directives), knows);
             State::Ordered
         }
-        // The register already says so.
+        // The register already has this content.
         Ok(_) => State::Done,
         Err(error) => refused(&error),
     };
@@ -308,7 +309,7 @@ pub fn heed(sim: &Arc<Sim>) {
     }
 }
 
-/// Orders that one node alone tells are bounded, so people give them at a second node too.
+/// Orders that only one node reports are limited, so people give them on a second node too.
 fn confirm(sim: &Sim, hosts: &[usize]) {
     let mut orders = sim.orders();
     let Orders { all, lineage } = &mut *orders;
@@ -324,7 +325,7 @@ fn confirm(sim: &Sim, hosts: &[usize]) {
                 dry_run: false,
                 force: true,
             };
-            // A node that was ordered out takes no orders.
+            // A node that was ordered out does not accept orders.
             let Ok(view) = AgentHandle::direct(&agent, &typed) else {
                 continue;
             };
@@ -338,7 +339,7 @@ fn confirm(sim: &Sim, hosts: &[usize]) {
     }
 }
 
-/// An operator knows which epoch was opened last, and confirms it where the electors cannot.
+/// An operator knows which epoch was opened last, and confirms it if the electors cannot.
 fn confirm_epoch(sim: &Arc<Sim>, hosts: &[usize]) {
     let newest = {
         let world = sim.world();

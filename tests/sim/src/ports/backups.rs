@@ -1,4 +1,4 @@
-//! Taking and fetching backups as a whole: what the pipeline does to bytes has tests of its own.
+//! Takes and fetches backups as a whole: the pipeline's work on bytes has its own tests.
 
 use std::sync::Arc;
 

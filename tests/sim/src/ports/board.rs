@@ -1,4 +1,4 @@
-//! What each peer last said, kept up to date as by the long poll of `adapters::peers::watch`.
+//! The last status of each peer, kept up to date like by the long poll of `adapters::peers::watch`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,23 +12,23 @@ use super::Seat;
 use crate::liar;
 use crate::world::Plane;
 
-/// How long a poll may be held back.
+/// The longest time that a poll waits.
 const WAIT: Duration = Duration::from_secs(10);
-/// Between two polls.
+/// The pause between two polls.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Between two tries.
+/// The pause between two tries.
 const AGAIN: Duration = Duration::from_millis(500);
-/// The longest that a dead link looks like a quiet peer, in milliseconds.
+/// How long a dead link may look like a quiet peer, in milliseconds.
 const UNNOTICED_MS: u64 = 12_000;
 
-/// What each peer last said, and a bell.
+/// The last status of each peer, and a notification of changes.
 pub struct Board {
     seen: Mutex<BTreeMap<NodeName, Fact<NodeStatus>>>,
     bell: Notify,
 }
 
 impl Board {
-    /// Nobody was heard yet.
+    /// No status was received yet.
     pub fn new(peers: impl Iterator<Item = NodeName>) -> Arc<Self> {
         let unheard = || Fact::Unreachable("not asked yet".to_owned());
         Arc::new(Self {
@@ -80,13 +80,13 @@ pub async fn watch(seat: Arc<Seat>, board: Arc<Board>, peer: usize) {
     }
 }
 
-/// Whether a question gets there and its answer back.
+/// Whether a request arrives and its answer comes back.
 fn connected(seat: &Seat, peer: usize) -> bool {
     let world = seat.sim.world();
     world.hosts[peer].has_agent() && world.links.both(Plane::Agents, seat.host, peer)
 }
 
-/// One connection: returns when it is broken.
+/// Follows one connection; returns when it breaks.
 async fn follow(seat: &Seat, board: &Board, peer: usize, name: &NodeName, topology: &mut u64) {
     if !connected(seat, peer) {
         return;
@@ -105,7 +105,7 @@ async fn follow(seat: &Seat, board: &Board, peer: usize, name: &NodeName, topolo
         };
         board.set(name, Fact::Known(status));
         if let (Some(genesis), Some(own)) = (pushed, seat.sim.agent(seat.host)) {
-            // What is refused is of no effect.
+            // A refused message has no effect.
             let _ = own.learn(Learn { genesis }).await;
         }
         tokio::time::sleep(PAUSE).await;
@@ -118,7 +118,7 @@ async fn follow(seat: &Seat, board: &Board, peer: usize, name: &NodeName, topolo
                 () = tokio::time::sleep(WAIT) => {}
             }
             if seat.sim.world().hosts[peer].run != run {
-                // The kernel of a host that lives says at once that nobody listens any more.
+                // The kernel of a running host reports at once that nothing listens any more.
                 if seat.sim.world().hosts[peer].up {
                     return;
                 }
@@ -135,7 +135,7 @@ async fn follow(seat: &Seat, board: &Board, peer: usize, name: &NodeName, topolo
     }
 }
 
-/// A link that breaks without a word is noticed late, or never when it is whole again first.
+/// A link that breaks silently is noticed late, or never if it works again first.
 async fn unnoticed(seat: &Seat, peer: usize, run: u64, topology: &mut u64) -> bool {
     let limit = Duration::from_millis(seat.sim.world().rng.below(UNNOTICED_MS));
     let end = tokio::time::Instant::now() + limit;

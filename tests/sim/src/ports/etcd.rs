@@ -16,9 +16,9 @@ pub(super) struct LocalEtcd {
     pub(super) host: usize,
 }
 
-/// How long a call without an answer is waited for, in milliseconds.
+/// The timeout of a call without an answer, in milliseconds.
 const SILENT_MS: u64 = 5000;
-/// The same of etcd's status.
+/// The timeout of a status request, in milliseconds.
 const STATUS_MS: u64 = 1000;
 
 impl LocalEtcd {
@@ -33,7 +33,7 @@ impl LocalEtcd {
         self.read_within(SILENT_MS, ask).await
     }
 
-    /// `patience` is how long an answer is waited for, in milliseconds.
+    /// `patience` is the timeout of the answer, in milliseconds.
     async fn read_within<T>(
         &self,
         patience: u64,

@@ -1,5 +1,5 @@
-//! The agent's ports onto the simulated world. Each crossing of a port is a place where the agent can die: before
-//! what it asks for has happened, or after.
+//! The agent's ports onto the simulated world. The agent can die at each crossing of a port, before or after the
+//! requested effect.
 
 mod backups;
 mod board;
@@ -42,7 +42,7 @@ pub struct Seat {
 pub struct Dead;
 
 impl Seat {
-    /// For this run of this host's agent.
+    /// A seat for this run of this host's agent.
     pub fn new(sim: Arc<Sim>, host: usize, run: u64, seed: u64) -> Arc<Self> {
         Arc::new(Self {
             sim,
@@ -52,14 +52,14 @@ impl Seat {
         })
     }
 
-    /// Whether this run is still the host's.
+    /// Whether this is still the host's current run.
     pub fn is_alive(&self) -> bool {
         let world = self.sim.world();
         let host = &world.hosts[self.host];
         host.run == self.run && host.has_agent()
     }
 
-    /// Crosses a port, and maybe dies there.
+    /// Crosses a port, where the agent may die.
     fn step(&self) -> Result<(), Dead> {
         let mut world = self.sim.world();
         let at = world.now + AGENT_AGAIN_MS;
@@ -84,7 +84,7 @@ impl Seat {
         }
     }
 
-    /// Crosses a port; a dead agent never comes out of it.
+    /// Crosses a port. The call of a dead agent never returns.
     pub async fn cross(&self) {
         if self.step().is_err() {
             std::future::pending::<()>().await;
@@ -94,7 +94,7 @@ impl Seat {
     /// Crosses a port that cannot wait.
     ///
     /// # Errors
-    /// When the agent is dead: nothing that it does with the error has any effect.
+    /// When the agent is dead: its reaction to the error has no effect.
     pub fn cross_now(&self) -> Result<(), PortError> {
         self.step()
             .map_err(|Dead| PortError::Retryable("dead".to_owned()))
@@ -129,7 +129,7 @@ impl Seat {
             .is_some_and(|store| store.refuses.contains(&self.host))
     }
 
-    /// Waits for some time below `most_ms`.
+    /// Waits for a random time of at most `most_ms`.
     pub async fn pause(&self, most_ms: u64) {
         let ms = self.sim.world().rng.below(most_ms + 1);
         if ms > 0 {
@@ -160,7 +160,7 @@ fn heard(unheard: bool) -> Result<(), PortError> {
     Ok(())
 }
 
-/// All ports of one run, and the board that its peers' statuses arrive on.
+/// All ports of one run, and the board on which the statuses of its peers arrive.
 pub fn ports(seat: &Arc<Seat>, board: &Arc<Board>) -> Ports {
     let has_store = seat.sim.world().store.is_some();
     Ports {
@@ -180,7 +180,7 @@ pub fn ports(seat: &Arc<Seat>, board: &Arc<Board>) -> Ports {
     }
 }
 
-/// How far a host's clock is off.
+/// Sets how far a host's clock is off.
 pub fn set_skew(sim: &Sim, host: usize, ms: i64) {
     sim.skew[host].store(ms, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! Calls to other agents: lost, late, twice, out of order, answered or not.
+//! Calls to other agents: they are lost, late, duplicated, reordered, answered or not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{Board, Seat};
 use crate::liar;
 use crate::world::{Plane, World};
 
-/// How long an answer is waited for (`adapters::peers::call`).
+/// The timeout of an answer (`adapters::peers::call`).
 const DEADLINE: Duration = Duration::from_secs(2);
 
 pub(super) struct Others {
@@ -26,7 +26,7 @@ pub(super) struct Others {
     pub(super) board: Arc<Board>,
 }
 
-/// What becomes of one call.
+/// The fate of one call.
 struct Way {
     there_ms: u64,
     back_ms: u64,
@@ -52,7 +52,7 @@ impl Others {
         }
     }
 
-    /// What a node that lies makes of its answer.
+    /// The answer of a node, falsified if it lies.
     fn lie<T>(
         &self,
         node: &NodeName,
@@ -101,7 +101,7 @@ impl Others {
     }
 }
 
-/// An answer after it was written as JSON and read again, as between hosts.
+/// An answer after it was encoded as JSON and decoded again, as between hosts.
 fn as_sent<T: Serialize + DeserializeOwned>(answer: &T) -> PortResult<T> {
     serde_json::to_vec(answer)
         .and_then(|body| serde_json::from_slice(&body))

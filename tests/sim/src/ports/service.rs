@@ -11,26 +11,26 @@ use super::{Seat, heard};
 use crate::world::raft::Dir;
 use crate::world::{Call, Phase, World};
 
-/// The archive keeps this many.
+/// The number of directories that the archive keeps.
 const ARCHIVED: usize = 3;
 
 pub(super) struct Service(pub(super) Arc<Seat>);
 
 impl Service {
-    /// Rule 8: an agent that has etcd started tells nobody any more that its data is gone. etcd answers it seconds later, and the
-    /// coordinator may have removed the member by then.
+    /// Rule 8: an agent that has etcd started must no longer report its data as lost. etcd answers the agent seconds
+    /// later, and meanwhile the coordinator could remove the member.
     fn check_told(&self) {
         let status = self.0.sim.agent(self.0.host).map(|agent| agent.status());
         let told = status.map(|status| status.data);
         if let Some(Fact::Known(DataState::Missing | DataState::Unusable { .. })) = told {
             let mut world = self.0.sim.world();
             let name = &world.hosts[self.0.host].name;
-            let text = format!("etcd is started on {name}, whose agent still says that its data is gone");
+            let text = format!("etcd is started on {name}, whose agent still reports its data as lost");
             world.violate(8, text);
         }
     }
 
-    /// polkit refuses, the bus restarts, the job is cancelled.
+    /// A stop fails: polkit refuses it, the bus restarts, or the job is cancelled.
     fn refuses_stop(&self) -> PortResult<()> {
         let mut world = self.0.sim.world();
         let now = world.now;
@@ -87,7 +87,7 @@ impl ServiceManager for Service {
 
     async fn stop_etcd(&self, _deadline: Duration) -> PortResult<()> {
         self.0.cross().await;
-        // A start that the gate holds back may go on before systemd hears of the stop. No agent can prevent that.
+        // A start that the gate holds back may proceed before systemd receives the stop. No agent can prevent that.
         let ran = self.0.sim.world().hosts[self.0.host].server.is_some();
         self.0.pause(50).await;
         self.refuses_stop()?;
@@ -184,7 +184,7 @@ impl ServiceManager for Service {
     }
 }
 
-/// What the data directory's owner does (`src/unit/data`).
+/// The work of the data directory's owner (`src/unit/data`).
 fn carry_out(world: &mut World, host: usize, request: &DataRequest) -> Result<(), String> {
     match request {
         DataRequest::Inspect { .. } => Ok(()),
@@ -199,7 +199,7 @@ fn carry_out(world: &mut World, host: usize, request: &DataRequest) -> Result<()
         } => {
             let fetched = world.hosts[host].fetched.get(backup).cloned();
             let base = fetched.ok_or_else(|| {
-                // What the agent has lost since it asked is not there, and nothing happens.
+                // The agent may have lost the backup since its request. Then nothing happens.
                 if !world.ever_fetched.contains(backup) {
                     world.violate(6, format!("{backup} is restored before it was fetched"));
                 }
@@ -224,7 +224,7 @@ fn carry_out(world: &mut World, host: usize, request: &DataRequest) -> Result<()
                 && (cluster, member) != (*cluster_id, *member_id)
             {
                 return Err(format!(
-                    "the directory holds member {member} of cluster {cluster} by now"
+                    "the directory now holds member {member} of cluster {cluster}"
                 ));
             }
             let ready = world.hosts[host]

@@ -1,4 +1,4 @@
-//! What an agent remembers: every write is whole or did not happen.
+//! The stored memory of an agent: every write is complete or did not happen.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl NodeState for Disk {
             return Ok(record);
         }
         let (clock, random) = (self.0.sim.clock(self.0.host), self.0.sim.world().rng.number());
-        // As on disk: time first, so that a later memory orders after an earlier one.
+        // As on disk: the time comes first, so that a later memory orders after an earlier one.
         let text = format!("{:012x}{random:020x}", clock & 0xffff_ffff_ffff);
         let incarnation = Incarnation::new(text).map_err(|error| PortError::Permanent(error.to_string()))?;
         let record = new_record(incarnation);

@@ -14,7 +14,7 @@ use crate::world::{Store, Weather};
 
 pub(super) struct Bucket(pub(super) Arc<Seat>);
 
-/// How long a store that is slow takes, and one that is down is waited for, in milliseconds.
+/// How long a slow store takes to answer, and the timeout for one that is down, in milliseconds.
 const SLOW_MS: u64 = 4000;
 
 impl Bucket {
@@ -49,7 +49,7 @@ impl Bucket {
     }
 }
 
-/// The objects that are replaced are small, so the content serves as its own tag.
+/// The replaced objects are small, so the content serves as its own tag.
 fn tag(body: &Bytes) -> Tag {
     Tag(String::from_utf8_lossy(body).into_owned())
 }

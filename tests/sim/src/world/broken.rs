@@ -2,7 +2,7 @@
 
 use super::Host;
 
-/// What is asked for across a port.
+/// A call across a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// The state of `etcd.service`.
@@ -15,13 +15,13 @@ pub enum Call {
     Restart,
     /// Writing its settings.
     Apply,
-    /// Looking into the data directory.
+    /// Inspecting the data directory.
     Inspect,
-    /// Restoring beside it.
+    /// Restoring next to it.
     Stage,
     /// Replacing it.
     Replace,
-    /// Storing what the agent must remember.
+    /// Storing the agent's memory.
     Remember,
 }
 

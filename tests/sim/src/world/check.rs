@@ -1,4 +1,4 @@
-//! The safety rules of design §7, each asserted where it could be broken.
+//! The safety rules of design §7, each checked where it could be broken.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use etcd_agent::model::{
 use super::raft::{Config, Dir, Info};
 use super::{Chosen, Host, Plane, World};
 
-/// The greatest age of what an agent judges by when it clears a gate: a peer's silence is noticed after the long poll's
+/// The maximum age of the facts by which an agent clears a gate: it notices a peer's silence after the long poll's
 /// twelve seconds.
 pub(super) const HEARD_OF_MS: u64 = 15_000;
 
-/// What an agent says of its host is heard everywhere after this long, once it runs and links are open.
+/// An agent's report about its host has arrived everywhere after this time, once the agent runs and links are open.
 const HEARD_MS: u64 = 5000;
 
-/// After this long an agent has ended an etcd of an older epoch. What it does first has deadlines of its own.
+/// An agent has stopped an etcd of an older epoch after this time. The steps before that have their own deadlines.
 const ENDED_MS: u64 = 15_000;
 
-/// After this long it has tried again what failed.
+/// An agent has retried a failed step after this time.
 const TRIED_AGAIN_MS: u64 = 35_000;
 
-/// The greatest age of what a voter's agent reported before a removal, in milliseconds: two answers within 2 s each,
-/// and the time etcd takes to notice that it has no leader.
+/// The maximum age of a report by a voter's agent before a removal, in milliseconds: two answers within 2 s each, and
+/// the time that etcd takes to notice that it has no leader.
 const ASKED_MS: u64 = 6000;
 
 impl World {
@@ -51,7 +51,7 @@ impl World {
                 self.violate(1, text);
                 return;
             }
-            self.tell(|_| format!("nothing is left anywhere of what epoch {} was", genesis.epoch));
+            self.tell(|_| format!("no trace of the former epoch {} is left", genesis.epoch));
         }
         self.check_chosen(genesis);
         self.check_empty(genesis);
@@ -80,8 +80,8 @@ impl World {
         self.note_cluster(genesis, base.as_deref().unwrap_or(&[]));
     }
 
-    /// True when no disk and no store has a trace of this genesis any more, neither as chosen nor as accepted, nor of its data.
-    /// Nobody can know then that it ever was, and no second cluster is beside it.
+    /// True if no disk and no store has any trace of this genesis, neither as chosen nor as accepted, nor of its
+    /// data. Then nobody can know that it existed, and there is no second cluster.
     fn is_extinct(&self, genesis: &Genesis) -> bool {
         let remembers = |record: &ElectorRecord| {
             let accepted = record
@@ -101,7 +101,7 @@ impl World {
     }
 
     fn check_chosen(&mut self, genesis: &Genesis) {
-        // A node that lies may have changed the electorate that it tells.
+        // A lying node may have changed the electorate in this copy.
         let electors = if self.lied {
             self.hosts.len()
         } else {
@@ -139,8 +139,8 @@ impl World {
             }
             _ => {}
         }
-        // A number that a liar reported is left out. Numbers only have to grow. A record in the store keeps its number, learned
-        // or not: its proposer may have died.
+        // A number that a liar reported may be skipped: numbers only have to grow. A record in the store uses up its
+        // number, learned or not, because its proposer may have died.
         let before = Epoch(genesis.epoch.0.saturating_sub(1));
         let is_before = |record: &(Epoch, String)| record.0 == before;
         let follows = self.chosen.contains_key(&before)
@@ -167,7 +167,8 @@ impl World {
         }
     }
 
-    /// Rule 1: etcd here is not of an older epoch than its own agent has learned, once that had the time to end it.
+    /// Rule 1: the etcd here is not of an older epoch than its own agent has learned, once the agent has had time to
+    /// stop it.
     pub(super) fn check_lingering(&mut self, host: usize) {
         let h = &self.hosts[host];
         let serves = h.dir.as_ref().and_then(|dir| self.epoch_of(dir.cluster));
@@ -196,12 +197,12 @@ impl World {
         }
     }
 
-    /// Rule 2: nothing empty is formed beside data, of whatever cluster, that an agent in reach of all others has.
+    /// Rule 2: no empty cluster is formed while an agent that can reach all others has data, of whatever cluster.
     fn check_empty(&mut self, genesis: &Genesis) {
         if genesis.origin != Origin::Empty {
             return;
         }
-        // Nobody asks a host that is not in `cluster.nodes`.
+        // No agent asks a host that is not in `cluster.nodes`.
         let asked = (0..self.hosts.len()).map(|host| self.electors(host)).min();
         let hosts = asked.unwrap_or_default();
         let beside = (0..hosts).find(|host| {
@@ -216,7 +217,10 @@ impl World {
         });
         if let Some(host) = beside {
             let name = &self.hosts[host].name;
-            let text = format!("epoch {} begins empty beside the data on {name}", genesis.epoch);
+            let text = format!(
+                "epoch {} begins empty although there is data on {name}",
+                genesis.epoch
+            );
             self.violate(2, text);
         }
     }
@@ -231,7 +235,7 @@ impl World {
         };
         if !truth.tainted {
             let mut has = dir.writes();
-            // Both are in order: each acknowledged write has to come up.
+            // Both are in order, so each acknowledged write has to be found.
             let missing = truth
                 .acked
                 .iter()
@@ -248,13 +252,13 @@ impl World {
         }
     }
 
-    /// The first epoch after this one that was chosen, and when that was learned first.
+    /// The first chosen epoch after this one, and when it was first learned.
     fn replaced_by(&self, epoch: Epoch) -> Option<(Epoch, u64)> {
         let newer = self.chosen.range(epoch.next()..).next();
         newer.map(|(epoch, chosen)| (*epoch, chosen.at))
     }
 
-    /// The epoch of the data here, or of what was assigned where there is none.
+    /// The epoch of the data here, or of the written settings if there is no data.
     fn epoch_here(&self, host: usize) -> Option<Epoch> {
         let h = &self.hosts[host];
         match &h.dir {
@@ -263,8 +267,8 @@ impl World {
         }
     }
 
-    /// Rule 1: these voters store what their leader acknowledges. Nobody of a replaced epoch's voters has to have been started
-    /// before it was replaced, but no quorum of them may have been let through since.
+    /// Rule 1: these voters store what their leader acknowledges. Single voters of a replaced epoch may have been
+    /// started after it was replaced, but the gates must not have let a quorum of them start since.
     pub(super) fn check_quorum(&mut self, leader: usize, acks: &[usize], quorum: usize) {
         let Some(epoch) = self.epoch_here(leader) else {
             return;
@@ -278,12 +282,12 @@ impl World {
             server.as_ref().is_some_and(|server| server.vouched > at)
         };
         if acks.iter().filter(since).count() >= quorum {
-            let text = format!("epoch {epoch} was started anew after epoch {newer} was chosen");
+            let text = format!("epoch {epoch} was started again after epoch {newer} was chosen");
             self.violate(1, text);
         }
     }
 
-    /// Rule 1: a gate decides alone. What its own elector has accepted may be open.
+    /// Rule 1: a gate decides alone. An epoch of which its own elector has accepted a genesis may be open.
     pub(super) fn check_alone(&mut self, host: usize) {
         let (serves, h) = (self.epoch_here(host), &self.hosts[host]);
         let voted = h.elector.as_ref().map(ElectorRecord::voted);
@@ -298,7 +302,7 @@ impl World {
         }
     }
 
-    /// A gate holds a start back.
+    /// Records that a gate holds a start back.
     pub(super) fn note_held(&mut self, host: usize) {
         let replaced = self.epoch_here(host).and_then(|epoch| self.replaced_by(epoch));
         if replaced.is_some() {
@@ -306,8 +310,8 @@ impl World {
         }
     }
 
-    /// Rule 1: an agent clears the gate. A majority of the electors, or the store, must have been able to tell it that no newer
-    /// epoch is open.
+    /// Rule 1: an agent clears the gate. A majority of the electors, or the store, must have been able to report that
+    /// no newer epoch is open.
     pub fn check_clear(&mut self, host: usize) {
         let Some(serves) = self.hosts[host].assignment.as_ref().map(|a| a.epoch) else {
             return;
@@ -341,14 +345,14 @@ impl World {
         }
     }
 
-    /// Rule 3: an agent asks for the removal of a voter.
+    /// Rule 3: an agent requests the removal of a voter.
     pub(super) fn check_removal(&mut self, host: usize, id: MemberId) {
         let Some(server) = &self.hosts[host].server else {
             return;
         };
         let rest: Vec<_> = server.config.voters().filter(|(other, _)| *other != id).collect();
-        // Each voter's agent was asked right before, so one that served, ran and was in reach within `ASKED_MS` may have been
-        // reported healthy.
+        // Each voter's agent was asked right before, so a voter that served, ran and was reachable within `ASKED_MS`
+        // may have been reported healthy.
         let recent = |at: u64| self.now.saturating_sub(at) < ASKED_MS;
         let healthy = |info: &Info| {
             let h = &self.hosts[info.host];
@@ -377,8 +381,8 @@ impl World {
             return;
         };
         let replaced = self.chosen.range(truth.epoch.next()..).next().is_some();
-        // It was started in an empty directory, with the settings of an older epoch, and took its ID from its peers: it is not what
-        // its agent has assigned.
+        // It was started in an empty directory with the settings of an older epoch, and took its ID from its peers.
+        // So it is not the member that its agent has assigned.
         let older = |a: &Assignment| a.epoch < truth.epoch && !a.is_of(dir.cluster, dir.member);
         let astray = h.assignment.as_ref().is_some_and(older);
         if !replaced && !astray && !self.is_removed(dir.cluster, dir.member) {
@@ -390,7 +394,8 @@ impl World {
         }
     }
 
-    /// True for a member that was removed; or whose addition is undone, because disks went back behind what was acknowledged.
+    /// True for a removed member, and for one whose addition was undone because disks went back behind acknowledged
+    /// entries.
     fn is_removed(&self, cluster: ClusterId, member: MemberId) -> bool {
         self.truths.get(&cluster).is_some_and(|truth| {
             truth.removed.contains(&member) || truth.tainted && !self.is_listed(cluster, member)
@@ -405,7 +410,7 @@ impl World {
         }
     }
 
-    /// Rule 10: an agent writes down the size that it follows.
+    /// Rule 10: an agent stores the size that it follows.
     pub fn check_size(&mut self, host: usize, stored: Option<usize>) {
         if let Some(size) = stored
             && self.unordered == stored
@@ -416,11 +421,11 @@ impl World {
         }
     }
 
-    /// Rule 8: an agent has a voter removed because the node there attests that its data is gone. A learner has no vote yet: it
-    /// may have started since its agent looked, and is added anew.
+    /// Rule 8: an agent has a voter removed because the node there attests that its data is lost. A learner has no
+    /// vote yet: it may have started since its agent inspected the data, and is added again.
     pub fn check_gone(&mut self, host: usize, id: MemberId) {
         let cluster = self.hosts[host].dir.as_ref().map(|dir| dir.cluster);
-        // Where the agent lost its memory while a device was not mounted: `forget` in `fault.rs`.
+        // The agent may have lost its memory while a device was not mounted: `forget` in `fault.rs`.
         let truth = cluster.and_then(|cluster| self.truths.get(&cluster));
         let lost = truth.is_some_and(|truth| truth.lost.contains(&id));
         let whole = |info: &Info| {
@@ -434,12 +439,12 @@ impl World {
         let there = server.config.members.get(&id).filter(|info| whole(info));
         if let Some(info) = there {
             let name = &self.hosts[info.host].name;
-            let text = format!("member {id} is removed because its data is gone, and it is there on {name}");
+            let text = format!("member {id} is removed because its data is lost, but the data is on {name}");
             self.violate(8, text);
         }
     }
 
-    /// Rule 5: an agent has the data directory replaced on behalf of an epoch.
+    /// Rule 5: an agent has the data directory replaced for an epoch.
     pub fn check_replace(&mut self, host: usize, epoch: Epoch, staged: bool) {
         let h = &self.hosts[host];
         let DataState::Present {
@@ -471,7 +476,8 @@ impl World {
         }
     }
 
-    /// A data directory goes, or is set back: does a majority of its cluster's voters still have theirs (rule 2)?
+    /// A data directory is lost or set back. Records whether a majority of its cluster's voters still has its own
+    /// (rule 2).
     pub fn note_loss(&mut self, dir: &Dir) {
         let config = self.newest_config(dir.cluster, dir);
         let Some(truth) = self.truths.get_mut(&dir.cluster) else {
@@ -487,7 +493,7 @@ impl World {
         }
     }
 
-    /// A data directory is set back to this copy: nothing is promised when it lacks what was acknowledged.
+    /// A data directory is set back to this copy. Nothing is promised if the copy lacks acknowledged writes.
     pub fn note_set_back(&mut self, copy: &Dir) {
         let Some(truth) = self.truths.get_mut(&copy.cluster) else {
             return;
@@ -497,8 +503,8 @@ impl World {
         truth.tainted |= !truth.acked.iter().all(|wanted| has.any(|w| w == *wanted));
     }
 
-    /// A member has lost its disk before its agent saw it serve, and begins again: it has forgotten what it had acknowledged, as
-    /// one whose disk was set back (`docs/safety.md`, the first start).
+    /// A member has lost its disk before its agent saw it serve, and begins again. It has forgotten acknowledged
+    /// writes, like a member whose disk was set back (`docs/safety.md`, the first start).
     pub fn note_begun_again(&mut self, host: usize, dir: &Dir) {
         let h = &self.hosts[host];
         let noted = h.gate.as_ref().is_some_and(|gate| gate.started_once);
@@ -507,8 +513,8 @@ impl World {
         }
     }
 
-    /// True when no quorum of this epoch's voters has its disk any more, or, before its first start, the memory that
-    /// lets it begin as a founder. Nothing but a person's restore helps then.
+    /// True if no quorum of this epoch's voters still has its disk, or, before its first start, the memory with which
+    /// it may begin as a founder. Then only a person's restore helps.
     pub fn is_beyond_repair(&self, genesis: &Genesis) -> bool {
         let voters: Vec<(MemberId, usize)> = match self.newest_dir(genesis.cluster_id, None) {
             Some(dir) => Config::of(dir)
@@ -533,7 +539,7 @@ impl World {
                     .truths
                     .get(&genesis.cluster_id)
                     .is_some_and(|t| t.lost.contains(id));
-            // Copies may name different memories, and the node goes by its own.
+            // Copies may name different memories, and the node uses its own copy.
             let own = h.elector.as_ref().and_then(|e| e.chosen.as_ref());
             let copy = own.filter(|own| own.same_value(genesis)).unwrap_or(genesis);
             let may_begin = genesis.member_id(&h.name) == Some(*id)
@@ -545,7 +551,7 @@ impl World {
         able.count() < voters.len() / 2 + 1
     }
 
-    /// Whose log is the most advanced of a cluster's.
+    /// The data directory with the most advanced log of a cluster.
     fn newest_dir<'a>(&'a self, cluster: ClusterId, also: Option<&'a Dir>) -> Option<&'a Dir> {
         self.hosts
             .iter()
@@ -555,14 +561,14 @@ impl World {
             .max_by_key(|dir| (dir.commit, dir.last()))
     }
 
-    /// The members as the most advanced log has them.
+    /// The members according to the most advanced log.
     fn newest_config(&self, cluster: ClusterId, also: &Dir) -> Config {
         self.newest_dir(cluster, Some(also))
             .map(Config::of)
             .unwrap_or_default()
     }
 
-    /// What a backup of the etcd here holds.
+    /// The content of a backup of the etcd here.
     pub fn snapshot(&mut self, host: usize) -> Option<Arc<[u32]>> {
         let dir = self.hosts[host].dir.as_ref()?;
         self.hosts[host].server.as_ref()?;

@@ -1,4 +1,4 @@
-//! What clients and agents ask of an etcd: writes, the member list, changes of the members.
+//! Requests of clients and agents to an etcd: writes, the member list, changes of the members.
 
 use etcd_agent::model::{EtcdStatus, Member, MemberId, MemberList, RaftTerm, Revision};
 
@@ -9,12 +9,12 @@ use super::raft::{Change, Entry, Info, What};
 /// etcd counts a member as connected only after this long (`HealthInterval`).
 const HEALTHY_MS: u64 = 5000;
 
-/// Why etcd did not do it.
+/// Why etcd did not carry out a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     /// Nothing runs here.
     Down,
-    /// There is no leader in reach, or it has no quorum; nothing was proposed.
+    /// There is no reachable leader, or it has no quorum; nothing was proposed.
     NoLeader,
     /// It has not joined the cluster yet, and answers no client.
     NotReady,
@@ -25,7 +25,7 @@ pub enum Refused {
 }
 
 impl World {
-    /// The host whose etcd leads the one here with a quorum right now.
+    /// The host whose etcd currently leads the one here, with a quorum.
     pub fn leader_behind(&mut self, host: usize) -> Result<usize, Refused> {
         let leader = self.leader_named(host)?;
         if self.replicate(leader) {
@@ -35,7 +35,7 @@ impl World {
         }
     }
 
-    /// The host whose etcd the one here takes for its leader, if it can be reached.
+    /// The host whose etcd is the leader according to the one here, if it can be reached.
     fn leader_named(&self, host: usize) -> Result<usize, Refused> {
         let server = self.hosts[host].server.as_ref().ok_or(Refused::Down)?;
         let id = server.leader.ok_or(Refused::NoLeader)?;
@@ -51,7 +51,7 @@ impl World {
             .ok_or(Refused::NoLeader)
     }
 
-    /// Proposes an entry through the etcd here. Gives the leader.
+    /// Proposes an entry through the etcd here. Returns the leader.
     pub(super) fn propose(&mut self, host: usize, what: What) -> Result<usize, Refused> {
         let leader = self.leader_named(host)?;
         let h = &mut self.hosts[leader];
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// A client's write through the etcd here; the leader when it was acknowledged.
+    /// A client's write through the etcd here; returns the leader if the write was acknowledged.
     pub fn write(&mut self, host: usize, number: u32) -> Option<usize> {
         if self.hosts[host].server.as_ref().is_none_or(|s| !s.ready) {
             return None;
@@ -84,7 +84,7 @@ impl World {
         Some(leader)
     }
 
-    /// What the etcd here says of itself.
+    /// The status that the etcd here reports.
     pub fn status(&self, host: usize) -> Result<EtcdStatus, Refused> {
         let h = &self.hosts[host];
         let (Some(dir), Some(server)) = (&h.dir, &h.server) else {
@@ -112,7 +112,7 @@ impl World {
         })
     }
 
-    /// The member list as the etcd here has it, through quorum when `linearizable`.
+    /// The member list of the etcd here, through quorum if `linearizable`.
     pub fn members(&mut self, host: usize, linearizable: bool) -> Result<MemberList, Refused> {
         if linearizable {
             self.leader_behind(host)?;
@@ -152,7 +152,8 @@ impl World {
         })
     }
 
-    /// Voters of the etcd here that it has been connected to for `HealthInterval`, itself included.
+    /// The number of voters that the etcd here has been connected to for `HealthInterval`, itself included, and of
+    /// all voters.
     fn connected_voters(&self, host: usize) -> (usize, usize) {
         let Some(server) = &self.hosts[host].server else {
             return (0, 0);
@@ -176,7 +177,7 @@ impl World {
             self.violate(3, "a second member is added while one is a learner");
         }
         let (active, voters) = self.connected_voters(host);
-        // The new member counts as one that is away; a single one may always get company.
+        // The new member counts as unreachable. A cluster of one may always add a member.
         if voters > 1 && active < voters.div_ceil(2) + 1 {
             return Err(Refused::Says("etcdserver: unhealthy cluster"));
         }
@@ -210,7 +211,7 @@ impl World {
             return Err(Refused::Says("etcdserver: member not found"));
         };
         if !info.learner {
-            // Before etcd's own word: what it refuses, the agent must not have asked for.
+            // This check precedes etcd's own: an agent must not even request a removal that etcd would refuse.
             self.check_removal(host, id);
             let server = self.hosts[host].server.as_ref().ok_or(Refused::Down)?;
             let rest: Vec<_> = server.config.voters().filter(|(other, _)| *other != id).collect();
@@ -237,7 +238,7 @@ impl World {
         Ok(())
     }
 
-    /// `MemberUpdate`: hosts never move here, so only a member's own address is taken.
+    /// `MemberUpdate`: hosts never move here, so only a member's own address is accepted.
     pub fn update_member(&mut self, host: usize, id: MemberId, url: &str) -> Result<(), Refused> {
         let target = self.host_at(url);
         let server = self.hosts[host].server.as_ref().ok_or(Refused::Down)?;

@@ -5,13 +5,13 @@ use etcd_agent::model::MemberId;
 use super::raft::{Change, Entry, What};
 use super::{Plane, Refused, World};
 
-/// A leader without a quorum for this long steps down; a follower may stand after about as long.
+/// A leader without a quorum for this long steps down; a follower may start an election after about the same time.
 const ELECTION_MS: u64 = 1000;
-/// An etcd that did not learn that its name was published tries again after this (`ReqTimeout` of etcd's server).
+/// An etcd that did not learn that its name was published retries after this (`ReqTimeout` of etcd's server).
 const PUBLISH_AGAIN_MS: u64 = 7000;
 
 impl World {
-    /// What a tenth of a second does to all etcds.
+    /// Advances all etcds by a tenth of a second.
     pub(super) fn raft(&mut self) {
         self.connect();
         for host in 0..self.hosts.len() {
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// Who is connected, and since when.
+    /// Updates which etcds are connected, and since when.
     fn connect(&mut self) {
         let hosts = self.hosts.len();
         for a in 0..hosts {
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Two etcds of one cluster that can talk.
+    /// Whether two etcds are of one cluster and reach each other.
     fn linked(&self, a: usize, b: usize) -> bool {
         let cluster = |h: usize| {
             let host = &self.hosts[h];
@@ -61,7 +61,7 @@ impl World {
         ours.is_some() && ours == cluster(b) && self.links.both(Plane::Etcd, a, b)
     }
 
-    /// The running etcd behind a member, as seen from a host.
+    /// Whether a host reaches the running etcd of a member.
     fn reach(&mut self, from: usize, id: MemberId, host: usize) -> bool {
         let there = from == host || self.linked(from, host);
         let is_it = self.hosts[host].dir.as_ref().is_some_and(|dir| dir.member == id);
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// A leader brings all whom it reaches up to its log. True when a quorum has it.
+    /// A leader sends its log to all members that it reaches. True if a quorum has the log.
     pub(super) fn replicate(&mut self, leader: usize) -> bool {
         let (Some(dir), Some(server)) = (&self.hosts[leader].dir, &self.hosts[leader].server) else {
             return false;
@@ -135,7 +135,7 @@ impl World {
         true
     }
 
-    /// A follower takes a leader's log.
+    /// A follower appends a leader's log.
     fn append(
         &mut self,
         host: usize,
@@ -184,7 +184,7 @@ impl World {
         Appended::Done
     }
 
-    /// A member that hears of a newer term follows nobody yet.
+    /// A member that learns of a newer term follows no leader yet.
     fn adopt(&mut self, host: usize, term: u64) {
         let h = &mut self.hosts[host];
         if let (Some(dir), Some(server)) = (&mut h.dir, &mut h.server) {
@@ -215,7 +215,7 @@ impl World {
         }
     }
 
-    /// A member that has heard no leader for long stands for election.
+    /// A member that has received nothing from a leader for long starts an election.
     fn stand(&mut self, host: usize) {
         let now = self.now;
         let h = &self.hosts[host];
@@ -245,7 +245,7 @@ impl World {
             let (Some(their_dir), Some(theirs)) = (&other.dir, &other.server) else {
                 continue;
             };
-            // Pre-vote: who hears a leader, or has more, says no.
+            // Pre-vote: a voter that has a leader, or a more advanced log, refuses.
             let content =
                 id != own && theirs.leader.is_some() && now.saturating_sub(theirs.heard) < ELECTION_MS;
             term = term.max(their_dir.term);
@@ -272,7 +272,7 @@ impl World {
         self.lead(host, own, term);
     }
 
-    /// A leader hands over to a voter that has all it has.
+    /// A leader hands over to a voter that has its whole log.
     pub fn move_leader(&mut self, host: usize, to: MemberId) -> Result<(), Refused> {
         if !self.hosts[host].server.as_ref().is_some_and(|s| s.leads) {
             return Err(Refused::Says("etcdserver: not leader"));
@@ -334,7 +334,8 @@ impl World {
         self.replicate(host);
     }
 
-    /// A start is over once the member has told its name through a leader; a removed one is told so and leaves.
+    /// A start is complete once the member has published its name through a leader. A removed member learns of its
+    /// removal from a peer, and exits.
     fn settle(&mut self, host: usize) {
         let h = &self.hosts[host];
         let (Some(dir), Some(server)) = (&h.dir, &h.server) else {
@@ -366,7 +367,8 @@ impl World {
         }
         let info = server.config.members.get(&own);
         let published = info.is_some_and(|info| info.published);
-        // A learner's name that was part of its snapshot: it learns nothing of it, and tries again later.
+        // The name of a learner that was part of its snapshot: the learner does not learn of the publication, and
+        // retries later.
         let late = info.is_some_and(|info| info.learner) && own.0 % 4 == 0;
         let served = if published {
             self.leader_behind(host).is_ok()

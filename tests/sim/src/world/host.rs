@@ -1,4 +1,4 @@
-//! One host: what survives on its disk, and what a boot begins anew.
+//! One host: state that survives on its disk, and state that a boot resets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub enum AgentState {
 }
 
 /// One host.
-// Each is a fact of its own; systemd and the disk know no fewer.
+// Each is an independent fact; systemd and the disk have as many.
 #[allow(clippy::struct_excessive_bools)]
 pub struct Host {
     /// Its name.
@@ -44,13 +44,13 @@ pub struct Host {
     pub dies_in: Option<u32>,
     /// True while the agent cannot read its assignment.
     pub unreadable: bool,
-    /// True while nobody can look into the data directory.
+    /// True while the data directory cannot be inspected.
     pub inspect_fails: bool,
     /// systemd refuses that many of the agent's next stops.
     pub stops_fail: u32,
-    /// Since when nothing has kept the agent from ending an etcd of an older epoch than it has learned.
+    /// Since when nothing has kept the agent from stopping an etcd of an older epoch than it has learned.
     pub may_linger_from: u64,
-    /// When a call of the agent, or a stop, last failed: it may wait before it tries again.
+    /// When a call of the agent, or a stop, last failed: the agent may wait before it retries.
     pub failed_at: Option<u64>,
     /// Its agent is not started before this time.
     pub agent_off_until: u64,
@@ -67,11 +67,12 @@ pub struct Host {
     /// How often the agent's state was lost.
     pub reinstalled: u32,
 
-    /// The incarnation of all its electors' memories that is dated last.
+    /// The latest of the incarnations of all its electors' memories.
     pub newest_incarnation: Option<Incarnation>,
     /// True while its elector's memory is dated before an earlier one: its clock was set back in between.
     pub outdated: bool,
-    /// Since when its elector's memory has a trace of each epoch: it has heard of it, or accepted a genesis of it.
+    /// Since when its elector's memory has a trace of each epoch: it has received a report of it, or accepted a
+    /// genesis of it.
     pub traces: BTreeMap<Epoch, u64>,
     /// Since when its elector's memory has each epoch as chosen.
     pub learned: BTreeMap<Epoch, u64>,
@@ -79,60 +80,60 @@ pub struct Host {
     pub elector: Option<ElectorRecord>,
     /// The assignment.
     pub assignment: Option<Assignment>,
-    /// What is remembered of the etcd process.
+    /// The remembered state of the etcd process.
     pub etcd_run: EtcdRun,
-    /// What operators have ordered.
+    /// The orders of operators.
     pub directives: Directives,
-    /// What is remembered of the wanted size.
+    /// The remembered wanted size.
     pub spec: SpecRecord,
-    /// What the gate reads.
+    /// The record that the gate reads.
     pub gate: Option<GateState>,
     /// The settings that `apply` wrote.
     pub written: Option<Assignment>,
     /// The data directory.
     pub dir: Option<Dir>,
-    /// As which member etcd ran last under the memory that the agent has.
+    /// The member as which etcd last ran under the agent's current memory.
     pub begun: Option<MemberId>,
-    /// What holds the data directory and is not mounted yet.
+    /// The device that holds the data directory and is not mounted yet.
     pub late: Option<Late>,
-    /// The data directory is made in the empty directory, and nobody mounts over it.
+    /// The data directory was made in the empty directory, and nobody mounts over it.
     pub stays_bare: bool,
-    /// What the agent remembers the data directory to be on.
+    /// The device of the data directory that the agent remembers.
     pub held_by: Option<Mount>,
-    /// The last look into the data directory was refused.
+    /// The last inspection of the data directory was refused.
     pub look_refused: bool,
-    /// An older copy of it.
+    /// An older copy of the data directory.
     pub copy: Option<Dir>,
-    /// True when the data directory is there and no use.
+    /// True if the data directory exists and is unusable.
     pub broken: bool,
     /// The archive.
     pub archive: Vec<Dir>,
-    /// A restore beside the data directory.
+    /// A restore staged next to the data directory.
     pub staged: Option<(Epoch, BackupId, Dir)>,
     /// Fetched backups.
     pub fetched: BTreeMap<BackupId, Arc<[u32]>>,
 
     /// The generation that the gate was cleared for in this boot.
     pub cleared: Option<Generation>,
-    /// When that was.
+    /// When the gate was cleared.
     pub cleared_at: u64,
-    /// What was read back in this boot.
+    /// The settings that were read back in this boot.
     pub in_force: Option<InForce>,
     /// `etcd.service`.
     pub unit: Phase,
-    /// True when it was up in this boot.
+    /// True if it was started in this boot.
     pub activated: bool,
-    /// True when the agent asked for the last stop.
+    /// True if the agent requested the last stop.
     pub agent_stopped: bool,
-    /// True when its main process left by itself.
+    /// True if its main process exited by itself.
     pub left: bool,
     /// The etcd process.
     pub server: Option<Server>,
     /// Counts the ends of etcd processes in this boot.
     pub ends: u64,
-    /// Its process number.
+    /// The process ID of etcd.
     pub pid: u32,
-    /// When it was restarted on purpose, until it is ready again.
+    /// When etcd was restarted on purpose, until it is ready again.
     pub disturbed: Option<u64>,
     /// When an etcd last led here.
     pub led_at: Option<u64>,
@@ -204,7 +205,7 @@ impl Host {
         }
     }
 
-    /// What the data directory's owner finds.
+    /// The state that an inspection of the data directory finds.
     pub fn inspect(&self) -> DataState {
         let started = self
             .gate
@@ -213,7 +214,7 @@ impl Host {
             .map(|g| (g.cluster_id, g.member_id));
         match &self.dir {
             None => DataState::Missing,
-            // Half of what is damaged still says whose it is.
+            // Half of the damaged directories still identify their member.
             Some(dir) if self.broken => DataState::Unusable {
                 why: "it is damaged".to_owned(),
                 member: dir
@@ -235,7 +236,7 @@ impl Host {
         }
     }
 
-    /// Its elector's memory is this from now on.
+    /// Stores this memory of its elector.
     pub fn remember(&mut self, record: &ElectorRecord, now: u64) {
         let note = |since: &mut BTreeMap<Epoch, u64>, epoch: Epoch| {
             since.retain(|known, _| *known <= epoch);
@@ -256,7 +257,7 @@ impl Host {
         self.elector = Some(record.clone());
     }
 
-    /// The agent dies; what its tasks still do has no effect.
+    /// The agent dies. Its remaining tasks have no effect.
     pub fn kill_agent(&mut self, next: AgentState) {
         self.agent = next;
         self.run += 1;
@@ -270,7 +271,7 @@ impl Host {
         ran
     }
 
-    /// Everything that a boot begins anew.
+    /// Resets everything that does not survive a power loss.
     pub fn power_off(&mut self, back: Option<u64>) {
         self.up = false;
         self.power_at = back;

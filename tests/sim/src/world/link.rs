@@ -1,6 +1,6 @@
-//! Who reaches whom: each direction by itself, for agents and for etcd.
+//! Reachability: each direction separately, for agents and for etcd.
 
-/// Whose messages.
+/// The processes that exchange the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plane {
     /// Between agents.
@@ -17,9 +17,9 @@ pub struct Links {
     pub loss: u64,
     /// Messages of a hundred that arrive twice.
     pub twice: u64,
-    /// The longest that a message takes, in milliseconds: below it, any order.
+    /// The maximum time that a message takes, in milliseconds. Messages may be reordered within it.
     pub delay: u64,
-    /// When that was last changed.
+    /// When the links were last changed.
     pub changed: u64,
 }
 
@@ -48,17 +48,17 @@ impl Links {
         self.cut[Self::plane(plane)][from][to] = true;
     }
 
-    /// Everything as it was.
+    /// Repairs everything.
     pub fn mend(&mut self) {
         *self = Self::new(self.cut[0].len());
     }
 
-    /// Whether a message gets from here to there.
+    /// Whether a message arrives.
     pub fn open(&self, plane: Plane, from: usize, to: usize) -> bool {
         !self.cut[Self::plane(plane)][from][to]
     }
 
-    /// Whether all messages get everywhere.
+    /// Whether all messages arrive everywhere.
     pub fn all_open(&self, plane: Plane) -> bool {
         self.loss == 0 && self.cut[Self::plane(plane)].iter().flatten().all(|cut| !cut)
     }

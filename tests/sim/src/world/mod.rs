@@ -1,5 +1,5 @@
-//! The world that the agents live in: hosts with their disks, units and etcds, the network, the store, one client,
-//! and the invariants that hold in all of it (design §7).
+//! The world of the agents: hosts with their disks, units and etcds, the network, the store, one client, and the
+//! invariants that hold in all of it (design §7).
 
 mod broken;
 mod check;
@@ -27,15 +27,15 @@ pub use mount::{Late, Mount};
 pub use store::{Store, Weather};
 pub use unit::{Asked, Phase};
 
-/// Where the simulated clock begins: 2026-01-01T00:00:00Z, in milliseconds since the Unix epoch.
+/// The start of the simulated clock: 2026-01-01T00:00:00Z, in milliseconds since the Unix epoch.
 pub const BEGIN_MS: u64 = 1_767_225_600_000;
 
-/// What is known of one etcd cluster, whoever serves it.
+/// The facts of one etcd cluster, whichever hosts serve it.
 #[derive(Default, Debug, Clone)]
 pub struct Truth {
-    /// The epoch that it is.
+    /// Its epoch.
     pub epoch: Epoch,
-    /// Writes that a client was told are stored.
+    /// Writes that were acknowledged to a client.
     pub acked: Vec<u32>,
     /// True once a majority of voters has lost its disks: then nothing is promised (rule 2).
     pub tainted: bool,
@@ -47,7 +47,7 @@ pub struct Truth {
     pub removed: BTreeSet<MemberId>,
 }
 
-/// A genesis, once somebody has learned it as chosen.
+/// A genesis, once an agent has learned it as chosen.
 #[derive(Debug, Clone)]
 pub struct Chosen {
     /// The value.
@@ -56,33 +56,33 @@ pub struct Chosen {
     pub at: u64,
 }
 
-/// Everything.
+/// The whole simulated world.
 pub struct World {
     /// Milliseconds since the beginning.
     pub now: u64,
-    /// All chance there is.
+    /// The source of all random choices.
     pub rng: Rng,
     /// The hosts, by number.
     pub hosts: Vec<Host>,
-    /// Who reaches whom.
+    /// Reachability between the hosts.
     pub links: Links,
-    /// The store that all share, where there is one.
+    /// The shared store, if there is one.
     pub store: Option<Store>,
-    /// Stores that single hosts are configured with in its place, now or once.
+    /// Stores that single hosts are or were configured with instead.
     pub others: BTreeMap<usize, Store>,
-    /// What is known of each cluster.
+    /// The facts of each cluster.
     pub truths: BTreeMap<ClusterId, Truth>,
     /// The geneses that were learned.
     pub chosen: BTreeMap<Epoch, Chosen>,
-    /// Who has accepted what, by epoch and token.
+    /// The hosts that have accepted each genesis, by epoch and token.
     pub accepted: BTreeMap<(Epoch, String), BTreeSet<usize>>,
     /// Backups that an operator has asked to restore.
     pub asked: BTreeSet<BackupId>,
     /// Backups that some agent has fetched and checked, whether it still knows that or not.
     pub ever_fetched: BTreeSet<BackupId>,
-    /// How many of the hosts, the last ones, were not in `cluster.nodes` of the others at first.
+    /// How many of the last hosts were not in `cluster.nodes` of the others at first.
     pub newcomers: usize,
-    /// A smaller size that the store wants, and that no operator has ordered through an agent.
+    /// A smaller size that was written into the store, and that no operator has ordered through an agent.
     pub unordered: Option<usize>,
     /// The host that lies now.
     pub liar: Option<usize>,
@@ -92,16 +92,16 @@ pub struct World {
     pub next_write: u32,
     /// Whether the client writes.
     pub writing: bool,
-    /// The first thing that must never be.
+    /// The first violation of a rule.
     pub violation: Option<String>,
-    /// What has happened, when somebody wants to read it.
+    /// The history of events, if it is recorded.
     pub history: Option<Vec<String>>,
-    /// What has happened, by kind and name.
+    /// The things that have happened, by kind and name.
     pub seen: BTreeSet<String>,
 }
 
 impl World {
-    /// Hosts that have nothing yet.
+    /// A world of hosts without any state.
     pub fn new(seed: u64, names: &[NodeName], store: Option<Store>, record: bool) -> Self {
         Self {
             now: 0,
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// Writes a line of history; `text` is made only when somebody wants to read it.
+    /// Writes a line of history; `text` is made only if the history is recorded.
     pub fn tell(&mut self, text: impl FnOnce(&Self) -> String) {
         if self.history.is_some() {
             let line = format!("{:>9.3}  {}", to_seconds(self.now), text(self));
@@ -142,7 +142,7 @@ impl World {
         self.seen.insert(format!("{kind} {name}"));
     }
 
-    /// Something happened that must never happen.
+    /// Records the violation of a rule.
     pub fn violate(&mut self, rule: u8, text: impl Into<String>) {
         let text = format!("rule {rule}: {}", text.into());
         self.tell(|_| format!("VIOLATION {text}"));
@@ -170,7 +170,7 @@ impl World {
         self.store.iter().chain(self.others.values())
     }
 
-    /// How many nodes a host has in `cluster.nodes`, the first ones.
+    /// How many of the first nodes a host has in `cluster.nodes`.
     pub fn electors(&self, host: usize) -> usize {
         if self.hosts[host].narrow {
             self.first_electors()
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// How many electors there were before the newcomers were put into `cluster.nodes`.
+    /// How many electors there were before the newcomers were added to `cluster.nodes`.
     pub fn first_electors(&self) -> usize {
         self.hosts.len() - self.newcomers
     }
@@ -206,17 +206,17 @@ impl World {
         format!("http://{}:2380", address(host))
     }
 
-    /// Where its etcd serves clients.
+    /// The client URL of a host.
     pub fn client_url(host: usize) -> String {
         format!("http://{}:2379", address(host))
     }
 
-    /// The epoch that a cluster is.
+    /// The epoch of a cluster.
     pub fn epoch_of(&self, cluster: ClusterId) -> Option<Epoch> {
         self.truths.get(&cluster).map(|truth| truth.epoch)
     }
 
-    /// A tenth of a second of everything that is not an agent.
+    /// Advances everything except the agents by a tenth of a second.
     pub fn tick(&mut self) {
         self.mount_due();
         self.units();
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// One write, now and then, through whichever etcd says that it serves.
+    /// Sends a write now and then, through a running etcd.
     fn client(&mut self) {
         if !self.rng.chance(25) {
             return;
@@ -242,7 +242,7 @@ impl World {
         }
     }
 
-    /// Notes what is known of a cluster at its beginning.
+    /// Records the facts of a cluster at its beginning.
     pub fn note_cluster(&mut self, genesis: &Genesis, base: &[u32]) {
         self.truths.entry(genesis.cluster_id).or_insert_with(|| Truth {
             epoch: genesis.epoch,
@@ -251,7 +251,7 @@ impl World {
         });
     }
 
-    /// The newest genesis that anybody has learned.
+    /// The newest genesis that any agent has learned.
     pub fn newest(&self) -> Option<&Chosen> {
         self.chosen.values().next_back()
     }

@@ -1,29 +1,29 @@
-//! What holds the data directory, where that is a device of its own: mounted with the host, or later.
+//! The device that holds the data directory, if it has its own: mounted with the host, or later.
 
 use super::World;
 use super::host::Host;
 use super::raft::Dir;
 
-/// What the data directory is on.
+/// The device that the data directory is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mount {
     /// The device that holds it.
     Own,
-    /// The device of the empty directory that is there while the other is not mounted.
+    /// The device of the empty directory that is visible while the other is not mounted.
     Bare,
 }
 
 /// A device that is not mounted yet.
 #[derive(Debug, Clone)]
 pub struct Late {
-    /// When it is.
+    /// When it is mounted.
     pub at: u64,
     /// The data directory on it.
     pub dir: Dir,
 }
 
 impl Host {
-    /// What the data directory is on now.
+    /// The device that the data directory is on now.
     pub fn mount(&self) -> Mount {
         if self.late.is_some() || self.stays_bare {
             Mount::Bare
@@ -37,7 +37,7 @@ impl Host {
         self.dir.as_ref().or(self.late.as_ref().map(|late| &late.dir))
     }
 
-    /// True when an empty directory is not the one that the agent remembers to hold its member's data (`elsewhere` in
+    /// True if an empty directory is not on the device that the agent remembers for its member's data (`elsewhere` in
     /// `src/unit/data/inspect.rs`).
     pub fn is_elsewhere(&self) -> bool {
         let started = self.gate.as_ref().is_some_and(|gate| gate.started_once);
@@ -45,8 +45,8 @@ impl Host {
         held_by.is_some_and(|held_by| held_by != self.mount())
     }
 
-    /// The agent remembers what the data directory is on, after a look that told what is there (`answer` in
-    /// `src/unit/data/mod.rs`).
+    /// The agent remembers the device of the data directory, after an inspection that showed what is there (`answer`
+    /// in `src/unit/data/mod.rs`).
     pub fn note_mount(&mut self) {
         let started = self.gate.as_ref().is_some_and(|gate| gate.started_once);
         let present = self.dir.is_some() && !self.broken;
@@ -58,24 +58,25 @@ impl Host {
 }
 
 impl World {
-    /// What held the data directory of a host is mounted at this time only.
+    /// Unmounts the device of a host's data directory until this time.
     pub fn unmount(&mut self, host: usize, at: u64) {
         let h = &mut self.hosts[host];
-        // What was made while the device is away is not on it.
+        // Data that was made while the device is not mounted is not on it.
         if h.broken || h.late.is_some() || h.stays_bare {
             return;
         }
         let Some(dir) = h.dir.take() else { return };
         h.late = Some(Late { at, dir: dir.clone() });
-        // Its agent has not seen the member serve: it takes the empty directory for one that is still to be filled. Or it lost its
-        // memory and could not look since: it does not know the device.
+        // If the agent has not seen the member serve, it takes the empty directory for one that is still to be
+        // filled. If it lost its memory and could not inspect the directory since, it does not know the device.
         let blind = h.held_by.is_none() && h.look_refused;
         if blind || h.gate.as_ref().is_none_or(|gate| !gate.started_once) {
             self.note_loss(&dir);
         }
     }
 
-    /// Mounts what is due. What was made meanwhile in the empty directory stays, and then nobody mounts over it.
+    /// Mounts the devices that are due. Data that was made meanwhile in the empty directory stays, and then nobody
+    /// mounts over it.
     pub(super) fn mount_due(&mut self) {
         for host in 0..self.hosts.len() {
             let now = self.now;
@@ -88,7 +89,7 @@ impl World {
                 self.note_loss(&late.dir);
                 self.tell(|w| {
                     format!(
-                        "{} has other data where a device was to be mounted",
+                        "{} has other data where a device should be mounted",
                         w.hosts[host].name
                     )
                 });

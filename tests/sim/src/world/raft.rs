@@ -1,23 +1,23 @@
-//! etcd as far as an agent can tell: one server process, its data directory, and raft in whole steps.
+//! etcd as far as an agent can observe it: one server process, its data directory, and raft in whole steps.
 //!
-//! A step of raft (an election, one round of replication) is atomic here: what is modelled is who has which entry
-//! on its disk, who may vote for whom, and what a member does that has lost its memory, not each message.
+//! A step of raft (an election, one round of replication) is atomic here. The model covers which entries are on whose
+//! disk, who may vote for whom, and the behaviour of a member that has lost its memory, but not each message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use etcd_agent::model::{ClusterId, MemberId};
 
-/// One member as the log has it.
+/// One member according to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Info {
     /// The host that its peer URL leads to.
     pub host: usize,
-    /// Whether etcd knows its name: of a founder from the beginning, of others once they have started.
+    /// Whether etcd knows its name: that of a founder from the beginning, that of others once they have started.
     pub named: bool,
     /// Whether it has published its client URLs, which it does when it first starts.
     pub published: bool,
-    /// True without a vote.
+    /// True if it has no vote.
     pub learner: bool,
 }
 
@@ -28,13 +28,13 @@ pub enum Change {
     Add(MemberId, Info),
     /// A learner becomes a voter.
     Promote(MemberId),
-    /// A member goes.
+    /// A member is removed.
     Remove(MemberId),
-    /// A member tells its name.
+    /// A member publishes its name.
     Publish(MemberId),
 }
 
-/// What an entry of the log says.
+/// The content of a log entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// A new leader's first entry.
@@ -48,26 +48,26 @@ pub enum What {
 /// One entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The term that it was written in.
+    /// The term in which it was written.
     pub term: u64,
-    /// What it says.
+    /// Its content.
     pub what: What,
 }
 
-/// What survives on a disk: synced before anybody is told.
+/// The state that survives on a disk: synced before anything is acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dir {
     /// The cluster.
     pub cluster: ClusterId,
     /// The member.
     pub member: MemberId,
-    /// The newest term heard of.
+    /// The newest known term.
     pub term: u64,
-    /// Whom it has given its vote in that term.
+    /// The member that got its vote in that term.
     pub vote: Option<MemberId>,
     /// The log.
     pub log: Vec<Entry>,
-    /// How much of it is known to be committed.
+    /// How much of the log is known to be committed.
     pub commit: usize,
     /// The writes of the backup that it was restored from.
     pub base: Arc<[u32]>,
@@ -107,7 +107,7 @@ impl Dir {
         }
     }
 
-    /// A directory that remembers nothing.
+    /// A directory with an empty log.
     pub fn empty(cluster: ClusterId, member: MemberId) -> Self {
         Self {
             cluster,
@@ -120,7 +120,7 @@ impl Dir {
         }
     }
 
-    /// Raft's measure of who is ahead: the last entry's term, then the length.
+    /// Raft's order of logs: the last entry's term, then the length.
     pub fn last(&self) -> (u64, usize) {
         (self.log.last().map_or(0, |e| e.term), self.log.len())
     }
@@ -137,18 +137,18 @@ impl Dir {
     }
 }
 
-/// The members that follow from a log.
+/// The members according to a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
     /// By ID.
     pub members: BTreeMap<MemberId, Info>,
-    /// Those that are gone for good.
+    /// The members that were permanently removed.
     pub removed: BTreeSet<MemberId>,
     applied: usize,
 }
 
 impl Config {
-    /// Takes in what was committed since the last call.
+    /// Applies the entries committed since the last call.
     pub fn apply(&mut self, log: &[Entry], commit: usize) {
         while self.applied < commit.min(log.len()) {
             if let What::Change(change) = log[self.applied].what {
@@ -204,24 +204,24 @@ pub struct Server {
     pub config: Config,
     /// True while it leads.
     pub leads: bool,
-    /// Whom it follows, or itself.
+    /// The member that it follows, or itself.
     pub leader: Option<MemberId>,
-    /// When it last heard a leader, or as a leader a quorum.
+    /// When it last received from a leader, or as a leader from a quorum.
     pub heard: u64,
-    /// How long it waits for a leader before it stands itself.
+    /// How long it waits for a leader before it starts an election.
     pub patience: u64,
-    /// What a leader knows that each member has.
+    /// The log length of each member, as far as a leader knows it.
     pub matched: BTreeMap<MemberId, usize>,
     /// Since when each host's etcd is connected.
     pub connected: Vec<Option<u64>>,
-    /// Since when nothing that was newer could speak for its start: the gate was cleared then, less the age of what the agent
-    /// may have judged by, or the gate decided alone.
+    /// The earliest time of the facts that allowed its start: the time when the gate was cleared, minus the maximum
+    /// age of the agent's facts, or the time when the gate decided alone.
     pub vouched: u64,
-    /// True once systemd was told. Before, no client is answered.
+    /// True once it has sent READY=1 to systemd. Before that it answers no client.
     pub ready: bool,
-    /// When it tries again to publish its name, where it did not learn that it was published.
+    /// When it retries to publish its name, if it did not learn that the name was published.
     pub serves_at: Option<u64>,
-    /// The exit code that it is about to leave with.
+    /// The exit code with which it is about to exit.
     pub exit: Option<i32>,
 }
 

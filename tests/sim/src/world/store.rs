@@ -15,7 +15,7 @@ pub enum Weather {
     Down,
     /// It answers late.
     Slow,
-    /// It does what is asked and often does not say so.
+    /// It carries out requests, and often its answer is lost.
     Mute,
 }
 
@@ -26,7 +26,7 @@ pub struct Store {
     pub objects: BTreeMap<String, Bytes>,
     /// How it behaves.
     pub weather: Weather,
-    /// Which writes each backup holds.
+    /// The writes in each backup.
     pub contents: BTreeMap<BackupId, Arc<[u32]>>,
     /// Epochs that were ever recorded, by token.
     pub recorded: BTreeSet<(Epoch, String)>,
@@ -73,7 +73,7 @@ impl Store {
         }
     }
 
-    /// Writes the wanted size into it, as anybody can who may write there.
+    /// Writes the wanted size into it, as anybody with write access can.
     pub fn write_size(&mut self, size: usize) {
         let key = "sim/control/etcd-cluster-spec";
         let body = Bytes::from(format!("{{\"memberCount\":{size}}}"));

@@ -18,19 +18,20 @@ const RESTART_MS: u64 = 100;
 /// How long etcd takes to leave when a person stops it.
 const STOPPING_MS: u64 = 250;
 
-/// A restart that takes longer is over for rule 4: the planner grants no other before that (`plan/grant.rs`).
+/// A restart that takes longer no longer counts for rule 4: the planner grants no other one before that
+/// (`plan/grant.rs`).
 const RESTARTING_MS: u64 = 60_000;
 
-/// Where `etcd.service` stands.
+/// The state of `etcd.service`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Inactive.
     Down,
-    /// It has left with an error.
+    /// It has exited with an error.
     Failed,
     /// systemd starts it again at this time.
     Again(u64),
-    /// The gate holds it back; since then no agent has answered.
+    /// The gate holds it back; no agent has answered since this time.
     Gate(u64),
     /// The process runs.
     Runs,
@@ -40,14 +41,14 @@ pub enum Phase {
     Masked,
 }
 
-/// What the gate has of its agent.
+/// The state of the gate's request to its agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
     /// It was not asked yet.
     NotYet,
-    /// It runs and cannot say.
+    /// The agent runs and cannot answer.
     Silent,
-    /// May etcd start, and what is waited for otherwise?
+    /// Whether etcd may start, and what the agent waits for if not.
     Says(bool, String),
 }
 
@@ -86,7 +87,7 @@ impl World {
         }
     }
 
-    /// A person types `systemctl start etcd`; a stop that is under way ends first.
+    /// A person types `systemctl start etcd`; a stop that is in progress ends first.
     pub fn start_by_person(&mut self, host: usize) {
         if let Phase::Stopping(at) = self.hosts[host].unit {
             self.hosts[host].unit = Phase::Again(at);
@@ -103,7 +104,7 @@ impl World {
         }
     }
 
-    /// Begins a start of `etcd.service`. Without the settings that an agent has written there is nothing to start.
+    /// Begins a start of `etcd.service`. Without settings from an agent there is nothing to start.
     pub fn start_unit(&mut self, host: usize) {
         let now = self.now;
         let h = &mut self.hosts[host];
@@ -125,7 +126,7 @@ impl World {
         self.look_at_gate(host, Asked::NotYet);
     }
 
-    /// Restarts `etcd.service` because its agent wants to (rule 4: no two of one cluster at a time).
+    /// Restarts `etcd.service` for its agent (rule 4: no two of one cluster at a time).
     pub fn restart_unit(&mut self, host: usize) {
         let now = self.now;
         let cluster = |w: &Self, h: usize| w.hosts[h].dir.as_ref().map(|dir| dir.cluster);
@@ -154,7 +155,7 @@ impl World {
         self.start_unit(host);
     }
 
-    /// False where the cluster's leader does not list the member.
+    /// False if the cluster's leader does not list the member.
     pub(super) fn is_listed(&self, cluster: ClusterId, member: MemberId) -> bool {
         let leads = |h: &&Host| {
             h.dir.as_ref().is_some_and(|d| d.cluster == cluster)
@@ -184,7 +185,7 @@ impl World {
         }
     }
 
-    /// What time does to units. The gate asks its agent only in `driver`, which has the agents.
+    /// Advances the units. The gate asks its agent only in `driver`, which has the agents.
     pub(super) fn units(&mut self) {
         for host in 0..self.hosts.len() {
             if let Phase::Stopping(at) = self.hosts[host].unit
@@ -219,7 +220,7 @@ impl World {
             let Some(code) = self.hosts[host].server.as_ref().and_then(|s| s.exit) else {
                 continue;
             };
-            self.tell(|w| format!("etcd of {} leaves with {code}", w.hosts[host].name));
+            self.tell(|w| format!("etcd of {} exits with {code}", w.hosts[host].name));
             let h = &mut self.hosts[host];
             h.end_server();
             h.left = true;
@@ -227,7 +228,7 @@ impl World {
         }
     }
 
-    /// The production gate looks at a held start. True when the agent has to be asked.
+    /// The production gate checks a held start. True if the agent has to be asked.
     pub fn look_at_gate(&mut self, host: usize, agent: Asked) -> bool {
         let Phase::Gate(heard) = self.hosts[host].unit else {
             return false;
@@ -297,7 +298,7 @@ impl World {
         })
     }
 
-    /// The process starts, on the data that is there or on what its settings say.
+    /// Starts the process, on the existing data or as its settings say.
     fn run_etcd(&mut self, host: usize, vouched: u64) {
         self.check_start(host);
         let patience = self.rng.range(1000, 2000);
@@ -318,7 +319,7 @@ impl World {
                 .as_ref()
                 .map(|settings| settings.cluster_id);
             if meant != Some(dir.cluster) {
-                // Its agent finds out whose data that is once etcd has not answered for a while.
+                // Its agent identifies that data only once etcd has not answered for a while.
                 self.hosts[host].may_linger_from = self.now;
             }
             self.hosts[host].dir = Some(dir);
@@ -341,8 +342,8 @@ impl World {
         });
     }
 
-    /// What etcd makes in an empty data directory (ADR 5: `existing` takes the IDs from its peers and starts with
-    /// an empty log).
+    /// The data that etcd makes in an empty data directory (ADR 5: `existing` takes the IDs from its peers and starts
+    /// with an empty log).
     fn first_dir(&mut self, host: usize) -> Option<Dir> {
         let settings = self.hosts[host].written.clone()?;
         let own_url = Self::peer_url(host);

@@ -1,4 +1,4 @@
-//! Members that are founded by hand: no agent assigns them.
+//! Members that are started by hand: no agent assigns them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use etcd_agent::model::{
 };
 use etcd_agent_sim::world::{Truth, World};
 
-/// Starts etcd on `host` as one of `hosts`. `truth` is what is known of their cluster, where nothing is yet.
+/// Starts etcd on `host` as one of `hosts`. `truth` holds the facts of their cluster, and is used if none are
+/// recorded yet.
 pub(crate) fn start(
     world: &mut World,
     host: usize,

@@ -1,5 +1,4 @@
-//! Fulls, increments, verification, retention and restore over a network that is slow, cuts, loses answers and says 503: S28,
-//! S30, S31, S33, S35, S43 and S44 on each S3 server and each etcd.
+//! Full backups, increments, verification, retention and restore over a bad network: it is slow, cuts connections, loses answers and returns 503. These are S28, S30, S31, S33, S35, S43 and S44 on each S3 server and each etcd.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use etcd_agent_store_tests::{
     verify,
 };
 
-/// As the agent does it: what failed for the moment is tried again, as a whole.
+/// Repeats the whole work after a retryable error, like the agent.
 async fn again<T>(what: &str, work: impl AsyncFn() -> PortResult<T>) -> T {
     for _ in 0..10 {
         match work().await {
@@ -26,7 +25,7 @@ async fn again<T>(what: &str, work: impl AsyncFn() -> PortResult<T>) -> T {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("{what}: ten times");
+    panic!("{what}: failed ten times");
 }
 
 async fn full(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, seq: u64) -> BackupSummary {
@@ -36,7 +35,7 @@ async fn full(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, seq: u64) -> Backup
     .await
 }
 
-/// Restored over the bad network, it holds what etcd held at this revision.
+/// Checks that a restore over the bad network has the same data as etcd at this revision.
 async fn same(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, wanted: RestoreTarget, at: Revision) {
     let point = again("finding a point", async || {
         backup::find(store.as_ref(), &cluster(), None, wanted).await
@@ -61,13 +60,13 @@ async fn through(s3: &AnyS3, version: &str) {
     let store = open_store(&s3.settings_at(bad.address()));
     let etcd = RealEtcd::start(version);
     let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
-    // Several parts of an upload.
+    // Enough data for several parts of an upload.
     for _ in 0..20 {
         client.put("large", noise(1 << 20).to_vec(), None).await.unwrap();
     }
     change(&mut client, 1).await;
 
-    // A stream that ends early leaves nothing, and what is whole is there once.
+    // A stream that ends early leaves no backup. A complete stream leaves exactly one.
     let mut cut = Client::of(&etcd).await;
     cut.cut = Some(300);
     for _ in 0..3 {
@@ -78,16 +77,16 @@ async fn through(s3: &AnyS3, version: &str) {
     let first = full(&etcd, &store, 1).await;
     assert_eq!(backups(calm.as_ref()).await, [first.id.as_str()]);
 
-    // Two follow, and one of them is killed in the midst of writing.
+    // Two followers run, and one of them is killed while it writes.
     let mut one = Follower::start(&etcd, &store, &first.id, "n1");
     let mut two = Follower::start(&etcd, &store, &first.id, "n2");
     change(&mut client, 2).await;
     let middle = revision(&etcd).await;
-    // Both: a revision is dated when it is heard, and either's increments may be the ones that are read.
+    // Wait for both. A follower dates a revision when it receives it, and a restore may read the increments of either.
     one.reaches(middle).await;
     two.reaches(middle).await;
     let noon = SystemClock.now();
-    // The clock has gone on before anything else is written.
+    // Wait until the clock has advanced before the next write.
     while SystemClock.now() <= noon {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -109,7 +108,7 @@ async fn through(s3: &AnyS3, version: &str) {
     assert_eq!(found.problems, Vec::<String>::new());
     assert_eq!(found.increments_to, Some(end));
 
-    // Only the newest stays, and it restores.
+    // Retention keeps only the newest backup, and that backup can be restored.
     let second = full(&etcd, &store, 2).await;
     change(&mut client, 5).await;
     let mut three = Follower::start(&etcd, &store, &second.id, "n3");
@@ -147,7 +146,7 @@ async fn through(s3: &AnyS3, version: &str) {
     assert!(bad.seen().len() > 100, "{}", bad.seen().len());
 }
 
-/// All at once: most of the time each waits to try again.
+/// Runs all versions concurrently, because each spends most of its time waiting for a retry.
 async fn on_each_etcd(kind: Kind) {
     let all = ETCD_VERSIONS.iter().map(|version| async move {
         let s3 = AnyS3::start(kind).await;

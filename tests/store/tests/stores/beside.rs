@@ -1,4 +1,4 @@
-//! `etcd-agent backup run` beside an etcd that nobody told of it, into real S3 servers.
+//! `etcd-agent backup run` next to an etcd that no agent manages, into real S3 servers.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn prod() -> ClusterName {
     ClusterName::new("prod").unwrap()
 }
 
-/// As an operator writes it, but for the store, of which the test's S3 server tells.
+/// A backup with an operator's configuration, except the store: its settings come from the test's S3 server.
 fn beside(dir: &Path, s3: &AnyS3, more: &str, endpoints: &[&str], once: bool) -> StandaloneBackup {
     let file = dir.join("backup.toml");
     let text =
@@ -37,7 +37,7 @@ async fn backups(store: &dyn ObjectStore) -> Vec<StoredBackup> {
     backup::list(store, &prod()).await.unwrap().backups
 }
 
-/// One that does not answer is passed over.
+/// An endpoint that does not answer. The agent skips it.
 const SILENT: &str = "http://127.0.0.1:1";
 
 #[tokio::test]
@@ -78,12 +78,12 @@ async fn a_co_process_takes_one_backup_in_each_interval() {
         }
         running.abort();
         assert!(found.len() >= 3, "{found:?}");
-        // The one that was there counted: the next came when it was an interval old, and not at once.
+        // The existing backup counts: the next one follows when the existing one is an interval old, not immediately.
         for pair in found.windows(2) {
             let apart = pair[1].summary.at.since(pair[0].summary.at);
             assert!(apart >= Duration::from_secs(2), "{found:?}");
         }
-        // It is a backup like any other.
+        // The backup can be fetched and restored like any other backup.
         let work = tempfile::tempdir().unwrap();
         let fetched = backup::fetch(store.as_ref(), &prod(), &found[0].summary.id, work.path())
             .await
@@ -116,7 +116,7 @@ async fn one_for_a_timer_also_removes_old_ones_and_copies_and_etcd_manager_reads
         run_standalone_backup(beside(dir.path(), &s3, &more, &[&etcd.url], true))
             .await
             .unwrap();
-        // Names are ordered by the second.
+        // The order of names has a resolution of one second.
         tokio::time::sleep(Duration::from_millis(1100)).await;
     }
     let kept = backups(store.as_ref()).await;
@@ -139,7 +139,11 @@ async fn what_cannot_be_backed_up_is_named_and_leaves_nothing() {
         RealEtcd::start(ETCD_VERSIONS[0]),
     );
     let rows: [(&str, &[&str], &str); 5] = [
-        ("a password", &["https://root:hush@127.0.0.1:1"], "no password"),
+        (
+            "a password",
+            &["https://root:hush@127.0.0.1:1"],
+            "must not contain a user",
+        ),
         ("nobody answers", &[SILENT], "127.0.0.1:1"),
         ("two clusters", &[&one.url, &other.url], "two clusters"),
         ("no URL", &["n1:2379"], "begins with neither http nor https"),

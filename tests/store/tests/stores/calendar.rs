@@ -1,4 +1,4 @@
-//! Calendar events mean what systemd says they mean.
+//! Compares calendar events with `systemd-analyze calendar`.
 
 use std::process::Command;
 
@@ -41,7 +41,7 @@ const EVENTS: [&str; 26] = [
     "Sun *-02-29",
 ];
 
-/// What `systemd-analyze calendar` answers, in seconds of Unix time.
+/// The times that `systemd-analyze calendar` prints, in seconds of Unix time.
 fn by_systemd(event: &str, base: &str) -> Vec<u64> {
     let asked = Command::new("systemd-analyze")
         .args([

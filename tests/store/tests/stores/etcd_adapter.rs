@@ -1,4 +1,4 @@
-//! The adapter of etcd against each real etcd, over mutual TLS.
+//! Tests etcd's adapter against each real etcd version, over mutual TLS.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -33,7 +33,7 @@ impl Files {
     }
 }
 
-/// Where the agent expects its own etcd: on 127.0.0.1.
+/// A free port on 127.0.0.1, where the agent expects its own etcd.
 fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -87,7 +87,7 @@ impl Member {
     }
 }
 
-/// The adapter as the agent makes it from its configuration.
+/// The adapter, created from a configuration like in the agent.
 fn adapter(dir: &Path, member: &Member, files: &Files) -> LocalEtcd {
     let tls = format!(
         "cert_file = \"{}\"\nkey_file = \"{}\"\nca_file = \"{}\"\n",
@@ -143,7 +143,7 @@ async fn follow(version: &str) {
     assert_eq!((list.members.len(), list.cluster_id), (1, status.cluster_id));
     assert_eq!(list.term, status.term);
 
-    // Data, and a snapshot that carries its own SHA-256.
+    // Write data, and take a snapshot. Its last 32 bytes are its SHA-256.
     for n in 0..16 {
         fs::write(dir.path().join("value"), noise(1 << 20)).unwrap();
         put(&bin, &first, &files, &format!("k{n}"), &dir.path().join("value"));
@@ -157,7 +157,7 @@ async fn follow(version: &str) {
     let (database, trailer) = bytes.split_at(bytes.len() - 32);
     assert_eq!(Sha256::digest(database).as_slice(), trailer);
 
-    // A learner: added once, not promoted before it has started, then promoted.
+    // A learner can be added only once and promoted only after it has started.
     let learner = eventually("add", async || etcd.add_learner(&[second.peer_url()]).await).await;
     let again = etcd.add_learner(&[second.peer_url()]).await.unwrap_err();
     assert!(matches!(again, PortError::Permanent(_)), "{again:?}");
@@ -168,7 +168,7 @@ async fn follow(version: &str) {
     let list = eventually("members", async || etcd.members(true).await).await;
     assert_eq!(list.voters().count(), 2);
 
-    // The leader moves where it is told to, once that member knows that it votes; a member that does not lead refuses.
+    // The leader moves to the requested member, as soon as that member knows that it is a voter. A member that is not the leader refuses a move.
     let other = adapter(dir.path(), &second, &files);
     eventually("vote", async || {
         let learns = other.status().await?.is_learner;
@@ -188,7 +188,7 @@ async fn follow(version: &str) {
     let gone = etcd.promote(MemberId(42)).await.unwrap_err();
     assert!(matches!(gone, PortError::Permanent(_)), "{gone:?}");
 
-    // Without quorum: status and the local list answer, changes and linearizable reads do not.
+    // Without quorum, status and the local member list still work. Changes and linearizable reads fail.
     drop(running);
     eventually("no leader", async || match etcd.status().await?.leader {
         None => Ok(()),
@@ -202,7 +202,7 @@ async fn follow(version: &str) {
     assert!(!matches!(stuck, PortError::Permanent(_)), "{stuck:?}");
 }
 
-/// Writes a file's content as a value.
+/// Puts the content of a file as a value.
 fn put(bin: &Path, member: &Member, files: &Files, key: &str, value: &Path) {
     let done = Command::new(bin.join("etcdctl"))
         .env_clear()

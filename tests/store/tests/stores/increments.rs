@@ -1,4 +1,4 @@
-//! Increments of a real etcd in a real S3 server, and what is restored from them.
+//! Stores increments of a real etcd in a real S3 server and restores them.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ async fn s28_s43_increments_bring_back_every_revision_on_each_etcd() {
         let middle = revision(&etcd).await;
         follower.reaches(middle).await;
         let noon = SystemClock.now();
-        // The clock has gone on before anything else is written.
+        // Wait until the clock has advanced before the next write.
         while SystemClock.now() <= noon {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -72,7 +72,7 @@ async fn s28_s43_increments_bring_back_every_revision_on_each_etcd() {
     }
 }
 
-/// The watch rests while much is written: each time it is opened anew, and nobody is left listening to the last one.
+/// The follower pauses its watch while etcd has many writes. It opens a new watch each time and closes the previous one.
 #[tokio::test]
 async fn t11_a_busy_etcd_is_followed_by_one_watch_at_a_time_on_each_etcd() {
     let s3 = S3::start();
@@ -82,12 +82,12 @@ async fn t11_a_busy_etcd_is_followed_by_one_watch_at_a_time_on_each_etcd() {
         let none = watches(&etcd);
         let taken = full(&etcd, store.as_ref(), n).await;
         let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
-        // It follows before much is written: what is there already is told a thousand at a time, with no rest.
+        // The follower must be up to date before the bursts: etcd sends existing revisions in batches of a thousand, without a pause of the watch.
         etcd.ctl(&["put", "first", "x"]);
         follower.reaches(revision(&etcd).await).await;
         let opened = || etcd.metric("grpc_server_started_total{grpc_method=\"Watch\"");
         let (before, began) = (opened(), Instant::now());
-        // Bursts until it has rested in some, however fast or slow this machine is.
+        // Write bursts until the watch has paused. Their number depends on the speed of the machine.
         let end = loop {
             burst(&etcd.url).await;
             let end = revision(&etcd).await;
@@ -95,10 +95,10 @@ async fn t11_a_busy_etcd_is_followed_by_one_watch_at_a_time_on_each_etcd() {
             if opened() > before + 1.0 {
                 break end;
             }
-            assert!(began.elapsed() < LONG, "{version}: it never rested");
+            assert!(began.elapsed() < LONG, "{version}: the watch never paused");
         };
         eprintln!("{version}: {} watches for {end} revisions", opened());
-        // Revision by revision: the history is compared, not only what is left of it.
+        // Compare the whole history revision by revision, not only the newest state.
         let point = backup::find(store.as_ref(), &cluster(), Some(&taken.id), RestoreTarget::Latest).await;
         let back = restored(&etcd, store.as_ref(), &point.unwrap()).await;
         assert_eq!(revision(&back).await, end, "{version}");
@@ -109,7 +109,7 @@ async fn t11_a_busy_etcd_is_followed_by_one_watch_at_a_time_on_each_etcd() {
     }
 }
 
-/// So many writers at once that etcd is busy however long its disk takes.
+/// Starts enough concurrent writers that etcd is busy with a disk of any speed.
 async fn burst(url: &str) {
     let writers = (0..32).map(|writer| async move {
         let mut client = etcd_client::Client::connect([url], None).await.unwrap();
@@ -121,7 +121,7 @@ async fn burst(url: &str) {
     futures::future::join_all(writers).await;
 }
 
-/// Whoever gives up before etcd has answered leaves no watch behind.
+/// A client that gives up before etcd has answered leaves no watch open.
 #[tokio::test]
 async fn a_watch_that_nobody_waited_for_ends_on_each_etcd() {
     for version in ETCD_VERSIONS {
@@ -129,7 +129,7 @@ async fn a_watch_that_nobody_waited_for_ends_on_each_etcd() {
         let none = watches(&etcd);
         let member = etcd.member();
         drop(member.watch(Revision(1)).await.unwrap());
-        // Patience is counted in looks, not in time: at the first look no answer can be there yet, on any machine.
+        // The patience is a number of polls, not a time. At the first poll there can be no answer yet, on any machine.
         let mut given_up = 0;
         for looks in 1..200 {
             let mut opened = member.watch(Revision(1));
@@ -153,8 +153,7 @@ fn watches(etcd: &RealEtcd) -> f64 {
     etcd.metric("etcd_debugging_mvcc_watch_stream_total")
 }
 
-/// Waits until etcd has no more watches than so many. Not without this runtime: the agent's connection lives in it, and
-/// through that etcd hears of a watch's end.
+/// Waits until etcd has at most this many watches. It must run in this runtime: the agent's connection is driven by it, and the cancellation of a watch reaches etcd through that connection.
 async fn watched_by(etcd: &RealEtcd, most: f64) {
     let ended = async {
         while watches(etcd) > most {
@@ -165,7 +164,7 @@ async fn watched_by(etcd: &RealEtcd, most: f64) {
     assert!(ended.is_ok(), "{} watches, not {most}", watches(etcd));
 }
 
-/// No watch tells of users and roles: the follower does, so that a new full is taken.
+/// A watch does not report changes of users and roles. The follower detects them, so that the agent takes a new full backup.
 #[tokio::test]
 async fn s28_a_change_of_users_since_the_full_is_told_on_each_etcd() {
     let s3 = S3::start();
@@ -199,13 +198,13 @@ async fn s33_two_coordinators_and_a_change_of_them_leave_a_chain_that_restores()
     let mut two = Follower::start(&etcd, &store, &taken.id, "n2");
     change(&mut client, 2).await;
     two.reaches(revision(&etcd).await).await;
-    // Killed in the midst of writing.
+    // Kill one follower while it writes.
     change(&mut client, 3).await;
     one.task.abort();
     change(&mut client, 4).await;
     let now = revision(&etcd).await;
     two.reaches(now).await;
-    // A new full takes over without a gap between the chains.
+    // A new full backup continues without a gap between the chains.
     let next = full(&etcd, store.as_ref(), 2).await;
     two.newer.send_replace(Some(next.clone()));
     let ended = tokio::time::timeout(LONG, &mut two.task).await.expect("in time");
@@ -234,7 +233,7 @@ async fn s33_two_coordinators_and_a_change_of_them_leave_a_chain_that_restores()
         );
     }
 
-    // What is compacted before it was stored cannot be told any more.
+    // Changes that are compacted before they are stored are lost to increments: the follower reports a gap.
     three.task.abort();
     change(&mut client, 6).await;
     let now = revision(&etcd).await;
@@ -299,13 +298,13 @@ async fn s31_an_altered_increment_is_named_and_what_is_before_it_restores() {
         .unwrap_err();
     let name = bad.file_name().unwrap().to_str().unwrap();
     assert!(error.to_string().contains(name), "{error}");
-    assert_eq!(fs::read_dir(&into).unwrap().count(), 0, "nothing is left");
+    assert_eq!(fs::read_dir(&into).unwrap().count(), 0, "files are left");
     let point = find(RestoreTarget::Revision(good)).await.unwrap();
     let back = restored(&etcd, store.as_ref(), &point).await;
     assert_eq!(state(&back, None).await, state(&etcd, Some(good)).await);
 }
 
-/// To store changes takes no secret, for two coordinators either; to restore them does.
+/// Storing changes needs no secret, not even with two coordinators. Restoring them needs one.
 #[tokio::test]
 async fn s28_encrypted_increments_are_restored_with_the_identity_and_not_without() {
     let s3 = S3::start();

@@ -1,4 +1,4 @@
-//! What the agent does with a store, and with an etcd, in this process: real servers, no hosts. One program for all of it.
+//! Tests of the agent's code for stores and etcd against real servers, in this process and without hosts. All tests are one program.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_network;

@@ -1,5 +1,4 @@
-//! etcd-manager's store: what it wrote is listed, verified and restored here, and what is written here in its form
-//! is what it reads.
+//! Compatibility with etcd-manager's store. The agent lists, verifies and restores etcd-manager's backups, and writes backups that etcd-manager can read.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -29,7 +28,7 @@ fn node() -> NodeName {
     NodeName::new("n1").unwrap()
 }
 
-/// Restores it for a look; answers how many keys it holds.
+/// Verifies a backup and returns the number of its keys.
 async fn keys(store: &dyn ObjectStore, cluster: &ClusterName, id: &BackupId, etcd: &RealEtcd) -> Option<u64> {
     let found = verify_with(store, cluster, id, &etcd.bin, &etcd.member())
         .await
@@ -38,7 +37,7 @@ async fn keys(store: &dyn ObjectStore, cluster: &ClusterName, id: &BackupId, etc
     found.fingerprint?.keys
 }
 
-/// What etcd's own tool makes of a snapshot.
+/// Restores a snapshot with etcd's own tool and starts an etcd on it.
 fn restored(etcd: &RealEtcd, snapshot: &[u8], name: &str) -> RealEtcd {
     let file = etcd.dir.path().join(format!("{name}.db"));
     let data = etcd.dir.path().join(name);
@@ -83,7 +82,7 @@ async fn what_is_written_in_its_form_is_what_etcd_manager_reads() {
                 .await
                 .unwrap();
 
-            // Its own steps: the marker, with no field that it does not know; gunzip; restore.
+            // The steps of etcd-manager: read the marker, which must have only known fields; gunzip; restore.
             let marker = object(store.as_ref(), &format!("{}/_etcd_backup.meta", taken.id)).await;
             let expected = json!({
                 "etcdVersion": version,
@@ -99,7 +98,7 @@ async fn what_is_written_in_its_form_is_what_etcd_manager_reads() {
 
             assert_eq!(keys(store.as_ref(), &prod, &taken.id, &etcd).await, Some(1));
         }
-        // To us they are our own: retention may remove them, whole.
+        // The agent recognizes these backups as its own: retention may remove them completely.
         let listed = backup::list(store.as_ref(), &prod).await.unwrap().backups;
         assert_eq!(listed.len(), ETCD_VERSIONS.len());
         for stored in &listed {
@@ -114,7 +113,7 @@ async fn what_is_written_in_its_form_is_what_etcd_manager_reads() {
     }
 }
 
-/// A store as kops has it: its path ends in the cluster's, whose name is `main`.
+/// A store like that of kops. Its path ends in the name of the etcd cluster, `main`.
 fn kops(s3: &AnyS3) -> Arc<dyn ObjectStore> {
     let mut settings = s3.settings();
     settings.url = StoreUrl::S3 {
@@ -138,7 +137,7 @@ const BACKUPS: [(&str, &str, u64); 2] = [
 ];
 const COMMAND: &str = "2023-11-14T23:00:00Z-000000";
 
-/// What etcd-manager leaves there, in the forms of its writers.
+/// Writes the objects that etcd-manager leaves in a store, in the formats of its different versions.
 async fn fill(store: &dyn ObjectStore, snapshot: &[u8]) {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(snapshot).unwrap();
@@ -199,7 +198,7 @@ async fn a_store_that_etcd_manager_wrote_is_listed_verified_and_restored() {
         for stored in &listed.backups {
             let id = &stored.summary.id;
             assert_eq!(keys(store, &main, id, &etcd).await, Some(5));
-            // As a restore fetches it: the very bytes that etcd sent, and etcd serves them.
+            // A fetch returns the same bytes that etcd sent.
             let work = tempfile::tempdir().unwrap();
             let fetched = backup::fetch(store, &main, id, work.path()).await.unwrap();
             assert_eq!(fetched.etcd_version, "3.5.7");
@@ -218,7 +217,7 @@ async fn its_marker_spec_and_commands_are_read_and_written_in_place() {
         let s3 = AnyS3::start(kind).await;
         let store = kops(&s3);
         let store = store.as_ref();
-        // A spec alone is no cluster: kops writes it before there is one.
+        // A spec alone is no trace of a cluster: kops writes it before the cluster exists.
         let spec = "control/etcd-cluster-spec";
         store.put(spec, Bytes::from_static(b"{}")).await.unwrap();
         assert_eq!(
@@ -252,7 +251,7 @@ async fn its_marker_spec_and_commands_are_read_and_written_in_place() {
         assert!(!delete(COMMAND).await);
         assert_eq!(backup::commands(store, &main).await.unwrap(), []);
 
-        // Its backups stay, whatever retention says, and nothing that it wrote is gone but the command.
+        // Retention never removes etcd-manager's backups. Only the command was deleted.
         let retention = Retention {
             recent: std::time::Duration::ZERO,
             count: 1,

@@ -1,5 +1,4 @@
-//! Credentials that no file holds: an instance's role and a web identity. The services that hand them out belong to a cloud,
-//! so they are played here; the temporary keys are real ones, of the S3 server that accepts them.
+//! Credentials that are not in a file: an instance's role and a web identity. A cloud's services issue them, so these tests use fakes of those services. The temporary keys are real keys of the S3 server.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -19,7 +18,7 @@ use tokio::net::TcpListener;
 
 const ROLE: &str = "etcd-backup";
 
-/// The instance metadata service (version 2 only) and the security token service, for one role.
+/// A fake of the instance metadata service (version 2 only) and of the security token service, for one role.
 struct Cloud {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -44,7 +43,7 @@ impl Cloud {
         Self { address, asked, keys }
     }
 
-    /// Nothing of the keys but their name may be shown.
+    /// Whether a text contains the secret key or the session token.
     fn shown(&self, said: &str) -> bool {
         said.contains(self.keys.secret_access_key()) || said.contains(self.keys.session_token().unwrap())
     }
@@ -100,7 +99,7 @@ async fn answer(
         .body(Full::new(Bytes::from(text)))
 }
 
-/// `etcd-agent store check` with these variables and no others: its exit code, and all that it says.
+/// Runs `etcd-agent store check` with only these variables. Returns its exit code and its output.
 async fn check(root: &Path, variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let mut command = Command::new(agent());
     command.env_clear().envs(variables.iter().copied());

@@ -28,7 +28,7 @@ async fn all_rights_of_an_owner_are_found_and_nothing_stays() {
     }
 }
 
-/// Each right taken away alone is the one that is named, with the action that a policy has to allow.
+/// If one right is missing, the report names it, with the action that a policy must allow.
 #[tokio::test]
 async fn the_right_that_is_missing_is_named() {
     let s3 = AnyS3::start(Kind::Versitygw).await;
@@ -96,7 +96,7 @@ async fn one_answer_is_enough_where_nothing_works() {
     assert!(!text.contains("wrong-secret"));
 }
 
-/// The command itself: exit codes, progress on standard error, JSON on standard output.
+/// Tests the command: exit codes, progress on standard error, JSON on standard output.
 #[tokio::test]
 async fn the_command_says_it_in_words_and_in_json() {
     let s3 = AnyS3::start(Kind::Versitygw).await;

@@ -1,4 +1,4 @@
-//! The second store, on real servers.
+//! Tests the second store on real servers.
 
 use etcd_agent::adapters::store::open_store;
 use etcd_agent::backup::{self, BackupMeta, copy_missing};
@@ -31,7 +31,7 @@ async fn a_backup_is_copied_to_another_server_and_fetched_from_there() {
         .await
         .unwrap();
 
-    // The second store takes the data and then fails: there is no backup in it.
+    // The second store accepts the data and then fails, so it contains no backup.
     let failing = Faults::before(second.address(), |_, (method, path)| {
         if method == "PUT" && path.contains("backup.json") {
             Fault::slow_down()
@@ -51,7 +51,7 @@ async fn a_backup_is_copied_to_another_server_and_fetched_from_there() {
     let to = second.store();
     let copied = copy_missing(from.as_ref(), to.as_ref(), &cluster).await.unwrap();
     assert_eq!(copied.backups, std::slice::from_ref(&taken.id));
-    // What the failed round brought is not sent again.
+    // Data that the failed round sent is not sent again.
     assert!(copied.bytes < 100_000, "{copied:?}");
     assert_eq!(
         backup::newest(to.as_ref(), &cluster, || EVER).await.unwrap(),

@@ -1,4 +1,4 @@
-//! Encrypted backups of a real etcd, opened by the agent and by hand.
+//! Encrypted backups of a real etcd, decrypted by the agent and by hand.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ async fn an_encrypted_backup_is_opened_with_its_identity_and_not_without() {
     };
     assert_eq!(listed.summary, taken);
 
-    // Only the names and what backup.json says are to be seen.
+    // Only the names and the content of backup.json are readable.
     let data = place.join("data/backups/etcd/prod").join(taken.id.as_str());
     let mut names: Vec<_> = fs::read_dir(&data)
         .unwrap()
@@ -49,7 +49,7 @@ async fn an_encrypted_backup_is_opened_with_its_identity_and_not_without() {
         serde_json::from_slice(&fs::read(data.join("backup.json")).unwrap()).unwrap();
     assert_eq!(manifest["encryption"], "age");
 
-    // Without an identity: what is missing is said, and nothing is left in the directory.
+    // Without an identity, the error says what is missing, and no file is left in the directory.
     let restore = place.join("restore");
     fs::create_dir(&restore).unwrap();
     let error = backup::fetch(writer.as_ref(), &cluster, &taken.id, &restore)
@@ -59,7 +59,7 @@ async fn an_encrypted_backup_is_opened_with_its_identity_and_not_without() {
     assert!(error.to_string().contains("set restore.identity_file"), "{error}");
     assert_eq!(fs::read_dir(&restore).unwrap().count(), 0);
 
-    // With it, and from a copy in another store, which needs none to be made.
+    // With an identity, the backup can be read, and also its copy in another store. Making the copy needs no identity.
     let copies = place.join("copies");
     fs::create_dir(&copies).unwrap();
     let mut settings = s3.settings();
@@ -84,7 +84,7 @@ async fn an_encrypted_backup_is_opened_with_its_identity_and_not_without() {
     }
     assert!(snapshots[0] == snapshots[1]);
 
-    // By hand, as docs/backup-format.md says.
+    // Decrypt by hand, as described in docs/backup-format.md.
     let (zst, db) = (place.join("etcd.backup.zst"), place.join("snapshot.db"));
     let age = Cmd::new(age_program().unwrap())
         .arg("-d")

@@ -1,4 +1,4 @@
-//! S31 and S35 over a proxy that does what networks and overloaded stores do, on two S3 servers.
+//! S31 and S35 through a proxy that imitates the faults of networks and overloaded stores, on two S3 servers.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ async fn read(store: &dyn ObjectStore, key: &str) -> Vec<u8> {
     chunks.concat()
 }
 
-/// An upload in three parts, a small object and a conditional one; then all of it is read, listed and deleted.
+/// Makes an upload in three parts, a small object and a conditional one, and then reads, lists and deletes all of them.
 async fn use_it(store: &dyn ObjectStore) {
     let body = noise((17 << 20) + 5);
     let mut upload = store.upload("a/big").await.unwrap();
@@ -110,7 +110,7 @@ async fn s35_a_store_that_is_always_busy_is_asked_five_times_and_no_more() {
 async fn s31_s35_lost_connections_and_lost_answers_do_no_harm() {
     for kind in Kind::ALL {
         let s3 = AnyS3::start(kind).await;
-        // A create whose answer is lost has an unknown outcome and is not repeated blindly: it is left alone here.
+        // If the answer to a create is lost, its outcome is unknown and the adapter does not repeat it. This test therefore injects no faults into creates.
         let bad = Faults::before(s3.address(), |number, (method, path)| {
             match (method.as_str(), number % 4) {
                 _ if path.contains("once") || path.contains("probe") => Fault::Pass,
@@ -139,7 +139,7 @@ async fn s31_bodies_that_are_cut_are_read_on_where_they_broke() {
         assert!(read(store.as_ref(), "big").await == body.as_ref());
         assert!(cut.seen().len() >= 5, "{:?}", cut.seen());
 
-        // One that always breaks at once is given up, and is never taken for a whole one.
+        // The adapter gives up if every connection breaks at once. It never returns the partial body as a complete one.
         let dead = Faults::before(s3.address(), |_, _| Fault::Truncate(1))
             .await
             .unwrap();
@@ -151,7 +151,7 @@ async fn s31_bodies_that_are_cut_are_read_on_where_they_broke() {
     }
 }
 
-/// A large object takes as many connections as it takes, as long as each of them brings something.
+/// Reading a large object may take any number of connections, as long as each of them makes progress.
 #[tokio::test]
 async fn b16_what_goes_on_is_not_given_up_however_often_it_breaks() {
     let s3 = AnyS3::start(Kind::Versitygw).await;
@@ -165,7 +165,7 @@ async fn b16_what_goes_on_is_not_given_up_however_often_it_breaks() {
     assert!(cut.seen().len() > 6, "{:?}", cut.seen());
 }
 
-/// The one is under a key that is gone, or in an archive.
+/// The store refuses one object, for example because its encryption key was deleted or because the object is in an archive tier.
 #[tokio::test]
 async fn b02_an_object_that_the_store_refuses_hides_no_other_backup() {
     let s3 = AnyS3::start(Kind::Versitygw).await;
@@ -197,7 +197,7 @@ async fn b02_an_object_that_the_store_refuses_hides_no_other_backup() {
     let found = etcd_agent::backup::list(store.as_ref(), &cluster).await.unwrap();
     assert_eq!(found.backups.len(), 1, "{found:?}");
     assert!(found.unreadable[0].1.contains("AccessDenied"), "{found:?}");
-    // What may pass says nothing of the one, and nothing of the other.
+    // A temporary error says nothing about this backup, and so the whole listing fails and can be retried.
     let busy = Faults::before(s3.address(), answer(503, "SlowDown"))
         .await
         .unwrap();
@@ -286,7 +286,7 @@ async fn s35_only_the_right_authority_is_trusted() {
     }
 }
 
-/// An authority that is replaced is taken up without a restart.
+/// The adapter uses a replaced authority without a restart.
 #[tokio::test]
 async fn s35_a_new_authority_in_the_file_is_taken_up() {
     let s3 = AnyS3::start_tls(Kind::Versitygw).await;
@@ -301,8 +301,7 @@ async fn s35_a_new_authority_in_the_file_is_taken_up() {
     assert_eq!(store.list("").await.unwrap(), []);
 }
 
-/// A wrong clock is made up for by what the server says of the time. Where that does not help it is named: what each
-/// server answers to a request signed two hours ago is answered to the agent, by a server whose time is right.
+/// The client corrects a wrong clock with the server's time. If that does not help, the error names the clock. To test this, a proxy gives the agent the answer of each server to a request that was signed two hours ago, although the server's time is right.
 #[tokio::test]
 async fn s35_a_clock_that_is_wrong_is_made_up_for_or_named() {
     for kind in Kind::ALL {
@@ -337,12 +336,12 @@ async fn s35_a_clock_that_is_wrong_is_made_up_for_or_named() {
         assert_eq!(
             skewed.seen().len(),
             1,
-            "a clock does not get better by trying again"
+            "a retry does not fix a wrong clock, so there is none"
         );
     }
 }
 
-/// Everything that `[store]` has for servers of another kind, on a server that has it.
+/// Tests the options of `[store]` that only some servers support, on a server that supports them.
 #[tokio::test]
 async fn objects_are_encrypted_by_the_server_as_it_is_told() {
     let s3 = AnyS3::start_tls(Kind::Minio).await;
@@ -386,7 +385,7 @@ async fn objects_are_encrypted_by_the_server_as_it_is_told() {
                         .map(|sse| sse.as_str().to_owned());
                     assert_eq!(found.as_deref(), Some(header), "{key} with {sse:?}");
                 }
-                // Nobody reads it without the key.
+                // The object cannot be read without the key.
                 None => assert!(head.is_err(), "{key} is readable without its key"),
             }
         }
@@ -424,7 +423,7 @@ async fn a_customers_key_that_changes_is_read_anew() {
 #[tokio::test]
 async fn checksums_are_sent_where_they_are_asked_for() {
     for kind in Kind::ALL {
-        // Over TLS the parts of an upload are covered by their checksum alone.
+        // Over TLS only the checksum covers the parts of an upload.
         for s3 in [AnyS3::start(kind).await, AnyS3::start_tls(kind).await] {
             let mut settings = s3.settings();
             settings.options.checksums = true;
@@ -435,7 +434,7 @@ async fn checksums_are_sent_where_they_are_asked_for() {
     }
 }
 
-/// The endpoint's name exists nowhere: only the proxy knows where it leads.
+/// The endpoint's name does not resolve. Only the proxy knows the server's address.
 #[tokio::test]
 async fn a_proxy_is_gone_through() {
     let s3 = AnyS3::start(Kind::Versitygw).await;

@@ -1,4 +1,4 @@
-//! The store against a real S3 server, and backups of a real etcd in it.
+//! Tests the store against a real S3 server, with backups of a real etcd.
 
 use std::fs;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ async fn of_many_creators_one_wins() {
     }
 }
 
-/// An increment is larger than what is small else, and is told like anything that was there before.
+/// An increment may be larger than the usual limit of small objects. If another node wrote it first, `create` returns its content like that of any existing object.
 #[tokio::test]
 async fn s33_what_another_has_written_first_may_be_large() {
     let (s3, dir) = (S3::start(), tempfile::tempdir().unwrap());
@@ -62,8 +62,7 @@ async fn s33_what_another_has_written_first_may_be_large() {
     for store in stores {
         let (first, second) = (noise(5 << 20), noise((5 << 20) - 99));
         assert_eq!(store.create("x", first.clone()).await.unwrap(), Created::Created);
-        // A server that answers before it has read all hangs up, and the answer can be lost: asked again, as for an
-        // increment.
+        // A server may answer before it has read the whole body, and then close the connection. The answer can get lost, so repeat the call, as the agent does for an increment.
         let mut there = store.create("x", second.clone()).await;
         for _ in 0..20 {
             if !matches!(there, Err(PortError::OutcomeUnknown(_))) {
@@ -73,7 +72,7 @@ async fn s33_what_another_has_written_first_may_be_large() {
         }
         assert!(
             there.unwrap() == Created::Exists(first),
-            "it is what was written first"
+            "the content is that of the first writer"
         );
         let error = store.create("x", Bytes::from_static(b"small")).await.unwrap_err();
         assert!(error.to_string().contains("larger than 1048576 bytes"), "{error}");
@@ -260,7 +259,7 @@ async fn an_epoch_is_recorded_once() {
     assert!(s3.bucket().join("etcd/prod/control/epochs/1").is_file());
 }
 
-/// Some 30 MB that do not compress, and a few keys to look for.
+/// Writes about 30 MB that do not compress, and one small key to check after the restore.
 async fn fill(etcd: &RealEtcd) {
     let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
     let body = noise(30 << 20);
@@ -307,14 +306,14 @@ async fn a_backup_of_each_etcd_is_restored_by_its_own_tools() {
     }
 }
 
-/// The commands of `docs/backup-format.md`.
+/// Runs the commands of `docs/backup-format.md`.
 fn by_hand(s3: &S3, etcd: &RealEtcd, id: &str, fetched: &[u8]) {
     let object = s3.bucket().join("etcd/prod").join(id).join("etcd.backup.zst");
     let db = etcd.dir.path().join("by-hand.db");
     let db = db.to_str().unwrap();
     let zstd = Cmd::new("zstd").args(["-d", object.to_str().unwrap(), "-o", db]);
     zstd.ok().unwrap();
-    assert!(fs::read(db).unwrap() == fetched, "one and the same file");
+    assert!(fs::read(db).unwrap() == fetched, "the files are equal");
     let status = etcd.utl(&["snapshot", "status", db, "-w", "json"]);
     assert!(status.contains("\"revision\":32"), "{status}");
     let data = etcd.dir.path().join("by-hand");
@@ -345,13 +344,13 @@ async fn s31_a_stream_that_is_cut_off_leaves_nothing_in_the_store() {
     }
 }
 
-/// `etcd-agent spec set`: whoever writes has seen what was there, and what etcd-manager wrote beside it stays.
+/// `etcd-agent spec set` replaces the size only if the writer has read the current one. It keeps the other fields that etcd-manager wrote.
 #[tokio::test]
 async fn a_wanted_size_is_replaced_only_where_it_is_what_was_read() {
     for kind in Kind::ALL {
         let s3 = AnyS3::start(kind).await;
         let store = open_store(&s3.settings());
-        // The store's path ends in the cluster's name already.
+        // The store's path already ends in the cluster's name.
         let key = "control/etcd-cluster-spec";
         assert_eq!(
             backup::wanted_size(store.as_ref(), &cluster()).await.unwrap(),
@@ -372,7 +371,7 @@ async fn a_wanted_size_is_replaced_only_where_it_is_what_was_read() {
             read(store.as_ref(), key).await,
             br#"{"etcdVersion":"3.5.16","memberCount":5}"#
         );
-        // Whoever read the older one changes nothing, nor does anybody where it is gone.
+        // A writer that read the older version changes nothing. The same is true below, after the object was deleted.
         let late = store
             .replace(key, Bytes::from_static(b"late"), &old)
             .await
@@ -396,7 +395,7 @@ async fn a_wanted_size_is_replaced_only_where_it_is_what_was_read() {
             }
             assert!(
                 done.is_empty(),
-                "{kind:?}, round {round}: overwritten unseen: {done:?}"
+                "{kind:?}, round {round}: overwritten without a read: {done:?}"
             );
             let now = backup::wanted_size(store.as_ref(), &cluster()).await.unwrap();
             assert_eq!(now, Fact::Known(last.unwrap()), "{kind:?}, round {round}");
@@ -411,7 +410,7 @@ async fn a_wanted_size_is_replaced_only_where_it_is_what_was_read() {
         assert_eq!(
             store.list("").await.unwrap(),
             [],
-            "{kind:?}: what was tried out is gone"
+            "{kind:?}: the test left no objects"
         );
     }
 }

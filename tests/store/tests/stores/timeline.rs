@@ -1,4 +1,4 @@
-//! An etcd that is put back to an older image of its disk, while the store keeps what came after.
+//! An etcd is reset to an older image of its disk, while the store keeps the later changes.
 
 use std::path::Path;
 
@@ -22,21 +22,21 @@ fn copy(from: &Path, to: &Path) {
     Cmd::new("cp").args(["-a"]).arg(from).arg(to).ok().unwrap();
 }
 
-/// How it ends, when it does; how far it has come, when it goes on.
+/// Waits until the follower ends, and returns how it ended. Panics with etcd's revision if it does not end.
 async fn ends(follower: &mut Follower, etcd: &RealEtcd) -> Ended {
     let now = revision(etcd).await;
     let task = tokio::time::timeout(LONG, &mut follower.task).await;
-    let ended = task.unwrap_or_else(|_| panic!("it goes on, with etcd at revision {now}"));
+    let ended = task.unwrap_or_else(|_| panic!("it does not end, with etcd at revision {now}"));
     ended.unwrap().unwrap()
 }
 
-/// The disk's image of revision 51, writes up to 251 stored, the image put back, and so many writes after that.
+/// Takes an image of the disk at revision 51, stores the changes up to revision 251, restores the image, and writes `count` keys.
 #[tokio::test]
 async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_on_each_etcd() {
     let s3 = S3::start();
     let store = s3.store();
     for (n, version) in (0..).zip(ETCD_VERSIONS) {
-        // Less than was stored, and more.
+        // Fewer writes than were stored, and more.
         for (m, count) in [(0, 100), (1, 300)] {
             let what = format!("{version}, {count} writes");
             let etcd = RealEtcd::start(version);
@@ -77,7 +77,7 @@ async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_o
             let back = restored(&etcd, store.as_ref(), &latest).await;
             assert_eq!(state(&back, None).await, state(&etcd, None).await, "{what}");
             assert_eq!(hash(&back, end), hash(&etcd, end), "{what}");
-            // What there was before is restored by name.
+            // The earlier history can be restored by the name of its backup.
             let named = backup::find(store.as_ref(), &prod, Some(&old.id), RestoreTarget::Latest)
                 .await
                 .unwrap();
@@ -85,12 +85,12 @@ async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_o
             let back = restored(&etcd, store.as_ref(), &named).await;
             assert_eq!(state(&back, None).await, before, "{what}");
             assert_eq!(hash(&back, Revision(251)), before_hash, "{what}");
-            // A chain of another history is no worse for that: the living etcd is no witness against it.
+            // Both chains verify. The running etcd has another history than the old chain, so it must not count as evidence against it.
             for id in [&old.id, &new.id] {
                 let verified = verify(store.as_ref(), id, &etcd).await.unwrap();
                 assert_eq!(verified.problems, Vec::<String>::new(), "{what}");
             }
-            // The next one begins anew.
+            // Remove both backups, so that the next round starts without backups.
             for id in [&old.id, &new.id] {
                 let goes = [id.clone()];
                 backup::remove(store.as_ref(), &prod, &goes, EVER).await.unwrap();
@@ -99,7 +99,7 @@ async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_o
     }
 }
 
-/// What etcd says of a revision is what a watch stored of it, also of large transactions, deletions and leases.
+/// etcd's data of a past revision equals what the watch stored, also for large transactions, deletions and leases.
 #[tokio::test]
 async fn c04_an_etcd_that_goes_on_is_followed_after_each_kind_of_change_on_each_etcd() {
     let s3 = S3::start();
@@ -120,7 +120,7 @@ async fn c04_an_etcd_that_goes_on_is_followed_after_each_kind_of_change_on_each_
             follower.reaches(revision(&etcd).await).await;
             follower.ends().await;
         }
-        // Nothing was written since: a deletion that was compacted, of which some versions tell nothing, is no gap.
+        // The newest stored revision is a deletion, and it is compacted. Some etcd versions return nothing for such a revision. This is not a gap, because nothing was written after it.
         client.delete("large", None).await.unwrap();
         let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
         let end = revision(&etcd).await;
@@ -132,7 +132,7 @@ async fn c04_an_etcd_that_goes_on_is_followed_after_each_kind_of_change_on_each_
         client.put("b", "1", None).await.unwrap();
         follower.reaches(revision(&etcd).await).await;
         follower.ends().await;
-        // What is compacted cannot be compared: nobody knows.
+        // A compacted revision cannot be compared, so the follower does not know whether the history is the same.
         let end = revision(&etcd).await;
         client.put("b", "2", None).await.unwrap();
         client.put("b", "3", None).await.unwrap();
@@ -148,7 +148,7 @@ async fn c04_an_etcd_that_goes_on_is_followed_after_each_kind_of_change_on_each_
     }
 }
 
-/// A store that is away for a while, values of 5 MiB, and a watch that catches up with many of them at once.
+/// The follower starts late, as after an outage of the store. Its watch must catch up with many values of 5 MiB at once.
 #[tokio::test]
 async fn c06_values_as_large_as_max_request_bytes_allows_are_stored_on_each_etcd() {
     let s3 = S3::start();

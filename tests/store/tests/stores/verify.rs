@@ -1,4 +1,4 @@
-//! Backups are restored into a real etcd and compared with what was recorded of them.
+//! Restores backups into a real etcd and compares them with their recorded fingerprint.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ async fn s44_each_backup_is_verified_by_a_real_restore() {
     }
 }
 
-/// Follows until all that etcd has is in increments of this backup.
+/// Follows etcd until the increments of this backup cover its current revision.
 async fn cover(etcd: &RealEtcd, store: &Arc<dyn ObjectStore>, id: &BackupId) -> Revision {
     let until = revision(etcd).await;
     let mut follower = Follower::start(etcd, store, id, "n1");
@@ -88,10 +88,10 @@ async fn s44_increments_are_verified_on_top_of_their_full() {
             "{}",
             found.text()
         );
-        // Keys of its own, and not those that the increments have.
+        // The fingerprint counts the keys of the full backup, without those of the increments.
         assert_eq!(found.fingerprint.unwrap().keys, Some(9));
 
-        // The cluster is gone: what the next full says of a revision on the way is compared.
+        // If the cluster does not answer, the increments are compared with the fingerprint of the next full backup.
         let next = back_up(&etcd, store.as_ref(), 10 * n + 1).await;
         cover(&etcd, &store, &id).await;
         let bin = etcd.bin.clone();
@@ -114,7 +114,7 @@ async fn s44_increments_are_verified_on_top_of_their_full() {
             found.problems
         );
 
-        // One of them is damaged: the backup with its increments is not what it claims to be.
+        // If one increment is damaged, the verification fails and names it.
         let increments = s3.bucket().join(format!("etcd/prod/{id}/increments"));
         let one = fs::read_dir(increments).unwrap().next().unwrap().unwrap().path();
         let bytes = fs::read(&one).unwrap();
@@ -139,7 +139,7 @@ async fn s44_compaction_and_leases_do_not_make_a_good_backup_look_bad() {
     fill(&etcd, 20);
     etcd.ctl(&["compaction", "10"]);
     let leased = || etcd.ctl(&["get", "leased", "--keys-only"]).contains("leased");
-    // Long enough for the key to be in the backup on a slow machine too.
+    // The lease must outlive the backup, even on a slow machine. Double its TTL until it does.
     let mut client = etcd_client::Client::connect([&etcd.url], None).await.unwrap();
     let mut ttl_s = 2;
     let id = loop {
@@ -152,14 +152,14 @@ async fn s44_compaction_and_leases_do_not_make_a_good_backup_look_bad() {
         }
         ttl_s *= 2;
     };
-    // The lease is over, for the member and for whoever restores.
+    // The lease has expired in the member, and also for a restored etcd.
     wait_until("the lease to be over", LONG, || Ok(!leased())).unwrap();
     let found = verify(&store, &id, &etcd).await.unwrap();
     assert!(found.ok, "{:?}", found.problems);
     assert_eq!(found.fingerprint.unwrap().keys, Some(20));
 }
 
-/// The same backup with other content behind a snapshot that is whole in itself: what checksums alone cannot see.
+/// The recorded fingerprint does not match the content of an intact snapshot. Checksums alone cannot detect this.
 #[tokio::test]
 async fn s44_what_is_wrong_with_a_backup_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -208,7 +208,7 @@ async fn s44_what_is_wrong_with_a_backup_is_named() {
         found.problems
     );
 
-    // A database that is whole by its hash, and that no etcd can open.
+    // A database with a correct hash that no etcd can open.
     let found = verify(&store, &broken(dir.path()), &etcd).await.unwrap();
     assert!(
         !found.ok && found.problems[0].contains("cannot be restored"),
@@ -225,7 +225,7 @@ async fn s44_what_is_wrong_with_a_backup_is_named() {
     assert!(nowhere.to_string().contains("etcdutl"), "{nowhere}");
 }
 
-/// A backup in etcd-manager's form whose database is zeros, with the right hash after it.
+/// A backup in etcd-manager's format whose database is all zeros, followed by the correct hash.
 fn broken(store: &Path) -> BackupId {
     let id = BackupId::new("2026-03-01T04:05:06Z-000777").unwrap();
     let dir = store.join(format!("prod/{id}"));
