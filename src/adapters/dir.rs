@@ -21,7 +21,7 @@ use crate::ports::{
     ByteStream, Created, ObjectMeta, ObjectStore, PortError, PortResult, Replaced, Tag, Upload,
 };
 
-use files::{blocking, failed, make_dirs, shared, still_there, sync_dir, unix_ms};
+use files::{blocking, failed, if_present, make_dirs, shared, sync_dir, unix_ms};
 
 const TEMPORARY: &str = ".tmp-";
 /// The lock file. A writer holds the lock while it compares and replaces an object. `list` never returns the file, and
@@ -136,7 +136,10 @@ impl DirStore {
             .read_to_end(&mut body)
             .map_err(|error| failed("read", &path, &error))?;
         if body.len() as u64 > most {
-            let text = format!("{} exceeds {most} bytes: no agent wrote it", path.display());
+            let text = format!(
+                "{} is larger than {most} bytes: no agent wrote it",
+                path.display()
+            );
             return Err(PortError::Permanent(text));
         }
         Ok(Some(body.into()))
@@ -196,7 +199,7 @@ impl DirStore {
             let Some(key) = path.strip_prefix(&self.root).ok().and_then(Path::to_str) else {
                 continue;
             };
-            let Some(meta) = still_there(entry.metadata(), &path)? else {
+            let Some(meta) = if_present(entry.metadata(), &path)? else {
                 continue;
             };
             if meta.is_dir() {

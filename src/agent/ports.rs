@@ -62,7 +62,7 @@ impl Backups for LocalBackups {
     ) -> PortResult<String> {
         // A restore must also work while etcd does not answer.
         let live = self.etcd.status().await.ok().map(|status| status.db_size_bytes);
-        let room = Room::beside(live.max(self.quota_bytes));
+        let room = Room::for_database(live.max(self.quota_bytes));
         let fetched = backup::fetch_within(store, cluster, id, &self.restore_dir, room).await?;
         tracing::info!("backup {id} is fetched and checked: {} bytes", fetched.size_bytes);
         Ok(fetched.file_name)

@@ -150,7 +150,7 @@ impl Agent {
             inner.last.decision = Some(decision.clone());
             (changed, voters_changed)
         });
-        self.tell_order(&asked, decision);
+        self.update_requests(&asked, decision);
         if changed {
             self.shared.version.grow();
         }
@@ -164,7 +164,7 @@ impl Agent {
     }
 
     /// Updates the requests that wait for a new epoch.
-    fn tell_order(&self, asked: &[OperatorRequest], decision: &Decision) {
+    fn update_requests(&self, asked: &[OperatorRequest], decision: &Decision) {
         let going = match (&decision.order, &decision.action) {
             (Some(order), _) => order,
             (None, None) => &decision.text,

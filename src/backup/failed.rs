@@ -43,16 +43,16 @@ impl From<Failed> for PortError {
 }
 
 /// Attaches a cause to a failure.
-pub trait Blame<T> {
+pub trait CausedBy<T> {
     /// This result; a failure gets this cause.
     ///
     /// # Errors
     /// The error of this result, with the cause.
-    fn blame(self, cause: Cause) -> Result<T, Failed>;
+    fn caused_by(self, cause: Cause) -> Result<T, Failed>;
 }
 
-impl<T> Blame<T> for PortResult<T> {
-    fn blame(self, cause: Cause) -> Result<T, Failed> {
+impl<T> CausedBy<T> for PortResult<T> {
+    fn caused_by(self, cause: Cause) -> Result<T, Failed> {
         self.map_err(|error| Failed { cause, error })
     }
 }

@@ -21,7 +21,7 @@ mod testing;
 mod trailer;
 mod verify;
 
-pub use failed::{Blame, Cause, Failed};
+pub use failed::{Cause, CausedBy, Failed};
 pub use full::pipeline::{BackupMeta, Format, take_full, take_full_as};
 pub use increments::follow::{Chain, Ended, Following, Progress, StoredIncrement, follow, resume};
 pub use increments::increment::{Change, Entry, Head, Increment, IncrementError, Lease};

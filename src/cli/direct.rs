@@ -120,7 +120,7 @@ pub(super) fn spread(status: &AdminStatus, order: &Directives) -> Spread {
     }
     let behind = behind(status, order);
     if !behind.is_empty() {
-        return Spread::Waits(not_heard(&behind));
+        return Spread::Waits(not_adopted(&behind));
     }
     let silent = status.peers.iter().filter_map(|(node, seen)| match seen {
         Fact::Known(_) => None,
@@ -146,7 +146,7 @@ pub(super) fn behind<'a>(status: &'a AdminStatus, order: &Directives) -> Vec<&'a
 }
 
 /// Names the agents that have not adopted it.
-pub(super) fn not_heard(nodes: &[&str]) -> String {
+pub(super) fn not_adopted(nodes: &[&str]) -> String {
     format!("not adopted yet by {}", nodes.join(", "))
 }
 

@@ -104,8 +104,8 @@ enum Verb {
     #[command(hide = true)]
     Data,
     /// Restore a fetched backup into a throw-away etcd (etcd-agent-verify.service does)
-    #[command(hide = true)]
-    Prove,
+    #[command(hide = true, alias = "prove")]
+    VerifyRestore,
     /// Delay a start of etcd.service (its `ExecStartPre=`), or a stop (its `ExecStop=`)
     #[command(hide = true)]
     Gate {
@@ -122,7 +122,7 @@ pub fn main(cli: Cli) -> ExitCode {
         // The oneshots need no runtime.
         Verb::Apply => crate::unit::apply::run(&paths),
         Verb::Data => crate::unit::data::run(&paths),
-        Verb::Prove => crate::unit::verify::run(&paths),
+        Verb::VerifyRestore => crate::unit::verify::run(&paths),
         Verb::Gate { stop: false } => crate::unit::gate::run(&paths),
         Verb::Gate { stop: true } => crate::unit::gate::before_stop(&paths),
         verb => outcome(with_runtime(&paths, verb)),
@@ -165,7 +165,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Render(args) => render::run(paths, &args),
         Verb::CheckConfig(args) | Verb::Config(config::ConfigVerb::Check(args)) => config::check(paths, args),
         Verb::Config(config::ConfigVerb::Show(output)) => config::show(paths, output),
-        Verb::Apply | Verb::Data | Verb::Prove | Verb::Gate { .. } => Ok(Exit::Usage),
+        Verb::Apply | Verb::Data | Verb::VerifyRestore | Verb::Gate { .. } => Ok(Exit::Usage),
     }
 }
 

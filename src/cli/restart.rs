@@ -88,10 +88,10 @@ async fn until_done(client: &Client, order: &Directives, timeout: Timeout) -> Re
     loop {
         match wait::status(client).await? {
             Err(text) => progress.say(&text),
-            Ok(status) => match stands(&status, order) {
-                Stands::Done => return Ok(()),
-                Stands::Waits(text) => progress.say(&text),
-                Stands::Overruled(text) => return Err(Failure::failed(text)),
+            Ok(status) => match restart_progress(&status, order) {
+                RestartProgress::Done => return Ok(()),
+                RestartProgress::Waits(text) => progress.say(&text),
+                RestartProgress::Overruled(text) => return Err(Failure::failed(text)),
             },
         }
         deadline.next("the restart", &progress).await?;
@@ -100,7 +100,7 @@ async fn until_done(client: &Client, order: &Directives, timeout: Timeout) -> Re
 
 /// The progress of a restart.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stands {
+pub(super) enum RestartProgress {
     /// All are restarted, and healthy.
     Done,
     /// What it waits for.
@@ -110,19 +110,19 @@ pub(super) enum Stands {
 }
 
 /// The progress of an ordered restart, as this agent sees it.
-pub(super) fn stands(status: &AdminStatus, order: &Directives) -> Stands {
+pub(super) fn restart_progress(status: &AdminStatus, order: &Directives) -> RestartProgress {
     let Some(wanted) = &order.restart else {
-        return Stands::Done;
+        return RestartProgress::Done;
     };
     let mine = &status.node.steering.directives;
     if mine.is_newer_than(order) && mine.restart.as_ref() != Some(wanted) {
-        return Stands::Overruled(
+        return RestartProgress::Overruled(
             "another order took its place, or it was withdrawn: see `etcd-agent status`".to_owned(),
         );
     }
     let behind = direct::behind(status, order);
     if !behind.is_empty() {
-        return Stands::Waits(direct::not_heard(&behind));
+        return RestartProgress::Waits(direct::not_adopted(&behind));
     }
     let serving = health::serving(status);
     let (mut done, mut under_way, mut waiting) = (0, Vec::new(), Vec::new());
@@ -137,7 +137,7 @@ pub(super) fn stands(status: &AdminStatus, order: &Directives) -> Stands {
         }
     }
     if under_way.is_empty() && waiting.is_empty() {
-        return Stands::Done;
+        return RestartProgress::Done;
     }
     let mut text = format!("{done} of {} restarted", wanted.nodes.len());
     for (what, nodes) in [("not serving", under_way), ("to come", waiting)] {
@@ -145,5 +145,5 @@ pub(super) fn stands(status: &AdminStatus, order: &Directives) -> Stands {
             text = format!("{text}; {what}: {}", nodes.join(", "));
         }
     }
-    Stands::Waits(text)
+    RestartProgress::Waits(text)
 }

@@ -90,7 +90,8 @@ fn note_incarnation(
     incarnation: &Incarnation,
 ) -> Result<(), Refusal> {
     let known = record.incarnations.get(from).cloned();
-    // Two incarnations prove that a memory was lost between them, in whichever order they are received.
+    // Two incarnations prove that a memory was lost between them, in whichever order they are
+    // received.
     if known.as_ref().is_some_and(|known| known != incarnation) {
         record.superseded.insert(from.clone());
     }

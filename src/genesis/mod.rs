@@ -18,4 +18,4 @@ pub use elector::{
     on_learn, on_prepare, renew,
 };
 pub use round::{Outcome, Round, explain};
-pub use tally::{Tally, Word};
+pub use tally::{ElectorReport, Tally};

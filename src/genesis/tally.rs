@@ -14,7 +14,7 @@ use crate::model::{ElectorRecord, EnquireReply, Epoch, Genesis, NodeName};
 
 /// The answer of one elector.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Word {
+pub struct ElectorReport {
     /// The newest genesis that it knows as chosen.
     pub chosen: Option<Genesis>,
     /// The values that it has accepted in later epochs.
@@ -25,7 +25,7 @@ pub struct Word {
     pub may_have_voted: Epoch,
 }
 
-impl Word {
+impl ElectorReport {
     /// The answer from an elector's own record.
     pub fn of(record: &ElectorRecord) -> Self {
         let accepted = record.votes.values().filter_map(|votes| votes.accepted.as_ref());
@@ -48,7 +48,7 @@ impl Word {
         }
     }
 
-    fn says(&self, genesis: &Genesis) -> bool {
+    fn has(&self, genesis: &Genesis) -> bool {
         self.chosen
             .iter()
             .chain(&self.accepted)
@@ -76,7 +76,7 @@ impl Word {
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// The answers, by elector.
-    pub words: BTreeMap<NodeName, Word>,
+    pub reports: BTreeMap<NodeName, ElectorReport>,
     /// The newest genesis in the shared store.
     pub stored: Option<Genesis>,
     /// Geneses that were reported as chosen before, perhaps by a node that no longer answers.
@@ -103,7 +103,7 @@ impl Tally {
     /// accepted. A majority of the former electors suffices, because a node that was added later may not know it. But it
     /// takes at least two electors, because a single one may lie.
     pub fn confirmed(&self, after: Epoch) -> Option<&Genesis> {
-        let mut told: Vec<&Genesis> = self.told().filter(|genesis| genesis.epoch > after).collect();
+        let mut told: Vec<&Genesis> = self.reported().filter(|genesis| genesis.epoch > after).collect();
         told.sort_by_key(|genesis| std::cmp::Reverse(genesis.epoch));
         told.into_iter().find(|genesis| {
             let names = || self.sayers(genesis);
@@ -114,8 +114,8 @@ impl Tally {
     }
 
     /// All geneses that are reported as chosen.
-    pub fn told(&self) -> impl Iterator<Item = &Genesis> {
-        let chosen = self.words.values().filter_map(|word| word.chosen.as_ref());
+    pub fn reported(&self) -> impl Iterator<Item = &Genesis> {
+        let chosen = self.reports.values().filter_map(|report| report.chosen.as_ref());
         chosen.chain(&self.stored).chain(&self.heard)
     }
 
@@ -123,13 +123,13 @@ impl Tally {
     /// follows.
     ///
     /// # Errors
-    /// Why the operator's word does not count. One line for people.
+    /// Why the operator's report does not count. One line for people.
     pub fn operators_word(&self, chosen: Option<&Genesis>, token: &str) -> Result<Option<&Genesis>, String> {
         if chosen.is_some_and(|genesis| genesis.token == token) {
             return Ok(None);
         }
         let open = chosen.map(|genesis| genesis.epoch).unwrap_or_default();
-        let Some(genesis) = self.told().find(|genesis| genesis.token == token) else {
+        let Some(genesis) = self.reported().find(|genesis| genesis.token == token) else {
             return Err(format!(
                 "no node and no store reports {token} now: start the agent that reported it"
             ));
@@ -152,37 +152,47 @@ impl Tally {
 
     /// The electors that know this genesis as chosen or have accepted it.
     fn sayers(&self, genesis: &Genesis) -> impl Iterator<Item = &NodeName> {
-        let words = self.words.iter();
-        words.filter(|(_, word)| word.says(genesis)).map(|(name, _)| name)
+        let reports = self.reports.iter();
+        reports
+            .filter(|(_, report)| report.has(genesis))
+            .map(|(name, _)| name)
     }
 
-    /// The newest epoch up to `told` that is not denied; all epochs between the result and `told` are denied. `None` if
+    /// The newest epoch up to `reported` that is not denied; all epochs between the result and `told` are denied. `None` if
     /// too few electors are able to deny an epoch.
     ///
     /// A majority denies an epoch for which it has no vote, if it includes a majority of the former electors. All
     /// electors together deny an epoch that none of them knows as chosen, even if some have voted for it: such a round
     /// did not end.
-    pub fn ceiling(&self, told: Epoch) -> Option<Epoch> {
+    pub fn ceiling(&self, reported: Epoch) -> Option<Epoch> {
         let stored = self.stored.as_ref().map(|genesis| genesis.epoch);
         let stored = stored.unwrap_or_default();
-        let complete: Vec<(&NodeName, &Word)> = self.words.iter().filter(|(_, word)| word.complete).collect();
+        let complete: Vec<(&NodeName, &ElectorReport)> = self
+            .reports
+            .iter()
+            .filter(|(_, report)| report.complete)
+            .collect();
         if complete.len() < self.majority() {
             return None;
         }
         let all_answer = complete.len() == self.electors;
         // `heard` is left out: it holds the reports that are in question.
-        let chosen = self.words.values().filter_map(|word| word.chosen.as_ref());
+        let chosen = self.reports.values().filter_map(|report| report.chosen.as_ref());
         let chosen = chosen.chain(&self.stored).map(|genesis| genesis.epoch).max();
         let denied = |epoch: &Epoch| {
-            let deny = || complete.iter().filter(|(_, word)| word.denies(*epoch, stored));
+            let deny = || {
+                complete
+                    .iter()
+                    .filter(|(_, report)| report.denies(*epoch, stored))
+            };
             let former = self.former.is_empty() || self.are_most_of_former(deny().map(|(name, _)| *name));
             deny().count() >= self.majority() && former
                 || all_answer && chosen.is_none_or(|chosen| chosen < *epoch)
         };
-        let known = complete.iter().map(|(_, word)| word.open(stored));
-        let accepted = complete.iter().flat_map(|(_, word)| word.accepted_epochs());
-        let all = known.chain(accepted).chain([told]);
-        all.filter(|epoch| *epoch <= told && !denied(epoch))
+        let known = complete.iter().map(|(_, report)| report.open(stored));
+        let accepted = complete.iter().flat_map(|(_, report)| report.accepted_epochs());
+        let all = known.chain(accepted).chain([reported]);
+        all.filter(|epoch| *epoch <= reported && !denied(epoch))
             .max()
             .or(Some(Epoch::default()))
     }
@@ -208,8 +218,8 @@ mod tests {
         }
     }
 
-    fn word(chosen: Option<&Genesis>, accepted: &[&Genesis], complete: bool) -> Word {
-        Word {
+    fn report(chosen: Option<&Genesis>, accepted: &[&Genesis], complete: bool) -> ElectorReport {
+        ElectorReport {
             chosen: chosen.cloned(),
             accepted: accepted.iter().copied().cloned().collect(),
             complete,
@@ -217,11 +227,11 @@ mod tests {
         }
     }
 
-    fn tally(words: &[Word], stored: Option<&Genesis>, electors: usize) -> Tally {
+    fn tally(reports: &[ElectorReport], stored: Option<&Genesis>, electors: usize) -> Tally {
         Tally {
-            words: (1u8..)
-                .zip(words)
-                .map(|(i, word)| (NodeName::new(format!("n{i}")).unwrap(), word.clone()))
+            reports: (1u8..)
+                .zip(reports)
+                .map(|(i, report)| (NodeName::new(format!("n{i}")).unwrap(), report.clone()))
                 .collect(),
             stored: stored.cloned(),
             electors,
@@ -233,13 +243,13 @@ mod tests {
     fn f02_a_vote_on_a_later_epoch_keeps_no_lie_from_being_denied() {
         let (two, later) = (genesis_of(2, "b"), genesis_of(897, "r"));
         // Seed 202261 of the liars: a restore took the number after the reported one, and its round did not end.
-        let half = word(Some(&two), &[&later], true);
-        let tally = tally(&[word(Some(&two), &[], true), half.clone(), half], None, 3);
+        let half = report(Some(&two), &[&later], true);
+        let tally = tally(&[report(Some(&two), &[], true), half.clone(), half], None, 3);
         assert_eq!(tally.ceiling(Epoch(896)), Some(Epoch(2)));
         // Seed 101669: a majority has accepted it, and nobody has learned that it was chosen.
         assert_eq!(tally.ceiling(Epoch(897)), Some(Epoch(2)));
         let mut one_away = tally.clone();
-        one_away.words.remove(&NodeName::new("n1").unwrap());
+        one_away.reports.remove(&NodeName::new("n1").unwrap());
         assert_eq!(
             one_away.ceiling(Epoch(897)),
             Some(Epoch(897)),
@@ -251,13 +261,13 @@ mod tests {
     #[test]
     fn f02_a_new_memory_denies_nothing_that_its_former_one_may_have_voted_for() {
         let (one, two) = (genesis_of(1, "a"), genesis_of(2, "b"));
-        let knows = |genesis: &Genesis| word(Some(genesis), &[], true);
+        let knows = |genesis: &Genesis| report(Some(genesis), &[], true);
         // Seed 18331 of the simulator: epoch 2 has three votes, and the first elector has lost its memory since.
         let mut again = knows(&one);
         again.may_have_voted = Epoch(2);
         let others = [knows(&two), knows(&two), knows(&one), knows(&one)];
-        let with = |first: Word| [&[first], &others[..]].concat();
-        let of = |first: Word| tally(&with(first), Some(&two), 5);
+        let with = |first: ElectorReport| [&[first], &others[..]].concat();
+        let of = |first: ElectorReport| tally(&with(first), Some(&two), 5);
         assert_eq!(of(again.clone()).ceiling(Epoch(2)), Some(Epoch(2)));
         assert_eq!(of(knows(&one)).ceiling(Epoch(2)), Some(Epoch(1)), "three deny");
         assert_eq!(
@@ -270,9 +280,9 @@ mod tests {
     #[test]
     fn f02_an_operators_word_counts_where_no_majority_denies() {
         let (one, two, forged) = (genesis_of(1, "a"), genesis_of(2, "b"), genesis_of(2, "f"));
-        let knows = |genesis: &Genesis| word(Some(genesis), &[], true);
-        let new = word(None, &[], false);
-        let of = |words: &[Word]| tally(words, Some(&two), 3);
+        let knows = |genesis: &Genesis| report(Some(genesis), &[], true);
+        let new = report(None, &[], false);
+        let of = |reports: &[ElectorReport]| tally(reports, Some(&two), 3);
         // One was away, one has lost its memory: seed 18306 of the simulator.
         let undecided = of(&[knows(&one), knows(&two), new.clone()]);
         assert_eq!(undecided.confirmed(Epoch(1)), None);
@@ -296,17 +306,17 @@ mod tests {
     #[test]
     fn t05_nodes_that_were_added_deny_nothing_that_the_former_electors_chose() {
         let (one, two) = (genesis_of(1, "a"), genesis_of(2, "b"));
-        let knows = |genesis: &Genesis| word(Some(genesis), &[], true);
-        let older = |genesis: &Genesis| word(Some(genesis), &[], false);
-        let words = [older(&two), knows(&one), older(&two), knows(&one), knows(&one)];
-        let mut tally = tally(&words, None, 5);
+        let knows = |genesis: &Genesis| report(Some(genesis), &[], true);
+        let older = |genesis: &Genesis| report(Some(genesis), &[], false);
+        let reports = [older(&two), knows(&one), older(&two), knows(&one), knows(&one)];
+        let mut tally = tally(&reports, None, 5);
         assert_eq!(tally.ceiling(Epoch(2)), Some(Epoch(1)), "three of five");
         assert_eq!(tally.confirmed(Epoch(1)), None);
         tally.former = ["n1", "n2", "n3"].map(|name| NodeName::new(name).unwrap()).into();
         assert_eq!(tally.ceiling(Epoch(2)), Some(Epoch(2)));
         assert_eq!(tally.confirmed(Epoch(1)), Some(&two));
         // The others deny a lying elector, and it cannot confirm alone.
-        tally.words.insert(NodeName::new("n3").unwrap(), knows(&one));
+        tally.reports.insert(NodeName::new("n3").unwrap(), knows(&one));
         assert_eq!(tally.ceiling(Epoch(2)), Some(Epoch(1)));
         assert_eq!(tally.confirmed(Epoch(1)), None);
         tally.former = [NodeName::new("n1").unwrap()].into();
@@ -317,7 +327,7 @@ mod tests {
     /// for 2.
     type Row<'a> = (
         &'a str,
-        Vec<Word>,
+        Vec<ElectorReport>,
         Option<&'a Genesis>,
         usize,
         bool,
@@ -327,10 +337,10 @@ mod tests {
     #[test]
     fn f02_what_is_told_is_confirmed_or_denied_only_by_a_majority() {
         let (one, two, forged) = (genesis_of(1, "a"), genesis_of(2, "b"), genesis_of(2, "f"));
-        let knows = |genesis: &Genesis| word(Some(genesis), &[], true);
-        let took = |genesis: &Genesis| word(Some(&one), &[genesis], true);
-        let new = word(None, &[], false);
-        let asked = word(None, &[], true);
+        let knows = |genesis: &Genesis| report(Some(genesis), &[], true);
+        let took = |genesis: &Genesis| report(Some(&one), &[genesis], true);
+        let new = report(None, &[], false);
+        let asked = report(None, &[], true);
         let denied = Some(Epoch(1));
         let rows: [Row<'_>; 15] = [
             (
@@ -454,8 +464,8 @@ mod tests {
                 Some(Epoch(2)),
             ),
         ];
-        for (what, words, stored, electors, confirmed, ceiling) in rows {
-            let tally = tally(&words, stored, electors);
+        for (what, reports, stored, electors, confirmed, ceiling) in rows {
+            let tally = tally(&reports, stored, electors);
             assert_eq!(tally.confirmed(Epoch(1)).is_some(), confirmed, "{what}");
             assert_eq!(tally.ceiling(Epoch(2)), ceiling, "{what}");
         }

@@ -183,7 +183,7 @@ pub(super) async fn run(listener: Listener, server: Arc<Server>) {
 async fn connection(server: Arc<Server>, socket: Socket, address: Option<IpAddr>, mut slot: Slot) {
     let plain = Caller { address, names: None };
     match (socket, &server.tls) {
-        (Socket::Unix(stream), _) => match lets_in(&server, &stream, &mut slot).await {
+        (Socket::Unix(stream), _) => match admit(&server, &stream, &mut slot).await {
             Ok(()) => drive(&server, stream, plain, 0).await,
             Err(why) => server.rejection_log.report(None, why),
         },
@@ -197,7 +197,7 @@ async fn connection(server: Arc<Server>, socket: Socket, address: Option<IpAddr>
                     let names = certificates.and_then(<[_]>::first).and_then(CertificateNames::of);
                     match names.ok_or("its certificate cannot be read") {
                         Ok(names) => {
-                            if let Err(why) = slot.prove() {
+                            if let Err(why) = slot.verify_restore() {
                                 server.rejection_log.report(address, why);
                                 return;
                             }
@@ -223,7 +223,7 @@ async fn connection(server: Arc<Server>, socket: Socket, address: Option<IpAddr>
 }
 
 /// Whether the process at the other end of a Unix socket may use it.
-async fn lets_in(server: &Server, stream: &UnixStream, slot: &mut Slot) -> Result<(), &'static str> {
+async fn admit(server: &Server, stream: &UnixStream, slot: &mut Slot) -> Result<(), &'static str> {
     let Some(door) = &server.door else {
         return Ok(());
     };
@@ -234,7 +234,7 @@ async fn lets_in(server: &Server, stream: &UnixStream, slot: &mut Slot) -> Resul
             return Err("only etcd.service, root and the agent's own user may ask the gate");
         }
     }
-    slot.prove()
+    slot.verify_restore()
 }
 
 fn is_gone(error: &io::Error) -> bool {

@@ -131,7 +131,7 @@ impl Open {
 
 impl Slot {
     /// Moves the slot of a client that is now authenticated to the pool of authenticated clients.
-    pub(super) fn prove(&mut self) -> Result<(), &'static str> {
+    pub(super) fn verify_restore(&mut self) -> Result<(), &'static str> {
         if self.pool != Pool::Unproved {
             return Ok(());
         }
@@ -197,7 +197,7 @@ mod tests {
             "two clients are not authenticated yet"
         );
         let _node = slots.take(Some(address("10.0.0.1")), false).unwrap();
-        first.prove().unwrap();
+        first.verify_restore().unwrap();
         let _third = slots.take(Some(address("10.0.0.7")), false).unwrap();
         // A node still has its own slots when all slots of other clients are taken.
         let _kept = [slots.take(None, true).unwrap(), slots.take(None, true).unwrap()];

@@ -96,7 +96,7 @@ impl Assignment {
     /// True if this member list is evidence about members of this node. It must be of this cluster, be read through
     /// quorum, and not be of an older raft term than the list that named this member first: a node that was cut off since
     /// then still shows the old list.
-    pub fn is_told_by(&self, list: &MemberList) -> bool {
+    pub fn is_current_in(&self, list: &MemberList) -> bool {
         list.linearizable && list.cluster_id == self.cluster_id && list.term >= self.listed
     }
 }

@@ -52,7 +52,7 @@ pub enum Action {
     /// Ask the electors whether a newer epoch is open, and learn it if a majority confirms it.
     Confirm {
         /// The sources that report a newer epoch, and the epoch that each reports.
-        told_by: BTreeMap<String, Epoch>,
+        reported_by: BTreeMap<String, Epoch>,
         /// The token of the genesis that an operator has confirmed here.
         #[serde(default)]
         by_operator: Option<String>,

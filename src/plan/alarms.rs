@@ -9,7 +9,7 @@ const HELP: &str = "free room (`etcdctl compact`, `etcdctl defrag`, a larger etc
                     disarm`";
 
 /// Says that the etcd of this node has an alarm.
-pub(super) fn say(cx: &mut Context<'_>) {
+pub(super) fn report(cx: &mut Context<'_>) {
     if let Some(text) = cx.obs.me.etcd.known().and_then(raised) {
         cx.because(ReasonCode::EtcdAlarm, text);
     }

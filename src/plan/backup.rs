@@ -32,7 +32,7 @@ fn is_backup(request: &OperatorRequest) -> bool {
 }
 
 /// Reports that etcd-manager's queue has commands. A person has to judge them.
-pub(super) fn say_commands(cx: &mut Context<'_>) {
+pub(super) fn report_commands(cx: &mut Context<'_>) {
     let commands = match &cx.obs.store {
         Fact::Known(store) if cx.is_coordinator() && !store.commands.is_empty() => &store.commands,
         _ => return,
@@ -56,7 +56,7 @@ pub(super) fn say_commands(cx: &mut Context<'_>) {
 }
 
 /// Reports that etcd was put back to an older state. A person may not know which writes were lost.
-pub(super) fn say_history(cx: &mut Context<'_>) {
+pub(super) fn report_history(cx: &mut Context<'_>) {
     if !cx.is_coordinator() {
         return;
     }
@@ -154,8 +154,8 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         cx.because(ReasonCode::BackupAsked, "a person asked for a full backup");
         return Some(begin(cx));
     }
-    let stands_in = stands_in(cx);
-    if !(cx.is_coordinator() || stands_in.is_some()) || orders::paused(cx).is_some() {
+    let stands_in_for = stands_in_for(cx);
+    if !(cx.is_coordinator() || stands_in_for.is_some()) || orders::paused(cx).is_some() {
         return None;
     }
     let newest = match &cx.obs.store {
@@ -214,7 +214,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         cx.wake_in(wait);
         return None;
     }
-    if let Some((node, trouble)) = stands_in {
+    if let Some((node, trouble)) = stands_in_for {
         cx.because(
             ReasonCode::BackupStandIn,
             format!("the coordinator, {node}, {trouble}: this node takes the next full backup"),
@@ -231,7 +231,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
 /// The coordinator that this node stands in for, and what fails there: its backups, or its reads of the store. The node
 /// that takes the next backup is the first by name with a healthy member and without such failures of its own. Only
 /// with a shared store.
-fn stands_in<'a>(cx: &Context<'a>) -> Option<(&'a NodeName, String)> {
+fn stands_in_for<'a>(cx: &Context<'a>) -> Option<(&'a NodeName, String)> {
     let coordinator = cx.leading().filter(|node| **node != cx.spec.node)?;
     let failing = trouble(cx.status_of(coordinator)?)?;
     let works = |node: &NodeName| cx.status_of(node).is_none_or(|status| trouble(status).is_none());

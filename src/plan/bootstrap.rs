@@ -171,7 +171,7 @@ pub(super) fn become_eligible(cx: &mut Context<'_>, without: &BTreeSet<NodeName>
     if cx.obs.elector.eligible {
         return None;
     }
-    let missing = electors::say_new_memory(cx, without);
+    let missing = electors::report_new_memory(cx, without);
     let reachable = missing
         .iter()
         .any(|n| cx.obs.peers.get(*n).is_some_and(|f| f.known().is_some()));

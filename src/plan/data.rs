@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::context::{Context, names};
-use super::failure::is_gone;
+use super::failure::is_lost;
 use super::invitation::{invitations, linearizable_lists};
 use super::removed::{self, Confirmation};
 use crate::model::{
@@ -74,16 +74,16 @@ fn wanted(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> D
             staged: false,
         }),
         (_, DataState::Missing) => {
-            say_gone(cx, genesis, "the data directory is gone");
+            report_lost_data(cx, genesis, "the data directory is gone");
             Data::Wait
         }
         (_, DataState::Unusable { why, .. }) => {
-            say_gone(cx, genesis, why);
+            report_lost_data(cx, genesis, why);
             Data::Wait
         }
         (_, DataState::Present { cluster_id, .. }) if genesis.replaces(*cluster_id) => {
             let older = "the data directory is of an epoch that was replaced: it was set back";
-            say_gone(cx, genesis, older);
+            report_lost_data(cx, genesis, older);
             Data::Wait
         }
         (
@@ -93,7 +93,7 @@ fn wanted(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> D
                 member_id,
             },
         ) => {
-            if *cluster_id == genesis.cluster_id && is_told_removed(cx, genesis, assignment, *member_id) {
+            if *cluster_id == genesis.cluster_id && reported_removed(cx, genesis, assignment, *member_id) {
                 move_away(cx, genesis, assignment, data)
             } else {
                 foreign(cx, assignment, *cluster_id, *member_id)
@@ -105,7 +105,7 @@ fn wanted(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> D
 /// True if a peer's list, read through quorum, does not have the member. That only starts a check. Data of a removed
 /// member is either older than the node's new member, or etcd created it in an empty directory. In the second case etcd
 /// took its ID from a peer, which may not know of the removal yet.
-fn is_told_removed(
+fn reported_removed(
     cx: &Context<'_>,
     genesis: &Genesis,
     assignment: &Assignment,
@@ -113,7 +113,7 @@ fn is_told_removed(
 ) -> bool {
     linearizable_lists(cx, genesis)
         .iter()
-        .any(|(_, list)| assignment.is_told_by(list) && list.get(member_id).is_none())
+        .any(|(_, list)| assignment.is_current_in(list) && list.get(member_id).is_none())
 }
 
 /// Halts: nothing shows that this data was replaced, so it may be the only copy of another cluster's data.
@@ -145,7 +145,7 @@ fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, d
             cluster_id,
             member_id,
         } if *cluster_id == genesis.cluster_id => {
-            let removal = if is_told_removed(cx, genesis, assignment, *member_id) {
+            let removal = if reported_removed(cx, genesis, assignment, *member_id) {
                 removed::removal(cx, *cluster_id, *member_id, assignment.listed)
             } else {
                 Confirmation::No
@@ -223,10 +223,10 @@ fn restore_data(cx: &mut Context<'_>, assignment: &Assignment, backup: BackupId)
 }
 
 /// Reports the loss and its consequence: the coordinator replaces the member, or a person restores a backup.
-fn say_gone(cx: &mut Context<'_>, genesis: &Genesis, what: &str) {
+fn report_lost_data(cx: &mut Context<'_>, genesis: &Genesis, what: &str) {
     let others_gone = cx
         .known_peers()
-        .all(|(_, s)| !genesis.members.contains_key(&s.node) || is_gone(&s.data, genesis));
+        .all(|(_, s)| !genesis.members.contains_key(&s.node) || is_lost(&s.data, genesis));
     let somebody_serves = cx
         .known_peers()
         .any(|(_, s)| s.etcd.known().is_some_and(|e| e.leader.is_some()));

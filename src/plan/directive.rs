@@ -92,7 +92,7 @@ fn objection(cx: &Context<'_>, teller: &NodeName, told: &Directives, borne_out: 
 }
 
 /// Reports a pause.
-pub(super) fn say_paused(cx: &mut Context<'_>) {
+pub(super) fn report_paused(cx: &mut Context<'_>) {
     if let Some(paused) = paused(cx) {
         let text = format!(
             "an operator at {} ordered a pause: nothing is done by itself until `etcd-agent resume`",

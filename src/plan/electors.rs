@@ -22,7 +22,7 @@ pub(super) fn regain(cx: &mut Context<'_>) -> Option<Action> {
     let nobody = BTreeSet::new();
     let said = [ReasonCode::NewMemory, ReasonCode::MemoriesLost];
     if !cx.reasons().iter().any(|r| said.contains(&r.code)) {
-        say_new_memory(cx, &nobody);
+        report_new_memory(cx, &nobody);
     }
     let store_answers = cx.spec.store_shared && cx.obs.store.known().is_some();
     let all_answer = cx.silent().is_empty() && !too_few_remember(cx);
@@ -40,7 +40,7 @@ fn too_few_remember(cx: &Context<'_>) -> bool {
 }
 
 /// Reports what a new memory waits for before it votes. Returns the electors that have not answered.
-pub(super) fn say_new_memory<'a>(cx: &mut Context<'a>, without: &BTreeSet<NodeName>) -> Vec<&'a NodeName> {
+pub(super) fn report_new_memory<'a>(cx: &mut Context<'a>, without: &BTreeSet<NodeName>) -> Vec<&'a NodeName> {
     let spec = cx.spec;
     let known = cx.genesis().is_some() || cx.obs.newest_epoch > Epoch::default();
     let command = if known { "restore BACKUP" } else { "bootstrap" };
@@ -87,7 +87,10 @@ pub(super) fn replaced<'a>(cx: &Context<'a>) -> Option<&'a Genesis> {
 ///
 /// # Errors
 /// What the order has to add, in one line: without it, too few electors can be asked whether the cluster still runs.
-pub(super) fn gone(cx: &Context<'_>, request: &OperatorRequest) -> Result<BTreeSet<NodeName>, String> {
+pub(super) fn declared_lost(
+    cx: &Context<'_>,
+    request: &OperatorRequest,
+) -> Result<BTreeSet<NodeName>, String> {
     let mut gone: BTreeSet<NodeName> = request.without().cloned().collect();
     let OperatorRequest::Restore { replace, .. } = request else {
         return Ok(gone);
@@ -150,7 +153,7 @@ pub(super) fn of_others(cx: &Context<'_>, genesis: &Genesis) -> Option<String> {
 
 /// Reports which votes a new epoch lacks, if any, and what would help. It needs a majority of the electors here, and a
 /// majority of the electors of the epoch that it replaces.
-pub(super) fn say_missing(cx: &mut Context<'_>, gone: &BTreeSet<NodeName>) {
+pub(super) fn report_missing(cx: &mut Context<'_>, gone: &BTreeSet<NodeName>) {
     let here: Vec<&NodeName> = cx.spec.nodes.keys().collect();
     let former: Vec<&NodeName> = replaced(cx)
         .into_iter()

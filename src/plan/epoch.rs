@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::context::Context;
-use super::safety::say_unbelieved;
+use super::safety::report_rejected_epochs;
 use crate::model::{Action, Epoch, OperatorRequest, ReasonCode};
 
 /// The electors are asked again after this time about an epoch that they denied and that a source still reports.
@@ -20,7 +20,7 @@ const OWN: &str = "this node's memory";
 /// Stops an etcd that serves an older epoch than the confirmed one, and asks about a newer one. The stop comes first:
 /// otherwise a lying node could prevent it by reporting one epoch after the other, so that this node only asks.
 pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
-    say_unbelieved(cx);
+    report_rejected_epochs(cx);
     stop_outdated(cx).or_else(|| confirm(cx))
 }
 
@@ -37,7 +37,7 @@ fn stop_outdated(cx: &mut Context<'_>) -> Option<Action> {
 }
 
 /// The sources that report a later epoch, with that epoch. Reports outside the bounds are left out.
-fn told(cx: &Context<'_>, open: Epoch) -> Vec<(String, Epoch)> {
+fn sources(cx: &Context<'_>, open: Epoch) -> Vec<(String, Epoch)> {
     let peers = cx
         .known_peers()
         .filter(|(_, status)| status.cluster == cx.spec.cluster)
@@ -69,7 +69,7 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
     let open = cx.open_epoch();
     let mut ask = Vec::new();
     let (mut held, mut denied) = (BTreeSet::new(), BTreeSet::new());
-    for (who, epoch) in told(cx, open) {
+    for (who, epoch) in sources(cx, open) {
         // The node deletes a denied epoch from its own record. Until it has done so, it keeps asking about that record.
         let denied_before = cx.obs.elector.denied.get(&who).filter(|_| who != OWN);
         let before = denied_before.map(|denial| {
@@ -109,16 +109,19 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
         );
         cx.because(ReasonCode::EpochHearsay, text);
     }
-    let told_by: BTreeMap<String, Epoch> = ask.into_iter().collect();
+    let reported_by: BTreeMap<String, Epoch> = ask.into_iter().collect();
     let by_operator = cx.obs.requests.iter().find_map(|request| match request {
         OperatorRequest::ConfirmEpoch { token, .. } => Some(token.clone()),
         _ => None,
     });
-    if told_by.is_empty() && by_operator.is_none() {
+    if reported_by.is_empty() && by_operator.is_none() {
         return None;
     }
     cx.may_try("confirm", Duration::from_millis(250), Duration::from_secs(10))
-        .then_some(Action::Confirm { told_by, by_operator })
+        .then_some(Action::Confirm {
+            reported_by,
+            by_operator,
+        })
 }
 
 /// Why etcd here is of an older epoch, if it is: its assignment says so, or the newest genesis names its cluster as

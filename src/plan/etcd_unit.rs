@@ -7,7 +7,7 @@ use super::data::{self, Data};
 use super::gate::clear_gate;
 use super::inspection::{inspect, start_queued};
 use super::removed::{self, Confirmation, removed_by};
-use super::{failure, restart, words};
+use super::{failure, last_words, restart};
 use crate::model::{
     Action, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, LoadState, NodeStatus, ReasonCode,
     UnitState,
@@ -172,7 +172,7 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
     match &cx.obs.me.etcd {
         Fact::Known(etcd) if etcd.leader.is_none() => {
             cx.because(ReasonCode::NoLeader, "this member sees no raft leader");
-            failure::say_quorum_lost(cx);
+            failure::report_quorum_lost(cx);
             cx.wake_in(Duration::from_millis(200));
         }
         Fact::Known(etcd) => {
@@ -180,7 +180,7 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
             await_election(cx, etcd);
         }
         Fact::Absent => {
-            words::say(cx);
+            last_words::report(cx);
             cx.wake_in(Duration::from_millis(50));
         }
         Fact::Unreachable(why) => {
@@ -191,7 +191,7 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
             cx.wake_in(Duration::from_millis(if recent { 50 } else { 1000 }));
             if active == ActiveState::Activating {
                 cx.because(ReasonCode::Starting, "etcd starts and waits for quorum");
-                failure::say_quorum_lost(cx);
+                failure::report_quorum_lost(cx);
             } else {
                 let text = format!("etcd runs and does not answer: {why}");
                 cx.because(ReasonCode::EtcdSilent, text);

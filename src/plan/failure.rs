@@ -100,17 +100,17 @@ fn cannot_run(cx: &Context<'_>, genesis: &Genesis, member: &Member) -> bool {
     down && its_own
         && status.etcd.known().is_none()
         && status.newest_epoch == genesis.epoch
-        && !attests_gone(member, genesis, status)
+        && !reports_loss(member, genesis, status)
 }
 
 /// True when a node's own agent attests that this member's data is lost: its etcd does not run, the owner of the data
 /// directory has inspected it and found it missing or unusable, and the member is not merely a founder about to start.
-pub(super) fn attests_gone(member: &Member, genesis: &Genesis, status: &NodeStatus) -> bool {
+pub(super) fn reports_loss(member: &Member, genesis: &Genesis, status: &NodeStatus) -> bool {
     let down = status
         .unit
         .known()
         .is_some_and(|u| matches!(u.active, ActiveState::Inactive | ActiveState::Failed) && !u.held);
-    let gone = is_gone(&status.data, genesis);
+    let gone = is_lost(&status.data, genesis);
     let same_epoch = status.newest_epoch == genesis.epoch;
     // A node whose memory took no part in the genesis, and that has no data of this epoch, will never start this
     // member. Copies of a genesis may name different memories; the node uses its own copy.
@@ -144,7 +144,7 @@ pub(super) fn has_started(assigned: &AssignmentSummary, member: &Member, genesis
 }
 
 /// True when a data directory, as its owner saw it, cannot hold this epoch's data any more.
-pub fn is_gone(data: &Fact<DataState>, genesis: &Genesis) -> bool {
+pub fn is_lost(data: &Fact<DataState>, genesis: &Genesis) -> bool {
     match data {
         Fact::Known(DataState::Missing | DataState::Unusable { .. }) => true,
         // The disk was rolled back to a state before a restore.
@@ -154,10 +154,14 @@ pub fn is_gone(data: &Fact<DataState>, genesis: &Genesis) -> bool {
 }
 
 /// The first voter whose own agent attests that its data is lost.
-pub(super) fn gone<'a>(cx: &Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Failing<'a>> {
+pub(super) fn lost_member<'a>(
+    cx: &Context<'a>,
+    genesis: &Genesis,
+    list: &'a MemberList,
+) -> Option<Failing<'a>> {
     list.voters().find_map(|member| {
         let node = cx.spec.node_of(member)?;
-        let gone = attests_gone(member, genesis, cx.status_of(node)?) || mutant!(RemovesAnyway);
+        let gone = reports_loss(member, genesis, cx.status_of(node)?) || mutant!(RemovesAnyway);
         gone.then_some(Failing {
             member,
             node,
@@ -210,7 +214,7 @@ pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
 /// remaining voters are no quorum. There is no coordinator then, and a node that has lost its memory too does not know
 /// that it had a member. The voters are those that this node's etcd names or named last; before its first answer, those
 /// of the genesis.
-pub(super) fn say_quorum_lost(cx: &mut Context<'_>) {
+pub(super) fn report_quorum_lost(cx: &mut Context<'_>) {
     if let Some(text) = quorum_lost(cx) {
         cx.halt(ReasonCode::QuorumLost, text);
     }
@@ -232,7 +236,7 @@ pub(super) fn quorum_lost(cx: &Context<'_>) -> Option<String> {
         .filter_map(|member| Some((member, cx.spec.node_of(member)?)))
         .filter(|(member, node)| {
             cx.status_of(node)
-                .is_some_and(|s| attests_gone(member, genesis, s))
+                .is_some_and(|s| reports_loss(member, genesis, s))
         })
         .map(|(_, node)| node)
         .collect();

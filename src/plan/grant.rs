@@ -51,7 +51,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
         .map(|status| &status.node)
         .collect();
     if wanting.is_empty() {
-        say_left_alone(cx, &statuses);
+        report_left_alone(cx, &statuses);
         return None;
     }
     if let Err(why) = whole {
@@ -167,7 +167,7 @@ fn settle(cx: &mut Context<'_>, statuses: &[&NodeStatus], whole: bool) {
 }
 
 /// Reports an etcd that is not restarted automatically, and why.
-fn say_left_alone(cx: &mut Context<'_>, statuses: &[&NodeStatus]) {
+fn report_left_alone(cx: &mut Context<'_>, statuses: &[&NodeStatus]) {
     let wants = |status: &&NodeStatus| status.steering.wants_restart.is_some();
     if statuses.iter().any(wants) && paused(cx).is_none() {
         cx.because(

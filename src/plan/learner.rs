@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::failure::{self, attests_gone, has_started};
+use super::failure::{self, has_started, reports_loss};
 use super::removal::{may_lose, remove};
 use super::safety::{Change, healthy_members, keeps_quorum};
 use super::{orders, spares};
@@ -41,7 +41,7 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
             has_started(assigned, learner, genesis)
         })
     };
-    if status.is_some_and(|status| had_started(status) && attests_gone(learner, genesis, status)) {
+    if status.is_some_and(|status| had_started(status) && reports_loss(learner, genesis, status)) {
         if !may_remove(cx) {
             return None;
         }
@@ -57,12 +57,12 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
     let etcd = status
         .and_then(|s| s.etcd.known())
         .filter(|e| e.member_id == learner.id);
-    let stuck = stands_still(cx, learner, etcd.map_or(0, |e| e.index));
+    let stuck = has_stalled(cx, learner, etcd.map_or(0, |e| e.index));
     let Some(etcd) = etcd else {
         if stuck {
             return give_up(cx, list, learner, node);
         }
-        if status.is_some_and(|status| votes_unheard(cx, list, status)) {
+        if status.is_some_and(|status| runs_without_answer(cx, list, status)) {
             let since = cx.memory.learner.as_ref().map_or(cx.obs.steady, |seen| seen.at);
             let most = after(cx.obs.steady.since(since), WHILE_SILENT);
             return promote(cx, list, learner, node, most);
@@ -93,7 +93,7 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
 /// `server/etcdserver/server.go`, 3.5 to 3.7). The raft leader knows the learner's progress, and refuses the promotion
 /// before the learner has caught up (`mayPromoteMember`). If the learner never answers, the cluster must survive as
 /// many failures with its vote as without. That holds for an even number of voters.
-fn votes_unheard(cx: &Context<'_>, list: &MemberList, status: &NodeStatus) -> bool {
+fn runs_without_answer(cx: &Context<'_>, list: &MemberList, status: &NodeStatus) -> bool {
     let runs = |unit: &UnitState| unit.active.is_up() && !unit.waits_to_start();
     let voters = list.voters().count();
     voters < cx.spec.size && voters.is_multiple_of(2) && status.unit.known().is_some_and(runs)
@@ -144,7 +144,7 @@ fn patience(cx: &Context<'_>) -> Duration {
 }
 
 /// Remembers the learner's progress. True if the learner has stalled for too long.
-fn stands_still(cx: &mut Context<'_>, learner: &Member, index: u64) -> bool {
+fn has_stalled(cx: &mut Context<'_>, learner: &Member, index: u64) -> bool {
     let (now, patience) = (cx.obs.steady, patience(cx));
     match &cx.memory.learner {
         Some(seen) if seen.id == learner.id && index <= seen.index => now.since(seen.at) >= patience,
@@ -203,7 +203,7 @@ fn promote(
         ReasonCode::Promote,
         format!("{node} gets its vote as soon as it has caught up"),
     );
-    say_forgotten(cx);
+    report_forgetful_etcd(cx);
     cx.may_try("promote", Duration::from_millis(100), most)
         .then(|| Action::Promote {
             id: learner.id,
@@ -213,7 +213,7 @@ fn promote(
 }
 
 /// Reports that a member's etcd does not write promotions into its database. etcd 3.6 may not start on such a database.
-fn say_forgotten(cx: &mut Context<'_>) {
+fn report_forgetful_etcd(cx: &mut Context<'_>) {
     let peers = cx.known_peers().map(|(node, status)| (node, &status.etcd));
     let all = peers.chain([(&cx.spec.node, &cx.obs.me.etcd)]);
     let old = all.filter_map(|(node, etcd)| {

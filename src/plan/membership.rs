@@ -22,8 +22,8 @@ pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(action) = identity::address_changed(cx, genesis, list) {
         return Some(action);
     }
-    if let Some(gone) = failure::gone(cx, genesis, list)
-        && let Some(action) = remove_gone(cx, list, &gone)
+    if let Some(gone) = failure::lost_member(cx, genesis, list)
+        && let Some(action) = remove_lost(cx, list, &gone)
     {
         return Some(action);
     }
@@ -55,7 +55,7 @@ fn may_remove_voters(cx: &mut Context<'_>, failing: &Failing<'_>) -> bool {
 }
 
 /// Removes a member at once if its own agent attests that its data is lost. Its node comes back as a learner.
-fn remove_gone(cx: &mut Context<'_>, list: &MemberList, gone: &Failing<'_>) -> Option<Action> {
+fn remove_lost(cx: &mut Context<'_>, list: &MemberList, gone: &Failing<'_>) -> Option<Action> {
     if !may_remove_voters(cx, gone) || !may_lose(cx, list, gone) {
         return None;
     }

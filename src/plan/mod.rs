@@ -24,6 +24,7 @@ mod identity;
 mod inspection;
 mod invitation;
 mod joiner;
+mod last_words;
 mod leader;
 mod learner;
 mod membership;
@@ -45,10 +46,9 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod verify;
-mod words;
 
 pub use directive::{known_orders, ordered_out};
-pub use failure::{is_gone, misses};
+pub use failure::{is_lost, misses};
 pub use grant::GRANT_COOLDOWN;
 pub use preview::preview;
 pub use removal_order::objection;
@@ -78,10 +78,10 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     if safety::halted(cx) {
         return None;
     }
-    directive::say_paused(cx);
-    backup::say_commands(cx);
-    backup::say_history(cx);
-    alarms::say(cx);
+    directive::report_paused(cx);
+    backup::report_commands(cx);
+    backup::report_history(cx);
+    alarms::report(cx);
     let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))
         .or_else(|| resize::follow(cx))

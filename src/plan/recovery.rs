@@ -11,7 +11,7 @@ use super::electors;
 use super::failure;
 use super::orders::is_out;
 use super::removed::removed_by;
-use super::safety::other_stores_besides;
+use super::safety::other_stores_without;
 use crate::model::{
     Action, Assignment, BackupId, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin, ReasonCode, UnixMs,
 };
@@ -57,7 +57,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     // A node with another store has neither the backup nor the record of the epoch. With a new memory it would vote for
     // another epoch.
     let besides = request.without().cloned().collect();
-    if let Some(differs) = other_stores_besides(cx.obs, &besides).filter(|_| !mutant!(RestoresApart)) {
+    if let Some(differs) = other_stores_without(cx.obs, &besides).filter(|_| !mutant!(RestoresApart)) {
         return Some(Action::Answer {
             request,
             done: false,
@@ -66,7 +66,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             ),
         });
     }
-    let gone = match electors::gone(cx, &request) {
+    let gone = match electors::declared_lost(cx, &request) {
         Ok(gone) => gone,
         Err(message) => {
             return Some(Action::Answer {
@@ -76,7 +76,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             });
         }
     };
-    electors::say_missing(cx, &gone);
+    electors::report_missing(cx, &gone);
     // An elector with a new memory asks only the configured electors.
     let without = request.without().filter(|node| cx.spec.nodes.contains_key(*node));
     if let Some(action) = become_eligible(cx, &without.cloned().collect()) {

@@ -31,7 +31,7 @@ pub(super) fn take_out(cx: &mut Context<'_>) -> Option<Action> {
         cx.because(ReasonCode::RemovalDeferred, text);
         return None;
     }
-    if let Err(why) = keeps(cx, list, member) {
+    if let Err(why) = check_quorum(cx, list, member) {
         cx.because(
             ReasonCode::TooFewHealthy,
             format!("{node} was ordered out, but {why}"),
@@ -71,7 +71,7 @@ fn next<'a>(cx: &Context<'a>, list: &'a MemberList) -> Option<(&'a Member, &'a N
 ///
 /// # Errors
 /// Why rule 3 forbids the removal, for people.
-fn keeps(cx: &Context<'_>, list: &MemberList, member: &Member) -> Result<(), String> {
+fn check_quorum(cx: &Context<'_>, list: &MemberList, member: &Member) -> Result<(), String> {
     let healthy = healthy_members(cx, list);
     let change = if member.is_learner {
         Change::NoVote
@@ -118,7 +118,7 @@ pub fn objection(observation: &Observation, change: &DirectiveChange, force: boo
         .find(|member| cx.spec.node_of(member) == Some(node))?;
     // A spare takes the place of the only member before that member is removed.
     let replaced = list.voters().count() == 1 && spares(&cx, list).next().is_some();
-    if let Err(why) = keeps(&cx, list, member)
+    if let Err(why) = check_quorum(&cx, list, member)
         && !replaced
     {
         return Some(format!("{node} cannot be removed: {why}"));

@@ -58,7 +58,7 @@ pub(super) fn removal(
 
 /// The peer and the member list that show that the member of this assignment is not in the cluster any more. The list
 /// is the newest by raft term among those that peers have read through quorum and that are new enough
-/// (`Assignment::is_told_by`). etcd never uses a member ID twice, so a list without the ID is newer than the one that
+/// (`Assignment::is_current_in`). etcd never uses a member ID twice, so a list without the ID is newer than the one that
 /// had it.
 pub(super) fn removed_by<'a>(
     assignment: &Assignment,
@@ -67,7 +67,7 @@ pub(super) fn removed_by<'a>(
     let lists = || {
         peers.iter().filter_map(|(node, fact)| {
             let list = fact.known()?.members.known()?;
-            assignment.is_told_by(list).then_some((node, list))
+            assignment.is_current_in(list).then_some((node, list))
         })
     };
     let newest = lists().map(|(_, list)| list.term).max()?;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::context::Context;
+use super::last_words;
 use super::orders;
-use super::words;
 use crate::model::{Action, Assignment, Backoff, Grant, NodeName, ReasonCode, StartFence};
 
 /// A start that lasted this long was successful.
@@ -46,7 +46,7 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
                     pause.saturating_sub(since).as_secs_f64()
                 ),
             );
-            words::say(cx);
+            last_words::report(cx);
             cx.wake_in(pause.saturating_sub(since));
             return None;
         }

@@ -162,12 +162,12 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
             ),
         );
     }
-    say_other_stores(cx);
+    report_other_stores(cx);
     false
 }
 
 /// Reports peers with another store: nodes with different stores record epochs and backups in different places.
-fn say_other_stores(cx: &mut Context<'_>) {
+fn report_other_stores(cx: &mut Context<'_>) {
     if let Some(text) = other_stores(cx.obs) {
         cx.because(ReasonCode::StoreDiffers, text);
     }
@@ -190,11 +190,11 @@ pub fn with_other_stores<'a>(
 
 /// Which peers have another store than this node, if any: one line for people.
 pub fn other_stores(seen: &Observation) -> Option<String> {
-    other_stores_besides(seen, &BTreeSet::new())
+    other_stores_without(seen, &BTreeSet::new())
 }
 
 /// Like `other_stores`, but the nodes that an order names in `without` do not count either.
-pub(super) fn other_stores_besides(seen: &Observation, without: &BTreeSet<NodeName>) -> Option<String> {
+pub(super) fn other_stores_without(seen: &Observation, without: &BTreeSet<NodeName>) -> Option<String> {
     let mine = seen.spec.store_digest();
     let out = &seen.me.steering.directives.out;
     let others = with_other_stores(&seen.peers, &mine, out);
@@ -265,7 +265,7 @@ pub(super) fn newest_epoch(cx: &Context<'_>) -> Epoch {
 }
 
 /// Reports the sources of an epoch that is not accepted.
-pub(super) fn say_unbelieved(cx: &mut Context<'_>) {
+pub(super) fn report_rejected_epochs(cx: &mut Context<'_>) {
     let open = cx.open_epoch();
     let newer = |genesis: &&Genesis| genesis.epoch > open;
     let objection = |genesis: &Genesis| Some(genesis).filter(newer)?.objection(open);

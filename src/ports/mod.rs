@@ -20,7 +20,9 @@ pub use clock::Clock;
 pub use etcd::Etcd;
 pub use node_state::NodeState;
 pub use peers::Peers;
-pub use service::{DataReport, DataRequest, Proof, ProveRequest, STAGE_WITHIN, ServiceManager};
+pub use service::{
+    DataReport, DataRequest, RestoreReport, STAGE_WITHIN, ServiceManager, VerifyRestoreRequest,
+};
 pub use store::{Created, Expected, ObjectMeta, ObjectStore, PART_BYTES, Replaced, Tag, Upload};
 
 /// The failure of a call across a port. The text is one line: what was tried, on what, and what the operator can do.

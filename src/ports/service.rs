@@ -79,10 +79,10 @@ pub struct DataReport {
     pub last_words: Option<LastWords>,
 }
 
-/// A request to prove a fetched snapshot (`etcd-agent-verify.service`).
+/// A request to verify a fetched snapshot (`etcd-agent-verify.service`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ProveRequest {
+pub struct VerifyRestoreRequest {
     /// File name (no directory) in `/var/lib/etcd-agent/verify/`.
     pub snapshot_file: String,
     /// The revision at which keys are counted and hashed; `None`: the newest in the snapshot.
@@ -92,7 +92,7 @@ pub struct ProveRequest {
 /// The result of a real restore into a temporary etcd.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case", tag = "proof")]
-pub enum Proof {
+pub enum RestoreReport {
     /// It was restored, and an etcd served it.
     Served {
         /// That etcd's version.
@@ -134,7 +134,11 @@ pub trait ServiceManager: Send + Sync {
     /// Runs `etcd-agent-verify.service` for a snapshot in the verification directory: a real restore into a temporary
     /// etcd that nobody else can reach. An error means that the result is unknown, never that the snapshot is invalid. A
     /// service manager without that unit returns that as an error.
-    async fn prove(&self, _request: &ProveRequest, _deadline: Duration) -> PortResult<Proof> {
+    async fn verify_restore(
+        &self,
+        _request: &VerifyRestoreRequest,
+        _deadline: Duration,
+    ) -> PortResult<RestoreReport> {
         Err(PortError::Permanent(
             "this service manager has no etcd-agent-verify.service".to_owned(),
         ))

@@ -17,7 +17,7 @@ const SETGID: u32 = 0o2000;
 
 /// The metadata of an entry; `None` if the entry was deleted meanwhile. Any other error fails the listing, because a
 /// partial listing must never be treated as a complete one.
-pub(super) fn still_there<T>(entry: io::Result<T>, path: &Path) -> PortResult<Option<T>> {
+pub(super) fn if_present<T>(entry: io::Result<T>, path: &Path) -> PortResult<Option<T>> {
     match entry {
         Ok(meta) => Ok(Some(meta)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

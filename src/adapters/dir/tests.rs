@@ -224,7 +224,7 @@ async fn b12_an_upload_is_synced_as_it_goes() {
 
 #[test]
 fn b12_what_the_file_system_does_not_tell_of_is_no_missing_object() {
-    let entry = |number: i32| still_there::<()>(Err(io::Error::from_raw_os_error(number)), Path::new("x"));
+    let entry = |number: i32| if_present::<()>(Err(io::Error::from_raw_os_error(number)), Path::new("x"));
     let (gone, io, stale, denied) = (2, 5, 116, 13);
     assert_eq!(entry(gone), Ok(None));
     for number in [io, stale, denied] {

@@ -50,7 +50,7 @@ impl Board {
     }
 
     /// Records an answer that was received at `now`.
-    pub(super) fn heard(&self, node: &NodeName, status: NodeStatus, now: UnixMs, news: bool) {
+    pub(super) fn received(&self, node: &NodeName, status: NodeStatus, now: UnixMs, news: bool) {
         let ahead = i128::from(status.now.0) - i128::from(now.0);
         let ahead = i64::try_from(ahead).unwrap_or(if ahead < 0 { i64::MIN } else { i64::MAX });
         self.clocks

@@ -47,7 +47,7 @@ pub(super) async fn watch(target: Arc<Target>, board: Arc<Board>) {
                 connection = Some(open);
                 let news = after != Some(answer.version);
                 after = Some(answer.version);
-                board.heard(&target.node, answer.status, SystemClock.now(), news);
+                board.received(&target.node, answer.status, SystemClock.now(), news);
                 sleep(PAUSE).await;
             }
             // The server closes old or idle connections. Do not report that if the next connection works.

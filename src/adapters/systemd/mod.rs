@@ -21,7 +21,9 @@ use tokio::time::timeout;
 use zbus::OwnedObjectPath;
 
 use crate::model::{ActiveState, Fact, InForce, UnitState};
-use crate::ports::{DataReport, DataRequest, PortError, PortResult, Proof, ProveRequest, ServiceManager};
+use crate::ports::{
+    DataReport, DataRequest, PortError, PortResult, RestoreReport, ServiceManager, VerifyRestoreRequest,
+};
 pub use connection::Systemd;
 
 use connection::Verb;
@@ -138,10 +140,14 @@ impl ServiceManager for Systemd {
         oneshots::data(self, request, serial, deadline).await
     }
 
-    async fn prove(&self, request: &ProveRequest, deadline: Duration) -> PortResult<Proof> {
+    async fn verify_restore(
+        &self,
+        request: &VerifyRestoreRequest,
+        deadline: Duration,
+    ) -> PortResult<RestoreReport> {
         let _one = self.proving.lock().await;
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        oneshots::prove(self, request, serial, deadline).await
+        oneshots::verify_restore(self, request, serial, deadline).await
     }
 
     async fn is_etcds(&self, pid: u32) -> PortResult<bool> {

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::connection::{Systemd, Verb};
 use super::error::{Ask, port_error};
 use crate::model::{Fact, InForce};
-use crate::ports::{DataReport, DataRequest, PortError, PortResult, Proof, ProveRequest};
+use crate::ports::{DataReport, DataRequest, PortError, PortResult, RestoreReport, VerifyRestoreRequest};
 use crate::unit::data::{Mount, ReportFile, RequestFile};
 use crate::unit::result::ApplyResult;
 use crate::unit::{boot, files, verify};
@@ -134,12 +134,12 @@ fn remember(path: &Path, mount: &Mount) -> PortResult<()> {
         .map_err(|error| PortError::Retryable(format!("writing {}: {error}", path.display())))
 }
 
-pub(super) async fn prove(
+pub(super) async fn verify_restore(
     systemd: &Systemd,
-    request: &ProveRequest,
+    request: &VerifyRestoreRequest,
     serial: u64,
     deadline: Duration,
-) -> PortResult<Proof> {
+) -> PortResult<RestoreReport> {
     let paths = &systemd.shared.paths;
     let file = verify::RequestFile {
         id: format!("{:016x}{serial:08x}", rand::random::<u64>()),

@@ -41,7 +41,7 @@ pub(super) struct Shared {
     reported: Mutex<Option<UnitState>>,
     stale: Notify,
     /// Whether a signal of another sender was already logged. Only the first one is logged.
-    told: AtomicBool,
+    foreign_logged: AtomicBool,
 }
 
 /// How often the state is read without a signal. Only a bug can miss a signal; this bounds the time until its effect ends.
@@ -60,7 +60,7 @@ impl Shared {
             raw: Mutex::new(Err(lost("read etcd.service", Ask::Read, "not connected yet"))),
             reported: Mutex::new(None),
             stale: Notify::new(),
-            told: AtomicBool::new(false),
+            foreign_logged: AtomicBool::new(false),
         }
     }
 
@@ -166,19 +166,19 @@ async fn read(
     systemd: &OwnedUniqueName,
 ) -> zbus::Result<()> {
     while let Some(message) = stream.next().await {
-        match news(&message?, unit, systemd) {
-            News::Changed => shared.stale.notify_one(),
-            News::JobEnded(end) => {
+        match change_in(&message?, unit, systemd) {
+            Change::Changed => shared.stale.notify_one(),
+            Change::JobEnded(end) => {
                 let _ = shared.jobs.send(end);
             }
-            News::Reloading => {
+            Change::Reloading => {
                 shared.reloads.fetch_add(1, Ordering::Relaxed);
                 shared.stale.notify_one();
             }
-            News::Left => return Ok(()),
-            News::None => {}
-            News::Foreign(what) => {
-                if !shared.told.swap(true, Ordering::Relaxed) {
+            Change::Left => return Ok(()),
+            Change::None => {}
+            Change::Foreign(what) => {
+                if !shared.foreign_logged.swap(true, Ordering::Relaxed) {
                     tracing::warn!("ignored a signal on the system bus: {what} (logged only once)");
                 }
             }
@@ -189,7 +189,7 @@ async fn read(
 
 /// The meaning of a message on the bus.
 #[derive(Debug)]
-enum News {
+enum Change {
     /// The unit's state may have changed.
     Changed,
     /// A job has ended.
@@ -206,40 +206,40 @@ enum News {
 }
 
 /// Interprets one message. Only messages from the bus or from the owner of systemd's name count.
-fn news(message: &Message, unit: &OwnedObjectPath, systemd: &OwnedUniqueName) -> News {
+fn change_in(message: &Message, unit: &OwnedObjectPath, systemd: &OwnedUniqueName) -> Change {
     if message.message_type() != Type::Signal {
-        return News::None;
+        return Change::None;
     }
     let header = message.header();
     let Some(member) = header.member().map(zbus::names::MemberName::as_str) else {
-        return News::None;
+        return Change::None;
     };
     let from = match member {
         "PropertiesChanged" | "JobRemoved" | "Reloading" => systemd.as_str(),
         "NameOwnerChanged" => BUS,
-        _ => return News::None,
+        _ => return Change::None,
     };
     let sender = header.sender().map_or("nobody", zbus::names::UniqueName::as_str);
     if sender != from {
-        return News::Foreign(format!("{member} of {sender}, which is not {from}"));
+        return Change::Foreign(format!("{member} of {sender}, which is not {from}"));
     }
-    let unreadable = |error: zbus::Error| News::Foreign(format!("{member} of {sender}: {error}"));
+    let unreadable = |error: zbus::Error| Change::Foreign(format!("{member} of {sender}: {error}"));
     match member {
-        "PropertiesChanged" if header.path().is_some_and(|path| *path == unit.as_ref()) => News::Changed,
+        "PropertiesChanged" if header.path().is_some_and(|path| *path == unit.as_ref()) => Change::Changed,
         "JobRemoved" => match message
             .body()
             .deserialize::<(u32, OwnedObjectPath, String, String)>()
         {
-            Ok((_, job, _, result)) => News::JobEnded(JobEnd { job, result }),
+            Ok((_, job, _, result)) => Change::JobEnded(JobEnd { job, result }),
             Err(error) => unreadable(error),
         },
-        "Reloading" => News::Reloading,
+        "Reloading" => Change::Reloading,
         "NameOwnerChanged" => match message.body().deserialize::<(String, String, String)>() {
-            Ok((name, _, _)) if name == SYSTEMD => News::Left,
-            Ok(_) => News::None,
+            Ok((name, _, _)) if name == SYSTEMD => Change::Left,
+            Ok(_) => Change::None,
             Err(error) => unreadable(error),
         },
-        _ => News::None,
+        _ => Change::None,
     }
 }
 
@@ -250,7 +250,7 @@ mod tests {
 
     const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 
-    fn read<B>(sender: &str, interface: &str, member: &str, body: &B) -> News
+    fn read<B>(sender: &str, interface: &str, member: &str, body: &B) -> Change
     where
         B: serde::Serialize + zbus::DynamicType,
     {
@@ -258,22 +258,22 @@ mod tests {
         let systemd = OwnedUniqueName::try_from(":1.1").unwrap();
         let message = Message::signal(unit.as_str(), interface, member).sender(sender);
         let message = message.build(body).unwrap();
-        news(&message, &unit, &systemd)
+        change_in(&message, &unit, &systemd)
     }
 
     #[test]
     fn b06_only_systemds_own_signals_count() {
         let job = OwnedObjectPath::try_from("/org/freedesktop/systemd1/job/7").unwrap();
         let ended = (7_u32, job, "etcd.service", "done");
-        let News::JobEnded(end) = read(":1.1", MANAGER, "JobRemoved", &ended) else {
+        let Change::JobEnded(end) = read(":1.1", MANAGER, "JobRemoved", &ended) else {
             panic!("systemd's own signal counts");
         };
         assert_eq!(end.result, "done");
         let owner = (SYSTEMD, ":1.1", "");
-        assert!(matches!(read(BUS, BUS, "NameOwnerChanged", &owner), News::Left));
+        assert!(matches!(read(BUS, BUS, "NameOwnerChanged", &owner), Change::Left));
         assert!(matches!(
             read(":1.1", MANAGER, "Reloading", &true),
-            News::Reloading
+            Change::Reloading
         ));
         // The same signals from another sender, and unreadable ones, end and change nothing.
         let foreign = [
@@ -291,7 +291,7 @@ mod tests {
             read(BUS, BUS, "NameOwnerChanged", &"hi"),
         ];
         for news in foreign {
-            assert!(matches!(news, News::Foreign(_)), "{news:?}");
+            assert!(matches!(news, Change::Foreign(_)), "{news:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 
-use crate::genesis::{Tally, Word, forget_above, hear, hear_of};
+use crate::genesis::{ElectorReport, Tally, forget_above, hear, hear_of};
 use crate::model::{
     ClusterId, DataState, Denial, Enquire, EnquireAnswer, Epoch, Fact, Genesis, NodeName, OperatorRequest,
     Origin, RequestState,
@@ -25,13 +25,15 @@ const ASK: Duration = Duration::from_secs(5);
 /// Retryable while the newest is neither confirmed nor denied: it holds back a start until then.
 pub(crate) async fn confirm(
     agent: &Agent,
-    told_by: &BTreeMap<String, Epoch>,
+    reported_by: &BTreeMap<String, Epoch>,
     by_operator: Option<&str>,
 ) -> PortResult<()> {
-    let epoch = told_by.values().copied().max().unwrap_or_default();
+    let epoch = reported_by.values().copied().max().unwrap_or_default();
     let state = agent.ports.state.as_ref();
     let (pushed, doubted) = agent.shared.with(|inner| {
-        let doubted = told_by.keys().all(|who| inner.genesis.denied.contains_key(who));
+        let doubted = reported_by
+            .keys()
+            .all(|who| inner.genesis.denied.contains_key(who));
         (inner.genesis.pushed.take(), doubted)
     });
     if !doubted {
@@ -44,8 +46,8 @@ pub(crate) async fn confirm(
     let record = agent.shared.elector();
     let open = record.open_epoch();
     let confirmed = tally.confirmed(open).or_else(|| witnessed(agent, &tally));
-    let word = by_operator.map(|token| (token, tally.operators_word(record.chosen.as_ref(), token)));
-    let vouched = word
+    let report = by_operator.map(|token| (token, tally.operators_word(record.chosen.as_ref(), token)));
+    let vouched = report
         .as_ref()
         .and_then(|(_, judged)| judged.as_ref().ok().copied());
     if let Some(genesis) = confirmed.or(vouched.flatten()) {
@@ -57,14 +59,17 @@ pub(crate) async fn confirm(
                 genesis.token
             );
         }
-        agent
-            .shared
-            .with(|inner| inner.genesis.denied.retain(|who, _| !told_by.contains_key(who)));
+        agent.shared.with(|inner| {
+            inner
+                .genesis
+                .denied
+                .retain(|who, _| !reported_by.contains_key(who));
+        });
         learn(agent, genesis)?;
-        answer(agent, word);
+        answer(agent, report);
         return Ok(());
     }
-    answer(agent, word);
+    answer(agent, report);
     if epoch <= open {
         return Ok(());
     }
@@ -72,11 +77,11 @@ pub(crate) async fn confirm(
         agent
             .shared
             .update_elector(state, |record| forget_above(record, ceiling))?;
-        deny(agent, told_by, ceiling);
+        deny(agent, reported_by, ceiling);
         return Ok(());
     }
     let news = agent.shared.update_elector(state, |record| {
-        let best = tally.told().max_by_key(|genesis| genesis.epoch);
+        let best = tally.reported().max_by_key(|genesis| genesis.epoch);
         let told = best.is_some_and(|genesis| hear(record, genesis).unwrap_or(false));
         hear_of(record, epoch) || told
     })?;
@@ -85,7 +90,7 @@ pub(crate) async fn confirm(
     }
     Err(PortError::Retryable(format!(
         "epoch {epoch} is neither confirmed nor denied: {} of {} electors answer, {} are needed",
-        tally.words.len(),
+        tally.reports.len(),
         agent.spec.nodes.len(),
         tally.majority()
     )))
@@ -99,17 +104,21 @@ fn trusted_copy<'a>(agent: &Agent, tally: &'a Tally, genesis: &'a Genesis) -> &'
         return genesis;
     }
     let (me, incarnation) = (&agent.spec.node, agent.shared.elector().incarnation);
-    let own = tally.words.get(me).into_iter().flat_map(|word| &word.accepted);
+    let own = tally
+        .reports
+        .get(me)
+        .into_iter()
+        .flat_map(|report| &report.accepted);
     let others = tally
-        .told()
+        .reported()
         .filter(|copy| copy.electorate.get(me) != Some(&incarnation));
     let same = |copy: &&Genesis| copy.same_value(genesis);
     own.chain(others).find(same).unwrap_or(genesis)
 }
 
 /// Answers the operator who has confirmed a genesis.
-fn answer(agent: &Agent, word: Option<(&str, Result<Option<&Genesis>, String>)>) {
-    let Some((token, judged)) = word else { return };
+fn answer(agent: &Agent, report: Option<(&str, Result<Option<&Genesis>, String>)>) {
+    let Some((token, judged)) = report else { return };
     let chosen = agent.shared.elector().chosen;
     let (state, text) = match (judged, chosen) {
         (_, Some(chosen)) if chosen.token == token => {
@@ -128,9 +137,9 @@ fn answer(agent: &Agent, word: Option<(&str, Result<Option<&Genesis>, String>)>)
 }
 
 /// Records which source reported a denied epoch, and logs it once per source.
-fn deny(agent: &Agent, told_by: &BTreeMap<String, Epoch>, ceiling: Epoch) {
+fn deny(agent: &Agent, reported_by: &BTreeMap<String, Epoch>, ceiling: Epoch) {
     let at = agent.ports.clock.steady();
-    for (who, epoch) in told_by.iter().filter(|(_, epoch)| **epoch > ceiling) {
+    for (who, epoch) in reported_by.iter().filter(|(_, epoch)| **epoch > ceiling) {
         let denial = Denial { epoch: *epoch, at };
         let before = agent
             .shared
@@ -155,7 +164,10 @@ fn witnessed<'a>(agent: &Agent, tally: &'a Tally) -> Option<&'a Genesis> {
         _ => None,
     })?;
     let of_own = |genesis: &&Genesis| is_computed(genesis, own);
-    tally.told().filter(of_own).max_by_key(|genesis| genesis.epoch)
+    tally
+        .reported()
+        .filter(of_own)
+        .max_by_key(|genesis| genesis.epoch)
 }
 
 fn is_computed(genesis: &Genesis, own: ClusterId) -> bool {
@@ -168,16 +180,16 @@ async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
     let open = record.open_epoch();
     let message = agent.enquiry();
     let others = agent.spec.nodes.keys().filter(|node| **node != agent.spec.node);
-    let asked = others.map(|node| word(agent, node, &message));
+    let asked = others.map(|node| ask_elector(agent, node, &message));
     let answers = tokio::time::timeout(ASK, join_all(asked))
         .await
         .unwrap_or_default();
-    let mut words: BTreeMap<NodeName, Word> = answers.into_iter().flatten().collect();
+    let mut reports: BTreeMap<NodeName, ElectorReport> = answers.into_iter().flatten().collect();
     let believed = |genesis: &Genesis| agent.believes(genesis, open);
-    for word in words.values_mut() {
-        word.chosen = word.chosen.take().filter(believed);
+    for report in reports.values_mut() {
+        report.chosen = report.chosen.take().filter(believed);
     }
-    words.insert(agent.spec.node.clone(), Word::of(&record));
+    reports.insert(agent.spec.node.clone(), ElectorReport::of(&record));
     let named = |node: &NodeName| agent.spec.nodes.contains_key(node) && !mutant!(AddedNodesVouch);
     let former = record
         .chosen
@@ -190,7 +202,7 @@ async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
         .into_values()
         .filter_map(|fact| fact.known()?.genesis.clone());
     Tally {
-        words,
+        reports,
         stored: stored.filter(believed),
         heard: seen.chain(pushed).chain(record.told).filter(believed).collect(),
         electors: agent.spec.nodes.len(),
@@ -200,19 +212,19 @@ async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
 
 /// The answer of one elector; `None` if there is no answer. An elector with another list of electors answers no
 /// enquiry. Its status shows which genesis it knows as chosen, and denies nothing.
-async fn word(agent: &Agent, node: &NodeName, message: &Enquire) -> Option<(NodeName, Word)> {
+async fn ask_elector(agent: &Agent, node: &NodeName, message: &Enquire) -> Option<(NodeName, ElectorReport)> {
     let peers = agent.ports.peers.as_ref();
     let (status, reply) = join(peers.status(node), peers.enquire(node, message)).await;
     let status = status.ok().filter(|status| status.cluster == agent.spec.cluster);
-    let word = match (reply, status) {
+    let report = match (reply, status) {
         (Ok(EnquireAnswer::Reply(reply)), status) if reply.from == *node => {
-            Word::from_reply(*reply, status.is_some_and(|status| status.eligible))
+            ElectorReport::from_reply(*reply, status.is_some_and(|status| status.eligible))
         }
-        (_, Some(status)) => Word {
+        (_, Some(status)) => ElectorReport {
             chosen: status.genesis,
-            ..Word::default()
+            ..ElectorReport::default()
         },
         _ => return None,
     };
-    Some((node.clone(), word))
+    Some((node.clone(), report))
 }

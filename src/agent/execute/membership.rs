@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::{join, join_all};
 
 use crate::model::{ActiveState, Member, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, Removal};
-use crate::plan::{Change, is_gone, is_healthy, keeps_quorum, misses};
+use crate::plan::{Change, is_healthy, is_lost, keeps_quorum, misses};
 use crate::ports::PortResult;
 
 use crate::agent::Agent;
@@ -14,7 +14,7 @@ use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, fenced_list, stale};
 use crate::agent::observe::reachability;
 
 /// The member to remove, and why, as decided.
-pub(crate) struct Going<'a> {
+pub(crate) struct MemberRemoval<'a> {
     pub(crate) id: MemberId,
     pub(crate) node: &'a NodeName,
     pub(crate) why: Removal,
@@ -79,24 +79,24 @@ pub(crate) async fn update(
 }
 
 /// Removes a member if all conditions of the decision still hold, and rule 3 too.
-pub(crate) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
-    let before = fenced_list(agent, going.term).await?;
+pub(crate) async fn remove(agent: &Agent, removal: &MemberRemoval<'_>) -> PortResult<()> {
+    let before = fenced_list(agent, removal.term).await?;
     // Both run concurrently: for a dead node each waits until its deadline.
     let (fresh, silent) = join(
-        statuses(agent, &before, going.node),
-        unreached(agent, going.node, going.why),
+        statuses(agent, &before, removal.node),
+        unreached(agent, removal.node, removal.why),
     )
     .await;
-    still_so(agent, going, &before, &fresh, silent).await?;
+    check_again(agent, removal, &before, &fresh, silent).await?;
     // The answers took time, so the list is read from raft again.
-    let list = fenced_list(agent, going.term).await?;
+    let list = fenced_list(agent, removal.term).await?;
     if list.members != before.members {
         return Err(stale("the member list has changed"));
     }
-    let Some(member) = list.get(going.id) else {
+    let Some(member) = list.get(removal.id) else {
         return Err(stale(format_args!(
             "member {} is not in the list any more",
-            going.id
+            removal.id
         )));
     };
     let healthy: BTreeSet<MemberId> = list
@@ -111,7 +111,7 @@ pub(crate) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
     let change = if member.is_learner {
         Change::NoVote
     } else {
-        Change::RemoveVoter(going.id)
+        Change::RemoveVoter(removal.id)
     };
     if !keeps_quorum(&list.voter_ids(), &healthy, change) && !mutant!(RemovesAnyway) {
         return Err(stale(format_args!(
@@ -120,13 +120,13 @@ pub(crate) async fn remove(agent: &Agent, going: &Going<'_>) -> PortResult<()> {
             list.members.len()
         )));
     }
-    agent.ports.etcd.remove_member(going.id).await?;
+    agent.ports.etcd.remove_member(removal.id).await?;
     tracing::warn!(
-        etcd_agent.member_id = %going.id,
+        etcd_agent.member_id = %removal.id,
         "member {} of {} was removed: {}",
-        going.id,
-        going.node,
-        going.why
+        removal.id,
+        removal.node,
+        removal.why
     );
     Ok(())
 }
@@ -154,25 +154,25 @@ async fn statuses(agent: &Agent, list: &MemberList, node: &NodeName) -> BTreeMap
 }
 
 /// Checks the conditions of the removal again, on fresh answers.
-async fn still_so(
+async fn check_again(
     agent: &Agent,
-    going: &Going<'_>,
+    removal: &MemberRemoval<'_>,
     list: &MemberList,
     fresh: &BTreeMap<NodeName, NodeStatus>,
     silent: bool,
 ) -> PortResult<()> {
-    let node = going.node;
+    let node = removal.node;
     let status = fresh.get(node);
     let unit = status.and_then(|s| s.unit.known());
     let down = unit.is_some_and(|u| u.active != ActiveState::Active && u.main_pid == 0);
-    let member = list.get(going.id);
+    let member = list.get(removal.id);
     let learner = member.is_some_and(|m| m.is_learner);
-    let holds = match going.why {
+    let holds = match removal.why {
         Removal::Gone => {
             let newest = agent.shared.elector().chosen;
             let gone = status
                 .zip(newest.as_ref())
-                .is_some_and(|(s, genesis)| is_gone(&s.data, genesis));
+                .is_some_and(|(s, genesis)| is_lost(&s.data, genesis));
             (down && gone) || mutant!(RemovesAnyway)
         }
         Removal::Dead => status.is_none() && silent && others_miss(agent, node, list, fresh),
@@ -182,9 +182,9 @@ async fn still_so(
         Removal::Excess => !learner && list.voters().count() > agent.size() && *node != agent.spec.node,
     };
     if !holds {
-        return Err(stale(format_args!("no longer true: {} ({node})", going.why)));
+        return Err(stale(format_args!("no longer true: {} ({node})", removal.why)));
     }
-    let Some(learner) = going.replaced_by else {
+    let Some(learner) = removal.replaced_by else {
         return Ok(());
     };
     let index = |status: &NodeStatus| status.etcd.known().map(|e| (e.member_id, e.index));

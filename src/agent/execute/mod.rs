@@ -15,7 +15,7 @@ use crate::agent::Agent;
 use crate::agent::execute::fence::{
     assignment, fence_generation, fence_recorded, fence_start, fence_stop, stale,
 };
-use crate::agent::execute::membership::Going;
+use crate::agent::execute::membership::MemberRemoval;
 use crate::agent::jobs::{flush, full, handover, increments, prune, restore, verify};
 use crate::model::{
     Action, ActiveState, BackupId, DataState, Epoch, Fact, Generation, Job, OperatorRequest, RequestState,
@@ -40,9 +40,10 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
     match action {
         Action::Enquire { without } => genesis::enquire(agent, without).await,
         Action::Propose { round, genesis, gone } => genesis::propose(agent, *round, genesis, gone).await,
-        Action::Confirm { told_by, by_operator } => {
-            confirm::confirm(agent, told_by, by_operator.as_deref()).await
-        }
+        Action::Confirm {
+            reported_by,
+            by_operator,
+        } => confirm::confirm(agent, reported_by, by_operator.as_deref()).await,
         Action::TakeDirectives { directives } => assign::take_directives(agent, directives),
         Action::Assign { assignment } => assign::assign(agent, assignment),
         Action::Apply { generation } => {
@@ -134,14 +135,14 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             replaced_by,
             term,
         } => {
-            let going = Going {
+            let removal = MemberRemoval {
                 id: *id,
                 node,
                 why: *why,
                 replaced_by: *replaced_by,
                 term: *term,
             };
-            membership::remove(agent, &going).await
+            membership::remove(agent, &removal).await
         }
         Action::UpdateMember {
             id,

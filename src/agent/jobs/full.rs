@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::agent::Agent;
 use crate::agent::execute::fence::CAUGHT_UP_ENTRIES;
 use crate::agent::jobs::{no_store, spawn};
-use crate::backup::{self, BackupMeta, Blame, Cause};
+use crate::backup::{self, BackupMeta, Cause, CausedBy};
 use crate::model::{BackupFormat, NodeName, OperatorRequest, RequestState};
 use crate::ports::{Etcd, PortError, PortResult};
 use crate::telemetry::Success;
@@ -63,7 +63,7 @@ pub(crate) fn take(agent: &Agent, from: &NodeName, format: BackupFormat) {
         let format = backup::Format::of(format, worker.spec_in_force().size);
         let began = worker.ports.clock.steady();
         let taken = async {
-            let etcd = caught_up(&worker, &from).await.blame(Cause::Etcd)?;
+            let etcd = caught_up(&worker, &from).await.caused_by(Cause::Etcd)?;
             let backups = &worker.ports.backups;
             backups
                 .take_full(etcd.as_ref(), store.as_ref(), &meta, format, &progress)

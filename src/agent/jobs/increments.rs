@@ -3,7 +3,7 @@
 use crate::agent::Agent;
 use crate::agent::jobs::flush::answer_flush;
 use crate::agent::jobs::{no_store, spawn};
-use crate::backup::{self, Blame, Cause, Ended, Progress};
+use crate::backup::{self, Cause, CausedBy, Ended, Progress};
 use crate::model::{BackupId, ChainView, Revision};
 use crate::telemetry::{Success, message_ids};
 
@@ -18,7 +18,7 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
         let chain = backup::resume(store.as_ref(), &worker.spec.cluster, &backup).await;
         let chain = chain
-            .blame(Cause::Store)
+            .caused_by(Cause::Store)
             .map_err(|failed| worker.count_failed("increment", failed))?;
         tracing::info!(
             "etcd's changes after revision {} are stored as increments of {backup}",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::backup::{self, Verification, VerifyMeta};
 use crate::model::{BackupId, OperatorRequest, RequestState};
-use crate::ports::ProveRequest;
+use crate::ports::VerifyRestoreRequest;
 use crate::telemetry::message_ids;
 
 use crate::agent::Agent;
@@ -32,16 +32,16 @@ pub(crate) fn verify(agent: &Agent, id: &BackupId) {
                 .set_request_state(|r| asks(r, &meta.id), RequestState::Pending, text);
         };
         say(&format!("{}: fetching and checking it", meta.id));
-        let prove = async |request: ProveRequest| {
+        let verify_restore = async |request: VerifyRestoreRequest| {
             let what = match request.revision {
                 None => "restoring it into a throw-away etcd",
                 Some(_) => "restoring it with its increments into a throw-away etcd",
             };
             say(&format!("{}: {what}", meta.id));
-            worker.ports.service.prove(&request, WITHIN).await
+            worker.ports.service.verify_restore(&request, WITHIN).await
         };
         let live = worker.ports.etcd.as_ref();
-        backup::verify(store.as_ref(), &meta, &worker.verify_dir, live, prove).await
+        backup::verify(store.as_ref(), &meta, &worker.verify_dir, live, verify_restore).await
     };
     let id = id.clone();
     spawn(

@@ -16,7 +16,7 @@ use crate::ports::{ByteStream, Etcd, ObjectStore, PortError, PortResult, Upload}
 
 use super::worker::{Packer, Stored, Worker, pack_failed};
 use crate::backup::batch::{IDLE, next_batch};
-use crate::backup::failed::{Blame, Cause, Failed};
+use crate::backup::failed::{Cause, CausedBy, Failed};
 use crate::backup::increments::timeline;
 use crate::backup::store::etcd_manager;
 use crate::backup::store::layout::{
@@ -109,26 +109,26 @@ pub async fn take_full_as(
             "etcd-manager reads no backup that is encrypted with {how}: leave backup.encrypt_to out, or take the \
              backup in the native form"
         )))
-        .blame(Cause::Host);
+        .caused_by(Cause::Host);
     }
     let layout = Layout::of(store, &meta.cluster);
     let name = BackupName::new(meta.started_at, meta.seq);
     let id = name
         .id()
         .map_err(|error| PortError::Permanent(error.to_string()))
-        .blame(Cause::Host)?;
+        .caused_by(Cause::Host)?;
     if !store
         .list(&layout.backup(&id))
         .await
-        .blame(Cause::Store)?
+        .caused_by(Cause::Store)?
         .is_empty()
     {
         return Err(PortError::Retryable(format!(
             "another agent began the backup {id} in the same second"
         )))
-        .blame(Cause::Store);
+        .caused_by(Cause::Store);
     }
-    let asked = etcd.status().await.blame(Cause::Etcd)?;
+    let asked = etcd.status().await.caused_by(Cause::Etcd)?;
     let (timeline, breaks) = timeline::of(etcd, store, &meta.cluster, meta.epoch, &asked).await?;
     if let Some(breaks) = &breaks {
         tracing::warn!(
@@ -139,7 +139,7 @@ pub async fn take_full_as(
         );
     }
     // Read before the stream: the snapshot holds this revision or a later one (design §10).
-    let status = etcd.status().await.blame(Cause::Etcd)?;
+    let status = etcd.status().await.caused_by(Cause::Etcd)?;
     if let Some(wanted) = meta.cluster_id
         && wanted != status.cluster_id
     {
@@ -147,7 +147,7 @@ pub async fn take_full_as(
             "etcd serves cluster {}, and epoch {} has cluster {wanted}: nothing is stored under its name",
             status.cluster_id, meta.epoch
         )))
-        .blame(Cause::Etcd);
+        .caused_by(Cause::Etcd);
     }
     let changes_sum = timeline::changes_sum(etcd, status.revision).await;
     // Also read before the stream: a change meanwhile makes the full look older than it is, so another one is taken.
@@ -158,34 +158,36 @@ pub async fn take_full_as(
             tracing::debug!("the revision of users and roles is not recorded: {why}");
             None
         }
-        Err(error) => return Err(error).blame(Cause::Etcd),
+        Err(error) => return Err(error).caused_by(Cause::Etcd),
     };
     let began = std::time::Instant::now();
-    let mut stream = etcd.snapshot().await.blame(Cause::Etcd)?;
+    let mut stream = etcd.snapshot().await.caused_by(Cause::Etcd)?;
     let first = tokio::time::timeout(IDLE, stream.next()).await.map_err(|_| {
         PortError::Retryable(format!(
             "etcd sent no data of the snapshot for {} s",
             IDLE.as_secs()
         ))
     });
-    let first = first.blame(Cause::Etcd)?;
+    let first = first.caused_by(Cause::Etcd)?;
     // Once it sends, etcd has fixed the content of the snapshot: nothing later than this revision.
-    let at_most = etcd.status().await.blame(Cause::Etcd)?.revision;
+    let at_most = etcd.status().await.caused_by(Cause::Etcd)?.revision;
     let stream: ByteStream = Box::pin(futures::stream::iter(first).chain(stream));
     let packer = Packer::new(format.compression());
-    let packer = packer.map_err(|error| pack_failed(&error)).blame(Cause::Host)?;
+    let packer = packer
+        .map_err(|error| pack_failed(&error))
+        .caused_by(Cause::Host)?;
     let object = match format {
         Format::Native => SNAPSHOT_ZSTD,
         Format::EtcdManager { .. } => SNAPSHOT_GZIP,
     };
     let upload = store.upload(&layout.in_backup(&id, object)).await;
-    let mut upload = upload.blame(Cause::Store)?;
+    let mut upload = upload.caused_by(Cause::Store)?;
     let pumped = tokio::try_join!(pump(stream, packer, upload.as_mut(), &progress, IDLE), async {
         Ok(fingerprint(etcd, &status, status.revision).await)
     });
     let (stored, fingerprint) = match pumped {
         Ok(both) => {
-            upload.complete().await.blame(Cause::Store)?;
+            upload.complete().await.caused_by(Cause::Store)?;
             both
         }
         Err(error) => {
@@ -213,14 +215,14 @@ pub async fn take_full_as(
     let text = manifest
         .to_json()
         .map_err(|error| PortError::Permanent(error.to_string()))
-        .blame(Cause::Host)?;
+        .caused_by(Cause::Host)?;
     store
         .put(&layout.in_backup(&manifest.id, MANIFEST), text.into())
         .await
-        .blame(Cause::Store)?;
+        .caused_by(Cause::Store)?;
     if let Format::EtcdManager { members } = format {
-        let meta =
-            etcd_manager::meta(&manifest.etcd_version, manifest.started_at, members).blame(Cause::Host)?;
+        let meta = etcd_manager::meta(&manifest.etcd_version, manifest.started_at, members)
+            .caused_by(Cause::Host)?;
         store
             .put(&layout.in_backup(&manifest.id, FOREIGN_META), meta.into())
             .await
@@ -230,7 +232,7 @@ pub async fn take_full_as(
                     "{id} is stored without {FOREIGN_META}, so etcd-manager does not see it: {error}"
                 ))
             })
-            .blame(Cause::Store)?;
+            .caused_by(Cause::Store)?;
         if let Err(error) = etcd_manager::mark_created(store, &layout, manifest.finished_at).await {
             tracing::warn!("etcd-manager's marker that the cluster exists is not written: {error}");
         }
@@ -300,22 +302,24 @@ async fn pump(
     progress: &(impl Fn(u64) + Sync),
     idle: Duration,
 ) -> Result<Stored, Failed> {
-    let mut worker = Worker::start(packer).blame(Cause::Host)?;
+    let mut worker = Worker::start(packer).caused_by(Cause::Host)?;
     let mut read = 0;
-    let mut batch = next_batch(&mut stream, STREAM, idle).await.blame(Cause::Etcd)?;
+    let mut batch = next_batch(&mut stream, STREAM, idle)
+        .await
+        .caused_by(Cause::Etcd)?;
     while !batch.is_empty() {
         read += batch.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
         let (packed, next) = tokio::join!(worker.push(batch), next_batch(&mut stream, STREAM, idle));
-        for piece in packed.blame(Cause::Host)? {
-            upload.write(piece).await.blame(Cause::Store)?;
+        for piece in packed.caused_by(Cause::Host)? {
+            upload.write(piece).await.caused_by(Cause::Store)?;
         }
         progress(read);
-        batch = next.blame(Cause::Etcd)?;
+        batch = next.caused_by(Cause::Etcd)?;
     }
     // A failure at the end means that the snapshot was not whole.
-    let (rest, stored) = worker.finish().await.blame(Cause::Etcd)?;
+    let (rest, stored) = worker.finish().await.caused_by(Cause::Etcd)?;
     for piece in rest {
-        upload.write(piece).await.blame(Cause::Store)?;
+        upload.write(piece).await.caused_by(Cause::Store)?;
     }
     Ok(stored)
 }

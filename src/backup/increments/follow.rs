@@ -1,8 +1,8 @@
 //! Stores increments continuously: a watch of all keys, written to the store in ranges of revisions.
 //!
-//! The store is not used while nothing is written to etcd. The changes in memory are bounded: while the store does not
-//! accept them, the watch is not read. Several agents may follow at once. An increment is named by the revisions that
-//! it covers, and raft has one history of them, so the agents write the same changes.
+//! The store is not used while nothing is written to etcd. The changes in memory are bounded: while the store
+//! does not accept them, the watch is not read. Several agents may follow at once. An increment is named by
+//! the revisions that it covers, and raft has one history of them, so the agents write the same changes.
 
 mod batch;
 mod batched_watch;
@@ -23,7 +23,7 @@ use batch::{Batch, flush};
 use batched_watch::{BatchedWatch, changed};
 
 use super::timeline::{Found, Witness};
-use crate::backup::failed::{Blame, Cause, Failed};
+use crate::backup::failed::{Cause, CausedBy, Failed};
 
 /// An increment is closed at this size, before compression. A message of etcd, up to 2 MiB, is never split.
 const CUT_BYTES: usize = 2 * 1024 * 1024;
@@ -34,11 +34,12 @@ const LATE: Duration = Duration::from_secs(5);
 /// When the agent stops, it waits at most this long for what etcd has already committed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Follows a chain until it ends. `newer` receives full backups that are committed meanwhile. `report` is called with
-/// the progress after each increment, and when users or roles have changed.
+/// Follows a chain until it ends. `newer` receives full backups that are committed meanwhile. `report` is
+/// called with the progress after each increment, and when users or roles have changed.
 ///
 /// # Errors
-/// What etcd or the store answered, after some tries, and which of them: [`resume`] finds out what was stored.
+/// What etcd or the store answered, after some tries, and which of them: [`resume`] finds out what was
+/// stored.
 pub async fn follow(
     etcd: &dyn Etcd,
     store: &dyn ObjectStore,
@@ -53,10 +54,10 @@ pub async fn follow(
         let why = "backup.encrypt_to was set, or taken away, since that full backup was taken";
         return Ok(Ended::Gap(why.to_owned()));
     }
-    if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
+    if let Some(why) = not_ours(etcd, &chain).await.caused_by(Cause::Etcd)? {
         return Ok(why);
     }
-    if let Some(why) = another_history(etcd, &chain).await.blame(Cause::Etcd)? {
+    if let Some(why) = another_history(etcd, &chain).await.caused_by(Cause::Etcd)? {
         return Ok(why);
     }
     let mut auth = Auth::default();
@@ -65,7 +66,7 @@ pub async fn follow(
     let awake = following.awake.clone();
     let mut changes = BatchedWatch::open(etcd, chain.covered.next(), awake)
         .await
-        .blame(Cause::Etcd)?;
+        .caused_by(Cause::Etcd)?;
     let mut batch = Batch::default();
     let mut flush_to = following.flush_to.clone();
     let mut flush_at: Option<Instant> = None;
@@ -95,7 +96,7 @@ pub async fn follow(
                         tracing::debug!("not all that etcd has committed was received before the stop");
                     }
                     // The received changes are committed, whichever node coordinates next, so store them.
-                    flush(etcd, store, clock, following, &mut chain, batch).await.blame(Cause::Store)?;
+                    flush(etcd, store, clock, following, &mut chain, batch).await.caused_by(Cause::Store)?;
                     return Ok(Ended::Stopped);
                 }
             }
@@ -122,37 +123,37 @@ pub async fn follow(
                 };
                 flush(etcd, store, clock, following, &mut chain, batch)
                     .await
-                    .blame(Cause::Store)?;
+                    .caused_by(Cause::Store)?;
                 return Ok(Ended::Gap(why));
             }
             Some(ended) => {
-                // The received changes are committed, whichever node coordinates now, so store them. This etcd may be
-                // lost permanently.
+                // The received changes are committed, whichever node coordinates now, so store them. This
+                // etcd may be lost permanently.
                 let rest = std::mem::take(&mut batch);
                 flush(etcd, store, clock, following, &mut chain, rest)
                     .await
-                    .blame(Cause::Store)?;
+                    .caused_by(Cause::Store)?;
                 report(chain.progress(auth.changed));
                 let error = match ended {
                     Some(Err(error)) => error,
                     _ => PortError::Retryable("the watch ended".to_owned()),
                 };
-                return Err(error).blame(Cause::Etcd);
+                return Err(error).caused_by(Cause::Etcd);
             }
             None if batch.last().is_none() => {
-                if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
+                if let Some(why) = not_ours(etcd, &chain).await.caused_by(Cause::Etcd)? {
                     return Ok(why);
                 }
-                let now = etcd.status().await.blame(Cause::Etcd)?.revision;
+                let now = etcd.status().await.caused_by(Cause::Etcd)?.revision;
                 if now > chain.covered && behind {
                     return Err(PortError::Retryable(format!(
                         "etcd is at revision {now} and the watch has sent nothing since {}",
                         chain.covered
                     )))
-                    .blame(Cause::Etcd);
+                    .caused_by(Cause::Etcd);
                 }
                 if now < chain.covered
-                    && let Some(why) = behind_the_store(etcd, &chain).await.blame(Cause::Etcd)?
+                    && let Some(why) = behind_the_store(etcd, &chain).await.caused_by(Cause::Etcd)?
                 {
                     return Ok(why);
                 }
@@ -166,11 +167,11 @@ pub async fn follow(
                 let written = std::mem::take(&mut batch);
                 flush(etcd, store, clock, following, &mut chain, written)
                     .await
-                    .blame(Cause::Store)?;
+                    .caused_by(Cause::Store)?;
                 flush_at = None;
                 auth.look(etcd, &chain).await;
                 report(chain.progress(auth.changed));
-                if let Some(why) = not_ours(etcd, &chain).await.blame(Cause::Etcd)? {
+                if let Some(why) = not_ours(etcd, &chain).await.caused_by(Cause::Etcd)? {
                     return Ok(why);
                 }
             }
@@ -186,8 +187,8 @@ struct Auth {
 }
 
 impl Auth {
-    /// Checks from time to time whether they have changed since the full; etcd answers through raft. Returns true when
-    /// a change was found just now. An error counts as no change.
+    /// Checks from time to time whether they have changed since the full; etcd answers through raft. Returns
+    /// true when a change was found just now. An error counts as no change.
     async fn look(&mut self, etcd: &dyn Etcd, chain: &Chain) -> bool {
         let Some(then) = chain.auth_revision.filter(|_| !self.changed) else {
             return false;
@@ -223,7 +224,8 @@ async fn not_ours(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
     Ok((status.leader != Some(status.member_id)).then_some(Ended::NotCoordinator))
 }
 
-/// Whether etcd continues from what the chain covers. The cluster ID and the revision alone do not prove it.
+/// Whether etcd continues from what the chain covers. The cluster ID and the revision alone do not
+/// prove that.
 async fn another_history(etcd: &dyn Etcd, chain: &Chain) -> PortResult<Option<Ended>> {
     let witness = match &chain.witness {
         Ok(witness) => witness,

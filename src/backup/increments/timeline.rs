@@ -12,7 +12,7 @@ use crate::ports::{Etcd, ObjectStore, PortError, PortResult};
 
 use super::increment::{Change, Entry};
 use super::read::read;
-use crate::backup::failed::{Blame, Cause, Failed};
+use crate::backup::failed::{Cause, CausedBy, Failed};
 use crate::backup::restore::error::FetchError;
 use crate::backup::store::chain::{self, Range};
 use crate::backup::store::layout::Layout;
@@ -193,10 +193,10 @@ pub(in crate::backup) async fn of(
     status: &EtcdStatus,
 ) -> Result<(u64, Option<Break>), Failed> {
     let layout = Layout::of(store, cluster);
-    let objects = store.list(layout.base()).await.blame(Cause::Store)?;
+    let objects = store.list(layout.base()).await.caused_by(Cause::Store)?;
     let mut numbered = numbered(store, &layout, &objects, epoch)
         .await
-        .blame(Cause::Store)?;
+        .caused_by(Cause::Store)?;
     let Some(newest) = numbered.iter().map(|(timeline, _)| *timeline).max() else {
         return Ok((0, None));
     };
@@ -211,8 +211,8 @@ pub(in crate::backup) async fn of(
     };
     let found = if full.cluster_id == status.cluster_id {
         match Witness::of_chain(store, &layout, full, &path).await {
-            Ok(witness) => witness.compare(etcd).await.blame(Cause::Etcd)?,
-            Err(FetchError::Port(error)) => return Err(error).blame(Cause::Store),
+            Ok(witness) => witness.compare(etcd).await.caused_by(Cause::Etcd)?,
+            Err(FetchError::Port(error)) => return Err(error).caused_by(Cause::Store),
             Err(FetchError::Damaged(why) | FetchError::Increment(why)) => Found::Unknown(why),
         }
     } else {

@@ -26,7 +26,7 @@ pub struct Room {
 
 impl Room {
     /// For a backup of a cluster whose database has this size or may grow to it, if that is known.
-    pub fn beside(database_bytes: Option<u64>) -> Self {
+    pub fn for_database(database_bytes: Option<u64>) -> Self {
         let most = database_bytes.unwrap_or(0).saturating_mul(TIMES_LIVE);
         Self {
             reserve_bytes: RESERVE_BYTES,
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn f09_what_stays_free() {
-        let room = Room::beside(None);
+        let room = Room::for_database(None);
         for (total, stays) in [
             (1000 * GIB, 8 * GIB),
             (50 * GIB, 5 * GIB),
@@ -119,12 +119,14 @@ mod tests {
     fn f09_a_manifest_that_states_too_much_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(
-            Room::beside(Some(GIB)),
-            Room::beside(None),
+            Room::for_database(Some(GIB)),
+            Room::for_database(None),
             "small databases count as one"
         );
-        assert_eq!(Room::beside(Some(5 * GIB)).most_bytes, Some(40 * GIB));
-        let refused = Room::beside(None).limit(dir.path(), Some(17 * GIB)).unwrap_err();
+        assert_eq!(Room::for_database(Some(5 * GIB)).most_bytes, Some(40 * GIB));
+        let refused = Room::for_database(None)
+            .limit(dir.path(), Some(17 * GIB))
+            .unwrap_err();
         assert!(refused.to_string().contains("quota-backend-bytes"), "{refused}");
         let refused = Room::of_a_person().limit(dir.path(), Some(1 << 60)).unwrap_err();
         assert!(refused.to_string().contains("make room there"), "{refused}");

@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 
 use crate::model::{ClusterName, Fingerprint, Revision};
-use crate::ports::{Etcd, ObjectStore, PortError, PortResult, Proof};
+use crate::ports::{Etcd, ObjectStore, PortError, PortResult, RestoreReport};
 
 use super::finding::Found;
 use crate::backup::full::pipeline::fingerprint;
@@ -110,14 +110,14 @@ async fn next(
 }
 
 /// Compares what the throw-away etcd has, increments included, with what a member held.
-pub(super) fn judge(found: &mut Found, covered: Revision, held: &Held, proof: Proof) {
+pub(super) fn judge(found: &mut Found, covered: Revision, held: &Held, proof: RestoreReport) {
     let (version, revision, there) = match proof {
-        Proof::Refused { why } => {
+        RestoreReport::Refused { why } => {
             let text = format!("with its increments it cannot be restored: {why}");
             found.problems.push(text);
             return;
         }
-        Proof::Served {
+        RestoreReport::Served {
             etcd_version,
             revision,
             fingerprint,
@@ -181,12 +181,12 @@ mod tests {
 
     #[test]
     fn s44_what_increments_lead_to_is_compared() {
-        let served = |revision: u64, keys, hash| Proof::Served {
+        let served = |revision: u64, keys, hash| RestoreReport::Served {
             etcd_version: "3.6.16".to_owned(),
             revision: Revision(revision),
             fingerprint: Some(print(90, keys, hash)),
         };
-        let refused = Proof::Refused {
+        let refused = RestoreReport::Refused {
             why: "panic".to_owned(),
         };
         let all = "increments increment-keys increment-hash";

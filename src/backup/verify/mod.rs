@@ -7,7 +7,7 @@ mod increments;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::ports::{Etcd, ObjectStore, PortError, PortResult, Proof, ProveRequest};
+use crate::ports::{Etcd, ObjectStore, PortError, PortResult, RestoreReport, VerifyRestoreRequest};
 
 use crate::backup::restore::error::FetchError;
 use crate::backup::restore::fetch::{FetchedSnapshot, fetch_checked, raw_size};
@@ -24,7 +24,7 @@ const COPIES: u64 = 2;
 const OVERHEAD_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Verifies one backup in `dir`, first alone and then with all its increments, and records the result next to the
-/// backup. `prove` restores the fetched file and inspects it. The state that the increments lead to is compared with
+/// backup. `verify_restore` restores the fetched file and inspects it. The state that the increments lead to is compared with
 /// `live`, a member of the cluster, or else with what the next full backup records. Only the fetched file is written to
 /// `dir`, and it is removed again.
 ///
@@ -36,34 +36,34 @@ pub async fn verify<F>(
     meta: &VerifyMeta,
     dir: &Path,
     live: &dyn Etcd,
-    prove: impl Fn(ProveRequest) -> F + Send + Sync,
+    verify_restore: impl Fn(VerifyRestoreRequest) -> F + Send + Sync,
 ) -> PortResult<Verification>
 where
-    F: Future<Output = PortResult<Proof>> + Send,
+    F: Future<Output = PortResult<RestoreReport>> + Send,
 {
     let began = Instant::now();
     // Without an answer the smallest limit applies.
     let database = live.status().await.ok().map(|status| status.db_size_bytes);
-    let found = match fetched(store, meta, dir, Room::beside(database)).await {
+    let found = match fetched(store, meta, dir, Room::for_database(database)).await {
         Ok(fetched) => {
             let _gone = Scratch(fetched.path.clone());
             let manifest = fetched.manifest.as_ref();
             let revision = manifest.and_then(|m| m.fingerprint).map(|print| print.revision);
-            let request = ProveRequest {
+            let request = VerifyRestoreRequest {
                 snapshot_file: fetched.file_name.clone(),
                 revision,
             };
-            let mut found = judge(manifest, &fetched.etcd_version, prove(request).await?);
+            let mut found = judge(manifest, &fetched.etcd_version, verify_restore(request).await?);
             if let Some(manifest) = manifest.filter(|_| found.problems.is_empty()) {
                 let replayed = increments::replayed(store, &meta.cluster, manifest, &fetched).await;
                 match replayed {
                     Ok(Some(covered)) => {
                         let held = increments::held(store, &meta.cluster, manifest, covered, live).await?;
-                        let request = ProveRequest {
+                        let request = VerifyRestoreRequest {
                             snapshot_file: fetched.file_name.clone(),
                             revision: Some(held.fingerprint.map_or(covered, |print| print.revision)),
                         };
-                        increments::judge(&mut found, covered, &held, prove(request).await?);
+                        increments::judge(&mut found, covered, &held, verify_restore(request).await?);
                     }
                     Ok(None) => {}
                     Err(FetchError::Port(error)) => return Err(error),
@@ -129,12 +129,12 @@ impl Drop for Scratch {
 
 /// Compares what the throw-away etcd has with what was recorded when the backup was taken. The stream's hash was
 /// compared before.
-fn judge(manifest: Option<&Manifest>, taken_by: &str, proof: Proof) -> Found {
+fn judge(manifest: Option<&Manifest>, taken_by: &str, proof: RestoreReport) -> Found {
     let (version, revision, there) = match proof {
-        Proof::Refused { why } => {
+        RestoreReport::Refused { why } => {
             return Found::bad(format!("it cannot be restored: {why}"));
         }
-        Proof::Served {
+        RestoreReport::Served {
             etcd_version,
             revision,
             fingerprint,

@@ -21,8 +21,8 @@ fn print(keys: u64, hash: u32, compact: u64) -> Fingerprint {
     }
 }
 
-fn served(revision: u64, fingerprint: Option<Fingerprint>) -> Proof {
-    Proof::Served {
+fn served(revision: u64, fingerprint: Option<Fingerprint>) -> RestoreReport {
+    RestoreReport::Served {
         etcd_version: "3.6.16".to_owned(),
         revision: Revision(revision),
         fingerprint,
@@ -110,7 +110,7 @@ fn what_is_recorded_and_can_be_compared_is_compared() {
         (found.compared.join(" ").as_str(), found.problems.len()),
         ("sha256", 0)
     );
-    let refused = Proof::Refused {
+    let refused = RestoreReport::Refused {
         why: "panic: freepages".to_owned(),
     };
     assert_eq!(
@@ -145,7 +145,7 @@ async fn what_came_of_it_is_beside_the_backup_and_nothing_is_left_here() {
         &verify_meta(),
         work.path(),
         &live,
-        async |request: ProveRequest| {
+        async |request: VerifyRestoreRequest| {
             assert_eq!(request.snapshot_file, format!("{ID}.db"));
             assert_eq!(std::fs::read(&seen).unwrap(), snapshot(100));
             Ok(served(77, None))

@@ -6,7 +6,7 @@ use super::fixture::{NOW, backups, decision, name, node, observation, status};
 use crate::cli::direct::{self, Silent, Spread};
 use crate::cli::health::{self, Health};
 use crate::cli::member;
-use crate::cli::restart::{self, Stands};
+use crate::cli::restart::{self, RestartProgress};
 use crate::cli::{Exit, backup_table, config, epoch, events, members, plan, restore, status as verb};
 use crate::model::*;
 
@@ -369,8 +369,11 @@ fn where_a_restart_stands() {
             change(peer);
         }
     };
-    let waits = |text: &str| Stands::Waits(text.to_owned());
-    assert_eq!(restart::stands(&seen, &order), waits("not adopted yet by n2, n3"));
+    let waits = |text: &str| RestartProgress::Waits(text.to_owned());
+    assert_eq!(
+        restart::restart_progress(&seen, &order),
+        waits("not adopted yet by n2, n3")
+    );
     for node in ["n2", "n3"] {
         peer(&mut seen, node, &|peer| {
             peer.steering.directives = order.clone();
@@ -382,7 +385,7 @@ fn where_a_restart_stands() {
         peer.etcd = Fact::Absent;
     });
     assert_eq!(
-        restart::stands(&seen, &order),
+        restart::restart_progress(&seen, &order),
         waits("1 of 3 restarted; not serving: n2; to come: n3")
     );
     insta::assert_snapshot!("status_restarting", verb::render(&seen));
@@ -392,12 +395,15 @@ fn where_a_restart_stands() {
             peer.etcd = fixture_etcd();
         });
     }
-    assert_eq!(restart::stands(&seen, &order), Stands::Done);
+    assert_eq!(restart::restart_progress(&seen, &order), RestartProgress::Done);
     let withdrawn = order
         .after(&DirectiveChange::CancelRestart, &name("n2"), NOW)
         .unwrap();
     seen.node.steering.directives = withdrawn;
-    assert!(matches!(restart::stands(&seen, &order), Stands::Overruled(_)));
+    assert!(matches!(
+        restart::restart_progress(&seen, &order),
+        RestartProgress::Overruled(_)
+    ));
 }
 
 fn fixture_etcd() -> Fact<EtcdStatus> {

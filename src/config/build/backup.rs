@@ -14,8 +14,8 @@ use crate::model::{BackupFormat, BackupSpec, Calendar, Retention};
 
 impl Builder<'_> {
     pub(super) fn backup(&mut self) -> BackupSpec {
-        // Untested backups prove nothing, so the newest is verified daily by default, which costs one download. A node
-        // that can only encrypt cannot verify.
+        // Untested backups prove nothing, so the newest is verified daily by default, which costs
+        // one download. A node that can only encrypt cannot verify.
         let encrypt_only =
             self.value(BACKUP_ENCRYPT_TO.key).is_some() && self.value(RESTORE_IDENTITY_FILE.key).is_none();
         let daily = (!encrypt_only).then(|| Duration::from_hours(24));

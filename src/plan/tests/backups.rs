@@ -50,9 +50,9 @@ fn c08_another_node_takes_the_backup_that_fails_on_the_coordinators_host() {
             format: obs.spec.backup.format,
         };
         assert_eq!(decision.action == Some(wanted), takes, "{what}: {decision:?}");
-        let stands_in = decision.reasons.iter().find(|r| r.code == "backup-stand-in");
+        let stands_in_for = decision.reasons.iter().find(|r| r.code == "backup-stand-in");
         assert_eq!(
-            stands_in.map(|r| r.text.contains(says)),
+            stands_in_for.map(|r| r.text.contains(says)),
             takes.then_some(true),
             "{what}"
         );

@@ -217,8 +217,8 @@ fn f02_a_genesis_of_one_peer_or_of_the_store_is_not_learned_unasked() {
     let mut obs = healthy(0);
     obs.store = stored(forged);
     match decide(&obs).action {
-        Some(Action::Confirm { told_by, .. }) => {
-            assert_eq!(told_by, [("the store".to_owned(), Epoch(2))].into());
+        Some(Action::Confirm { reported_by, .. }) => {
+            assert_eq!(reported_by, [("the store".to_owned(), Epoch(2))].into());
         }
         other => panic!("{other:?}"),
     }
@@ -346,7 +346,7 @@ fn f02_an_operators_word_on_an_epoch_is_taken_to_the_electors() {
     };
     obs.requests.push(asked);
     let wanted = Action::Confirm {
-        told_by: BTreeMap::new(),
+        reported_by: BTreeMap::new(),
         by_operator: Some("prod-2-other".into()),
     };
     assert_eq!(decide(&obs).action, Some(wanted));

@@ -42,7 +42,7 @@ pub(super) fn put(owner: &Owner, why: &str, now: &Moment) -> Result<Option<PathB
     }
     let ids = wal::identify(&data_dir.join("member/wal"))
         .map_or_else(|_| "unknown-unknown".to_owned(), |(c, m)| format!("{c}-{m}"));
-    let stem = format!("{}-{}-{ids}", now.wall.strftime(FORM), word(why));
+    let stem = format!("{}-{}-{ids}", now.wall.strftime(FORM), name_part(why));
     let target = (1..100)
         .map(|n| {
             archive.join(if n == 1 {
@@ -72,18 +72,18 @@ pub(super) fn put(owner: &Owner, why: &str, now: &Moment) -> Result<Option<PathB
 }
 
 /// The reason as a part of a name: lower-case letters, digits and dashes, at most 40.
-fn word(why: &str) -> String {
-    let word: String = why
+fn name_part(why: &str) -> String {
+    let part: String = why
         .to_lowercase()
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .take(40)
         .collect();
-    let word = word.trim_matches('-');
-    if word.is_empty() {
+    let part = part.trim_matches('-');
+    if part.is_empty() {
         "replaced".to_owned()
     } else {
-        word.to_owned()
+        part.to_owned()
     }
 }
 
@@ -258,8 +258,8 @@ mod tests {
     }
 
     #[test]
-    fn words() {
-        assert_eq!(word("Data lost / ../x"), "data-lost------x");
-        assert_eq!(word("…"), "replaced");
+    fn a_reason_becomes_part_of_a_name() {
+        assert_eq!(name_part("Data lost / ../x"), "data-lost------x");
+        assert_eq!(name_part("…"), "replaced");
     }
 }

@@ -7,13 +7,13 @@ pub mod build_data_dir;
 mod database;
 mod inspect;
 mod judge;
+mod last_words;
 mod mounts;
 mod owner;
 mod replace;
 mod stage;
 mod starts;
 pub(super) mod tool;
-mod words;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::last_words::{Word, understand};
 use super::tool;
-use super::words::{Word, understand};
 use crate::model::LastWords;
 
 /// Two failing starts log some fifty lines each; before them are lines of a serving etcd.

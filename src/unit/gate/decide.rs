@@ -70,7 +70,7 @@ pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>)
         // Even with the agent's confirmation the data directory is checked: systemd restarts a crashed etcd by itself,
         // before the agent can see what happened to its data.
         Ok(Some(gate)) => {
-            if let Err(why) = still_its_own(gate, &log) {
+            if let Err(why) = check_own_data(gate, &log) {
                 return Step::Wait(why);
             }
             if known.cleared.is_some_and(|cleared| cleared >= gate.generation) {
@@ -95,7 +95,7 @@ pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>)
         Ok(None) => return Step::Wait("no agent answers, and it left no gate.json behind".to_owned()),
         Err(why) => return Step::Wait(format!("no agent answers, and {why}")),
     };
-    match alone(gate) {
+    match may_start_alone(gate) {
         Ok(()) => Step::Pass(format!(
             "no agent answers; epoch {} is the newest known here, and no newer one can have been opened unseen",
             gate.epoch
@@ -108,7 +108,7 @@ pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>)
 /// on the data of another. Without its data it would come back as the same voter with no memory:
 /// `initial-cluster-state=existing` does not prevent that (measured on 3.5: it starts with an empty log and panics at
 /// the leader's first heartbeat, if there is a leader).
-fn still_its_own(
+fn check_own_data(
     gate: &GateState,
     log: &impl Fn(&Path) -> Result<Option<Log>, String>,
 ) -> Result<(), String> {
@@ -154,7 +154,7 @@ fn still_its_own(
     Ok(())
 }
 
-fn alone(gate: &GateState) -> Result<(), String> {
+fn may_start_alone(gate: &GateState) -> Result<(), String> {
     if !gate.started_once {
         return Err("its member has never started".to_owned());
     }

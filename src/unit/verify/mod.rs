@@ -1,4 +1,4 @@
-//! `etcd-agent prove`, run by `etcd-agent-verify.service`: restores a fetched snapshot into a throw-away etcd on
+//! `etcd-agent verify-restore`, run by `etcd-agent-verify.service`: restores a fetched snapshot into a throw-away etcd on
 //! a loopback interface of its own, and reports what that etcd holds.
 
 mod certs;
@@ -17,7 +17,7 @@ use super::{boot, files, settings};
 use crate::config::Settings;
 use crate::model::is_too_old;
 use crate::paths::Paths;
-use crate::ports::{Proof, ProveRequest};
+use crate::ports::{RestoreReport, VerifyRestoreRequest};
 
 use limits::Limits;
 pub use limits::within;
@@ -30,8 +30,8 @@ pub struct RequestFile {
     pub id: String,
     /// The kernel's boot ID: a request left over from an earlier boot is not carried out.
     pub boot_id: String,
-    /// What to prove.
-    pub request: ProveRequest,
+    /// What to verify.
+    pub request: VerifyRestoreRequest,
 }
 
 /// What is written back.
@@ -41,7 +41,7 @@ pub struct ReportFile {
     /// The ID of the request.
     pub id: String,
     /// What was found.
-    pub proof: Option<Proof>,
+    pub proof: Option<RestoreReport>,
     /// Why nothing could be found out; that says nothing about the snapshot.
     pub unknown: Option<String>,
 }
@@ -67,7 +67,7 @@ impl Prover {
     ///
     /// # Errors
     /// Why nothing could be found out: no tool, no room, no end within the deadline.
-    pub async fn prove(&self, request: &ProveRequest) -> Result<Proof, String> {
+    pub async fn verify_restore(&self, request: &VerifyRestoreRequest) -> Result<RestoreReport, String> {
         let file = &request.snapshot_file;
         if file.is_empty() || file.contains('/') || file.starts_with('.') {
             return Err(format!("{file:?} is not a plain file name"));
@@ -86,7 +86,7 @@ impl Prover {
         }
         let scratch = Scratch::new(self.dir.join("scratch"))?;
         let limits = Limits::of(meta.len());
-        throwaway::prove(&tool, &etcd, &snapshot, &scratch.0, request.revision, limits).await
+        throwaway::verify_restore(&tool, &etcd, &snapshot, &scratch.0, request.revision, limits).await
     }
 }
 
@@ -116,7 +116,7 @@ pub fn run(paths: &Paths) -> ExitCode {
     match try_run(paths) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            super::journal::say(&format!("etcd-agent prove: {why}"));
+            super::journal::say(&format!("etcd-agent verify-restore: {why}"));
             ExitCode::FAILURE
         }
     }
@@ -135,7 +135,7 @@ fn try_run(paths: &Paths) -> Result<(), String> {
                 .enable_all()
                 .build()
                 .map_err(|error| format!("cannot start: {error}"))?;
-            runtime.block_on(Prover::new(paths, &settings).prove(&file.request))
+            runtime.block_on(Prover::new(paths, &settings).verify_restore(&file.request))
         }
         Ok(_) => Err("the request is from an earlier boot".to_owned()),
         Err(why) => Err(why),

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::adapters::etcd::LocalEtcd;
 use crate::model::Revision;
-use crate::ports::{Etcd, Proof};
+use crate::ports::{Etcd, RestoreReport};
 
 use super::certs;
 use super::limits::Limits;
@@ -23,17 +23,17 @@ const TRIES: usize = 3;
 const LOG_TAIL_BYTES: u64 = 16 << 10;
 
 /// Restores the snapshot below `scratch` and asks an etcd that runs on it.
-pub(super) async fn prove(
+pub(super) async fn verify_restore(
     tool: &Path,
     etcd: &Path,
     snapshot: &Path,
     scratch: &Path,
     revision: Option<Revision>,
     limits: Limits,
-) -> Result<Proof, String> {
+) -> Result<RestoreReport, String> {
     let data = scratch.join("data");
     if let Some(why) = restore(tool, snapshot, scratch, &data, limits.restore).await? {
-        return Ok(Proof::Refused { why });
+        return Ok(RestoreReport::Refused { why });
     }
     let mut tries = 0;
     loop {
@@ -42,7 +42,7 @@ pub(super) async fn prove(
         match running.look(revision, limits).await? {
             Look::Served(proof) => return Ok(proof),
             Look::Ended(why) if tries < TRIES && why.contains("address already in use") => {}
-            Look::Ended(why) => return Ok(Proof::Refused { why }),
+            Look::Ended(why) => return Ok(RestoreReport::Refused { why }),
         }
     }
 }
@@ -138,7 +138,7 @@ fn free_port() -> Result<u16, String> {
 }
 
 enum Look {
-    Served(Proof),
+    Served(RestoreReport),
     /// It ended by itself, and says why.
     Ended(String),
 }
@@ -220,7 +220,7 @@ impl Running {
         {
             return refusal(&self.program, ended, &self.log).map(Look::Ended);
         }
-        Ok(Look::Served(Proof::Served {
+        Ok(Look::Served(RestoreReport::Served {
             etcd_version: status.version,
             revision: status.revision,
             fingerprint: asked.ok(),

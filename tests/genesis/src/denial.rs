@@ -1,6 +1,6 @@
 //! Checks that an epoch that a majority of the electors denies was never chosen, in each state and for each set of electors that answer.
 
-use etcd_agent::genesis::{Tally, Word};
+use etcd_agent::genesis::{ElectorReport, Tally};
 use etcd_agent::model::Epoch;
 
 use crate::faults::{Fault, answered};
@@ -23,18 +23,18 @@ impl World {
         if chosen.is_empty() {
             return Ok(());
         }
-        let mut words = [0; MOST_NODES];
-        for (word, elector) in words.iter_mut().zip(state.electors).take(self.bounds.nodes) {
+        let mut reports = [0; MOST_NODES];
+        for (word, elector) in reports.iter_mut().zip(state.electors).take(self.bounds.nodes) {
             *word = self.word(elector);
         }
         // Sort the answers: it does not matter which elector gives which answer.
-        words[..self.bounds.nodes].sort_unstable();
+        reports[..self.bounds.nodes].sort_unstable();
         for epoch in chosen {
-            let key = (words, epoch);
+            let key = (reports, epoch);
             let denied = if let Some(known) = self.memo.denied.get(&key) {
                 *known
             } else {
-                let denied = self.is_denied(&words, epoch);
+                let denied = self.is_denied(&reports, epoch);
                 self.memo.denied.insert(key, denied);
                 denied
             };
@@ -51,30 +51,30 @@ impl World {
         if let Some(known) = self.memo.word.get(&elector) {
             return *known;
         }
-        let word = answered(self.bounds.fault, Word::of(self.electors.get(elector)));
-        let known = self.memo.words.iter().position(|other| *other == word);
-        let at = known.unwrap_or(self.memo.words.len());
+        let word = answered(self.bounds.fault, ElectorReport::of(self.electors.get(elector)));
+        let known = self.memo.reports.iter().position(|other| *other == word);
+        let at = known.unwrap_or(self.memo.reports.len());
         if known.is_none() {
-            self.memo.words.push(word);
+            self.memo.reports.push(word);
         }
-        let number = u32::try_from(at).expect("few words");
+        let number = u32::try_from(at).expect("few reports");
         self.memo.word.insert(elector, number);
         number
     }
 
     /// Whether some set of electors denies this chosen epoch. All electors together may deny a chosen epoch that none of them has learned yet.
-    fn is_denied(&self, words: &[u32; MOST_NODES], epoch: Epoch) -> bool {
+    fn is_denied(&self, reports: &[u32; MOST_NODES], epoch: Epoch) -> bool {
         let nodes = self.bounds.nodes;
         (1_u32..1 << nodes).any(|part| {
             let answer = (0..nodes).filter(|node| part & (1 << node) != 0);
-            let words = answer.map(|node| (name(node), self.memo.words[words[node] as usize].clone()));
+            let reports = answer.map(|node| (name(node), self.memo.reports[reports[node] as usize].clone()));
             let tally = Tally {
-                words: words.collect(),
+                reports: reports.collect(),
                 electors: nodes,
                 ..Tally::default()
             };
-            let learned = tally.told().any(|genesis| genesis.epoch >= epoch);
-            (learned || tally.words.len() < nodes)
+            let learned = tally.reported().any(|genesis| genesis.epoch >= epoch);
+            (learned || tally.reports.len() < nodes)
                 && tally.ceiling(epoch).is_some_and(|ceiling| ceiling < epoch)
         })
     }

@@ -1,6 +1,6 @@
 //! Electors that are broken on purpose. The checker must detect each fault.
 
-use etcd_agent::genesis::Word;
+use etcd_agent::genesis::ElectorReport;
 use etcd_agent::model::{AcceptReply, ElectorRecord, Epoch, Incarnation};
 
 /// The injected fault.
@@ -57,7 +57,7 @@ pub(crate) fn counted(fault: Fault, reply: &AcceptReply, stamped: Option<&Incarn
 }
 
 /// The answer of an elector in the form in which the others receive it.
-pub(crate) fn answered(fault: Fault, mut word: Word) -> Word {
+pub(crate) fn answered(fault: Fault, mut word: ElectorReport) -> ElectorReport {
     match fault {
         Fault::NewMemoryDenies => word.complete = true,
         Fault::FormerVotesDenied => word.may_have_voted = Epoch::default(),

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use etcd_agent::genesis::{Outcome, Round, Word, absorb, on_accept, on_enquire, on_learn, on_prepare};
+use etcd_agent::genesis::{
+    ElectorReport, Outcome, Round, absorb, on_accept, on_enquire, on_learn, on_prepare,
+};
 use etcd_agent::model::{AcceptReply, ElectorRecord, Enquire, EnquireReply, Epoch, Genesis, PrepareReply};
 
 use crate::fast::FastMap;
@@ -47,10 +49,10 @@ pub(crate) struct Memo {
     ends: FastMap<u32, Vec<(u32, u32)>>,
     /// By node, record and process: the record after the answers were processed.
     absorbed: FastMap<(usize, u32, u32), u32>,
-    /// By record: its answer to an enquiry, as an index of `words`.
+    /// By record: its answer to an enquiry, as an index of `reports`.
     pub(crate) word: FastMap<u32, u32>,
     /// The different answers of electors.
-    pub(crate) words: Vec<Word>,
+    pub(crate) reports: Vec<ElectorReport>,
     /// By the answers of all electors, and an epoch: whether some set of them denies it.
     pub(crate) denied: FastMap<([u32; MOST_NODES], Epoch), bool>,
     /// By record, notes and index of the chosen genesis: the record after it learned that genesis.

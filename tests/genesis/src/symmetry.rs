@@ -19,29 +19,29 @@ pub(crate) fn incarnation(node: usize, life: usize) -> Incarnation {
 pub(crate) struct Renaming {
     /// The new number of each node.
     pub(crate) to: Vec<usize>,
-    words: BTreeMap<String, String>,
+    reports: BTreeMap<String, String>,
 }
 
 impl Renaming {
     fn new(to: Vec<usize>, lives: usize) -> Self {
-        let mut words = BTreeMap::new();
+        let mut reports = BTreeMap::new();
         for (from, to) in to.iter().enumerate() {
-            words.insert(name(from).to_string(), name(*to).to_string());
+            reports.insert(name(from).to_string(), name(*to).to_string());
             for life in 0..lives {
-                words.insert(
+                reports.insert(
                     incarnation(from, life).to_string(),
                     incarnation(*to, life).to_string(),
                 );
             }
         }
-        Self { to, words }
+        Self { to, reports }
     }
 
     /// Renames nodes in JSON. Only whole strings are names.
     pub(crate) fn apply(&self, json: &str) -> String {
         let parts: Vec<&str> = json
             .split('"')
-            .map(|part| self.words.get(part).map_or(part, String::as_str))
+            .map(|part| self.reports.get(part).map_or(part, String::as_str))
             .collect();
         parts.join("\"")
     }

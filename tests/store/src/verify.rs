@@ -5,7 +5,7 @@ use std::path::Path;
 
 use etcd_agent::backup::{self, Verification, VerifyMeta};
 use etcd_agent::model::{BackupId, ClusterName, NodeName, UnixMs};
-use etcd_agent::ports::{Etcd, ObjectStore, PortError, PortResult, Proof, ProveRequest};
+use etcd_agent::ports::{Etcd, ObjectStore, PortError, PortResult, RestoreReport, VerifyRestoreRequest};
 use etcd_agent::unit::verify::{Programs, Prover};
 
 use crate::{RealEtcd, cluster};
@@ -34,10 +34,13 @@ pub async fn verify_with(
         node: NodeName::new("n1").unwrap(),
         now: UnixMs(1_772_337_906_000),
     };
-    let prove = async |request: ProveRequest| -> PortResult<Proof> {
-        prover.prove(&request).await.map_err(PortError::Retryable)
+    let verify_restore = async |request: VerifyRestoreRequest| -> PortResult<RestoreReport> {
+        prover
+            .verify_restore(&request)
+            .await
+            .map_err(PortError::Retryable)
     };
-    let found = backup::verify(store, &meta, work.path(), live, prove).await;
+    let found = backup::verify(store, &meta, work.path(), live, verify_restore).await;
     let left: Vec<_> = fs::read_dir(work.path()).unwrap().collect();
     assert!(left.is_empty(), "files are left: {left:?}");
     found

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_agent::agent::Backups;
 use etcd_agent::backup::{
-    BackupMeta, BackupName, Blame, Cause, Compression, Failed, Format, Layout, Manifest,
+    BackupMeta, BackupName, Cause, CausedBy, Compression, Failed, Format, Layout, Manifest,
 };
 use etcd_agent::model::{BackupId, BackupSummary, ClusterName, UnixMs};
 use etcd_agent::ports::{Etcd, ObjectStore, PortError, PortResult};
@@ -84,7 +84,7 @@ impl Backups for Work {
                 .tell(|w| format!("agent of {} commits a full backup", w.hosts[host].name));
             Ok(manifest.summary())
         };
-        taken.await.blame(Cause::Store)
+        taken.await.caused_by(Cause::Store)
     }
 
     async fn fetch(

@@ -5,7 +5,7 @@ use super::context::Context;
 use crate::model::{ReasonCode, Trouble};
 
 /// Reports the trouble in etcd's last log lines, and the remedy.
-pub(super) fn say(cx: &mut Context<'_>) {
+pub(super) fn report(cx: &mut Context<'_>) {
     let Some(words) = &cx.obs.last_words else {
         return;
     };
