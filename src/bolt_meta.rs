@@ -1,7 +1,8 @@
 //! The meta page of bbolt's file format: where the tree begins, and how many pages the file has.
 //!
-//! Source: `meta` in bbolt's `internal/common/meta.go` (1.3 to 1.5), little-endian as on every platform that etcd supports.
-//! A file begins with two meta pages, each with a checksum (FNV-1a). The newer valid one counts.
+//! Source: `meta` in bbolt's `internal/common/meta.go` (1.3 to 1.5), little-endian as on every platform that
+//! etcd supports. A file begins with two meta pages, each with a checksum (FNV-1a). The newer valid one
+//! counts.
 
 /// Bytes of a page's header, which precedes the meta.
 pub const HEAD: usize = 16;
@@ -31,7 +32,8 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// Reads a page; `None` if the magic number or the checksum is wrong. The version and the page's flags are not checked.
+    /// Reads a page; `None` if the magic number or the checksum is wrong. The version and the page's flags
+    /// are not checked.
     pub fn read(page: &[u8]) -> Option<Self> {
         let meta = page.get(HEAD..)?;
         let quarter = |at: usize| Some(u32::from_le_bytes(*meta.get(at..)?.first_chunk()?));

@@ -1,6 +1,8 @@
-//! Planners that break a safety rule on purpose. They prove that the simulator detects it (`tests/sim/tests/mutants.rs`).
+//! Planners that break a safety rule on purpose. They prove that the simulator detects it
+//! (`tests/sim/tests/mutants.rs`).
 //!
-//! No shipped build has the feature `mutants`. Without it `mutant!(Name)` is `false`, and this file contains nothing else.
+//! No shipped build has the feature `mutants`. Without it `mutant!(Name)` is `false`, and this file contains
+//! nothing else.
 
 /// True in the planner that is broken in this way.
 macro_rules! mutant {
@@ -38,7 +40,8 @@ mod chosen {
         VotesForgotten,
         /// Rule 1: the store's last answer clears the gate, however old that answer is.
         StoreNotAskedAgain,
-        /// Rule 1: the newer epoch is assigned before the etcd of the older epoch has ended, and that etcd is then forgotten.
+        /// Rule 1: the newer epoch is assigned before the etcd of the older epoch has ended, and that etcd is
+        /// then forgotten.
         StopForgotten,
         /// Rule 2: a data directory that waits for a person is inspected only once.
         LooksOnce,
@@ -68,7 +71,8 @@ mod chosen {
         UnknownIsLost,
         /// Rule 8: an agent that takes over a running member does not record the mount that holds its data.
         MountForgotten,
-        /// Rule 8: an agent still reports its last inspection of the data directory after it has started etcd.
+        /// Rule 8: an agent still reports its last inspection of the data directory after it has started
+        /// etcd.
         LookStillTold,
         /// A node that a majority has ordered out keeps its own register, because that one is newer.
         StaysIn,
@@ -86,7 +90,8 @@ mod chosen {
         FormerElectorsUnasked,
         /// Rule 1: nodes that were added after an epoch was opened count for it like its electors.
         AddedNodesVouch,
-        /// Rule 1: lost memories count only against the configured nodes, not against the electors of the epoch.
+        /// Rule 1: lost memories count only against the configured nodes, not against the electors of the
+        /// epoch.
         FormerLossesUncounted,
         /// An operator's restore is neither carried out nor refused.
         RestoresDropped,

@@ -25,7 +25,8 @@ impl Paths {
         self.root
             .join(Path::new(path).strip_prefix("/").unwrap_or(Path::new(path)))
     }
-    /// Configuration sources, weakest first: directories are read as `*.toml` in name order. All of them belong to root.
+    /// Configuration sources, weakest first: directories are read as `*.toml` in name order. All of them
+    /// belong to root.
     pub fn config_sources(&self) -> Vec<PathBuf> {
         vec![
             self.at("/usr/lib/etcd-agent/config.d"),
@@ -34,7 +35,8 @@ impl Paths {
             self.at("/etc/etcd-agent/config.d"),
         ]
     }
-    /// Fragments for this boot: root's, 0755. They are not below [`Self::run`], because the daemon's user can write there.
+    /// Fragments for this boot: root's, 0755. They are not below [`Self::run`], because the daemon's user can
+    /// write there.
     pub fn config_dir_of_boot(&self) -> PathBuf {
         self.at("/run/etcd-agent-config.d")
     }
@@ -54,11 +56,13 @@ impl Paths {
     pub fn etcd_env(&self) -> PathBuf {
         self.lib().join("etcd.env")
     }
-    /// The configuration that root has accepted although the node loses settings that it runs with: root's, 0644.
+    /// The configuration that root has accepted although the node loses settings that it runs with: root's,
+    /// 0644.
     pub fn accepted_losses(&self) -> PathBuf {
         self.lib().join("accepted-losses")
     }
-    /// The agent's own state, `etcd-agent:etcd-agent` 0755 (files in it 0600, except gate.json and data-request.json).
+    /// The agent's own state, `etcd-agent:etcd-agent` 0755 (files in it 0600, except gate.json and
+    /// data-request.json).
     pub fn state(&self) -> PathBuf {
         self.lib().join("state")
     }
@@ -114,7 +118,8 @@ impl Paths {
     pub fn data_request(&self) -> PathBuf {
         self.state().join("data-request.json")
     }
-    /// The daemon's runtime directory, `RuntimeDirectory=etcd-agent`, 0755, lost at boot and preserved over restarts.
+    /// The daemon's runtime directory, `RuntimeDirectory=etcd-agent`, 0755, lost at boot and preserved over
+    /// restarts.
     pub fn run(&self) -> PathBuf {
         self.at("/run/etcd-agent")
     }
@@ -134,8 +139,8 @@ impl Paths {
     pub fn gate_socket(&self) -> PathBuf {
         self.run().join("gate.sock")
     }
-    /// The override file. If root creates it, the gate passes in this boot regardless of all checks; the person who
-    /// creates it is responsible.
+    /// The override file. If root creates it, the gate passes in this boot regardless of all checks; the
+    /// person who creates it is responsible.
     pub fn gate_override(&self) -> PathBuf {
         self.run().join("gate-override")
     }

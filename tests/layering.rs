@@ -1,4 +1,5 @@
-//! Checks of the sources: which room may use which other one (the table of `docs/architecture.md`), and rules for all files.
+//! Checks of the sources: which room may use which other one (the table of `docs/architecture.md`), and rules
+//! for all files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
@@ -349,7 +350,8 @@ fn systemd_is_asked_over_d_bus_only() {
                 );
             }
         }
-        // The agent runs only these programs: etcdutl or etcdctl as the data directory's owner, and both of them and etcd to verify a backup. Each runs in its own oneshot.
+        // The agent runs only these programs: etcdutl or etcdctl as the data directory's owner, and both of
+        // them and etcd to verify a backup. Each runs in its own oneshot.
         let may_run = ["unit/data/tool.rs", "unit/verify/throwaway.rs"];
         assert!(
             !file.code.contains("Command::new") || may_run.contains(&file.path.as_str()),
@@ -407,7 +409,8 @@ fn every_reason_code_is_explained() {
     }
 }
 
-/// Paths in backticks must exist. Words with an underscore must be functions or tests. If the page says that a function is in a file, it must be in that file.
+/// Paths in backticks must exist. Words with an underscore must be functions or tests. If the page says that
+/// a function is in a file, it must be in that file.
 #[test]
 fn the_safety_page_names_what_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -554,7 +557,8 @@ fn h05_the_units_start_without_etcds_package() {
     }
 }
 
-/// polkit allows the agent's user to stop etcd. Units that process a backup's data must therefore run as another user and must not reach D-Bus.
+/// polkit allows the agent's user to stop etcd. Units that process a backup's data must therefore run as
+/// another user and must not reach D-Bus.
 #[test]
 fn f11a_what_reads_backups_is_not_the_agents_user() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,6 +1,6 @@
-//! TCP connections to a name or an address. The lookup of the name is separate from the connection, because a name that
-//! does not resolve says nothing about the host. Connection attempts to the addresses overlap (RFC 8305), because the
-//! network may drop one address family.
+//! TCP connections to a name or an address. The lookup of the name is separate from the connection, because a
+//! name that does not resolve says nothing about the host. Connection attempts to the addresses overlap (RFC
+//! 8305), because the network may drop one address family.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,8 +21,8 @@ const MOST: usize = 16;
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DialError {
-    /// This host could not ask: the name does not resolve, there is no route, or no file descriptor is left. This says
-    /// nothing about the other side.
+    /// This host could not ask: the name does not resolve, there is no route, or no file descriptor is left.
+    /// This says nothing about the other side.
     #[error("{0}")]
     Unasked(String),
     /// The other side was asked and does not answer.
@@ -61,8 +61,8 @@ pub(crate) async fn lookup(host: &str, port: u16) -> Result<Vec<SocketAddr>, Dia
     Ok(addresses)
 }
 
-/// Connects to the first of these addresses that accepts the connection. It tries the next address after the previous one
-/// has failed, or has not answered within [`STAGGER`].
+/// Connects to the first of these addresses that accepts the connection. It tries the next address after the
+/// previous one has failed, or has not answered within [`STAGGER`].
 pub(crate) async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, DialError> {
     let mut waiting = addresses.iter();
     let mut running = FuturesUnordered::new();
@@ -83,7 +83,8 @@ pub(crate) async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, DialE
             () = sleep(STAGGER), if more => {}
         }
     }
-    // The result is silence if at least one address was asked: a host without IPv6 has no route to half of the addresses.
+    // The result is silence if at least one address was asked: a host without IPv6 has no route to half of
+    // the addresses.
     match (silent, unasked) {
         (Some(error), _) => Err(DialError::Silent(error)),
         (None, Some(error)) => Err(DialError::Unasked(error.to_string())),
@@ -91,8 +92,8 @@ pub(crate) async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, DialE
     }
 }
 
-/// Whether the peer caused an error: nothing listens, or nothing comes back. This host causes all other errors (no route,
-/// no file descriptor, no port, no permission).
+/// Whether the peer caused an error: nothing listens, or nothing comes back. This host causes all other
+/// errors (no route, no file descriptor, no port, no permission).
 pub(crate) fn is_silence(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -129,8 +130,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// An address of this host that neither accepts nor refuses a connection, because its queue is full. Its queue stays
-    /// full until the second returned value is dropped.
+    /// An address of this host that neither accepts nor refuses a connection, because its queue is full. Its
+    /// queue stays full until the second returned value is dropped.
     pub(crate) async fn black_hole() -> (SocketAddr, impl Sized) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();

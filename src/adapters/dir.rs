@@ -1,7 +1,7 @@
 //! An object store in a directory: `file:///path`.
 //!
-//! Every object appears whole or not at all: temporary file, fsync, rename, fsync of the directory. Temporary files are
-//! `.tmp-*` in the root directory, and `list` never returns them.
+//! Every object appears whole or not at all: temporary file, fsync, rename, fsync of the directory. Temporary
+//! files are `.tmp-*` in the root directory, and `list` never returns them.
 
 mod files;
 
@@ -24,16 +24,16 @@ use crate::ports::{
 use files::{blocking, failed, if_present, make_dirs, shared, sync_dir, unix_ms};
 
 const TEMPORARY: &str = ".tmp-";
-/// The lock file. A writer holds the lock while it compares and replaces an object. `list` never returns the file, and
-/// `sweep` never removes it.
+/// The lock file. A writer holds the lock while it compares and replaces an object. `list` never returns the
+/// file, and `sweep` never removes it.
 const LOCK: &str = ".tmp-lock";
 const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const STALE_AFTER: Duration = Duration::from_hours(24);
 const SMALL_BYTES: u64 = 1024 * 1024;
 const CHUNK_BYTES: usize = 1024 * 1024;
-/// An upload is synced each time this much is written: on a slow disk a single sync of a whole snapshot takes longer than the
-/// deadline.
+/// An upload is synced each time this much is written: on a slow disk a single sync of a whole snapshot takes
+/// longer than the deadline.
 const SYNC_BYTES: u64 = 64 * 1024 * 1024;
 /// A store in a directory. The directory must exist: a missing mount is an error, not an empty store.
 #[derive(Debug, Clone)]
@@ -64,7 +64,8 @@ impl DirStore {
         }
     }
 
-    /// Fails if the store's directory does not exist. An object counts as absent only if that directory exists.
+    /// Fails if the store's directory does not exist. An object counts as absent only if that directory
+    /// exists.
     fn present(&self) -> PortResult<()> {
         fs::metadata(&self.root)
             .map(|_| ())
@@ -80,8 +81,9 @@ impl DirStore {
         .map_err(|error| failed("write in", &self.root, &error))
     }
 
-    /// Lets the group of the store's directory read and replace a file, if files in the directory inherit its group (mode
-    /// 2770): the agents of other hosts have other user IDs. Otherwise only the agent's own user has access.
+    /// Lets the group of the store's directory read and replace a file, if files in the directory inherit its
+    /// group (mode 2770): the agents of other hosts have other user IDs. Otherwise only the agent's own user
+    /// has access.
     fn share(&self, file: &File) -> io::Result<()> {
         if !shared(&self.root)? {
             return Ok(());
@@ -145,8 +147,8 @@ impl DirStore {
         Ok(Some(body.into()))
     }
 
-    /// The lock for conditional replacement, shared by all hosts that mount this directory. Dropping the file releases the
-    /// lock.
+    /// The lock for conditional replacement, shared by all hosts that mount this directory. Dropping the file
+    /// releases the lock.
     fn lock(&self) -> PortResult<File> {
         let path = self.root.join(LOCK);
         let file = File::options()
@@ -288,8 +290,8 @@ impl ObjectStore for DirStore {
 
     async fn create(&self, key: &str, body: Bytes) -> PortResult<Created> {
         let (store, path) = (self.clone(), self.file(key)?);
-        // An object that another agent has created is about as large as this one. An increment may be larger than a small
-        // object.
+        // An object that another agent has created is about as large as this one. An increment may be larger
+        // than a small object.
         let most = SMALL_BYTES.max(2 * body.len() as u64);
         if blocking(move || store.settle(store.written(&body)?, &path, false)).await? {
             return Ok(Created::Created);

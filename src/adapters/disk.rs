@@ -1,4 +1,5 @@
-//! This node's persistent state: small JSON files, each written as temp + fsync + rename + fsync of the directory.
+//! This node's persistent state: small JSON files, each written as temp + fsync + rename + fsync of the
+//! directory.
 
 use std::fs::{self, File, Permissions};
 use std::io::{ErrorKind, Write};
@@ -87,7 +88,8 @@ fn write_file(path: &Path, text: &[u8], mode: u32) -> PortResult<()> {
     write().map_err(|error| failed("write", path, &error))
 }
 
-/// A new incarnation: 12 digits of time, so that a later memory sorts after an earlier one, and 20 random digits.
+/// A new incarnation: 12 digits of time, so that a later memory sorts after an earlier one, and 20 random
+/// digits.
 fn new_incarnation() -> PortResult<Incarnation> {
     let ms = jiff::Timestamp::now().as_millisecond().unsigned_abs() & 0xffff_ffff_ffff;
     let random: u128 = rand::random::<u128>() & ((1 << 80) - 1);

@@ -1,7 +1,7 @@
 //! Encrypts data with age (<https://age-encryption.org/v1>) before it leaves the host. Wraps any store.
 //!
-//! Objects with etcd's data (`*.zst`, `*.gz`) are stored under their name plus `.age`. Readers and listings do not see the
-//! difference. Objects with metadata only (`backup.json`, the epochs) are not encrypted.
+//! Objects with etcd's data (`*.zst`, `*.gz`) are stored under their name plus `.age`. Readers and listings
+//! do not see the difference. Objects with metadata only (`backup.json`, the epochs) are not encrypted.
 
 mod decrypt;
 
@@ -64,8 +64,9 @@ impl Sealed {
         !self.recipients.is_empty()
     }
 
-    /// Opens the object that holds `key`. It looks first for the form (encrypted or not) that a write would use now. It
-    /// refuses an unencrypted object if encryption is required: anyone with write access to the store can put one there.
+    /// Opens the object that holds `key`. It looks first for the form (encrypted or not) that a write would
+    /// use now. It refuses an unencrypted object if encryption is required: anyone with write access to the
+    /// store can put one there.
     async fn open(&self, key: &str, expected: Option<Expected>) -> PortResult<Option<ByteStream>> {
         if !is_data(key) {
             return self.inner.get(key).await;
@@ -75,8 +76,8 @@ impl Sealed {
             if !sealed {
                 if let Some(stream) = self.inner.get(key).await? {
                     match self.objection(expected) {
-                        // Without recipients, continue: backup.json says that the backup is encrypted, so the encrypted
-                        // object counts, if it exists.
+                        // Without recipients, continue: backup.json says that the backup is encrypted, so the
+                        // encrypted object counts, if it exists.
                         Some(why) if self.encrypts() => return Err(self.refused(key, why)),
                         Some(why) => refused = Some(why),
                         None => return Ok(Some(stream)),

@@ -10,7 +10,8 @@ use super::s3::S3Store;
 use super::s3::conditional::ignores_header;
 use super::seal::Sealed;
 
-/// The store that the settings name. This opens no connection and reads no file; the first call to the store does.
+/// The store that the settings name. This opens no connection and reads no file; the first call to the store
+/// does.
 pub fn open_store(settings: &StoreSettings) -> Arc<dyn ObjectStore> {
     match &settings.url {
         StoreUrl::Directory(path) => Arc::new(DirStore::new(path)),
@@ -18,8 +19,8 @@ pub fn open_store(settings: &StoreSettings) -> Arc<dyn ObjectStore> {
     }
 }
 
-/// The store that the settings name, for backups. It encrypts objects with data if there are recipients, and it always
-/// reads encrypted objects.
+/// The store that the settings name, for backups. It encrypts objects with data if there are recipients, and
+/// it always reads encrypted objects.
 ///
 /// # Errors
 /// Permanent if a recipient cannot be parsed.
@@ -27,8 +28,8 @@ pub fn open_backups(settings: &StoreSettings, encryption: &Encryption) -> PortRe
     Ok(Arc::new(Sealed::new(open_store(settings), encryption)?))
 }
 
-/// Makes sure that `create` never overwrites an object. A store that ignores `If-None-Match: *` is an error that names the
-/// store.
+/// Makes sure that `create` never overwrites an object. A store that ignores `If-None-Match: *` is an error
+/// that names the store.
 ///
 /// # Errors
 /// Permanent if the store ignores the header, otherwise the store's error.

@@ -270,7 +270,8 @@ impl Check {
             Right::Delete => {
                 let key = self.key("small");
                 store.delete(&key).await?;
-                // Without the right to list, the deletion cannot be checked. The report already names the missing right.
+                // Without the right to list, the deletion cannot be checked. The report already names the
+                // missing right.
                 if !self.works(Right::List) || store.list(&key).await?.is_empty() {
                     return Ok(());
                 }

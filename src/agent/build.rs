@@ -20,8 +20,8 @@ use crate::telemetry::Counters;
 use super::ports::LocalBackups;
 use super::{Agent, Ports};
 
-/// The parts of an agent that depend on files that the settings name. They are opened before the running agent is given
-/// up for the new one.
+/// The parts of an agent that depend on files that the settings name. They are opened before the running
+/// agent is given up for the new one.
 pub(super) struct Parts {
     tls: Option<Arc<Tls>>,
     store: Option<Arc<dyn ObjectStore>>,
@@ -95,8 +95,8 @@ pub(super) fn agent(
     Ok(agent)
 }
 
-/// The store and the second store to copy to, if there is one. Neither encrypts or decrypts: copies are byte for byte.
-/// From now on the status reports the progress of copying.
+/// The store and the second store to copy to, if there is one. Neither encrypts or decrypts: copies are byte
+/// for byte. From now on the status reports the progress of copying.
 pub(super) fn copy_stores(
     agent: &Agent,
     settings: &Settings,

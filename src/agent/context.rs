@@ -60,8 +60,8 @@ impl Agent {
         }
     }
 
-    /// True for a genesis of this cluster that, by its form and its epoch, may have been chosen. `open` is the
-    /// newest epoch that is known to be open.
+    /// True for a genesis of this cluster that, by its form and its epoch, may have been chosen. `open` is
+    /// the newest epoch that is known to be open.
     pub(super) fn believes(&self, genesis: &Genesis, open: Epoch) -> bool {
         genesis.cluster == self.spec.cluster && genesis.objection(open).is_none()
     }

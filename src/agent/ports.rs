@@ -12,8 +12,8 @@ use crate::ports::{Clock, Etcd, NodeState, ObjectStore, Peers, PortResult, Servi
 /// The part of backups that needs threads and the local disk, which a simulator does not have.
 #[async_trait]
 pub trait Backups: Send + Sync {
-    /// Takes a full backup of this member in this form and commits it; `progress` receives the number of bytes read so
-    /// far.
+    /// Takes a full backup of this member in this form and commits it; `progress` receives the number of
+    /// bytes read so far.
     async fn take_full(
         &self,
         etcd: &dyn Etcd,

@@ -32,9 +32,9 @@ pub(super) fn record(agent: &Agent, facts: &Facts) -> Recorded {
     Recorded { run, data }
 }
 
-/// Notes which spec each peer follows. A peer that begins to follow another spec than this node may have read the store
-/// later, so the store is read again. This happens once for each change: nodes whose specs differ permanently read no
-/// more often than others.
+/// Notes which spec each peer follows. A peer that begins to follow another spec than this node may have read
+/// the store later, so the store is read again. This happens once for each change: nodes whose specs differ
+/// permanently read no more often than others.
 fn note_specs(agent: &Agent, peers: &BTreeMap<NodeName, Fact<NodeStatus>>, mine: &str) {
     if !matches!(agent.spec.size_source, SizeSource::Store { .. }) {
         return;

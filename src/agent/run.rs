@@ -25,8 +25,8 @@ use super::{Agent, watchdog};
 
 /// How long servers may take to finish their pending answers.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long `READY=1` and the answer to a reload wait for the first tick. A tick that fails for longer, because state
-/// cannot be read, is an error of a running agent.
+/// How long `READY=1` and the answer to a reload wait for the first tick. A tick that fails for longer,
+/// because state cannot be read, is an error of a running agent.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
 
 /// The pause between two attempts to listen at an address.
@@ -64,7 +64,8 @@ impl Asked {
         })
     }
 
-    /// Waits for the end of this run. An invalid new configuration is reported through `bad` and does not end the run.
+    /// Waits for the end of this run. An invalid new configuration is reported through `bad` and does not end
+    /// the run.
     async fn end(&mut self, paths: &Paths, bad: impl Fn(Option<String>)) -> End {
         loop {
             tokio::select! {
@@ -258,8 +259,8 @@ fn serve(
     Ok(servers)
 }
 
-/// Listens at this address, which may become available later than the agent starts. `None` when the agent ends before
-/// that.
+/// Listens at this address, which may become available later than the agent starts. `None` when the agent
+/// ends before that.
 async fn listen_until(
     sockets: &Sockets,
     listen: SocketAddr,

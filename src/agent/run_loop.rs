@@ -181,8 +181,8 @@ impl Agent {
     }
 }
 
-/// The delay after an action. It doubles while the same action is decided again, so that an action that changes nothing does
-/// not become a busy loop.
+/// The delay after an action. It doubles while the same action is decided again, so that an action that
+/// changes nothing does not become a busy loop.
 #[derive(Default)]
 struct RepeatBackoff {
     last: Option<Action>,
@@ -201,7 +201,8 @@ impl RepeatBackoff {
     }
 }
 
-/// The part of a status that a peer's planner could act on. Indexes, sizes and clocks change all the time and wake no peer.
+/// The part of a status that a peer's planner could act on. Indexes, sizes and clocks change all the time and
+/// wake no peer.
 fn material(status: &NodeStatus) -> NodeStatus {
     let mut status = status.clone();
     status.now = UnixMs(0);

@@ -21,8 +21,8 @@ use super::watchdog;
 const AGAIN: Duration = Duration::from_secs(5);
 /// The watchdog is fed this often while there is nothing to do.
 const BEAT: Duration = Duration::from_secs(10);
-/// Timeout of removing and of copying. They take longer only if something hangs. The next round continues with the
-/// rest.
+/// Timeout of removing and of copying. They take longer only if something hangs. The next round continues
+/// with the rest.
 const ROUND: Duration = Duration::from_hours(6);
 
 /// The settings of a standalone backup.
@@ -48,8 +48,8 @@ struct Runner {
     clock: SystemClock,
 }
 
-/// Takes a full backup whenever one is due by `backup.interval` or `backup.on_calendar`, removes old ones and copies to
-/// the second store, until SIGTERM.
+/// Takes a full backup whenever one is due by `backup.interval` or `backup.on_calendar`, removes old ones and
+/// copies to the second store, until SIGTERM.
 ///
 /// # Errors
 /// No store, no member or wrong URLs; with `once` also the error of the backup.

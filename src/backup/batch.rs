@@ -12,7 +12,8 @@ pub(super) const IDLE: Duration = Duration::from_mins(1);
 /// Size of a batch in bytes: large enough that passing it is cheap, small compared with a part of an upload.
 const BATCH_BYTES: usize = 1024 * 1024;
 
-/// The next chunks of `stream`, 1 MiB or a little more. Empty at its end. `what` names the stream in an error.
+/// The next chunks of `stream`, 1 MiB or a little more. Empty at its end. `what` names the stream in an
+/// error.
 ///
 /// # Errors
 /// Those of the stream, and retryable when it sends nothing for `idle`.

@@ -8,7 +8,8 @@ use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, get_error_name};
 
 use super::part_buffer::PartBuffer;
 
-/// Fast enough that etcd and the network are the bottleneck. Values that compress at all also compress at this level.
+/// Fast enough that etcd and the network are the bottleneck. Values that compress at all also compress at
+/// this level.
 const LEVEL: i32 = 1;
 
 /// Compresses, and hands out pieces once they are full.

@@ -1,8 +1,8 @@
-//! Full backups and their increments, restore, verification, and the store's control records: epochs, and the wanted
-//! size.
+//! Full backups and their increments, restore, verification, and the store's control records: epochs, and the
+//! wanted size.
 //!
-//! The layout is described in `docs/backup-format.md`. A backup counts once its last object, the commit marker, is
-//! there.
+//! The layout is described in `docs/backup-format.md`. A backup counts once its last object, the commit
+//! marker, is there.
 
 mod batch;
 mod bolt;

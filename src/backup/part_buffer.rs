@@ -1,9 +1,9 @@
 //! Cuts the output of a compressor into pieces of the store's part size.
 //!
-//! Pieces are mapped, not allocated: glibc raises its threshold for mapping to the largest block freed so far, after
-//! which blocks of this size fragment its heaps and stay resident (measured: 92 MB at the peak of a backup and 57 MB
-//! after it, against 42 and 16). Pieces are not reused either: the unfilled part of a new mapping takes no memory, and
-//! that saves more than the page faults cost.
+//! Pieces are mapped, not allocated: glibc raises its threshold for mapping to the largest block freed so
+//! far, after which blocks of this size fragment its heaps and stay resident (measured: 92 MB at the peak of
+//! a backup and 57 MB after it, against 42 and 16). Pieces are not reused either: the unfilled part of a new
+//! mapping takes no memory, and that saves more than the page faults cost.
 
 use std::io;
 
@@ -12,8 +12,8 @@ use memmap2::MmapMut;
 
 use crate::ports::PART_BYTES;
 
-/// Fills one piece after the other, each as large as a part of an upload. Three of them are in memory: two that are
-/// being uploaded, and one that is being filled or waits.
+/// Fills one piece after the other, each as large as a part of an upload. Three of them are in memory: two
+/// that are being uploaded, and one that is being filled or waits.
 #[derive(Default)]
 pub(super) struct PartBuffer {
     piece: Option<MmapMut>,
@@ -23,8 +23,8 @@ pub(super) struct PartBuffer {
 }
 
 impl PartBuffer {
-    /// Calls `work` with the current piece and the number of bytes in it. `work` returns the new number of bytes, and a
-    /// result for the caller.
+    /// Calls `work` with the current piece and the number of bytes in it. `work` returns the new number of
+    /// bytes, and a result for the caller.
     pub(super) fn fill<T>(
         &mut self,
         work: impl FnOnce(&mut [u8], usize) -> io::Result<(usize, T)>,

@@ -181,7 +181,8 @@ impl ObjectStore for Locking {
     }
 }
 
-/// A store that answers reads of keys that contain `key` with this error, and counts the small reads that it answers.
+/// A store that answers reads of keys that contain `key` with this error, and counts the small reads that it
+/// answers.
 pub(super) struct Refusing {
     pub(super) inner: DirStore,
     pub(super) key: &'static str,

@@ -1,7 +1,7 @@
 //! Checks the end of a snapshot stream: etcd appends the SHA-256 of the bbolt file to it.
 //!
-//! Source: `snapshot` in etcd's `server/etcdserver/api/v3rpc/maintenance.go`; `etcdutl snapshot status` detects a
-//! trailer by a size that is 32 above a multiple of 512.
+//! Source: `snapshot` in etcd's `server/etcdserver/api/v3rpc/maintenance.go`; `etcdutl snapshot status`
+//! detects a trailer by a size that is 32 above a multiple of 512.
 
 use std::fmt::Write;
 

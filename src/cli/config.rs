@@ -12,8 +12,8 @@ use crate::unit::files;
 /// Check the configuration, or FILE as if it were already in place
 #[derive(Debug, clap::Args)]
 pub(super) struct CheckArgs {
-    /// A new version of the configuration file, e.g. the temporary copy of Puppet's `validate_cmd` or Ansible's
-    /// `validate`
+    /// A new version of the configuration file, e.g. the temporary copy of Puppet's `validate_cmd` or
+    /// Ansible's `validate`
     file: Option<PathBuf>,
     /// Where FILE will be installed [default: /etc/etcd-agent/config.toml]
     #[arg(long = "as", value_name = "PATH", requires = "file")]

@@ -1,4 +1,5 @@
-//! `etcd-agent epoch confirm`: an operator confirms a newer epoch that the electors can neither confirm nor deny.
+//! `etcd-agent epoch confirm`: an operator confirms a newer epoch that the electors can neither confirm nor
+//! deny.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;

@@ -93,9 +93,9 @@ pub(super) fn refuse_foreign_data(paths: &Paths) -> Result<(), Failure> {
     Ok(())
 }
 
-/// True when an etcd runs on the default data directory: a cluster of one (Debian's `etcd-server` starts one when it
-/// is installed) is taken over with its data, and the planner refuses anything larger. Refuses an etcd that runs
-/// elsewhere, whose data would no longer be found at its next start.
+/// True when an etcd runs on the default data directory: a cluster of one (Debian's `etcd-server` starts one
+/// when it is installed) is taken over with its data, and the planner refuses anything larger. Refuses an
+/// etcd that runs elsewhere, whose data would no longer be found at its next start.
 async fn runs_with_default_data(paths: &Paths) -> Result<bool, Failure> {
     if exists(&paths.assignment())? {
         return Ok(false);

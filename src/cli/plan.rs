@@ -16,8 +16,8 @@ const MAX_BYTES: u64 = 64 << 20;
 /// Show the next action, and why
 #[derive(Debug, clap::Args)]
 pub(super) struct PlanArgs {
-    /// Plan on a saved observation (or the JSON output of this command) instead of asking the agent; `-` reads standard
-    /// input
+    /// Plan on a saved observation (or the JSON output of this command) instead of asking the agent; `-`
+    /// reads standard input
     #[arg(long, value_name = "FILE")]
     observation: Option<PathBuf>,
     #[command(flatten)]

@@ -11,7 +11,8 @@ use super::wait::{self, Deadline, Timeout};
 use crate::model::{AdminStatus, DirectiveChange, Directives, NodeName};
 use crate::paths::Paths;
 
-/// Restart etcd, each member only while all others are healthy, the raft leader last; waits until all are healthy again
+/// Restart etcd, each member only while all others are healthy, the raft leader last; waits until all are
+/// healthy again
 #[derive(Debug, clap::Args)]
 pub(super) struct RestartArgs {
     /// The node; default: this node

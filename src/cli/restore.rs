@@ -26,7 +26,8 @@ pub(super) struct RestoreArgs {
     /// The state at this time, e.g. 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME")]
     time: Option<jiff::Timestamp>,
-    /// Only build a data directory at this path, which must not exist yet; needs no agent and changes no cluster
+    /// Only build a data directory at this path, which must not exist yet; needs no agent and changes no
+    /// cluster
     #[arg(long, value_name = "DIR", conflicts_with_all = ["yes", "without", "replace_electorate", "dry_run", "timeout"])]
     to: Option<PathBuf>,
     /// With --to: further arguments of `etcdutl snapshot restore`, e.g.
@@ -36,11 +37,12 @@ pub(super) struct RestoreArgs {
     /// Do not ask, even when the cluster is alive
     #[arg(long)]
     yes: bool,
-    /// I vouch that this node is permanently lost and will not come back with its old memory; may be given again
+    /// I vouch that this node is permanently lost and will not come back with its old memory; may be given
+    /// again
     #[arg(long, value_name = "NODE")]
     without: Vec<NodeName>,
-    /// I vouch that all who opened the newest epoch and are not in cluster.nodes here are permanently lost: the
-    /// cluster's name
+    /// I vouch that all who opened the newest epoch and are not in cluster.nodes here are permanently lost:
+    /// the cluster's name
     #[arg(long, value_name = "CLUSTER")]
     replace_electorate: Option<ClusterName>,
     /// Change nothing; show what would happen
@@ -53,7 +55,8 @@ pub(super) struct RestoreArgs {
 /// Form the first cluster without nodes that do not answer
 #[derive(Debug, clap::Args)]
 pub(super) struct BootstrapArgs {
-    /// I vouch that this node is permanently lost and will not come back with its old memory; may be given again
+    /// I vouch that this node is permanently lost and will not come back with its old memory; may be given
+    /// again
     #[arg(long, value_name = "NODE")]
     without: Vec<NodeName>,
     /// Form an empty cluster even if the store has backups
@@ -85,8 +88,8 @@ pub(super) async fn restore(paths: &Paths, args: RestoreArgs) -> Outcome {
     restore_at(paths, args, terminal).await
 }
 
-/// As [`restore`]. Without a terminal it requires `--yes`, whatever this node sees of the cluster: a node that is cut
-/// off from the others sees no member that serves.
+/// As [`restore`]. Without a terminal it requires `--yes`, whatever this node sees of the cluster: a node
+/// that is cut off from the others sees no member that serves.
 pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool) -> Outcome {
     if let Some(dir) = &args.to {
         let target = restore_to::Target {
@@ -179,8 +182,8 @@ async fn open_epoch(
     Ok(Exit::Ok)
 }
 
-/// The backup to restore, or a point that its increments lead to. For `latest` it is the newest point, for a named
-/// backup the state when it was taken, unless a revision or a time is given.
+/// The backup to restore, or a point that its increments lead to. For `latest` it is the newest point, for a
+/// named backup the state when it was taken, unless a revision or a time is given.
 async fn chosen(client: &Client, args: &RestoreArgs) -> Result<BackupSummary, Failure> {
     let mut query = Vec::new();
     if let Some(revision) = args.revision {

@@ -1,5 +1,5 @@
-//! `etcd-agent restore --to DIR`: builds a data directory from a backup, to inspect it or to start an etcd on it. It
-//! needs no agent and changes no cluster.
+//! `etcd-agent restore --to DIR`: builds a data directory from a backup, to inspect it or to start an etcd on
+//! it. It needs no agent and changes no cluster.
 
 use std::fs;
 use std::io;

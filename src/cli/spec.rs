@@ -64,8 +64,8 @@ pub(super) async fn run(paths: &Paths, verb: SpecVerb) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// A size in the configuration is changed there, on every node: nodes with different sizes would undo each other's
-/// work. Otherwise the agent writes it to the store.
+/// A size in the configuration is changed there, on every node: nodes with different sizes would undo each
+/// other's work. Otherwise the agent writes it to the store.
 async fn set(paths: &Paths, args: &SetArgs) -> Outcome {
     let loaded = super::config::load(paths)?;
     if !args.dry_run && !matches!(loaded.settings.spec.size_source, SizeSource::Store { .. }) {

@@ -23,8 +23,8 @@ pub(super) struct VerifyArgs {
     output: Output,
 }
 
-/// Verifies backups and prints them with the results. The exit code is 1 when one is invalid or could not be verified,
-/// 5 when one took too long. A failure does not stop the verification of the others.
+/// Verifies backups and prints them with the results. The exit code is 1 when one is invalid or could not be
+/// verified, 5 when one took too long. A failure does not stop the verification of the others.
 pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
     let store = client.within(args.timeout.timeout);
     let chosen: Vec<BackupId> = if args.all {

@@ -140,9 +140,9 @@ pub(super) async fn status(client: &Client) -> Result<Result<AdminStatus, String
     }
 }
 
-/// Waits until an epoch after `before` serves with a majority of `members`, then briefly for the remaining ones. A
-/// request that the agent reports as failed ends the wait. One that the agent has forgotten does not: the epoch shows
-/// the result.
+/// Waits until an epoch after `before` serves with a majority of `members`, then briefly for the remaining
+/// ones. A request that the agent reports as failed ends the wait. One that the agent has forgotten does not:
+/// the epoch shows the result.
 pub(super) async fn epoch_after(
     client: &Client,
     view: RequestView,

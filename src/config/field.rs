@@ -1,4 +1,5 @@
-//! A field of the configuration: its path in a file, the parser of its value, and its value if no file sets it.
+//! A field of the configuration: its path in a file, the parser of its value, and its value if no file sets
+//! it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -100,7 +101,8 @@ impl<T> Defaulted<T> {
         }
     }
 
-    /// Sets the condition under which `config show` prints the default. Without this call it always prints the default.
+    /// Sets the condition under which `config show` prints the default. Without this call it always prints
+    /// the default.
     pub(super) const fn shown_if(mut self, shown: fn(&Settings) -> bool) -> Self {
         self.shown = shown;
         self

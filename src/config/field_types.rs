@@ -257,7 +257,8 @@ pub(super) fn proxy(value: &Value) -> Read<Proxy> {
     endpoint(value).map(Proxy::Url).or_else(|_| bad(value, expected))
 }
 
-/// Public keys that backups are encrypted for. An empty list is refused: it would silently disable encryption.
+/// Public keys that backups are encrypted for. An empty list is refused: it would silently disable
+/// encryption.
 pub(super) fn recipients(value: &Value) -> Read<Vec<String>> {
     let expected = "a list of age recipients, e.g. [\"age1...\"] (`age-keygen` prints one); leave it out for no encryption";
     let Kind::List(list) = &value.kind else {
@@ -313,7 +314,8 @@ pub(super) fn address(value: &Value) -> Read<String> {
         )
 }
 
-/// The canonical form of an address. Two spellings of one host become equal, as far as the text alone shows it.
+/// The canonical form of an address. Two spellings of one host become equal, as far as the text alone shows
+/// it.
 pub(super) fn host(address: &str) -> String {
     let name = address.trim_end_matches('.').to_lowercase();
     match name.parse::<IpAddr>().map(|ip| ip.to_canonical()) {

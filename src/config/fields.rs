@@ -1,4 +1,5 @@
-//! Declares every field of the configuration once. Checking, reading, `config show` and the tests of the documentation use this table.
+//! Declares every field of the configuration once. Checking, reading, `config show` and the tests of the
+//! documentation use this table.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,7 +37,8 @@ fields! {
     /// The cluster's name. Default: "default".
     CLUSTER_NAME: Optional<ClusterName> = Optional::new("cluster.name", cluster_name)
         .in_force(|settings| Some(settings.spec.cluster.to_string().into()));
-    /// The wanted number of members. Default: the size in the store, or one that follows from the number of nodes.
+    /// The wanted number of members. Default: the size in the store, or one that follows from the number of
+    /// nodes.
     CLUSTER_SIZE: Optional<usize> = Optional::new("cluster.size", size).in_force(|settings| {
         // If the store holds the size, `spec get` shows it.
         let in_store = matches!(settings.spec.size_source, SizeSource::Store { .. });
@@ -132,7 +134,8 @@ fields! {
     /// Bytes per second that large uploads may send.
     STORE_BANDWIDTH: Optional<u64> = Optional::new("store.bandwidth", bytes);
 
-    /// The second store. The agent copies every committed backup to it. Its fields are those of `[store]`, without `shared`.
+    /// The second store. The agent copies every committed backup to it. Its fields are those of `[store]`,
+    /// without `shared`.
     STORE_COPY_URL: Optional<StoreUrl> = Optional::new("store.copy.url", store_url);
     /// As `store.endpoint`.
     STORE_COPY_ENDPOINT: Optional<String> = Optional::new("store.copy.endpoint", endpoint);

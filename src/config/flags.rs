@@ -3,8 +3,8 @@
 
 use super::suggest::nearest;
 
-/// Every flag of etcd 3.5.35, 3.6.16 and 3.7.3, collected from their `etcdmain/config.go` and `embed/config.go`
-/// (`fs.*Var` and `fs.Var` calls) and checked against `etcd --help` of all three; sorted.
+/// Every flag of etcd 3.5.35, 3.6.16 and 3.7.3, collected from their `etcdmain/config.go` and
+/// `embed/config.go` (`fs.*Var` and `fs.Var` calls) and checked against `etcd --help` of all three; sorted.
 const KNOWN: &[&str] = &[
     "advertise-client-urls",
     "auth-token",

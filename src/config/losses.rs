@@ -1,4 +1,6 @@
-//! Detects a configuration that drops the cluster's name, the peers or TLS of a node that runs a member. An empty or truncated file is a valid configuration of a single node without TLS, but it is rarely intended on such a node.
+//! Detects a configuration that drops the cluster's name, the peers or TLS of a node that runs a member. An
+//! empty or truncated file is a valid configuration of a single node without TLS, but it is rarely intended
+//! on such a node.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
@@ -114,7 +116,8 @@ fn compare(assignment: &Assignment, serves_tls: bool, settings: &Settings) -> Ve
     lost
 }
 
-/// Reads a file that the agent wrote. Root calls this too, so the function follows no symbolic link and never blocks.
+/// Reads a file that the agent wrote. Root calls this too, so the function follows no symbolic link and never
+/// blocks.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {

@@ -1,6 +1,7 @@
 //! Configuration: fragments → merged → validated settings.
 //!
-//! Sources are read in ascending order of precedence and merged by key. All problems of all files are reported at once.
+//! Sources are read in ascending order of precedence and merged by key. All problems of all files are
+//! reported at once.
 
 mod build;
 mod field;
@@ -45,7 +46,8 @@ pub struct Loaded {
     pub files: Vec<PathBuf>,
 }
 
-/// Reads, merges and checks all sources. `None` if there is no source file at all: the agent is not configured.
+/// Reads, merges and checks all sources. `None` if there is no source file at all: the agent is not
+/// configured.
 ///
 /// # Errors
 /// [`Problems`]: all errors in all files, each with file, line, field, what was expected and what to do.
@@ -57,7 +59,8 @@ pub fn load(paths: &Paths) -> Result<Option<Loaded>, Problems> {
     assemble(&found, &short_host_name()).map(Some)
 }
 
-/// [`load`] for a node that may already run a member. A configuration that drops the member's cluster name, peers or TLS is a problem too, unless root has accepted it.
+/// [`load`] for a node that may already run a member. A configuration that drops the member's cluster name,
+/// peers or TLS is a problem too, unless root has accepted it.
 ///
 /// # Errors
 /// [`Problems`], as [`load`].
@@ -96,7 +99,9 @@ pub fn load_file(path: &Path) -> Result<Loaded, Problems> {
     assemble(&sources::only(path)?, &short_host_name())
 }
 
-/// Checks the configuration as it would be with `candidate`. If `candidate` is one of the sources, it is read in its own place. Otherwise it is the new content of `place`: Puppet and Ansible pass a temporary copy to a validator.
+/// Checks the configuration as it would be with `candidate`. If `candidate` is one of the sources, it is read
+/// in its own place. Otherwise it is the new content of `place`: Puppet and Ansible pass a temporary copy to
+/// a validator.
 ///
 /// # Errors
 /// [`Problems`], as [`load`].
@@ -110,7 +115,8 @@ pub fn warnings(settings: &Settings) -> Vec<String> {
     warnings::of(settings)
 }
 
-/// A one-line warning if there are fragments in the directory that earlier versions read and this version does not.
+/// A one-line warning if there are fragments in the directory that earlier versions read and this version
+/// does not.
 pub fn no_longer_read(paths: &Paths) -> Option<String> {
     sources::no_longer_read(paths)
 }

@@ -42,7 +42,8 @@ pub struct StoreSettings {
 }
 
 impl StoreSettings {
-    /// The URL of a store that all nodes see; empty for a store of this node alone. The URL has no endpoint, because one store may have several endpoints.
+    /// The URL of a store that all nodes see; empty for a store of this node alone. The URL has no endpoint,
+    /// because one store may have several endpoints.
     pub fn shared_url(&self) -> String {
         match &self.url {
             _ if !self.shared => String::new(),
@@ -104,7 +105,8 @@ pub struct ApiSettings {
     pub listen: Option<SocketAddr>,
     /// `port`: the port at which the peers listen.
     pub port: u16,
-    /// `[metrics] listen`: the address for metrics over plain HTTP. `None`: only the peer API and the admin socket serve metrics.
+    /// `[metrics] listen`: the address for metrics over plain HTTP. `None`: only the peer API and the admin
+    /// socket serve metrics.
     pub metrics: Option<SocketAddr>,
     /// `insecure`: plain HTTP is allowed explicitly.
     pub insecure: bool,
@@ -130,7 +132,8 @@ pub struct Encryption {
     pub recipients: Vec<String>,
     /// `restore.identity_file`: a file with age identities, for reading encrypted backups.
     pub identity_file: Option<PathBuf>,
-    /// `restore.accept_plaintext_before`: unencrypted backups from before this time may be restored even if `recipients` are set.
+    /// `restore.accept_plaintext_before`: unencrypted backups from before this time may be restored even if
+    /// `recipients` are set.
     pub accept_plaintext_before: Option<UnixMs>,
 }
 

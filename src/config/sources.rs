@@ -24,12 +24,14 @@ pub(super) fn find(paths: &Paths) -> Result<Vec<Source>, Problems> {
     read_all(&list(paths)?, |path| open_source(paths, path))
 }
 
-/// Reads only this file. It may have any owner, because the command that names it runs with its user's rights.
+/// Reads only this file. It may have any owner, because the command that names it runs with its user's
+/// rights.
 pub(super) fn only(path: &Path) -> Result<Vec<Source>, Problems> {
     read_all(&[path.to_owned()], open_named)
 }
 
-/// All source files, with `candidate` as the content of `place`. If the candidate is itself a source, it is read in its own place.
+/// All source files, with `candidate` as the content of `place`. If the candidate is itself a source, it is
+/// read in its own place.
 pub(super) fn find_with(paths: &Paths, candidate: &Path, place: &Path) -> Result<Vec<Source>, Problems> {
     let mut files = list(paths)?;
     let real = candidate.canonicalize().unwrap_or_else(|_| candidate.to_owned());
@@ -93,7 +95,8 @@ fn one_file(path: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// `*.toml` in name order, without the files of editors and package managers (`.x.toml.swp`, `x.toml.dpkg-new`).
+/// `*.toml` in name order, without the files of editors and package managers (`.x.toml.swp`,
+/// `x.toml.dpkg-new`).
 fn directory(path: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
@@ -179,7 +182,8 @@ fn cannot_read(error: &io::Error) -> String {
     }
 }
 
-/// A warning about fragments in the directory of earlier versions. The agent ignores that directory, because the daemon's user can write there.
+/// A warning about fragments in the directory of earlier versions. The agent ignores that directory, because
+/// the daemon's user can write there.
 pub(super) fn no_longer_read(paths: &Paths) -> Option<String> {
     let before = paths.config_dir_of_old();
     let mut entries = std::fs::read_dir(&before).ok()?.flatten();

@@ -1,4 +1,5 @@
-//! Opens a file that only root can have written. The configuration controls what root's oneshots do and which programs run as `etcd`. A file is therefore accepted only if no other user can write or replace it.
+//! Opens a file that only root can have written. The configuration controls what root's oneshots do and which
+//! programs run as `etcd`. A file is therefore accepted only if no other user can write or replace it.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -7,7 +8,9 @@ use std::path::{Component, Path};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open, openat};
 use rustix::io::Errno;
 
-/// Opens a source file below `root`. Every directory of the path and the file itself must belong to the owner of `root` (on a real system: root), and no other user may have write access to them. The function follows no symbolic link and does not block.
+/// Opens a source file below `root`. Every directory of the path and the file itself must belong to the owner
+/// of `root` (on a real system: root), and no other user may have write access to them. The function follows
+/// no symbolic link and does not block.
 ///
 /// # Errors
 /// One line that says which path is refused, its owner, the expected owner, and what to do.

@@ -1,4 +1,5 @@
-//! Warnings about settings that are allowed but rarely intended. `config check` prints them and does not refuse the configuration.
+//! Warnings about settings that are allowed but rarely intended. `config check` prints them and does not
+//! refuse the configuration.
 
 use std::path::Path;
 
@@ -9,7 +10,8 @@ pub(super) fn of(settings: &Settings) -> Vec<String> {
     one_authority(settings).into_iter().collect()
 }
 
-/// Warns if the peer port trusts an authority of etcd's clients. etcd accepts any certificate of a port's authority.
+/// Warns if the peer port trusts an authority of etcd's clients. etcd accepts any certificate of a port's
+/// authority.
 fn one_authority(settings: &Settings) -> Option<String> {
     let etcd = &settings.spec.etcd;
     let (clients, peers) = (

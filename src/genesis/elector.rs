@@ -12,8 +12,8 @@ use crate::model::{
 pub struct Electorate {
     /// This node.
     pub me: NodeName,
-    /// The cluster whose epochs they open. The digest does not include it, and the digest must not change while agents of
-    /// two versions vote together.
+    /// The cluster whose epochs they open. The digest does not include it, and the digest must not change
+    /// while agents of two versions vote together.
     pub cluster: ClusterName,
     /// All electors, this node included.
     pub names: BTreeSet<NodeName>,
@@ -49,8 +49,8 @@ pub enum NotLearned {
     },
 }
 
-/// A ballot may be at most this many rounds above the promised one. A ballot that left no room for higher ballots would
-/// end all rounds of an epoch.
+/// A ballot may be at most this many rounds above the promised one. A ballot that left no room for higher
+/// ballots would end all rounds of an epoch.
 const ROUNDS: u64 = 1 << 32;
 
 /// True for a ballot that is too far above the promised one to be believed.
@@ -83,7 +83,8 @@ fn check_electorate(electorate: &Electorate, digest: &str, from: &NodeName) -> R
     })
 }
 
-/// Records an elector's incarnation. An older one than the known one is refused. Incarnations sort by their creation time.
+/// Records an elector's incarnation. An older one than the known one is refused. Incarnations sort by their
+/// creation time.
 fn note_incarnation(
     record: &mut ElectorRecord,
     from: &NodeName,
@@ -104,9 +105,9 @@ fn note_incarnation(
     Ok(())
 }
 
-/// If the newest genesis names an elector's current memory, that memory is older than every vote after that genesis, so a
-/// loss before it no longer counts. Any other loss may be later than the genesis, even if this elector learned the
-/// genesis late.
+/// If the newest genesis names an elector's current memory, that memory is older than every vote after that
+/// genesis, so a loss before it no longer counts. Any other loss may be later than the genesis, even if this
+/// elector learned the genesis late.
 fn settle_losses(record: &mut ElectorRecord) {
     let Some(genesis) = &record.chosen else { return };
     let (incarnations, lost) = (&record.incarnations, &mut record.superseded);
@@ -136,12 +137,12 @@ pub fn on_enquire(
     })
 }
 
-/// Gives this elector a later incarnation than the latest one that others know of it. The clock of its host was behind
-/// when its memory was created, so electors that know an earlier memory with a later time refuse its votes. True if the
-/// incarnation changed.
+/// Gives this elector a later incarnation than the latest one that others know of it. The clock of its host
+/// was behind when its memory was created, so electors that know an earlier memory with a later time refuse
+/// its votes. True if the incarnation changed.
 ///
-/// The elector then counts as a new memory and enquires again. If it could vote without the electors that refuse, a
-/// majority of the others must refuse: a single lying elector could otherwise keep it from voting.
+/// The elector then counts as a new memory and enquires again. If it could vote without the electors that
+/// refuse, a majority of the others must refuse: a single lying elector could otherwise keep it from voting.
 pub fn renew(
     record: &mut ElectorRecord,
     electorate: &Electorate,
@@ -166,8 +167,9 @@ pub fn renew(
     true
 }
 
-/// Merges the replies of the others. This elector may vote once every other elector has answered or is in `without` (lost
-/// on the operator's word), or if `vouched` is set (the shared store has reported the newest epoch).
+/// Merges the replies of the others. This elector may vote once every other elector has answered or is in
+/// `without` (lost on the operator's word), or if `vouched` is set (the shared store has reported the newest
+/// epoch).
 ///
 /// # Errors
 /// [`Conflict`] if the replies reveal two different geneses of one epoch.
@@ -240,8 +242,8 @@ pub fn absorb(
     let all_heard = electorate.names.iter().all(heard);
     if !record.eligible && (vouched || (memory_survives && all_heard)) {
         record.eligible = true;
-        // A former memory may have accepted the value that others report as chosen, or a value that only silent electors
-        // know.
+        // A former memory may have accepted the value that others report as chosen, or a value that only
+        // silent electors know.
         let silent = replies.len() + 1 < electorate.names.len();
         record.may_have_voted = match record.newest_epoch {
             newest if silent => newest.next(),
@@ -260,7 +262,8 @@ fn settle_own_loss(record: &mut ElectorRecord) {
     }
 }
 
-/// True if an elector can have cast these votes in this epoch. `open` is the newest epoch that is known to be open.
+/// True if an elector can have cast these votes in this epoch. `open` is the newest epoch that is known to be
+/// open.
 fn is_vote(open: Epoch, epoch: Epoch, votes: &EpochVotes) -> bool {
     let accepted = votes.accepted.as_ref().map(|(_, genesis)| genesis);
     !open.is_far_below(epoch)
@@ -385,9 +388,9 @@ fn no_room(ballot: &Ballot) -> Refusal {
     }
 }
 
-/// Records a genesis that is reported as chosen. Until it is confirmed ([`super::Tally`]), it only closes its epoch for
-/// votes and holds back a start of etcd for an older epoch. True if it was new. A genesis that is malformed or too far
-/// ahead is ignored.
+/// Records a genesis that is reported as chosen. Until it is confirmed ([`super::Tally`]), it only closes its
+/// epoch for votes and holds back a start of etcd for an older epoch. True if it was new. A genesis that is
+/// malformed or too far ahead is ignored.
 ///
 /// # Errors
 /// [`Conflict`] if another genesis of the same epoch is known to be chosen.

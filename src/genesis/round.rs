@@ -36,8 +36,8 @@ pub struct Round {
 }
 
 impl Round {
-    /// A round for `candidate` under `ballot`. `previous` is the electorate of the epoch that it replaces, without the
-    /// electors that are lost on the operator's word.
+    /// A round for `candidate` under `ballot`. `previous` is the electorate of the epoch that it replaces,
+    /// without the electors that are lost on the operator's word.
     pub fn new(
         ballot: Ballot,
         digest: String,
@@ -80,8 +80,8 @@ impl Round {
                 incarnation,
                 accepted,
             } => {
-                // If an elector's clock was set back, its new memory sorts before its former one. All electors that know
-                // the former one refuse a value that is stamped with the new one.
+                // If an elector's clock was set back, its new memory sorts before its former one. All
+                // electors that know the former one refuse a value that is stamped with the new one.
                 let known = self.candidate.electorate.get(from);
                 if let Some(known) = known.filter(|known| **known > incarnation).cloned() {
                     let elector = from.clone();
@@ -107,8 +107,8 @@ impl Round {
         self.judge(&self.promised.keys().cloned().collect())
     }
 
-    /// The only value that may be proposed after phase 1: the one accepted under the highest ballot, or else the
-    /// candidate. It is stamped with the incarnations that promised in this round.
+    /// The only value that may be proposed after phase 1: the one accepted under the highest ballot, or else
+    /// the candidate. It is stamped with the incarnations that promised in this round.
     pub fn value(&self) -> Genesis {
         let mut value = self
             .highest
@@ -130,7 +130,8 @@ impl Round {
         }
     }
 
-    /// Processes a phase 2 answer. An acceptance under another incarnation than the stamped one does not count.
+    /// Processes a phase 2 answer. An acceptance under another incarnation than the stamped one does not
+    /// count.
     pub fn on_accept_reply(&mut self, from: &NodeName, reply: AcceptReply) {
         match reply {
             AcceptReply::Accepted { incarnation } => {

@@ -1,12 +1,12 @@
 //! Whether the electors confirm or deny a newer epoch when they are asked again.
 //!
-//! A node or a store that reports a chosen genesis may lie. A chosen genesis was accepted by a majority, and each of
-//! these electors remembers its vote until it learns that epoch or a later one. So a majority confirms it when asked,
-//! and no majority denies it.
+//! A node or a store that reports a chosen genesis may lie. A chosen genesis was accepted by a majority, and
+//! each of these electors remembers its vote until it learns that epoch or a later one. So a majority
+//! confirms it when asked, and no majority denies it.
 //!
-//! `cluster.nodes` may have changed, on one node after the other. In any case, the epoch after the one that a node
-//! follows was accepted by a majority of the electors of the followed epoch. Nodes that were added later had no vote in
-//! it, so the two lists are counted separately.
+//! `cluster.nodes` may have changed, on one node after the other. In any case, the epoch after the one that a
+//! node follows was accepted by a majority of the electors of the followed epoch. Nodes that were added later
+//! had no vote in it, so the two lists are counted separately.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,8 @@ pub struct ElectorReport {
     pub chosen: Option<Genesis>,
     /// The values that it has accepted in later epochs.
     pub accepted: Vec<Genesis>,
-    /// True if it remembers everything that it has accepted. Only then does it deny an epoch that it does not name.
+    /// True if it remembers everything that it has accepted. Only then does it deny an epoch that it does not
+    /// name.
     pub complete: bool,
     /// The newest epoch in which a former memory of it may have voted. It denies no epoch up to this one.
     pub may_have_voted: Epoch,
@@ -55,8 +56,8 @@ impl ElectorReport {
             .any(|g| g.same_value(genesis))
     }
 
-    /// The newest epoch that this elector knows as chosen. If it knows none, the stored epoch counts: all electors may
-    /// have lost their memory, so this elector does not contradict the store.
+    /// The newest epoch that this elector knows as chosen. If it knows none, the stored epoch counts: all
+    /// electors may have lost their memory, so this elector does not contradict the store.
     fn open(&self, stored: Epoch) -> Epoch {
         self.chosen.as_ref().map_or(stored, |genesis| genesis.epoch)
     }
@@ -83,8 +84,8 @@ pub struct Tally {
     pub heard: Vec<Genesis>,
     /// The number of electors in this node's configuration.
     pub electors: usize,
-    /// The electors of the epoch that this node follows, as far as the configuration still names them. Empty if they are
-    /// unknown.
+    /// The electors of the epoch that this node follows, as far as the configuration still names them. Empty
+    /// if they are unknown.
     pub former: BTreeSet<NodeName>,
 }
 
@@ -99,9 +100,9 @@ impl Tally {
         names.filter(|name| self.former.contains(*name)).count() * 2 > self.former.len()
     }
 
-    /// The newest genesis after this epoch that is reported as chosen, and that a majority knows as chosen or has
-    /// accepted. A majority of the former electors suffices, because a node that was added later may not know it. But it
-    /// takes at least two electors, because a single one may lie.
+    /// The newest genesis after this epoch that is reported as chosen, and that a majority knows as chosen or
+    /// has accepted. A majority of the former electors suffices, because a node that was added later may not
+    /// know it. But it takes at least two electors, because a single one may lie.
     pub fn confirmed(&self, after: Epoch) -> Option<&Genesis> {
         let mut told: Vec<&Genesis> = self.reported().filter(|genesis| genesis.epoch > after).collect();
         told.sort_by_key(|genesis| std::cmp::Reverse(genesis.epoch));
@@ -119,8 +120,8 @@ impl Tally {
         chosen.chain(&self.stored).chain(&self.heard)
     }
 
-    /// The genesis that an operator confirms by its token; `None` if it is `chosen`, the one that this elector already
-    /// follows.
+    /// The genesis that an operator confirms by its token; `None` if it is `chosen`, the one that this
+    /// elector already follows.
     ///
     /// # Errors
     /// Why the operator's report does not count. One line for people.
@@ -158,12 +159,12 @@ impl Tally {
             .map(|(name, _)| name)
     }
 
-    /// The newest epoch up to `reported` that is not denied; all epochs between the result and `told` are denied. `None` if
-    /// too few electors are able to deny an epoch.
+    /// The newest epoch up to `reported` that is not denied; all epochs between the result and `told` are
+    /// denied. `None` if too few electors are able to deny an epoch.
     ///
-    /// A majority denies an epoch for which it has no vote, if it includes a majority of the former electors. All
-    /// electors together deny an epoch that none of them knows as chosen, even if some have voted for it: such a round
-    /// did not end.
+    /// A majority denies an epoch for which it has no vote, if it includes a majority of the former electors.
+    /// All electors together deny an epoch that none of them knows as chosen, even if some have voted for it:
+    /// such a round did not end.
     pub fn ceiling(&self, reported: Epoch) -> Option<Epoch> {
         let stored = self.stored.as_ref().map(|genesis| genesis.epoch);
         let stored = stored.unwrap_or_default();
@@ -242,7 +243,8 @@ mod tests {
     #[test]
     fn f02_a_vote_on_a_later_epoch_keeps_no_lie_from_being_denied() {
         let (two, later) = (genesis_of(2, "b"), genesis_of(897, "r"));
-        // Seed 202261 of the liars: a restore took the number after the reported one, and its round did not end.
+        // Seed 202261 of the liars: a restore took the number after the reported one, and its round did not
+        // end.
         let half = report(Some(&two), &[&later], true);
         let tally = tally(&[report(Some(&two), &[], true), half.clone(), half], None, 3);
         assert_eq!(tally.ceiling(Epoch(896)), Some(Epoch(2)));
@@ -262,7 +264,8 @@ mod tests {
     fn f02_a_new_memory_denies_nothing_that_its_former_one_may_have_voted_for() {
         let (one, two) = (genesis_of(1, "a"), genesis_of(2, "b"));
         let knows = |genesis: &Genesis| report(Some(genesis), &[], true);
-        // Seed 18331 of the simulator: epoch 2 has three votes, and the first elector has lost its memory since.
+        // Seed 18331 of the simulator: epoch 2 has three votes, and the first elector has lost its memory
+        // since.
         let mut again = knows(&one);
         again.may_have_voted = Epoch(2);
         let others = [knows(&two), knows(&two), knows(&one), knows(&one)];
@@ -323,8 +326,8 @@ mod tests {
         assert_eq!(tally.confirmed(Epoch(1)), None, "it takes two");
     }
 
-    /// The name, all answers, the stored genesis, the number of electors; whether epoch 2 is confirmed, and the ceiling
-    /// for 2.
+    /// The name, all answers, the stored genesis, the number of electors; whether epoch 2 is confirmed, and
+    /// the ceiling for 2.
     type Row<'a> = (
         &'a str,
         Vec<ElectorReport>,

@@ -198,8 +198,8 @@ impl World {
         }
     }
 
-    /// All electors learn of each other, and the proposal of the first is chosen. The remaining messages of its round
-    /// stay in flight.
+    /// All electors learn of each other, and the proposal of the first is chosen. The remaining messages of
+    /// its round stay in flight.
     fn choose(&mut self) -> Genesis {
         self.enquire_all();
         self.deliver_all();
@@ -210,8 +210,8 @@ impl World {
         self.rounds[0].as_ref().unwrap().value()
     }
 
-    /// The disk is lost, which makes a new incarnation without memory. Messages in flight to the old process, such as
-    /// answers, are lost with its connections.
+    /// The disk is lost, which makes a new incarnation without memory. Messages in flight to the old process,
+    /// such as answers, are lost with its connections.
     fn reinstall(&mut self, i: usize) {
         self.electors[i] = new_record(incarnation(self.next));
         self.next += 1;
@@ -244,7 +244,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// `keeper` never loses its memory. If no elector remembers, only the store or a person can know what was chosen.
+/// `keeper` never loses its memory. If no elector remembers, only the store or a person can know what was
+/// chosen.
 fn run(n: usize, keeper: usize, steps: &[Step]) -> World {
     let mut world = World::new(n);
     world.enquire_all();
@@ -318,8 +319,8 @@ fn f11e_an_epoch_of_another_cluster_is_not_accepted() {
     assert!(world.chosen.is_empty());
 }
 
-/// Two of five electors are replaced. Neither phase ends without a majority of the old five and a majority of the new
-/// five. The test tries every set of answers.
+/// Two of five electors are replaced. Neither phase ends without a majority of the old five and a majority of
+/// the new five. The test tries every set of answers.
 #[test]
 fn a_change_of_the_electorate_needs_both_majorities() {
     let both: Vec<NodeName> = (0..7).map(name).collect();
@@ -389,12 +390,13 @@ fn a_change_of_the_electorate_needs_both_majorities() {
         );
         reached += usize::from(wanted);
     }
-    // If k of n3, n4 and n5 (which are in both lists) answer, at least 3 - k of the two others in each list must answer.
+    // If k of n3, n4 and n5 (which are in both lists) answer, at least 3 - k of the two others in each list
+    // must answer.
     assert_eq!(reached, 16 + 3 * 9 + 3);
 }
 
-/// One elector lies about every number and value that it reports. Its lies end no round and leave room for later epochs
-/// and ballots.
+/// One elector lies about every number and value that it reports. Its lies end no round and leave room for
+/// later epochs and ballots.
 #[test]
 fn f02_an_elector_takes_no_epoch_beyond_bounds_and_no_malformed_genesis() {
     let mut world = World::new(3);

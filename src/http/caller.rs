@@ -28,7 +28,8 @@ impl Access {
         Self { nodes, secure }
     }
 
-    /// Accepts a message of `node` only if the client's certificate names that node or its configured address. One host's stolen key thus cannot vote for the other nodes.
+    /// Accepts a message of `node` only if the client's certificate names that node or its configured
+    /// address. One host's stolen key thus cannot vote for the other nodes.
     pub(super) fn speaks_for(&self, caller: &Caller, node: &NodeName) -> Result<(), Refused> {
         let Some(address) = self.nodes.get(node) else {
             return Err(Refused::forbidden(format!(

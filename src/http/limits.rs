@@ -7,7 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Open connections of authenticated clients, except the cluster's nodes, which have slots of their own.
     pub connections: usize,
-    /// Open connections of clients that are not authenticated yet: their TLS handshake is running, or the agent is asking systemd about the process.
+    /// Open connections of clients that are not authenticated yet: their TLS handshake is running, or the
+    /// agent is asking systemd about the process.
     pub unproved: usize,
     /// Open connections from one address, or from one IPv6 network of 64 bits.
     pub connections_per_address: usize,

@@ -1,6 +1,8 @@
-//! The servers: peer API and metrics (TCP), admin API and gate (Unix sockets). All of them answer from an agent handle.
+//! The servers: peer API and metrics (TCP), admin API and gate (Unix sockets). All of them answer from an
+//! agent handle.
 //!
-//! All input is bounded: connections, handshakes, headers, bodies and concurrent requests. So is the logging about them.
+//! All input is bounded: connections, handshakes, headers, bodies and concurrent requests. So is the logging
+//! about them.
 
 mod admin_api;
 mod caller;
@@ -53,7 +55,8 @@ pub struct PeerListener {
 }
 
 impl PeerListener {
-    /// Without `tls` the API is plain HTTP, which the configuration must allow explicitly. `nodes` is the electorate with its addresses (`Spec::nodes`): the names that a certificate may have.
+    /// Without `tls` the API is plain HTTP, which the configuration must allow explicitly. `nodes` is the
+    /// electorate with its addresses (`Spec::nodes`): the names that a certificate may have.
     pub fn new(listener: Arc<TcpListener>, tls: Option<Arc<Tls>>, nodes: BTreeMap<NodeName, String>) -> Self {
         Self {
             listener,
@@ -117,7 +120,8 @@ pub fn serve_admin(
     serve::run(serve::Listener::Unix(listener), Arc::new(server))
 }
 
-/// Serves the admin API of an agent that is not configured. It answers every request but a reload with a hint about what to do.
+/// Serves the admin API of an agent that is not configured. It answers every request but a reload with a hint
+/// about what to do.
 pub fn serve_unconfigured(
     listener: Arc<UnixListener>,
     reloads: Arc<Reloads>,

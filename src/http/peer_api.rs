@@ -23,7 +23,8 @@ use crate::model::{
 use crate::ports::AgentHandle;
 use crate::telemetry::{Counters, exposition};
 
-/// How long an answer waits for the first observation of an agent that has just started. It is shorter than a peer's timeout.
+/// How long an answer waits for the first observation of an agent that has just started. It is shorter than a
+/// peer's timeout.
 const FIRST_LOOK: Duration = Duration::from_millis(1500);
 
 struct Api {
@@ -94,16 +95,19 @@ async fn status(
         // A timeout is an answer too: nothing has changed.
         let _ = tokio::time::timeout(wait, api.handle.status_after(after)).await;
     }
-    // An agent that has just started knows nothing about its etcd yet. Its status would look as if etcd were down.
+    // An agent that has just started knows nothing about its etcd yet. Its status would look as if etcd were
+    // down.
     let _ = tokio::time::timeout(FIRST_LOOK, api.handle.first_look()).await;
-    // Read the version first. If the status is newer than its version, the client asks for it once more and never misses it.
+    // Read the version first. If the status is newer than its version, the client asks for it once more and
+    // never misses it.
     let version = api.handle.status_version();
     let status = api.handle.status();
     Ok(Json(Versioned { version, status }))
 }
 
 impl Api {
-    /// Limits the number of concurrent calls that write to disk. Calls beyond the limit fail with a request to try again.
+    /// Limits the number of concurrent calls that write to disk. Calls beyond the limit fail with a request
+    /// to try again.
     fn write(&self) -> Result<SemaphorePermit<'_>, Refused> {
         self.writes
             .try_acquire()
@@ -152,7 +156,9 @@ async fn learn(
     Ok(Json(api.handle.learn(message).await?))
 }
 
-/// Takes over an operator's request that another node received and only this node can execute. Another node may not submit requests that open an epoch, remove something or verify a backup: the node that the operator asked must execute those.
+/// Takes over an operator's request that another node received and only this node can execute. Another node
+/// may not submit requests that open an epoch, remove something or verify a backup: the node that the
+/// operator asked must execute those.
 async fn submit(
     State(api): Shared,
     Extension(caller): Extension<Caller>,

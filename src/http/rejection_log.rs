@@ -17,7 +17,8 @@ const REMEMBERED: usize = 1024;
 pub(super) struct RejectionLog(Mutex<HashMap<Option<IpAddr>, Instant>>);
 
 impl RejectionLog {
-    /// Logs one line about this address, unless it logged one in the last minute. `None` is the host itself (a Unix socket).
+    /// Logs one line about this address, unless it logged one in the last minute. `None` is the host itself
+    /// (a Unix socket).
     pub(super) fn report(&self, address: Option<IpAddr>, what: &str) {
         if self.is_due(address, Instant::now()) {
             let what = one_line(what);

@@ -39,7 +39,8 @@ impl Reloads {
         self.0.borrow().asked
     }
 
-    /// Records that all reloads up to this number have ended. The configuration is in force, or `refused` says why not.
+    /// Records that all reloads up to this number have ended. The configuration is in force, or `refused`
+    /// says why not.
     pub fn done(&self, number: u64, refused: Option<String>) {
         self.0.send_modify(|view| {
             if number >= view.done {

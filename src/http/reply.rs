@@ -57,7 +57,8 @@ impl From<PortError> for Refused {
 }
 
 impl Refused {
-    /// An error of the store. Its status 502 differs from those of an agent that does not answer or refuses a request.
+    /// An error of the store. Its status 502 differs from those of an agent that does not answer or refuses a
+    /// request.
     pub(super) fn by_store(error: &PortError) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, error.to_string())
     }

@@ -62,7 +62,8 @@ impl Listener {
 /// What all connections of one server share.
 pub(super) struct Server {
     tls: Option<Arc<Tls>>,
-    /// The agent that decides whether a local process may use the socket. `None` if the socket's mode alone decides.
+    /// The agent that decides whether a local process may use the socket. `None` if the socket's mode alone
+    /// decides.
     door: Option<Arc<dyn AgentHandle>>,
     router: Router,
     limits: Limits,
@@ -97,7 +98,8 @@ impl Server {
         }
     }
 
-    /// Looks up the addresses of the cluster's nodes periodically; never returns. A node whose name does not resolve has no address, and its connections get the slots of unknown clients.
+    /// Looks up the addresses of the cluster's nodes periodically; never returns. A node whose name does not
+    /// resolve has no address, and its connections get the slots of unknown clients.
     pub(super) async fn follow(&self, nodes: &[String]) {
         loop {
             let found = nodes.iter().map(|node| addresses(node));
@@ -107,7 +109,8 @@ impl Server {
         }
     }
 
-    /// Accepts the next connection. On the gate's socket, connections wait in the queue until a slot for unauthenticated clients is free. A client can thus not cause the refusal of others.
+    /// Accepts the next connection. On the gate's socket, connections wait in the queue until a slot for
+    /// unauthenticated clients is free. A client can thus not cause the refusal of others.
     async fn next(&self, listener: &Listener) -> io::Result<(Socket, Option<IpAddr>)> {
         if self.door.is_some() {
             self.slots.room().await;
@@ -139,7 +142,8 @@ async fn addresses(node: &str) -> Vec<IpAddr> {
     }
 }
 
-/// True for root and the user that the agent itself runs as. If `PrivateUsers=` is set, all other users look like one user.
+/// True for root and the user that the agent itself runs as. If `PrivateUsers=` is set, all other users look
+/// like one user.
 fn is_trusted(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     stream
@@ -321,7 +325,8 @@ async fn answer(
             .rejection_log
             .report(address, &format!("{what}: {}", refused.text));
     }
-    // The connection cannot be reused if the body was not read to its end. Nor may it be reused with an expired certificate, or with a TLS configuration that has been replaced.
+    // The connection cannot be reused if the body was not read to its end. Nor may it be reused with an
+    // expired certificate, or with a TLS configuration that has been replaced.
     if expired || stale || response.status() == StatusCode::PAYLOAD_TOO_LARGE {
         response
             .headers_mut()

@@ -1,4 +1,5 @@
-//! Limits the number of connections of each kind of client. Unauthenticated clients cannot use up the slots of authenticated ones. No client can use up the slots of the cluster's own nodes.
+//! Limits the number of connections of each kind of client. Unauthenticated clients cannot use up the slots
+//! of authenticated ones. No client can use up the slots of the cluster's own nodes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -103,7 +104,8 @@ impl Slots {
         })
     }
 
-    /// Waits for a free slot for unauthenticated clients. Connections that are not accepted keep their place in the socket's queue.
+    /// Waits for a free slot for unauthenticated clients. Connections that are not accepted keep their place
+    /// in the socket's queue.
     pub(super) async fn room(&self) {
         while self.has_room(&self.open(), Pool::Unproved).is_err() {
             self.freed.notified().await;

@@ -1,4 +1,5 @@
-//! The listening sockets, which outlive their servers. While a reload replaces a server, new connections wait in the socket's queue and the next server answers them.
+//! The listening sockets, which outlive their servers. While a reload replaces a server, new connections wait
+//! in the socket's queue and the next server answers them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,7 +26,8 @@ impl Sockets {
     /// Listens on the admin socket: mode 0660 with the daemon's own group.
     ///
     /// # Errors
-    /// [`HttpError`] if the path is not a stale socket: it is another kind of file, or another agent answers on it.
+    /// [`HttpError`] if the path is not a stale socket: it is another kind of file, or another agent answers
+    /// on it.
     pub fn bind(paths: &Paths) -> Result<Self, HttpError> {
         Ok(Self {
             paths: paths.clone(),
@@ -57,7 +59,8 @@ impl Sockets {
     /// The socket at this address. The first call binds it. `what` names the setting.
     ///
     /// # Errors
-    /// [`HttpError`] with the address. A retry makes sense, because an address may come up later than the agent.
+    /// [`HttpError`] with the address. A retry makes sense, because an address may come up later than the
+    /// agent.
     pub async fn tcp(&self, listen: SocketAddr, what: &str) -> Result<Arc<TcpListener>, HttpError> {
         if let Some(bound) = locked(&self.tcp).get(&listen) {
             return Ok(bound.clone());
@@ -70,7 +73,8 @@ impl Sockets {
         Ok(bound)
     }
 
-    /// Closes the sockets that a new configuration does not use: all TCP sockets but those at these addresses, and the gate's socket if `gate` is false (without a configuration).
+    /// Closes the sockets that a new configuration does not use: all TCP sockets but those at these
+    /// addresses, and the gate's socket if `gate` is false (without a configuration).
     pub fn keep(&self, tcp: &[SocketAddr], gate: bool) {
         locked(&self.tcp).retain(|listen, _| tcp.contains(listen));
         if !gate {

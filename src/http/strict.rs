@@ -73,7 +73,8 @@ fn parse<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, Refused> {
     }
 }
 
-/// The first key that the type does not have. `deny_unknown_fields` does not cover everything (unit variants of tagged enums, nested types), and an operator's typo must not be ignored.
+/// The first key that the type does not have. `deny_unknown_fields` does not cover everything (unit variants
+/// of tagged enums, nested types), and an operator's typo must not be ignored.
 fn unknown_key(given: &Value, understood: &Value) -> Option<String> {
     match (given, understood) {
         (Value::Object(given), Value::Object(understood)) => {

@@ -19,7 +19,8 @@ use crate::paths::Paths;
 /// The timeout for something that must happen, even on a slow machine.
 const LONG: Duration = Duration::from_mins(2);
 
-/// Sends bytes and returns everything that the server sends until it closes the connection. The server must close it.
+/// Sends bytes and returns everything that the server sends until it closes the connection. The server must
+/// close it.
 async fn exchange(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, bytes: &[u8]) -> String {
     let _ = stream.write_all(bytes).await;
     let mut out = Vec::new();

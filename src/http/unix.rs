@@ -10,7 +10,8 @@ use tokio::net::UnixListener;
 
 use super::HttpError;
 
-/// Listens at `path` with this mode. The function creates the socket next to `path` and renames it into place. The socket thus never has another mode, and a client finds either the old socket or the new one.
+/// Listens at `path` with this mode. The function creates the socket next to `path` and renames it into
+/// place. The socket thus never has another mode, and a client finds either the old socket or the new one.
 pub(super) fn bind(path: &Path, mode: u32) -> Result<UnixListener, HttpError> {
     let cannot = |why: String| HttpError(format!("cannot listen on {}: {why}", path.display()));
     match fs::symlink_metadata(path) {

@@ -103,7 +103,8 @@ pub struct ReloadView {
     pub asked: u64,
     /// All reloads up to this one have finished.
     pub done: u64,
-    /// Why the newest finished reload was refused, with file and line if there is one; `None` if it is in force.
+    /// Why the newest finished reload was refused, with file and line if there is one; `None` if it is in
+    /// force.
     pub refused: Option<String>,
 }
 

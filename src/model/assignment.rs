@@ -23,7 +23,8 @@ pub enum Role {
 pub enum InitialState {
     /// Only for the first start of a founder.
     New,
-    /// For every other start. With `new`, an emptied data directory could come back as the same voter with no memory.
+    /// For every other start. With `new`, an emptied data directory could come back as the same voter with no
+    /// memory.
     Existing,
 }
 
@@ -61,24 +62,26 @@ pub struct Assignment {
     pub initial_cluster: BTreeMap<NodeName, Vec<String>>,
     /// The data directory.
     pub data_dir: PathBuf,
-    /// The raft term of the member list that named this member first. An older list that does not name it proves no
-    /// removal: the member was not added yet. Zero for a founder, which every list names until it is removed.
+    /// The raft term of the member list that named this member first. An older list that does not name it
+    /// proves no removal: the member was not added yet. Zero for a founder, which every list names until it
+    /// is removed.
     #[serde(default)]
     pub listed: RaftTerm,
     /// True once this member was seen running. From then on it never starts without its data.
     pub started: bool,
-    /// True once the removal of this member from its cluster was confirmed (rule 10). Permanent, because etcd never
-    /// uses a member ID twice.
+    /// True once the removal of this member from its cluster was confirmed (rule 10). Permanent, because etcd
+    /// never uses a member ID twice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
     /// The backup this member's data directory has to be restored from before its first start.
     pub restore: Option<BackupId>,
-    /// True once the restored data was seen in its place. From then on the member never starts without its data, like a
-    /// member that was seen running. It is not restored again either: it may have run, and a second restore would lose
-    /// what it acknowledged.
+    /// True once the restored data was seen in its place. From then on the member never starts without its
+    /// data, like a member that was seen running. It is not restored again either: it may have run, and a
+    /// second restore would lose what it acknowledged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
-    /// The digest of the settings (`Spec::settings_digest`) of this assignment. A change makes a new generation.
+    /// The digest of the settings (`Spec::settings_digest`) of this assignment. A change makes a new
+    /// generation.
     pub settings_digest: String,
 }
 
@@ -93,9 +96,9 @@ impl Assignment {
         (self.cluster_id, self.member_id) == (cluster, member)
     }
 
-    /// True if this member list is evidence about members of this node. It must be of this cluster, be read through
-    /// quorum, and not be of an older raft term than the list that named this member first: a node that was cut off since
-    /// then still shows the old list.
+    /// True if this member list is evidence about members of this node. It must be of this cluster, be read
+    /// through quorum, and not be of an older raft term than the list that named this member first: a node
+    /// that was cut off since then still shows the old list.
     pub fn is_current_in(&self, list: &MemberList) -> bool {
         list.linearizable && list.cluster_id == self.cluster_id && list.term >= self.listed
     }
@@ -105,14 +108,15 @@ impl Assignment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GateState {
-    /// The assignment's generation. If the gate was cleared in this boot only for an older one, it does not pass.
+    /// The assignment's generation. If the gate was cleared in this boot only for an older one, it does not
+    /// pass.
     pub generation: Generation,
     /// The epoch this node is assigned to.
     pub epoch: Epoch,
     /// The newest epoch ever reported. If it is higher than `epoch`, etcd must not start.
     pub newest_epoch: Epoch,
-    /// The newest epoch for which this node's elector may have accepted a genesis that it has not learned; 0 if there is
-    /// none. That epoch may be open on other nodes.
+    /// The newest epoch for which this node's elector may have accepted a genesis that it has not learned; 0
+    /// if there is none. That epoch may be open on other nodes.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
     pub voted: Epoch,
     /// The cluster of the assignment.

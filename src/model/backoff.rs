@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Pauses between attempts: `first` after the first failure, doubled after each further failure, at most `longest`.
+/// Pauses between attempts: `first` after the first failure, doubled after each further failure, at most
+/// `longest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     first: Duration,
@@ -24,7 +25,8 @@ impl Backoff {
         self.first.saturating_mul(factor).min(self.longest)
     }
 
-    /// The same pause, shortened by up to a quarter, so that nodes do not retry at the same time. `random` is any number.
+    /// The same pause, shortened by up to a quarter, so that nodes do not retry at the same time. `random` is
+    /// any number.
     pub fn jittered(self, failures: u32, random: u64) -> Duration {
         let full = self.after(failures);
         let part = u32::try_from(random % 256).unwrap_or(0);

@@ -27,8 +27,8 @@ impl BackupFormat {
     }
 }
 
-/// A command in etcd-manager's queue in the store. Anyone with write access to the store can leave one there, so the
-/// agent shows it and never carries it out.
+/// A command in etcd-manager's queue in the store. Anyone with write access to the store can leave one there,
+/// so the agent shows it and never carries it out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreCommand {
     /// The name of its directory.
@@ -158,14 +158,15 @@ pub struct StoredBackup {
 }
 
 impl StoredBackup {
-    /// The history that it belongs to. Revisions of different histories must not be compared. `None` if unknown.
+    /// The history that it belongs to. Revisions of different histories must not be compared. `None` if
+    /// unknown.
     pub fn history(&self) -> Option<(Epoch, u64)> {
         Some((self.epoch?, self.timeline.unwrap_or_default()))
     }
 
-    /// The backup that `latest` starts from: the newest of the newest timeline of the highest epoch. A backup with a
-    /// later date may belong to an older history, because clocks differ, and that history was replaced. A backup without
-    /// an epoch, as etcd-manager writes them, can only be ranked by its date.
+    /// The backup that `latest` starts from: the newest of the newest timeline of the highest epoch. A backup
+    /// with a later date may belong to an older history, because clocks differ, and that history was
+    /// replaced. A backup without an epoch, as etcd-manager writes them, can only be ranked by its date.
     pub fn latest(backups: &[Self]) -> Option<&Self> {
         let newest_of = |wanted: &dyn Fn(&Self) -> bool| {
             let those = backups.iter().filter(|backup| wanted(backup));
@@ -235,7 +236,8 @@ pub enum RestoreTarget {
 pub enum Keep {
     /// It is the newest full backup, which is kept regardless of the configuration (design rule 7).
     Newest,
-    /// Its increments reach a later revision than any newer backup, so `restore latest` restores it (design rule 7).
+    /// Its increments reach a later revision than any newer backup, so `restore latest` restores it (design
+    /// rule 7).
     Increments,
     /// The newest epoch is restored from it, and not all its founders have started yet (design rule 7).
     Origin,

@@ -18,9 +18,9 @@ pub struct BackupSummary {
 }
 
 impl BackupSummary {
-    /// The newest of these backups by name, without those dated after `now`. Such a date comes from a wrong clock. If
-    /// such a backup counted as the newest, no further backup would become due before its date, and none taken until then
-    /// would be newer.
+    /// The newest of these backups by name, without those dated after `now`. Such a date comes from a wrong
+    /// clock. If such a backup counted as the newest, no further backup would become due before its date, and
+    /// none taken until then would be newer.
     pub fn newest<'a>(of: impl IntoIterator<Item = &'a Self>, now: UnixMs) -> Option<&'a Self> {
         let past = of.into_iter().filter(|backup| backup.at <= now);
         past.max_by_key(|backup| &backup.id)

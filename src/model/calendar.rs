@@ -1,7 +1,7 @@
 //! Calendar events, as systemd writes them (systemd.time(7), "Calendar Events"): `Mon..Fri *-*-* 02:00`.
 //!
-//! All of them are UTC, so that every node of a cluster means the same moment. systemd's other features (fractions of a
-//! second, other time zones) are refused, and the error names them.
+//! All of them are UTC, so that every node of a cluster means the same moment. systemd's other features
+//! (fractions of a second, other time zones) are refused, and the error names them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,8 +14,8 @@ use thiserror::Error;
 
 use super::UnixMs;
 
-/// An upper bound for the gap between two times of a calendar, in years. The 29th of February on one day of the week has
-/// the longest gap.
+/// An upper bound for the gap between two times of a calendar, in years. The 29th of February on one day of
+/// the week has the longest gap.
 const FURTHEST_YEARS: i16 = 45;
 
 /// 2150-01-01T00:00:00Z. A calendar with a time after this recurs until 2199, the last year that it can name.
@@ -74,7 +74,8 @@ struct Span {
     first: i16,
     last: i16,
     step: i16,
-    /// The value from which steps are counted: the first, or the last if days are counted from the end of the month.
+    /// The value from which steps are counted: the first, or the last if days are counted from the end of the
+    /// month.
     from: i16,
 }
 
@@ -211,8 +212,8 @@ impl Calendar {
         None
     }
 
-    /// True if the calendar recurs without end. False if it has no time at all, e.g. the 30th of February, or if its
-    /// years end.
+    /// True if the calendar recurs without end. False if it has no time at all, e.g. the 30th of February, or
+    /// if its years end.
     pub fn comes_again(&self) -> bool {
         self.next_after(LATE).is_some()
     }

@@ -43,7 +43,8 @@ pub enum Watched {
 pub enum Past {
     /// The changes of this revision.
     Changes(RevisionChanges),
-    /// The revision is compacted, or its changes are unavailable for another reason. The value is etcd's current revision.
+    /// The revision is compacted, or its changes are unavailable for another reason. The value is etcd's
+    /// current revision.
     Gone(Revision),
     /// etcd has not reached the revision. The value is its newest revision, read through quorum.
     Ahead(Revision),

@@ -99,7 +99,8 @@ pub enum Action {
     ClearGate {
         /// Which generation.
         generation: Generation,
-        /// The epoch, if only the shared store confirms it. The store is then asked again before the gate is cleared.
+        /// The epoch, if only the shared store confirms it. The store is then asked again before the gate is
+        /// cleared.
         by_store: Option<Epoch>,
     },
     /// Start `etcd.service`; never waits for the job.
@@ -107,7 +108,8 @@ pub enum Action {
         /// The fence.
         fence: StartFence,
     },
-    /// Cancel a start of `etcd.service` that the gate holds back, because the data directory needs work first.
+    /// Cancel a start of `etcd.service` that the gate holds back, because the data directory needs work
+    /// first.
     CancelStart {
         /// The assignment generation.
         generation: Generation,

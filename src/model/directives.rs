@@ -1,5 +1,5 @@
-//! The operators' orders for the whole cluster: one small register. Every agent keeps it on disk, shows it in its status,
-//! and takes over a newer one from any other agent.
+//! The operators' orders for the whole cluster: one small register. Every agent keeps it on disk, shows it in
+//! its status, and takes over a newer one from any other agent.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +12,8 @@ use super::{NodeName, UnixMs};
 const MOST_NAMES: usize = 256;
 /// A version above this leaves no room for later orders.
 const MOST_VERSIONS: u64 = u64::MAX / 2;
-/// If a single peer reports a register that is more than this many orders ahead of the own one, it is not believed.
+/// If a single peer reports a register that is more than this many orders ahead of the own one, it is not
+/// believed.
 const FAR: u64 = 1000;
 
 /// A pause: agents take no autonomous action.
@@ -29,8 +30,8 @@ pub struct Paused {
 pub struct RestartOrder {
     /// The version of the register that introduced the order. Each order is carried out once.
     pub id: u64,
-    /// The node that took the order, because two concurrent orders on two nodes get the same version. `None` from an
-    /// agent of an older version.
+    /// The node that took the order, because two concurrent orders on two nodes get the same version. `None`
+    /// from an agent of an older version.
     #[serde(default)]
     pub by: Option<NodeName>,
     /// On which nodes.
@@ -44,8 +45,9 @@ impl RestartOrder {
     }
 }
 
-/// The register. The higher version wins. Of two concurrent orders, the one from the later node name wins. A node that
-/// has lost its memory may use one version twice; then the content of the register decides, in the same way on all nodes.
+/// The register. The higher version wins. Of two concurrent orders, the one from the later node name wins. A
+/// node that has lost its memory may use one version twice; then the content of the register decides, in the
+/// same way on all nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directives {
     /// Each order increments it; 0 if nothing was ever ordered.
@@ -62,8 +64,8 @@ pub struct Directives {
     /// The last ordered restart.
     #[serde(default)]
     pub restart: Option<RestartOrder>,
-    /// The size that an operator last wrote into the store through an agent. If the store asks for a smaller size, it is
-    /// followed only if it equals this.
+    /// The size that an operator last wrote into the store through an agent. If the store asks for a smaller
+    /// size, it is followed only if it equals this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<usize>,
 }
@@ -142,7 +144,8 @@ impl Directives {
         told.version > self.version.saturating_add(FAR)
     }
 
-    /// The register after an operator on node `by` has ordered this size; `None` if that was the last ordered size.
+    /// The register after an operator on node `by` has ordered this size; `None` if that was the last ordered
+    /// size.
     #[must_use]
     pub fn sized(&self, size: usize, by: &NodeName) -> Option<Self> {
         (self.size != Some(size)).then(|| Self {

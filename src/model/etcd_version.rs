@@ -7,17 +7,18 @@ const LEAST: (u64, u64) = (3, 5);
 /// <https://github.com/etcd-io/etcd/issues/19557>.
 const LOSES_PROMOTIONS: (u64, u64, u64) = (3, 5, 1);
 
-/// The first 3.5 that stores promotions (3.5.20 and later do) and also repairs the databases that older versions left:
-/// <https://github.com/etcd-io/etcd/issues/20793>.
+/// The first 3.5 that stores promotions (3.5.20 and later do) and also repairs the databases that older
+/// versions left: <https://github.com/etcd-io/etcd/issues/20793>.
 const STORES_PROMOTIONS: (u64, u64, u64) = (3, 5, 26);
 
-/// True if this version of etcd, e.g. `3.4.23`, is older than the oldest supported one. False for a text that is not a
-/// version.
+/// True if this version of etcd, e.g. `3.4.23`, is older than the oldest supported one. False for a text that
+/// is not a version.
 pub fn is_too_old(version: &str) -> bool {
     matches!(numbers(version)[..], [major, minor, ..] if (major, minor) < LEAST)
 }
 
-/// True for an etcd whose database may lack the promotion of a learner; false for a text that is not a version.
+/// True for an etcd whose database may lack the promotion of a learner; false for a text that is not a
+/// version.
 pub fn forgets_promotions(version: &str) -> bool {
     let forgets = LOSES_PROMOTIONS..STORES_PROMOTIONS;
     matches!(numbers(version)[..], [major, minor, patch] if forgets.contains(&(major, minor, patch)))

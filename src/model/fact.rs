@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// A fact that one agent tried to observe: known, known to be absent, or unreachable.
 ///
-/// `Unreachable` is never folded into `Absent`: data gets wiped if something that could not be observed counts as absent
-/// (design §3, safety rule 8).
+/// `Unreachable` is never folded into `Absent`: data gets wiped if something that could not be observed
+/// counts as absent (design §3, safety rule 8).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "fact", content = "value")]
 pub enum Fact<T> {

@@ -41,8 +41,8 @@ pub struct Genesis {
     pub epoch: Epoch,
     /// The cluster's name.
     pub cluster: ClusterName,
-    /// etcd's `initial-cluster-token`: `<name>-<epoch>-<random>`, so that members of two epochs never mix. A token from
-    /// `token_of` ends with a digest of the electors' names.
+    /// etcd's `initial-cluster-token`: `<name>-<epoch>-<random>`, so that members of two epochs never mix. A
+    /// token from `token_of` ends with a digest of the electors' names.
     pub token: String,
     /// The initial voters and their peer URLs.
     pub members: BTreeMap<NodeName, Vec<String>>,
@@ -54,8 +54,9 @@ pub struct Genesis {
     pub cluster_id: ClusterId,
     /// When it was proposed.
     pub created: UnixMs,
-    /// The cluster IDs of the earlier epochs, oldest first, at most 64. A node whose agent has lost its memory recognizes
-    /// by them that the cluster it runs, or whose data it holds, was replaced and is not a foreign one.
+    /// The cluster IDs of the earlier epochs, oldest first, at most 64. A node whose agent has lost its
+    /// memory recognizes by them that the cluster it runs, or whose data it holds, was replaced and is not a
+    /// foreign one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<ClusterId>,
 }
@@ -71,8 +72,8 @@ fn followed(mut former: Vec<ClusterId>, newer: &[ClusterId]) -> Vec<ClusterId> {
 }
 
 impl Genesis {
-    /// True if both open the same epoch with the same cluster. The electors' incarnations are not part of the value: a
-    /// proposer that has to repeat an accepted value stamps it with the incarnations it knows now.
+    /// True if both open the same epoch with the same cluster. The electors' incarnations are not part of the
+    /// value: a proposer that has to repeat an accepted value stamps it with the incarnations it knows now.
     pub fn same_value(&self, other: &Self) -> bool {
         self.epoch == other.epoch
             && self.token == other.token
@@ -115,9 +116,9 @@ impl Genesis {
             .map(|node| format!("the initial member {node} is no elector"))
     }
 
-    /// Why this genesis is not believed to have been chosen, wherever it comes from. Its form is wrong, or its epoch is
-    /// too far
-    /// ahead of `open`, the newest that is known to be open. One line; `None` if it may be believed.
+    /// Why this genesis is not believed to have been chosen, wherever it comes from. Its form is wrong, or
+    /// its epoch is too far ahead of `open`, the newest that is known to be open. One line; `None` if it may
+    /// be believed.
     pub fn objection(&self, open: Epoch) -> Option<String> {
         if open.is_far_below(self.epoch) {
             return Some(format!("it is {}", open.too_far_ahead()));
@@ -125,9 +126,9 @@ impl Genesis {
         self.defect()
     }
 
-    /// The electors by name; `None` if they do not match the digest in the token. The electorate is not part of the
-    /// value, so a lying node can change it in its copy. A proposer with another list of nodes may also have repeated the
-    /// value.
+    /// The electors by name; `None` if they do not match the digest in the token. The electorate is not part
+    /// of the value, so a lying node can change it in its copy. A proposer with another list of nodes may
+    /// also have repeated the value.
     pub fn electors(&self) -> Option<impl Iterator<Item = &NodeName>> {
         let digest = electorate_digest(self.electorate.keys());
         self.token.ends_with(&digest).then(|| self.electorate.keys())
@@ -139,9 +140,9 @@ impl Genesis {
         electors.filter(|node| named(node)).collect()
     }
 
-    /// True if `me` was an elector of this epoch and a majority of its electors, which opening the next epoch needs, have
-    /// lost their memory (`superseded`). Electors that are no longer in `names`, the nodes of the configuration, do not
-    /// count.
+    /// True if `me` was an elector of this epoch and a majority of its electors, which opening the next epoch
+    /// needs, have lost their memory (`superseded`). Electors that are no longer in `names`, the nodes of the
+    /// configuration, do not count.
     fn is_forgotten(
         &self,
         me: &NodeName,
@@ -163,8 +164,8 @@ impl Genesis {
         followed(self.former.clone(), &[self.cluster_id])
     }
 
-    /// This genesis as known to a node that followed `replaced` before. If the proposer did not know that epoch, its
-    /// genesis does not name it, so the node adds it.
+    /// This genesis as known to a node that followed `replaced` before. If the proposer did not know that
+    /// epoch, its genesis does not name it, so the node adds it.
     #[must_use]
     pub fn after(&self, replaced: &Self) -> Self {
         Self {
@@ -196,11 +197,11 @@ impl Genesis {
     }
 }
 
-/// True if perhaps no elector remembers a value that was chosen. `names` are the electors, `me` is the elector that asks,
-/// `superseded` are the electors that lost a memory, and `newest` opened the newest epoch. A value chosen by a majority
-/// survives while fewer than a majority forget. If more forget, only the store or the operator can know whether a value
-/// was chosen. The next epoch also needs a majority of the newest epoch's electors, and nodes with a shorter list may
-/// have opened it with fewer other electors.
+/// True if perhaps no elector remembers a value that was chosen. `names` are the electors, `me` is the
+/// elector that asks, `superseded` are the electors that lost a memory, and `newest` opened the newest epoch.
+/// A value chosen by a majority survives while fewer than a majority forget. If more forget, only the store
+/// or the operator can know whether a value was chosen. The next epoch also needs a majority of the newest
+/// epoch's electors, and nodes with a shorter list may have opened it with fewer other electors.
 pub fn memories_lost(
     newest: Option<&Genesis>,
     me: &NodeName,

@@ -88,8 +88,8 @@ name_type!(
 const LATEST_MS: u64 = 7_258_118_400_000;
 
 impl Incarnation {
-    /// This incarnation with its time moved to right after that of `other`; `None` if the time in `other` is not from any
-    /// real clock. The first 12 digits are the creation time in milliseconds since 1970.
+    /// This incarnation with its time moved to right after that of `other`; `None` if the time in `other` is
+    /// not from any real clock. The first 12 digits are the creation time in milliseconds since 1970.
     pub fn after(&self, other: &Self) -> Option<Self> {
         let time = u64::from_str_radix(other.as_str().get(..12)?, 16).ok()?;
         let random = self.as_str().get(12..)?;
@@ -176,8 +176,8 @@ number_type!(
     /// One incarnation of the cluster's data: 0 means none yet, 1 at bootstrap, +1 at each restore.
     Epoch
 );
-/// How many epochs ahead a reported epoch may be. An honest node is never further ahead, because each epoch needs a
-/// person's order.
+/// How many epochs ahead a reported epoch may be. An honest node is never further ahead, because each epoch
+/// needs a person's order.
 const FAR: u64 = 1000;
 
 impl Epoch {
@@ -187,8 +187,8 @@ impl Epoch {
         self.0 == 0
     }
 
-    /// True if a reported epoch is too far ahead to be believed: more than 1,000 ahead of this one, the newest that is
-    /// known to be open.
+    /// True if a reported epoch is too far ahead to be believed: more than 1,000 ahead of this one, the
+    /// newest that is known to be open.
     pub fn is_far_below(self, told: Self) -> bool {
         told.0 > self.0.saturating_add(FAR) && !mutant!(BelievesNumbers)
     }
@@ -198,7 +198,8 @@ impl Epoch {
         format!("too far ahead of epoch {self}")
     }
 
-    /// True if a node at this epoch can believe a reported epoch: the epoch after the reported one can then still be opened.
+    /// True if a node at this epoch can believe a reported epoch: the epoch after the reported one can then
+    /// still be opened.
     pub fn can_hear_of(self, told: Self) -> bool {
         !self.is_far_below(told.next())
     }

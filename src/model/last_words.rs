@@ -27,10 +27,11 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// How many consecutive starts must end with this trouble before the data counts as damaged; `None` if the trouble is
-    /// not in the data, which is then kept. One is enough for the log: the agent reads it as etcd does, so both mean the
-    /// same record. The database needs two: etcd's tools report problems that do not keep etcd from starting, and a fault
-    /// while the database is read (`SIGBUS`) may come from a disk that does not answer.
+    /// How many consecutive starts must end with this trouble before the data counts as damaged; `None` if
+    /// the trouble is not in the data, which is then kept. One is enough for the log: the agent reads it as
+    /// etcd does, so both mean the same record. The database needs two: etcd's tools report problems that do
+    /// not keep etcd from starting, and a fault while the database is read (`SIGBUS`) may come from a disk
+    /// that does not answer.
     fn damage_after(self) -> Option<u32> {
         match self {
             Self::Log => Some(1),
@@ -53,7 +54,8 @@ pub struct LastWords {
 }
 
 impl LastWords {
-    /// True if etcd has reported often enough that its data is damaged. This alone is not sufficient evidence.
+    /// True if etcd has reported often enough that its data is damaged. This alone is not sufficient
+    /// evidence.
     pub fn claim_damage(&self) -> bool {
         self.trouble
             .damage_after()

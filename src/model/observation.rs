@@ -1,4 +1,5 @@
-//! Everything that one agent observed at one instant. `etcd-agent plan --observation FILE` replays a saved observation.
+//! Everything that one agent observed at one instant. `etcd-agent plan --observation FILE` replays a saved
+//! observation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +21,13 @@ pub enum OperatorRequest {
         backup: BackupId,
         /// Electors that, on the operator's word, are lost permanently.
         without: BTreeSet<NodeName>,
-        /// The cluster's name. It is the operator's word that all electors of the newest epoch that this node's
-        /// configuration does not name are lost permanently.
+        /// The cluster's name. It is the operator's word that all electors of the newest epoch that this
+        /// node's configuration does not name are lost permanently.
         #[serde(default)]
         replace: Option<ClusterName>,
-        /// The newest epoch at the time of the request, which the restore has to replace; the agent fills it in. `None`
-        /// while the agent's memory is new: an epoch that it learns then was opened before the order.
+        /// The newest epoch at the time of the request, which the restore has to replace; the agent fills it
+        /// in. `None` while the agent's memory is new: an epoch that it learns then was opened before the
+        /// order.
         #[serde(default)]
         above: Option<Epoch>,
         /// The time of the request, by this node's clock; the agent fills it in.
@@ -40,7 +42,8 @@ pub enum OperatorRequest {
         #[serde(default)]
         empty: bool,
     },
-    /// Accept this genesis as chosen, on the operator's word, if the remaining electors can neither confirm nor deny it.
+    /// Accept this genesis as chosen, on the operator's word, if the remaining electors can neither confirm
+    /// nor deny it.
     ConfirmEpoch {
         /// Its epoch.
         epoch: Epoch,
@@ -109,10 +112,12 @@ pub struct StoreView {
     pub went_back: Option<String>,
     /// False if the store was seen to ignore `If-None-Match: *`.
     pub conditional_writes: bool,
-    /// The number of voters in `control/etcd-cluster-spec`; absent if there is no such object or no number in it.
+    /// The number of voters in `control/etcd-cluster-spec`; absent if there is no such object or no number in
+    /// it.
     #[serde(default)]
     pub size: Fact<usize>,
-    /// A key that proves that there was a cluster before: the marker of a backup, or etcd-manager's marker of its cluster.
+    /// A key that proves that there was a cluster before: the marker of a backup, or etcd-manager's marker of
+    /// its cluster.
     #[serde(default)]
     pub trace: Option<String>,
     /// The names of the commands in etcd-manager's queue.
@@ -128,12 +133,13 @@ pub struct StoreView {
 pub struct InForce {
     /// The assignment generation that was written.
     pub generation: Generation,
-    /// Digest of the settings that were written, without those that only say how the member joined. A running etcd is
-    /// restarted if this digest changes.
+    /// Digest of the settings that were written, without those that only say how the member joined. A running
+    /// etcd is restarted if this digest changes.
     pub settings_digest: String,
     /// `initial-cluster-state` that was written.
     pub initial_state: super::InitialState,
-    /// Settings that override the agent's; each line names file, line and what to do. Empty if there are none.
+    /// Settings that override the agent's; each line names file, line and what to do. Empty if there are
+    /// none.
     pub conflicts: Vec<String>,
 }
 
@@ -158,7 +164,8 @@ pub struct ElectorView {
     pub highest_round: u64,
     /// A value that was accepted in the next epoch and may be chosen. Only this value may be proposed.
     pub accepted: Option<Genesis>,
-    /// True while no epoch is confirmed here. The genesis in the status was then only reported to this new memory.
+    /// True while no epoch is confirmed here. The genesis in the status was then only reported to this new
+    /// memory.
     #[serde(default)]
     pub hearsay: bool,
     /// An epoch that a message reported and that is not confirmed yet.
@@ -233,22 +240,25 @@ pub struct Observation {
     pub in_force: Fact<InForce>,
     /// The gate.
     pub gate: GateView,
-    /// What etcd logged when it last ended by itself, until it serves again; `None` also if the log names no known trouble.
+    /// What etcd logged when it last ended by itself, until it serves again; `None` also if the log names no
+    /// known trouble.
     #[serde(default)]
     pub last_words: Option<LastWords>,
-    /// True if etcd runs, does not serve, and has no disk space for the next file of its log. An etcd that waits for a
-    /// snapshot from the raft leader does not exit in this state: it logs each snapshot that it could not save.
+    /// True if etcd runs, does not serve, and has no disk space for the next file of its log. An etcd that
+    /// waits for a snapshot from the raft leader does not exit in this state: it logs each snapshot that it
+    /// could not save.
     #[serde(default)]
     pub no_room: bool,
-    /// True if etcd serves and nobody has recorded the mount that holds its data directory. Without that record, an empty
-    /// directory after a boot without the mount would count as lost data.
+    /// True if etcd serves and nobody has recorded the mount that holds its data directory. Without that
+    /// record, an empty directory after a boot without the mount would count as lost data.
     #[serde(default)]
     pub mount_unknown: bool,
-    /// The member whose data is open in an etcd that runs here and does not answer. The owner of the data directory
-    /// inspected it while this very process ran.
+    /// The member whose data is open in an etcd that runs here and does not answer. The owner of the data
+    /// directory inspected it while this very process ran.
     #[serde(default)]
     pub runs_on: Option<(ClusterId, MemberId)>,
-    /// The staged restore: the backup that is restored next to the old data and ready to replace it, with its epoch.
+    /// The staged restore: the backup that is restored next to the old data and ready to replace it, with its
+    /// epoch.
     pub staged: Option<(Epoch, BackupId)>,
     /// The backup that is fetched and checked on this node.
     pub fetched: Option<BackupId>,

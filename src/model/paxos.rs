@@ -26,21 +26,22 @@ pub struct ElectorRecord {
     pub eligible: bool,
     /// The newest known incarnation of each other elector. The vote of an older one no longer counts.
     pub incarnations: BTreeMap<NodeName, Incarnation>,
-    /// Electors that are reported to have lost their memory, without those whose current memory the newest genesis names.
+    /// Electors that are reported to have lost their memory, without those whose current memory the newest
+    /// genesis names.
     pub superseded: BTreeSet<NodeName>,
     /// Votes by epoch; only the newest epochs are kept.
     pub votes: BTreeMap<Epoch, EpochVotes>,
-    /// The newest genesis that is known to be chosen: a majority of the electors has confirmed it to this elector, or has
-    /// accepted it in this elector's own round.
+    /// The newest genesis that is known to be chosen: a majority of the electors has confirmed it to this
+    /// elector, or has accepted it in this elector's own round.
     pub chosen: Option<Genesis>,
     /// The newest epoch reported, confirmed or not. It holds back a start of etcd for an older one.
     pub newest_epoch: Epoch,
-    /// A newer genesis that was reported as chosen and is not confirmed yet. It closes its epoch for votes but does not
-    /// stop etcd.
+    /// A newer genesis that was reported as chosen and is not confirmed yet. It closes its epoch for votes
+    /// but does not stop etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Genesis>,
-    /// The newest epoch in which a former memory of this elector may have voted, as known when this memory became
-    /// eligible. This elector denies no epoch up to this one. 0 if there is none after `chosen`.
+    /// The newest epoch in which a former memory of this elector may have voted, as known when this memory
+    /// became eligible. This elector denies no epoch up to this one. 0 if there is none after `chosen`.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
     pub may_have_voted: Epoch,
 }
@@ -55,15 +56,15 @@ impl ElectorRecord {
         }
     }
 
-    /// The genesis that this node acts on: the confirmed one. A new memory without a confirmed genesis acts on the
-    /// reported one.
+    /// The genesis that this node acts on: the confirmed one. A new memory without a confirmed genesis acts
+    /// on the reported one.
     pub fn acted_on(&self) -> Option<&Genesis> {
         self.chosen.as_ref().or(self.told.as_ref())
     }
 
-    /// The newest epoch for which this elector, or a former memory of it, may have accepted a genesis that this memory
-    /// has not
-    /// learned; 0 if there is none. Another node may have learned that the genesis was chosen.
+    /// The newest epoch for which this elector, or a former memory of it, may have accepted a genesis that
+    /// this memory has not learned; 0 if there is none. Another node may have learned that the genesis was
+    /// chosen.
     pub fn voted(&self) -> Epoch {
         let accepted = self.votes.iter().filter(|(_, votes)| votes.accepted.is_some());
         let accepted = accepted.map(|(epoch, _)| *epoch).max().unwrap_or_default();

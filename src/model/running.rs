@@ -61,9 +61,9 @@ pub struct RestartWish {
 }
 
 impl EtcdRun {
-    /// The record after one more observation: the process that runs now, the digest of the settings in force for the next
-    /// start (if known), and the last restart order. While it is unknown which process runs, an order is not recorded,
-    /// because it would count as carried out.
+    /// The record after one more observation: the process that runs now, the digest of the settings in force
+    /// for the next start (if known), and the last restart order. While it is unknown which process runs, an
+    /// order is not recorded, because it would count as carried out.
     #[must_use]
     pub fn look(
         &self,
@@ -87,8 +87,8 @@ impl EtcdRun {
         next
     }
 
-    /// Records an order. An older order replaces the newest one if the newest one was lost to a concurrent order of
-    /// another node. The older order is carried out unless that was done before.
+    /// Records an order. An older order replaces the newest one if the newest one was lost to a concurrent
+    /// order of another node. The older order is carried out unless that was done before.
     fn hear(&mut self, order: &RestartOrder, runs: Option<&str>, me: &NodeName) {
         let identity = order.identity();
         if identity == self.newest.identity() {
@@ -113,8 +113,8 @@ impl EtcdRun {
         }
     }
 
-    /// The record after a process came up while settings were being written. The process may have the old settings, and
-    /// one restart too many is better than one too few.
+    /// The record after a process came up while settings were being written. The process may have the old
+    /// settings, and one restart too many is better than one too few.
     #[must_use]
     pub fn came_up_meanwhile(&self, process: &str) -> Self {
         if self.process.as_deref() == Some(process) {

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{BackupId, MemberList};
 
-/// With more voters than this, every write waits for more disks, and the cluster survives hardly more failures.
+/// With more voters than this, every write waits for more disks, and the cluster survives hardly more
+/// failures.
 pub const MOST_VOTERS: usize = 9;
 
 /// The source of the wanted number of voters.
@@ -54,8 +55,8 @@ pub fn unwise_size(size: usize) -> Option<String> {
     (size > 7).then(|| format!("expected 1, 3, 5 or 7: every write waits for a majority of {size} disks"))
 }
 
-/// One node's record, on disk, of the wanted size and the members. The planner's memory is no place for it: a reload of
-/// the configuration empties that memory, and a reload is one way to change the size.
+/// One node's record, on disk, of the wanted size and the members. The planner's memory is no place for it: a
+/// reload of the configuration empties that memory, and a reload is one way to change the size.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpecRecord {
     /// The size at which this node last saw the cluster whole.
@@ -67,7 +68,8 @@ pub struct SpecRecord {
     /// The last size read from the store. A store that does not answer or was emptied changes nothing.
     #[serde(default)]
     pub stored: Option<usize>,
-    /// The members as this node's etcd last reported them, because an etcd that starts without quorum does not answer.
+    /// The members as this node's etcd last reported them, because an etcd that starts without quorum does
+    /// not answer.
     #[serde(default)]
     pub members: Option<MemberList>,
 }

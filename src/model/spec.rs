@@ -42,7 +42,8 @@ pub struct Spec {
     pub join: Join,
 }
 
-/// The changes that the coordinator may make to the member list without an order; the names are elastic-etcd's.
+/// The changes that the coordinator may make to the member list without an order; the names are
+/// elastic-etcd's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
@@ -126,9 +127,9 @@ impl Spec {
         self.listened(self.etcd.client_tls.is_some(), self.etcd.client_port)
     }
 
-    /// The one rule that keeps etcd on loopback: it applies to a single node that has no configured address (its address
-    /// is its name) and no TLS. An etcd without authentication must not listen on all addresses unless a person wrote an
-    /// address, or `insecure = true`, into the configuration.
+    /// The one rule that keeps etcd on loopback: it applies to a single node that has no configured address
+    /// (its address is its name) and no TLS. An etcd without authentication must not listen on all addresses
+    /// unless a person wrote an address, or `insecure = true`, into the configuration.
     pub fn loopback_only(&self, tls: bool) -> bool {
         let own = self.nodes.get(&self.node).map(String::as_str);
         !tls && self.nodes.len() == 1
@@ -171,8 +172,8 @@ impl Spec {
         url(tls, address, port)
     }
 
-    /// The configured node of a member: by its name, or by its peer URL if it has not started yet or has another name (a
-    /// cluster that was taken over).
+    /// The configured node of a member: by its name, or by its peer URL if it has not started yet or has
+    /// another name (a cluster that was taken over).
     pub fn node_of(&self, member: &Member) -> Option<&NodeName> {
         let named = self.nodes.keys().find(|node| member.name == node.as_str());
         named.or_else(|| {
@@ -209,12 +210,14 @@ fn url(tls: bool, address: &str, port: u16) -> String {
 }
 
 impl Spec {
-    /// Digest of the electorate: the sorted node names. Genesis messages carry it, and a different one is refused.
+    /// Digest of the electorate: the sorted node names. Genesis messages carry it, and a different one is
+    /// refused.
     pub fn electorate_digest(&self) -> String {
         electorate_digest(self.nodes.keys())
     }
 
-    /// Digest of the shared store's URL. Nodes that name different stores record their epochs in different places.
+    /// Digest of the shared store's URL. Nodes that name different stores record their epochs in different
+    /// places.
     pub fn store_digest(&self) -> String {
         digest(self.shared_store.as_bytes())
     }
@@ -224,8 +227,8 @@ impl Spec {
         digest(format!("{}\n{}\n{}", self.cluster, self.size, self.electorate_digest()).as_bytes())
     }
 
-    /// Digest of everything in this node's configuration that ends up in etcd's environment or drop-in: etcd's own
-    /// settings, and this node's URLs.
+    /// Digest of everything in this node's configuration that ends up in etcd's environment or drop-in:
+    /// etcd's own settings, and this node's URLs.
     pub fn settings_digest(&self) -> String {
         let etcd = serde_json::to_string(&self.etcd).unwrap_or_default();
         let urls = [
@@ -237,9 +240,10 @@ impl Spec {
         digest(format!("{etcd}\n{}", urls.join("\n")).as_bytes())
     }
 
-    /// The spec in force on a node with this record. If no configuration file sets the size, the last size in the store
-    /// counts. If the store has never had one, the size follows from the number of nodes, but never falls below the last
-    /// size of the cluster: a line removed from a file, or an emptied store, removes no member.
+    /// The spec in force on a node with this record. If no configuration file sets the size, the last size in
+    /// the store counts. If the store has never had one, the size follows from the number of nodes, but never
+    /// falls below the last size of the cluster: a line removed from a file, or an emptied store, removes no
+    /// member.
     #[must_use]
     pub fn in_force(&self, record: &SpecRecord) -> Self {
         let mut spec = self.clone();

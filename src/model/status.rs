@@ -93,18 +93,19 @@ pub struct UnitState {
     pub main_pid: u32,
     /// `LoadState`.
     pub load: LoadState,
-    /// True if a person stopped it: it was active in this boot, is now inactive with `Result=success`, and this agent did
-    /// not ask for the stop.
+    /// True if a person stopped it: it was active in this boot, is now inactive with `Result=success`, and
+    /// this agent did not ask for the stop.
     pub held: bool,
-    /// When etcd last ended: `ExecMainExitTimestampMonotonic`, in microseconds; 0 while it runs, or if it has not run in
-    /// this boot. Its data may have changed since any inspection before that time. For this node's own agent.
+    /// When etcd last ended: `ExecMainExitTimestampMonotonic`, in microseconds; 0 while it runs, or if it has
+    /// not run in this boot. Its data may have changed since any inspection before that time. For this node's
+    /// own agent.
     #[serde(skip)]
     pub ended_us: u64,
 }
 
 impl UnitState {
-    /// True during a start in which etcd itself does not run yet: systemd waits before it restarts a crashed etcd, or the
-    /// gate holds the start back. No process has the data directory open then.
+    /// True during a start in which etcd itself does not run yet: systemd waits before it restarts a crashed
+    /// etcd, or the gate holds the start back. No process has the data directory open then.
     pub fn waits_to_start(&self) -> bool {
         self.active == ActiveState::Activating
             && matches!(
@@ -250,8 +251,8 @@ pub struct Steering {
     /// A person's request on this node to move the leader.
     #[serde(default)]
     pub leader_ask: Option<LeaderAsk>,
-    /// Electors that are lost on the word of an operator here, while that request is open. An operator's word on one node
-    /// counts on all nodes.
+    /// Electors that are lost on the word of an operator here, while that request is open. An operator's word
+    /// on one node counts on all nodes.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub vouched_gone: BTreeSet<NodeName>,
 }
@@ -293,8 +294,8 @@ pub struct NodeStatus {
     pub etcd_too_old: Option<String>,
     /// The newest epoch reported to it.
     pub newest_epoch: Epoch,
-    /// The newest epoch for which its elector may have accepted a genesis that it has not learned; 0 if there is none,
-    /// and from an agent of an older version.
+    /// The newest epoch for which its elector may have accepted a genesis that it has not learned; 0 if there
+    /// is none, and from an agent of an older version.
     #[serde(default, skip_serializing_if = "Epoch::is_zero")]
     pub voted: Epoch,
     /// The newest genesis that it has learned as chosen.
@@ -305,12 +306,12 @@ pub struct NodeStatus {
     /// Nodes of silent agents whose etcd does not answer this agent either.
     #[serde(default)]
     pub silent_etcds: BTreeSet<NodeName>,
-    /// The number of consecutive full backups that failed here. After some failures another node takes the next one. This
-    /// node retries with a growing pause.
+    /// The number of consecutive full backups that failed here. After some failures another node takes the
+    /// next one. This node retries with a growing pause.
     #[serde(default)]
     pub backup_failures: u32,
-    /// The number of consecutive reads of the store that failed here, about one every two seconds. After some failures
-    /// another node takes the next full backup.
+    /// The number of consecutive reads of the store that failed here, about one every two seconds. After some
+    /// failures another node takes the next full backup.
     #[serde(default)]
     pub store_failures: u32,
     /// Its peer URL in its own configuration.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{BackupSpec, ClusterName, EtcdSpec, NodeName, Spec};
 
-/// The spec of the first of these nodes in a cluster `prod`. Each node's address is its name. There is no TLS, no store
-/// and no backup.
+/// The spec of the first of these nodes in a cluster `prod`. Each node's address is its name. There is no
+/// TLS, no store and no backup.
 pub(crate) fn spec(nodes: &[&str]) -> Spec {
     let name = |text: &str| NodeName::new(text).unwrap();
     Spec {

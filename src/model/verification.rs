@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{BackupId, Revision, UnixMs};
 
-/// etcd's `HashKV`: a hash of all keys and values up to a revision. Two hashes of one revision can be compared if both
-/// databases were compacted at the same revision and the same version of etcd computed them.
+/// etcd's `HashKV`: a hash of all keys and values up to a revision. Two hashes of one revision can be
+/// compared if both databases were compacted at the same revision and the same version of etcd computed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KvHash {
     /// The hash.

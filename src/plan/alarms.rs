@@ -1,5 +1,5 @@
-//! Alarms of etcd. While an alarm is raised, etcd refuses writes until a person has freed space and disarmed it. etcd
-//! keeps alarms in the database, so a backup taken meanwhile contains them too.
+//! Alarms of etcd. While an alarm is raised, etcd refuses writes until a person has freed space and disarmed
+//! it. etcd keeps alarms in the database, so a backup taken meanwhile contains them too.
 
 use super::context::Context;
 use crate::model::{EtcdStatus, ReasonCode};

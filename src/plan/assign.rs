@@ -34,8 +34,8 @@ pub(super) fn assign(cx: &mut Context<'_>) -> Option<Action> {
     })
 }
 
-/// True while an etcd runs that may be of an older epoch. Nothing newer is assigned until that etcd has stopped: etcd
-/// is stopped, started and inspected on behalf of the assignment, and a stop can fail.
+/// True while an etcd runs that may be of an older epoch. Nothing newer is assigned until that etcd has
+/// stopped: etcd is stopped, started and inspected on behalf of the assignment, and a stop can fail.
 fn awaits_stop(cx: &mut Context<'_>, genesis: &Genesis) -> bool {
     let down = match &cx.obs.me.unit {
         Fact::Known(unit) => {
@@ -118,8 +118,8 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
     Some(wanted)
 }
 
-/// True if some member list has client URLs of this member. A member publishes them at its first start, perhaps while
-/// no agent was running to see it.
+/// True if some member list has client URLs of this member. A member publishes them at its first start,
+/// perhaps while no agent was running to see it.
 fn has_published(cx: &Context<'_>, assignment: &Assignment) -> bool {
     let lists = cx.known_peers().filter_map(|(_, status)| status.members.known());
     lists
@@ -128,8 +128,9 @@ fn has_published(cx: &Context<'_>, assignment: &Assignment) -> bool {
         .any(|member| !member.client_urls.is_empty())
 }
 
-/// Sets etcd's own peer address to the node's, once the member has started. Before that its ID is derived from the URLs
-/// under which it was added. A cluster of one may have been taken over under an address that its owner chose.
+/// Sets etcd's own peer address to the node's, once the member has started. Before that its ID is derived
+/// from the URLs under which it was added. A cluster of one may have been taken over under an address that
+/// its owner chose.
 fn follow_address(cx: &Context<'_>, wanted: &mut Assignment) {
     if let Some(url) = cx.spec.peer_url(&cx.spec.node)
         && wanted.started
@@ -141,8 +142,8 @@ fn follow_address(cx: &Context<'_>, wanted: &mut Assignment) {
 
 /// The assignment to the new member, after this node's member was removed and the node was added again.
 fn replaced(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Option<Assignment> {
-    // In an empty directory etcd takes its ID from its peers. So it may have started as the new member before the agent
-    // assigned that member.
+    // In an empty directory etcd takes its ID from its peers. So it may have started as the new member before
+    // the agent assigned that member.
     let here = cx.obs.me.data.known().and_then(DataState::member);
     let other = here.is_some_and(|(cluster, member)| !assignment.is_of(cluster, member));
     if assignment.removed && other && !linearizable_lists(cx, genesis).is_empty() {
@@ -157,8 +158,8 @@ fn replaced(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) ->
         .unit
         .known()
         .is_none_or(|unit| unit.active == ActiveState::Active);
-    // One peer's list is not enough to give up a member or a founder's place: `etcd_unit::keep_running` asks the others
-    // first.
+    // One peer's list is not enough to give up a member or a founder's place: `etcd_unit::keep_running` asks
+    // the others first.
     let is_member = assignment.started || assignment.role == Role::Founder;
     if up || (is_member && !assignment.removed) {
         return None;

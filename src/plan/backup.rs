@@ -13,12 +13,13 @@ use crate::model::{
 const NAMED: usize = 3;
 /// The interval between full backups while nothing changes.
 const UNCHANGED: Duration = Duration::from_hours(24);
-/// After this many consecutive failures of the coordinator to take a full backup, or to read the store, another node
-/// takes the next one.
+/// After this many consecutive failures of the coordinator to take a full backup, or to read the store,
+/// another node takes the next one.
 const FAILURES: u32 = 3;
 /// A failed prune is tried again after this time. Trying more often does not help.
 const PRUNE_AGAIN: Duration = Duration::from_mins(1);
-/// The pauses after a full backup that failed: from the first to the longest, or less where less is asked for.
+/// The pauses after a full backup that failed: from the first to the longest, or less where less is asked
+/// for.
 const RETRY_FROM: Duration = Duration::from_secs(10);
 const RETRY_TO: Duration = Duration::from_secs(320);
 /// The pause after increments could not be stored.
@@ -97,8 +98,8 @@ fn refuse(cx: &Context<'_>) -> Option<Action> {
     })
 }
 
-/// Stores an increment that a person asked for, if this agent follows etcd's changes. `None` while it is about to
-/// follow them.
+/// Stores an increment that a person asked for, if this agent follows etcd's changes. `None` while it is
+/// about to follow them.
 pub(super) fn flush(cx: &mut Context<'_>) -> Option<Action> {
     if !cx.obs.requests.contains(&OperatorRequest::Increment) {
         return None;
@@ -132,7 +133,8 @@ pub(super) fn flush(cx: &mut Context<'_>) -> Option<Action> {
     (follows && !cx.obs.backups.flushing).then_some(Action::Flush)
 }
 
-/// Begins a full backup when a person asks for one, or on the coordinator when the interval or the calendar says so.
+/// Begins a full backup when a person asks for one, or on the coordinator when the interval or the calendar
+/// says so.
 pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(refusal) = refuse(cx) {
         return Some(refusal);
@@ -228,9 +230,9 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     Some(begin(cx))
 }
 
-/// The coordinator that this node stands in for, and what fails there: its backups, or its reads of the store. The node
-/// that takes the next backup is the first by name with a healthy member and without such failures of its own. Only
-/// with a shared store.
+/// The coordinator that this node stands in for, and what fails there: its backups, or its reads of the
+/// store. The node that takes the next backup is the first by name with a healthy member and without such
+/// failures of its own. Only with a shared store.
 fn stands_in_for<'a>(cx: &Context<'a>) -> Option<(&'a NodeName, String)> {
     let coordinator = cx.leading().filter(|node| **node != cx.spec.node)?;
     let failing = trouble(cx.status_of(coordinator)?)?;
@@ -252,9 +254,9 @@ fn trouble(status: &NodeStatus) -> Option<String> {
     Some(format!("has failed {count} times in a row to {what}"))
 }
 
-/// How long the next full backup may wait because it would equal the newest one. `None` if this agent does not follow
-/// etcd's changes: users and roles have no revision, so nothing else shows that they are unchanged. etcd-backup-restore
-/// skips unchanged full backups, too.
+/// How long the next full backup may wait because it would equal the newest one. `None` if this agent does
+/// not follow etcd's changes: users and roles have no revision, so nothing else shows that they are
+/// unchanged. etcd-backup-restore skips unchanged full backups, too.
 fn unchanged(cx: &Context<'_>) -> Option<Duration> {
     let chain = following_newest(cx)?;
     let newest = cx.obs.store.known()?.newest_backup.as_ref()?;
@@ -273,8 +275,8 @@ pub(super) fn due_in(last: UnixMs, now: UnixMs, interval: Duration, calendar: Op
     }
 }
 
-/// Begins a full backup of a healthy follower if there is one, preferably of this node's own: the raft leader is busy
-/// enough. After a failed attempt it takes this node's own member.
+/// Begins a full backup of a healthy follower if there is one, preferably of this node's own: the raft leader
+/// is busy enough. After a failed attempt it takes this node's own member.
 pub(super) fn begin(cx: &Context<'_>) -> Action {
     begin_as(cx, cx.spec.backup.format)
 }
@@ -290,8 +292,8 @@ fn begin_as(cx: &Context<'_>, format: BackupFormat) -> Action {
     }
 }
 
-/// The nodes whose members are healthy voters of the newest epoch, followers first, then by name. The flag is true for
-/// the raft leader.
+/// The nodes whose members are healthy voters of the newest epoch, followers first, then by name. The flag is
+/// true for the raft leader.
 pub(super) fn healthy_voters<'a>(cx: &Context<'a>) -> Vec<(bool, &'a NodeName)> {
     let Some(genesis) = cx.genesis() else {
         return Vec::new();
@@ -313,8 +315,8 @@ pub(super) fn healthy_voters<'a>(cx: &Context<'a>) -> Vec<(bool, &'a NodeName)> 
     healthy
 }
 
-/// Begins to remove old backups when a person asks for it, or on the coordinator once after each new full backup:
-/// never before the new one is committed.
+/// Begins to remove old backups when a person asks for it, or on the coordinator once after each new full
+/// backup: never before the new one is committed.
 pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
     let asked = cx.obs.requests.contains(&OperatorRequest::Prune);
     if asked && cx.spec.backup_interval.is_none() {
@@ -397,8 +399,8 @@ fn following_newest<'a>(cx: &Context<'a>) -> Option<&'a ChainView> {
     chain.filter(|chain| chain.backup == newest.id)
 }
 
-/// True if the newest full backup has no increments yet but will get some. Until then, the increments of older full
-/// backups lead to a newer revision.
+/// True if the newest full backup has no increments yet but will get some. Until then, the increments of
+/// older full backups lead to a newer revision.
 fn takes_over(cx: &Context<'_>) -> bool {
     let ours = |newest: &BackupSummary| newest.revision > Revision(0);
     cx.spec.backup.increment_interval.is_some()

@@ -11,7 +11,8 @@ use crate::model::{
     SteadyMs, cluster_id_of, token_of,
 };
 
-/// How long a missing elector is waited for if the store or the operator allows the cluster to form without it.
+/// How long a missing elector is waited for if the store or the operator allows the cluster to form without
+/// it.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// True when a person asked for the first cluster.
@@ -81,8 +82,8 @@ pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
     propose(cx, Epoch(1), Origin::Empty, members, BTreeSet::new())
 }
 
-/// Proposes a genesis with these members. The node with the lowest name proposes first, and the others follow in turn.
-/// `gone` are electors of the replaced epoch that a person has declared permanently lost.
+/// Proposes a genesis with these members. The node with the lowest name proposes first, and the others follow
+/// in turn. `gone` are electors of the replaced epoch that a person has declared permanently lost.
 pub(super) fn propose(
     cx: &mut Context<'_>,
     epoch: Epoch,
@@ -148,9 +149,9 @@ pub(super) fn propose(
     })
 }
 
-/// Electors that an operator has declared permanently lost, here or at a peer with the same electorate that knows no
-/// epoch yet. A peer's declaration does not count for a node that answers here. A declaration expires with the first
-/// epoch: a node that returns after that is not lost.
+/// Electors that an operator has declared permanently lost, here or at a peer with the same electorate that
+/// knows no epoch yet. A peer's declaration does not count for a node that answers here. A declaration
+/// expires with the first epoch: a node that returns after that is not lost.
 fn operators_word(cx: &Context<'_>) -> BTreeSet<NodeName> {
     let here = cx.obs.requests.iter().flat_map(OperatorRequest::without);
     let silent = cx.silent();
@@ -229,8 +230,8 @@ fn take_over(cx: &mut Context<'_>) -> Option<Action> {
     Some(action)
 }
 
-/// False while a node has data or may have data: no empty cluster is formed then. A directory that was not inspected
-/// does not count as empty.
+/// False while a node has data or may have data: no empty cluster is formed then. A directory that was not
+/// inspected does not count as empty.
 fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
     let nodes = cx.known_nodes();
     let held: Vec<String> = nodes
@@ -277,9 +278,9 @@ fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
     false
 }
 
-/// False if another cluster has written to the store: no empty cluster is formed then, unless a person asks for it. The
-/// other cluster may be one of etcd-manager, or one whose agents have lost their state. A store that this node does not
-/// share is waited for only a while.
+/// False if another cluster has written to the store: no empty cluster is formed then, unless a person asks
+/// for it. The other cluster may be one of etcd-manager, or one whose agents have lost their state. A store
+/// that this node does not share is waited for only a while.
 fn nothing_stored(cx: &mut Context<'_>, since: SteadyMs) -> bool {
     let waited = cx.obs.steady.since(since);
     let wanted =
@@ -307,8 +308,8 @@ fn nothing_stored(cx: &mut Context<'_>, since: SteadyMs) -> bool {
     false
 }
 
-/// A node that can be an initial member: it answers, may vote, has no data, and has the same electorate, cluster and
-/// store.
+/// A node that can be an initial member: it answers, may vote, has no data, and has the same electorate,
+/// cluster and store.
 fn is_candidate(cx: &Context<'_>, status: &NodeStatus) -> bool {
     status.eligible
         && status.electorate_digest == cx.obs.me.electorate_digest

@@ -1,4 +1,5 @@
-//! What the concerns share: the observation, answers to common questions about it, and the decision being made.
+//! What the concerns share: the observation, answers to common questions about it, and the decision being
+//! made.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -188,8 +189,8 @@ impl<'a> Context<'a> {
         (list.linearizable && list.cluster_id == genesis.cluster_id).then_some(list)
     }
 
-    /// The newest genesis, and the member list of its cluster if this node's etcd read it through quorum. Changes of
-    /// the members are decided on these two.
+    /// The newest genesis, and the member list of its cluster if this node's etcd read it through quorum.
+    /// Changes of the members are decided on these two.
     pub(super) fn fenced_list(&self) -> Option<(&'a Genesis, &'a MemberList)> {
         let genesis = self.genesis()?;
         let list = self.obs.me.members.known()?;

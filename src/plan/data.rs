@@ -1,5 +1,5 @@
-//! This node's data directory: which state it must have before etcd is started, and what follows from its loss (rules 5
-//! and 6).
+//! This node's data directory: which state it must have before etcd is started, and what follows from its
+//! loss (rules 5 and 6).
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ pub(super) enum Data {
     First(Action),
 }
 
-/// Brings the data directory into the state that the assignment needs. Existing data is replaced only for a confirmed
-/// genesis (rule 10).
+/// Brings the data directory into the state that the assignment needs. Existing data is replaced only for a
+/// confirmed genesis (rule 10).
 pub(super) fn prepare(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> Data {
     let wanted = wanted(cx, genesis, assignment);
     let takes_away = matches!(&wanted, Data::First(Action::ReplaceData { .. }));
@@ -102,9 +102,9 @@ fn wanted(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment) -> D
     }
 }
 
-/// True if a peer's list, read through quorum, does not have the member. That only starts a check. Data of a removed
-/// member is either older than the node's new member, or etcd created it in an empty directory. In the second case etcd
-/// took its ID from a peer, which may not know of the removal yet.
+/// True if a peer's list, read through quorum, does not have the member. That only starts a check. Data of a
+/// removed member is either older than the node's new member, or etcd created it in an empty directory. In
+/// the second case etcd took its ID from a peer, which may not know of the removal yet.
 fn reported_removed(
     cx: &Context<'_>,
     genesis: &Genesis,
@@ -136,8 +136,8 @@ fn foreign(
     Data::Wait
 }
 
-/// Moves data into the archive. Rule 5 allows that only for a newer epoch, for a removal that a linearizable member
-/// list confirms, or when the owner of the data directory reports the data unusable.
+/// Moves data into the archive. Rule 5 allows that only for a newer epoch, for a removal that a linearizable
+/// member list confirms, or when the owner of the data directory reports the data unusable.
 fn move_away(cx: &mut Context<'_>, genesis: &Genesis, assignment: &Assignment, data: &DataState) -> Data {
     let why = match data {
         DataState::Unusable { .. } => "unusable",

@@ -6,9 +6,10 @@ use super::context::Context;
 use super::orders::paused;
 use crate::model::{Action, Directives, Memory, NodeName, Observation, ReasonCode};
 
-/// Takes over a newer register of orders from a peer of the same cluster. One faulty node must not lock operators out
-/// (rule 10), so a register that only one peer has is bounded. If the registers of a majority order this node out, they
-/// replace its own register, even if its own is newer, unless a peer has the same one.
+/// Takes over a newer register of orders from a peer of the same cluster. One faulty node must not lock
+/// operators out (rule 10), so a register that only one peer has is bounded. If the registers of a majority
+/// order this node out, they replace its own register, even if its own is newer, unless a peer has the same
+/// one.
 pub(super) fn take(cx: &mut Context<'_>) -> Option<Action> {
     Some(Action::TakeDirectives {
         directives: Box::new(newer(cx)?.clone()),
@@ -42,8 +43,8 @@ fn newer<'a>(cx: &mut Context<'a>) -> Option<&'a Directives> {
     newest.or_else(outvoted)
 }
 
-/// The register to which an operator's next order is added: the newest that this node knows. An order added to an older
-/// register would undo the newer one, or would look like an order that was already carried out.
+/// The register to which an operator's next order is added: the newest that this node knows. An order added
+/// to an older register would undo the newer one, or would look like an order that was already carried out.
 pub fn known_orders(observation: &Observation) -> Directives {
     let memory = Memory::default();
     let mut cx = Context::new(observation, &memory);

@@ -1,6 +1,6 @@
-//! The votes that an epoch needs. An elector with a new memory regains its vote in the background, in any epoch.
-//! Otherwise, replacing hosts one by one would remove the majority of votes. If an order lacks votes, its reasons name
-//! the electors.
+//! The votes that an epoch needs. An elector with a new memory regains its vote in the background, in any
+//! epoch. Otherwise, replacing hosts one by one would remove the majority of votes. If an order lacks votes,
+//! its reasons name the electors.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,8 +13,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause. Every node that an enquiry needs answered a moment ago, so the enquiry costs little.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Enquires, with a new memory, as soon as an enquiry can regain the vote: when all other electors or the shared store
-/// answer.
+/// Enquires, with a new memory, as soon as an enquiry can regain the vote: when all other electors or the
+/// shared store answer.
 pub(super) fn regain(cx: &mut Context<'_>) -> Option<Action> {
     if cx.obs.elector.eligible || mutant!(MemoriesStayNew) {
         return None;
@@ -75,7 +75,8 @@ pub(super) fn report_new_memory<'a>(cx: &mut Context<'a>, without: &BTreeSet<Nod
     missing
 }
 
-/// The newest genesis, known here or in the store. Its electors are asked whether another epoch may be opened.
+/// The newest genesis, known here or in the store. Its electors are asked whether another epoch may be
+/// opened.
 pub(super) fn replaced<'a>(cx: &Context<'a>) -> Option<&'a Genesis> {
     cx.genesis()
         .into_iter()
@@ -86,7 +87,8 @@ pub(super) fn replaced<'a>(cx: &Context<'a>) -> Option<&'a Genesis> {
 /// The electors that the person who ordered this restore has declared permanently lost.
 ///
 /// # Errors
-/// What the order has to add, in one line: without it, too few electors can be asked whether the cluster still runs.
+/// What the order has to add, in one line: without it, too few electors can be asked whether the cluster
+/// still runs.
 pub(super) fn declared_lost(
     cx: &Context<'_>,
     request: &OperatorRequest,
@@ -127,7 +129,8 @@ pub(super) fn declared_lost(
     ))
 }
 
-/// What a person can do if hosts with other names opened the newest epoch and no node here serves it. `None` otherwise.
+/// What a person can do if hosts with other names opened the newest epoch and no node here serves it. `None`
+/// otherwise.
 pub(super) fn of_others(cx: &Context<'_>, genesis: &Genesis) -> Option<String> {
     let served = cx.known_nodes().into_iter().any(|(_, status)| {
         let etcd = status.etcd.known();
@@ -151,8 +154,8 @@ pub(super) fn of_others(cx: &Context<'_>, genesis: &Genesis) -> Option<String> {
     ))
 }
 
-/// Reports which votes a new epoch lacks, if any, and what would help. It needs a majority of the electors here, and a
-/// majority of the electors of the epoch that it replaces.
+/// Reports which votes a new epoch lacks, if any, and what would help. It needs a majority of the electors
+/// here, and a majority of the electors of the epoch that it replaces.
 pub(super) fn report_missing(cx: &mut Context<'_>, gone: &BTreeSet<NodeName>) {
     let here: Vec<&NodeName> = cx.spec.nodes.keys().collect();
     let former: Vec<&NodeName> = replaced(cx)

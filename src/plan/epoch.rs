@@ -1,6 +1,6 @@
-//! Following the newest epoch: a node runs etcd only for the newest epoch that it knows (rule 1). A source that reports
-//! a newer one may lie (rule 10). So a report only holds back a start; etcd is stopped only for an epoch that a
-//! majority of the electors confirms.
+//! Following the newest epoch: a node runs etcd only for the newest epoch that it knows (rule 1). A source
+//! that reports a newer one may lie (rule 10). So a report only holds back a start; etcd is stopped only for
+//! an epoch that a majority of the electors confirms.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +9,8 @@ use super::context::Context;
 use super::safety::report_rejected_epochs;
 use crate::model::{Action, Epoch, OperatorRequest, ReasonCode};
 
-/// The electors are asked again after this time about an epoch that they denied and that a source still reports.
+/// The electors are asked again after this time about an epoch that they denied and that a source still
+/// reports.
 const AGAIN: Duration = Duration::from_mins(10);
 /// The same, if the epoch may have been opened since.
 const CHANGED: Duration = Duration::from_secs(5);
@@ -17,8 +18,9 @@ const CHANGED: Duration = Duration::from_secs(5);
 /// The name of this node's own record as a source.
 const OWN: &str = "this node's memory";
 
-/// Stops an etcd that serves an older epoch than the confirmed one, and asks about a newer one. The stop comes first:
-/// otherwise a lying node could prevent it by reporting one epoch after the other, so that this node only asks.
+/// Stops an etcd that serves an older epoch than the confirmed one, and asks about a newer one. The stop
+/// comes first: otherwise a lying node could prevent it by reporting one epoch after the other, so that this
+/// node only asks.
 pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
     report_rejected_epochs(cx);
     stop_outdated(cx).or_else(|| confirm(cx))
@@ -70,7 +72,8 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
     let mut ask = Vec::new();
     let (mut held, mut denied) = (BTreeSet::new(), BTreeSet::new());
     for (who, epoch) in sources(cx, open) {
-        // The node deletes a denied epoch from its own record. Until it has done so, it keeps asking about that record.
+        // The node deletes a denied epoch from its own record. Until it has done so, it keeps asking about
+        // that record.
         let denied_before = cx.obs.elector.denied.get(&who).filter(|_| who != OWN);
         let before = denied_before.map(|denial| {
             let same = denial.epoch == epoch;
@@ -124,9 +127,9 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
         })
 }
 
-/// Why etcd here is of an older epoch, if it is: its assignment says so, or the newest genesis names its cluster as
-/// replaced. The genesis counts for any assignment, because a process can outlive the assignment that it was started
-/// with.
+/// Why etcd here is of an older epoch, if it is: its assignment says so, or the newest genesis names its
+/// cluster as replaced. The genesis counts for any assignment, because a process can outlive the assignment
+/// that it was started with.
 fn outdated(cx: &Context<'_>) -> Option<String> {
     let newest = cx.open_epoch();
     if let Some(assigned) = cx.obs.assignment.as_ref().filter(|a| a.epoch < newest) {

@@ -32,7 +32,8 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         }
     };
     if unit.active == ActiveState::Deactivating {
-        // Only when the unit is down can the agent see whether a person stopped it. Its data is in use until then.
+        // Only when the unit is down can the agent see whether a person stopped it. Its data is in use until
+        // then.
         cx.because(ReasonCode::Stopping, "etcd.service is being stopped");
         cx.wake_in(Duration::from_secs(1));
         return None;
@@ -71,8 +72,9 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
     }
     if waits_at_gate(unit) {
         cx.obs.me.data.known()?;
-        // Whatever asked for this start, etcd must run only on the data that it was assigned. Data of an older epoch,
-        // or a missing directory that a restore has to fill first, must be handled while etcd is down.
+        // Whatever asked for this start, etcd must run only on the data that it was assigned. Data of an
+        // older epoch, or a missing directory that a restore has to fill first, must be handled while etcd is
+        // down.
         if !matches!(data::prepare(cx, genesis, assignment), Data::Ready) {
             cx.because(
                 ReasonCode::StartWithoutData,
@@ -92,8 +94,9 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
     }
     if up {
         watch_start(cx, assignment, unit.active);
-        // The gate is cleared while etcd runs, so that systemd's own restart of a crashed etcd waits for no agent. This
-        // is done only if etcd runs as the assigned member: an etcd on other data would start on that data again.
+        // The gate is cleared while etcd runs, so that systemd's own restart of a crashed etcd waits for no
+        // agent. This is done only if etcd runs as the assigned member: an etcd on other data would start on
+        // that data again.
         let its_own = |e: &EtcdStatus| assignment.is_of(e.cluster_id, e.member_id);
         if !cx.obs.me.etcd.known().is_some_and(its_own) {
             return None;
@@ -112,8 +115,9 @@ fn waits_at_gate(unit: &UnitState) -> bool {
     unit.active == ActiveState::Activating && unit.sub == "start-pre"
 }
 
-/// Cancels a start that the gate holds back on a node to which nothing is assigned and nothing can be assigned now.
-/// Nothing else would end that start, and until it ends other nodes assume that etcd here is about to come up.
+/// Cancels a start that the gate holds back on a node to which nothing is assigned and nothing can be
+/// assigned now. Nothing else would end that start, and until it ends other nodes assume that etcd here is
+/// about to come up.
 fn call_off(cx: &mut Context<'_>) -> Option<Action> {
     cx.obs.me.data.known()?;
     cx.genesis().filter(|genesis| genesis.epoch > Epoch(1))?;
@@ -206,8 +210,8 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
     }
 }
 
-/// etcd does not announce a new raft leader. So while the last leader is down, etcd is polled until it names another
-/// one.
+/// etcd does not announce a new raft leader. So while the last leader is down, etcd is polled until it names
+/// another one.
 fn await_election(cx: &mut Context<'_>, etcd: &EtcdStatus) {
     let Some(leader) = etcd.leader.filter(|leader| *leader != etcd.member_id) else {
         return;

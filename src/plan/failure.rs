@@ -1,8 +1,9 @@
-//! Which members are dead and which cannot run: what several observers see, and for how long (design §8, rules 6 and
-//! 8).
+//! Which members are dead and which cannot run: what several observers see, and for how long (design §8,
+//! rules 6 and 8).
 //!
-//! The planner's memory records since when each piece of evidence has held without interruption. If that memory is lost
-//! (the agent is restarted, or another node becomes the coordinator), only the wait starts again.
+//! The planner's memory records since when each piece of evidence has held without interruption. If that
+//! memory is lost (the agent is restarted, or another node becomes the coordinator), only the wait starts
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,8 +21,8 @@ pub(super) struct Failing<'a> {
     pub(super) why: Removal,
 }
 
-/// Updates the memory of which members are out of reach, cannot run or were never started. Only the coordinator keeps
-/// this memory: another node starts with an empty one when it becomes the coordinator.
+/// Updates the memory of which members are out of reach, cannot run or were never started. Only the
+/// coordinator keeps this memory: another node starts with an empty one when it becomes the coordinator.
 pub(super) fn note(cx: &mut Context<'_>) {
     if !cx.is_coordinator() {
         for since in [
@@ -57,8 +58,8 @@ fn keep(since: &mut BTreeMap<MemberId, SteadyMs>, now_true: &BTreeSet<MemberId>,
     }
 }
 
-/// True if no observer reaches the member: its agent and its etcd do not answer this agent, and the agents of all other
-/// voters that answer, at least one, report the same. One observer alone is never enough.
+/// True if no observer reaches the member: its agent and its etcd do not answer this agent, and the agents of
+/// all other voters that answer, at least one, report the same. One observer alone is never enough.
 fn out_of_reach(cx: &Context<'_>, list: &MemberList, member: &Member) -> bool {
     let Some(node) = cx.spec.node_of(member).filter(|node| **node != cx.spec.node) else {
         return false;
@@ -79,15 +80,15 @@ pub fn misses(witness: &NodeStatus, node: &NodeName) -> bool {
     witness.silent_agents.contains(node) && witness.silent_etcds.contains(node)
 }
 
-/// True if the agent answers and its etcd does not run, although it has run as this member or is a founder. This
-/// excludes an etcd that a person holds, one that waits for quorum, and one whose data is lost: the loss is attested
-/// and needs no waiting.
+/// True if the agent answers and its etcd does not run, although it has run as this member or is a founder.
+/// This excludes an etcd that a person holds, one that waits for quorum, and one whose data is lost: the loss
+/// is attested and needs no waiting.
 fn cannot_run(cx: &Context<'_>, genesis: &Genesis, member: &Member) -> bool {
     let Some(status) = cx.spec.node_of(member).and_then(|node| cx.status_of(node)) else {
         return false;
     };
-    // A founder without a first start is waited for no longer than a member that has run. Without it the cluster is
-    // never whole, and the backup that it is restored from is never pruned.
+    // A founder without a first start is waited for no longer than a member that has run. Without it the
+    // cluster is never whole, and the backup that it is restored from is never pruned.
     let founder = genesis.member_id(&status.node) == Some(member.id) && !mutant!(FounderAwaited);
     let down = status.unit.known().is_some_and(|unit| {
         !unit.held
@@ -103,8 +104,9 @@ fn cannot_run(cx: &Context<'_>, genesis: &Genesis, member: &Member) -> bool {
         && !reports_loss(member, genesis, status)
 }
 
-/// True when a node's own agent attests that this member's data is lost: its etcd does not run, the owner of the data
-/// directory has inspected it and found it missing or unusable, and the member is not merely a founder about to start.
+/// True when a node's own agent attests that this member's data is lost: its etcd does not run, the owner of
+/// the data directory has inspected it and found it missing or unusable, and the member is not merely a
+/// founder about to start.
 pub(super) fn reports_loss(member: &Member, genesis: &Genesis, status: &NodeStatus) -> bool {
     let down = status
         .unit
@@ -112,8 +114,8 @@ pub(super) fn reports_loss(member: &Member, genesis: &Genesis, status: &NodeStat
         .is_some_and(|u| matches!(u.active, ActiveState::Inactive | ActiveState::Failed) && !u.held);
     let gone = is_lost(&status.data, genesis);
     let same_epoch = status.newest_epoch == genesis.epoch;
-    // A node whose memory took no part in the genesis, and that has no data of this epoch, will never start this
-    // member. Copies of a genesis may name different memories; the node uses its own copy.
+    // A node whose memory took no part in the genesis, and that has no data of this epoch, will never start
+    // this member. Copies of a genesis may name different memories; the node uses its own copy.
     let own = status.genesis.as_ref().filter(|own| own.same_value(genesis));
     let forgot = own.unwrap_or(genesis).electorate.get(&status.node) != Some(&status.incarnation);
     let founder = genesis.member_id(&status.node) == Some(member.id);
@@ -127,16 +129,17 @@ pub(super) fn reports_loss(member: &Member, genesis: &Genesis, status: &NodeStat
     down && gone && same_epoch && about_this_member
 }
 
-/// True for a founder with unusable data that has not started yet, as far as its agent knows: it is not started on such
-/// data. This does not apply to a restored epoch, whose restore replaces the data.
+/// True for a founder with unusable data that has not started yet, as far as its agent knows: it is not
+/// started on such data. This does not apply to a restored epoch, whose restore replaces the data.
 fn is_stuck(assigned: &AssignmentSummary, member: &Member, status: &NodeStatus, genesis: &Genesis) -> bool {
     let restored = matches!(genesis.origin, Origin::Backup(_));
     let unusable = matches!(status.data, Fact::Known(DataState::Unusable { .. }));
     assigned.member_id == member.id && !restored && unusable
 }
 
-/// True if the assignment is this member's and the member has run. A founder has its name in the list before its first
-/// start. A member that joined later publishes its name when it starts, perhaps while no agent was there to note it.
+/// True if the assignment is this member's and the member has run. A founder has its name in the list before
+/// its first start. A member that joined later publishes its name when it starts, perhaps while no agent was
+/// there to note it.
 pub(super) fn has_started(assigned: &AssignmentSummary, member: &Member, genesis: &Genesis) -> bool {
     let founder = |urls: &Vec<String>| member_id_of(urls, &genesis.token) == member.id;
     let joined = || !member.name.is_empty() && !genesis.members.values().any(founder);
@@ -170,8 +173,8 @@ pub(super) fn lost_member<'a>(
     })
 }
 
-/// The first voter that is dead, or else the first that cannot run, for longer than `cluster.grace`. Reports the voters
-/// whose grace is not over yet.
+/// The first voter that is dead, or else the first that cannot run, for longer than `cluster.grace`. Reports
+/// the voters whose grace is not over yet.
 pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<Failing<'a>> {
     let kinds = [
         (cx.memory.dead_since.clone(), Removal::Dead),
@@ -210,10 +213,10 @@ pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
     None
 }
 
-/// Reports that quorum is permanently lost: so many voters' own agents attest that their data is lost that the
-/// remaining voters are no quorum. There is no coordinator then, and a node that has lost its memory too does not know
-/// that it had a member. The voters are those that this node's etcd names or named last; before its first answer, those
-/// of the genesis.
+/// Reports that quorum is permanently lost: so many voters' own agents attest that their data is lost that
+/// the remaining voters are no quorum. There is no coordinator then, and a node that has lost its memory too
+/// does not know that it had a member. The voters are those that this node's etcd names or named last; before
+/// its first answer, those of the genesis.
 pub(super) fn report_quorum_lost(cx: &mut Context<'_>) {
     if let Some(text) = quorum_lost(cx) {
         cx.halt(ReasonCode::QuorumLost, text);

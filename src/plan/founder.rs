@@ -3,9 +3,9 @@
 use super::context::Context;
 use crate::model::{Assignment, DataState, Fact, Genesis, InitialState, Origin, RaftTerm, ReasonCode, Role};
 
-/// The assignment of an initial voter of the genesis. It says `initial-cluster-state=new` only if this very memory took
-/// part in the genesis and nothing was ever assigned: then the member cannot have started before. Any other node could
-/// come back as the same voter without the writes that it has acknowledged.
+/// The assignment of an initial voter of the genesis. It says `initial-cluster-state=new` only if this very
+/// memory took part in the genesis and nothing was ever assigned: then the member cannot have started before.
+/// Any other node could come back as the same voter without the writes that it has acknowledged.
 pub(super) fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
     let mut wanted = base(cx, genesis)?;
     if let Fact::Known(DataState::Present {
@@ -84,8 +84,8 @@ fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
     })
 }
 
-/// True if this very memory took part in the genesis. The electorate is not part of a genesis' value: a lying node can
-/// name a new memory in it (rule 10). In a memory that took part, the genesis is confirmed.
+/// True if this very memory took part in the genesis. The electorate is not part of a genesis' value: a lying
+/// node can name a new memory in it (rule 10). In a memory that took part, the genesis is confirmed.
 pub(super) fn took_part(cx: &Context<'_>, genesis: &Genesis) -> bool {
     let confirmed = !cx.obs.elector.hearsay || mutant!(BelievesElectorates);
     confirmed && genesis.electorate.get(&cx.spec.node) == Some(&cx.obs.me.incarnation)

@@ -13,8 +13,8 @@ pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &A
     }
     let nodes = cx.known_nodes();
     let knows_none = |s: &NodeStatus| s.newest_epoch <= genesis.epoch;
-    // An elector that may have accepted a later epoch does not know whether another node has learned that this epoch
-    // was chosen. If all electors answer and report no later epoch, no node has learned one.
+    // An elector that may have accepted a later epoch does not know whether another node has learned that
+    // this epoch was chosen. If all electors answer and report no later epoch, no node has learned one.
     let all_know_none =
         nodes.len() == cx.spec.nodes.len() && nodes.iter().all(|(_, status)| knows_none(status));
     let may_know = |s: &NodeStatus| {
@@ -22,8 +22,8 @@ pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &A
     };
     let agrees = |s: &NodeStatus| knows_none(s) && !may_know(s);
     let agreeing = nodes.iter().filter(|(_, s)| agrees(s)).count();
-    // A node that was added to `cluster.nodes` later had no vote on a later epoch that the electors of this epoch may
-    // have accepted.
+    // A node that was added to `cluster.nodes` later had no vote on a later epoch that the electors of this
+    // epoch may have accepted.
     let named = |node: &NodeName| cx.spec.nodes.contains_key(node) && !mutant!(AddedNodesVouch);
     let former = genesis.electors_among(named);
     let of_former = nodes
@@ -36,8 +36,8 @@ pub(super) fn clear_gate(cx: &mut Context<'_>, genesis: &Genesis, assignment: &A
         .filter(|(_, s)| knows_none(s) && may_know(s))
         .map(|(n, _)| *n)
         .collect();
-    // The store may have been read before a newer epoch was recorded; peers report such an epoch. The store is also
-    // read again before the gate is cleared: the last answer may be hours old.
+    // The store may have been read before a newer epoch was recorded; peers report such an epoch. The store
+    // is also read again before the gate is cleared: the last answer may be hours old.
     let by_store = cx.spec.store_shared
         && nodes.iter().all(|(_, status)| knows_none(status))
         && cx

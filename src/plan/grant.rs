@@ -1,6 +1,6 @@
-//! Grants to restart etcd. The coordinator gives one to one node at a time, followers first, the leader last and only
-//! after another member leads (rule 4). A grant is published in the status and is valid in one raft term. It ends when
-//! its node is healthy again and no longer asks for a restart.
+//! Grants to restart etcd. The coordinator gives one to one node at a time, followers first, the leader last
+//! and only after another member leads (rule 4). A grant is published in the status and is valid in one raft
+//! term. It ends when its node is healthy again and no longer asks for a restart.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::model::{Action, Grant, Join, MemberList, NodeName, NodeStatus, Reason
 const UNUSED: Duration = Duration::from_secs(30);
 /// A restart that is not over after this time no longer delays other changes.
 const LONGEST: Duration = Duration::from_mins(3);
-/// How long nothing is granted while a node may still act on an earlier grant: one that was withdrawn, or one of the
-/// previous coordinator. Longer than `agent/execute/restart.rs` takes from its last check to the restart, which is
-/// asserted there.
+/// How long nothing is granted while a node may still act on an earlier grant: one that was withdrawn, or one
+/// of the previous coordinator. Longer than `agent/execute/restart.rs` takes from its last check to the
+/// restart, which is asserted there.
 pub const GRANT_COOLDOWN: Duration = Duration::from_secs(5);
 /// A node that did not use a grant gets the next one after this time.
 const AGAIN: Duration = Duration::from_mins(1);
@@ -121,7 +121,8 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     None
 }
 
-/// The node that is about to join in place of a lost member. Until it has joined, no other member is restarted.
+/// The node that is about to join in place of a lost member. Until it has joined, no other member is
+/// restarted.
 fn replacement<'a>(cx: &mut Context<'a>, list: &MemberList) -> Option<&'a NodeName> {
     let had = cx.obs.spec_record.settled.unwrap_or(cx.spec.size);
     if list.voters().count() >= had.min(cx.spec.size) || cx.spec.join == Join::Prepare || paused(cx).is_some()
@@ -161,7 +162,8 @@ fn settle(cx: &mut Context<'_>, statuses: &[&NodeStatus], whole: bool) {
     if unused || age >= LONGEST {
         cx.memory.grant = None;
         cx.memory.grant_unused.insert(grant.node, cx.obs.steady);
-        // The node may still act on the grant, so the cooldown starts again, as after a change of coordinator.
+        // The node may still act on the grant, so the cooldown starts again, as after a change of
+        // coordinator.
         cx.memory.coordinates = cx.memory.coordinates.map(|(term, _)| (term, cx.obs.steady));
     }
 }

@@ -4,8 +4,8 @@ use super::backup::healthy_voters;
 use super::context::Context;
 use crate::model::{Action, NodeName, OperatorRequest, ReasonCode};
 
-/// Forwards a request if this node cannot carry it out and another one can. If no other can, the concern of the request
-/// reports why.
+/// Forwards a request if this node cannot carry it out and another one can. If no other can, the concern of
+/// the request reports why.
 pub(super) fn over(cx: &mut Context<'_>) -> Option<Action> {
     let requests = cx.obs.requests.iter();
     let (request, to) = requests.clone().find_map(|request| {
@@ -33,7 +33,8 @@ fn whom<'a>(cx: &Context<'a>, request: &OperatorRequest) -> Option<&'a NodeName>
             has_store && cx.spec.backup.increment_interval.is_some() && !cx.is_coordinator()
         }
         OperatorRequest::MoveLeader { .. } => !serves,
-        // Any elector can open a restored or a first epoch, or confirm one. The other requests need only the store.
+        // Any elector can open a restored or a first epoch, or confirm one. The other requests need only the
+        // store.
         OperatorRequest::Restore { .. }
         | OperatorRequest::Bootstrap { .. }
         | OperatorRequest::ConfirmEpoch { .. }

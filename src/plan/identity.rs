@@ -89,8 +89,8 @@ pub(super) fn address_changed(cx: &mut Context<'_>, genesis: &Genesis, list: &Me
     if cx.spec.nodes.len() == 1 {
         return None;
     }
-    // Learners are left out: `MemberUpdate` makes a learner a voter in the member list (etcd#21694). A learner that is
-    // not reachable at its old address is given up and added again at the new one.
+    // Learners are left out: `MemberUpdate` makes a learner a voter in the member list (etcd#21694). A
+    // learner that is not reachable at its old address is given up and added again at the new one.
     let (member, node, url) = list.voters().find_map(|member| {
         let node = cx.spec.nodes.keys().find(|node| member.name == node.as_str())?;
         let url = cx.spec.peer_url(node)?;

@@ -8,7 +8,8 @@ use crate::model::{Action, ActiveState, DataState, Fact, ReasonCode, UnitState};
 /// Data that waits for a person is inspected again after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
-/// An etcd that has not answered for this long is identified by its data. Without quorum etcd answers no client.
+/// An etcd that has not answered for this long is identified by its data. Without quorum etcd answers no
+/// client.
 const SILENT: Duration = Duration::from_secs(5);
 
 /// The reasons that hold until the content of the data directory changes. A person or a mount may change it.
@@ -57,9 +58,9 @@ pub(super) fn inspect(cx: &mut Context<'_>) -> Option<Action> {
     })
 }
 
-/// Inspects the data again at intervals while it blocks this node, because the agent gets no notification when a person
-/// has changed it. The same applies if data of another cluster keeps the coordinator from adding this node. This is
-/// done only while etcd is down: a running etcd owns its data.
+/// Inspects the data again at intervals while it blocks this node, because the agent gets no notification
+/// when a person has changed it. The same applies if data of another cluster keeps the coordinator from
+/// adding this node. This is done only while etcd is down: a running etcd owns its data.
 pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
     let down =
         cx.obs.me.unit.known().is_some_and(|unit| {
@@ -83,8 +84,8 @@ pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
     inspect(cx)
 }
 
-/// Makes the owner of the data directory record which device it is on, if no agent has inspected it because the agent
-/// was installed while etcd ran. This is the only inspection while etcd runs and serves.
+/// Makes the owner of the data directory record which device it is on, if no agent has inspected it because
+/// the agent was installed while etcd ran. This is the only inspection while etcd runs and serves.
 pub(super) fn note_mount(cx: &mut Context<'_>) -> Option<Action> {
     if !cx.obs.mount_unknown || mutant!(MountForgotten) {
         return None;
@@ -99,8 +100,8 @@ fn note_silence(cx: &mut Context<'_>) {
     cx.memory.silent_since = cx.memory.silent_since.or(Some(cx.obs.steady)).filter(|_| silent);
 }
 
-/// Finds out whose data a silent etcd has open. In an empty directory etcd takes its ID from its peers, which may still
-/// run an older epoch. An agent with a new memory does not know which etcd runs on its node.
+/// Finds out whose data a silent etcd has open. In an empty directory etcd takes its ID from its peers, which
+/// may still run an older epoch. An agent with a new memory does not know which etcd runs on its node.
 pub(super) fn identify(cx: &mut Context<'_>) -> Option<Action> {
     let unknown = cx.obs.runs_on.is_none() && !mutant!(SilentUnknown);
     let since = cx.memory.silent_since.filter(|_| unknown)?;
@@ -114,7 +115,8 @@ pub(super) fn identify(cx: &mut Context<'_>) -> Option<Action> {
     inspect(cx)
 }
 
-/// Remembers that the unit has shown the requested start. A restart is not recorded: the unit is up before it, too.
+/// Remembers that the unit has shown the requested start. A restart is not recorded: the unit is up before
+/// it, too.
 fn note_start(cx: &mut Context<'_>) {
     let restart = cx.memory.restarted_at == cx.memory.started_at;
     // While the gate holds the start back, the start is not over and etcd does not run yet.
@@ -124,8 +126,8 @@ fn note_start(cx: &mut Context<'_>) {
     }
 }
 
-/// True while a start was just queued: a unit that is still down then has not stopped. Once the unit has shown the
-/// start, a unit that is down has ended since.
+/// True while a start was just queued: a unit that is still down then has not stopped. Once the unit has
+/// shown the start, a unit that is down has ended since.
 pub(super) fn start_queued(cx: &mut Context<'_>) -> bool {
     let Some(at) = cx.memory.started_at.filter(|_| !cx.memory.start_shown) else {
         return false;

@@ -40,8 +40,8 @@ pub(super) fn linearizable_lists<'a>(
         .collect()
 }
 
-/// How many peers list the unstarted member that an invitation names. IDs are never used twice, so a list that was not
-/// read through quorum is just as good evidence.
+/// How many peers list the unstarted member that an invitation names. IDs are never used twice, so a list
+/// that was not read through quorum is just as good evidence.
 pub(super) fn witnesses(cx: &Context<'_>, genesis: &Genesis, invitation: &Invitation<'_>) -> usize {
     let member = invitation.member;
     let has_it = |list: &MemberList| {
@@ -54,10 +54,11 @@ pub(super) fn witnesses(cx: &Context<'_>, genesis: &Genesis, invitation: &Invita
     lists.filter(|list| has_it(list)).count()
 }
 
-/// Whether this node may start as the member that an invitation names. With an empty data directory etcd takes its ID
-/// from its peers, by its peer URL. If they still list the member that this node had before, etcd comes back as that
-/// member, without the writes that it has acknowledged. So one peer's invitation is enough only for a node that cannot
-/// have had a member (rule 10), or if the peer is the only voter and every other node answers and has no member.
+/// Whether this node may start as the member that an invitation names. With an empty data directory etcd
+/// takes its ID from its peers, by its peer URL. If they still list the member that this node had before,
+/// etcd comes back as that member, without the writes that it has acknowledged. So one peer's invitation is
+/// enough only for a node that cannot have had a member (rule 10), or if the peer is the only voter and every
+/// other node answers and has no member.
 pub(super) fn is_believed(cx: &Context<'_>, genesis: &Genesis, invitation: &Invitation<'_>) -> bool {
     let had_none = match cx.obs.assignment.as_ref().filter(|a| a.epoch == genesis.epoch) {
         Some(assignment) => assignment.removed,

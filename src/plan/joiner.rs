@@ -10,8 +10,8 @@ use crate::model::{
     ReasonCode, Role,
 };
 
-/// The assignment of a member that joined later and whose agent has lost its memory but not its data. The cluster still
-/// lists the member.
+/// The assignment of a member that joined later and whose agent has lost its memory but not its data. The
+/// cluster still lists the member.
 pub(super) fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignment> {
     let Fact::Known(DataState::Present {
         cluster_id,
@@ -25,9 +25,9 @@ pub(super) fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assi
     }
     let lists = linearizable_lists(cx, genesis);
     let (initial_cluster, listed) = if lists.is_empty() {
-        // No quorum can be asked, perhaps because this very member is missing. Raft relies on the member's own disk, so
-        // it starts. If the member was removed meanwhile, the others do not accept it, and its data goes into the
-        // archive once they report the removal.
+        // No quorum can be asked, perhaps because this very member is missing. Raft relies on the member's
+        // own disk, so it starts. If the member was removed meanwhile, the others do not accept it, and its
+        // data goes into the archive once they report the removal.
         let url = cx.spec.peer_url(&cx.spec.node)?;
         let mut known = genesis.members.clone();
         known.insert(cx.spec.node.clone(), vec![url]);
@@ -46,8 +46,8 @@ pub(super) fn own_member(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assi
     })
 }
 
-/// The assignment of a node that the coordinator has added as a learner and that has not started yet. If there are
-/// several invitations, the one that most peers list counts.
+/// The assignment of a node that the coordinator has added as a learner and that has not started yet. If
+/// there are several invitations, the one that most peers list counts.
 pub(super) fn joiner(
     cx: &mut Context<'_>,
     genesis: &Genesis,
@@ -100,8 +100,8 @@ fn joined(
     }
 }
 
-/// The peer URLs of every listed member by its node's name. An unstarted member has no name yet; its URL identifies the
-/// node.
+/// The peer URLs of every listed member by its node's name. An unstarted member has no name yet; its URL
+/// identifies the node.
 fn named(cx: &Context<'_>, list: &MemberList) -> Option<BTreeMap<NodeName, Vec<String>>> {
     list.members
         .iter()

@@ -1,5 +1,5 @@
-//! Reports why etcd does not stay up, according to its own last log lines. No decision depends on them: the owner of
-//! the data directory finds out whether the data is damaged (`src/unit/data/judge.rs`).
+//! Reports why etcd does not stay up, according to its own last log lines. No decision depends on them: the
+//! owner of the data directory finds out whether the data is damaged (`src/unit/data/judge.rs`).
 
 use super::context::Context;
 use crate::model::{ReasonCode, Trouble};

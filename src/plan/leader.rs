@@ -1,4 +1,5 @@
-//! Moving the raft leader: because a person asks for it, or because a restart or removal of its node is planned.
+//! Moving the raft leader: because a person asks for it, or because a restart or removal of its node is
+//! planned.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use crate::model::{
     ReasonCode,
 };
 
-/// A move that has not happened after this time is given up. etcd itself gives up after two election timeouts.
+/// A move that has not happened after this time is given up. etcd itself gives up after two election
+/// timeouts.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Answers a person's request at the node where it was made: done, or not possible.
@@ -84,9 +86,10 @@ fn judge(
     ))
 }
 
-/// True if the node leads in this raft term according to its own etcd, and has read the member list through quorum in
-/// that term. A leader that is cut off considers itself the leader until its election timeout is over, and other nodes
-/// see it as the leader for longer. So the answer waits for a list that was read after the request.
+/// True if the node leads in this raft term according to its own etcd, and has read the member list through
+/// quorum in that term. A leader that is cut off considers itself the leader until its election timeout is
+/// over, and other nodes see it as the leader for longer. So the answer waits for a list that was read after
+/// the request.
 fn has_quorum(cx: &Context<'_>, node: &NodeName, term: RaftTerm) -> bool {
     let Some(status) = cx.status_of(node) else {
         return false;
@@ -139,8 +142,8 @@ fn move_to(cx: &mut Context<'_>, list: &MemberList, (node, to): (NodeName, Membe
         })
 }
 
-/// The requested follower if it is healthy; without a request, the best one: preferably one that does not want a
-/// restart itself, then the one with the highest applied index.
+/// The requested follower if it is healthy; without a request, the best one: preferably one that does not
+/// want a restart itself, then the one with the highest applied index.
 fn pick(cx: &mut Context<'_>, list: &MemberList, to: Option<&NodeName>) -> Option<(NodeName, MemberId)> {
     let mut fit = candidates(cx, list);
     fit.retain(|(node, _, _)| to.is_none_or(|to| to == *node));

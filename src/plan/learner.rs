@@ -18,13 +18,13 @@ const START_WITHIN: Duration = Duration::from_mins(2);
 const STARTED_AGAIN: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts to promote a learner. etcd refuses while the learner lags.
 const PROMOTE_AGAIN: Duration = Duration::from_secs(1);
-/// The same while the learner's etcd does not answer. The learner may be receiving a large snapshot, and etcd logs each
-/// refusal.
+/// The same while the learner's etcd does not answer. The learner may be receiving a large snapshot, and etcd
+/// logs each refusal.
 const WHILE_SILENT: Duration = Duration::from_secs(5);
 /// How long a learner may make no progress, in addition to the time that a snapshot takes to arrive.
 const STUCK_AFTER: Duration = Duration::from_mins(10);
-/// The slowest link that is waited for, in bytes per second: a tenth of 100 Mbit/s. While a learner receives a snapshot
-/// of the leader's database, its raft index stalls.
+/// The slowest link that is waited for, in bytes per second: a tenth of 100 Mbit/s. While a learner receives
+/// a snapshot of the leader's database, its raft index stalls.
 const SLOWEST_BYTES: u64 = 1 << 20;
 
 /// Promotes the learner or removes it. Nothing else joins while there is one.
@@ -33,8 +33,8 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
     // A learner of a node that is not configured was reported before, and is not touched.
     let node = cx.spec.node_of(learner)?;
     let status = cx.status_of(node);
-    // A learner that has not started yet has no data, and may be about to start. A node whose agent was reinstalled
-    // knows nothing of the learner.
+    // A learner that has not started yet has no data, and may be about to start. A node whose agent was
+    // reinstalled knows nothing of the learner.
     let had_started = |status: &NodeStatus| {
         let assigned = status.assignment.as_ref();
         assigned.map_or(!learner.name.is_empty(), |assigned| {
@@ -87,20 +87,20 @@ pub(super) fn settle<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a Memb
     make_room(cx, list, learner, node)
 }
 
-/// True if a learner that has its name may be promoted although its etcd answers no client yet. etcd answers once it
-/// has applied the entry that publishes its own name. If that entry was part of the snapshot that the learner received,
-/// etcd does not notice it and publishes again after 7 s (`publishV3` and `applySnapshot` in
-/// `server/etcdserver/server.go`, 3.5 to 3.7). The raft leader knows the learner's progress, and refuses the promotion
-/// before the learner has caught up (`mayPromoteMember`). If the learner never answers, the cluster must survive as
-/// many failures with its vote as without. That holds for an even number of voters.
+/// True if a learner that has its name may be promoted although its etcd answers no client yet. etcd answers
+/// once it has applied the entry that publishes its own name. If that entry was part of the snapshot that the
+/// learner received, etcd does not notice it and publishes again after 7 s (`publishV3` and `applySnapshot`
+/// in `server/etcdserver/server.go`, 3.5 to 3.7). The raft leader knows the learner's progress, and refuses
+/// the promotion before the learner has caught up (`mayPromoteMember`). If the learner never answers, the
+/// cluster must survive as many failures with its vote as without. That holds for an even number of voters.
 fn runs_without_answer(cx: &Context<'_>, list: &MemberList, status: &NodeStatus) -> bool {
     let runs = |unit: &UnitState| unit.active.is_up() && !unit.waits_to_start();
     let voters = list.voters().count();
     voters < cx.spec.size && voters.is_multiple_of(2) && status.unit.known().is_some_and(runs)
 }
 
-/// True if a learner may be removed. Learners have no vote, so only `prepare` forbids it: there the operator alone
-/// changes members.
+/// True if a learner may be removed. Learners have no vote, so only `prepare` forbids it: there the operator
+/// alone changes members.
 fn may_remove(cx: &Context<'_>) -> bool {
     cx.spec.join != Join::Prepare
 }
@@ -131,8 +131,8 @@ fn await_start(cx: &mut Context<'_>, list: &MemberList, learner: &Member, node: 
     action
 }
 
-/// The pause before the next check of something that has taken `waited` so far. It is a fraction of `waited`: short
-/// waits are prolonged only a little, and long waits need few checks.
+/// The pause before the next check of something that has taken `waited` so far. It is a fraction of `waited`:
+/// short waits are prolonged only a little, and long waits need few checks.
 fn after(waited: Duration, most: Duration) -> Duration {
     (waited / 4).max(Duration::from_millis(100)).min(most)
 }
@@ -212,7 +212,8 @@ fn promote(
         })
 }
 
-/// Reports that a member's etcd does not write promotions into its database. etcd 3.6 may not start on such a database.
+/// Reports that a member's etcd does not write promotions into its database. etcd 3.6 may not start on such a
+/// database.
 fn report_forgetful_etcd(cx: &mut Context<'_>) {
     let peers = cx.known_peers().map(|(node, status)| (node, &status.etcd));
     let all = peers.chain([(&cx.spec.node, &cx.obs.me.etcd)]);
@@ -232,9 +233,9 @@ fn report_forgetful_etcd(cx: &mut Context<'_>) {
     cx.because(ReasonCode::PromotionNotStored, text);
 }
 
-/// Removes the failing voter whose place the learner takes. The voter is removed before the promotion, so that the
-/// number of voters never grows, and only while the learner runs and has caught up. If no voter fails any more, the
-/// learner is removed.
+/// Removes the failing voter whose place the learner takes. The voter is removed before the promotion, so
+/// that the number of voters never grows, and only while the learner runs and has caught up. If no voter
+/// fails any more, the learner is removed.
 fn make_room<'a>(
     cx: &mut Context<'a>,
     list: &'a MemberList,

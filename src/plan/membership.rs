@@ -1,5 +1,5 @@
-//! Membership, decided by the coordinator: one change at a time, new members as learners, and never below quorum
-//! (rules 3, 4 and 8).
+//! Membership, decided by the coordinator: one change at a time, new members as learners, and never below
+//! quorum (rules 3, 4 and 8).
 
 use std::time::Duration;
 
@@ -69,7 +69,8 @@ fn remove_lost(cx: &mut Context<'_>, list: &MemberList, gone: &Failing<'_>) -> O
     remove(cx, gone.member, gone.node, gone.why, None, list)
 }
 
-/// Removes a voter that was added by hand and never started. Otherwise it would count against quorum permanently.
+/// Removes a voter that was added by hand and never started. Otherwise it would count against quorum
+/// permanently.
 fn remove_unstarted_voter(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
     let (member, node) = list
         .voters()
@@ -105,9 +106,10 @@ fn remove_unstarted_voter(cx: &mut Context<'_>, list: &MemberList) -> Option<Act
     remove(cx, member, node, Removal::Unstarted, None, list)
 }
 
-/// Removes a failing voter once a spare is ready to take its place. `prune` removes all dead voters, one at a time,
-/// without waiting for a spare. The failing voter is removed before the spare joins: etcd would not accept the spare
-/// earlier (ADR 12), and the cluster survives as many further failures without a dead voter as with it.
+/// Removes a failing voter once a spare is ready to take its place. `prune` removes all dead voters, one at a
+/// time, without waiting for a spare. The failing voter is removed before the spare joins: etcd would not
+/// accept the spare earlier (ADR 12), and the cluster survives as many further failures without a dead voter
+/// as with it.
 fn replace_failing<'a>(cx: &mut Context<'a>, genesis: &Genesis, list: &'a MemberList) -> Option<Action> {
     let failing = failure::failing(cx, list)?;
     if !may_remove_voters(cx, &failing) || !may_lose(cx, list, &failing) {

@@ -1,8 +1,8 @@
 //! The pure planner: `plan(&Observation, &Memory) -> Decision`.
 //!
-//! No async, no IO, no clock, no randomness, no logging: time and seed are fields of the observation. Execution makes
-//! no choices of its own. The concerns are asked in order, and the first that has an action wins. An impossible
-//! situation gives a reason with `halt`, which is shown to the operator, never a panic.
+//! No async, no IO, no clock, no randomness, no logging: time and seed are fields of the observation.
+//! Execution makes no choices of its own. The concerns are asked in order, and the first that has an action
+//! wins. An impossible situation gives a reason with `halt`, which is shown to the operator, never a panic.
 
 mod alarms;
 mod assign;

@@ -1,5 +1,5 @@
-//! An etcd older than the oldest supported version. No cluster is formed with it. In an existing cluster it is only
-//! reported.
+//! An etcd older than the oldest supported version. No cluster is formed with it. In an existing cluster it
+//! is only reported.
 
 use super::context::Context;
 use crate::model::{NodeName, ReasonCode};

@@ -29,7 +29,8 @@ pub(super) fn is_out(cx: &Context<'_>, node: &NodeName) -> bool {
     cx.obs.me.steering.directives.out.contains(node)
 }
 
-/// True if the only voter was ordered out: another node must have a vote before this one can be removed (rule 3).
+/// True if the only voter was ordered out: another node must have a vote before this one can be removed (rule
+/// 3).
 pub(super) fn leaves_nobody(cx: &Context<'_>, list: &MemberList) -> bool {
     let mut voters = list.voters();
     match (voters.next(), voters.next()) {

@@ -1,13 +1,13 @@
-//! What the coordinator would decide, given what another agent sees. It serves dry runs, which a person may request at
-//! any node.
+//! What the coordinator would decide, given what another agent sees. It serves dry runs, which a person may
+//! request at any node.
 
 use super::context::Context;
 use super::coordinate;
 use super::status_line::status_line;
 use crate::model::{Decision, Fact, Memory, Observation, SteadyMs};
 
-/// Decides as the coordinator would, as far as this agent sees what the coordinator sees. If this agent sees no
-/// coordinator, it decides as this node.
+/// Decides as the coordinator would, as far as this agent sees what the coordinator sees. If this agent sees
+/// no coordinator, it decides as this node.
 pub fn preview(observation: &Observation) -> Decision {
     let view = as_coordinator(observation);
     let term = view.me.etcd.known().map(|etcd| etcd.term).unwrap_or_default();
@@ -32,7 +32,8 @@ fn as_coordinator(observation: &Observation) -> Observation {
         (leader.is_some() && its == leader).then(|| (node.clone(), status.clone()))
     });
     if let Some((node, mut status)) = leads {
-        // The preview uses the orders of this node's observation, not those that the coordinator has received so far.
+        // The preview uses the orders of this node's observation, not those that the coordinator has received
+        // so far.
         status.steering.directives = view.me.steering.directives.clone();
         let me = std::mem::replace(&mut view.me, status);
         view.peers.remove(&node);

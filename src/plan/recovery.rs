@@ -54,8 +54,8 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
             message,
         });
     }
-    // A node with another store has neither the backup nor the record of the epoch. With a new memory it would vote for
-    // another epoch.
+    // A node with another store has neither the backup nor the record of the epoch. With a new memory it
+    // would vote for another epoch.
     let besides = request.without().cloned().collect();
     if let Some(differs) = other_stores_without(cx.obs, &besides).filter(|_| !mutant!(RestoresApart)) {
         return Some(Action::Answer {
@@ -116,8 +116,8 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         .filter(|(n, s)| (cx.spec.store_shared || **n == cx.spec.node) && s.eligible)
         .map(|(n, _)| n)
         .collect();
-    // A node that was ordered out becomes a member only if no other node can. It is removed again once a spare has a
-    // vote.
+    // A node that was ordered out becomes a member only if no other node can. It is removed again once a
+    // spare has a vote.
     if ready.iter().any(|node| !is_out(cx, node)) {
         ready.retain(|node| !is_out(cx, node));
     }
@@ -130,8 +130,8 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     propose(cx, epoch, Origin::Backup(backup), members, gone)
 }
 
-/// The answer to an order to restore `backup`, given at `at`, if an epoch was restored since: whether the order is
-/// done, and one line. `None` while this node's etcd of that epoch has still to come up.
+/// The answer to an order to restore `backup`, given at `at`, if an epoch was restored since: whether the
+/// order is done, and one line. `None` while this node's etcd of that epoch has still to come up.
 fn answered_by(
     cx: &Context<'_>,
     genesis: &Genesis,
@@ -148,8 +148,8 @@ fn answered_by(
         );
         return Some((false, message));
     }
-    // This node was cut off when it received the order, and could not know of the restore. Writes since that restore
-    // are acknowledged and must not be undone.
+    // This node was cut off when it received the order, and could not know of the restore. Writes since that
+    // restore are acknowledged and must not be undone.
     let before = at.since(genesis.created);
     if before > CLOCK_SKEW {
         let message = format!(
@@ -185,9 +185,9 @@ fn answered_by(
     ))
 }
 
-/// Whether this node's member of a restored epoch has still to come up. A member that was removed, or that has run and
-/// has lost its data since, no longer belongs to the restore. The same holds if the genesis names a former memory of
-/// this node. The next restore must not wait for such a member.
+/// Whether this node's member of a restored epoch has still to come up. A member that was removed, or that
+/// has run and has lost its data since, no longer belongs to the restore. The same holds if the genesis names
+/// a former memory of this node. The next restore must not wait for such a member.
 fn is_to_come_up(cx: &Context<'_>, genesis: &Genesis) -> bool {
     let same_memory = genesis.electorate.get(&cx.spec.node) == Some(&cx.obs.me.incarnation);
     let comes = |assigned: &Assignment| !assigned.started && removed_by(assigned, &cx.obs.peers).is_none();

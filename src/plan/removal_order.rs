@@ -1,5 +1,5 @@
-//! Nodes that a person has ordered out. Their members are removed one at a time under rule 3, without the grace of a
-//! dead member. They stay out until a person adds them again.
+//! Nodes that a person has ordered out. Their members are removed one at a time under rule 3, without the
+//! grace of a dead member. They stay out until a person adds them again.
 
 use std::time::Duration;
 

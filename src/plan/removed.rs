@@ -1,6 +1,6 @@
-//! A node whose member was removed from the cluster: its etcd is stopped, its data goes into the archive, and the node
-//! is a spare from then on. The assignment stays on record: the next generation is counted from it, and the gate holds
-//! starts back with it.
+//! A node whose member was removed from the cluster: its etcd is stopped, its data goes into the archive, and
+//! the node is a spare from then on. The assignment stays on record: the next generation is counted from it,
+//! and the gate holds starts back with it.
 //!
 //! One peer may lie (rule 10), so its list only starts a check. The node acts on the result of that check
 //! (`agent/execute/removal_check.rs`).
@@ -56,10 +56,10 @@ pub(super) fn removal(
     Confirmation::No
 }
 
-/// The peer and the member list that show that the member of this assignment is not in the cluster any more. The list
-/// is the newest by raft term among those that peers have read through quorum and that are new enough
-/// (`Assignment::is_current_in`). etcd never uses a member ID twice, so a list without the ID is newer than the one that
-/// had it.
+/// The peer and the member list that show that the member of this assignment is not in the cluster any more.
+/// The list is the newest by raft term among those that peers have read through quorum and that are new
+/// enough (`Assignment::is_current_in`). etcd never uses a member ID twice, so a list without the ID is newer
+/// than the one that had it.
 pub(super) fn removed_by<'a>(
     assignment: &Assignment,
     peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,

@@ -1,9 +1,10 @@
 //! Changing the size: a full backup first, then one member at a time.
 //!
-//! Each node records on disk the size at which it last saw the cluster whole. This record decides whether adding a
-//! missing member is a repair or a growth. The planner's memory would lose the size at every reload of the
-//! configuration, and a reload is one way to change the size. If no configuration file holds the size, the store does.
-//! The last size from the store is recorded too, so that a store that does not answer or was emptied changes nothing.
+//! Each node records on disk the size at which it last saw the cluster whole. This record decides whether
+//! adding a missing member is a repair or a growth. The planner's memory would lose the size at every reload
+//! of the configuration, and a reload is one way to change the size. If no configuration file holds the size,
+//! the store does. The last size from the store is recorded too, so that a store that does not answer or was
+//! emptied changes nothing.
 
 use std::time::Duration;
 
@@ -76,9 +77,9 @@ pub(super) fn follow(cx: &mut Context<'_>) -> Option<Action> {
     None
 }
 
-/// True if no operator has ordered this smaller size. A smaller size stops members, so write access to the store alone
-/// does not suffice (rule 10): an operator must have ordered it through an agent, or a majority of the nodes must
-/// follow it already. Before the first epoch there is nothing to stop.
+/// True if no operator has ordered this smaller size. A smaller size stops members, so write access to the
+/// store alone does not suffice (rule 10): an operator must have ordered it through an agent, or a majority
+/// of the nodes must follow it already. Before the first epoch there is nothing to stop.
 fn is_unordered(cx: &Context<'_>, size: usize) -> bool {
     if size >= cx.spec.size || cx.genesis().is_none() || mutant!(BelievesSizes) {
         return false;
@@ -93,8 +94,9 @@ fn is_unordered(cx: &Context<'_>, size: usize) -> bool {
     cx.obs.me.steering.directives.size != Some(size) && following < cx.spec.majority()
 }
 
-/// True if the size may be changed: the wanted size is known, and every peer that answers follows the same spec. Agents
-/// read the store one after the other. A new coordinator that has not read it yet would undo what the last one did.
+/// True if the size may be changed: the wanted size is known, and every peer that answers follows the same
+/// spec. Agents read the store one after the other. A new coordinator that has not read it yet would undo
+/// what the last one did.
 fn agreed(cx: &mut Context<'_>) -> bool {
     let SizeSource::Store { said } = cx.spec.size_source else {
         return true;
@@ -124,8 +126,9 @@ fn agreed(cx: &mut Context<'_>) -> bool {
     false
 }
 
-/// Requires one backup before each change of the size, if there is a store. The backup must be newer than the newest
-/// one that was known when this size was first wanted. Names are compared, not the clocks of two machines.
+/// Requires one backup before each change of the size, if there is a store. The backup must be newer than the
+/// newest one that was known when this size was first wanted. Names are compared, not the clocks of two
+/// machines.
 fn after_backup(cx: &mut Context<'_>, from: usize) -> Before {
     if cx.spec.backup_interval.is_none() {
         return Before::Go;
@@ -155,8 +158,8 @@ fn newest_backup(cx: &Context<'_>) -> Option<BackupId> {
     BackupSummary::newest(told.chain(stored), cx.obs.now).map(|backup| backup.id.clone())
 }
 
-/// Records the members, the size at which the cluster was last whole, and, for another wanted size, the newest backup
-/// at that time.
+/// Records the members, the size at which the cluster was last whole, and, for another wanted size, the
+/// newest backup at that time.
 pub(super) fn remember(cx: &mut Context<'_>) -> Option<Action> {
     let genesis = cx.genesis()?;
     let list = cx
@@ -203,8 +206,8 @@ fn write(cx: &mut Context<'_>, record: SpecRecord) -> Option<Action> {
     })
 }
 
-/// Removes one voter if there are more than wanted: an unhealthy one first, else the one with the highest node name.
-/// Never the raft leader, which is this node's own member.
+/// Removes one voter if there are more than wanted: an unhealthy one first, else the one with the highest
+/// node name. Never the raft leader, which is this node's own member.
 pub(super) fn shrink(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
     let (from, to) = (list.voters().count(), cx.spec.size);
     if !matches!(cx.spec.join, Join::Replace | Join::Prune) {

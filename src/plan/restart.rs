@@ -12,8 +12,8 @@ const LASTED: Duration = Duration::from_secs(30);
 /// The pause between starts that do not last.
 const STAY_UP_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
-/// Starts etcd: immediately the first time, then with a growing pause between starts that do not last. The pause does
-/// not apply to another member, whose data and settings are new.
+/// Starts etcd: immediately the first time, then with a growing pause between starts that do not last. The
+/// pause does not apply to another member, whose data and settings are new.
 pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Action> {
     // A report of a newer epoch is enough to hold a start back.
     if cx.obs.gate.cleared != Some(assignment.generation) || cx.obs.newest_epoch > assignment.epoch {
@@ -70,7 +70,8 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
 /// A queued restart shows in the unit's state within this time.
 const RESTART_QUEUED: Duration = Duration::from_secs(5);
 
-/// Restarts etcd on this node if the coordinator has granted it, in the raft term in which the coordinator leads.
+/// Restarts etcd on this node if the coordinator has granted it, in the raft term in which the coordinator
+/// leads.
 pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     let wish = cx.obs.me.steering.wants_restart.as_ref()?;
     let assignment = cx.obs.assignment.as_ref()?;

@@ -1,9 +1,9 @@
 //! Which backups stay, and why.
 //!
-//! The backups alone decide what the classes keep, never the clock: the classes count the hours, days, weeks and years
-//! *that have a backup*. So a cluster that was off for a year keeps what it had, and a clock jump deletes only backups
-//! that were kept for being recent. Pruning early or late, often or seldom, ends in the same set (`tests`): no order of
-//! events can delete what another order would have kept.
+//! The backups alone decide what the classes keep, never the clock: the classes count the hours, days, weeks
+//! and years *that have a backup*. So a cluster that was off for a year keeps what it had, and a clock jump
+//! deletes only backups that were kept for being recent. Pruning early or late, often or seldom, ends in the
+//! same set (`tests`): no order of events can delete what another order would have kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,8 +65,9 @@ pub fn judge(backups: &[StoredBackup], now: UnixMs, wanted: &Retention) -> Vec<V
     verdicts
 }
 
-/// Keeps the backup that founders of the newest epoch have still to be restored from: a full backup, or the full backup
-/// that a point of its increments is named after. It is kept in addition to the backups that the classes count.
+/// Keeps the backup that founders of the newest epoch have still to be restored from: a full backup, or the
+/// full backup that a point of its increments is named after. It is kept in addition to the backups that the
+/// classes count.
 pub fn keep_origin(verdicts: &mut [Verdict], origin: &BackupId) {
     let named = |full: &BackupId| {
         let rest = origin.as_str().strip_prefix(full.as_str());
@@ -77,9 +78,9 @@ pub fn keep_origin(verdicts: &mut [Verdict], origin: &BackupId) {
     }
 }
 
-/// The backup that founders of the newest epoch may have still to be restored from. It is needed until some member list
-/// of that epoch shows that each founder has started or was removed. While this is not known, the backup counts as
-/// needed.
+/// The backup that founders of the newest epoch may have still to be restored from. It is needed until some
+/// member list of that epoch shows that each founder has started or was removed. While this is not known, the
+/// backup counts as needed.
 pub fn needed_origin(observation: &Observation) -> Option<BackupId> {
     let genesis = observation.me.genesis.as_ref()?;
     let Origin::Backup(backup) = &genesis.origin else {
@@ -88,8 +89,8 @@ pub fn needed_origin(observation: &Observation) -> Option<BackupId> {
     if mutant!(OriginPruned) {
         return None;
     }
-    // A member publishes its client URLs when it starts for the first time. Neither that nor a removal is ever undone,
-    // so an older list is valid evidence too.
+    // A member publishes its client URLs when it starts for the first time. Neither that nor a removal is
+    // ever undone, so an older list is valid evidence too.
     let settled = |list: &&MemberList| {
         let mut founders = genesis.members.keys().filter_map(|node| genesis.member_id(node));
         let done = |id| list.get(id).is_none_or(|member| !member.client_urls.is_empty());
@@ -125,8 +126,9 @@ struct Reach {
 }
 
 impl Reach {
-    /// Takes the newest timeline of the highest epoch as living, not that of the newest backup. Clocks differ, so the
-    /// backup with the latest date may belong to a replaced epoch, and a later prune would decide differently.
+    /// Takes the newest timeline of the highest epoch as living, not that of the newest backup. Clocks
+    /// differ, so the backup with the latest date may belong to a replaced epoch, and a later prune would
+    /// decide differently.
     fn of(verdicts: &[Verdict], now: UnixMs) -> Self {
         let counted = verdicts
             .iter()
@@ -141,9 +143,9 @@ impl Reach {
         self.living.is_some() && backup.history() == self.living
     }
 
-    /// True if this backup with its increments leads to a higher revision than any newer backup of its history. Without
-    /// these increments that state would be lost, e.g. if etcd was lost before the newest backup had increments of its
-    /// own.
+    /// True if this backup with its increments leads to a higher revision than any newer backup of its
+    /// history. Without these increments that state would be lost, e.g. if etcd was lost before the newest
+    /// backup had increments of its own.
     fn is_longer_with(&mut self, backup: &StoredBackup) -> bool {
         let Some(history) = backup.history() else {
             return false;

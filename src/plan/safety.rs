@@ -20,9 +20,9 @@ pub enum Change {
     Promote(MemberId),
 }
 
-/// Rule 3: a change is made only while the healthy voters are a quorum, and only if the healthy voters after the change
-/// are a quorum of the voters after it. The second condition alone is not enough: without the first, etcd could not
-/// commit the change, or would need voters that no agent has seen healthy.
+/// Rule 3: a change is made only while the healthy voters are a quorum, and only if the healthy voters after
+/// the change are a quorum of the voters after it. The second condition alone is not enough: without the
+/// first, etcd could not commit the change, or would need voters that no agent has seen healthy.
 pub fn keeps_quorum(voters: &BTreeSet<MemberId>, healthy: &BTreeSet<MemberId>, change: Change) -> bool {
     let quorate = |voters: usize, healthy: usize| voters > 0 && healthy > voters / 2;
     let seen = healthy.intersection(voters).count();
@@ -38,10 +38,10 @@ pub fn keeps_quorum(voters: &BTreeSet<MemberId>, healthy: &BTreeSet<MemberId>, c
     quorate(voters.len(), seen) && quorate(voters_after, healthy_after)
 }
 
-/// Whether etcd would accept one more member, even a learner. Its strict reconfiguration check (`mayAddMember` in
-/// etcd's `server.go`) requires as many connected voters as a quorum would need with one voter more. With one of three
-/// voters unreachable this never holds. A voter whose agent is silent counts as connected until its etcd is seen silent
-/// as well: etcd itself makes the final decision.
+/// Whether etcd would accept one more member, even a learner. Its strict reconfiguration check
+/// (`mayAddMember` in etcd's `server.go`) requires as many connected voters as a quorum would need with one
+/// voter more. With one of three voters unreachable this never holds. A voter whose agent is silent counts as
+/// connected until its etcd is seen silent as well: etcd itself makes the final decision.
 pub(super) fn takes_another(cx: &Context<'_>, list: &MemberList) -> bool {
     let voters = list.voters().count();
     let connected = list
@@ -59,10 +59,11 @@ pub(super) fn takes_another(cx: &Context<'_>, list: &MemberList) -> bool {
     voters == 1 || connected > voters.div_ceil(2)
 }
 
-/// True while a member must not be removed yet; the reason is recorded. This is the case if its removal would leave one
-/// member while another node may not have left yet. The list of the last member confirms a removal only while no other
-/// node has a member (rule 10, `agent/execute/removal_check.rs`). So two nodes that leave at the same time would wait
-/// for each other. A node that an operator has ordered out does not count: the order confirms its removal.
+/// True while a member must not be removed yet; the reason is recorded. This is the case if its removal would
+/// leave one member while another node may not have left yet. The list of the last member confirms a removal
+/// only while no other node has a member (rule 10, `agent/execute/removal_check.rs`). So two nodes that leave
+/// at the same time would wait for each other. A node that an operator has ordered out does not count: the
+/// order confirms its removal.
 pub(super) fn must_wait(cx: &mut Context<'_>, list: &MemberList, member: &Member, node: &NodeName) -> bool {
     if list.voters().filter(|voter| voter.id != member.id).count() != 1 {
         return false;
@@ -112,8 +113,8 @@ pub fn is_healthy(member: &Member, cluster: ClusterId, status: &NodeStatus) -> b
     status.is_active() && serves
 }
 
-/// Rule 4: whether one voluntary disruption (a restart, a leader move, the removal of a healthy member) may begin. It
-/// may if the cluster is whole: every voter is healthy and there is no learner.
+/// Rule 4: whether one voluntary disruption (a restart, a leader move, the removal of a healthy member) may
+/// begin. It may if the cluster is whole: every voter is healthy and there is no learner.
 ///
 /// # Errors
 /// The first member that is not healthy or has no vote, in one line for people.
@@ -166,15 +167,16 @@ pub(super) fn halted(cx: &mut Context<'_>) -> bool {
     false
 }
 
-/// Reports peers with another store: nodes with different stores record epochs and backups in different places.
+/// Reports peers with another store: nodes with different stores record epochs and backups in different
+/// places.
 fn report_other_stores(cx: &mut Context<'_>) {
     if let Some(text) = other_stores(cx.obs) {
         cx.because(ReasonCode::StoreDiffers, text);
     }
 }
 
-/// The peers that answer and have another store than `mine`. Nodes that were ordered `out` do not count: one node's
-/// report of its store must not lock operators out (rule 10).
+/// The peers that answer and have another store than `mine`. Nodes that were ordered `out` do not count: one
+/// node's report of its store must not lock operators out (rule 10).
 pub fn with_other_stores<'a>(
     peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,
     mine: &str,
@@ -217,9 +219,9 @@ pub(super) fn same_store(mine: &str, status: &NodeStatus) -> bool {
     status.store_digest.as_ref().is_none_or(|theirs| theirs == mine)
 }
 
-/// Rule 1: one epoch never has two geneses. If it has, the node halts. A single node, or the store alone, that reports
-/// another genesis may lie (rule 10): the reason names it, and the node does not halt. A node with a new memory, to
-/// which a genesis was only reported, does not halt either: it asks the electors.
+/// Rule 1: one epoch never has two geneses. If it has, the node halts. A single node, or the store alone,
+/// that reports another genesis may lie (rule 10): the reason names it, and the node does not halt. A node
+/// with a new memory, to which a genesis was only reported, does not halt either: it asks the electors.
 fn two_geneses(cx: &mut Context<'_>) -> bool {
     let Some(mine) = cx.genesis().filter(|_| !cx.obs.elector.hearsay) else {
         return false;
@@ -256,9 +258,9 @@ fn two_geneses(cx: &mut Context<'_>) -> bool {
     true
 }
 
-/// The newest epoch in this node's record or in the store. A new epoch gets a higher number. The node's record includes
-/// epochs that peers report and that the electors have not denied. A number recorded in the store cannot be used again,
-/// because no other record can be written there.
+/// The newest epoch in this node's record or in the store. A new epoch gets a higher number. The node's
+/// record includes epochs that peers report and that the electors have not denied. A number recorded in the
+/// store cannot be used again, because no other record can be written there.
 pub(super) fn newest_epoch(cx: &Context<'_>) -> Epoch {
     let store = cx.stored_genesis().map(|g| g.epoch).unwrap_or_default();
     cx.obs.newest_epoch.max(store)

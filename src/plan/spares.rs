@@ -1,5 +1,5 @@
-//! Which node may become a member: one that is ready to start etcd and did not fail to join recently. What a spare
-//! waits for.
+//! Which node may become a member: one that is ready to start etcd and did not fail to join recently. What a
+//! spare waits for.
 
 use std::time::Duration;
 
@@ -46,9 +46,9 @@ pub(super) fn failed(cx: &mut Context<'_>, node: &NodeName) {
     *entry = (entry.0.saturating_add(1), now);
 }
 
-/// True for a configured node that answers and has the same cluster and epoch. Its etcd is down and was not stopped by
-/// a person. It has no data, or only data that it may archive: of a replaced epoch, or of a member that this list no
-/// longer has.
+/// True for a configured node that answers and has the same cluster and epoch. Its etcd is down and was not
+/// stopped by a person. It has no data, or only data that it may archive: of a replaced epoch, or of a member
+/// that this list no longer has.
 fn is_ready(
     cx: &Context<'_>,
     genesis: &Genesis,

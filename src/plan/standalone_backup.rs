@@ -1,4 +1,5 @@
-//! The decisions of `etcd-agent backup run`, which has no observation: which member is backed up next, and when.
+//! The decisions of `etcd-agent backup run`, which has no observation: which member is backed up next, and
+//! when.
 
 use std::time::Duration;
 
@@ -8,9 +9,9 @@ use crate::model::{BackupSummary, Calendar, EtcdStatus, UnixMs};
 /// A member this many entries behind the furthest one is not backed up.
 const MOST_BEHIND: u64 = 1000;
 
-/// Time until the next backup; `None` if it is due. Processes that back up into the same store share one schedule: a
-/// backup of any of them counts. A backup dated after now does not count, because one of the two clocks is wrong. The
-/// last backup `taken` here counts instead.
+/// Time until the next backup; `None` if it is due. Processes that back up into the same store share one
+/// schedule: a backup of any of them counts. A backup dated after now does not count, because one of the two
+/// clocks is wrong. The last backup `taken` here counts instead.
 pub fn backup_in(
     newest: Option<&BackupSummary>,
     taken: Option<UnixMs>,
@@ -23,8 +24,8 @@ pub fn backup_in(
     Some(due_in(last, now, interval, calendar)).filter(|wait| !wait.is_zero())
 }
 
-/// Which of the asked members is backed up: a caught-up follower if there is one, because the raft leader is busy
-/// enough. `None` if no member serves with quorum.
+/// Which of the asked members is backed up: a caught-up follower if there is one, because the raft leader is
+/// busy enough. `None` if no member serves with quorum.
 ///
 /// # Errors
 /// If the members belong to more than one cluster: chance would decide which cluster is backed up.

@@ -10,8 +10,8 @@ use crate::model::{Action, Backoff, BackupId, OperatorRequest, ReasonCode, UnixM
 /// A failed verification is tried again after this time; the pause grows with each failure.
 const AGAIN: Duration = Duration::from_mins(10);
 
-/// Begins a verification when a person asks for one, and otherwise once in each `verify_interval`, on one node. That is
-/// a follower if there is a healthy one: the raft leader is busy enough.
+/// Begins a verification when a person asks for one, and otherwise once in each `verify_interval`, on one
+/// node. That is a follower if there is a healthy one: the raft leader is busy enough.
 pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     let asked = cx.obs.requests.iter().find_map(|request| match request {
         OperatorRequest::Verify { backup } => Some(backup.clone()),
@@ -91,8 +91,8 @@ fn begin(view: &VerifyView, newest: UnixMs, now: UnixMs) -> UnixMs {
         .unwrap_or(newest)
 }
 
-/// True on the first healthy follower by name, or on the leader if there is no follower. A store that only this node
-/// uses is verified by this node.
+/// True on the first healthy follower by name, or on the leader if there is no follower. A store that only
+/// this node uses is verified by this node.
 fn is_mine(cx: &Context<'_>) -> bool {
     let voters = healthy_voters(cx);
     let me = voters.iter().any(|(_, name)| **name == cx.spec.node);

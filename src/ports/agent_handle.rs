@@ -10,8 +10,8 @@ use crate::model::{
 
 use super::{OrderError, PortResult};
 
-/// The interface of the running agent for the HTTP servers. `agent` implements it. Every call is answered from memory or
-/// by a bounded port call.
+/// The interface of the running agent for the HTTP servers. `agent` implements it. Every call is answered
+/// from memory or by a bounded port call.
 #[async_trait]
 pub trait AgentHandle: Send + Sync {
     /// This node's status now.
@@ -20,7 +20,8 @@ pub trait AgentHandle: Send + Sync {
     fn status_version(&self) -> u64;
     /// Returns once `status_version` is above `version`.
     async fn status_after(&self, version: u64);
-    /// Returns once the first observation of this node is complete. Before that, `status` knows nothing about its etcd.
+    /// Returns once the first observation of this node is complete. Before that, `status` knows nothing about
+    /// its etcd.
     async fn first_look(&self) {}
     /// Whether this process belongs to `etcd.service`, as the gate does. True if that cannot be determined.
     async fn is_etcds(&self, _pid: u32) -> bool {
@@ -58,8 +59,8 @@ pub trait AgentHandle: Send + Sync {
     fn take_over(&self, request: OperatorRequest) -> PortResult<RequestView>;
     /// The state of a request.
     fn request(&self, id: u64) -> Option<RequestView>;
-    /// Takes an order for the whole cluster, which is on disk before this returns; with `dry_run` only returns what would
-    /// follow.
+    /// Takes an order for the whole cluster, which is on disk before this returns; with `dry_run` only
+    /// returns what would follow.
     fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView>;
     /// Writes another wanted size to the store; with `dry_run` only returns what would follow.
     async fn set_size(&self, order: &SizeOrder) -> Result<SizeView, OrderError>;
@@ -67,12 +68,12 @@ pub trait AgentHandle: Send + Sync {
     fn preview(&self, request: &OperatorRequest) -> PortResult<DirectiveView>;
     /// The decisions after the one with this number, oldest first; a few hundred at most.
     fn events(&self, after: u64) -> EventsView;
-    /// Answers the gate: whether the assignment on disk is cleared, and if not, what the agent waits for. An error if
-    /// this agent does not know, because it has not observed anything yet or cannot read its own state. The gate treats
-    /// an error like no answer.
+    /// Answers the gate: whether the assignment on disk is cleared, and if not, what the agent waits for. An
+    /// error if this agent does not know, because it has not observed anything yet or cannot read its own
+    /// state. The gate treats an error like no answer.
     fn gate(&self) -> PortResult<(bool, String)>;
-    /// Called when `etcd.service` is about to stop. Answers once the store has everything that etcd has committed, or
-    /// once that is impossible within seconds, and says which.
+    /// Called when `etcd.service` is about to stop. Answers once the store has everything that etcd has
+    /// committed, or once that is impossible within seconds, and says which.
     async fn before_stop(&self) -> String;
     /// True if the loop has made progress recently.
     fn is_live(&self) -> bool;

@@ -21,10 +21,10 @@ pub trait Etcd: Send + Sync {
     async fn remove_member(&self, id: MemberId) -> PortResult<()>;
     /// Gives a member other peer URLs.
     async fn update_member(&self, id: MemberId, peer_urls: &[String]) -> PortResult<()>;
-    /// Whether the etcd at this client URL (any node's, e.g. `https://n3:2379`) answers at all. `Ok` for any answer,
-    /// including a refusal; retryable if nothing came back within a short deadline; permanent if it could not be asked
-    /// (no certificates, no URL, a name that does not resolve, no route, no file descriptor). A permanent error is no
-    /// evidence about that etcd.
+    /// Whether the etcd at this client URL (any node's, e.g. `https://n3:2379`) answers at all. `Ok` for any
+    /// answer, including a refusal; retryable if nothing came back within a short deadline; permanent if it
+    /// could not be asked (no certificates, no URL, a name that does not resolve, no route, no file
+    /// descriptor). A permanent error is no evidence about that etcd.
     async fn probe(&self, client_url: &str) -> PortResult<()>;
     /// The etcd of another node, for reading; `None` if it cannot be asked from this node.
     fn of(&self, _node: &NodeName) -> Option<Arc<dyn Etcd>> {
@@ -32,18 +32,20 @@ pub trait Etcd: Send + Sync {
     }
     /// Promotes a learner; retryable while it is behind.
     async fn promote(&self, id: MemberId) -> PortResult<()>;
-    /// Makes another voter the raft leader. Only the leader's own endpoint can do it; answers once it has happened.
+    /// Makes another voter the raft leader. Only the leader's own endpoint can do it; answers once it has
+    /// happened.
     async fn move_leader(&self, to: MemberId) -> PortResult<()>;
     /// Streams a snapshot: the bbolt file and its 32-byte SHA-256 trailer.
     async fn snapshot(&self) -> PortResult<ByteStream>;
-    /// Watches all keys from this revision on, without end. The stream ends after [`crate::model::Watched::Compacted`].
-    /// An implementation that does not support a watch returns that as an error.
+    /// Watches all keys from this revision on, without end. The stream ends after
+    /// [`crate::model::Watched::Compacted`]. An implementation that does not support a watch returns that as
+    /// an error.
     async fn watch(&self, _from: Revision) -> PortResult<WatchStream> {
         Err(PortError::Permanent("this etcd cannot be watched".to_owned()))
     }
-    /// The changes of this revision, as this member knows them after a read through quorum. The answer includes
-    /// everything that was acknowledged before the call, even if the member lagged. An implementation that does not
-    /// support it returns that as an error.
+    /// The changes of this revision, as this member knows them after a read through quorum. The answer
+    /// includes everything that was acknowledged before the call, even if the member lagged. An
+    /// implementation that does not support it returns that as an error.
     async fn past(&self, _at: Revision) -> PortResult<Past> {
         Err(PortError::Permanent(
             "this etcd reports no past changes".to_owned(),
@@ -53,14 +55,15 @@ pub trait Etcd: Send + Sync {
     async fn lease_ttl(&self, _id: i64) -> PortResult<Option<i64>> {
         Err(PortError::Permanent("this etcd reports no leases".to_owned()))
     }
-    /// The revision of the authentication store: users, roles, and whether authentication is on. It grows with each such
-    /// change. A watch does not report these changes.
+    /// The revision of the authentication store: users, roles, and whether authentication is on. It grows
+    /// with each such change. A watch does not report these changes.
     async fn auth_revision(&self) -> PortResult<u64> {
         Err(PortError::Permanent("this etcd reports no users".to_owned()))
     }
-    /// Counts the keys at this revision and, if `hash` is set, hashes them (`HashKV`, which reads the whole database). A
-    /// value that etcd does not report (the revision was compacted, authentication is on) is left out. An error only if
-    /// nothing could be determined. An implementation that does not support it returns that as an error.
+    /// Counts the keys at this revision and, if `hash` is set, hashes them (`HashKV`, which reads the whole
+    /// database). A value that etcd does not report (the revision was compacted, authentication is on) is
+    /// left out. An error only if nothing could be determined. An implementation that does not support it
+    /// returns that as an error.
     async fn fingerprint(&self, _revision: Revision, _hash: bool) -> PortResult<Fingerprint> {
         Err(PortError::Permanent("this etcd cannot count keys".to_owned()))
     }

@@ -25,7 +25,8 @@ pub use service::{
 };
 pub use store::{Created, Expected, ObjectMeta, ObjectStore, PART_BYTES, Replaced, Tag, Upload};
 
-/// The failure of a call across a port. The text is one line: what was tried, on what, and what the operator can do.
+/// The failure of a call across a port. The text is one line: what was tried, on what, and what the operator
+/// can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
     /// The call had no effect and may be retried.

@@ -16,11 +16,12 @@ use super::{PortError, PortResult};
 pub trait Peers: Send + Sync {
     /// A fresh status, not a cached one.
     async fn status(&self, node: &NodeName) -> PortResult<NodeStatus>;
-    /// The last status of each peer. A long poll per peer keeps it up to date; it is `Unreachable` as soon as that poll
-    /// fails.
+    /// The last status of each peer. A long poll per peer keeps it up to date; it is `Unreachable` as soon as
+    /// that poll fails.
     fn last_seen(&self) -> BTreeMap<NodeName, Fact<NodeStatus>>;
-    /// By how many milliseconds the clock of each peer in `last_seen` was ahead of this node's when its answer arrived.
-    /// The transfer time makes a peer's clock look up to two seconds behind. Empty if the transport does not report it.
+    /// By how many milliseconds the clock of each peer in `last_seen` was ahead of this node's when its
+    /// answer arrived. The transfer time makes a peer's clock look up to two seconds behind. Empty if the
+    /// transport does not report it.
     fn clocks(&self) -> BTreeMap<NodeName, i64> {
         BTreeMap::new()
     }

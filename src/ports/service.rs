@@ -22,8 +22,8 @@ pub const STAGE_WITHIN: Duration = Duration::from_hours(1);
 pub enum DataRequest {
     /// Report the state of the data directory.
     Inspect {
-        /// True if etcd has ended by itself since it last served. Its last words are then read. If they say that the data
-        /// is damaged, the data is read as well, and the request lasts as long as that takes.
+        /// True if etcd has ended by itself since it last served. Its last words are then read. If they say
+        /// that the data is damaged, the data is read as well, and the request lasts as long as that takes.
         #[serde(default)]
         failed: bool,
     },
@@ -46,7 +46,8 @@ pub enum DataRequest {
         /// The member that the restored directory must belong to.
         member_id: MemberId,
     },
-    /// Rename the data directory into the archive, and a staged restore of `epoch`, if there is one, into its place.
+    /// Rename the data directory into the archive, and a staged restore of `epoch`, if there is one, into its
+    /// place.
     Replace {
         /// The epoch that requires it.
         epoch: Epoch,
@@ -54,7 +55,8 @@ pub enum DataRequest {
         why: String,
         /// Whether a staged restore replaces it.
         staged: bool,
-        /// The cluster whose data may be moved. If the directory now holds another member's data, it is not moved.
+        /// The cluster whose data may be moved. If the directory now holds another member's data, it is not
+        /// moved.
         cluster_id: ClusterId,
         /// The member.
         member_id: MemberId,
@@ -74,7 +76,8 @@ pub struct DataReport {
     /// The version of etcd on this host, if it is older than the oldest supported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_too_old: Option<String>,
-    /// What etcd logged when it last ended by itself, if the request asked for it and it names a known trouble.
+    /// What etcd logged when it last ended by itself, if the request asked for it and it names a known
+    /// trouble.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_words: Option<LastWords>,
 }
@@ -114,26 +117,26 @@ pub enum RestoreReport {
 pub trait ServiceManager: Send + Sync {
     /// The state of `etcd.service`.
     async fn etcd_unit(&self) -> PortResult<UnitState>;
-    /// Queues a start of `etcd.service` and returns once the job is queued, because with `Type=notify` the job itself
-    /// lasts until there is quorum. Resets a `start-limit-hit` first.
+    /// Queues a start of `etcd.service` and returns once the job is queued, because with `Type=notify` the
+    /// job itself lasts until there is quorum. Resets a `start-limit-hit` first.
     async fn start_etcd(&self) -> PortResult<()>;
-    /// Queues a restart of `etcd.service` and returns once the job is queued, as [`Self::start_etcd`] does. If only the
-    /// stop succeeds, the unit does not show as `held`, because the agent asked for that stop.
+    /// Queues a restart of `etcd.service` and returns once the job is queued, as [`Self::start_etcd`] does.
+    /// If only the stop succeeds, the unit does not show as `held`, because the agent asked for that stop.
     async fn restart_etcd(&self) -> PortResult<()>;
-    /// Stops `etcd.service` and waits for the job, at most `deadline`. Records (for this boot) that the agent asked for
-    /// the stop, so that the unit does not show as `held`.
+    /// Stops `etcd.service` and waits for the job, at most `deadline`. Records (for this boot) that the agent
+    /// asked for the stop, so that the unit does not show as `held`.
     async fn stop_etcd(&self, deadline: Duration) -> PortResult<()>;
-    /// Runs `etcd-agent-apply.service` for the persisted assignment, waits for its result, and returns the settings that
-    /// it read back.
+    /// Runs `etcd-agent-apply.service` for the persisted assignment, waits for its result, and returns the
+    /// settings that it read back.
     async fn apply(&self, deadline: Duration) -> PortResult<InForce>;
-    /// The settings that the last apply of this boot read back; `Absent` if none ran, or if the unit's files have changed
-    /// since.
+    /// The settings that the last apply of this boot read back; `Absent` if none ran, or if the unit's files
+    /// have changed since.
     async fn in_force(&self) -> Fact<InForce>;
     /// Runs `etcd-agent-data.service` for this request and returns its report.
     async fn data(&self, request: &DataRequest, deadline: Duration) -> PortResult<DataReport>;
-    /// Runs `etcd-agent-verify.service` for a snapshot in the verification directory: a real restore into a temporary
-    /// etcd that nobody else can reach. An error means that the result is unknown, never that the snapshot is invalid. A
-    /// service manager without that unit returns that as an error.
+    /// Runs `etcd-agent-verify.service` for a snapshot in the verification directory: a real restore into a
+    /// temporary etcd that nobody else can reach. An error means that the result is unknown, never that the
+    /// snapshot is invalid. A service manager without that unit returns that as an error.
     async fn verify_restore(
         &self,
         _request: &VerifyRestoreRequest,
@@ -147,8 +150,8 @@ pub trait ServiceManager: Send + Sync {
     async fn is_etcds(&self, _pid: u32) -> PortResult<bool> {
         Ok(true)
     }
-    /// Whether the file system of etcd's data directory has space for the next file of etcd's log; true if that cannot be
-    /// determined.
+    /// Whether the file system of etcd's data directory has space for the next file of etcd's log; true if
+    /// that cannot be determined.
     fn has_room(&self, _data_dir: &Path) -> bool {
         true
     }

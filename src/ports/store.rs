@@ -27,7 +27,8 @@ pub enum Created {
     Exists(Bytes),
 }
 
-/// One version of an object, as its store identifies it: an `ETag` in S3, a digest of the content in a directory.
+/// One version of an object, as its store identifies it: an `ETag` in S3, a digest of the content in a
+/// directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag(pub String);
 
@@ -40,12 +41,12 @@ pub enum Replaced {
     Changed,
 }
 
-/// The best chunk size for an upload, in bytes. The first parts of an S3 upload have this size, so a chunk of it is sent
-/// without a copy.
+/// The best chunk size for an upload, in bytes. The first parts of an S3 upload have this size, so a chunk of
+/// it is sent without a copy.
 pub const PART_BYTES: usize = 7 * 1024 * 1024;
 
-/// An upload in progress. Nothing is visible in the store before `complete`. If the upload is dropped without `complete`
-/// or `abort`, no object is listed either.
+/// An upload in progress. Nothing is visible in the store before `complete`. If the upload is dropped without
+/// `complete` or `abort`, no object is listed either.
 #[async_trait]
 pub trait Upload: Send {
     /// Adds bytes; waits while the bounded buffer is full.
@@ -71,8 +72,8 @@ pub struct Expected {
 pub trait ObjectStore: Send + Sync {
     /// The store's location, for people; no secrets.
     fn describe(&self) -> String;
-    /// The configured path or prefix that keys are relative to. Its last component shows whether the store is already the
-    /// cluster's own.
+    /// The configured path or prefix that keys are relative to. Its last component shows whether the store is
+    /// already the cluster's own.
     fn path(&self) -> String {
         String::new()
     }
@@ -80,15 +81,15 @@ pub trait ObjectStore: Send + Sync {
     fn encryption(&self) -> Option<&'static str> {
         None
     }
-    /// Whether `create` is conditional: false if the store was seen to overwrite in spite of `If-None-Match: *`. Tried
-    /// once and then remembered.
+    /// Whether `create` is conditional: false if the store was seen to overwrite in spite of `If-None-Match:
+    /// *`. Tried once and then remembered.
     async fn conditional_writes(&self) -> PortResult<bool>;
     /// A small object (at most 1 MiB); `None` if it is known not to exist.
     async fn get_small(&self, key: &str) -> PortResult<Option<Bytes>>;
     /// Streams an object; `None` if it is known not to exist.
     async fn get(&self, key: &str) -> PortResult<Option<ByteStream>>;
-    /// Streams an object of a backup. A store with encryption refuses an unencrypted object that has to be encrypted.
-    /// Other stores ignore `expected`.
+    /// Streams an object of a backup. A store with encryption refuses an unencrypted object that has to be
+    /// encrypted. Other stores ignore `expected`.
     async fn get_expected(&self, key: &str, _expected: Expected) -> PortResult<Option<ByteStream>> {
         self.get(key).await
     }
@@ -96,13 +97,13 @@ pub trait ObjectStore: Send + Sync {
     async fn put(&self, key: &str, body: Bytes) -> PortResult<()>;
     /// Writes a small object only if it does not exist (`If-None-Match: *`).
     async fn create(&self, key: &str, body: Bytes) -> PortResult<Created>;
-    /// A small object (at most 1 MiB) and its version; `None` if it is known not to exist. A store that cannot replace an
-    /// object conditionally returns that as an error.
+    /// A small object (at most 1 MiB) and its version; `None` if it is known not to exist. A store that
+    /// cannot replace an object conditionally returns that as an error.
     async fn get_tagged(&self, _key: &str) -> PortResult<Option<(Bytes, Tag)>> {
         Err(no_conditions(&self.describe()))
     }
-    /// Replaces a small object only if it is still the version that was read (`If-Match`). If the store was seen to
-    /// ignore the condition, the error names the store.
+    /// Replaces a small object only if it is still the version that was read (`If-Match`). If the store was
+    /// seen to ignore the condition, the error names the store.
     async fn replace(&self, _key: &str, _body: Bytes, _read: &Tag) -> PortResult<Replaced> {
         Err(no_conditions(&self.describe()))
     }

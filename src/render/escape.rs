@@ -16,8 +16,8 @@ pub struct RenderError {
 
 /// A value for `EnvironmentFile=`, in double quotes.
 ///
-/// systemd (`src/basic/env-file.c`, `SHELL_NEED_ESCAPE`) removes the backslash before `"`, `\`, `` ` `` and `$` inside
-/// double quotes, as a shell does, and expands nothing.
+/// systemd (`src/basic/env-file.c`, `SHELL_NEED_ESCAPE`) removes the backslash before `"`, `\`, `` ` `` and
+/// `$` inside double quotes, as a shell does, and expands nothing.
 ///
 /// # Errors
 /// [`RenderError`] for control characters: a newline could inject a second assignment.
@@ -49,8 +49,8 @@ pub fn shell_word(what: &str, value: &str) -> Result<String, RenderError> {
     Ok(format!("'{}'", value.replace('\'', r"'\''")))
 }
 
-/// A path in a unit file. Only characters that need no quoting there are allowed: `%` would be a specifier, and a space
-/// would split the path.
+/// A path in a unit file. Only characters that need no quoting there are allowed: `%` would be a specifier,
+/// and a space would split the path.
 pub(super) fn unit_path(what: &str, path: &Path) -> Result<String, RenderError> {
     let text = path.to_string_lossy().into_owned();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:".contains(c);

@@ -1,9 +1,9 @@
 //! etcd's settings as systemd environment, drop-in or flags: pure rendering.
 //!
-//! The same settings are rendered in the three forms of elastic-etcd (`-o env|dropin|flags`). The drop-in does not
-//! contain the values itself: an `EnvironmentFile=` of the base unit overrides `Environment=` in a drop-in, so the
-//! drop-in names the agent's own environment file as the last one (systemd.exec(5), `EnvironmentFile=`: later settings
-//! override earlier).
+//! The same settings are rendered in the three forms of elastic-etcd (`-o env|dropin|flags`). The drop-in
+//! does not contain the values itself: an `EnvironmentFile=` of the base unit overrides `Environment=` in a
+//! drop-in, so the drop-in names the agent's own environment file as the last one (systemd.exec(5),
+//! `EnvironmentFile=`: later settings override earlier).
 
 mod escape;
 mod unset;
@@ -27,8 +27,8 @@ pub fn environment(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, Str
         .collect()
 }
 
-/// Digest of the settings that matter to a running etcd: all except those about how its member joined, which etcd reads
-/// only at its first start. If the digest changes, a restart would change something.
+/// Digest of the settings that matter to a running etcd: all except those about how its member joined, which
+/// etcd reads only at its first start. If the digest changes, a restart would change something.
 pub fn running_digest(assignment: &Assignment, spec: &Spec) -> String {
     let mut text = String::new();
     for (name, value) in environment(assignment, spec) {
@@ -124,8 +124,8 @@ pub fn variable(flag: &str) -> String {
     format!("ETCD_{}", flag.to_ascii_uppercase().replace('-', "_"))
 }
 
-/// Flag name → value. `[etcd.settings]` comes first, so that it can never replace the agent's own settings (the
-/// configuration already refuses such names).
+/// Flag name → value. `[etcd.settings]` comes first, so that it can never replace the agent's own settings
+/// (the configuration already refuses such names).
 fn settings(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, String> {
     let mut out = spec.etcd.settings.clone();
     let mut set = |flag: &str, value: String| {

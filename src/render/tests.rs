@@ -122,7 +122,8 @@ fn a_binary_that_a_unit_file_cannot_carry_is_refused() {
     }
 }
 
-/// The value that systemd reads from a double-quoted string (`src/basic/env-file.c`, state `DOUBLE_QUOTE_VALUE`).
+/// The value that systemd reads from a double-quoted string (`src/basic/env-file.c`, state
+/// `DOUBLE_QUOTE_VALUE`).
 fn systemd_reads(line: &str) -> Option<String> {
     let mut chars = line.strip_prefix('"')?.chars();
     let mut out = String::new();

@@ -1,10 +1,11 @@
-//! Variables that a base unit's environment file may set and that must not reach etcd unless the agent sets them.
+//! Variables that a base unit's environment file may set and that must not reach etcd unless the agent sets
+//! them.
 
 use std::collections::BTreeMap;
 
-/// Each of these changes the cluster that etcd belongs to, the place of its data, who may connect to it, or whether
-/// writes reach the disk. `UnsetEnvironment=` is applied last (systemd.exec(5)) and would also remove the agent's own
-/// values, so only variables that the agent does not set go into the drop-in.
+/// Each of these changes the cluster that etcd belongs to, the place of its data, who may connect to it, or
+/// whether writes reach the disk. `UnsetEnvironment=` is applied last (systemd.exec(5)) and would also remove
+/// the agent's own values, so only variables that the agent does not set go into the drop-in.
 const DANGEROUS: &[&str] = &[
     // An entirely different configuration.
     "ETCD_CONFIG_FILE",

@@ -34,8 +34,8 @@ pub struct Success {
 }
 
 impl Counters {
-    /// Counts one executed action by its name (`Action::name`) and its result: `ok`, `failed`, or `begun` for a job that
-    /// runs concurrently with the loop.
+    /// Counts one executed action by its name (`Action::name`) and its result: `ok`, `failed`, or `begun` for
+    /// a job that runs concurrently with the loop.
     pub fn action(&self, name: &'static str, result: &'static str) {
         *locked(&self.actions).entry((name, result)).or_insert(0) += 1;
     }

@@ -40,8 +40,9 @@ pub fn init() -> Output {
     }
 }
 
-/// journald's native protocol. The layer writes each field in upper case and a dot as an underscore: `message_id` becomes
-/// `MESSAGE_ID`, as the journal catalog needs it, and `etcd_agent.epoch` becomes `ETCD_AGENT_EPOCH`.
+/// journald's native protocol. The layer writes each field in upper case and a dot as an underscore:
+/// `message_id` becomes `MESSAGE_ID`, as the journal catalog needs it, and `etcd_agent.epoch` becomes
+/// `ETCD_AGENT_EPOCH`.
 fn journal() -> std::io::Result<tracing_journald::Layer> {
     let layer = tracing_journald::layer()?;
     Ok(layer
@@ -67,8 +68,8 @@ fn filter() -> EnvFilter {
     }
 }
 
-/// `JOURNAL_STREAM` is `device:inode` of the stream that systemd connected; a child with its output redirected
-/// inherits the variable but not the stream.
+/// `JOURNAL_STREAM` is `device:inode` of the stream that systemd connected; a child with its output
+/// redirected inherits the variable but not the stream.
 fn stderr_is_the_journal(stream: Option<&str>) -> bool {
     let Some((device, inode)) = stream.and_then(|text| text.split_once(':')) else {
         return false;

@@ -10,8 +10,8 @@ pub const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads a regular file of at most [`MAX_BYTES`]; `None` when it is not there.
 ///
-/// A symbolic link is followed only in the directories of the path, never in the last component, so that the owner of
-/// one file cannot make the reader open another one.
+/// A symbolic link is followed only in the directories of the path, never in the last component, so that the
+/// owner of one file cannot make the reader open another one.
 ///
 /// # Errors
 /// Whatever the kernel says; `InvalidData` for anything but a regular file of that size.

@@ -2,8 +2,9 @@
 
 /// Logs one line.
 ///
-/// It goes to standard error, which systemd connects to the journal. A oneshot often ends right after it. journald finds the
-/// unit of a native message by its process. If that has ended, `journalctl -u` does not show the message.
+/// It goes to standard error, which systemd connects to the journal. A oneshot often ends right after it.
+/// journald finds the unit of a native message by its process. If that has ended, `journalctl -u` does not
+/// show the message.
 pub fn say(line: &str) {
     eprintln!("{}", one_line(line));
 }

@@ -48,8 +48,8 @@ impl LoadedUnit {
             .collect()
     }
 
-    /// A digest of what is loaded and of the identity, size and time of each of its files. It does not read the files,
-    /// so that the agent can compute it too.
+    /// A digest of what is loaded and of the identity, size and time of each of its files. It does not read
+    /// the files, so that the agent can compute it too.
     pub fn fingerprint(&self) -> String {
         let stable = Self {
             unit_file_state: String::new(),

@@ -1,5 +1,5 @@
-//! Checks that only root can have installed a program. No other program is run with the rights of root, etcd or the
-//! agent.
+//! Checks that only root can have installed a program. No other program is run with the rights of root, etcd
+//! or the agent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,8 +9,8 @@ use std::path::{Component, Path, PathBuf};
 /// As many links as the kernel follows.
 const MAX_LINKS: usize = 40;
 
-/// Checks that only root can have put a program there: the program, every directory above it and every link on the way
-/// belong to root, and only root can write to them. `what` names it in the error.
+/// Checks that only root can have put a program there: the program, every directory above it and every link
+/// on the way belong to root, and only root can write to them. `what` names it in the error.
 ///
 /// # Errors
 /// One line: which path is not root's alone, and what to do.

@@ -1,8 +1,8 @@
 //! The cluster and the member of an etcd data directory, from the metadata record of its first WAL file.
 //!
 //! Source: etcd's `server/storage/wal/{decoder,encoder,wal}.go`. A frame is an 8-byte little-endian length
-//! field (low 56 bits: length of the record; when the highest bit is set, bits 56 to 58: bytes of padding), then
-//! a `walpb.Record`, then the padding. Each file begins with a CRC record and a metadata record.
+//! field (low 56 bits: length of the record; when the highest bit is set, bits 56 to 58: bytes of padding),
+//! then a `walpb.Record`, then the padding. Each file begins with a CRC record and a metadata record.
 
 pub(super) mod check;
 
@@ -63,7 +63,8 @@ pub enum WalError {
     },
 }
 
-/// Whether a `member/wal` directory exists and holds a file of a log. etcd then takes its member from that log.
+/// Whether a `member/wal` directory exists and holds a file of a log. etcd then takes its member from that
+/// log.
 ///
 /// # Errors
 /// [`WalError::Io`] when it could not be read.
@@ -89,9 +90,9 @@ pub fn identify(dir: &Path) -> Result<(ClusterId, MemberId), WalError> {
     decode(&head).map_err(|why| WalError::Content(format!("{}: {why}", path.display())))
 }
 
-/// Whether a WAL holds anything of raft's log: an entry, or a snapshot that stands for entries. etcd makes a WAL
-/// without either when it starts on an emptied directory with `initial-cluster-state=existing`: the metadata is this
-/// member's, and everything that it has acknowledged is lost. Unknown counts as true.
+/// Whether a WAL holds anything of raft's log: an entry, or a snapshot that stands for entries. etcd makes a
+/// WAL without either when it starts on an emptied directory with `initial-cluster-state=existing`: the
+/// metadata is this member's, and everything that it has acknowledged is lost. Unknown counts as true.
 ///
 /// # Errors
 /// As [`identify`].

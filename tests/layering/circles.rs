@@ -1,6 +1,7 @@
 //! Finds circles in the imports between the files of a room.
 //!
-//! A file uses the file that defines an item, not the `mod.rs` that re-exports it. A re-export does not count as a use.
+//! A file uses the file that defines an item, not the `mod.rs` that re-exports it. A re-export does not count
+//! as a use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +30,8 @@ struct Crate<'a>(BTreeMap<Vec<String>, Module<'a>>);
 /// The files that each file uses.
 pub(crate) type Edges<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-/// Every circle of imports within a room, as the edges between its files. A room is the first part of a path. Each file of a circle uses each other file of it, directly or indirectly.
+/// Every circle of imports within a room, as the edges between its files. A room is the first part of a path.
+/// Each file of a circle uses each other file of it, directly or indirectly.
 pub(crate) fn circles<'a>(sources: &Sources<'a>) -> Vec<Edges<'a>> {
     let edges = Crate::new(sources).edges();
     let reached: Edges<'a> = edges
@@ -93,7 +95,8 @@ impl<'a> Crate<'a> {
             .collect()
     }
 
-    /// The file that defines the item of a path, seen from the module `at`. If a module only imports the name, the search continues at its origin. `None` if the path does not lead to a module of this crate.
+    /// The file that defines the item of a path, seen from the module `at`. If a module only imports the
+    /// name, the search continues at its origin. `None` if the path does not lead to a module of this crate.
     fn resolve(&self, at: &[String], path: &[String], depth: usize) -> Option<&'a str> {
         let mut module = at.to_vec();
         let mut rest = path;

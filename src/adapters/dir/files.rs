@@ -1,5 +1,5 @@
-//! Operations on the files and directories of a store, which make changes durable, have a deadline and return readable
-//! errors.
+//! Operations on the files and directories of a store, which make changes durable, have a deadline and return
+//! readable errors.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -15,8 +15,8 @@ const DEADLINE: Duration = Duration::from_mins(2);
 /// A directory with this bit is shared by a group of hosts, and so are the files in it.
 const SETGID: u32 = 0o2000;
 
-/// The metadata of an entry; `None` if the entry was deleted meanwhile. Any other error fails the listing, because a
-/// partial listing must never be treated as a complete one.
+/// The metadata of an entry; `None` if the entry was deleted meanwhile. Any other error fails the listing,
+/// because a partial listing must never be treated as a complete one.
 pub(super) fn if_present<T>(entry: io::Result<T>, path: &Path) -> PortResult<Option<T>> {
     match entry {
         Ok(meta) => Ok(Some(meta)),

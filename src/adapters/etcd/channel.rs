@@ -1,4 +1,5 @@
-//! The connection to the local etcd: opened when needed, over our own TLS, and opened again when certificates change.
+//! The connection to the local etcd: opened when needed, over our own TLS, and opened again when certificates
+//! change.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,8 +18,8 @@ use crate::adapters::tls::{Tls, explain};
 use crate::model::TlsFiles;
 
 const CONNECT: Duration = Duration::from_secs(1);
-/// The flow-control window, in bytes: how much etcd sends before the agent reads it. The round trip is short, and a
-/// snapshot comes in chunks of 64 KiB.
+/// The flow-control window, in bytes: how much etcd sends before the agent reads it. The round trip is short,
+/// and a snapshot comes in chunks of 64 KiB.
 const UNREAD: u32 = 1024 * 1024;
 
 /// The address of an etcd.
@@ -70,8 +71,8 @@ impl Connector {
         &self.address.url
     }
 
-    /// The shared channel. It connects at the first request, and again at the next request after a failure: an etcd
-    /// that is down costs one refused connection for each request, and nothing in between.
+    /// The shared channel. It connects at the first request, and again at the next request after a failure:
+    /// an etcd that is down costs one refused connection for each request, and nothing in between.
     pub(super) fn channel(&self) -> Result<Channel, String> {
         self.kept(&self.current)
     }
@@ -96,8 +97,8 @@ impl Connector {
         self.watching.forget();
     }
 
-    /// The certificates. Each call tries to load them until it succeeds, because they may be installed after the agent
-    /// has started.
+    /// The certificates. Each call tries to load them until it succeeds, because they may be installed after
+    /// the agent has started.
     pub(super) fn tls(&self) -> Result<Option<Arc<Tls>>, String> {
         let Some(files) = &self.files else {
             return Ok(None);

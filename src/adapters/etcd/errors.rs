@@ -7,7 +7,8 @@ use tonic::{Code, ConnectError, Status};
 use crate::adapters::tls::{explain, one_line};
 use crate::ports::PortError;
 
-/// Temporary refusals. etcd returns them before it proposes anything. Source: etcd's `api/v3rpc/rpctypes/error.go`.
+/// Temporary refusals. etcd returns them before it proposes anything. Source: etcd's
+/// `api/v3rpc/rpctypes/error.go`.
 const NOT_NOW: &[&str] = &[
     "unhealthy cluster",
     "not enough started members",

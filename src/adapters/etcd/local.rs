@@ -36,8 +36,9 @@ pub struct LocalEtcd {
 }
 
 impl LocalEtcd {
-    /// The etcd of this node. This does not connect yet. Over TLS the agent presents its own API certificate (etcd's
-    /// certificate if the API is insecure), and verifies etcd's certificate against `etcd.client_tls.ca_file`.
+    /// The etcd of this node. This does not connect yet. Over TLS the agent presents its own API certificate
+    /// (etcd's certificate if the API is insecure), and verifies etcd's certificate against
+    /// `etcd.client_tls.ca_file`.
     pub fn new(settings: &Settings) -> Self {
         let spec = &settings.spec;
         let address = |node: &NodeName| {
@@ -74,8 +75,8 @@ impl LocalEtcd {
         }
     }
 
-    /// The member at this client URL. Over `https`, `files` holds the certificate to present and the CA to verify the
-    /// member against.
+    /// The member at this client URL. Over `https`, `files` holds the certificate to present and the CA to
+    /// verify the member against.
     ///
     /// # Errors
     /// A text that says what is wrong with the URL.

@@ -77,8 +77,8 @@ impl Etcd for LocalEtcd {
 
     async fn members(&self, linearizable: bool) -> PortResult<MemberList> {
         if linearizable && self.is_3_4() {
-            // etcd 3.4 ignores `linearizable` and answers from memory. After a read through quorum that memory is at
-            // least as new as the read.
+            // etcd 3.4 ignores `linearizable` and answers from memory. After a read through quorum that
+            // memory is at least as new as the read.
             self.call("read through quorum", Kind::Read, MEMBERS, |client| async move {
                 client.kv_client().get("\0", None).await.map(|_| ())
             })
@@ -267,8 +267,8 @@ impl Etcd for LocalEtcd {
     async fn past(&self, at: Revision) -> PortResult<Past> {
         // The version, which this stores, decides how `members` reads through quorum.
         self.status().await?;
-        // The answer comes through raft. Later answers of this member are therefore no older than what etcd had
-        // acknowledged before.
+        // The answer comes through raft. Later answers of this member are therefore no older than what etcd
+        // had acknowledged before.
         self.members(true).await?;
         let newest = self.status().await?.revision;
         if newest < at {
@@ -287,7 +287,8 @@ impl Etcd for LocalEtcd {
             Ok(Some(Ok(Watched::Compacted(_)))) => Ok(Past::Gone(newest)),
             Ok(Some(Err(error))) => Err(error),
             Ok(None) => Err(PortError::Retryable(format!("{what}: the watch ended"))),
-            // Not every version delivers a compacted deletion, and no revision after the newest one exists to be delivered.
+            // Not every version delivers a compacted deletion, and no revision after the newest one exists to
+            // be delivered.
             Err(_) if newest == at => Ok(Past::Gone(newest)),
             Err(_) => Err(no_answer(&what, Kind::Read, PAST)),
         }

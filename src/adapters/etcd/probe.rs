@@ -1,7 +1,7 @@
-//! Checks whether an etcd answers at all. Any byte that comes back is an answer: an etcd that refuses our certificate,
-//! or wants a password, is alive. A connection that the kernel accepts for a hanging process is not an answer. If this
-//! host could not ask (the name does not resolve, no route, no file descriptor left), the probe says nothing about the
-//! other side.
+//! Checks whether an etcd answers at all. Any byte that comes back is an answer: an etcd that refuses our
+//! certificate, or wants a password, is alive. A connection that the kernel accepts for a hanging process is
+//! not an answer. If this host could not ask (the name does not resolve, no route, no file descriptor left),
+//! the probe says nothing about the other side.
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! The few messages of etcd's API that `etcd-client` does not offer in the form that the agent needs: among them the
-//! linearizable member list, and snapshot chunks that are not copied. Field numbers: etcd's `api/etcdserverpb/rpc.proto`.
+//! The few messages of etcd's API that `etcd-client` does not offer in the form that the agent needs: among
+//! them the linearizable member list, and snapshot chunks that are not copied. Field numbers: etcd's
+//! `api/etcdserverpb/rpc.proto`.
 
 use bytes::Bytes;
 

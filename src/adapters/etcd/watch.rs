@@ -24,13 +24,15 @@ const DELETE: i32 = 1;
 
 /// The limit for one message of a watch if etcd's `max-request-bytes` is unknown or small.
 const USUAL_BYTES: u64 = 32 * 1024 * 1024;
-/// The upper bound of that limit for any `max-request-bytes`: an increment that holds such a message can still be read.
+/// The upper bound of that limit for any `max-request-bytes`: an increment that holds such a message can
+/// still be read.
 const MOST_BYTES: u64 = 60 * 1024 * 1024;
-/// Twice what etcd adds to `max-request-bytes` for the limit of its fragments (`grpcOverheadBytes` in its `config.go`).
+/// Twice what etcd adds to `max-request-bytes` for the limit of its fragments (`grpcOverheadBytes` in its
+/// `config.go`).
 const OVERHEAD_BYTES: u64 = 1024 * 1024;
 
-/// How large a message of a watch may be. etcd splits a response that is larger than a request can be, but never a
-/// single change.
+/// How large a message of a watch may be. etcd splits a response that is larger than a request can be, but
+/// never a single change.
 pub(super) fn limit(max_request_bytes: Option<u64>) -> usize {
     let wanted = max_request_bytes.unwrap_or(0).saturating_add(OVERHEAD_BYTES);
     usize::try_from(wanted.clamp(USUAL_BYTES, MOST_BYTES)).unwrap_or(usize::MAX)

@@ -69,8 +69,8 @@ impl Board {
         self.set(node, Fact::Unreachable(why), false);
     }
 
-    /// `news` says whether a status differs from the last one in a way that the planner could act on. It is always news if
-    /// a peer appears, disappears, or cannot be asked for another reason than before.
+    /// `news` says whether a status differs from the last one in a way that the planner could act on. It is
+    /// always news if a peer appears, disappears, or cannot be asked for another reason than before.
     fn set(&self, node: &NodeName, fact: Fact<NodeStatus>, news: bool) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let news = news
@@ -87,7 +87,8 @@ impl Board {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(node);
         if news || first {
-            // `Notify` keeps a permit while nobody waits, so a change between two calls of `changed` is not missed.
+            // `Notify` keeps a permit while nobody waits, so a change between two calls of `changed` is not
+            // missed.
             self.bell.notify_one();
         }
     }

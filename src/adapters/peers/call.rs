@@ -13,10 +13,12 @@ use super::connection::{Connection, Failure, Target, api_error};
 use crate::ports::{PortError, PortResult};
 
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How long an idle connection is kept. Shorter than the server's idle timeout, so that the server rarely closes it first.
+/// How long an idle connection is kept. Shorter than the server's idle timeout, so that the server rarely
+/// closes it first.
 const KEEP: Duration = Duration::from_secs(3);
 
-/// Calls one peer. It keeps the last connection for a moment, because the steps of a genesis follow each other closely.
+/// Calls one peer. It keeps the last connection for a moment, because the steps of a genesis follow each
+/// other closely.
 pub(super) struct Caller {
     target: Arc<Target>,
     kept: Mutex<Option<(Connection, Instant)>>,
@@ -34,7 +36,8 @@ impl Caller {
         &self.target
     }
 
-    /// Makes one call. A failure before the request was sent is retryable. After a later failure the outcome is unknown.
+    /// Makes one call. A failure before the request was sent is retryable. After a later failure the outcome
+    /// is unknown.
     pub(super) async fn call<R: DeserializeOwned>(
         &self,
         method: Method,

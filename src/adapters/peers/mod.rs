@@ -1,4 +1,5 @@
-//! Talks to other nodes' agents over HTTP/1.1: one persistent connection to each for the long poll, others for calls.
+//! Talks to other nodes' agents over HTTP/1.1: one persistent connection to each for the long poll, others
+//! for calls.
 
 mod board;
 mod call;

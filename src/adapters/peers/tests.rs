@@ -68,7 +68,8 @@ struct Pair {
     peers: HttpPeers,
 }
 
-/// Serves `n1` with a certificate for `server_names`; the peer that asks it has a certificate for `client_names`.
+/// Serves `n1` with a certificate for `server_names`; the peer that asks it has a certificate for
+/// `client_names`.
 async fn pair(server_names: &[&str], client_names: &[&str]) -> Pair {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::new();
@@ -115,7 +116,8 @@ async fn a_change_is_seen_at_once_by_certificates_of_names_or_addresses() {
 async fn a_silent_peer_is_no_news_and_a_killed_one_is() {
     let Pair { served, peers, _dir } = pair(&["n1"], &["n2"]).await;
     until(&peers, "first answer", |seen| seen.known().is_some()).await;
-    // The report of the first answer may still be pending. After that the peer has no news, so it counts as silent.
+    // The report of the first answer may still be pending. After that the peer has no news, so it counts as
+    // silent.
     let mut told = 0;
     while timeout(Duration::from_millis(300), peers.changed()).await.is_ok() {
         told += 1;
@@ -347,7 +349,8 @@ async fn an_outcome_is_unknown_only_after_the_request_was_out() {
         .await
         .unwrap();
     drop(served);
-    // The server may still get requests while it shuts down. Once it no longer listens, requests are never sent.
+    // The server may still get requests while it shuts down. Once it no longer listens, requests are never
+    // sent.
     let refused = timeout(LONG, async {
         loop {
             match peers.accept(&name("n1"), &accept).await.unwrap_err() {
@@ -362,7 +365,8 @@ async fn an_outcome_is_unknown_only_after_the_request_was_out() {
     assert!(matches!(stranger, PortError::Permanent(_)), "{stranger:?}");
 }
 
-/// Eight addresses use up all connections that are open to strangers. The connections of the cluster's own nodes stay free.
+/// Eight addresses use up all connections that are open to strangers. The connections of the cluster's own
+/// nodes stay free.
 #[tokio::test]
 async fn f07_strangers_do_not_keep_a_peer_out() {
     let dir = tempfile::tempdir().unwrap();

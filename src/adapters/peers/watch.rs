@@ -17,7 +17,8 @@ use crate::ports::Clock;
 const WAIT: Duration = Duration::from_secs(10);
 /// Extra time for the round trip.
 const GRACE: Duration = Duration::from_secs(2);
-/// The pause between two polls. It prevents a broken peer, or one whose status changes often, from keeping this node busy.
+/// The pause between two polls. It prevents a broken peer, or one whose status changes often, from keeping
+/// this node busy.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// `GET /v1/status`.
@@ -100,7 +101,8 @@ async fn poll(
     Ok((connection, answer))
 }
 
-/// The pauses between attempts to reach a peer: short for ten seconds, because hosts often start together, then longer.
+/// The pauses between attempts to reach a peer: short for ten seconds, because hosts often start together,
+/// then longer.
 struct Attempts {
     since: Instant,
     failures: u32,

@@ -104,7 +104,8 @@ impl S3Store {
         format!("{}/{key}", self.inner.prefix)
     }
 
-    /// Describes the error of a call in one line. If the store refused the credentials, the next call reads them again.
+    /// Describes the error of a call in one line. If the store refused the credentials, the next call reads
+    /// them again.
     pub(super) fn failed<E>(&self, what: &str, key: &str, error: &SdkError<E>) -> PortError
     where
         E: std::error::Error + aws_sdk_s3::error::ProvideErrorMetadata + 'static,
@@ -139,7 +140,8 @@ impl S3Store {
         }
     }
 
-    /// Describes why a write has no answer. The error is retryable only if the request certainly never reached the store.
+    /// Describes why a write has no answer. The error is retryable only if the request certainly never
+    /// reached the store.
     pub(super) fn unanswered<E>(&self, doing: &str, key: &str, error: &SdkError<E>) -> PortError
     where
         E: std::error::Error + aws_sdk_s3::error::ProvideErrorMetadata + 'static,

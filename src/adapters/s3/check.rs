@@ -31,8 +31,8 @@ impl S3Store {
         Ok(body.freeze())
     }
 
-    /// Begins a multipart upload, sends one part, and completes or aborts the upload. It also aborts an upload that fails
-    /// in between.
+    /// Begins a multipart upload, sends one part, and completes or aborts the upload. It also aborts an
+    /// upload that fails in between.
     pub(in crate::adapters) async fn try_parts(
         &self,
         key: &str,

@@ -1,4 +1,5 @@
-//! The SDK's client. It is created at the first call, and again when the files that it was created from change.
+//! The SDK's client. It is created at the first call, and again when the files that it was created from
+//! change.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +31,8 @@ const OPERATION: Duration = Duration::from_mins(6);
 const ATTEMPTS: u32 = 5;
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 const POOL_IDLE: Duration = Duration::from_secs(10);
-/// The addresses where a host gets the credentials of its role. A proxy cannot answer these requests for the host.
+/// The addresses where a host gets the credentials of its role. A proxy cannot answer these requests for the
+/// host.
 const METADATA: &str = "169.254.169.254,169.254.170.2,169.254.170.23,fd00:ec2::254,fd00:ec2::23";
 
 /// The modification times of the files that a client was created from.
@@ -45,10 +47,11 @@ pub(super) struct Cached(Mutex<Option<(Stamp, Connected)>>);
 pub(super) struct Connected {
     pub(super) client: Client,
     pub(super) encryption: Encryption,
-    /// The checksum algorithm with which a multipart upload begins. Its parts and its completion must use the same one.
+    /// The checksum algorithm with which a multipart upload begins. Its parts and its completion must use the
+    /// same one.
     pub(super) checksum: Option<ChecksumAlgorithm>,
-    /// Whether TLS and the signed checksum already protect a part's bytes. Their SHA-256 would then only take time. AWS's
-    /// own command line omits it under the same conditions.
+    /// Whether TLS and the signed checksum already protect a part's bytes. Their SHA-256 would then only take
+    /// time. AWS's own command line omits it under the same conditions.
     pub(super) covered: bool,
 }
 
@@ -110,7 +113,8 @@ async fn make(settings: &StoreSettings) -> Result<Client, String> {
         .request_checksum_calculation(if settings.options.checksums {
             RequestChecksumCalculation::WhenSupported
         } else {
-            // Newer SDKs add trailing checksums by default. Servers that do not support them answer 400 or 501.
+            // Newer SDKs add trailing checksums by default. Servers that do not support them answer 400 or
+            // 501.
             RequestChecksumCalculation::WhenRequired
         })
         .response_checksum_validation(if settings.options.checksums {
@@ -185,7 +189,8 @@ fn http_client(settings: &StoreSettings) -> Result<SharedHttpClient, String> {
     let context = TlsContext::builder().with_trust_store(trust).build();
     let context = context.map_err(|error| format!("cannot set up TLS: {error}"))?;
     let proxy = proxy(&settings.options.proxy)?;
-    // The SDK's plain HTTP client builder does not support a proxy. The connector's builder does, so use that one.
+    // The SDK's plain HTTP client builder does not support a proxy. The connector's builder does, so use that
+    // one.
     Ok(
         aws_smithy_http_client::Builder::new().build_with_connector_fn(move |settings, _| {
             let mut connector = Connector::builder()

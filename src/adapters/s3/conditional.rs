@@ -1,5 +1,5 @@
-//! Conditional writes: create an object only if there is none (`If-None-Match: *` on `PutObject`), and replace an object
-//! only if it did not change since it was read (`If-Match`).
+//! Conditional writes: create an object only if there is none (`If-None-Match: *` on `PutObject`), and
+//! replace an object only if it did not change since it was read (`If-Match`).
 
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ impl S3Store {
         Ok(request.send().await.map(drop))
     }
 
-    /// `create` without the check that the store honours the condition; `None` if the store reports that it does not
-    /// implement conditional writes.
+    /// `create` without the check that the store honours the condition; `None` if the store reports that it
+    /// does not implement conditional writes.
     pub(super) async fn create_unchecked(&self, key: &str, body: Bytes) -> PortResult<Option<Created>> {
         for attempt in 1..=TRIES {
             let answer = self.put_if(key, &body, |put| put.if_none_match("*")).await?;
@@ -64,8 +64,8 @@ impl S3Store {
             match status(&error) {
                 // 409: another conditional write to the key is in progress (S3's documentation of PutObject).
                 Some(409 | 412) => {
-                    // An object that another agent has created is about as large as this one. An increment may be larger
-                    // than a small object.
+                    // An object that another agent has created is about as large as this one. An increment
+                    // may be larger than a small object.
                     if let Some(there) = self.fetch(key, None, None).await? {
                         let most = SMALL_BYTES.max(2 * body.len());
                         return Ok(Some(Created::Exists(self.read_small(key, there, most).await?)));
@@ -112,8 +112,8 @@ impl S3Store {
         })
     }
 
-    /// `replace` without the check that the store honours the condition; `None` if the store reports that it does not
-    /// implement conditional writes.
+    /// `replace` without the check that the store honours the condition; `None` if the store reports that it
+    /// does not implement conditional writes.
     pub(super) async fn replace_unchecked(
         &self,
         key: &str,
@@ -129,7 +129,8 @@ impl S3Store {
                 return Ok(None);
             }
             match status(&error) {
-                // The SDK retries a request whose answer was lost; the retry finds what the first attempt wrote.
+                // The SDK retries a request whose answer was lost; the retry finds what the first attempt
+                // wrote.
                 Some(412) => {
                     let there = self.get_small(key).await?;
                     return Ok(Some(if there.as_ref() == Some(&body) {
@@ -179,8 +180,8 @@ pub(in crate::adapters) fn ignores_header(store: &str) -> PortError {
     ))
 }
 
-/// Calls `create` twice for one key. True if the second write was refused and changed nothing. False otherwise, also if
-/// the store does not implement such a write (`None`).
+/// Calls `create` twice for one key. True if the second write was refused and changed nothing. False
+/// otherwise, also if the store does not implement such a write (`None`).
 pub(in crate::adapters) async fn try_twice<F>(create: impl Fn(Bytes) -> F) -> PortResult<bool>
 where
     F: Future<Output = PortResult<Option<Created>>>,

@@ -33,7 +33,8 @@ struct Reading {
     resumes: u32,
 }
 
-/// The object's bytes. After a connection broke, a new one resumes at the same byte of the same version of the object.
+/// The object's bytes. After a connection broke, a new one resumes at the same byte of the same version of
+/// the object.
 pub(super) fn resuming(store: &S3Store, key: &str, output: GetObjectOutput) -> ByteStream {
     let reading = Reading {
         store: store.clone(),

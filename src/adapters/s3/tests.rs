@@ -12,8 +12,8 @@ use crate::config::{Proxy, S3Options, StoreSettings, StoreUrl};
 
 type Objects = Arc<Mutex<BTreeMap<String, Bytes>>>;
 
-/// The part of S3 that a probe needs. It honours `If-None-Match` and `If-Match` if `honours` is true, and otherwise ignores
-/// them.
+/// The part of S3 that a probe needs. It honours `If-None-Match` and `If-Match` if `honours` is true, and
+/// otherwise ignores them.
 async fn serve(honours: bool) -> (String, Objects) {
     let objects = Objects::default();
     let app = Router::new()
@@ -239,8 +239,8 @@ async fn a_store_that_ignores_if_match_is_found_out_and_nothing_is_overwritten()
     assert_eq!(objects.lock().unwrap().len(), 1, "the probe cleans up");
 }
 
-/// A store that answers with this error if `wanted` is true for a request. It accepts every other write without keeping
-/// it, and answers every other read with the same object.
+/// A store that answers with this error if `wanted` is true for a request. It accepts every other write
+/// without keeping it, and answers every other read with the same object.
 async fn answering(
     wanted: impl Fn(&Method, &HeaderMap) -> bool + Clone + Send + Sync + 'static,
     status: u16,

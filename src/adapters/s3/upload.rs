@@ -18,9 +18,9 @@ use crate::adapters::rate_limiter::RateLimiter;
 
 const IN_FLIGHT: usize = 2;
 const MOST_PARTS: i32 = 10_000;
-/// How many parts have the same size before the size doubles. The first parts have `PART_BYTES`. Memory holds three parts.
-/// versitygw on ext4 accepts about 700 parts, because their sizes must fit an extended attribute. 2,500 parts each of 7,
-/// 14, 28 and 56 MiB hold 256 GiB in S3's 10,000 parts.
+/// How many parts have the same size before the size doubles. The first parts have `PART_BYTES`. Memory holds
+/// three parts. versitygw on ext4 accepts about 700 parts, because their sizes must fit an extended
+/// attribute. 2,500 parts each of 7, 14, 28 and 56 MiB hold 256 GiB in S3's 10,000 parts.
 const PARTS_OF_A_SIZE: i32 = 2_500;
 /// How long an abort waits for parts that are still being sent.
 const PARTS_LAND: Duration = Duration::from_secs(10);
@@ -37,8 +37,8 @@ pub(super) struct S3Upload {
     key: String,
     /// Set once the first part is full.
     upload_id: Option<String>,
-    /// Data of less than a part. A single chunk is kept as received; when the next chunk comes, it is copied into the
-    /// buffer.
+    /// Data of less than a part. A single chunk is kept as received; when the next chunk comes, it is copied
+    /// into the buffer.
     pending: Bytes,
     buffer: BytesMut,
     next_part: i32,
@@ -216,8 +216,8 @@ async fn abandon(
     id: String,
     mut sending: JoinSet<PortResult<CompletedPart>>,
 ) -> PortResult<()> {
-    // A part that arrives after the abort may stay in the store and cost money, and the server may still process a part
-    // whose request was cancelled. So wait up to `PARTS_LAND` for the parts in flight.
+    // A part that arrives after the abort may stay in the store and cost money, and the server may still
+    // process a part whose request was cancelled. So wait up to `PARTS_LAND` for the parts in flight.
     let quiet = tokio::time::timeout(PARTS_LAND, async { while sending.join_next().await.is_some() {} });
     let all_landed = quiet.await.is_ok();
     sending.shutdown().await;
@@ -226,7 +226,8 @@ async fn abandon(
         let request = request.bucket(store.bucket()).key(store.key(&key)).upload_id(&id);
         match request.send().await {
             Ok(_) if all_landed => break,
-            // "It might be necessary to abort a given multipart upload multiple times": S3 API, AbortMultipartUpload.
+            // "It might be necessary to abort a given multipart upload multiple times": S3 API,
+            // AbortMultipartUpload.
             Ok(_) => tokio::time::sleep(BETWEEN_ABORTS).await,
             Err(error) if status(&error) == Some(404) => break,
             Err(error) => return Err(store.failed("abort the upload of", &key, &error)),

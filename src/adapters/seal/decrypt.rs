@@ -89,8 +89,8 @@ impl Read for Blocking {
     }
 }
 
-/// The decrypted bytes. age has authenticated each chunk, and the stream ends without an error only if age has confirmed
-/// the end.
+/// The decrypted bytes. age has authenticated each chunk, and the stream ends without an error only if age
+/// has confirmed the end.
 pub(super) fn decrypted(stream: ByteStream, identities: Identities, what: String) -> ByteStream {
     let (sender, receiver) = mpsc::channel::<PortResult<Option<Bytes>>>(CHUNKS);
     let failed: Arc<Mutex<Option<PortError>>> = Arc::default();

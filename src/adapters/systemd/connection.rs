@@ -20,8 +20,8 @@ use crate::ports::{PortError, PortResult};
 /// How long to wait for another oneshot to end. All oneshots except the staging of a restore are short.
 const ONE_WITHIN: Duration = Duration::from_secs(1);
 
-/// The job mode (systemctl(1), `--job-mode=`) that fails rather than turn a running stop into a start: a stop of etcd
-/// takes precedence.
+/// The job mode (systemctl(1), `--job-mode=`) that fails rather than turn a running stop into a start: a stop
+/// of etcd takes precedence.
 const GENTLY: &str = "fail";
 
 /// The service manager of a real host.
@@ -114,8 +114,8 @@ impl Systemd {
         asked.map_err(|error| port_error(&format!("{} {unit}", verb.word()), Ask::Change, &error))
     }
 
-    /// The lock that allows to run a oneshot. Does not wait for a long oneshot, such as the staging of a restore: the loop
-    /// tries again later, and feeds its watchdog meanwhile.
+    /// The lock that allows to run a oneshot. Does not wait for a long oneshot, such as the staging of a
+    /// restore: the loop tries again later, and feeds its watchdog meanwhile.
     pub(super) async fn one(&self, what: &str) -> PortResult<MutexGuard<'_, ()>> {
         timeout(ONE_WITHIN, self.oneshot.lock()).await.map_err(|_| {
             PortError::Retryable(format!(

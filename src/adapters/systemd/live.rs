@@ -71,8 +71,8 @@ impl Live {
             .cache_properties(CacheProperties::No)
             .build()
             .await?;
-        // systemd forgets the timestamps of an unreferenced unit. If this connection may not reference the unit, the agent
-        // accepts that.
+        // systemd forgets the timestamps of an unreferenced unit. If this connection may not reference the
+        // unit, the agent accepts that.
         let _ = unit.reference().await;
         Ok(Self {
             connection,
@@ -83,9 +83,9 @@ impl Live {
         })
     }
 
-    /// Subscribes to the signals of [`ETCD`], of jobs and of systemd itself. Returns the stream of all messages that arrive,
-    /// and systemd's unique name on the bus. Any client may send a signal, also to this connection alone, so only signals
-    /// with that sender are systemd's.
+    /// Subscribes to the signals of [`ETCD`], of jobs and of systemd itself. Returns the stream of all
+    /// messages that arrive, and systemd's unique name on the bus. Any client may send a signal, also to this
+    /// connection alone, so only signals with that sender are systemd's.
     pub(super) async fn listen(&self) -> zbus::Result<(MessageStream, OwnedUniqueName)> {
         let stream = MessageStream::from(&self.connection);
         let bus = fdo::DBusProxy::new(&self.connection).await?;
@@ -109,7 +109,8 @@ impl Live {
         for rule in rules {
             bus.add_match_rule(rule).await?;
         }
-        // Ask for the owner after adding the match for its changes, so that no later change of owner is missed.
+        // Ask for the owner after adding the match for its changes, so that no later change of owner is
+        // missed.
         let owner = bus.get_name_owner(BusName::try_from(SYSTEMD)?).await?;
         self.manager.subscribe().await?;
         Ok((stream, owner))

@@ -1,5 +1,5 @@
-//! A file that records that the agent itself requested the last stop. It names the stopped activation, so that an old
-//! marker never hides a later stop by an operator.
+//! A file that records that the agent itself requested the last stop. It names the stopped activation, so
+//! that an old marker never hides a later stop by an operator.
 
 use crate::paths::Paths;
 use crate::ports::PortError;

@@ -39,7 +39,8 @@ fn came_to_nothing<T>(asked: &PortResult<T>) -> bool {
     matches!(asked, Err(PortError::Retryable(_) | PortError::Permanent(_)))
 }
 
-/// How long to follow the job of a restart. After that time its stop has ended long ago, and etcd is waiting for quorum.
+/// How long to follow the job of a restart. After that time its stop has ended long ago, and etcd is waiting
+/// for quorum.
 const RESTART_FOLLOWED: Duration = Duration::from_mins(5);
 
 /// Follows the job of a restart to its end. A stop that another user requests meanwhile cancels it.
@@ -116,7 +117,8 @@ impl ServiceManager for Systemd {
         }
         let stopped = self.run_job(Verb::Stop, ETCD, deadline).await;
         if came_to_nothing(&stopped) {
-            // The next stop is an operator's. If the outcome of this one is unknown, the unit's state shows it later.
+            // The next stop is an operator's. If the outcome of this one is unknown, the unit's state shows
+            // it later.
             marker::remove(&self.shared.paths);
         }
         drop(asking);
@@ -165,8 +167,8 @@ impl ServiceManager for Systemd {
     }
 
     fn knows_mount(&self) -> bool {
-        // Checked each time: an operator removes the file if the file system of the data is permanently lost (`missing` in
-        // `src/unit/data/inspect.rs`). An unreadable file counts as present.
+        // Checked each time: an operator removes the file if the file system of the data is permanently lost
+        // (`missing` in `src/unit/data/inspect.rs`). An unreadable file counts as present.
         self.shared.paths.data_mount().try_exists().unwrap_or(true)
     }
 
@@ -179,8 +181,8 @@ impl ServiceManager for Systemd {
 /// `server/storage/wal/wal.go`).
 const LOG_FILE: u64 = 64_000_000;
 
-/// Whether this many bytes are free for a user who is not root. If only etcd may enter the directory, its nearest accessible
-/// parent is checked. An unknown amount counts as free.
+/// Whether this many bytes are free for a user who is not root. If only etcd may enter the directory, its
+/// nearest accessible parent is checked. An unknown amount counts as free.
 fn has_free(dir: &Path, bytes: u64) -> bool {
     let stat = dir.ancestors().find_map(|dir| rustix::fs::statvfs(dir).ok());
     stat.is_none_or(|stat| stat.f_bavail.saturating_mul(stat.f_frsize) >= bytes)

@@ -1,5 +1,5 @@
-//! Runs the oneshot units, which do what only root or etcd's own user may do. The request is a file, systemd runs the job,
-//! and the result is a file.
+//! Runs the oneshot units, which do what only root or etcd's own user may do. The request is a file, systemd
+//! runs the job, and the result is a file.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;

@@ -5,7 +5,8 @@
 
 use zbus::OwnedObjectPath;
 
-/// One `ExecStart=` command as returned over D-Bus: path, argv, ignore errors, four timestamps, PID, code, status.
+/// One `ExecStart=` command as returned over D-Bus: path, argv, ignore errors, four timestamps, PID, code,
+/// status.
 pub type ExecCommand = (String, Vec<String>, bool, u64, u64, u64, u64, u32, i32, i32);
 
 /// systemd itself.

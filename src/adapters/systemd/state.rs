@@ -8,8 +8,8 @@ pub(super) struct RawState {
     pub(super) active: String,
     pub(super) sub: String,
     pub(super) load: LoadState,
-    /// When the unit last left `inactive` in this boot, in microseconds; 0 if it never did. The value identifies one
-    /// activation.
+    /// When the unit last left `inactive` in this boot, in microseconds; 0 if it never did. The value
+    /// identifies one activation.
     pub(super) inactive_exit: u64,
     /// When the unit last left `active`, on the same clock: when a stop began, or when its process had ended.
     pub(super) active_exit: u64,
@@ -28,10 +28,10 @@ const CLD_EXITED: i32 = 1;
 impl RawState {
     /// Interprets the properties. `stopped` is the activation that the agent itself asked to stop.
     ///
-    /// A unit is held if it was up in this boot and is down without a failure, unless the agent requested the stop or the
-    /// process ended by itself. A process ends by itself without a failure in two cases: an etcd that was removed from its
-    /// cluster exits with 0, and an etcd that gets SIGTERM from a sender other than systemd ends by that signal, which
-    /// systemd counts as a success.
+    /// A unit is held if it was up in this boot and is down without a failure, unless the agent requested the
+    /// stop or the process ended by itself. A process ends by itself without a failure in two cases: an etcd
+    /// that was removed from its cluster exits with 0, and an etcd that gets SIGTERM from a sender other than
+    /// systemd ends by that signal, which systemd counts as a success.
     pub(super) fn state(&self, stopped: Option<u64>) -> UnitState {
         let active = match self.active.as_str() {
             "active" => ActiveState::Active,
@@ -59,9 +59,9 @@ impl RawState {
         }
     }
 
-    /// Whether the process ended before any stop began. A stop takes the unit out of `active` and then signals the process.
-    /// If the process ends by itself, the unit leaves `active` afterwards. For an activation that never became active, the
-    /// order is unknown and the answer is no.
+    /// Whether the process ended before any stop began. A stop takes the unit out of `active` and then
+    /// signals the process. If the process ends by itself, the unit leaves `active` afterwards. For an
+    /// activation that never became active, the order is unknown and the answer is no.
     fn ended_before_the_stop(&self) -> bool {
         self.main_code != 0 && self.inactive_exit < self.main_exit && self.main_exit <= self.active_exit
     }

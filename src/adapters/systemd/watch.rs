@@ -1,5 +1,5 @@
-//! Keeps one connection alive, follows signals and keeps the unit's state. systemd leaves the bus when it re-executes,
-//! and the bus itself may restart. The watcher then sets everything up again.
+//! Keeps one connection alive, follows signals and keeps the unit's state. systemd leaves the bus when it
+//! re-executes, and the bus itself may restart. The watcher then sets everything up again.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,7 +44,8 @@ pub(super) struct Shared {
     foreign_logged: AtomicBool,
 }
 
-/// How often the state is read without a signal. Only a bug can miss a signal; this bounds the time until its effect ends.
+/// How often the state is read without a signal. Only a bug can miss a signal; this bounds the time until its
+/// effect ends.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
 const RECONNECT: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
@@ -93,8 +94,8 @@ impl Shared {
         Ok(raw)
     }
 
-    /// Removes the marker of a stop that this agent requested and that failed, perhaps in an earlier run of the agent. The
-    /// next stop is another user's.
+    /// Removes the marker of a stop that this agent requested and that failed, perhaps in an earlier run of
+    /// the agent. The next stop is another user's.
     fn settle(&self, raw: &RawState) {
         let asking = self.asking.load(Ordering::SeqCst) > 0;
         if !asking && raw.stays_up() && marker::read(&self.paths) == Some(raw.inactive_exit) {
@@ -200,8 +201,8 @@ enum Change {
     Left,
     /// A message that is not relevant here.
     None,
-    /// A signal that looks like systemd's but has another sender, or that cannot be read. Any local user can send such a
-    /// signal.
+    /// A signal that looks like systemd's but has another sender, or that cannot be read. Any local user can
+    /// send such a signal.
     Foreign(String),
 }
 

@@ -1,4 +1,5 @@
-//! The expiry of certificates that another program uses: etcd's own, as far as the agent's user can read them.
+//! The expiry of certificates that another program uses: etcd's own, as far as the agent's user can read
+//! them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,8 +35,8 @@ impl Expiry {
         Self { files, state }
     }
 
-    /// The earliest expiry of these certificates, their chains and their authorities, in milliseconds since 1970. `None` if
-    /// none of them can be read.
+    /// The earliest expiry of these certificates, their chains and their authorities, in milliseconds since
+    /// 1970. `None` if none of them can be read.
     pub fn not_after(&self) -> Option<UnixMs> {
         self.not_after_checking_every(CHECK_EVERY)
     }

@@ -112,8 +112,8 @@ fn alert_text(alert: AlertDescription) -> String {
     }
 }
 
-/// Escapes control characters, and cuts the text to a length that fits a log line. Text from the network must not be able
-/// to add lines to the log.
+/// Escapes control characters, and cuts the text to a length that fits a log line. Text from the network must
+/// not be able to add lines to the log.
 pub(crate) fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(400));
     for c in text.chars().take(400) {

@@ -16,7 +16,8 @@ use super::names::not_after;
 use super::verifier::{NamedVerifier, Own};
 use crate::model::{TlsFiles, UnixMs};
 
-/// Identifies the content of each file without reading it: a rename changes the inode, a write changes the time.
+/// Identifies the content of each file without reading it: a rename changes the inode, a write changes the
+/// time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamps([Option<(u64, u64, SystemTime)>; 3]);
 
@@ -71,7 +72,8 @@ impl Material {
             .with_client_cert_verifier(clients)
             .with_cert_resolver(own.clone());
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // No resumption: a resumed session is not verified again, and would outlive a certificate or an authority.
+        // No resumption: a resumed session is not verified again, and would outlive a certificate or an
+        // authority.
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
         let mut client = ClientConfig::builder_with_provider(provider)

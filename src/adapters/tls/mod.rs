@@ -1,4 +1,5 @@
-//! Mutual TLS from certificate files: the rustls configurations of both ends, read again when the files change.
+//! Mutual TLS from certificate files: the rustls configurations of both ends, read again when the files
+//! change.
 //!
 //! There is no fallback to anything weaker: if the files cannot be used, there is no connection.
 
@@ -44,8 +45,9 @@ struct State {
     material: Arc<Material>,
     generation: u64,
     in_use: Stamps,
-    /// The stamps of a set that could not be loaded, and whether a warning was logged. Files are often replaced one after
-    /// the other, so a set that does not match counts as bad only if two checks find it so.
+    /// The stamps of a set that could not be loaded, and whether a warning was logged. Files are often
+    /// replaced one after the other, so a set that does not match counts as bad only if two checks find it
+    /// so.
     bad: Option<(Stamps, bool)>,
     checked: Instant,
 }
@@ -86,15 +88,15 @@ impl Tls {
         (material.server.clone(), generation)
     }
 
-    /// The client's configuration for a new connection, and its generation. The server's certificate must name the address
-    /// that the client connects to or, if given, `node`.
+    /// The client's configuration for a new connection, and its generation. The server's certificate must
+    /// name the address that the client connects to or, if given, `node`.
     pub fn client(&self, node: Option<&str>, alpn: &[&[u8]]) -> (Arc<ClientConfig>, u64) {
         let (material, generation) = self.current();
         (Arc::new(material.client(node, alpn)), generation)
     }
 
-    /// Like [`Self::client`], for the agent of `node`: its certificate must name the address or the node in full, without a
-    /// wildcard.
+    /// Like [`Self::client`], for the agent of `node`: its certificate must name the address or the node in
+    /// full, without a wildcard.
     pub fn client_of_agent(&self, node: &str, alpn: &[&[u8]]) -> (Arc<ClientConfig>, u64) {
         let (material, generation) = self.current();
         (Arc::new(material.client_of_agent(node, alpn)), generation)

@@ -7,8 +7,8 @@ use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension, X509Certificat
 
 use crate::model::UnixMs;
 
-/// The names of a peer's certificate. Only subject alternative names count, as in RFC 9525. The subject's common name never
-/// counts, and neither do wildcards, because each name must identify one node.
+/// The names of a peer's certificate. Only subject alternative names count, as in RFC 9525. The subject's
+/// common name never counts, and neither do wildcards, because each name must identify one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateNames {
     dns: Vec<String>,
@@ -58,8 +58,8 @@ impl CertificateNames {
     }
 }
 
-/// The earliest expiry of a chain's certificates and of the trusted authority that signed it. Go's verifier, and so etcd's,
-/// also checks the authority's dates. `None` if a certificate of the chain is not X.509.
+/// The earliest expiry of a chain's certificates and of the trusted authority that signed it. Go's verifier,
+/// and so etcd's, also checks the authority's dates. `None` if a certificate of the chain is not X.509.
 pub(super) fn not_after(chain: &[CertificateDer<'_>], authorities: &[CertificateDer<'_>]) -> Option<UnixMs> {
     let parse = |all: &'_ [CertificateDer<'_>]| -> Option<Vec<UnixMs>> {
         all.iter()

@@ -27,7 +27,8 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// Issues a certificate for these names, valid until the end of `last_year`, with the authority itself as `ca_file`.
+    /// Issues a certificate for these names, valid until the end of `last_year`, with the authority itself as
+    /// `ca_file`.
     pub(crate) fn issue(&self, dir: &Path, file: &str, names: &[&str], last_year: i32) -> TlsFiles {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).unwrap();

@@ -30,8 +30,8 @@ impl ResolvesClientCert for Own {
     }
 }
 
-/// Wraps rustls' own verifier. If the certificate does not name the address, it asks that verifier again with the node's
-/// name, because operators issue certificates for either. It accepts nothing that rustls refuses.
+/// Wraps rustls' own verifier. If the certificate does not name the address, it asks that verifier again with
+/// the node's name, because operators issue certificates for either. It accepts nothing that rustls refuses.
 #[derive(Debug)]
 pub(super) struct NamedVerifier {
     inner: Arc<WebPkiServerVerifier>,
@@ -50,8 +50,8 @@ impl NamedVerifier {
         }
     }
 
-    /// A verifier for another agent. It applies the check that a server applies to its clients: [`CertificateNames::covers`],
-    /// which accepts no wildcards.
+    /// A verifier for another agent. It applies the check that a server applies to its clients:
+    /// [`CertificateNames::covers`], which accepts no wildcards.
     pub(super) fn of_agent(inner: Arc<WebPkiServerVerifier>, node: &str) -> Self {
         Self {
             wildcards: false,

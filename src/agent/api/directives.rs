@@ -89,7 +89,8 @@ pub(crate) fn preview(agent: &Agent, request: &OperatorRequest) -> PortResult<Di
     })
 }
 
-/// Adds the nodes that an older restart order has not restarted yet, because a newer order replaces the older one.
+/// Adds the nodes that an older restart order has not restarted yet, because a newer order replaces the older
+/// one.
 fn with_pending(seen: &Observation, change: &DirectiveChange) -> DirectiveChange {
     let (DirectiveChange::Restart { nodes }, Some(old)) = (change, &seen.me.steering.directives.restart)
     else {

@@ -59,8 +59,8 @@ impl AgentHandle for Agent {
     async fn is_etcds(&self, pid: u32) -> bool {
         match timeout(ASK_SYSTEMD, self.ports.service.is_etcds(pid)).await {
             Ok(Ok(is)) => is,
-            // A start of etcd must not fail because systemd does not answer. The gate's slots bound what other
-            // processes can do.
+            // A start of etcd must not fail because systemd does not answer. The gate's slots bound what
+            // other processes can do.
             Ok(Err(_)) | Err(_) => true,
         }
     }
@@ -283,7 +283,8 @@ impl AgentHandle for Agent {
             .is_none_or(|a| Some(a.generation) == cleared && newest <= a.epoch);
         let now = self.ports.clock.steady();
         let text = self.shared.with(|inner| {
-            // A gate that may pass does not ask. If it asks, it has found other data than the agent's last inspection.
+            // A gate that may pass does not ask. If it asks, it has found other data than the agent's last
+            // inspection.
             if clear {
                 inner
                     .data
@@ -316,10 +317,10 @@ impl AgentHandle for Agent {
 }
 
 impl Agent {
-    /// The epoch that an order to restore replaces when it is given now; `None` while it cannot be known. A node with a
-    /// new memory does not know it before it has a vote. A node that knows no epoch does not know it before it has read
-    /// the shared store. An epoch that was only reported does not count if another one is confirmed, because it may
-    /// never open.
+    /// The epoch that an order to restore replaces when it is given now; `None` while it cannot be known. A
+    /// node with a new memory does not know it before it has a vote. A node that knows no epoch does not know
+    /// it before it has read the shared store. An epoch that was only reported does not count if another one
+    /// is confirmed, because it may never open.
     pub(crate) fn asked_above(&self, elector: &ElectorRecord) -> Option<Epoch> {
         if !elector.eligible {
             return None;

@@ -30,8 +30,8 @@ pub(crate) async fn backups(
     Ok(Page { items, next })
 }
 
-/// A page of retention's verdicts on the backups `after` that one, oldest first. All backups are judged each time,
-/// because a verdict depends on the other backups.
+/// A page of retention's verdicts on the backups `after` that one, oldest first. All backups are judged each
+/// time, because a verdict depends on the other backups.
 ///
 /// # Errors
 /// The error of the store.

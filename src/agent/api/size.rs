@@ -24,8 +24,8 @@ pub(crate) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, Or
     if let Some(why) = objection(order, seen.spec.nodes.len()) {
         return Err(PortError::Permanent(format!("refused: {why}")).into());
     }
-    // Nodes with another store would not read the size there, so this node would follow it alone. If this node was
-    // ordered out, the others would not follow it.
+    // Nodes with another store would not read the size there, so this node would follow it alone. If this
+    // node was ordered out, the others would not follow it.
     if let Some(why) = plan::other_stores(&seen).or_else(|| plan::ordered_out(&seen)) {
         return Err(PortError::Permanent(format!("refused: {why}")).into());
     }

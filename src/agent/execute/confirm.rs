@@ -18,8 +18,8 @@ use crate::agent::execute::genesis::learn;
 /// Each call has a deadline of its own; this bounds them all.
 const ASK: Duration = Duration::from_secs(5);
 
-/// Asks about the epochs that these sources report. Learns the genesis that a majority confirms, or the one with the
-/// token `by_operator` unless a majority denies it.
+/// Asks about the epochs that these sources report. Learns the genesis that a majority confirms, or the one
+/// with the token `by_operator` unless a majority denies it.
 ///
 /// # Errors
 /// Retryable while the newest is neither confirmed nor denied: it holds back a start until then.
@@ -37,7 +37,8 @@ pub(crate) async fn confirm(
         (inner.genesis.pushed.take(), doubted)
     });
     if !doubted {
-        // Stored on disk before any elector is asked: if the agent dies meanwhile, the gate holds a start back.
+        // Stored on disk before any elector is asked: if the agent dies meanwhile, the gate holds a start
+        // back.
         agent
             .shared
             .update_elector(state, |record| hear_of(record, epoch))?;
@@ -96,9 +97,10 @@ pub(crate) async fn confirm(
     )))
 }
 
-/// The copy of a genesis that this node can rely on. The electorate is not part of the value, but it decides whether
-/// this memory took part. A copy that this node has accepted itself is correct. Of other nodes' copies, one is used
-/// that does not name this memory: then the node is not a founder but joins, and loses nothing by that.
+/// The copy of a genesis that this node can rely on. The electorate is not part of the value, but it decides
+/// whether this memory took part. A copy that this node has accepted itself is correct. Of other nodes'
+/// copies, one is used that does not name this memory: then the node is not a founder but joins, and loses
+/// nothing by that.
 fn trusted_copy<'a>(agent: &Agent, tally: &'a Tally, genesis: &'a Genesis) -> &'a Genesis {
     if mutant!(BelievesElectorates) {
         return genesis;
@@ -152,8 +154,8 @@ fn deny(agent: &Agent, reported_by: &BTreeMap<String, Epoch>, ceiling: Epoch) {
     }
 }
 
-/// The reported genesis that the data here belongs to, for a new memory that knows no epoch. A cluster ID follows from
-/// members and token, so no other genesis has the same one.
+/// The reported genesis that the data here belongs to, for a new memory that knows no epoch. A cluster ID
+/// follows from members and token, so no other genesis has the same one.
 fn witnessed<'a>(agent: &Agent, tally: &'a Tally) -> Option<&'a Genesis> {
     let record = agent.shared.elector();
     if record.chosen.is_some() {
@@ -210,8 +212,8 @@ async fn ask(agent: &Agent, pushed: Option<Genesis>) -> Tally {
     }
 }
 
-/// The answer of one elector; `None` if there is no answer. An elector with another list of electors answers no
-/// enquiry. Its status shows which genesis it knows as chosen, and denies nothing.
+/// The answer of one elector; `None` if there is no answer. An elector with another list of electors answers
+/// no enquiry. Its status shows which genesis it knows as chosen, and denies nothing.
 async fn ask_elector(agent: &Agent, node: &NodeName, message: &Enquire) -> Option<(NodeName, ElectorReport)> {
     let peers = agent.ports.peers.as_ref();
     let (status, reply) = join(peers.status(node), peers.enquire(node, message)).await;

@@ -9,8 +9,8 @@ use crate::backup::newest_epoch;
 use crate::model::{Assignment, ClusterId, Epoch, Generation, MemberList, RaftTerm, StartFence};
 use crate::ports::{PortError, PortResult};
 
-/// A member that is at most this many raft entries behind has caught up. Statuses are read one after the other, and a
-/// busy cluster continues to write meanwhile.
+/// A member that is at most this many raft entries behind has caught up. Statuses are read one after the
+/// other, and a busy cluster continues to write meanwhile.
 pub(crate) const CAUGHT_UP_ENTRIES: u64 = 5000;
 /// The longest that the loop waits for the store before it decides again.
 const ASK_STORE: Duration = Duration::from_secs(30);
@@ -27,9 +27,9 @@ pub(crate) fn assignment(agent: &Agent) -> PortResult<Assignment> {
         .ok_or_else(|| stale("nothing is assigned to this node"))
 }
 
-/// Checks that the etcd to be stopped is still of a replaced epoch: by its assignment, else by the cluster ID that it
-/// serves. `newest` must be learned, which means that a majority of the electors confirmed it when they were asked
-/// (`confirm`).
+/// Checks that the etcd to be stopped is still of a replaced epoch: by its assignment, else by the cluster ID
+/// that it serves. `newest` must be learned, which means that a majority of the electors confirmed it when
+/// they were asked (`confirm`).
 pub(crate) async fn fence_stop(agent: &Agent, newest: Epoch) -> PortResult<()> {
     if agent.shared.elector().open_epoch() < newest {
         return Err(stale(format_args!("epoch {newest} is not confirmed")));
@@ -46,8 +46,8 @@ pub(crate) async fn fence_stop(agent: &Agent, newest: Epoch) -> PortResult<()> {
     Err(stale(format_args!("etcd runs for cluster {runs} now")))
 }
 
-/// The cluster of the etcd that runs here: from its own answer, or else from the data that was found while this process
-/// ran.
+/// The cluster of the etcd that runs here: from its own answer, or else from the data that was found while
+/// this process ran.
 async fn runs_for(agent: &Agent) -> PortResult<ClusterId> {
     let error = match agent.ports.etcd.status().await {
         Ok(status) => return Ok(status.cluster_id),
@@ -70,8 +70,8 @@ pub(crate) fn fence_generation(agent: &Agent, generation: Generation) -> PortRes
     )))
 }
 
-/// Checks that `epoch` is the newest one that the shared store records now. An epoch is recorded before it is open (ADR
-/// 3).
+/// Checks that `epoch` is the newest one that the shared store records now. An epoch is recorded before it is
+/// open (ADR 3).
 pub(crate) async fn fence_recorded(agent: &Agent, epoch: Epoch) -> PortResult<()> {
     let no_store = || stale("there is no store to confirm the epoch");
     let store = agent.ports.store.as_ref().ok_or_else(no_store)?;

@@ -100,8 +100,8 @@ pub(crate) async fn enquire(agent: &Agent, without: &BTreeSet<NodeName>) -> Port
     }
 }
 
-/// The electors of the epoch that is replaced (the newest that this node or the store knows), without those that are
-/// lost by the operator's word. `None` if no elector is left to be asked.
+/// The electors of the epoch that is replaced (the newest that this node or the store knows), without those
+/// that are lost by the operator's word. `None` if no elector is left to be asked.
 fn former_electors(
     agent: &Agent,
     record: &ElectorRecord,
@@ -154,15 +154,15 @@ pub(crate) async fn propose(
     let accept = round.accept();
     run_phase(agent, &mut round, gone, &ACCEPT, accept).await?;
     let genesis = round.value();
-    // The store's record is written before any node learns the genesis: with a shared store an epoch is open only once
-    // it is recorded there.
+    // The store's record is written before any node learns the genesis: with a shared store an epoch is open
+    // only once it is recorded there.
     if agent.spec.store_shared
         && let Some(store) = &agent.ports.store
         && let Recorded::Exists(recorded) =
             record_epoch(store.as_ref(), &agent.spec.cluster, &genesis).await?
     {
-        // Any client with write access to the store can put a record there, so it stops no etcd. The next attempt reads
-        // the store first and opens a later epoch.
+        // Any client with write access to the store can put a record there, so it stops no etcd. The next
+        // attempt reads the store first and opens a later epoch.
         agent.shared.with(|inner| inner.store.ask_again());
         return Err(PortError::Retryable(format!(
             "the store has epoch {} as {}, which no majority of the electors has chosen: a later one is opened",
@@ -174,7 +174,8 @@ pub(crate) async fn propose(
     Ok(())
 }
 
-/// An elector reported that the epoch is open already. The other electors are asked before the node acts on it.
+/// An elector reported that the epoch is open already. The other electors are asked before the node acts on
+/// it.
 fn chosen_already(agent: &Agent, genesis: &Genesis) -> PortError {
     let epoch = genesis.epoch;
     agent
@@ -213,8 +214,8 @@ const ACCEPT: Phase<Accept, AcceptReply> = Phase {
     outcome: Round::accepted,
 };
 
-/// Runs one phase. If it fails because other electors know a newer memory of an elector, this node enquires, so that
-/// the next round knows that memory too.
+/// Runs one phase. If it fails because other electors know a newer memory of an elector, this node enquires,
+/// so that the next round knows that memory too.
 async fn run_phase<M, R>(
     agent: &Agent,
     round: &mut Round,
@@ -230,8 +231,8 @@ async fn run_phase<M, R>(
     if round.names_stale_memory()
         && let Err(error) = enquire(agent, gone).await
     {
-        // The other electors' answers to the round are the reason that is reported. A conflict of two clusters takes
-        // precedence.
+        // The other electors' answers to the round are the reason that is reported. A conflict of two
+        // clusters takes precedence.
         if matches!(error, PortError::Permanent(_)) {
             return Err(error);
         }
@@ -255,7 +256,8 @@ async fn ask_electors<M, R>(
     (phase.take)(round, &agent.spec.node, own);
     let mut answers = ask_others(agent, |peers, node| (phase.ask)(peers, node, &message));
     let mut silent = Vec::new();
-    // Waits for all answers: a refusal by one elector does not end a round for which the others are a majority.
+    // Waits for all answers: a refusal by one elector does not end a round for which the others are a
+    // majority.
     while (phase.outcome)(round) != Outcome::Reached {
         match answers.next().await {
             Some((node, Ok(reply))) => (phase.take)(round, node, reply),
@@ -266,7 +268,8 @@ async fn ask_electors<M, R>(
     judge(agent, (phase.outcome)(round), phase.verb, &silent)
 }
 
-/// Continues after `Reached` or `Chosen`. Any other outcome ends the round, which is tried again under a higher ballot.
+/// Continues after `Reached` or `Chosen`. Any other outcome ends the round, which is tried again under a
+/// higher ballot.
 fn judge(agent: &Agent, outcome: Outcome, verb: &str, silent: &[String]) -> PortResult<Outcome> {
     match outcome {
         Outcome::Reached | Outcome::Chosen(_) => Ok(outcome),
@@ -309,7 +312,8 @@ pub(crate) fn learn(agent: &Agent, genesis: &Genesis) -> PortResult<()> {
     }
 }
 
-/// Sends a chosen genesis to the peers, in the background. A peer that misses it reads it in this node's status.
+/// Sends a chosen genesis to the peers, in the background. A peer that misses it reads it in this node's
+/// status.
 fn spread(agent: &Agent, genesis: &Genesis) {
     for node in others(agent) {
         let (node, peers, message) = (

@@ -1,5 +1,5 @@
-//! Carries out one decided change of the member list. Right before the change, everything that the decision was based
-//! on is read again: the raft term, the list, and the nodes' statuses.
+//! Carries out one decided change of the member list. Right before the change, everything that the decision
+//! was based on is read again: the raft term, the list, and the nodes' statuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -131,8 +131,8 @@ pub(crate) async fn remove(agent: &Agent, removal: &MemberRemoval<'_>) -> PortRe
     Ok(())
 }
 
-/// Fresh statuses of the nodes of all members, this one's included, and of `node`. Nodes that do not answer are left
-/// out.
+/// Fresh statuses of the nodes of all members, this one's included, and of `node`. Nodes that do not answer
+/// are left out.
 async fn statuses(agent: &Agent, list: &MemberList, node: &NodeName) -> BTreeMap<NodeName, NodeStatus> {
     let mut nodes: BTreeSet<&NodeName> = list
         .members
@@ -210,7 +210,8 @@ async fn unreached(agent: &Agent, node: &NodeName, why: Removal) -> bool {
     }
 }
 
-/// True if the other voters' agents that answer, at least one, all reach neither the node's agent nor its etcd.
+/// True if the other voters' agents that answer, at least one, all reach neither the node's agent nor its
+/// etcd.
 fn others_miss(
     agent: &Agent,
     node: &NodeName,

@@ -1,5 +1,5 @@
-//! Carries out one decided action. It makes no choices of its own, and checks the action's fence again right before
-//! acting.
+//! Carries out one decided action. It makes no choices of its own, and checks the action's fence again right
+//! before acting.
 
 mod assign;
 mod confirm;
@@ -204,8 +204,8 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
 }
 
 impl Agent {
-    /// Sends a request to the data directory's owner, and takes over its report. Returns the restore that is staged
-    /// after it. `fence` checks the state of `etcd.service` right before the request.
+    /// Sends a request to the data directory's owner, and takes over its report. Returns the restore that is
+    /// staged after it. `fence` checks the state of `etcd.service` right before the request.
     ///
     /// # Errors
     /// The error of a port, that `fence` does not hold, or that the owner could not do it.

@@ -1,5 +1,6 @@
-//! Whether a member of this node was removed. The agent asks etcd at every node, over etcd's own TLS, and every other
-//! agent. One node may lie through its agent and at its client port, so two nodes have to confirm a removal.
+//! Whether a member of this node was removed. The agent asks etcd at every node, over etcd's own TLS, and
+//! every other agent. One node may lie through its agent and at its client port, so two nodes have to confirm
+//! a removal.
 
 use std::time::Duration;
 
@@ -38,7 +39,8 @@ pub(crate) async fn check(
     if let Some(mut assigned) = assigned.filter(|a| a.is_of(cluster, member))
         && removed
     {
-        // Saved before anything acts on it: the nodes that confirm it now may have left when this agent starts again.
+        // Saved before anything acts on it: the nodes that confirm it now may have left when this agent
+        // starts again.
         assigned.removed = true;
         agent.ports.state.save_assignment(&assigned)?;
     }
@@ -84,7 +86,8 @@ async fn is_removed(
     if own.is_some_and(|list| list.get(member).is_some()) && !mutant!(BelievesRemovals) {
         return Ok(false);
     }
-    // A list of an older term, or one that was not read through quorum, may be from before the member was added.
+    // A list of an older term, or one that was not read through quorum, may be from before the member was
+    // added.
     let telling = |list: &&MemberList| list.linearizable && list.cluster_id == cluster && list.term >= listed;
     let lacks = |list: &MemberList| list.get(member).is_none();
     let mut gone = 0;
@@ -99,12 +102,13 @@ async fn is_removed(
             alone &= etcd.is_some_and(|list| list.voters().count() == 1);
         } else {
             has |= etcd.or(agents).is_some();
-            // A spare has no member that could contradict. A node that was ordered out must not have one either.
+            // A spare has no member that could contradict. A node that was ordered out must not have one
+            // either.
             alone &= out.contains(heard.node) || status.is_some_and(|status| status.assignment.is_none());
         }
     }
-    // The last voter has no second witness: its list is enough when every other node answers and has no member. One
-    // list is also enough when an operator has ordered this node out.
+    // The last voter has no second witness: its list is enough when every other node answers and has no
+    // member. One list is also enough when an operator has ordered this node out.
     let ordered = out.contains(&agent.spec.node);
     if gone >= 2 || (gone == 1 && (alone || ordered || mutant!(BelievesRemovals))) {
         return Ok(true);

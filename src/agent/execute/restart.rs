@@ -1,5 +1,5 @@
-//! Carries out voluntary disruptions: a restart under the coordinator's grant, a move of the raft leader, and the
-//! removal of a member that was ordered out. Also writes settings that a running etcd does not have yet.
+//! Carries out voluntary disruptions: a restart under the coordinator's grant, a move of the raft leader, and
+//! the removal of a member that was ordered out. Also writes settings that a running etcd does not have yet.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::ports::{PortError, PortResult};
 use crate::agent::Agent;
 use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, fence_start, fenced_list, stale};
 
-/// The longest time from the first fresh check to the queued restart. A coordinator that has withdrawn a grant, or has
-/// just become the coordinator, grants nothing for longer than this (`plan/grant.rs`, `GRANT_COOLDOWN`). So two
-/// restarts never overlap.
+/// The longest time from the first fresh check to the queued restart. A coordinator that has withdrawn a
+/// grant, or has just become the coordinator, grants nothing for longer than this (`plan/grant.rs`,
+/// `GRANT_COOLDOWN`). So two restarts never overlap.
 const RESTART: Duration = Duration::from_secs(3);
 // Rule 4: a withdrawn grant is not acted on any more when the next one is given.
 const _: () = assert!(RESTART.as_millis() < crate::plan::GRANT_COOLDOWN.as_millis());
@@ -73,7 +73,8 @@ pub(crate) async fn restart(
     Ok(())
 }
 
-/// Checks that the granting node leads in the term of the grant, according to both that node and this node's member.
+/// Checks that the granting node leads in the term of the grant, according to both that node and this node's
+/// member.
 fn granted(
     agent: &Agent,
     grant: &Grant,

@@ -17,8 +17,8 @@ const GATHER: Duration = Duration::from_mins(1);
 /// Timeout of a round. The next round continues where it stopped.
 const ROUND: Duration = Duration::from_hours(6);
 
-/// Copies after the start, after each backup of this node, and a minute after its increments were stored, until the
-/// future is dropped. Sends no request to either store while there is nothing to copy.
+/// Copies after the start, after each backup of this node, and a minute after its increments were stored,
+/// until the future is dropped. Sends no request to either store while there is nothing to copy.
 pub(crate) async fn run(agent: Agent, from: Arc<dyn ObjectStore>, to: Arc<dyn ObjectStore>) {
     let mut failures = 0;
     loop {

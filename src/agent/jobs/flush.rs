@@ -10,8 +10,8 @@ use crate::ports::PortResult;
 
 /// Requests that all changes committed until now are stored at once. The request is answered when they are.
 pub(crate) async fn flush(agent: &Agent) -> PortResult<()> {
-    // This request is answered through raft: after it the local revision is not older than any write acknowledged
-    // before.
+    // This request is answered through raft: after it the local revision is not older than any write
+    // acknowledged before.
     agent.ports.etcd.members(true).await?;
     flush_to(agent, agent.ports.etcd.status().await?.revision);
     // Set after the revision, so progress is compared with this request.
@@ -36,14 +36,15 @@ fn flush_to(agent: &Agent, revision: Revision) {
 
 /// How long a stop of etcd waits for its changes to be stored.
 const BEFORE_STOP: Duration = Duration::from_secs(3);
-/// An etcd that is asked to stop has stopped within this time, or systemd kills it (`DefaultTimeoutStopSec=`).
+/// An etcd that is asked to stop has stopped within this time, or systemd kills it
+/// (`DefaultTimeoutStopSec=`).
 const STOPS: Duration = Duration::from_secs(90);
 /// How often progress is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Waits, for at most `BEFORE_STOP`, until everything that etcd has committed is stored, and lets the agent receive
-/// later commits without delay. So no write acknowledged before the stop is lost, even if all data is lost. Returns
-/// one line on the result.
+/// Waits, for at most `BEFORE_STOP`, until everything that etcd has committed is stored, and lets the agent
+/// receive later commits without delay. So no write acknowledged before the stop is lost, even if all data is
+/// lost. Returns one line on the result.
 pub(crate) async fn before_stop(agent: &Agent) -> String {
     if agent.ports.store.is_none() || agent.spec.backup.increment_interval.is_none() {
         return "this agent stores no changes of etcd".to_owned();

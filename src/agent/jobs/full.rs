@@ -10,8 +10,8 @@ use crate::model::{BackupFormat, NodeName, OperatorRequest, RequestState};
 use crate::ports::{Etcd, PortError, PortResult};
 use crate::telemetry::Success;
 
-/// The etcd of a node, if it has caught up. The backup of a lagging follower would hold older data than its time
-/// suggests.
+/// The etcd of a node, if it has caught up. The backup of a lagging follower would hold older data than its
+/// time suggests.
 async fn caught_up(agent: &Agent, from: &NodeName) -> PortResult<Arc<dyn Etcd>> {
     let own = agent.ports.etcd.clone();
     let Some(other) = own.of(from) else {
@@ -108,7 +108,8 @@ pub(crate) fn take(agent: &Agent, from: &NodeName, format: BackupFormat) {
                         view.newest_backup = Some(summary.clone());
                     }
                     inner.jobs.last_full = Some(summary);
-                    // The backup's marker in the store may say more, e.g. that etcd was put back to an older state.
+                    // The backup's marker in the store may say more, e.g. that etcd was put back to an older
+                    // state.
                     inner.store.ask_again();
                 });
             }

@@ -16,7 +16,8 @@ const OLD: Duration = Duration::from_secs(5);
 /// Timeout of a request.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// Hands a request over in the background. The request stays pending here, and this node does not decide on it again.
+/// Hands a request over in the background. The request stays pending here, and this node does not decide on
+/// it again.
 pub(crate) fn hand_over(agent: &Agent, request: &OperatorRequest, to: &NodeName) {
     let Some(id) = agent.shared.hand_over(request) else {
         return;
@@ -82,8 +83,8 @@ async fn followed(
     }
 }
 
-/// The answer with its largest possible age. The request may have ended at any time since the node's last answer, and
-/// the situation may have changed since.
+/// The answer with its largest possible age. The request may have ended at any time since the node's last
+/// answer, and the situation may have changed since.
 fn dated(mut view: RequestView, silence: Duration) -> RequestView {
     if view.state != RequestState::Pending && silence >= OLD {
         let age = silence.as_secs();
@@ -95,8 +96,8 @@ fn dated(mut view: RequestView, silence: Duration) -> RequestView {
     view
 }
 
-/// The view, if it is of this request. A restarted agent counts from one again, so another request may have this
-/// number.
+/// The view, if it is of this request. A restarted agent counts from one again, so another request may have
+/// this number.
 fn same(view: RequestView, request: &OperatorRequest) -> Option<RequestView> {
     (std::mem::discriminant(&view.request) == std::mem::discriminant(request)).then_some(view)
 }

@@ -1,5 +1,5 @@
-//! Observation: the answers of the ports in one tick, and the observation that the planner sees. Nothing here changes
-//! state; `record` stores what follows from the facts.
+//! Observation: the answers of the ports in one tick, and the observation that the planner sees. Nothing here
+//! changes state; `record` stores what follows from the facts.
 
 pub(super) mod facts;
 pub(super) mod reachability;
@@ -22,8 +22,8 @@ use crate::ports::PortResult;
 pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
     let ports = &agent.ports;
     let steady = ports.clock.steady();
-    // Orders are read before the unit. Otherwise an order that arrives in between would be compared with a process that
-    // may have ended already, and would count as carried out.
+    // Orders are read before the unit. Otherwise an order that arrives in between would be compared with a
+    // process that may have ended already, and would count as carried out.
     let directives = agent.shared.directives();
     let mut unit = match ports.service.etcd_unit().await {
         Ok(unit) if unit.load == LoadState::NotFound => Fact::Absent,
@@ -44,9 +44,9 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
     let assignment = ports.state.assignment()?;
     let peers = ports.peers.last_seen();
     if let Fact::Known(unit) = &mut unit {
-        // Before its first start under this agent, a stopped etcd is not held by an operator: the distribution's own
-        // etcd was stopped to make room. The same holds for an etcd that ended because its member was removed. A mask
-        // always counts.
+        // Before its first start under this agent, a stopped etcd is not held by an operator: the
+        // distribution's own etcd was stopped to make room. The same holds for an etcd that ended because its
+        // member was removed. A mask always counts.
         let started = assignment.as_ref().is_some_and(|a| !a.removed && a.started);
         unit.held &= unit.load == LoadState::Masked || started;
     }
@@ -259,7 +259,8 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
     }
 }
 
-/// The newest backup that this node or an answering peer knows of. Followers rarely read the store themselves.
+/// The newest backup that this node or an answering peer knows of. Followers rarely read the store
+/// themselves.
 fn newest_of<'a>(
     own: impl Iterator<Item = &'a BackupSummary>,
     peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,

@@ -1,5 +1,5 @@
-//! What this agent cannot reach: the agents of other nodes, and the etcd of members whose agent is silent. The
-//! coordinator compares the reports of several agents before it declares a member dead.
+//! What this agent cannot reach: the agents of other nodes, and the etcd of members whose agent is silent.
+//! The coordinator compares the reports of several agents before it declares a member dead.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,8 @@ pub(crate) fn silent_members(agent: &Agent, facts: &Facts) -> BTreeSet<NodeName>
         .collect()
 }
 
-/// True if the etcd at this client URL does not answer. An etcd to which the probe could not be sent is not silent.
+/// True if the etcd at this client URL does not answer. An etcd to which the probe could not be sent is not
+/// silent.
 pub(crate) async fn is_silent(agent: &Agent, client_url: &str) -> bool {
     matches!(
         agent.ports.etcd.probe(client_url).await,

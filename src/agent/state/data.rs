@@ -19,7 +19,8 @@ pub(crate) struct LocalData {
     state: Fact<DataState>,
     /// When etcd had ended last (`UnitState::ended_us`) before the report.
     ended_us: u64,
-    /// The PID and `UnitState::ended_us` of the etcd that ran during the report, and the member whose data was found.
+    /// The PID and `UnitState::ended_us` of the etcd that ran during the report, and the member whose data
+    /// was found.
     runs_on: Option<((u32, u64), Whose)>,
     reported_at: Option<SteadyMs>,
     /// The version of an etcd that is too old, and when that was found.
@@ -74,8 +75,8 @@ impl LocalData {
         self.state = Fact::Unreachable(why.to_owned());
     }
 
-    /// Drops a report that is older than `REPORT_LASTS`. The gate asks five times a second, and a new report has to
-    /// last until the planner has decided on it.
+    /// Drops a report that is older than `REPORT_LASTS`. The gate asks five times a second, and a new report
+    /// has to last until the planner has decided on it.
     pub(crate) fn forget_older(&mut self, now: SteadyMs, why: &str) {
         if self.reported_at.is_none_or(|at| now.since(at) >= REPORT_LASTS) {
             self.forget(why);
@@ -87,7 +88,8 @@ impl LocalData {
         self.last_words = None;
     }
 
-    /// etcd has the directory open. `whose` is from etcd's own answer, or from an earlier report on the same process.
+    /// etcd has the directory open. `whose` is from etcd's own answer, or from an earlier report on the same
+    /// process.
     pub(crate) fn is_open(&mut self, whose: Option<Whose>) {
         self.state = match whose {
             Some((cluster_id, member_id)) => Fact::Known(DataState::Present {
@@ -98,8 +100,8 @@ impl LocalData {
         };
     }
 
-    /// Drops the report if etcd has run since. etcd may also have run during the inspection: systemd restarts a killed
-    /// etcd before the inspection ends.
+    /// Drops the report if etcd has run since. etcd may also have run during the inspection: systemd restarts
+    /// a killed etcd before the inspection ends.
     pub(crate) fn etcd_ended(&mut self, ended_us: u64) {
         if !self.state.is_unreachable() && ended_us > self.ended_us {
             self.forget("etcd ran since the last inspection");

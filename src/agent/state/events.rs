@@ -15,7 +15,8 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Notes a decision and its outcome. If the last event has the same decision and outcome, its count grows instead.
+    /// Notes a decision and its outcome. If the last event has the same decision and outcome, its count grows
+    /// instead.
     pub(crate) fn note(&mut self, at: UnixMs, decision: &Decision, outcome: EventOutcome, duration_ms: u64) {
         self.newest += 1;
         let name = match (&decision.action, &outcome) {

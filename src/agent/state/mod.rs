@@ -138,8 +138,8 @@ fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// `run` is a random number: the first version differs from run to run, so that a peer that waits for a version
-    /// of an older run is answered.
+    /// `run` is a random number: the first version differs from run to run, so that a peer that waits for a
+    /// version of an older run is answered.
     pub(super) fn new(state: &dyn NodeState, electorate: Electorate, run: u64) -> PortResult<Self> {
         Ok(Self {
             inner: Mutex::new(Inner::default()),
@@ -159,8 +159,8 @@ impl Shared {
         })
     }
 
-    /// The state that the agent after a reload continues with. Pending requests fail: they were made under other
-    /// settings.
+    /// The state that the agent after a reload continues with. Pending requests fail: they were made under
+    /// other settings.
     pub(super) fn carry(&self) -> Carried {
         self.set_request_state(
             |_| true,
@@ -206,10 +206,10 @@ impl Shared {
         relock(&self.elector).clone()
     }
 
-    /// Changes the elector's memory. The result of `f` is returned only after the change is on disk. If the change
-    /// cannot be stored, the old memory stays and the error is returned, so nothing is promised that could be
-    /// forgotten. The gate's state gets a newer epoch first: if the agent dies between the two writes, the gate holds a
-    /// start back, and never lets an older epoch's etcd through.
+    /// Changes the elector's memory. The result of `f` is returned only after the change is on disk. If the
+    /// change cannot be stored, the old memory stays and the error is returned, so nothing is promised that
+    /// could be forgotten. The gate's state gets a newer epoch first: if the agent dies between the two
+    /// writes, the gate holds a start back, and never lets an older epoch's etcd through.
     pub(super) fn update_elector<T>(
         &self,
         state: &dyn NodeState,
@@ -226,8 +226,8 @@ impl Shared {
             }
             state.save_elector(&changed)?;
             if epoch < record.newest_epoch || voted < record.voted() {
-                // A denied epoch holds back no start. The record is saved first: a crash in between only holds a start
-                // back longer.
+                // A denied epoch holds back no start. The record is saved first: a crash in between only
+                // holds a start back longer.
                 update_gate(state, &changed)?;
             }
             *record = changed;
@@ -242,8 +242,8 @@ impl Shared {
         relock(&self.directives).clone()
     }
 
-    /// Replaces the register of operators' orders by the result of `f`, on disk first. Returns the register and whether
-    /// it was changed.
+    /// Replaces the register of operators' orders by the result of `f`, on disk first. Returns the register
+    /// and whether it was changed.
     pub(super) fn direct(
         &self,
         state: &dyn NodeState,
@@ -283,9 +283,9 @@ impl Shared {
         })
     }
 
-    /// Drops what was seen in the data directory, also from the status for peers: etcd is about to use the directory.
-    /// The next observation waits for etcd's answer, and before that the coordinator could remove a member whose data
-    /// is reported lost.
+    /// Drops what was seen in the data directory, also from the status for peers: etcd is about to use the
+    /// directory. The next observation waits for etcd's answer, and before that the coordinator could remove
+    /// a member whose data is reported lost.
     pub(super) fn forget_data(&self, why: &str) {
         self.with(|inner| {
             inner.data.forget(why);
@@ -311,8 +311,8 @@ impl Shared {
     }
 }
 
-/// The stored register, or an empty one if it is defective. A register that leaves no room for later orders would lock
-/// operators out permanently.
+/// The stored register, or an empty one if it is defective. A register that leaves no room for later orders
+/// would lock operators out permanently.
 fn usable(directives: Directives) -> Directives {
     let Some(why) = directives.defect() else {
         return directives;

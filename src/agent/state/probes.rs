@@ -46,8 +46,9 @@ impl Probes {
         nodes.map(|(node, _)| node.clone()).collect()
     }
 
-    /// Stores the result of a probe. Returns whether it differs from the last one, and whether this is the first of
-    /// several probes that could not be sent. Without an entry the agent of the node has answered meanwhile.
+    /// Stores the result of a probe. Returns whether it differs from the last one, and whether this is the
+    /// first of several probes that could not be sent. Without an entry the agent of the node has answered
+    /// meanwhile.
     pub(crate) fn ended(
         &mut self,
         node: &NodeName,

@@ -14,7 +14,8 @@ const REQUESTS_LIMIT: usize = 16;
 const ENDED_LIMIT: usize = 64;
 
 impl Shared {
-    /// Queues an operator's request. A request that was `taken` over from another node is not handed over again.
+    /// Queues an operator's request. A request that was `taken` over from another node is not handed over
+    /// again.
     pub(crate) fn submit(&self, request: OperatorRequest, taken: bool) -> PortResult<RequestView> {
         let view = self.with_requests(|requests| {
             let pending = requests.all.values().filter(|r| r.state == RequestState::Pending);
@@ -100,9 +101,9 @@ impl Shared {
         pending
     }
 
-    /// Notes that another node carries this request out. `None` when it is no longer pending, or is handed over
-    /// already. A request that was handed over to this node fails instead: the leader has changed, and two nodes must
-    /// not hand it back and forth.
+    /// Notes that another node carries this request out. `None` when it is no longer pending, or is handed
+    /// over already. A request that was handed over to this node fails instead: the leader has changed, and
+    /// two nodes must not hand it back and forth.
     pub(crate) fn hand_over(&self, request: &OperatorRequest) -> Option<u64> {
         self.with_requests(|requests| {
             let mut pending = requests

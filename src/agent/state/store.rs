@@ -1,4 +1,5 @@
-//! The last answer of the store, and when the store is asked again: as rarely as possible, because each request costs.
+//! The last answer of the store, and when the store is asked again: as rarely as possible, because each
+//! request costs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,8 +13,8 @@ const REFRESH_ACTIVE: Duration = Duration::from_mins(5);
 /// The same while no data is written.
 const REFRESH_IDLE: Duration = Duration::from_hours(12);
 
-/// The data of this cluster at this revision, while all nodes answer and agree on the spec. While this stays the same,
-/// no node of this cluster writes to the store.
+/// The data of this cluster at this revision, while all nodes answer and agree on the spec. While this stays
+/// the same, no node of this cluster writes to the store.
 pub(crate) type Idle = (ClusterId, Revision);
 
 /// How old the view may become.
@@ -76,7 +77,8 @@ impl StoreCache {
         self.again = true;
     }
 
-    /// Notes the spec that a peer follows, and asks the store again when it begins to differ from this node's.
+    /// Notes the spec that a peer follows, and asks the store again when it begins to differ from this
+    /// node's.
     pub(crate) fn note_spec(&mut self, node: &NodeName, digest: &str, mine: &str) {
         let before = self.peer_specs.insert(node.clone(), digest.to_owned());
         self.again |= before.as_deref() != Some(digest) && digest != mine;

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// A number that only grows. Waiters are woken in the order in which they began to wait. tokio's `watch` wakes
-/// in an order that differs from run to run, which would make the simulator nondeterministic.
+/// A number that only grows. Waiters are woken in the order in which they began to wait. tokio's `watch`
+/// wakes in an order that differs from run to run, which would make the simulator nondeterministic.
 #[derive(Debug)]
 pub struct Version {
     now: AtomicU64,

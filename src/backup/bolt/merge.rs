@@ -16,9 +16,11 @@ use crate::model::Revision;
 const KEYS: &[u8] = b"key";
 const LEASES: &[u8] = b"lease";
 const META: &[u8] = b"meta";
-/// The TTL of a lease that had ended before etcd was asked for its TTL, though an increment has a key with it.
+/// The TTL of a lease that had ended before etcd was asked for its TTL, though an increment has a key with
+/// it.
 const ENDED_TTL_S: i64 = 60;
-/// The TTL of a lease for which etcd did not report one: its keys stay long enough for the holder to renew it.
+/// The TTL of a lease for which etcd did not report one: its keys stay long enough for the holder to renew
+/// it.
 const UNKNOWN_TTL_S: i64 = 24 * 3600;
 
 /// etcd's `leasepb.Lease`.

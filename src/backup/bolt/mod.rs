@@ -1,8 +1,9 @@
 //! The part of bbolt's file format that is needed to append revisions to an etcd snapshot.
 //!
-//! The file is copy-on-write: existing pages are not changed, new pages are appended, and a new meta page makes them
-//! take effect. So a restore to a point in time writes only new pages, and etcd's own tools check and restore the
-//! result like any snapshot. Source: `go.etcd.io/bbolt` 1.3 and 1.4, `internal/common/{page,meta}.go`.
+//! The file is copy-on-write: existing pages are not changed, new pages are appended, and a new meta page
+//! makes them take effect. So a restore to a point in time writes only new pages, and etcd's own tools check
+//! and restore the result like any snapshot. Source: `go.etcd.io/bbolt` 1.3 and 1.4,
+//! `internal/common/{page,meta}.go`.
 
 mod merge;
 mod page;

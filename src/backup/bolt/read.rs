@@ -1,4 +1,5 @@
-//! Reads trees of a file that may be hostile: a pointer outside the file is an error, and every walk of a tree ends.
+//! Reads trees of a file that may be hostile: a pointer outside the file is an error, and every walk of a
+//! tree ends.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -65,8 +66,8 @@ impl<'a> Reader<'a> {
         Ok(page)
     }
 
-    /// The leaf pages below a page, in order, each with the first key below it. It reads a leaf page itself only if the
-    /// root is one.
+    /// The leaf pages below a page, in order, each with the first key below it. It reads a leaf page itself
+    /// only if the root is one.
     pub(super) fn leaves(&self, root: u64) -> Bolt<Vec<Child>> {
         let page = self.page(root)?;
         if u16_at(&page, 8)? == LEAF {

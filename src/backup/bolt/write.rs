@@ -23,7 +23,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the heads and bodies of elements as one page, with overflow if they do not fit. Returns its number.
+    /// Writes the heads and bodies of elements as one page, with overflow if they do not fit. Returns its
+    /// number.
     fn put(&mut self, flags: u16, heads: &[[u8; ELEMENT]], bodies: &[u8]) -> Bolt<u64> {
         let size = HEAD + heads.len() * ELEMENT + bodies.len();
         let pages = size.div_ceil(self.page_size);
@@ -76,7 +77,8 @@ impl<'a> Writer<'a> {
         Ok(Child { key, page })
     }
 
-    /// Writes the branches above these pages and returns the root. Without any page the root is an empty leaf.
+    /// Writes the branches above these pages and returns the root. Without any page the root is an empty
+    /// leaf.
     pub(super) fn tree(&mut self, mut level: Vec<Child>) -> Bolt<u64> {
         loop {
             match level.as_slice() {

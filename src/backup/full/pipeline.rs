@@ -1,8 +1,8 @@
 //! A full backup: etcd's snapshot stream → SHA-256 → zstd → the store, with no temporary file.
 //!
-//! The upload is completed only if the stream ends with the hash of everything before it. Otherwise a stream that was
-//! cut off by an expired deadline or a stopped member would look like a smaller, valid object. `backup.json` is written
-//! last; without it there is no backup.
+//! The upload is completed only if the stream ends with the hash of everything before it. Otherwise a stream
+//! that was cut off by an expired deadline or a stopped member would look like a smaller, valid object.
+//! `backup.json` is written last; without it there is no backup.
 
 use std::time::Duration;
 
@@ -67,8 +67,8 @@ pub struct BackupMeta {
     pub cluster: ClusterName,
     /// In which epoch.
     pub epoch: Epoch,
-    /// The etcd cluster of that epoch. A member of another cluster is not backed up under its name. `None` accepts any
-    /// cluster.
+    /// The etcd cluster of that epoch. A member of another cluster is not backed up under its name. `None`
+    /// accepts any cluster.
     pub cluster_id: Option<ClusterId>,
     /// The node that takes it.
     pub node: NodeName,
@@ -78,8 +78,8 @@ pub struct BackupMeta {
     pub seq: u64,
 }
 
-/// Takes a full backup of this member and commits it. `progress` is called with the number of snapshot bytes read so
-/// far. Dropping the future leaves nothing that counts as a backup.
+/// Takes a full backup of this member and commits it. `progress` is called with the number of snapshot bytes
+/// read so far. Dropping the future leaves nothing that counts as a backup.
 ///
 /// # Errors
 /// What etcd or the store answered, or that the stream was cut off or damaged; nothing is committed then.
@@ -150,7 +150,8 @@ pub async fn take_full_as(
         .caused_by(Cause::Etcd);
     }
     let changes_sum = timeline::changes_sum(etcd, status.revision).await;
-    // Also read before the stream: a change meanwhile makes the full look older than it is, so another one is taken.
+    // Also read before the stream: a change meanwhile makes the full look older than it is, so another one is
+    // taken.
     let auth_revision = match etcd.auth_revision().await {
         Ok(revision) => Some(revision),
         // etcd 3.4 has no such call. A timeout must fail: otherwise a change of users would go unnoticed.
@@ -293,8 +294,8 @@ pub(in crate::backup) async fn fingerprint(
     }
 }
 
-/// Reads, compresses and sends concurrently: while the worker has one batch, the next is read and parts are uploaded.
-/// Succeeds only when the stream was complete.
+/// Reads, compresses and sends concurrently: while the worker has one batch, the next is read and parts are
+/// uploaded. Succeeds only when the stream was complete.
 async fn pump(
     mut stream: ByteStream,
     packer: Packer,

@@ -1,4 +1,5 @@
-//! The thread that hashes and compresses a snapshot, in the idle class of the CPU and of the disks: etcd comes first.
+//! The thread that hashes and compresses a snapshot, in the idle class of the CPU and of the disks: etcd
+//! comes first.
 
 use std::io;
 use std::thread;
@@ -167,7 +168,8 @@ fn run(mut work: Work, mut to_do: mpsc::Receiver<Vec<Bytes>>, done: &mpsc::Sende
     let _ = done.blocking_send(whole);
 }
 
-/// Uses only idle CPU and disk time; the I/O class follows from the thread's scheduling class (`ioprio_set(2)`).
+/// Uses only idle CPU and disk time; the I/O class follows from the thread's scheduling class
+/// (`ioprio_set(2)`).
 fn idle() {
     let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     if let Err(error) = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy) {

@@ -1,8 +1,8 @@
 //! One increment: every change of a range of revisions, in the form of etcd's own store.
 //!
-//! An object is a zstd stream of one line of JSON (the head) and length-delimited protobuf records, one per revision. A
-//! record contains each changed key as the value in etcd's `key` bucket, byte for byte, so that a restore can put it back
-//! under the same revision.
+//! An object is a zstd stream of one line of JSON (the head) and length-delimited protobuf records, one per
+//! revision. A record contains each changed key as the value in etcd's `key` bucket, byte for byte, so that a
+//! restore can put it back under the same revision.
 
 use std::io::Read;
 
@@ -81,7 +81,8 @@ pub struct Head {
     /// Leases of its keys.
     #[serde(default)]
     pub leases: Vec<Lease>,
-    /// Leases of its keys, or of earlier keys, whose TTL etcd did not report. A later increment may contain the TTL.
+    /// Leases of its keys, or of earlier keys, whose TTL etcd did not report. A later increment may contain
+    /// the TTL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unasked: Vec<i64>,
     /// SHA-256 of the records, in hexadecimal.
@@ -113,7 +114,8 @@ fn damaged(why: impl ToString) -> IncrementError {
     IncrementError::Damaged(why.to_string())
 }
 
-/// The records of an increment that is being received. They are encoded on arrival, in chunks that are never moved.
+/// The records of an increment that is being received. They are encoded on arrival, in chunks that are never
+/// moved.
 ///
 /// A full backup may be in memory at the same time, so the records are held only once.
 #[derive(Debug, Default)]
@@ -150,7 +152,8 @@ impl Records {
         self.bytes
     }
 
-    /// The increment as it is stored. Fills in the head's format and hash, and frees chunks once they are compressed.
+    /// The increment as it is stored. Fills in the head's format and hash, and frees chunks once they are
+    /// compressed.
     ///
     /// # Errors
     /// If memory runs out.
@@ -179,8 +182,8 @@ impl Records {
 }
 
 impl Increment {
-    /// Reads an increment that may be hostile: its size is bounded, its hash is checked, and its head must match its
-    /// records.
+    /// Reads an increment that may be hostile: its size is bounded, its hash is checked, and its head must
+    /// match its records.
     ///
     /// # Errors
     /// [`IncrementError`].

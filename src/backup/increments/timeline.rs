@@ -1,9 +1,10 @@
 //! Whether etcd still has the history that is in the store.
 //!
-//! When a virtual machine is reset to an older image, `etcdutl snapshot restore` is run with the former token, or a
-//! member loses its last writes, the cluster ID stays the same and etcd assigns the same revisions to other writes.
-//! Increments of the two histories must never be in one chain. So each full backup belongs to a *timeline*: a number
-//! that grows within an epoch whenever it cannot be shown that etcd continues from what the store covers.
+//! When a virtual machine is reset to an older image, `etcdutl snapshot restore` is run with the former
+//! token, or a member loses its last writes, the cluster ID stays the same and etcd assigns the same
+//! revisions to other writes. Increments of the two histories must never be in one chain. So each full backup
+//! belongs to a *timeline*: a number that grows within an epoch whenever it cannot be shown that etcd
+//! continues from what the store covers.
 
 use sha2::{Digest, Sha256};
 
@@ -20,8 +21,8 @@ use crate::backup::store::manifest::{Break, Manifest};
 use crate::backup::store::timelines::numbered;
 use crate::backup::trailer::hex;
 
-/// The length of etcd's own `HashKV`. `backup.json` is not encrypted, and a longer sum would reveal more of data that
-/// is.
+/// The length of etcd's own `HashKV`. `backup.json` is not encrypted, and a longer sum would reveal more of
+/// data that is.
 const SUM_BYTES: usize = 4;
 
 /// What the store has of the newest revision that a chain covers.
@@ -146,7 +147,8 @@ impl Witness {
     }
 }
 
-/// The sum of what was written as `revision`, for [`Manifest::changes_sum`]; `None` if etcd does not report it.
+/// The sum of what was written as `revision`, for [`Manifest::changes_sum`]; `None` if etcd does not report
+/// it.
 pub(in crate::backup) async fn changes_sum(etcd: &dyn Etcd, revision: Revision) -> Option<String> {
     match etcd.past(revision).await {
         Ok(Past::Changes(changes)) => Some(sum(&entry(changes))),
@@ -176,12 +178,12 @@ fn sum(entry: &Entry) -> String {
     hex(sum.get(..SUM_BYTES).unwrap_or_default())
 }
 
-/// The timeline that a full backup of this etcd belongs to, and, if it is a new one, the backup that it does not
-/// continue.
+/// The timeline that a full backup of this etcd belongs to, and, if it is a new one, the backup that it does
+/// not continue.
 ///
-/// It is the newest timeline of the epoch in the store only if etcd and the store agree on the newest covered revision.
-/// In doubt it is a new one. A new one loses nothing, because an etcd that continues holds everything that the chain
-/// covers.
+/// It is the newest timeline of the epoch in the store only if etcd and the store agree on the newest covered
+/// revision. In doubt it is a new one. A new one loses nothing, because an etcd that continues holds
+/// everything that the chain covers.
 ///
 /// # Errors
 /// What the store or etcd answered: nothing is known then, and no full may be taken.

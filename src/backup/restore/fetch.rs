@@ -44,8 +44,8 @@ pub struct FetchedSnapshot {
     pub manifest: Option<Manifest>,
 }
 
-/// Fetches a committed backup, or a point that its increments lead to, into `dir` as `<id>.db`. The file exists only if
-/// the stream was whole, its hash matches its trailer, and both agree with `backup.json`.
+/// Fetches a committed backup, or a point that its increments lead to, into `dir` as `<id>.db`. The file
+/// exists only if the stream was whole, its hash matches its trailer, and both agree with `backup.json`.
 ///
 /// # Errors
 /// Permanent when there is no such backup, when it is damaged (nothing is left on the disk) or does not fit.
@@ -216,8 +216,8 @@ async fn marker(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> Resu
     Err(PortError::Permanent(text).into())
 }
 
-/// Downloads and unpacks concurrently, one batch each. Returns the number of stored bytes, or why they cannot be
-/// unpacked.
+/// Downloads and unpacks concurrently, one batch each. Returns the number of stored bytes, or why they cannot
+/// be unpacked.
 async fn pour(mut stream: ByteStream, mut unpacker: Unpacker) -> PortResult<io::Result<(u64, Unpacker)>> {
     let mut stored = 0;
     let mut batch = next_batch(&mut stream, DOWNLOAD, IDLE).await?;

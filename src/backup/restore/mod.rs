@@ -1,4 +1,5 @@
-//! Restores: a full backup and its increments become the file that `etcdctl snapshot save` would have written.
+//! Restores: a full backup and its increments become the file that `etcdctl snapshot save` would have
+//! written.
 
 pub(super) mod error;
 pub(super) mod fetch;

@@ -1,6 +1,7 @@
 //! Points that can be restored: a full backup, or a revision that its increments lead to.
 //!
-//! A point is named `<backup>.r<revision>`. Agents exchange only the name, and each builds the same database from it.
+//! A point is named `<backup>.r<revision>`. Agents exchange only the name, and each builds the same database
+//! from it.
 
 use crate::model::{
     BackupId, BackupSummary, ClusterName, IdError, RestoreTarget, Revision, StoredBackup, UnixMs,
@@ -57,8 +58,8 @@ impl Point {
 /// Finds the point for a target, in this backup or in the most suitable one.
 ///
 /// # Errors
-/// What the store answered; permanent when nothing in the store leads to the target. The text says how to find what
-/// does.
+/// What the store answered; permanent when nothing in the store leads to the target. The text says how to
+/// find what does.
 pub async fn find(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -122,8 +123,8 @@ pub async fn find(
              it nevertheless, name the backup: `etcd-agent restore {id} --revision {revision}`"
         )));
     }
-    // Use that full, unless an older one of its history leads further: the older chain continues until the newer full
-    // has its own.
+    // Use that full, unless an older one of its history leads further: the older chain continues until the
+    // newer full has its own.
     let mut best = reach(store, &layout, newest.clone(), wanted).await?;
     candidates.retain(|b| {
         b.epoch.is_some() && b.history() == newest.history() && b.summary.id != newest.summary.id
@@ -241,7 +242,8 @@ mod tests {
     use crate::backup::testing;
     use crate::model::Epoch;
 
-    /// Two backups that began at nearly the same time: the exact content of the one with the later name is not known.
+    /// Two backups that began at nearly the same time: the exact content of the one with the later name is
+    /// not known.
     #[tokio::test]
     async fn the_latest_is_what_surely_holds_the_most() {
         let (older, newer) = ("2026-03-01T04:05:06Z-000001", "2026-03-01T04:05:06Z-000002");

@@ -32,8 +32,9 @@ pub(in crate::backup) struct Replayed {
     pub(in crate::backup) sha256: String,
 }
 
-/// Adds the increments of a backup up to `until` to its snapshot in `file`. A snapshot that holds more than `until` is
-/// not changed: for an exact revision, [`crate::backup::find`] chooses a backup that does not hold more.
+/// Adds the increments of a backup up to `until` to its snapshot in `file`. A snapshot that holds more than
+/// `until` is not changed: for an exact revision, [`crate::backup::find`] chooses a backup that does not hold
+/// more.
 ///
 /// # Errors
 /// When the increments do not reach `until`, are damaged or of another cluster.

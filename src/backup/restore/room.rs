@@ -1,4 +1,5 @@
-//! How much a fetch may write. It often writes to the file system of etcd's own data, and etcd stops when that is full.
+//! How much a fetch may write. It often writes to the file system of etcd's own data, and etcd stops when
+//! that is full.
 
 use std::path::Path;
 
@@ -7,8 +8,8 @@ use crate::ports::{PortError, PortResult};
 use super::error::write_failed;
 
 const RESERVE_BYTES: u64 = 2 << 30;
-/// The reserve grows with the file system up to four times as much: the largest quota that etcd's documentation
-/// suggests.
+/// The reserve grows with the file system up to four times as much: the largest quota that etcd's
+/// documentation suggests.
 const TIMES_RESERVE: u64 = 4;
 /// A backup may be larger than the database is now, which may have been lost or compacted.
 const TIMES_LIVE: u64 = 8;
@@ -61,8 +62,8 @@ impl Room {
         }
     }
 
-    /// The number of bytes that may be written to a file system: a tenth of it stays free, at least 2 GiB and at most 8
-    /// GiB. On a small file system a quarter is enough, because 2 GiB may be all of it.
+    /// The number of bytes that may be written to a file system: a tenth of it stays free, at least 2 GiB and
+    /// at most 8 GiB. On a small file system a quarter is enough, because 2 GiB may be all of it.
     pub(in crate::backup) fn free_bytes(&self, dir: &Path) -> PortResult<u64> {
         let stat = rustix::fs::statvfs(dir).map_err(|error| write_failed(dir, &error.into()))?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);

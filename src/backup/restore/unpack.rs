@@ -104,7 +104,8 @@ impl Unpacker {
         }
     }
 
-    /// Called at the end of the stored bytes. Returns the file, its size and its hash, if the trailer matches.
+    /// Called at the end of the stored bytes. Returns the file, its size and its hash, if the trailer
+    /// matches.
     pub(in crate::backup) fn finish(self) -> io::Result<Result<(File, u64, String), TrailerError>> {
         let sink = match self.sink {
             Packed::Gzip(decoder) => decoder.finish()?,

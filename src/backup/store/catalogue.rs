@@ -136,8 +136,8 @@ fn no_name(error: impl std::fmt::Display) -> PortError {
     PortError::Permanent(error.to_string())
 }
 
-/// The newest committed backup that can be read and is not dated after `now`. `now` is called after the listing, so
-/// that a backup committed meanwhile is not dated after it.
+/// The newest committed backup that can be read and is not dated after `now`. `now` is called after the
+/// listing, so that a backup committed meanwhile is not dated after it.
 ///
 /// # Errors
 /// What the store answered.
@@ -182,8 +182,8 @@ fn committed(layout: &Layout, objects: &[ObjectMeta]) -> Vec<(BackupName, Found)
     found.into_iter().collect()
 }
 
-/// Snapshots of ours that were never committed, oldest first: in progress, or abandoned. Also increments whose full was
-/// removed, stored by an agent that did not know this yet.
+/// Snapshots of ours that were never committed, oldest first: in progress, or abandoned. Also increments
+/// whose full was removed, stored by an agent that did not know this yet.
 pub(super) fn leftovers(layout: &Layout, objects: &[ObjectMeta]) -> Vec<BackupName> {
     let found = found(layout, objects);
     let left = found

@@ -37,8 +37,9 @@ pub(in crate::backup) fn ranges(layout: &Layout, id: &BackupId, objects: &[Objec
     ranges
 }
 
-/// The fewest increments that lead from `from` without a gap as far as possible, or past `until`. Two coordinators at
-/// once leave overlapping ranges. They have the same changes of each revision, so any of them will do.
+/// The fewest increments that lead from `from` without a gap as far as possible, or past `until`. Two
+/// coordinators at once leave overlapping ranges. They have the same changes of each revision, so any of them
+/// will do.
 pub(in crate::backup) fn path(ranges: &[Range], from: Revision, until: Option<Revision>) -> Vec<Range> {
     let mut path = Vec::new();
     let (mut covered, mut rest) = (from, ranges);

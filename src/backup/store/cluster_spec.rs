@@ -1,7 +1,7 @@
 //! The wanted size in the store: `control/etcd-cluster-spec`, as etcd-manager has it.
 //!
-//! Its jsonpb writes `{"memberCount":3,"etcdVersion":"3.5.16"}` and reads camelCase and `snake_case`, but refuses
-//! fields that it does not know: so the agent adds no fields, and keeps those that exist.
+//! Its jsonpb writes `{"memberCount":3,"etcdVersion":"3.5.16"}` and reads camelCase and `snake_case`, but
+//! refuses fields that it does not know: so the agent adds no fields, and keeps those that exist.
 
 use serde_json::{Map, Value};
 
@@ -27,8 +27,8 @@ pub enum Written {
     Overtaken,
 }
 
-/// How many voters the store wants. Absent only if the store says that there is no such object, or the object has no
-/// number. An object that cannot be understood is unknown.
+/// How many voters the store wants. Absent only if the store says that there is no such object, or the object
+/// has no number. An object that cannot be understood is unknown.
 ///
 /// # Errors
 /// What the store answered.
@@ -48,11 +48,12 @@ pub async fn wanted_size(store: &dyn ObjectStore, cluster: &ClusterName) -> Port
     })
 }
 
-/// Writes how many voters are wanted, if the object is still what was read right before. Its other fields stay.
+/// Writes how many voters are wanted, if the object is still what was read right before. Its other fields
+/// stay.
 ///
 /// # Errors
-/// What the store answered; permanent when the object is there and cannot be understood; outcome unknown when the
-/// answer was lost: writing the same again is safe.
+/// What the store answered; permanent when the object is there and cannot be understood; outcome unknown when
+/// the answer was lost: writing the same again is safe.
 pub async fn want_size(store: &dyn ObjectStore, cluster: &ClusterName, size: usize) -> PortResult<Written> {
     let key = Layout::of(store, cluster).spec();
     let Some((text, tag)) = store.get_tagged(&key).await? else {

@@ -39,8 +39,8 @@ impl Copied {
 
 /// Copies what the second store lacks of the committed backups of the first, the newest first. An object with
 /// the same name and size counts as copied, because backups are never changed. Nothing is ever removed, and
-/// the records of epochs are not copied: one store alone arbitrates. A backup that the first store refuses to return
-/// does not block the others.
+/// the records of epochs are not copied: one store alone arbitrates. A backup that the first store refuses to
+/// return does not block the others.
 ///
 /// # Errors
 /// What one of the stores answered. What was copied until then stays, and counts for the next round.
@@ -67,8 +67,8 @@ pub async fn copy_missing(
             .filter_map(|(file, _)| increment_range(file))
             .collect();
         files.retain(|(file, size)| have.get(&there.in_backup(&id, file)) != Some(size));
-        // The marker commits, so it is copied last. etcd-manager's comes after ours: alone it would make our backup
-        // look like one of etcd-manager's.
+        // The marker commits, so it is copied last. etcd-manager's comes after ours: alone it would make our
+        // backup look like one of etcd-manager's.
         files.sort_by_key(|(file, _)| (is_marker(file), file == FOREIGN_META));
         let lacked = !files.is_empty();
         let mut whole = true;

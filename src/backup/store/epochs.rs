@@ -17,8 +17,8 @@ pub enum Recorded {
 /// Records the genesis of its epoch, unless another is recorded.
 ///
 /// # Errors
-/// Permanent when the store ignores `If-None-Match` or holds a record that cannot be read; outcome unknown when
-/// the answer was lost: calling again with the same genesis is safe.
+/// Permanent when the store ignores `If-None-Match` or holds a record that cannot be read; outcome unknown
+/// when the answer was lost: calling again with the same genesis is safe.
 pub async fn record_epoch(
     store: &dyn ObjectStore,
     cluster: &ClusterName,

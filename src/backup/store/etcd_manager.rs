@@ -1,6 +1,7 @@
-//! What etcd-manager reads and writes: the commit marker of its backups, the marker that its cluster exists, and its
-//! queue of commands. Source: `pkg/backup/vfs.go`, `pkg/commands/vfs.go` and `pkg/apis/etcd/etcdapi.proto` of
-//! kubernetes-sigs/etcd-manager. Its readers refuse fields that they do not know.
+//! What etcd-manager reads and writes: the commit marker of its backups, the marker that its cluster exists,
+//! and its queue of commands. Source: `pkg/backup/vfs.go`, `pkg/commands/vfs.go` and
+//! `pkg/apis/etcd/etcdapi.proto` of kubernetes-sigs/etcd-manager. Its readers refuse fields that they do not
+//! know.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -44,8 +45,8 @@ pub(in crate::backup) fn meta(etcd_version: &str, at: UnixMs, members: usize) ->
     serde_json::to_vec_pretty(&info).map_err(|error| PortError::Permanent(error.to_string()))
 }
 
-/// Writes `etcd-cluster-created` unless it is there: without it etcd-manager takes the cluster for a new one, and
-/// moves the data that it finds out of the way.
+/// Writes `etcd-cluster-created` unless it is there: without it etcd-manager takes the cluster for a new one,
+/// and moves the data that it finds out of the way.
 pub(in crate::backup) async fn mark_created(
     store: &dyn ObjectStore,
     layout: &Layout,

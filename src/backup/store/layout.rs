@@ -33,8 +33,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `<store>/<cluster>/…`, or `<store>/…` if the store's path already ends in the cluster's name, as it does for
-    /// etcd-manager.
+    /// `<store>/<cluster>/…`, or `<store>/…` if the store's path already ends in the cluster's name, as it
+    /// does for etcd-manager.
     pub fn of(store: &dyn ObjectStore, cluster: &ClusterName) -> Self {
         Self::below(&store.path(), cluster)
     }
@@ -102,9 +102,9 @@ pub struct BackupName {
 }
 
 impl BackupName {
-    /// The name of a backup begun at `at`. The number consists of the milliseconds and the last three digits of `seq`.
-    /// Take `seq` at random: it distinguishes backups that two agents begin at the same time. Of two backups begun in
-    /// one second the later one has the later name.
+    /// The name of a backup begun at `at`. The number consists of the milliseconds and the last three digits
+    /// of `seq`. Take `seq` at random: it distinguishes backups that two agents begin at the same time. Of
+    /// two backups begun in one second the later one has the later name.
     pub fn new(at: UnixMs, seq: u64) -> Self {
         let seconds = i64::try_from(at.0 / 1000).unwrap_or(i64::MAX);
         Self {
@@ -164,8 +164,8 @@ impl FromStr for BackupName {
     }
 }
 
-/// How the data of a backup must be stored, given whether its manifest says that it is encrypted. An ID that is not a
-/// backup's name counts as newest, so that no exception for old backups applies.
+/// How the data of a backup must be stored, given whether its manifest says that it is encrypted. An ID that
+/// is not a backup's name counts as newest, so that no exception for old backups applies.
 pub(in crate::backup) fn expected(id: &BackupId, encrypted: bool) -> Expected {
     Expected {
         encrypted,

@@ -47,8 +47,8 @@ pub struct Manifest {
     /// The revision of users and roles before the snapshot began; `None` when etcd did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_revision: Option<u64>,
-    /// The history within its epoch: grows when etcd was put back to an older state under the same cluster ID. `None`
-    /// in a manifest of an older agent, which belongs to the timeline of the full before it.
+    /// The history within its epoch: grows when etcd was put back to an older state under the same cluster
+    /// ID. `None` in a manifest of an older agent, which belongs to the timeline of the full before it.
     #[serde(default)]
     pub timeline: Option<u64>,
     /// The backup that it does not continue, when it begins a timeline.
@@ -145,7 +145,8 @@ impl Manifest {
     }
 }
 
-/// etcd-manager's `_etcd_backup.meta`: jsonpb, so 64-bit numbers are strings, and both spellings of a name occur.
+/// etcd-manager's `_etcd_backup.meta`: jsonpb, so 64-bit numbers are strings, and both spellings of a name
+/// occur.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(in crate::backup) struct ForeignMeta {
     /// etcd's version.

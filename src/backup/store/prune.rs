@@ -42,8 +42,8 @@ impl Pruned {
 /// Removes these backups, and uploads that were begun more than a day before `now` and never committed.
 ///
 /// # Errors
-/// What the store answered. What was removed until then stays removed, and everything else is unchanged. A store that
-/// *refuses* to delete is no error: see [`Pruned::refused`].
+/// What the store answered. What was removed until then stays removed, and everything else is unchanged. A
+/// store that *refuses* to delete is no error: see [`Pruned::refused`].
 pub async fn remove(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -83,7 +83,8 @@ async fn remove_one(store: &dyn ObjectStore, layout: &Layout, id: &BackupId) -> 
         .map(|object| object.key)
         .filter(|key| key.strip_prefix(&prefix).is_some_and(is_ours))
         .collect();
-    // etcd-manager's marker first: if ours were removed first, our backup would look like one of etcd-manager's.
+    // etcd-manager's marker first: if ours were removed first, our backup would look like one of
+    // etcd-manager's.
     let markers = [FOREIGN_META, MANIFEST].map(|file| layout.in_backup(id, file));
     keys.sort_by_key(|key| {
         markers

@@ -13,7 +13,8 @@ use super::manifest::Manifest;
 /// Commit markers read at a time.
 const AT_ONCE: usize = 8;
 
-/// Whether this full belongs to the current history, as far as the store records it: no timeline follows its own.
+/// Whether this full belongs to the current history, as far as the store records it: no timeline follows its
+/// own.
 ///
 /// # Errors
 /// What the store answered.
@@ -29,8 +30,8 @@ pub(in crate::backup) async fn is_living(
     Ok(own.is_none_or(|(own, _)| numbered.iter().all(|(timeline, _)| timeline <= own)))
 }
 
-/// Assigns timelines to fulls in the order of their names. A full of an older agent without timelines continues the
-/// timeline of the full before it.
+/// Assigns timelines to fulls in the order of their names. A full of an older agent without timelines
+/// continues the timeline of the full before it.
 #[derive(Debug, Default)]
 pub(super) struct Counted(BTreeMap<Epoch, u64>);
 

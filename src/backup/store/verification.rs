@@ -18,8 +18,8 @@ pub struct Verification {
     pub ok: bool,
     /// What is wrong with it, a line each.
     pub problems: Vec<String>,
-    /// Which values were compared with the recorded ones: `sha256`, `revision`, `keys`, `hash`; with its increments
-    /// also `increments`, `increment-keys`, `increment-hash`.
+    /// Which values were compared with the recorded ones: `sha256`, `revision`, `keys`, `hash`; with its
+    /// increments also `increments`, `increment-keys`, `increment-hash`.
     pub compared: Vec<String>,
     /// When the verification ended.
     pub verified_at: UnixMs,

@@ -6,9 +6,9 @@ use crate::ports::{ObjectMeta, ObjectStore, PortResult};
 use super::layout::{Layout, is_marker};
 use super::{catalogue, cluster_spec, epochs, etcd_manager};
 
-/// Looks at the store. Backups dated after `now`, which is called after the listing, are never the newest, but they are
-/// traces of a cluster. Whether the store honours `If-None-Match` is tested only if no epoch is recorded yet: a view of
-/// a running cluster's store writes nothing.
+/// Looks at the store. Backups dated after `now`, which is called after the listing, are never the newest,
+/// but they are traces of a cluster. Whether the store honours `If-None-Match` is tested only if no epoch is
+/// recorded yet: a view of a running cluster's store writes nothing.
 ///
 /// # Errors
 /// What the store answered. Everything is unknown then, and nothing counts as absent.
@@ -46,8 +46,8 @@ pub async fn store_view(
     })
 }
 
-/// Whether an object shows that a cluster existed, readable or not. The spec alone does not: kops or an operator may
-/// write it before there is a cluster.
+/// Whether an object shows that a cluster existed, readable or not. The spec alone does not: kops or an
+/// operator may write it before there is a cluster.
 fn trace(layout: &Layout, objects: &[ObjectMeta]) -> Option<String> {
     let created = layout.created();
     let shows = |key: &str| key == created || layout.split(key).is_some_and(|(_, file)| is_marker(file));
@@ -76,7 +76,8 @@ mod tests {
                 "prod/2023-11-14T22:13:20Z-000001/backup.json",
                 Some("prod/2023-11-14T22:13:20Z-000001/backup.json"),
             ),
-            // An upload in progress, a spec that kops wrote before there is a cluster, another cluster's marker.
+            // An upload in progress, a spec that kops wrote before there is a cluster, another cluster's
+            // marker.
             ("prod/2023-11-14T22:13:20Z-000001/etcd.backup.gz", None),
             ("prod/control/etcd-cluster-spec", None),
             ("events/control/etcd-cluster-created", None),

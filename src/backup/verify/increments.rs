@@ -23,8 +23,8 @@ pub(super) struct Held {
     etcd_version: String,
 }
 
-/// Adds all increments to the fetched file. Returns the revision that they lead to; `None` if the full holds as much
-/// without them, and then the file is unchanged.
+/// Adds all increments to the fetched file. Returns the revision that they lead to; `None` if the full holds
+/// as much without them, and then the file is unchanged.
 pub(super) async fn replayed(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
@@ -45,8 +45,8 @@ pub(super) async fn replayed(
     Ok(Some(covered))
 }
 
-/// What a member of this cluster held at `covered`. If no member can answer, what the next full backup records for a
-/// revision on the way there.
+/// What a member of this cluster held at `covered`. If no member can answer, what the next full backup
+/// records for a revision on the way there.
 ///
 /// # Errors
 /// What the store answered. A member that does not answer is no error.
@@ -101,7 +101,8 @@ async fn next(
     };
     let text = match store.get_small(&layout.in_backup(id, MANIFEST)).await {
         Ok(text) => text,
-        // The fingerprint of the next full is optional; a transient error is returned, so that it is tried again.
+        // The fingerprint of the next full is optional; a transient error is returned, so that it is tried
+        // again.
         Err(PortError::Permanent(_)) => return Ok(None),
         Err(error) => return Err(error),
     };

@@ -1,5 +1,5 @@
-//! Verifies a backup by restoring it. The backup is fetched, checked and restored into a throw-away etcd, and the data
-//! of that etcd is compared with what the member held when the backup was taken.
+//! Verifies a backup by restoring it. The backup is fetched, checked and restored into a throw-away etcd, and
+//! the data of that etcd is compared with what the member held when the backup was taken.
 
 mod finding;
 mod increments;
@@ -23,14 +23,14 @@ pub use finding::VerifyMeta;
 const COPIES: u64 = 2;
 const OVERHEAD_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Verifies one backup in `dir`, first alone and then with all its increments, and records the result next to the
-/// backup. `verify_restore` restores the fetched file and inspects it. The state that the increments lead to is compared with
-/// `live`, a member of the cluster, or else with what the next full backup records. Only the fetched file is written to
-/// `dir`, and it is removed again.
+/// Verifies one backup in `dir`, first alone and then with all its increments, and records the result next to
+/// the backup. `verify_restore` restores the fetched file and inspects it. The state that the increments lead
+/// to is compared with `live`, a member of the cluster, or else with what the next full backup records. Only
+/// the fetched file is written to `dir`, and it is removed again.
 ///
 /// # Errors
-/// Only if there is no result: the store or the disk failed, or nothing could be restored here at all. A bad backup is
-/// a [`Verification`] with problems.
+/// Only if there is no result: the store or the disk failed, or nothing could be restored here at all. A bad
+/// backup is a [`Verification`] with problems.
 pub async fn verify<F>(
     store: &dyn ObjectStore,
     meta: &VerifyMeta,
@@ -127,8 +127,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Compares what the throw-away etcd has with what was recorded when the backup was taken. The stream's hash was
-/// compared before.
+/// Compares what the throw-away etcd has with what was recorded when the backup was taken. The stream's hash
+/// was compared before.
 fn judge(manifest: Option<&Manifest>, taken_by: &str, proof: RestoreReport) -> Found {
     let (version, revision, there) = match proof {
         RestoreReport::Refused { why } => {

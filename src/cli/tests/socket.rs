@@ -227,8 +227,8 @@ async fn b04_nothing_is_restored_before_the_agent_has_looked_at_the_cluster() {
     assert_eq!(asked.load(Ordering::SeqCst), 1, "only the status is asked for");
 }
 
-/// Right after a reload, or when it is cut off from its peers, an agent sees no member serve in a cluster that is
-/// alive.
+/// Right after a reload, or when it is cut off from its peers, an agent sees no member serve in a cluster
+/// that is alive.
 #[tokio::test]
 async fn b04_without_a_terminal_a_restore_needs_yes_and_asks_nothing_before() {
     let router = Router::new()

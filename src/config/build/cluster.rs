@@ -87,7 +87,8 @@ impl<'a> Builder<'a> {
         size
     }
 
-    /// A size in a configuration file takes precedence. Otherwise a shared store holds the size, if there is one.
+    /// A size in a configuration file takes precedence. Otherwise a shared store holds the size, if there is
+    /// one.
     pub(super) fn size_source(&self, store: Option<&StoreSettings>) -> SizeSource {
         match self.value(CLUSTER_SIZE.key).map(|value| value.at.as_ref()) {
             Some(at) => SizeSource::Config {

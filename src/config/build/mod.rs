@@ -1,4 +1,5 @@
-//! Builds the settings from the merged tree. It applies defaults and checks the rules that concern several fields.
+//! Builds the settings from the merged tree. It applies defaults and checks the rules that concern several
+//! fields.
 
 mod backup;
 mod cluster;
@@ -99,7 +100,8 @@ impl<'a> Builder<'a> {
         self.parsed(field.key, field.parse)
     }
 
-    /// Parses the value of a field. The tree holds only values that parse. If a value does not parse, it is reported and never silently replaced by a default.
+    /// Parses the value of a field. The tree holds only values that parse. If a value does not parse, it is
+    /// reported and never silently replaced by a default.
     fn parsed<T>(&mut self, key: &str, parse: Parse<T>) -> Option<T> {
         let parsed = parse(self.value(key)?);
         parsed.map_err(|text| self.wrong(key, text)).ok()
@@ -109,7 +111,8 @@ impl<'a> Builder<'a> {
         self.checked.merged.get(&field.split('.').collect::<Vec<_>>())
     }
 
-    /// True if a problem was found at, above or below this field. The absence of the field then means nothing.
+    /// True if a problem was found at, above or below this field. The absence of the field then means
+    /// nothing.
     fn is_inconclusive(&self, field: &str) -> bool {
         self.checked.parse_failed
             || self.checked.failed.iter().any(|failed| {
@@ -122,7 +125,8 @@ impl<'a> Builder<'a> {
             })
     }
 
-    /// Reports a problem of a field, at the line of the field or of the innermost table around it that a file contains.
+    /// Reports a problem of a field, at the line of the field or of the innermost table around it that a file
+    /// contains.
     fn wrong(&mut self, field: &str, text: String) {
         let mut path: Vec<&str> = field.split('.').collect();
         let mut place: Option<&SourceLocation> = None;
@@ -130,7 +134,8 @@ impl<'a> Builder<'a> {
             place = self.checked.merged.get(&path).and_then(|value| value.at.as_ref());
             path.pop();
         }
-        // If no file contains the field or a table around it, point at `cluster.nodes`, which makes the field necessary.
+        // If no file contains the field or a table around it, point at `cluster.nodes`, which makes the field
+        // necessary.
         let nodes = || self.checked.merged.get(&["cluster", "nodes"])?.at.as_ref();
         let place = place.or_else(nodes);
         let problem = Problem::at(place, field, text);

@@ -91,7 +91,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The address for metrics over plain HTTP. A single node has no other port, so by default it serves metrics on its loopback interface, unless the port is taken.
+    /// The address for metrics over plain HTTP. A single node has no other port, so by default it serves
+    /// metrics on its loopback interface, unless the port is taken.
     pub(super) fn metrics(&mut self, spec: &Spec, api: Option<SocketAddr>) -> Option<SocketAddr> {
         let taken = |port: u16| {
             let etcd = [spec.etcd.client_port, spec.etcd.peer_port].contains(&port);

@@ -66,8 +66,8 @@ impl Builder<'_> {
         Some(copy)
     }
 
-    /// A directory store and etcd's data directory must not contain one another: etcd's data is replaced as a whole, and
-    /// the store lists the files below it.
+    /// A directory store and etcd's data directory must not contain one another: etcd's data is replaced as a
+    /// whole, and the store lists the files below it.
     pub(super) fn apart(&mut self, field: &str, store: Option<&StoreSettings>, data_dir: &Path) {
         let Some(StoreUrl::Directory(dir)) = store.map(|store| &store.url) else {
             return;

@@ -14,7 +14,8 @@ fn stale(known: &[usize]) -> Vec<Refusal> {
 /// Either the elector's own clock was set back, or one elector lies.
 #[test]
 fn an_elector_takes_a_later_incarnation_than_others_know_of_it() {
-    // Whether it votes, whether the store vouches for it, what the others know, and whether it renews its incarnation.
+    // Whether it votes, whether the store vouches for it, what the others know, and whether it renews its
+    // incarnation.
     let rows: [(bool, bool, &[usize], bool); 7] = [
         (false, false, &[7, 9], true),
         (false, false, &[9], true),
@@ -51,8 +52,8 @@ fn an_elector_without_memory_does_not_vote() {
     assert!(world.chosen.is_empty());
 }
 
-/// Found by `tests/genesis`. Two of three electors lose their memory at the same time, and so forget that they had chosen
-/// epoch 2. The third knows of both losses, although it had not learned of epoch 1.
+/// Found by `tests/genesis`. Two of three electors lose their memory at the same time, and so forget that
+/// they had chosen epoch 2. The third knows of both losses, although it had not learned of epoch 1.
 #[test]
 fn rule_1_a_late_elector_remembers_who_forgot() {
     let mut world = World::new(3);
@@ -87,8 +88,8 @@ fn rule_1_a_late_elector_remembers_who_forgot() {
     assert!(world.electors[2].superseded.contains(&name(0)));
 }
 
-/// The configuration grew from three nodes to five after n1 and n2 may have opened epoch 2 and forgotten it. Two memories
-/// of five are lost, and these are two of the three that had to vote for epoch 2.
+/// The configuration grew from three nodes to five after n1 and n2 may have opened epoch 2 and forgotten it.
+/// Two memories of five are lost, and these are two of the three that had to vote for epoch 2.
 #[test]
 fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
     let epoch = |n: usize| {
@@ -108,7 +109,8 @@ fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
             former: Vec::new(),
         }
     };
-    // The number of electors that opened epoch 1, the node that asks, the lost memories, and whether the asker may vote.
+    // The number of electors that opened epoch 1, the node that asks, the lost memories, and whether the
+    // asker may vote.
     let rows: [(usize, usize, &[usize], bool); 7] = [
         (3, 0, &[0, 1], false),
         (3, 0, &[0], true),
@@ -117,7 +119,8 @@ fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
         (3, 2, &[0], true),
         (5, 0, &[0, 1], true),
         (5, 0, &[0, 1, 2], false),
-        // A node that was added later had no vote for epoch 2, so its former memory cannot have forgotten one.
+        // A node that was added later had no vote for epoch 2, so its former memory cannot have forgotten
+        // one.
         (3, 3, &[0, 3], true),
     ];
     for (electors, me, lost, expected) in rows {

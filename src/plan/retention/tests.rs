@@ -174,7 +174,8 @@ fn history() -> impl Strategy<Value = Vec<StoredBackup>> {
         let oldest_first = minutes.into_iter().rev().enumerate();
         let all = oldest_first.map(|(number, (minute, (late, more, ahead, good)))| {
             let number = number as u64;
-            // Clocks differ: a backup of an older epoch or revision may have a later date than one of a newer.
+            // Clocks differ: a backup of an older epoch or revision may have a later date than one of a
+            // newer.
             let mut full = backup(NOON - minute * 60_000, number * 10 + late);
             full.epoch = Some(Epoch(1 + (number + ahead) / 20));
             full.timeline = Some((number + ahead) % 20 / 10);
@@ -346,8 +347,8 @@ fn the_newest_that_was_found_good_stays() {
     );
 }
 
-/// After a restore of the wrong point, or after machines were rolled back by mistake, an operator may want the earlier
-/// history.
+/// After a restore of the wrong point, or after machines were rolled back by mistake, an operator may want
+/// the earlier history.
 #[test]
 fn c09f_c04_what_the_history_before_leads_to_stays_for_as_many_days_as_there_are_daily_backups() {
     type Row = (&'static str, usize, Vec<StoredBackup>, Vec<Vec<Keep>>);
@@ -410,8 +411,8 @@ fn c09f_c04_what_the_history_before_leads_to_stays_for_as_many_days_as_there_are
     }
 }
 
-/// The third founder of a restored epoch has not started. The backup that it is restored from stays, whatever the
-/// retention settings are.
+/// The third founder of a restored epoch has not started. The backup that it is restored from stays, whatever
+/// the retention settings are.
 #[test]
 fn c03_the_origin_of_the_newest_epoch_stays_and_nothing_else_does() {
     let all: Vec<_> = (1..5).map(|n| backup(NOON - n * 3_600_000, n)).collect();

@@ -266,8 +266,8 @@ fn s30_old_backups_go_once_after_each_new_one() {
     assert_eq!(decide(&obs).action, Some(Action::Prune { after }));
 }
 
-/// This is the situation right after a restore from etcd-manager's store. Increments need a full backup of ours,
-/// whatever the interval is.
+/// This is the situation right after a restore from etcd-manager's store. Increments need a full backup of
+/// ours, whatever the interval is.
 #[test]
 fn c13_a_full_of_ours_follows_etcd_managers_at_once() {
     let mut obs = backed_up(0);

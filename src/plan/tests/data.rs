@@ -5,7 +5,8 @@ use super::*;
 /// The description, the situation, the action, and the code of the reason, if there is one.
 type Former<'a> = (&'a str, &'a dyn Fn(&mut Observation), Option<&'a str>, &'a str);
 
-/// A peer that was cut off before this member was added still shows its old list, which was read through quorum.
+/// A peer that was cut off before this member was added still shows its old list, which was read through
+/// quorum.
 #[test]
 fn rule_5_a_list_from_before_the_member_was_added_removes_nothing() {
     let stopped = |listed: u64, terms: [u64; 2]| {
@@ -28,7 +29,8 @@ fn rule_5_a_list_from_before_the_member_was_added_removes_nothing() {
     assert_eq!(stopped(3, [2, 2]), Some("start-etcd"));
 }
 
-/// Data that appears between the invitation and the first start may be the only copy of another cluster's data.
+/// Data that appears between the invitation and the first start may be the only copy of another cluster's
+/// data.
 #[test]
 fn rule_5_a_joiner_moves_no_data_of_an_unknown_cluster_away() {
     let (former, unknown) = (ClusterId(5), ClusterId(6));
@@ -60,8 +62,8 @@ fn rule_5_a_joiner_moves_no_data_of_an_unknown_cluster_away() {
     }
 }
 
-/// etcd created data of the former member in an empty directory: it asked a peer that did not know of the removal yet.
-/// The assigned member may have been promoted since, so that no list invites this node any more.
+/// etcd created data of the former member in an empty directory: it asked a peer that did not know of the
+/// removal yet. The assigned member may have been promoted since, so that no list invites this node any more.
 #[test]
 fn rule_5_data_of_a_former_member_makes_way_once_its_removal_is_confirmed() {
     let former = MemberId(7);
@@ -184,8 +186,8 @@ fn c10d_what_the_data_of_a_running_etcd_is_on_is_noted_once() {
     assert_eq!(action(&obs), Some("inspect-data"));
 }
 
-/// Without quorum etcd does not report which cluster it belongs to. In an empty directory it takes its ID from its
-/// peers, which may still run an older epoch.
+/// Without quorum etcd does not report which cluster it belongs to. In an empty directory it takes its ID
+/// from its peers, which may still run an older epoch.
 #[test]
 fn an_etcd_that_does_not_answer_is_known_by_its_data() {
     let mut obs = healthy(1);

@@ -1,4 +1,5 @@
-//! The votes of the electorate: how a new memory regains its vote, and what is reported if an order lacks votes.
+//! The votes of the electorate: how a new memory regains its vote, and what is reported if an order lacks
+//! votes.
 
 use std::collections::BTreeSet;
 
@@ -229,7 +230,8 @@ fn c14_an_order_that_lacks_votes_says_whose_and_what_helps() {
     assert_eq!(decide(&obs).order, None);
 }
 
-/// Three new hosts, n1 to n3, with the store of a cluster whose epoch these electors opened. All three can vote.
+/// Three new hosts, n1 to n3, with the store of a cluster whose epoch these electors opened. All three can
+/// vote.
 fn other_names(former: &[&str]) -> Observation {
     let mut obs = lost_site(0);
     let mut told = obs.me.genesis.clone().unwrap();

@@ -167,7 +167,8 @@ fn what_lasts_is_measured_by_a_clock_that_never_jumps() {
     assert_eq!(plan(&obs, &memory).action, Some(Action::InspectData));
 }
 
-/// Epoch 2 was restored from a backup; this node's etcd still serves epoch 1, and its last stop failed just now.
+/// Epoch 2 was restored from a backup; this node's etcd still serves epoch 1, and its last stop failed just
+/// now.
 fn a_stop_that_failed() -> (Observation, Memory) {
     let mut obs = healthy(0);
     let former = obs.me.genesis.clone().unwrap();

@@ -254,8 +254,8 @@ fn a_running_cluster_of_one_is_taken_over_and_a_larger_one_is_not() {
     assert!(has(&obs, "data-without-epoch"));
 }
 
-/// Five nodes, and the wait for missing electors is over: an empty cluster is formed only if all nodes that answer are
-/// known to have no data.
+/// Five nodes, and the wait for missing electors is over: an empty cluster is formed only if all nodes that
+/// answer are known to have no data.
 #[test]
 fn t01_no_empty_cluster_is_formed_beside_data_or_what_nobody_has_looked_at() {
     let present = || {

@@ -34,7 +34,8 @@ fn s48_a_reinstalled_founder_does_not_come_back_with_no_memory() {
     assert!(has(&obs, "lost-membership"));
 }
 
-/// The founder's agent died right after the first start and did not record it. The other nodes know of the start.
+/// The founder's agent died right after the first start and did not record it. The other nodes know of the
+/// start.
 #[test]
 fn s48_a_founder_that_has_started_unseen_is_not_started_as_new_again() {
     let unseen = |published: bool| {
@@ -68,8 +69,8 @@ fn s48_a_founder_that_has_started_unseen_is_not_started_as_new_again() {
     );
 }
 
-/// The former member was removed and the node was added again while etcd was being started: etcd took the new member's
-/// ID.
+/// The former member was removed and the node was added again while etcd was being started: etcd took the new
+/// member's ID.
 #[test]
 fn a_member_that_etcd_came_up_as_before_it_was_assigned_is_taken_up() {
     for listed in [true, false] {

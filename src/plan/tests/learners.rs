@@ -3,7 +3,8 @@
 use super::joining::{MINUTE, over_time, said, vanish, without};
 use super::*;
 
-/// etcd answers no client before it has applied the entry with its own name, at times 7 s after it has caught up.
+/// etcd answers no client before it has applied the entry with its own name, at times 7 s after it has caught
+/// up.
 #[test]
 fn c11_a_learner_votes_before_it_answers_where_the_cluster_survives_as_much_without_it() {
     let rows = [(1, false), (2, true), (3, false), (4, true)];
@@ -99,7 +100,8 @@ fn a_learner_that_is_there_already_takes_the_place_of_a_dead_member_once_it_has_
     assert!(matches!(over_time(&obs, &[]).0, Some(Action::Promote { id, .. }) if id == spare));
 }
 
-/// The coordinator gets no notification that a learner has started, or that one whose etcd is silent has caught up.
+/// The coordinator gets no notification that a learner has started, or that one whose etcd is silent has
+/// caught up.
 #[test]
 fn c11_a_learner_is_looked_at_soon_and_the_more_rarely_the_longer_it_takes() {
     let pauses = |obs: &Observation, failures: u32| {

@@ -20,8 +20,8 @@ fn follow_nobody(status: &mut NodeStatus) {
     }
 }
 
-/// In the first case n1 is left of three. In the second n1 founded the cluster alone, n2 joined, and n2's agent lost
-/// its memory with the disk: n2 considers itself a spare.
+/// In the first case n1 is left of three. In the second n1 founded the cluster alone, n2 joined, and n2's
+/// agent lost its memory with the disk: n2 considers itself a spare.
 #[test]
 fn a_quorum_that_is_lost_for_good_is_said_by_who_is_left() {
     let mut obs = healthy(0);
@@ -112,7 +112,8 @@ fn a_restore_is_answered_when_quorum_of_its_epoch_is_lost() {
     assert!(!matches!(decide(&obs).action, Some(Action::Answer { .. })));
 }
 
-/// A restored epoch of three with n4 as a spare, seen by n1, which leads: n3 is a founder and has never started.
+/// A restored epoch of three with n4 as a spare, seen by n1, which leads: n3 is a founder and has never
+/// started.
 fn third_never_started() -> Observation {
     let mut obs = cluster(4, 3, 3);
     let origin = Origin::Backup(BackupId::new(NEWEST).unwrap());

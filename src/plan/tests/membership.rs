@@ -44,8 +44,8 @@ fn a_founder_that_is_restoring_is_not_lost() {
     assert_eq!(action(&obs), None);
 }
 
-/// The founder's agent died before it recorded the first start, and the data was damaged. The founder is not started on
-/// damaged data.
+/// The founder's agent died before it recorded the first start, and the data was damaged. The founder is not
+/// started on damaged data.
 #[test]
 fn a_founder_that_cannot_start_on_what_is_there_is_removed() {
     let mut obs = healthy(0);

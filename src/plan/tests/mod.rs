@@ -1,4 +1,5 @@
-//! Tests of the planner: common situations, one row each, and arbitrary observations. This file has the shared helpers.
+//! Tests of the planner: common situations, one row each, and arbitrary observations. This file has the
+//! shared helpers.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod backups;
@@ -313,7 +314,8 @@ fn peer(obs: &mut Observation, i: usize) -> &mut NodeStatus {
     }
 }
 
-/// An order to restore this backup, given when `above` was the newest epoch. It declares no node permanently lost.
+/// An order to restore this backup, given when `above` was the newest epoch. It declares no node permanently
+/// lost.
 fn restore_from(backup: BackupId, above: Option<Epoch>) -> OperatorRequest {
     OperatorRequest::Restore {
         backup,
@@ -333,7 +335,8 @@ fn failed_once(at: SteadyMs) -> Job {
     }
 }
 
-/// A store that honours conditional writes, with this record of an epoch and this newest backup, and nothing else.
+/// A store that honours conditional writes, with this record of an epoch and this newest backup, and nothing
+/// else.
 fn store_view(genesis: Option<Genesis>, newest_backup: Option<BackupSummary>) -> StoreView {
     StoreView {
         genesis,

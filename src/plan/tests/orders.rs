@@ -106,8 +106,8 @@ fn a_node_that_was_ordered_out_takes_no_order() {
     }
 }
 
-/// n1 was ordered out while it was cut off, and an order was given at n1 meanwhile. The other nodes never take that
-/// order over.
+/// n1 was ordered out while it was cut off, and an order was given at n1 meanwhile. The other nodes never
+/// take that order over.
 #[test]
 fn a_node_that_a_majority_has_ordered_out_follows_their_orders() {
     let told = Directives::default()

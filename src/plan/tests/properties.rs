@@ -70,7 +70,8 @@ fn any_store(kind: u8, g: &Genesis) -> Fact<StoreView> {
     }
 }
 
-/// Sets which nodes want a restart, whether a person asks for another leader, and which node gives this one a grant.
+/// Sets which nodes want a restart, whether a person asks for another leader, and which node gives this one a
+/// grant.
 fn steer(obs: &mut Observation, me: usize, wants: [bool; 5], asks: bool, grant: Option<u8>) {
     let wish = || {
         Some(RestartWish {
@@ -105,8 +106,8 @@ fn steer(obs: &mut Observation, me: usize, wants: [bool; 5], asks: bool, grant: 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6000))]
 
-    /// Rules 1 to 6 and 8 on every decision, for arbitrary observations, both at once and long after the situation
-    /// began.
+    /// Rules 1 to 6 and 8 on every decision, for arbitrary observations, both at once and long after the
+    /// situation began.
     #[test]
     fn every_decision_keeps_the_safety_rules(
         nodes in prop::array::uniform5(any_node()),
@@ -279,8 +280,8 @@ proptest! {
     }
 }
 
-/// One voter as it may be: reachable, etcd up, held, data lost, and for each other node whether its agent and its etcd
-/// are silent for this voter.
+/// One voter as it may be: reachable, etcd up, held, data lost, and for each other node whether its agent and
+/// its etcd are silent for this voter.
 fn any_voter() -> impl Strategy<Value = (bool, bool, bool, bool, [bool; 5], [bool; 5])> {
     let mostly = || prop::bool::weighted(0.7);
     (
@@ -296,9 +297,10 @@ fn any_voter() -> impl Strategy<Value = (bool, bool, bool, bool, [bool; 5], [boo
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
-    /// Rules 3 and 8 on every removal, for arbitrary observations, also long after the situation began. Only the
-    /// coordinator removes a member, on a list read through quorum. It never removes its own node. A quorum of healthy
-    /// voters remains. A silent member is removed only if no observer that answers disagrees.
+    /// Rules 3 and 8 on every removal, for arbitrary observations, also long after the situation began. Only
+    /// the coordinator removes a member, on a list read through quorum. It never removes its own node. A
+    /// quorum of healthy voters remains. A silent member is removed only if no observer that answers
+    /// disagrees.
     #[test]
     fn every_removal_keeps_the_safety_rules(
         voters in prop::array::uniform5(any_voter()),

@@ -251,7 +251,8 @@ fn seat() -> impl Strategy<Value = (bool, bool, bool, u64, bool)> {
 }
 
 proptest! {
-    /// Rules 4 and 8: only the leader's node gives a grant, only while every member is healthy, and only one at a time.
+    /// Rules 4 and 8: only the leader's node gives a grant, only while every member is healthy, and only one
+    /// at a time.
     #[test]
     fn rule_4_a_restart_is_granted_one_at_a_time_by_the_coordinator_of_a_whole_cluster(
         me in 0usize..3,

@@ -41,7 +41,8 @@ fn a_restore_names_no_node_that_was_ordered_out_while_another_can_be() {
     assert_eq!(names(&[0, 1, 2]).len(), 3);
 }
 
-/// The nodes with another store do not have the backup, and they do not read the store that would record the epoch.
+/// The nodes with another store do not have the backup, and they do not read the store that would record the
+/// epoch.
 #[test]
 fn c10c_nothing_is_restored_while_a_node_names_another_store() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
@@ -125,8 +126,8 @@ fn a_restore_ends_where_another_one_has_opened_an_epoch() {
     );
 }
 
-/// Found by the simulator, seeds 3357 and 4708: the order waited endlessly, and every later order was refused because
-/// of it.
+/// Found by the simulator, seeds 3357 and 4708: the order waited endlessly, and every later order was refused
+/// because of it.
 #[test]
 fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
@@ -147,8 +148,8 @@ fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
     }
 }
 
-/// Seen on hosts of a lost site: the order came before the new memory knew of the last restore, which was of the same
-/// backup.
+/// Seen on hosts of a lost site: the order came before the new memory knew of the last restore, which was of
+/// the same backup.
 #[test]
 fn c14_a_new_memory_takes_no_earlier_restore_for_the_answer() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
@@ -185,8 +186,8 @@ fn rule_5_the_old_data_makes_way_only_for_a_staged_restore() {
     assert_eq!(action(&obs), Some("replace-data"));
 }
 
-/// The member may have voted before its agent saw it serve. After a second restore it would come back without that
-/// vote.
+/// The member may have voted before its agent saw it serve. After a second restore it would come back without
+/// that vote.
 #[test]
 fn rule_2_a_member_whose_restored_data_was_in_its_place_is_not_restored_again() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
@@ -242,7 +243,8 @@ fn rule_1_a_start_on_the_data_of_an_older_epoch_is_cancelled() {
     assert_eq!(action(&obs), Some("cancel-start"));
 }
 
-/// n1 was cut off when it received the order. Writes since the earlier restore must not be undone without an order.
+/// n1 was cut off when it received the order. Writes since the earlier restore must not be undone without an
+/// order.
 #[test]
 fn a_restore_is_not_answered_by_one_from_the_same_backup_long_before_it() {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();

@@ -168,8 +168,8 @@ fn nothing_is_resized_while_somebody_who_answers_follows_another_size() {
         obs.peers.insert(name(1), Fact::Unreachable("no route".into()));
         obs.peers.insert(name(4), Fact::Unreachable("no route".into()));
         assert!(!has(&obs, "spec-differs"), "{first}");
-        // If configuration files hold the size, they are changed node by node, so a difference does not delay the
-        // change.
+        // If configuration files hold the size, they are changed node by node, so a difference does not delay
+        // the change.
         let mut obs = cluster(5, voters, to);
         obs.spec.backup_interval = None;
         peer(&mut obs, 1).spec_digest = "another".into();

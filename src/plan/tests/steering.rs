@@ -242,8 +242,8 @@ fn list_of_n1(obs: &mut Observation) -> &mut Fact<MemberList> {
     &mut status.members
 }
 
-/// A leader that is cut off still considers itself the leader for a while, and its agent waits for a list that does not
-/// come.
+/// A leader that is cut off still considers itself the leader for a while, and its agent waits for a list
+/// that does not come.
 #[test]
 fn who_leads_without_quorum_is_not_where_the_leader_was_to_go() {
     let unread: Spoil = |obs| *list_of_n1(obs) = Fact::Unreachable("no answer in time".into());

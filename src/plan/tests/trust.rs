@@ -1,4 +1,5 @@
-//! A single lying node or a writer of the store stops nothing, archives nothing and locks no operator out (rule 10).
+//! A single lying node or a writer of the store stops nothing, archives nothing and locks no operator out
+//! (rule 10).
 
 use super::*;
 
@@ -70,7 +71,8 @@ fn f02_one_peers_list_neither_stops_nor_archives_a_member() {
     );
 }
 
-/// The list also invites this node to join again. For that, the node gives up neither its member nor a founder's place.
+/// The list also invites this node to join again. For that, the node gives up neither its member nor a
+/// founder's place.
 #[test]
 fn f02_one_peers_invitation_takes_no_place_away() {
     for started in [true, false] {
@@ -98,8 +100,8 @@ fn f02_one_peers_invitation_takes_no_place_away() {
     }
 }
 
-/// By its peer URL etcd could come back as the member that the node had before, without the writes that this member has
-/// acknowledged.
+/// By its peer URL etcd could come back as the member that the node had before, without the writes that this
+/// member has acknowledged.
 #[test]
 fn f02_one_peers_invitation_makes_no_joiner_of_a_node_that_may_have_had_a_member() {
     let invite = |obs: &mut Observation, i: usize, linearizable: bool| {
@@ -168,7 +170,8 @@ fn f02_a_bare_epoch_of_one_peer_stops_no_etcd() {
     }
 }
 
-/// This node cannot record that epoch 2 was reported, and has read the store before epoch 2 was recorded there.
+/// This node cannot record that epoch 2 was reported, and has read the store before epoch 2 was recorded
+/// there.
 #[test]
 fn rule_1_a_store_confirms_no_epoch_beside_a_peer_that_tells_of_a_newer_one() {
     let mut obs = healthy(0);
@@ -253,7 +256,8 @@ fn f02_what_a_majority_has_denied_holds_no_start_back_whatever_the_liar_says_nex
     assert!(has(&obs, "epoch-hearsay"));
 }
 
-/// Two nodes reported an epoch that most electors denied then. An operator may have confirmed it at these nodes since.
+/// Two nodes reported an epoch that most electors denied then. An operator may have confirmed it at these
+/// nodes since.
 #[test]
 fn a_denied_epoch_that_two_peers_tell_of_is_asked_about_again_soon() {
     for (tell, expected) in [(vec![1, 2], Some("confirm")), (vec![2], None)] {

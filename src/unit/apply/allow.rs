@@ -1,5 +1,5 @@
-//! The allow-list of what root writes for the agent. The agent writes the assignment, so a compromised agent may have
-//! written it: every part of it is checked against root's configuration and against a pattern.
+//! The allow-list of what root writes for the agent. The agent writes the assignment, so a compromised agent
+//! may have written it: every part of it is checked against root's configuration and against a pattern.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,8 @@ pub fn check(assignment: &Assignment, settings: &Settings) -> Result<(), String>
             return refuse(format!("{url:?} is not a URL like https://host:2380"));
         }
     }
-    // The agent still uses the configuration that it read before. The planner makes a new assignment after a reload.
+    // The agent still uses the configuration that it read before. The planner makes a new assignment after a
+    // reload.
     if assignment.settings_digest != spec.settings_digest() {
         return Err(
             "the configuration on disk has other etcd settings than the agent works with: \

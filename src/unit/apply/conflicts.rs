@@ -224,8 +224,8 @@ fn flags(view: &UnitView, argv: &[String], env: &Env, out: &mut Vec<String>) {
                     "{from}: the flag `{shown}` beats our {key}={ours}: take it out"
                 ));
             }
-            // Leaving our variable out instead would make the next start depend on a file that is not ours: without the
-            // flag etcd would run on other data.
+            // Leaving our variable out instead would make the next start depend on a file that is not ours:
+            // without the flag etcd would run on other data.
             Some(_) => {
                 out.push(format!(
                     "{from}: the flag `{shown}` says the same as our {key}, and etcd starts with only one of them: take \

@@ -1,5 +1,5 @@
-//! Reading an `EnvironmentFile=` as systemd does, with the line of each assignment: the states and their transitions
-//! are those of `parse_env_file_internal` in systemd's `src/basic/env-file.c`.
+//! Reading an `EnvironmentFile=` as systemd does, with the line of each assignment: the states and their
+//! transitions are those of `parse_env_file_internal` in systemd's `src/basic/env-file.c`.
 
 /// One assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! The words of an `ExecStart=` line with its variables expanded, as systemd does it, and as a shell does it after
-//! that.
+//! The words of an `ExecStart=` line with its variables expanded, as systemd does it, and as a shell does it
+//! after that.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +39,8 @@ pub(super) fn words(argv: &[String], env: &Env) -> Vec<Word> {
     words
 }
 
-/// systemd.service(5), "Command lines": `$X` as a word of its own is split into words, `${X}` is replaced within a
-/// word, `$$` is a dollar.
+/// systemd.service(5), "Command lines": `$X` as a word of its own is split into words, `${X}` is replaced
+/// within a word, `$$` is a dollar.
 fn expand_systemd(arg: &str, env: &Env) -> Vec<Word> {
     if let Some(name) = arg.strip_prefix('$').filter(|name| is_name(name)) {
         let value = env.get(name).map(|var| var.value.as_str()).unwrap_or_default();
@@ -97,8 +97,8 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Splits at blanks outside quotes; with `expand`, `$X` and `${X}` are resolved, except in single quotes. Unknown
-/// values, such as `$(nproc)`, are left unchanged.
+/// Splits at blanks outside quotes; with `expand`, `$X` and `${X}` are resolved, except in single quotes.
+/// Unknown values, such as `$(nproc)`, are left unchanged.
 fn split(text: &str, env: &Env, expand: bool) -> Vec<Word> {
     let mut out = Vec::new();
     let mut current: Option<Word> = None;

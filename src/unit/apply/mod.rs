@@ -22,8 +22,8 @@ use crate::render;
 pub use conflicts::conflicts;
 pub use view::UnitView;
 
-/// Writes what the assignment says, makes systemd read it, and reports what is in force. Fails when the assignment is
-/// refused. What would override it is reported, and is not a failure.
+/// Writes what the assignment says, makes systemd read it, and reports what is in force. Fails when the
+/// assignment is refused. What would override it is reported, and is not a failure.
 ///
 /// Starts its own runtime, so it must not be called from within one.
 pub fn run(paths: &Paths) -> ExitCode {

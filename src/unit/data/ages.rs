@@ -82,7 +82,8 @@ fn write(archive: &Path, ages: &Ages) -> io::Result<()> {
     files::write_atomic(&path(archive), &body, 0o600)
 }
 
-/// A lower bound for the time since it was archived: measured if that was in this boot, else the time since this boot.
+/// A lower bound for the time since it was archived: measured if that was in this boot, else the time since
+/// this boot.
 pub(super) fn lived(put: Option<&Put>, now: &Moment) -> Duration {
     match put {
         Some(put) if put.boot == now.boot => now.uptime.saturating_sub(Duration::from_secs(put.uptime_s)),

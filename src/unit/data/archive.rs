@@ -23,8 +23,8 @@ pub(super) fn dir(owner: &Owner) -> Result<PathBuf, String> {
 
 const FORM: &str = "%Y%m%dT%H%M%SZ";
 
-/// Renames the data directory into the archive as `<UTC time>-<why>-<cluster>-<member>`. Nothing to do when it
-/// is not there or empty.
+/// Renames the data directory into the archive as `<UTC time>-<why>-<cluster>-<member>`. Nothing to do when
+/// it is not there or empty.
 pub(super) fn put(owner: &Owner, why: &str, now: &Moment) -> Result<Option<PathBuf>, String> {
     let data_dir = &owner.data_dir;
     match inspect::is_empty(data_dir) {
@@ -87,8 +87,8 @@ fn name_part(why: &str) -> String {
     }
 }
 
-/// Removes surplus directories and logs them; see [`surplus`]. When the disk is nearly full, those beyond the count are
-/// removed regardless of their age.
+/// Removes surplus directories and logs them; see [`surplus`]. When the disk is nearly full, those beyond the
+/// count are removed regardless of their age.
 pub(super) fn prune(owner: &Owner, now: &Moment) -> Result<(), String> {
     let archive = dir(owner)?;
     let names = match fs::read_dir(&archive) {
@@ -152,14 +152,16 @@ impl Entry {
     }
 }
 
-/// Whether each of them stays whatever its age: the newest, and the newest of each cluster. `entries` is newest first.
+/// Whether each of them stays whatever its age: the newest, and the newest of each cluster. `entries` is
+/// newest first.
 fn stays(entries: &[Entry]) -> Vec<bool> {
     let mut seen = BTreeSet::new();
     entries.iter().map(|entry| seen.insert(entry.cluster)).collect()
 }
 
-/// The directories beyond the configured count or age. A replacement that fails repeatedly, or a clock that jumps, must
-/// not empty the archive: nothing is removed before `min_age`, by the clock and by the time that has certainly passed.
+/// The directories beyond the configured count or age. A replacement that fails repeatedly, or a clock that
+/// jumps, must not empty the archive: nothing is removed before `min_age`, by the clock and by the time that
+/// has certainly passed.
 fn surplus(entries: &[Entry], limits: ArchiveSettings) -> Vec<String> {
     let old = |entry: &Entry| entry.age > limits.min_age && entry.lived > limits.min_age;
     entries

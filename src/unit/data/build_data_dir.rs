@@ -1,4 +1,5 @@
-//! Restores a snapshot into a directory that an operator named. Needs no agent and no cluster, and replaces nothing.
+//! Restores a snapshot into a directory that an operator named. Needs no agent and no cluster, and replaces
+//! nothing.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +12,9 @@ use crate::unit::wal;
 /// An operator waits for it, and can cancel it.
 const RESTORE_WITHIN: Duration = Duration::from_hours(2);
 
-/// Restores a snapshot into `dir`, which must not exist yet, by `etcdutl` or `etcdctl` (next to `etcd`, when that is
-/// pinned, else where packages put them). `more` is passed to the tool. Returns the cluster and the member of the data.
+/// Restores a snapshot into `dir`, which must not exist yet, by `etcdutl` or `etcdctl` (next to `etcd`, when
+/// that is pinned, else where packages put them). `more` is passed to the tool. Returns the cluster and the
+/// member of the data.
 ///
 /// # Errors
 /// There is no tool, or the error that it printed.

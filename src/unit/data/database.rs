@@ -14,8 +14,8 @@ const PAGE_SIZES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
 const WITHIN: Duration = Duration::from_mins(2);
 const MOST_BYTES: usize = 64 << 10;
 
-/// Messages of etcd's tool about a damaged database. A fault (`SIGBUS`) is not one of them: an unreadable disk causes
-/// one too.
+/// Messages of etcd's tool about a damaged database. A fault (`SIGBUS`) is not one of them: an unreadable
+/// disk causes one too.
 const DAMAGED: &[&str] = &[
     "invalid database",
     "panic: assertion failed: Page expected to be",

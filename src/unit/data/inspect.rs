@@ -1,5 +1,5 @@
-//! The state of a data directory. It is missing only if it was found not to exist. If it could not be inspected, that
-//! is an error and the state is unknown (design §3: never fold *unreachable* into *absent*).
+//! The state of a data directory. It is missing only if it was found not to exist. If it could not be
+//! inspected, that is an error and the state is unknown (design §3: never fold *unreachable* into *absent*).
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -120,8 +120,8 @@ pub(super) fn is_empty(dir: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Takes the lock that a running etcd holds on its database, so that its files are not moved. `None` if there is no
-/// database.
+/// Takes the lock that a running etcd holds on its database, so that its files are not moved. `None` if there
+/// is no database.
 pub(super) fn lock(data_dir: &Path) -> Result<Option<File>, String> {
     let path = data_dir.join("member/snap/db");
     let file = match File::open(&path) {

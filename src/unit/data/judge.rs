@@ -1,7 +1,7 @@
 //! Whether this member's data is damaged. It counts as damaged only if etcd ended with log lines that say so
-//! (`LastWords::claim_damage`) and the data, read again while etcd is stopped, is damaged too. Neither is enough alone:
-//! etcd's tool reports a database with one good meta page as damaged, which etcd can serve from, and etcd's lines may
-//! be about damage that has been repaired since.
+//! (`LastWords::claim_damage`) and the data, read again while etcd is stopped, is damaged too. Neither is
+//! enough alone: etcd's tool reports a database with one good meta page as damaged, which etcd can serve
+//! from, and etcd's lines may be about damage that has been repaired since.
 
 use super::owner::Owner;
 use super::{database, inspect};
@@ -9,7 +9,8 @@ use crate::model::{DataState, LastWords, Trouble};
 use crate::unit::journal;
 use crate::unit::wal::check;
 
-/// Checks what was found in the data directory against etcd's last log lines. A check that fails changes nothing.
+/// Checks what was found in the data directory against etcd's last log lines. A check that fails changes
+/// nothing.
 pub(super) fn judge(owner: &Owner, found: DataState, words: &LastWords) -> DataState {
     if !words.claim_damage() {
         return found;

@@ -1,6 +1,6 @@
-//! The meaning of etcd's last log lines. They were collected from etcd 3.5.35, 3.6.16 and 3.7.3 by damaging the log,
-//! the snapshots and the database of a member on purpose, and by taking away its disk, its rights, its addresses and
-//! its certificates. docs/damage.md lists the messages of each version.
+//! The meaning of etcd's last log lines. They were collected from etcd 3.5.35, 3.6.16 and 3.7.3 by damaging
+//! the log, the snapshots and the database of a member on purpose, and by taking away its disk, its rights,
+//! its addresses and its certificates. docs/damage.md lists the messages of each version.
 
 use crate::model::Trouble;
 
@@ -25,8 +25,8 @@ impl Word {
     }
 }
 
-/// A part of a message or an error, and the trouble that it means. Trouble around the data comes first: etcd reports it
-/// as the error of the same messages that it uses for damage.
+/// A part of a message or an error, and the trouble that it means. Trouble around the data comes first: etcd
+/// reports it as the error of the same messages that it uses for damage.
 const AROUND: &[(&str, Trouble)] = &[
     ("no space left on device", Trouble::NoSpace),
     ("disk quota exceeded", Trouble::NoSpace),

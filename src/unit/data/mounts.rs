@@ -1,5 +1,5 @@
-//! An empty mount point looks like lost data. Data counts as missing only if every mount that `/etc/fstab` lists there
-//! is mounted, and the mount is the one that held the data: a data directory belongs to a device.
+//! An empty mount point looks like lost data. Data counts as missing only if every mount that `/etc/fstab`
+//! lists there is mounted, and the mount is the one that held the data: a data directory belongs to a device.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,8 @@ impl fmt::Display for Mount {
     }
 }
 
-/// The mount that `dir` is on: the deepest one. Of several at one point it is the last, which hides the others.
+/// The mount that `dir` is on: the deepest one. Of several at one point it is the last, which hides the
+/// others.
 pub(super) fn holding(dir: &Path, mountinfo: &str) -> Option<Mount> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (here, there) = line.split_once(" - ")?;

@@ -10,8 +10,8 @@ use super::{archive, inspect, stage};
 use crate::model::{ClusterId, DataState, Epoch, MemberId};
 use crate::unit::{files, journal};
 
-/// Replaces the data directory for an epoch. Only the data of `whose` is moved: an operator may have put other data
-/// there since the agent decided.
+/// Replaces the data directory for an epoch. Only the data of `whose` is moved: an operator may have put
+/// other data there since the agent decided.
 pub(super) fn replace(
     owner: &Owner,
     epoch: Epoch,

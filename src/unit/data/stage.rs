@@ -88,8 +88,8 @@ fn staged_epochs(owner: &Owner) -> Result<Vec<Epoch>, String> {
     Ok(epochs)
 }
 
-/// Removes what is staged for an epoch: the marker first, so that an interrupted removal does not look like a complete
-/// restore.
+/// Removes what is staged for an epoch: the marker first, so that an interrupted removal does not look like a
+/// complete restore.
 fn remove(owner: &Owner, epoch: Epoch) -> Result<(), String> {
     let (dir, marker) = (dir(owner, epoch), marker_path(owner, epoch));
     let failed = |path: &Path, error: &io::Error| format!("removing {}: {error}", path.display());

@@ -68,8 +68,8 @@ struct Line {
     error: String,
 }
 
-/// Parses the output of `journalctl --output=json`. Lines of the gate are not etcd's: a start counts only once etcd has
-/// logged something.
+/// Parses the output of `journalctl --output=json`. Lines of the gate are not etcd's: a start counts only
+/// once etcd has logged something.
 fn parse(text: &str) -> Vec<Start> {
     let mut starts: Vec<Start> = Vec::new();
     for line in text.lines() {
@@ -115,8 +115,8 @@ fn parse(text: &str) -> Vec<Start> {
     starts
 }
 
-/// The trouble that the last start ended with, and how many starts in a row ended with the same trouble. Of the
-/// messages of one start the first that is understood counts.
+/// The trouble that the last start ended with, and how many starts in a row ended with the same trouble. Of
+/// the messages of one start the first that is understood counts.
 pub(super) fn last_words(starts: &[Start]) -> Option<LastWords> {
     let understood = |start: &Start| {
         let mut words = start.words.iter();

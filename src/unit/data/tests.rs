@@ -168,8 +168,8 @@ fn archived_without_a_restore() {
     assert_eq!(world.archived().len(), 1);
 }
 
-/// An operator puts other data there after the agent has looked. Here damaged data of the member itself still looks
-/// intact.
+/// An operator puts other data there after the agent has looked. Here damaged data of the member itself still
+/// looks intact.
 #[test]
 fn rule_5_only_the_data_that_was_decided_on_is_moved() {
     for staged in [false, true] {

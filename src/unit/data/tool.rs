@@ -1,4 +1,5 @@
-//! `etcdutl` or `etcdctl snapshot restore`: where it is, and a run of it with a deadline and a known environment.
+//! `etcdutl` or `etcdctl snapshot restore`: where it is, and a run of it with a deadline and a known
+//! environment.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -54,8 +55,8 @@ impl Programs {
             .ok_or_else(|| format!("no etcd in {}: install etcd-server", self.shown()))
     }
 
-    /// The first that exists. A program that others than root can have installed is an error and is not skipped: an
-    /// operator has to look at it.
+    /// The first that exists. A program that others than root can have installed is an error and is not
+    /// skipped: an operator has to look at it.
     fn find(&self, names: &[&str]) -> Result<Option<PathBuf>, String> {
         let mut places = names
             .iter()

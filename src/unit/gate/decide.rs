@@ -54,11 +54,12 @@ pub struct Log {
     pub remembers: bool,
 }
 
-/// Decides. `log` returns the owner of the log in the data directory, `None` if there is no log, or why that is not
-/// known. It is called only when the answer matters.
+/// Decides. `log` returns the owner of the log in the data directory, `None` if there is no log, or why that
+/// is not known. It is called only when the answer matters.
 ///
-/// Invariant: without an answer of the agent, voters of a replaced epoch cannot form a quorum, because every quorum of
-/// its voters intersects every majority of the electorate, and such a majority has replaced the epoch.
+/// Invariant: without an answer of the agent, voters of a replaced epoch cannot form a quorum, because every
+/// quorum of its voters intersects every majority of the electorate, and such a majority has replaced the
+/// epoch.
 pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>) -> Step {
     if known.overridden {
         return Step::Pass("overridden by root for this boot".to_owned());
@@ -67,8 +68,8 @@ pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>)
         Ok(None) if !known.assigned => {
             return Step::Pass("this node is not managed".to_owned());
         }
-        // Even with the agent's confirmation the data directory is checked: systemd restarts a crashed etcd by itself,
-        // before the agent can see what happened to its data.
+        // Even with the agent's confirmation the data directory is checked: systemd restarts a crashed etcd
+        // by itself, before the agent can see what happened to its data.
         Ok(Some(gate)) => {
             if let Err(why) = check_own_data(gate, &log) {
                 return Step::Wait(why);
@@ -104,10 +105,10 @@ pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>)
     }
 }
 
-/// A member that has started before must have its data, and serve the newest epoch. One that never has must not start
-/// on the data of another. Without its data it would come back as the same voter with no memory:
-/// `initial-cluster-state=existing` does not prevent that (measured on 3.5: it starts with an empty log and panics at
-/// the leader's first heartbeat, if there is a leader).
+/// A member that has started before must have its data, and serve the newest epoch. One that never has must
+/// not start on the data of another. Without its data it would come back as the same voter with no memory:
+/// `initial-cluster-state=existing` does not prevent that (measured on 3.5: it starts with an empty log and
+/// panics at the leader's first heartbeat, if there is a leader).
 fn check_own_data(
     gate: &GateState,
     log: &impl Fn(&Path) -> Result<Option<Log>, String>,
@@ -132,9 +133,9 @@ fn check_own_data(
             Ok(())
         };
     };
-    // This applies before the first start too: etcd takes the member from an existing log, and not from its settings.
-    // That log may be of the previous epoch, which a restore has not replaced yet, or of the member that this one
-    // replaces.
+    // This applies before the first start too: etcd takes the member from an existing log, and not from its
+    // settings. That log may be of the previous epoch, which a restore has not replaced yet, or of the member
+    // that this one replaces.
     if (found.cluster_id, found.member_id) != (gate.cluster_id, gate.member_id) {
         return Err(format!(
             "{} holds member {} of cluster {}, expected member {} of cluster {}",
@@ -158,8 +159,8 @@ fn may_start_alone(gate: &GateState) -> Result<(), String> {
     if !gate.started_once {
         return Err("its member has never started".to_owned());
     }
-    // A quorum of the voters and the majority that opened a later epoch may share only one elector. That elector may
-    // not have learned of the epoch, but it has accepted it, or its former memory has.
+    // A quorum of the voters and the majority that opened a later epoch may share only one elector. That
+    // elector may not have learned of the epoch, but it has accepted it, or its former memory has.
     if gate.voted > gate.epoch {
         return Err(format!(
             "this node's elector may have accepted a genesis of epoch {}, which may be open",

@@ -1,8 +1,8 @@
-//! `etcd-agent gate`, the `ExecStartPre=` of a managed `etcd.service`: it holds a start back until the epoch is
-//! confirmed. It refuses by waiting, never by failing, so that the agent cannot make etcd's start fail.
+//! `etcd-agent gate`, the `ExecStartPre=` of a managed `etcd.service`: it holds a start back until the epoch
+//! is confirmed. It refuses by waiting, never by failing, so that the agent cannot make etcd's start fail.
 //!
-//! `etcd-agent gate --stop`, its `ExecStop=`, holds a stop back for a moment: systemd signals etcd only when the store
-//! has what etcd has committed, or cannot have it soon.
+//! `etcd-agent gate --stop`, its `ExecStop=`, holds a stop back for a moment: systemd signals etcd only when
+//! the store has what etcd has committed, or cannot have it soon.
 
 mod ask;
 mod decide;
@@ -64,7 +64,8 @@ pub fn run(paths: &Paths) -> ExitCode {
     }
 }
 
-/// Asks the agent to store what etcd has committed. Always succeeds: a stop never waits for an agent that is down.
+/// Asks the agent to store what etcd has committed. Always succeeds: a stop never waits for an agent that is
+/// down.
 pub fn before_stop(paths: &Paths) -> ExitCode {
     match ask::before_stop(&paths.gate_socket(), STORED_WITHIN) {
         Ok(answer) => say(&format!("etcd stops: {}", answer.text)),

@@ -1,7 +1,7 @@
 //! Certificates for one inspection of a throw-away etcd.
 //!
-//! If authentication is on, etcd takes the common name of a client's certificate as its user. The user `root` then
-//! exists and may do everything: authentication cannot be turned on without it
+//! If authentication is on, etcd takes the common name of a client's certificate as its user. The user `root`
+//! then exists and may do everything: authentication cannot be turned on without it
 //! (<https://etcd.io/docs/v3.6/op-guide/authentication/rbac/>).
 
 use std::fmt::Display;
@@ -15,7 +15,8 @@ use rcgen::{
 use crate::model::TlsFiles;
 use crate::unit::files;
 
-/// Makes an authority that signs once, and one key pair for both `root` and the server on 127.0.0.1, in `dir`.
+/// Makes an authority that signs once, and one key pair for both `root` and the server on 127.0.0.1, in
+/// `dir`.
 pub(super) fn make(dir: &Path) -> Result<TlsFiles, String> {
     let (ca, pair, key) = sign().map_err(|error| failed("making", dir, error))?;
     let write = |name: &str, text: &str| {

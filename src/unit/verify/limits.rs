@@ -1,5 +1,5 @@
-//! How long each step of a verification may take. A verification uses only idle time of the host, so it takes long with
-//! a large database, but it must end.
+//! How long each step of a verification may take. A verification uses only idle time of the host, so it takes
+//! long with a large database, but it must end.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -46,8 +46,8 @@ pub fn within(bytes: u64) -> Duration {
     limits.restore + limits.serve + limits.ask + Duration::from_mins(1)
 }
 
-/// Whether the loopback interface is up. The unit has one of its own, which systemd brings up. If systemd cannot, it
-/// starts the unit anyway, and no request over that interface is ever answered.
+/// Whether the loopback interface is up. The unit has one of its own, which systemd brings up. If systemd
+/// cannot, it starts the unit anyway, and no request over that interface is ever answered.
 pub(super) fn loopback() -> Result<(), String> {
     let tried = || -> io::Result<TcpStream> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

@@ -1,5 +1,5 @@
-//! `etcd-agent verify-restore`, run by `etcd-agent-verify.service`: restores a fetched snapshot into a throw-away etcd on
-//! a loopback interface of its own, and reports what that etcd holds.
+//! `etcd-agent verify-restore`, run by `etcd-agent-verify.service`: restores a fetched snapshot into a
+//! throw-away etcd on a loopback interface of its own, and reports what that etcd holds.
 
 mod certs;
 mod limits;
@@ -111,7 +111,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Carries out the request in [`Paths::verify_request`]. Succeeds when a report was written, whatever it says.
+/// Carries out the request in [`Paths::verify_request`]. Succeeds when a report was written, whatever it
+/// says.
 pub fn run(paths: &Paths) -> ExitCode {
     match try_run(paths) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 //! Reads a whole write-ahead log as etcd does, to find damage that etcd does not repair by itself.
 //!
-//! Source: `decodeRecord`, `isTornEntry`, `ReadAll` and `Repair` in etcd's `server/storage/wal` (3.5 to 3.7). In 3.5
-//! etcd's own tools cannot read a log, so this is the check in addition to etcd's last log lines.
+//! Source: `decodeRecord`, `isTornEntry`, `ReadAll` and `Repair` in etcd's `server/storage/wal` (3.5 to 3.7).
+//! In 3.5 etcd's own tools cannot read a log, so this is the check in addition to etcd's last log lines.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -16,8 +16,8 @@ const MOST_RECORD_BYTES: u64 = 512 << 20;
 /// etcd treats a record as torn by a crash when one of its sectors was never written.
 const SECTOR: usize = 512;
 
-/// What is damaged in the log below `member`, one line; `None` if etcd can read it, or would truncate its end and
-/// start.
+/// What is damaged in the log below `member`, one line; `None` if etcd can read it, or would truncate its end
+/// and start.
 ///
 /// # Errors
 /// [`WalError::Io`] when it could not be read: nothing is known.
@@ -101,8 +101,8 @@ impl Reader {
             let at = self.offset;
             let damaged = |what: &str| Ok(Some((at, what.to_owned())));
             if self.length - at < 8 {
-                // etcd accepts a file that ends between two frames. In the last file it treats a torn length as left by
-                // a crash.
+                // etcd accepts a file that ends between two frames. In the last file it treats a torn length
+                // as left by a crash.
                 return if last || self.length == at {
                     Ok(None)
                 } else {

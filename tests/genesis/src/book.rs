@@ -40,7 +40,8 @@ impl<T: Serialize + DeserializeOwned> Book<T> {
         &self.things[number as usize]
     }
 
-    /// The number of the thing with its nodes renamed. `which` is the index of the renaming in the list of all renamings.
+    /// The number of the thing with its nodes renamed. `which` is the index of the renaming in the list of
+    /// all renamings.
     pub(crate) fn rename(&mut self, number: u32, which: usize, renaming: &Renaming) -> u32 {
         let at = number as usize;
         if let Some(Some(known)) = self.renamed.get(which).and_then(|row| row.get(at)) {

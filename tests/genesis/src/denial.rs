@@ -1,4 +1,5 @@
-//! Checks that an epoch that a majority of the electors denies was never chosen, in each state and for each set of electors that answer.
+//! Checks that an epoch that a majority of the electors denies was never chosen, in each state and for each
+//! set of electors that answer.
 
 use etcd_agent::genesis::{ElectorReport, Tally};
 use etcd_agent::model::Epoch;
@@ -62,7 +63,8 @@ impl World {
         number
     }
 
-    /// Whether some set of electors denies this chosen epoch. All electors together may deny a chosen epoch that none of them has learned yet.
+    /// Whether some set of electors denies this chosen epoch. All electors together may deny a chosen epoch
+    /// that none of them has learned yet.
     fn is_denied(&self, reports: &[u32; MOST_NODES], epoch: Epoch) -> bool {
         let nodes = self.bounds.nodes;
         (1_u32..1 << nodes).any(|part| {

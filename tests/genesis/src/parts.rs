@@ -72,7 +72,8 @@ pub(crate) fn add(replies: &mut Replies, from: &NodeName, reply: Reply) -> bool 
     true
 }
 
-/// Every possible end of phase 1 with these promises, as the messages of phase 2. The proposer's own promise is counted first, and the promise that completes the majority comes last.
+/// Every possible end of phase 1 with these promises, as the messages of phase 2. The proposer's own promise
+/// is counted first, and the promise that completes the majority comes last.
 pub(crate) fn ends_of_phase_1(prepare: &Prepare, round: &Round, promises: &Replies) -> Vec<Accept> {
     let me = &prepare.ballot.node;
     let mut first = round.clone();
@@ -90,7 +91,8 @@ pub(crate) fn ends_of_phase_1(prepare: &Prepare, round: &Round, promises: &Repli
             ends.insert(serde_json::to_string(&accept).unwrap(), accept);
             continue;
         }
-        // The order of the promises matters only for which one is last, so try each remaining promise as the next one.
+        // The order of the promises matters only for which one is last, so try each remaining promise as the
+        // next one.
         for (at, (node, replies)) in others.iter().enumerate() {
             if heard & (1 << at) != 0 {
                 continue;

@@ -8,7 +8,8 @@ use crate::world::{Bounds, Violation, World};
 /// The result of a check.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// The number of different states. States that differ only in the names of nodes that never propose count as one.
+    /// The number of different states. States that differ only in the names of nodes that never propose count
+    /// as one.
     pub states: usize,
     /// The number of states in which some genesis has been chosen.
     pub chosen: usize,

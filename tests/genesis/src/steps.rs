@@ -21,7 +21,8 @@ pub(crate) enum Step {
     Arrives { request: u32, at: usize },
     /// A proposer begins a round and loses its previous progress.
     Begins { node: usize, round: u64 },
-    /// A proposer has a majority of promises and begins phase 2, with the `way`th of the possible ends of phase 1.
+    /// A proposer has a majority of promises and begins phase 2, with the `way`th of the possible ends of
+    /// phase 1.
     GoesOn { node: usize, way: usize },
     /// An agent begins to ask the others what they know.
     Asks { node: usize },
@@ -70,7 +71,8 @@ pub(crate) struct Memo {
 }
 
 impl World {
-    /// True if no epoch can get a second value any more: no further round can begin, and no epoch has two values that are chosen or in progress.
+    /// True if no epoch can get a second value any more: no further round can begin, and no epoch has two
+    /// values that are chosen or in progress.
     pub(crate) fn is_settled(&self, state: State) -> bool {
         let notes = self.notes.get(state.notes);
         if notes.rounds < self.bounds.rounds {
@@ -230,7 +232,8 @@ impl World {
                 let stamped = accept.genesis.electorate.get(&sender);
                 let counted = faults::counted(self.bounds.fault, given, stamped);
                 add(acceptances, &sender, Reply::Accept(counted));
-                // Phase 1 has determined the value. Continue with a round that has this value as its candidate.
+                // Phase 1 has determined the value. Continue with a round that has this value as its
+                // candidate.
                 let mut round = Round::new(
                     accept.ballot.clone(),
                     DIGEST.to_owned(),

@@ -9,7 +9,8 @@ pub(crate) fn name(node: usize) -> NodeName {
     NodeName::new(format!("n{}", node + 1)).unwrap()
 }
 
-/// The identity of a node's `life`th memory, counted from 0. Later memories sort higher, and no two nodes share an identity.
+/// The identity of a node's `life`th memory, counted from 0. Later memories sort higher, and no two nodes
+/// share an identity.
 pub(crate) fn incarnation(node: usize, life: usize) -> Incarnation {
     Incarnation::new(format!("{life:016x}{node:016x}")).unwrap()
 }

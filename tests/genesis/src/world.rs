@@ -1,15 +1,16 @@
 //! The possible events in a state, and the violations that must never happen.
 //!
-//! - A request may be delivered at any time after it was sent, to each node, any number of times or never. This covers
-//!   loss, delay, reordering and duplication. Requests of processes that have ended may still arrive.
+//! - A request may be delivered at any time after it was sent, to each node, any number of times or never.
+//!   This covers loss, delay, reordering and duplication. Requests of processes that have ended may still
+//!   arrive.
 //! - A reply may be received at any time while the sender of the request still waits for it, or never.
-//! - A process may crash at any time: it may begin something else before it has finished its current work. Records are
-//!   stored before each reply, so a crash loses nothing else.
-//! - A memory may be lost at any time. The node then has a new record with a new incarnation, and replies to the old
-//!   process are lost.
+//! - A process may crash at any time: it may begin something else before it has finished its current work.
+//!   Records are stored before each reply, so a crash loses nothing else.
+//! - A memory may be lost at any time. The node then has a new record with a new incarnation, and replies to
+//!   the old process are lost.
 //!
-//! Reductions: A refusal ends a round, which may happen at any time anyway, so refusals are not kept. Replies to a round
-//! that has ended are dropped. Nodes that never propose are interchangeable.
+//! Reductions: A refusal ends a round, which may happen at any time anyway, so refusals are not kept. Replies
+//! to a round that has ended are dropped. Nodes that never propose are interchangeable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -193,7 +194,8 @@ impl World {
         round.value()
     }
 
-    /// Maps all states that differ only in the names of nodes that never propose to the same state. This is the least state among those in which these nodes are sorted by their shapes.
+    /// Maps all states that differ only in the names of nodes that never propose to the same state. This is
+    /// the least state among those in which these nodes are sorted by their shapes.
     pub(crate) fn canonical(&mut self, state: State) -> State {
         if self.renamings.is_empty() {
             return state;
@@ -278,7 +280,8 @@ impl World {
     }
 }
 
-/// A ballot and a candidate like those of `agent::execute::genesis`. The candidate names the incarnations that the record knows. For the other nodes it names the incarnations that the nodes report.
+/// A ballot and a candidate like those of `agent::execute::genesis`. The candidate names the incarnations
+/// that the record knows. For the other nodes it names the incarnations that the nodes report.
 pub(crate) fn candidate(
     node: usize,
     record: &ElectorRecord,

@@ -1,4 +1,5 @@
-//! Checks in every interleaving within the bounds that at most one genesis of an epoch is ever chosen (rule 1). Also checks that faults in electors are detected.
+//! Checks in every interleaving within the bounds that at most one genesis of an epoch is ever chosen (rule
+//! 1). Also checks that faults in electors are detected.
 //!
 //! `make genesis` checks larger bounds. It needs hours and up to 16 GB of memory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -32,7 +33,8 @@ fn second_epoch(accepted: &[usize], learned: &[usize]) -> Bounds {
     }
 }
 
-/// Checks that there is no violation, and that at least this many states were seen. Fewer states would mean that some events can no longer happen.
+/// Checks that there is no violation, and that at least this many states were seen. Fewer states would mean
+/// that some events can no longer happen.
 fn holds(bounds: &Bounds, at_least: usize) {
     let begun = std::time::Instant::now();
     let found = explore(bounds);

@@ -8,8 +8,8 @@ use crate::host::Host;
 use crate::lab::Lab;
 
 impl Lab {
-    /// Writes certificates and `/etc/default/etcd` on all hosts, and starts nothing. `extra` is appended to that
-    /// file.
+    /// Writes certificates and `/etc/default/etcd` on all hosts, and starts nothing. `extra` is appended to
+    /// that file.
     pub fn prepare_by_hand(&self, extra: &str) -> Result<()> {
         self.each(|host| {
             if self.has_tls() {
@@ -22,7 +22,8 @@ impl Lab {
         })
     }
 
-    /// The `etcdctl` command line for the etcd of these hosts, for a shell on a machine that reaches them all.
+    /// The `etcdctl` command line for the etcd of these hosts, for a shell on a machine that reaches them
+    /// all.
     pub fn etcdctl_line(&self, hosts: &[&Host]) -> Result<String> {
         let endpoints: Vec<_> = hosts.iter().map(|host| self.client_url(host)).collect();
         let (cert, key) = self.client_files()?;

@@ -17,8 +17,8 @@ pub(crate) fn root() -> PathBuf {
 
 /// The directory made by `make` from exactly this `recipe`. It is made now if it does not exist.
 ///
-/// Nothing is made twice: if another process of the machine is making the entry, this call waits for it. `make` fills
-/// a temporary directory that is renamed when complete, so an entry is complete or absent.
+/// Nothing is made twice: if another process of the machine is making the entry, this call waits for it.
+/// `make` fills a temporary directory that is renamed when complete, so an entry is complete or absent.
 pub(crate) fn entry(name: &str, recipe: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let root = root();
     let path = root.join(format!("{name}-{:016x}", fingerprint(recipe.as_bytes())));

@@ -1,5 +1,5 @@
-//! Certificates of a lab: an authority and the certificates that it issues. A test can make further authorities that
-//! the hosts do not trust.
+//! Certificates of a lab: an authority and the certificates that it issues. A test can make further
+//! authorities that the hosts do not trust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,8 +96,8 @@ impl Authority {
         self.issue(host.name(), &names)
     }
 
-    /// Installs a pair and this authority's certificate as `<dir>/{ca.crt,node.crt,node.key}` for a service of the
-    /// host, owned by root and readable by `group`.
+    /// Installs a pair and this authority's certificate as `<dir>/{ca.crt,node.crt,node.key}` for a service
+    /// of the host, owned by root and readable by `group`.
     pub fn install(&self, host: &Host, pair: &Pair, dir: &str, group: &str) -> Result<()> {
         let owner = format!("root:{group}");
         // Only the key is a secret: the agent also has to verify etcd's certificate.
@@ -112,8 +112,8 @@ impl Authority {
         Ok(())
     }
 
-    /// Installs certificates for the agent and for etcd of this host. The package must be installed, because it
-    /// creates the group `etcd-agent`.
+    /// Installs certificates for the agent and for etcd of this host. The package must be installed, because
+    /// it creates the group `etcd-agent`.
     pub fn install_all(&self, host: &Host) -> Result<()> {
         self.install(host, &self.issue_for(host)?, "/etc/etcd-agent/tls", "etcd-agent")?;
         self.install(host, &self.issue_for(host)?, "/etc/etcd/tls", "etcd")

@@ -1,9 +1,10 @@
 //! A control group for each host and server of a lab, to find its processes and to kill them all at once.
 //!
 //! Two facts, both measured, make this necessary:
-//! - `systemd-nspawn --keep-unit` puts its payload below the caller's own group. Hosts started by one process would
-//!   share `/system.slice/etcd.service`, and a stop on one would kill the etcd of all.
-//! - If `systemd-nspawn` is killed by SIGKILL, the host keeps running. One write to `cgroup.kill` is a power loss.
+//! - `systemd-nspawn --keep-unit` puts its payload below the caller's own group. Hosts started by one process
+//!   would share `/system.slice/etcd.service`, and a stop on one would kill the etcd of all.
+//! - If `systemd-nspawn` is killed by SIGKILL, the host keeps running. One write to `cgroup.kill` is a power
+//!   loss.
 
 use std::fs;
 use std::path::{Path, PathBuf};

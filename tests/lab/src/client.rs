@@ -29,7 +29,8 @@ impl Lab {
         self.ca()?.issue("outside", &names)?.save(&dir, "client")
     }
 
-    /// Runs `etcdctl` against these hosts with the lab's certificates, and returns its output with any exit code.
+    /// Runs `etcdctl` against these hosts with the lab's certificates, and returns its output with any exit
+    /// code.
     pub fn etcdctl(&self, hosts: &[&Host], args: &[&str]) -> Result<Output> {
         let endpoints: Vec<_> = hosts.iter().map(|host| self.client_url(host)).collect();
         let mut command = Cmd::new("nsenter")
@@ -67,8 +68,8 @@ impl Lab {
         Ok((voters, learners))
     }
 
-    /// Waits until there are exactly `wanted` members, all started, voting and answering a linearizable read. Returns
-    /// how long that took. The error quotes each host, because CI keeps little of a failure.
+    /// Waits until there are exactly `wanted` members, all started, voting and answering a linearizable read.
+    /// Returns how long that took. The error quotes each host, because CI keeps little of a failure.
     pub fn wait_healthy(&self, wanted: usize, timeout: Duration) -> Result<Duration> {
         let waited = wait_until(&format!("{wanted} healthy members"), timeout, || {
             let on: Vec<&Host> = self.hosts().iter().filter(|host| host.is_on()).collect();
@@ -99,8 +100,9 @@ impl Lab {
         waited.map_err(|error| anyhow!("{error:#}\n{}", self.last_words()))
     }
 
-    /// The last log lines of etcd and the agent of each host, and systemd's state of etcd: some lines per host. An
-    /// etcd that is still starting is ended by SIGQUIT, on which Go prints what each goroutine waits for.
+    /// The last log lines of etcd and the agent of each host, and systemd's state of etcd: some lines per
+    /// host. An etcd that is still starting is ended by SIGQUIT, on which Go prints what each goroutine waits
+    /// for.
     fn last_words(&self) -> String {
         const SHOW: &str = r#"
             systemctl show etcd -p ActiveState,SubState,NRestarts,ExecMainStartTimestamp | paste -sd ' '

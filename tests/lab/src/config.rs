@@ -114,9 +114,9 @@ impl Lab {
         self.each(|host| host.install_deb(deb))
     }
 
-    /// Writes the agent's configuration, certificates and S3 keys on all hosts. The package must be installed.
-    /// `change` gets the lab's default for each host: all hosts are electors and members, mutual TLS unless the lab
-    /// is plain, backups in S3 under `lab`.
+    /// Writes the agent's configuration, certificates and S3 keys on all hosts. The package must be
+    /// installed. `change` gets the lab's default for each host: all hosts are electors and members, mutual
+    /// TLS unless the lab is plain, backups in S3 under `lab`.
     pub fn configure(&self, change: impl Fn(&Host, &mut AgentConfig) + Sync) -> Result<()> {
         let nodes: BTreeMap<_, _> = self
             .hosts()
@@ -162,8 +162,8 @@ impl Lab {
         self.each(|host| host.systemctl(&["restart", "etcd-agent"])?.ok().map(drop))
     }
 
-    /// The usual start for hosts that have the package: starts S3, configures and starts the agents, and waits for
-    /// one healthy member per host. Returns the time since the agents' start.
+    /// The usual start for hosts that have the package: starts S3, configures and starts the agents, and
+    /// waits for one healthy member per host. Returns the time since the agents' start.
     pub fn form(&self) -> Result<Duration> {
         self.s3().start()?;
         self.configure(|_, _| ())?;
@@ -174,8 +174,8 @@ impl Lab {
     }
 }
 
-/// The package to test: `$ETCD_AGENT_DEB`, else the newest `etcd-agent_*.deb` in `target/`, the workspace or its
-/// parent.
+/// The package to test: `$ETCD_AGENT_DEB`, else the newest `etcd-agent_*.deb` in `target/`, the workspace or
+/// its parent.
 pub fn built_deb() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("ETCD_AGENT_DEB") {
         let path = PathBuf::from(path);

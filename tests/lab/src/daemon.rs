@@ -20,7 +20,8 @@ pub(crate) fn start(group: &Cgroup, argv: &[String], env: &[(&str, &str)], log: 
         .append(true)
         .open(log)
         .with_context(|| format!("opening {}", log.display()))?;
-    // The shell moves itself into the group before it executes the program, so no process is ever outside the group.
+    // The shell moves itself into the group before it executes the program, so no process is ever outside the
+    // group.
     let mut script = String::new();
     for procs in group.create()? {
         let _ = writeln!(script, "echo $$ > {}", procs.display());

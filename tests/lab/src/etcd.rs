@@ -33,8 +33,8 @@ pub struct EtcdProcess {
 }
 
 impl EtcdProcess {
-    /// Starts `program` in this thread's network namespace. Its data is in `dir`, its log in `dir`.log, and it ends
-    /// with this thread at the latest.
+    /// Starts `program` in this thread's network namespace. Its data is in `dir`, its log in `dir`.log, and
+    /// it ends with this thread at the latest.
     pub fn start(program: &Path, dir: &Path, args: &[String]) -> Result<Self> {
         let (socket, log) = (dir.with_extension("notify"), dir.with_extension("log"));
         let _ = fs::remove_file(&socket);
@@ -85,8 +85,8 @@ impl Drop for EtcdProcess {
     }
 }
 
-/// Sends a request to etcd's JSON gateway: a process for each request (`etcdctl`) would cost more than etcd itself.
-/// The error is etcd's own text, or why there is no answer.
+/// Sends a request to etcd's JSON gateway: a process for each request (`etcdctl`) would cost more than etcd
+/// itself. The error is etcd's own text, or why there is no answer.
 pub fn ask_etcd(address: SocketAddr, what: &str, body: &Value, timeout: Duration) -> Result<Value, String> {
     let answer = request(address, what, &body.to_string(), timeout)
         .map_err(|error| format!("no answer: {error:#}"))?;

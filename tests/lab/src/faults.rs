@@ -181,8 +181,8 @@ async fn accept(
 async fn serve(to: SocketAddr, request: Request<Incoming>, fault: Fault) -> std::io::Result<Response<Body>> {
     match fault {
         Fault::Answer(status, body) => {
-            // The body is read first: a client that is still sending would see a broken connection instead of the
-            // answer.
+            // The body is read first: a client that is still sending would see a broken connection instead of
+            // the answer.
             request.into_body().collect().await.map_err(broken)?;
             let answer = Response::builder()
                 .status(status)

@@ -1,4 +1,5 @@
-//! Servers built from their Go modules: any version of etcd, versitygw as the S3 server, and `MinIO` as a second one.
+//! Servers built from their Go modules: any version of etcd, versitygw as the S3 server, and `MinIO` as a
+//! second one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,13 +21,14 @@ const AGE: &str = "v1.3.2";
 /// A commit: the project tags no module versions.
 const MINIO: &str = "v0.0.0-20260212201848-7aac2a2c5b7c";
 
-/// A directory with `etcd`, `etcdctl` and `etcdutl` of this version, at two paths that serve as overlay layers:
-/// `opt/opt/etcd-v<version>/` and `bin/usr/bin/`. The files are hard links.
+/// A directory with `etcd`, `etcdctl` and `etcdutl` of this version, at two paths that serve as overlay
+/// layers: `opt/opt/etcd-v<version>/` and `bin/usr/bin/`. The files are hard links.
 pub fn etcd(version: &str) -> Result<PathBuf> {
     cache::entry(&format!("etcd-{version}"), &format!("2 {version}"), |dir| {
         let build = module(dir)?;
         let packages = ["server", "etcdctl", "etcdutl"];
-        // `go install` refuses etcd's modules because of their replace directives, so a wrapper module builds them.
+        // `go install` refuses etcd's modules because of their replace directives, so a wrapper module builds
+        // them.
         let wanted = packages.map(|name| format!("go.etcd.io/etcd/{name}/v3@v{version}"));
         go(&build, &["get"], &wanted.each_ref().map(String::as_str))?;
         let paths = packages.map(|name| format!("go.etcd.io/etcd/{name}/v3"));
@@ -113,8 +115,8 @@ pub(crate) fn robust() -> Result<PathBuf> {
     Ok(dir.join("robust"))
 }
 
-/// The suite's log reader panics at entries that its own clients do not cause. The agent's requests cause them. They
-/// change no key, so the reader can skip them.
+/// The suite's log reader panics at entries that its own clients do not cause. The agent's requests cause
+/// them. They change no key, so the reader can skip them.
 fn read_all_entries(file: &Path) -> Result<()> {
     const BEFORE: &str = "\tcase raftReq.ClusterMemberAttrSet != nil:";
     const ENTRIES: &str = "\tcase raftReq.AuthStatus != nil, raftReq.Alarm != nil, raftReq.LeaseCheckpoint != nil:\n\t\treturn nil, nil\n";

@@ -55,8 +55,8 @@ impl Host {
         self.net.address(self.number)
     }
 
-    /// Its disk as seen from outside, whether it is on or off (without the file systems that it mounts itself, such
-    /// as `/run`).
+    /// Its disk as seen from outside, whether it is on or off (without the file systems that it mounts
+    /// itself, such as `/run`).
     pub fn disk(&self) -> PathBuf {
         self.dir.join("root")
     }
@@ -125,16 +125,16 @@ impl Host {
             // Without this capability systemd ignores PrivateNetwork=, on which the agent's oneshots rely.
             "--capability=CAP_NET_ADMIN".to_owned(),
         ];
-        // On a machine that also has cgroup v1 ("hybrid"), nspawn would pass v1 to the host. systemd 257 calls that
-        // tainted and newer versions refuse it. Real hosts have only cgroup v2. The lock on the directory would
-        // outlive a killed host as a file in /run.
+        // On a machine that also has cgroup v1 ("hybrid"), nspawn would pass v1 to the host. systemd 257
+        // calls that tainted and newer versions refuse it. Real hosts have only cgroup v2. The lock on the
+        // directory would outlive a killed host as a file in /run.
         let env = [
             ("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1"),
             ("SYSTEMD_NSPAWN_LOCK", "0"),
         ];
         daemon::start(&self.group, &argv, &env, &self.console_log())?;
-        // Not `is-system-running`: an etcd that waits for its quorum keeps the boot in the state "starting" without
-        // end.
+        // Not `is-system-running`: an etcd that waits for its quorum keeps the boot in the state "starting"
+        // without end.
         wait_until(&format!("{} to boot", self.name), POWER_TIMEOUT, || {
             if self.group.processes().is_empty() && start.elapsed() > Duration::from_secs(3) {
                 bail!("it is off; console: {}", self.console_tail());
@@ -257,13 +257,14 @@ impl Host {
             .run()
     }
 
-    /// Runs a shell script in the host as root (`sh -ec`), at most 60 s, and returns its output with any exit code.
+    /// Runs a shell script in the host as root (`sh -ec`), at most 60 s, and returns its output with any exit
+    /// code.
     pub fn sh(&self, script: &str) -> Result<Output> {
         self.exec(&["sh", "-ec", script])
     }
 
-    /// Writes a file (temporary file, then rename) and creates its directory. `mode` is e.g. `0640`, `owner` e.g.
-    /// `root:etcd`.
+    /// Writes a file (temporary file, then rename) and creates its directory. `mode` is e.g. `0640`, `owner`
+    /// e.g. `root:etcd`.
     pub fn write_file(&self, path: &str, content: impl Into<Vec<u8>>, mode: &str, owner: &str) -> Result<()> {
         let script = "mkdir -p \"$(dirname \"$1\")\"\n umask 077\n cat > \"$1.lab-new\"\n\
             chown \"$3\" \"$1.lab-new\"\n chmod \"$2\" \"$1.lab-new\"\n mv -f \"$1.lab-new\" \"$1\"";

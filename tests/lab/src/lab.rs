@@ -69,8 +69,8 @@ impl Builder {
         self
     }
 
-    /// The hosts have this package from their first boot on, like hosts made from an image. It is installed once for
-    /// all labs.
+    /// The hosts have this package from their first boot on, like hosts made from an image. It is installed
+    /// once for all labs.
     #[must_use]
     pub fn package(mut self, deb: &Path) -> Self {
         self.package = Some(deb.to_owned());
@@ -160,7 +160,8 @@ impl Builder {
     }
 }
 
-/// A running lab. Unless [`Lab::passed`] was called, dropping it keeps the journals and prints their last lines.
+/// A running lab. Unless [`Lab::passed`] was called, dropping it keeps the journals and prints their last
+/// lines.
 #[derive(Debug)]
 pub struct Lab {
     record: Record,
@@ -259,8 +260,8 @@ impl Lab {
         self.record.tls
     }
 
-    /// `etcd`, `etcdctl` or `etcdutl` for use on the outer machine: of this lab's version, or of [`ETCD_DEFAULT`] if
-    /// the hosts have Debian's.
+    /// `etcd`, `etcdctl` or `etcdutl` for use on the outer machine: of this lab's version, or of
+    /// [`ETCD_DEFAULT`] if the hosts have Debian's.
     pub fn etcd_program(&self, name: &str) -> PathBuf {
         self.record.programs.join(name)
     }

@@ -9,8 +9,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Everything that a lab makes carries its id and is removed when the [`Lab`] is dropped. If its process was killed,
-//! the next lab removes it.
+//! Everything that a lab makes carries its id and is removed when the [`Lab`] is dropped. If its process was
+//! killed, the next lab removes it.
 
 mod by_hand;
 mod cache;

@@ -14,8 +14,8 @@ use tokio::time::{sleep, timeout};
 use crate::lab::Lab;
 use crate::outside;
 
-/// The timeout of one try at one endpoint before the next endpoint is tried. It grows with each round in which no
-/// endpoint accepted the write, e.g. on a machine too busy to complete a handshake in time.
+/// The timeout of one try at one endpoint before the next endpoint is tried. It grows with each round in
+/// which no endpoint accepted the write, e.g. on a machine too busy to complete a handshake in time.
 const TRY: Duration = Duration::from_millis(500);
 
 /// The longest try.
@@ -35,7 +35,8 @@ pub(crate) struct Target {
     tls: Option<(PathBuf, PathBuf, PathBuf)>,
 }
 
-/// A running writer: keys `<prefix>00000001` and so on, one after the other, each repeated until acknowledged.
+/// A running writer: keys `<prefix>00000001` and so on, one after the other, each repeated until
+/// acknowledged.
 #[derive(Debug)]
 pub struct Load {
     stop: Arc<AtomicBool>,

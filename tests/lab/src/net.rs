@@ -1,8 +1,8 @@
-//! The network of a lab: a bridge in a namespace of its own ("outside"), and a namespace and a cable for each host.
-//! The machine's own network is not changed.
+//! The network of a lab: a bridge in a namespace of its own ("outside"), and a namespace and a cable for each
+//! host. The machine's own network is not changed.
 //!
-//! Faults are made on the outside end, where the hosts cannot see the cause: cables are pulled (the link goes down),
-//! or nft drops packets on the bridge.
+//! Faults are made on the outside end, where the hosts cannot see the cause: cables are pulled (the link goes
+//! down), or nft drops packets on the bridge.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -114,8 +114,8 @@ impl Net {
         self.nft(&rule(from, to, "drop"))
     }
 
-    /// Silently drops packets from a host to this TCP port of other hosts. They can still reach the same port of this
-    /// host.
+    /// Silently drops packets from a host to this TCP port of other hosts. They can still reach the same port
+    /// of this host.
     pub fn block_port(&self, from: &str, port: u16) -> Result<()> {
         self.nft(&format!(
             "add rule bridge lab forward iifname {from} ether type ip tcp dport {port} drop\n"

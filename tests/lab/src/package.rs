@@ -1,5 +1,5 @@
-//! The files that a package adds to a Debian tree. They are installed once and then used as a layer of the hosts'
-//! disks.
+//! The files that a package adds to a Debian tree. They are installed once and then used as a layer of the
+//! hosts' disks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ use crate::tree::Suite;
 /// Increase this whenever `make` below changes.
 const RECIPE: u32 = 1;
 
-/// A layer is made again for each change of the package, so old ones are removed this long after their last use.
+/// A layer is made again for each change of the package, so old ones are removed this long after their last
+/// use.
 const KEPT: Duration = Duration::from_hours(24);
 
 /// `apt-get` with a local file: there is no network, so its dependencies must be installed already.
@@ -28,8 +29,8 @@ pub(crate) const APT_INSTALL: &[&str] = &[
     "--reinstall",
 ];
 
-/// Runs in a mount namespace of its own, which removes the mounts however the script ends. Arguments: the tree, the
-/// package, and the command that installs it.
+/// Runs in a mount namespace of its own, which removes the mounts however the script ends. Arguments: the
+/// tree, the package, and the command that installs it.
 const INSTALL: &str = "tree=$1 deb=$2; shift 2\n\
     mkdir upper work root\n\
     mount -t overlay overlay -o \"lowerdir=$tree,upperdir=upper,workdir=work\" root\n\
@@ -51,7 +52,8 @@ pub(crate) fn layer(deb: &Path, suite: Suite, tree: &Path) -> Result<PathBuf> {
         cache::forget(&name, KEPT)?;
         make(deb, tree, dir)
     })?;
-    // Marks the layer as used, however old it is: otherwise running hosts would lose the lower layer of their disks.
+    // Marks the layer as used, however old it is: otherwise running hosts would lose the lower layer of their
+    // disks.
     fs::File::open(&entry)?.set_modified(SystemTime::now())?;
     Ok(entry.join("upper"))
 }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::cache;
 use crate::s3::Wanted;
 
-/// The directory of all labs of the machine, each in a subdirectory named by its id; on a real disk, for overlayfs.
+/// The directory of all labs of the machine, each in a subdirectory named by its id; on a real disk, for
+/// overlayfs.
 const BASE: &str = "/var/tmp/etcd-agent-lab";
 
 /// The prefix of directories that are being removed.

@@ -141,8 +141,8 @@ impl S3 {
         )
     }
 
-    /// A command line for a shell on a host: curl of this object, signed with the keys of the account. The caller
-    /// appends the operation.
+    /// A command line for a shell on a host: curl of this object, signed with the keys of the account. The
+    /// caller appends the operation.
     pub fn curl(&self, key: &str) -> String {
         format!(
             "curl -sSf --aws-sigv4 aws:amz:{}:s3 --user {}:{} {}/{}/{key}",
@@ -154,8 +154,8 @@ impl S3 {
         )
     }
 
-    /// From its next start on the server keeps its objects in memory, at most this many GiB. The server of a real
-    /// host has a disk of its own; here it would slow down the disk that etcd writes to.
+    /// From its next start on the server keeps its objects in memory, at most this many GiB. The server of a
+    /// real host has a disk of its own; here it would slow down the disk that etcd writes to.
     pub fn in_memory(&self, gib: u32) -> Result<()> {
         let data = self.dir.join("data");
         fs::create_dir_all(&data)?;

@@ -1,8 +1,8 @@
 //! A slow network between hosts that also works on kernels without `sch_netem`.
 //!
-//! Connections of a host's services (every process that is not root's) to other hosts or the outside go through a
-//! relay in the host's own network namespace, which delays each byte in both directions. Existing connections are
-//! reset, so that they are made again through the relay.
+//! Connections of a host's services (every process that is not root's) to other hosts or the outside go
+//! through a relay in the host's own network namespace, which delays each byte in both directions. Existing
+//! connections are reset, so that they are made again through the relay.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::thread::JoinHandle;
@@ -27,7 +27,8 @@ const UNDER_WAY: usize = 256;
 /// The timeout of a connection to the other end.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The network stays slow until this is dropped. Dropping also ends the connections that went through the relays.
+/// The network stays slow until this is dropped. Dropping also ends the connections that went through the
+/// relays.
 #[derive(Debug)]
 pub struct Slow {
     _relays: Vec<Relay>,
@@ -41,8 +42,8 @@ struct Relay {
 }
 
 impl Lab {
-    /// Makes the network between all hosts slow: each byte is delayed by `delay`, so a round trip takes twice that.
-    /// Traffic from outside clients to the hosts is not delayed.
+    /// Makes the network between all hosts slow: each byte is delayed by `delay`, so a round trip takes twice
+    /// that. Traffic from outside clients to the hosts is not delayed.
     pub fn slow(&self, delay: Duration) -> Result<Slow> {
         let names = self.hosts().iter().map(|host| self.net().namespace(host.name()));
         let relays = names.map(|namespace| Relay::start(namespace, delay));
@@ -112,9 +113,9 @@ impl Drop for Relay {
     }
 }
 
-/// The relay itself runs as root, so its traffic is not redirected to it. An old connection is recognized because it
-/// still goes directly to its address: a new one is redirected to the relay, and a server's answers are not in a
-/// connection's original direction.
+/// The relay itself runs as root, so its traffic is not redirected to it. An old connection is recognized
+/// because it still goes directly to its address: a new one is redirected to the relay, and a server's
+/// answers are not in a connection's original direction.
 fn redirect(port: u16) -> String {
     format!(
         "table inet lab_slow {{

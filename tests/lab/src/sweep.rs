@@ -1,5 +1,5 @@
-//! Removes a lab: processes, mounts, namespaces, directories. All of it is found by the lab's id, so the remains of a
-//! killed process are removed in the same way.
+//! Removes a lab: processes, mounts, namespaces, directories. All of it is found by the lab's id, so the
+//! remains of a killed process are removed in the same way.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,8 @@ pub(crate) fn teardown(id: &str) -> Result<()> {
             let _ = fs::remove_dir_all(&path);
         }
     }
-    // In one step, so that no other process meanwhile takes a partly removed lab for a dead one, or its id for free.
+    // In one step, so that no other process meanwhile takes a partly removed lab for a dead one, or its id
+    // for free.
     let gone = place::gone_dir(id);
     match fs::rename(&dir, &gone) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -16,8 +16,8 @@ use crate::machine;
 /// Increase this whenever `make` below changes, so that trees are made again.
 const RECIPE: u32 = 1;
 
-/// `polkitd` needs a logind provider, hence `libpam-systemd`. The hosts have no network to the outside, so possible
-/// dependencies of our package are also included.
+/// `polkitd` needs a logind provider, hence `libpam-systemd`. The hosts have no network to the outside, so
+/// possible dependencies of our package are also included.
 const PACKAGES: &str = "systemd,systemd-sysv,libpam-systemd,dbus,polkitd,iproute2,nftables,iputils-ping,\
     procps,adduser,ca-certificates,curl,openssl,etcd-server,etcd-client";
 

@@ -10,7 +10,8 @@ use crate::lab::Lab;
 use crate::load::{Target, in_outside};
 use crate::wait::wait_for;
 
-/// The timeout of one try at one endpoint: a large value goes to all members, and one of them may have a slow cable.
+/// The timeout of one try at one endpoint: a large value goes to all members, and one of them may have a slow
+/// cable.
 const TRY: Duration = Duration::from_secs(10);
 
 /// The total time for a write or a read, including an election.

@@ -20,8 +20,9 @@ pub fn wait_until(
 
 /// Calls `look` until it returns a value. After `timeout` the error names `what` and the last error.
 ///
-/// An error of `look` means "not yet": the target is often not reachable at first. Between two calls it pauses as
-/// long as a call takes: a `look` that starts programs must not take the CPU from what it waits for.
+/// An error of `look` means "not yet": the target is often not reachable at first. Between two calls it
+/// pauses as long as a call takes: a `look` that starts programs must not take the CPU from what it waits
+/// for.
 pub fn wait_for<T>(what: &str, timeout: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(2);

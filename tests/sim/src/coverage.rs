@@ -1,5 +1,5 @@
-//! Records what happened in a schedule, and in how many schedules each thing has to happen. A large run that saw too
-//! little proves nothing.
+//! Records what happened in a schedule, and in how many schedules each thing has to happen. A large run that
+//! saw too little proves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,8 +11,8 @@ const OF: u64 = 10_000;
 
 /// The name under which schedules are counted that did not recover, with a reason that excuses it.
 pub(crate) const EXCUSED: &str = "excuse any";
-/// At most this many of a hundred schedules may have an excuse: a generator that mostly ruins its clusters shows
-/// nothing.
+/// At most this many of a hundred schedules may have an excuse: a generator that mostly ruins its clusters
+/// shows nothing.
 const MOST_EXCUSED: u64 = 6;
 
 /// The things seen in one schedule, by kind and name.

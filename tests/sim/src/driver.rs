@@ -1,4 +1,5 @@
-//! Runs one schedule: starts the agents, lets time pass, injects faults, and at the end requires a healthy cluster.
+//! Runs one schedule: starts the agents, lets time pass, injects faults, and at the end requires a healthy
+//! cluster.
 
 use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
@@ -33,8 +34,8 @@ const VOTES_MS: u64 = 20_000;
 const RESTORING_MS: u64 = 10_000;
 /// How often people do what the reasons ask for, in milliseconds.
 const HEED_MS: u64 = 30_000;
-/// A run with an excuse ends after this time, in milliseconds. Before that, people have time to do what the reasons
-/// ask for.
+/// A run with an excuse ends after this time, in milliseconds. Before that, people have time to do what the
+/// reasons ask for.
 const EXCUSED_MS: u64 = HEED_MS + 30_000;
 
 /// The result of a schedule.
@@ -79,8 +80,8 @@ pub struct Load {
     pub messages_per_second: f64,
 }
 
-/// Forms a cluster of `size` among `nodes` candidates, leaves it alone for a minute, and measures; `None` if it does
-/// not form.
+/// Forms a cluster of `size` among `nodes` candidates, leaves it alone for a minute, and measures; `None` if
+/// it does not form.
 pub fn load(nodes: usize, size: usize) -> Option<Load> {
     let schedule = Schedule::calm(1, nodes, size, false);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -105,8 +106,8 @@ struct Driver<'a> {
     connected: Option<u64>,
 }
 
-/// Agents hold the simulation that they run in, and it holds them. The cycle is broken here; otherwise a million
-/// simulations would leak.
+/// Agents hold the simulation that they run in, and it holds them. The cycle is broken here; otherwise a
+/// million simulations would leak.
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
         for host in 0..self.schedule.nodes {
@@ -165,7 +166,8 @@ impl<'a> Driver<'a> {
                     self.mend();
                 }
                 if (6000..6500).contains(&over) {
-                    // Only once all agents run: a resume on a node that does not know of the pause would end nothing.
+                    // Only once all agents run: a resume on a node that does not know of the pause would end
+                    // nothing.
                     for host in 0..self.schedule.nodes {
                         inject(&self.sim, &Fault::Resume(host));
                     }
@@ -303,7 +305,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Whether some elector has no vote and must get it back by itself. It is a violation if that takes too long.
+    /// Whether some elector has no vote and must get it back by itself. It is a violation if that takes too
+    /// long.
     fn voteless(&mut self) -> bool {
         let world = self.sim.world();
         let connected = agents_are_connected(&world);

@@ -376,8 +376,8 @@ fn host_fault(sim: &Sim, fault: &Fault) {
                 && (copy.cluster, copy.member) == (dir.cluster, dir.member)
                 && !h.broken
             {
-                // An older disk cannot be distinguished from the newest: a single voter that has forgotten is already
-                // too many.
+                // An older disk cannot be distinguished from the newest: a single voter that has forgotten is
+                // already too many.
                 world.note_set_back(&copy);
                 world.kill_etcd(*host);
                 world.hosts[*host].dir = Some(copy);
@@ -477,7 +477,8 @@ fn restore(sim: &Arc<Sim>, host: usize) {
     give(sim, host, What::Restore(backup, above.unwrap_or_default()));
 }
 
-/// An operator who says that a host is permanently lost tells the truth: if it comes back, it is a new machine.
+/// An operator who says that a host is permanently lost tells the truth: if it comes back, it is a new
+/// machine.
 fn without(sim: &Arc<Sim>, host: usize, gone: usize) {
     let mut world = sim.world();
     let back = world.now + 20_000;

@@ -111,7 +111,8 @@ pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeSta
     status
 }
 
-/// The current incarnations of all memories. A genesis that names them makes a founder of each member that it lists.
+/// The current incarnations of all memories. A genesis that names them makes a founder of each member that it
+/// lists.
 fn memories(world: &World) -> BTreeMap<NodeName, Incarnation> {
     let hosts = world.hosts.iter();
     let known = hosts.filter_map(|h| Some((h.name.clone(), h.elector.as_ref()?.incarnation.clone())));
@@ -214,8 +215,8 @@ pub fn prepared(world: &mut World, host: usize, reply: PrepareReply) -> PrepareR
     PrepareReply::Refused(refusal(rng, &name, known.as_ref()))
 }
 
-/// The answer of a host in phase 2, falsified if it lies. It does not claim an acceptance that it did not make: with
-/// one such elector among three no choice is certain.
+/// The answer of a host in phase 2, falsified if it lies. It does not claim an acceptance that it did not
+/// make: with one such elector among three no choice is certain.
 pub fn accepted(world: &mut World, host: usize, reply: AcceptReply) -> AcceptReply {
     let name = world.hosts[host].name.clone();
     let known = known(world, host);

@@ -1,5 +1,5 @@
-//! The simulator: the production planner and agent loop over in-memory ports, in a world that depends only on a seed.
-//! See `README.md`.
+//! The simulator: the production planner and agent loop over in-memory ports, in a world that depends only on
+//! a seed. See `README.md`.
 
 pub mod coverage;
 pub mod driver;

@@ -1,5 +1,5 @@
-//! Long schedules. The cluster has formed. Orders of every kind are typed, hosts and agents stay down, and calls
-//! fail, with time in between.
+//! Long schedules. The cluster has formed. Orders of every kind are typed, hosts and agents stay down, and
+//! calls fail, with time in between.
 
 use crate::fault::Fault;
 use crate::rng::Rng;
@@ -13,8 +13,8 @@ const GRACE_MS: u64 = 3000;
 struct Kinds {
     /// The store may be emptied. Then no agent loses its memory: a new memory would trust the empty store.
     empties: bool,
-    /// One host is configured with another store for a while. Then no agent loses its memory either: a new memory
-    /// would trust the empty store, although the records are in the other one.
+    /// One host is configured with another store for a while. Then no agent loses its memory either: a new
+    /// memory would trust the empty store, although the records are in the other one.
     differs: bool,
     /// Disks of more than one host may be lost.
     ruins: bool,
@@ -78,8 +78,8 @@ impl Schedule {
         schedule
     }
 
-    /// Adds the newcomers to `cluster.nodes` of one host after the other. A restore may follow, whose epoch needs the
-    /// votes of both electorates.
+    /// Adds the newcomers to `cluster.nodes` of one host after the other. A restore may follow, whose epoch
+    /// needs the votes of both electorates.
     fn widen(&mut self, rng: &mut Rng) {
         let at = rng.range(1000, self.end().max(20_000));
         for host in 0..self.nodes - self.newcomers {
@@ -97,7 +97,8 @@ impl Schedule {
         self.faults.push((at, fault));
     }
 
-    /// Starts a restore, a rolling restart or a change of size. Returns the time of the next fault, soon after it.
+    /// Starts a restore, a rolling restart or a change of size. Returns the time of the next fault, soon
+    /// after it.
     fn begin(&mut self, rng: &mut Rng, at: u64) -> u64 {
         let (a, b) = (rng.index(self.nodes), rng.index(self.nodes));
         match rng.below(3) {
@@ -173,8 +174,8 @@ impl Schedule {
         self.push(at, fault);
     }
 
-    /// Data directories that are emptied, damaged, set back to an older state, mounted late, of another cluster, or cannot be
-    /// inspected.
+    /// Data directories that are emptied, damaged, set back to an older state, mounted late, of another
+    /// cluster, or cannot be inspected.
     fn disks(&mut self, rng: &mut Rng, at: u64, a: usize, victim: usize) {
         match rng.below(20) {
             0..9 => self.push(at, Fault::Wipe(victim)),
@@ -194,8 +195,8 @@ impl Schedule {
         }
     }
 
-    /// An order that people type. They order out one node at most: if two nodes are ordered out at the same time on
-    /// two nodes, neither accepts the other's orders, and the two registers never converge.
+    /// An order that people type. They order out one node at most: if two nodes are ordered out at the same
+    /// time on two nodes, neither accepts the other's orders, and the two registers never converge.
     fn order(&self, kinds: &Kinds, rng: &mut Rng, a: usize, b: usize) -> Fault {
         match rng.below(25) {
             0..2 => Fault::Stop(a),

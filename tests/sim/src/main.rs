@@ -1,4 +1,5 @@
-//! `sim SEEDS [START]`: runs that many schedules from that first seed, on all cores. `sim replay SEED`: prints one.
+//! `sim SEEDS [START]`: runs that many schedules from that first seed, on all cores. `sim replay SEED`:
+//! prints one.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::BTreeMap;

@@ -21,7 +21,8 @@ pub fn told(name: &str, otherwise: u64) -> u64 {
     told.unwrap_or(otherwise)
 }
 
-/// Runs the schedules of `seeds` seeds from `start` on, on all cores. Calls `each` for every one, in any order.
+/// Runs the schedules of `seeds` seeds from `start` on, on all cores. Calls `each` for every one, in any
+/// order.
 pub fn run_many(seeds: u64, start: u64, each: impl Fn(u64, Outcome) + Sync) {
     let next = AtomicU64::new(0);
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);

@@ -112,7 +112,8 @@ impl Schedule {
         schedule
     }
 
-    /// One node lies once the cluster has formed. Agents, etcds and links fail meanwhile, and a person may restore.
+    /// One node lies once the cluster has formed. Agents, etcds and links fail meanwhile, and a person may
+    /// restore.
     pub fn with_a_liar(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0x011e_5011_e501_1e50);
         let (nodes, size) = match rng.below(8) {

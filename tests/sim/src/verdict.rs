@@ -36,8 +36,8 @@ pub fn goal(sim: &Sim, schedule: &Schedule) -> bool {
                     .as_ref()
                     .is_some_and(|s| s.ready && s.leader == Some(own))
         });
-    // An agent that has lost its memory cannot distinguish an old epoch's etcd from a foreign one, and leaves it
-    // alone.
+    // An agent that has lost its memory cannot distinguish an old epoch's etcd from a foreign one, and leaves
+    // it alone.
     let others = world.hosts.iter().all(|h| {
         h.server.is_none() || h.assignment.is_none() || h.dir.as_ref().is_some_and(|d| d.cluster == cluster)
     });
@@ -49,7 +49,8 @@ pub fn goal(sim: &Sim, schedule: &Schedule) -> bool {
     world.write(leader, number).is_some()
 }
 
-/// The wanted number of members: the size in the store or configuration, at most the nodes that are not ordered out.
+/// The wanted number of members: the size in the store or configuration, at most the nodes that are not
+/// ordered out.
 fn wanted(world: &World, schedule: &Schedule) -> usize {
     let said = world
         .store

@@ -12,8 +12,8 @@ fn whole(outcome: &Outcome) {
     assert_eq!(outcome.excuse, None, "{history}");
 }
 
-/// n3 is a founder of the restored epoch and cannot fetch the backup for a while. Backups of that epoch are taken
-/// meanwhile, and only the newest is kept.
+/// n3 is a founder of the restored epoch and cannot fetch the backup for a while. Backups of that epoch are
+/// taken meanwhile, and only the newest is kept.
 fn a_founder_fetches_late(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 3, true);
     schedule.keeps = Some(1);
@@ -49,8 +49,8 @@ fn c03_an_origin_that_is_pruned_too_early_is_found_out() {
     assert!(violation.starts_with("rule 0:"), "{violation}\n{history}");
 }
 
-/// All backups are deleted after n1 and n2 have fetched the backup that they restore, and before n3 has. n4 is a
-/// spare.
+/// All backups are deleted after n1 and n2 have fetched the backup that they restore, and before n3 has. n4
+/// is a spare.
 fn a_founder_never_fetches(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 4, 3, true);
     schedule.grace_ms = 3000;
@@ -82,8 +82,8 @@ fn c03_a_founder_that_is_waited_for_without_end_is_found_out() {
     assert!(violation.starts_with("rule 0:"), "{violation}\n{history}");
 }
 
-/// The store refuses the credentials of one host, which may be any, and the agent there has just started: it does not
-/// try a backup into a store that it cannot read. Returns the number of full backups in two minutes.
+/// The store refuses the credentials of one host, which may be any, and the agent there has just started: it
+/// does not try a backup into a store that it cannot read. Returns the number of full backups in two minutes.
 fn taken_while_one_is_refused(host: usize) -> usize {
     let mut schedule = Schedule::calm(7, 3, 3, true);
     schedule.faults.push((20_000, Fault::StoreRefuses(host)));
@@ -156,8 +156,8 @@ fn f03_a_size_that_only_the_store_wants_and_that_is_followed_is_found_out() {
     assert!(violation.starts_with("rule 10:"), "{violation}\n{history}");
 }
 
-/// n1 is configured with another store for a while, and its backups are there. A restore is ordered on that host, or
-/// on another one.
+/// n1 is configured with another store for a while, and its backups are there. A restore is ordered on that
+/// host, or on another one.
 fn a_store_differs(seed: u64, asked: usize) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 3, true);
     schedule.faults.push((20_000, Fault::StoreDiffers(0)));

@@ -2,8 +2,8 @@
 
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
-/// One of five hosts holds data of an unknown cluster, and the data directory of another cannot be inspected. After a
-/// minute people repair both.
+/// One of five hosts holds data of an unknown cluster, and the data directory of another cannot be inspected.
+/// After a minute people repair both.
 fn data_on_one_of_five(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 5, 3, false);
     schedule.faults.push((0, Fault::InspectFails(0)));
@@ -27,7 +27,8 @@ fn t01_nothing_is_formed_beside_data_where_another_node_cannot_be_looked_into() 
     }
 }
 
-/// One of three hosts holds data of another cluster when its agent starts. People move it away after a minute.
+/// One of three hosts holds data of another cluster when its agent starts. People move it away after a
+/// minute.
 fn foreign_data_on_one_of_three(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 3, false);
     schedule.faults.push((20_000, Fault::Foreign(2)));

@@ -53,8 +53,8 @@ fn t05_a_restore_after_a_change_of_the_electorate() {
     }
 }
 
-/// Only n3 has the new list. n3 and the newcomers are a majority of the new list, and are cut off from the two
-/// others, which are a majority of the old list. Those two boot, and their gates ask each other.
+/// Only n3 has the new list. n3 and the newcomers are a majority of the new list, and are cut off from the
+/// two others, which are a majority of the old list. Those two boot, and their gates ask each other.
 fn parted(seed: u64) -> Schedule {
     let mut schedule = growing(seed);
     let mut push = |at, fault| schedule.faults.push((at, fault));
@@ -87,8 +87,8 @@ fn t05_an_epoch_without_the_former_electors_is_found_out() {
     breaks_rule_1(Mutant::FormerElectorsUnasked, &parted(0));
 }
 
-/// Only n2 has the new list, and is cut off with the newcomers. The two others, a majority of the old list, open an epoch. n2
-/// boots meanwhile.
+/// Only n2 has the new list, and is cut off with the newcomers. The two others, a majority of the old list,
+/// open an epoch. n2 boots meanwhile.
 fn overtaken(seed: u64) -> Schedule {
     let mut schedule = growing(seed);
     let mut push = |at, fault| schedule.faults.push((at, fault));
@@ -117,9 +117,9 @@ fn t05_nodes_that_were_added_neither_vouch_for_an_epoch_nor_deny_one() {
     }
 }
 
-/// n1 and n3 open epoch 2 while the agents of the others are off, and record it in a store that the others do not
-/// use. Both lose all their state. Then the list grows, so that they are no longer a majority of it. No node knows of
-/// epoch 2 any more, and n2 wants to open it.
+/// n1 and n3 open epoch 2 while the agents of the others are off, and record it in a store that the others do
+/// not use. Both lose all their state. Then the list grows, so that they are no longer a majority of it. No
+/// node knows of epoch 2 any more, and n2 wants to open it.
 fn forgotten(seed: u64) -> Schedule {
     let mut schedule = growing(seed);
     let mut push = |at, fault| schedule.faults.push((at, fault));
@@ -172,8 +172,8 @@ fn t05_an_epoch_that_only_added_nodes_vouch_for_is_found_out() {
     breaks_rule_1(Mutant::AddedNodesVouch, &overtaken(0));
 }
 
-/// The clock of n4 is set back, and its agent is reinstalled: its new memory orders before its former one. The
-/// restore is ordered there, or on another node.
+/// The clock of n4 is set back, and its agent is reinstalled: its new memory orders before its former one.
+/// The restore is ordered there, or on another node.
 #[test]
 fn a_memory_older_than_its_former_one_does_not_hold_back_an_epoch() {
     for seed in 0..10 {

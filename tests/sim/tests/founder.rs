@@ -1,11 +1,11 @@
-//! A founder that loses its data and its memory is a joiner. As a founder it would come back as the same voter,
-//! without the writes that it has acknowledged.
+//! A founder that loses its data and its memory is a joiner. As a founder it would come back as the same
+//! voter, without the writes that it has acknowledged.
 
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
-/// n3 misses writes, because its etcd is cut off. n1 loses memory and disk, and its etcd is cut off too, so that no
-/// peer reports that its member has run before; the agents reach each other. Then n2, the only one with the writes,
-/// is off for a while.
+/// n3 misses writes, because its etcd is cut off. n1 loses memory and disk, and its etcd is cut off too, so
+/// that no peer reports that its member has run before; the agents reach each other. Then n2, the only one
+/// with the writes, is off for a while.
 fn a_founder_loses_its_disk(store: bool) -> Outcome {
     run(&disk_lost(7, store), true)
 }
@@ -31,8 +31,8 @@ fn disk_lost(seed: u64, store: bool) -> Schedule {
     schedule
 }
 
-/// n2 lies meanwhile: its genesis names the new memory of n1 as one that took part. The other etcds are stopped, so
-/// that no member list shows that n1's member has run before.
+/// n2 lies meanwhile: its genesis names the new memory of n1 as one that took part. The other etcds are
+/// stopped, so that no member list shows that n1's member has run before.
 fn a_liar_names_the_new_memory(seed: u64) -> Outcome {
     let mut schedule = disk_lost(seed, seed.is_multiple_of(2));
     schedule.faults.extend([
@@ -110,8 +110,8 @@ fn rule_2_a_founder_that_has_lost_its_data_starts_as_if_it_were_new() {
     }
 }
 
-/// The clock of n1 is set back, and its agent is reinstalled: its votes are refused, and the restored epoch names its
-/// former memory. So it is not a founder, although etcd has its name in the list.
+/// The clock of n1 is set back, and its agent is reinstalled: its votes are refused, and the restored epoch
+/// names its former memory. So it is not a founder, although etcd has its name in the list.
 #[test]
 fn c03_a_founder_that_was_named_for_a_lost_memory_is_added_anew() {
     for seed in 0..10 {

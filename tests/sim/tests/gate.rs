@@ -156,9 +156,10 @@ async fn rule_1_an_elector_tells_the_gate_what_it_has_accepted() {
     assert!(!alone(gate), "epoch 2 may be open");
 }
 
-/// Epoch 2 is chosen by n1, n2 and n3 of five electors. The agent of n2, the only one that has learned that, dies at
-/// a crossing that the seed determines, and n3 is off. n1, which has accepted the epoch, is rebooted next to n4 and
-/// n5, which know nothing. In every other schedule n1 has lost its memory before, and n4 is rebooted.
+/// Epoch 2 is chosen by n1, n2 and n3 of five electors. The agent of n2, the only one that has learned that,
+/// dies at a crossing that the seed determines, and n3 is off. n1, which has accepted the epoch, is rebooted
+/// next to n4 and n5, which know nothing. In every other schedule n1 has lost its memory before, and n4 is
+/// rebooted.
 fn the_witnesses_of_a_round_are_away(seed: u64) -> Outcome {
     let forgets = seed.is_multiple_of(2);
     let mut schedule = Schedule::calm(seed, 5, 5, true);
@@ -219,8 +220,8 @@ fn rule_1_an_elector_that_has_accepted_a_later_epoch_confirms_an_older_one() {
     );
 }
 
-/// The only voter of epoch 1 is off while the other electors restore. When it comes back, it is isolated and the
-/// store is down.
+/// The only voter of epoch 1 is off while the other electors restore. When it comes back, it is isolated and
+/// the store is down.
 fn the_only_voter_sleeps_through_a_restore(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 1, true);
     schedule.faults.push((20_000, Fault::PowerOff(0, 60_000)));
@@ -258,8 +259,8 @@ fn rule_1_an_agent_that_has_not_looked_clears_the_gate() {
     );
 }
 
-/// n1 is cut off from the others, and its disk is not mounted, while a restore opens epoch 2. It reaches the store
-/// all the time.
+/// n1 is cut off from the others, and its disk is not mounted, while a restore opens epoch 2. It reaches the
+/// store all the time.
 fn the_store_was_read_before(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 3, true);
     schedule.faults.push((13_000, Fault::Backup(1)));

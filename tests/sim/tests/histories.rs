@@ -1,5 +1,5 @@
-//! Compares the model's answers with those in `histories.txt`. `tests/lab/tests/hosts/model.rs` requires the same
-//! answers from real etcd.
+//! Compares the model's answers with those in `histories.txt`. `tests/lab/tests/hosts/model.rs` requires the
+//! same answers from real etcd.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod by_hand;

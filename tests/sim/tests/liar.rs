@@ -1,13 +1,14 @@
-//! One node with a valid certificate lies (rule 10). Its lies must not stop another node's etcd, archive its data or
-//! lock operators out. A stop or an archived directory violates rule 10 or 5, a lockout that outlasts the lies rule 0.
+//! One node with a valid certificate lies (rule 10). Its lies must not stop another node's etcd, archive its
+//! data or lock operators out. A stop or an archived directory violates rule 10 or 5, a lockout that outlasts
+//! the lies rule 0.
 
 use etcd_agent_sim::{Schedule, run, told};
 
 /// Each schedule has other lies.
 const SCHEDULES: u64 = 1500;
-/// Seeds that once broke a rule: a lie that nobody could deny during a vote on a later epoch, or during a round that
-/// had not ended; an epoch that does not name the one before; a denial that was not heeded twice; questions about one
-/// epoch after the other that delayed the stop of a replaced etcd.
+/// Seeds that once broke a rule: a lie that nobody could deny during a vote on a later epoch, or during a
+/// round that had not ended; an epoch that does not name the one before; a denial that was not heeded twice;
+/// questions about one epoch after the other that delayed the stop of a replaced etcd.
 const REGRESSIONS: [u64; 5] = [202_261, 101_669, 101_559, 202_412, 1_910_012_863];
 
 #[test]

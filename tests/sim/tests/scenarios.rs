@@ -24,7 +24,8 @@ fn told(outcome: &Outcome, what: &str) -> usize {
     outcome.history.iter().filter(|line| line.contains(what)).count()
 }
 
-/// Every way to cut the directed links between the electors while they form: at most one cluster, and one in the end.
+/// Every way to cut the directed links between the electors while they form: at most one cluster, and one in
+/// the end.
 #[test]
 fn s37_any_partition_of_the_electorate_yields_at_most_one_cluster() {
     let links: Vec<(usize, usize)> = (0..3)
@@ -45,8 +46,8 @@ fn s37_any_partition_of_the_electorate_yields_at_most_one_cluster() {
     }
 }
 
-/// The agent of one node dies at each crossing of a port in turn, during some work; the next run finishes the work.
-/// Each history has to contain all of `must`.
+/// The agent of one node dies at each crossing of a port in turn, during some work; the next run finishes the
+/// work. Each history has to contain all of `must`.
 fn dies_everywhere(
     what: &str,
     base: &Schedule,
@@ -129,8 +130,8 @@ fn s40_nothing_to_do_and_the_agent_dies_etcd_never_notices() {
     }
 }
 
-/// Five electors and three voters of epoch 1, two of which are off during epoch 2: they do not start when they are
-/// alone again.
+/// Five electors and three voters of epoch 1, two of which are off during epoch 2: they do not start when
+/// they are alone again.
 #[test]
 fn s49_sleepers_of_an_old_epoch_do_not_start_alone() {
     for seed in 0..20 {
@@ -184,7 +185,8 @@ fn s35_what_clocks_that_were_ahead_have_dated_holds_no_backup_up() {
     }
 }
 
-/// An elector is reinstalled while another is off: no second genesis, and no empty cluster while the third has data.
+/// An elector is reinstalled while another is off: no second genesis, and no empty cluster while the third
+/// has data.
 #[test]
 fn s50_a_reinstalled_elector_forms_nothing_beside_anothers_data() {
     for seed in 0..20 {
@@ -199,7 +201,8 @@ fn s50_a_reinstalled_elector_forms_nothing_beside_anothers_data() {
     }
 }
 
-/// A site is lost: the data and agents' state of all hosts, but not the store. One order on one host is enough.
+/// A site is lost: the data and agents' state of all hosts, but not the store. One order on one host is
+/// enough.
 #[test]
 fn c14_one_order_at_one_host_restores_a_lost_site() {
     for (nodes, size) in [(3, 3), (3, 1), (5, 3), (5, 5)] {
@@ -224,8 +227,8 @@ fn c14_one_order_at_one_host_restores_a_lost_site() {
     }
 }
 
-/// The hosts of a restored cluster are lost as well. The order comes before the new memories have learned of that
-/// restore. The restore happened before the order, so it does not answer the order.
+/// The hosts of a restored cluster are lost as well. The order comes before the new memories have learned of
+/// that restore. The restore happened before the order, so it does not answer the order.
 #[test]
 fn c14_an_order_to_a_new_memory_is_not_answered_by_what_happened_before() {
     for seed in 0..2 {
@@ -245,8 +248,8 @@ fn c14_an_order_to_a_new_memory_is_not_answered_by_what_happened_before() {
     }
 }
 
-/// The agent of one host is reinstalled, and the first order to it is a restore. It does not yet know of the epoch
-/// that was restored before.
+/// The agent of one host is reinstalled, and the first order to it is a restore. It does not yet know of the
+/// epoch that was restored before.
 #[test]
 fn t02_the_first_word_to_a_new_agent_opens_an_epoch() {
     for seed in 0..20 {
@@ -259,7 +262,8 @@ fn t02_the_first_word_to_a_new_agent_opens_an_epoch() {
     }
 }
 
-/// The only host of a cluster is reinstalled. It votes at once, and the first order comes before it has seen the store.
+/// The only host of a cluster is reinstalled. It votes at once, and the first order comes before it has seen
+/// the store.
 #[test]
 fn c14_a_new_memory_without_others_takes_the_epoch_to_replace_from_the_store() {
     for seed in 0..20 {
@@ -344,8 +348,8 @@ fn c14_new_memories_that_never_ask_for_their_votes_are_found_out() {
     }
 }
 
-/// One node was off when an epoch was opened, and another has lost its memory and its data since. One elector and the
-/// store report the epoch, but the electors can neither confirm nor deny it. An operator confirms it.
+/// One node was off when an epoch was opened, and another has lost its memory and its data since. One elector
+/// and the store report the epoch, but the electors can neither confirm nor deny it. An operator confirms it.
 #[test]
 fn f02_an_epoch_that_nobody_can_confirm_is_followed_on_an_operators_word() {
     let mut schedule = Schedule::calm(7, 3, 3, true);

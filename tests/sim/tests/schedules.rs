@@ -1,5 +1,5 @@
-//! Calm schedules, random ones, regressions, and a check that the seed determines everything. More random ones: `make
-//! sim SEEDS=…`.
+//! Calm schedules, random ones, regressions, and a check that the seed determines everything. More random
+//! ones: `make sim SEEDS=…`.
 
 #![allow(clippy::print_stdout)]
 

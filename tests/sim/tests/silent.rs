@@ -2,8 +2,8 @@
 
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 
-/// n3 is cut off and its etcd is killed, so that the restarted etcd waits for quorum. Its agent is reinstalled.
-/// Meanwhile the others are restored, so the etcd on n3 is of the previous epoch.
+/// n3 is cut off and its etcd is killed, so that the restarted etcd waits for quorum. Its agent is
+/// reinstalled. Meanwhile the others are restored, so the etcd on n3 is of the previous epoch.
 fn a_new_memory_beside_a_replaced_etcd(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 3, true);
     schedule.faults.push((15_000, Fault::Isolate(2)));

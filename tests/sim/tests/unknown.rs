@@ -9,8 +9,8 @@ fn whole(outcome: &Outcome) {
     assert_eq!(outcome.excuse, None, "{history}");
 }
 
-/// The agent of n2 is reinstalled, and its data directory cannot be inspected when its host boots. Nothing starts
-/// etcd until the inspection succeeds.
+/// The agent of n2 is reinstalled, and its data directory cannot be inspected when its host boots. Nothing
+/// starts etcd until the inspection succeeds.
 fn a_directory_cannot_be_looked_into(seed: u64) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 3, false);
     schedule.faults.push((19_000, Fault::InspectFails(1)));
@@ -42,8 +42,8 @@ fn c10d_what_is_unknown_and_taken_for_lost_is_found_out() {
     assert!(violation.starts_with("rule 8:"), "{violation}\n{history}");
 }
 
-/// The data directory of n2 is on a device that is mounted long after its host has booted. With `forgets` the agent
-/// there was reinstalled before, and has taken over its running member.
+/// The data directory of n2 is on a device that is mounted long after its host has booted. With `forgets` the
+/// agent there was reinstalled before, and has taken over its running member.
 fn a_mount_is_late(seed: u64, forgets: bool) -> Outcome {
     let mut schedule = Schedule::calm(seed, 3, 3, seed.is_multiple_of(2));
     if forgets {
@@ -87,8 +87,8 @@ fn c10d_an_agent_that_took_a_member_over_knows_what_held_its_data() {
     }
 }
 
-/// The agent of n2 is reinstalled and cannot inspect the data directory before its host boots without that disk. It
-/// cannot know of the disk (`docs/safety.md`), so its member is replaced, through quorum.
+/// The agent of n2 is reinstalled and cannot inspect the data directory before its host boots without that
+/// disk. It cannot know of the disk (`docs/safety.md`), so its member is replaced, through quorum.
 #[test]
 fn c10d_a_new_memory_that_could_not_look_does_not_know_of_the_mount() {
     for seed in 0..10 {

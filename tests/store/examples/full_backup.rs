@@ -1,6 +1,7 @@
 //! Takes one full backup of an etcd into an S3 server and prints its duration and memory use.
 //!
-//! `cargo run --release -p etcd-agent-store-tests --example full_backup -- ETCD_URL S3_URL BUCKET CREDENTIALS_FILE`
+//! `cargo run --release -p etcd-agent-store-tests --example full_backup -- ETCD_URL S3_URL BUCKET
+//! CREDENTIALS_FILE`
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::path::PathBuf;

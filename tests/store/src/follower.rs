@@ -1,4 +1,5 @@
-//! A task that stores the increments of a real etcd, and functions that write into that etcd and read its state.
+//! A task that stores the increments of a real etcd, and functions that write into that etcd and read its
+//! state.
 
 use std::fs;
 use std::sync::Arc;
@@ -48,7 +49,8 @@ impl Follower {
             let tell = |progress: Progress| {
                 told.send_replace(Some(progress));
             };
-            // Like the agent: after a retryable error or a moment without a leader, continue from the state in the store.
+            // Like the agent: after a retryable error or a moment without a leader, continue from the state
+            // in the store.
             loop {
                 let newest = newest.clone();
                 let (etcd, store) = (&etcd, store.as_ref());

@@ -1,4 +1,5 @@
-//! A real S3 server, a real etcd and a proxy that cuts connections, each on a free port of the loopback interface.
+//! A real S3 server, a real etcd and a proxy that cuts connections, each on a free port of the loopback
+//! interface.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -43,7 +44,8 @@ pub fn start(command: &mut Command, log: &Path, address: SocketAddr) -> Server {
     server
 }
 
-/// A free port of a loopback address that no other process uses. On 127.0.0.1 another test's server or client could take the port between this check and the server's start.
+/// A free port of a loopback address that no other process uses. On 127.0.0.1 another test's server or client
+/// could take the port between this check and the server's start.
 pub(crate) fn free_port() -> SocketAddr {
     static COUNT: AtomicU8 = AtomicU8::new(1);
     let [.., middle, low] = std::process::id().to_be_bytes();
@@ -244,7 +246,8 @@ impl RealEtcd {
     }
 }
 
-/// Starts a proxy that forwards to `to` and cuts each connection after `bytes` of the response. Returns its address and the counter of connections.
+/// Starts a proxy that forwards to `to` and cuts each connection after `bytes` of the response. Returns its
+/// address and the counter of connections.
 pub async fn cutting_proxy(to: SocketAddr, bytes: u64) -> (SocketAddr, Arc<AtomicU64>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

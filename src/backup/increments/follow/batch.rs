@@ -32,8 +32,8 @@ impl Batch {
         self.records.last()
     }
 
-    /// Adds received revisions, up to the first gap after what is stored up to `covered`. etcd writes something under
-    /// each revision, so a missing revision was not delivered (e.g. etcd issue 18089).
+    /// Adds received revisions, up to the first gap after what is stored up to `covered`. etcd writes
+    /// something under each revision, so a missing revision was not delivered (e.g. etcd issue 18089).
     pub(super) fn extend(
         &mut self,
         revisions: Vec<RevisionChanges>,

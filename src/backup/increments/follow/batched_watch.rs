@@ -1,8 +1,9 @@
 //! A watch that pauses while etcd is busy, so that changes arrive in batches.
 //!
-//! etcd sends each transaction to an up-to-date watch separately, which costs a message, a TLS record and several
-//! wake-ups on both sides. A watch that is behind receives up to 1,000 revisions at a time (`syncWatchers` in etcd's
-//! `mvcc/watchable_store.go`). So while etcd is busy the watch is closed, and reopened a little later where it stopped.
+//! etcd sends each transaction to an up-to-date watch separately, which costs a message, a TLS record and
+//! several wake-ups on both sides. A watch that is behind receives up to 1,000 revisions at a time
+//! (`syncWatchers` in etcd's `mvcc/watchable_store.go`). So while etcd is busy the watch is closed, and
+//! reopened a little later where it stopped.
 
 use futures::StreamExt;
 use tokio::sync::watch;

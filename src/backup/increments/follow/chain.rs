@@ -75,8 +75,8 @@ pub enum Ended {
     Stopped,
     /// etcd has compacted the next revision, or the full is of another cluster. Only a new full can continue.
     Gap(String),
-    /// etcd was put back to an older state, and its history differs from the chain's. Only a new full, in a new
-    /// timeline, can continue.
+    /// etcd was put back to an older state, and its history differs from the chain's. Only a new full, in a
+    /// new timeline, can continue.
     WentBack(String),
 }
 
@@ -93,7 +93,8 @@ pub struct Following {
     pub stop: CancellationToken,
     /// Changes up to this revision are stored without waiting for the interval.
     pub flush_to: watch::Receiver<Revision>,
-    /// Before this time, every change is received immediately, however busy etcd is, because etcd is about to stop.
+    /// Before this time, every change is received immediately, however busy etcd is, because etcd is about to
+    /// stop.
     pub awake: watch::Receiver<Instant>,
 }
 

@@ -12,12 +12,12 @@ use crate::backup::increments::increment::Lease;
 
 /// Requests to etcd at a time.
 const AT_ONCE: usize = 16;
-/// The longest that an increment waits for all of them. The last changes of an etcd that has just stopped must still
-/// reach the store.
+/// The longest that an increment waits for all of them. The last changes of an etcd that has just stopped
+/// must still reach the store.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// Asks for all of them. Returns the answers, and the IDs that were not answered. A lease that has ended needs no TTL,
-/// because the deletion of its keys follows.
+/// Asks for all of them. Returns the answers, and the IDs that were not answered. A lease that has ended
+/// needs no TTL, because the deletion of its keys follows.
 pub(super) async fn ask(etcd: &dyn Etcd, ids: BTreeSet<i64>) -> (Vec<Lease>, BTreeSet<i64>) {
     let until = Instant::now() + WITHIN;
     let asked = futures::stream::iter(ids).map(|id| async move {

@@ -283,8 +283,8 @@ async fn an_etcd_that_went_away_during_a_rest_ends_it_and_what_was_heard_is_stor
     assert_eq!(names(&store).await, ["78-107.zst"]);
 }
 
-/// After a pause another etcd may answer at the same address. Its revisions continue ours, but belong to another
-/// history.
+/// After a pause another etcd may answer at the same address. Its revisions continue ours, but belong to
+/// another history.
 #[tokio::test]
 async fn s33_what_another_epochs_etcd_says_after_a_rest_is_in_no_increment() {
     let dir = tempfile::tempdir().unwrap();
@@ -359,7 +359,8 @@ async fn s29_what_a_person_asks_for_does_not_wait_for_the_interval() {
     let full = take_full(&etcd, &store, &meta(1000), |_| {}).await.unwrap();
     let chain = resume(&store, &cluster(), &full.id).await.unwrap();
     let (_sender, newer) = watch::channel(None);
-    // The changes are stored, and the check that follows finds another coordinator. A wait of an hour would be noticed.
+    // The changes are stored, and the check that follows finds another coordinator. A wait of an hour would
+    // be noticed.
     let ended = follow(&etcd, &store, &SystemClock, &following, chain, newer, |_| {}).await;
     assert_eq!(ended, Ok(Ended::NotCoordinator));
     assert_eq!(names(&store).await, ["78-79.zst"]);
@@ -403,8 +404,8 @@ async fn a_change_of_users_since_the_full_is_told_and_the_chain_goes_on() {
     }
 }
 
-/// Sixteen unanswered requests for leases delay an increment no longer than one does. Leases that were not answered are
-/// requested again.
+/// Sixteen unanswered requests for leases delay an increment no longer than one does. Leases that were not
+/// answered are requested again.
 #[tokio::test]
 async fn c09c_leases_are_asked_for_together_and_once_more_where_etcd_was_silent() {
     let dir = tempfile::tempdir().unwrap();

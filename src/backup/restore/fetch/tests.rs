@@ -334,7 +334,8 @@ mod exchanged {
         let store = sealed(&place, &owner, false, 0);
         let fetched = fetch(&store, &cluster(), &id(ID), &place.restore()).await;
         assert!(fetched.is_ok(), "{fetched:?}");
-        // A backup that states that it is encrypted is never accepted in the clear, whatever time its name states.
+        // A backup that states that it is encrypted is never accepted in the clear, whatever time its name
+        // states.
         place.change("backup.json", |text| {
             let mut manifest: Manifest = serde_json::from_slice(text).unwrap();
             manifest.encryption = Some("age".to_owned());

@@ -238,7 +238,8 @@ async fn b02_a_verification_that_cannot_be_read_hides_no_backup_and_keeps_its_ow
     assert_eq!(view.newest_backup.as_ref(), Some(&taken[2]));
 }
 
-/// Each has 25 increments, and was verified. Only what is asked for is read, and each listed object is looked at once.
+/// Each has 25 increments, and was verified. Only what is asked for is read, and each listed object is looked
+/// at once.
 #[tokio::test]
 async fn b05_of_ten_thousand_backups_only_what_is_asked_for_is_read() {
     use crate::backup::store::manifest::example;

@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use super::*;
 
-/// Files, and the environment that a unit's process gets from them: `tests/lab/tests/hosts/env_files.rs` checks the
-/// same with real systemds.
+/// Files, and the environment that a unit's process gets from them: `tests/lab/tests/hosts/env_files.rs`
+/// checks the same with real systemds.
 const CASES: &str = include_str!("../../../../tests/lab/env_files.json");
 
 #[derive(Deserialize)]

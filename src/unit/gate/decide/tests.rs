@@ -223,9 +223,9 @@ fn who_passes_and_who_waits() {
     }
 }
 
-/// etcd takes the member from an existing log, whatever its settings say. Seen on a host: systemd restarted etcd while
-/// its data was being removed, and the empty log that etcd made was mistaken for no data. The new member then never
-/// came up.
+/// etcd takes the member from an existing log, whatever its settings say. Seen on a host: systemd restarted
+/// etcd while its data was being removed, and the empty log that etcd made was mistaken for no data. The new
+/// member then never came up.
 #[test]
 fn what_is_in_the_directory_decides_first() {
     let empty = Log {
@@ -287,7 +287,8 @@ fn rule_1_a_gate_alone_holds_a_start_back_where_its_elector_has_accepted_a_later
     }
 }
 
-/// If the gate passes alone, any quorum of voters and any majority of electors share a node, whatever the sizes.
+/// If the gate passes alone, any quorum of voters and any majority of electors share a node, whatever the
+/// sizes.
 #[test]
 fn alone_only_where_quorums_meet() {
     for electors in 1..10_usize {

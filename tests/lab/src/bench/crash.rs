@@ -22,8 +22,8 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     let (mut ours, mut by_hand) = (Samples::new("ours"), Samples::new("by hand"));
     for _ in 0..ROUNDS {
         probe::healthy(&lab, None, PATIENCE)?;
-        // The work of the last round has to be finished, and etcd must not end more often than systemd restarts a
-        // unit.
+        // The work of the last round has to be finished, and etcd must not end more often than systemd
+        // restarts a unit.
         std::thread::sleep(Duration::from_secs(8));
         let (killed, seen) = kill(lab.host(2)?)?;
         ours.add(seen - killed);

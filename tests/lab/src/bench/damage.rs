@@ -1,5 +1,5 @@
-//! From the end of an etcd whose write-ahead log is damaged to three healthy voters: by the agents, and by a scripted
-//! operator who sees etcd fail on the log and knows the cause at once.
+//! From the end of an etcd whose write-ahead log is damaged to three healthy voters: by the agents, and by a
+//! scripted operator who sees etcd fail on the log and knows the cause at once.
 
 use anyhow::Result;
 use etcd_agent_lab::{Host, Lab};
@@ -17,14 +17,15 @@ pub(crate) fn run() -> Result<Vec<Line>> {
         bytes: 100 * 1024 * 1024,
         prepare: damage,
         lose: "kill -KILL $pid",
-        // After the kill systemd starts etcd once more. It leaves etcd stopped after the exit code of that start.
+        // After the kill systemd starts etcd once more. It leaves etcd stopped after the exit code of that
+        // start.
         begins: "sh -c 'until systemctl is-failed --quiet etcd; do sleep 0.02; done'",
         clear: "sh -c 'mv /var/lib/etcd/default /var/lib/etcd/damaged-$(date +%s)'",
     })
 }
 
-/// Writes noise over a record of the newest log file. The noise is within the record: etcd sometimes takes noise over
-/// the record's length for a torn end, which it repairs.
+/// Writes noise over a record of the newest log file. The noise is within the record: etcd sometimes takes
+/// noise over the record's length for a torn end, which it repairs.
 fn damage(lab: &Lab, host: &Host) -> Result<()> {
     lab.etcdctl(&[host], &["put", KEY, "whole"])?.ok()?;
     // A linearizable read through this member proves that the record is in its log.

@@ -1,5 +1,6 @@
-//! From the loss of one member's data, or the end of its etcd on damaged data, to three voters, and until all of them
-//! serve: by the agents, and by a scripted operator who knows at once what has happened and makes no mistake.
+//! From the loss of one member's data, or the end of its etcd on damaged data, to three voters, and until all
+//! of them serve: by the agents, and by a scripted operator who knows at once what has happened and makes no
+//! mistake.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -58,8 +59,8 @@ pub(crate) fn filled() -> Result<Vec<Line>> {
 /// Measures both sides alternately.
 pub(crate) fn run(case: &Case) -> Result<Vec<Line>> {
     let bytes = case.bytes;
-    // If a database has grown for longer than this benchmark, the leader no longer has its whole log and sends a
-    // snapshot to the new member. These settings make both sides do so.
+    // If a database has grown for longer than this benchmark, the leader no longer has its whole log and
+    // sends a snapshot to the new member. These settings make both sides do so.
     let (settings, env) = if bytes == 0 {
         ("", "")
     } else {
@@ -108,9 +109,9 @@ pub(crate) fn run(case: &Case) -> Result<Vec<Line>> {
     alone.passed();
     let [votes, serves] = case.names;
     let (voting, serving) = (by_hand.median()?, by_hand_serves.min()?);
-    // In some rounds, on both sides, etcd answers clients only 7 s after it votes: the snapshot that it received
-    // already had its own name, and it waits for that in vain (`publishV3` in etcd's `server.go`). The number of such
-    // rounds is random.
+    // In some rounds, on both sides, etcd answers clients only 7 s after it votes: the snapshot that it
+    // received already had its own name, and it waits for that in vain (`publishV3` in etcd's `server.go`).
+    // The number of such rounds is random.
     Ok(vec![
         Line::new(votes, "s", ours.median()?, Some(voting), voting + 0.5),
         Line::new(serves, "s", ours_serves.min()?, Some(serving), serving + 0.5),

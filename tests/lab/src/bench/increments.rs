@@ -1,5 +1,5 @@
-//! The value and the cost of increments: how much is lost when all hosts die at a random moment, how much following
-//! etcd slows its writes, and the number of requests to the store.
+//! The value and the cost of increments: how much is lost when all hosts die at a random moment, how much
+//! following etcd slows its writes, and the number of requests to the store.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -61,7 +61,8 @@ pub(crate) fn loss_window() -> Result<Vec<Line>> {
     ])
 }
 
-/// The performance of a shared machine changes by a tenth from one turn to the next, so there are many short turns.
+/// The performance of a shared machine changes by a tenth from one turn to the next, so there are many short
+/// turns.
 const TURNS: usize = 60;
 const TURN: Duration = Duration::from_secs(3);
 const SETTLES: Duration = Duration::from_secs(1);
@@ -69,8 +70,8 @@ const AT_ONCE: u64 = 32;
 /// The factor by which etcd's writes may become slower.
 const COST: f64 = 1.03;
 
-/// The cost of a write in a cluster with increments and without, measured alternately: its time, and the machine's
-/// CPU time, on which other tenants of the machine have less effect.
+/// The cost of a write in a cluster with increments and without, measured alternately: its time, and the
+/// machine's CPU time, on which other tenants of the machine have less effect.
 pub(crate) fn cost() -> Result<Vec<Line>> {
     let lab = Lab::builder("bench-increments").hosts(3).boot()?;
     // Backups are not kept on the disk that etcd waits for.
@@ -159,8 +160,8 @@ const BUSY: Duration = Duration::from_mins(1);
 /// The interval of full backups.
 const EVERY: &str = "[backup]\ninterval = \"1m\"\n";
 
-/// Requests to the store per hour, while nothing is written and during continuous writes: those for increments, and
-/// all.
+/// Requests to the store per hour, while nothing is written and during continuous writes: those for
+/// increments, and all.
 pub(crate) fn requests() -> Result<Vec<Line>> {
     let lab = Lab::builder("bench-requests").hosts(3).boot()?;
     form(&lab, "")?;

@@ -1,4 +1,5 @@
-//! The same check for both sides: are all members present and voting, and does each answer a linearizable read?
+//! The same check for both sides: are all members present and voting, and does each answer a linearizable
+//! read?
 
 use std::time::{Duration, Instant};
 
@@ -76,16 +77,16 @@ pub(crate) fn healthy_on(
     agreed(lab, hosts, hosts.len(), gone, patience)
 }
 
-/// Waits until the others list as many voters as the lab has hosts, with one on `host` in place of the member `gone`.
-/// That one need not answer clients yet.
+/// Waits until the others list as many voters as the lab has hosts, with one on `host` in place of the member
+/// `gone`. That one need not answer clients yet.
 pub(crate) fn votes(lab: &Lab, host: &Host, gone: u64, patience: Duration) -> Result<Members> {
     let hosts = lab.hosts().iter();
     let others: Vec<&Host> = hosts.filter(|other| other.name() != host.name()).collect();
     agreed(lab, &others, lab.hosts().len(), Some(gone), patience)
 }
 
-/// Waits until each of `hosts` answers a linearizable read and all list the same voters, `voters` in number and
-/// without `gone`.
+/// Waits until each of `hosts` answers a linearizable read and all list the same voters, `voters` in number
+/// and without `gone`.
 fn agreed(
     lab: &Lab,
     hosts: &[&Host],
@@ -127,8 +128,8 @@ fn agreed(
     })
 }
 
-/// The CPU time of this machine's processes since its boot, including the kernel's work for them, and without the
-/// time that a hypervisor gave to others (`proc_stat(5)`).
+/// The CPU time of this machine's processes since its boot, including the kernel's work for them, and without
+/// the time that a hypervisor gave to others (`proc_stat(5)`).
 pub(crate) fn machine_busy() -> Result<Duration> {
     let stat = std::fs::read_to_string("/proc/stat")?;
     let mut ticks = Vec::new();
@@ -153,8 +154,8 @@ pub(crate) fn ticks_in_a_second() -> Result<u32> {
 pub(crate) enum Values {
     /// Values of 64 KiB that do not compress.
     Noise,
-    /// Values of 8 KiB like those of Kubernetes: the same fields repeated, with different names, IDs, hashes and
-    /// times.
+    /// Values of 8 KiB like those of Kubernetes: the same fields repeated, with different names, IDs, hashes
+    /// and times.
     Objects,
 }
 

@@ -1,6 +1,7 @@
-//! A member's host is dead and a spare is ready. The time from then to three healthy voters: by the agents, counted
-//! from the end of `cluster.grace`, and by a scripted operator who knows at once whose place the spare takes. Also
-//! the time until the agents find the dead node unreachable, which is when the grace begins.
+//! A member's host is dead and a spare is ready. The time from then to three healthy voters: by the agents,
+//! counted from the end of `cluster.grace`, and by a scripted operator who knows at once whose place the
+//! spare takes. Also the time until the agents find the dead node unreachable, which is when the grace
+//! begins.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,12 +18,12 @@ const DATA: &str = "/var/lib/etcd/default";
 /// etcd refuses changes of membership until its peers have been connected for 5 s.
 const SETTLED: Duration = Duration::from_secs(7);
 
-/// A peer is unreachable once a long poll of 12 s has failed and its etcd did not answer, for this node and for
-/// another.
+/// A peer is unreachable once a long poll of 12 s has failed and its etcd did not answer, for this node and
+/// for another.
 const NOTICED: f64 = 20.0;
 
-/// How much longer than by hand the agents may take, in seconds. Right before the removal they ask the dead node once
-/// more, agent and etcd at once, and wait 2 s in vain; the operator does not.
+/// How much longer than by hand the agents may take, in seconds. Right before the removal they ask the dead
+/// node once more, agent and etcd at once, and wait 2 s in vain; the operator does not.
 const LAST_LOOK: f64 = 2.5;
 
 pub(crate) fn run() -> Result<Vec<Line>> {
@@ -75,8 +76,8 @@ fn cast<'a>(lab: &'a Lab, members: &[&'a Host], spare: &'a Host) -> Result<Cast<
     })
 }
 
-/// The time from the end of the grace to three healthy voters, and from the host's death to the beginning of the
-/// grace.
+/// The time from the end of the grace to three healthy voters, and from the host's death to the beginning of
+/// the grace.
 fn by_agents() -> Result<(Duration, Duration)> {
     let lab = Lab::builder("bench-replace").hosts(4).boot()?;
     lab.s3().start()?;

@@ -1,6 +1,6 @@
-//! All etcds restarted one after the other, the raft leader last, while a client that fails over writes: by the
-//! agents, and by an operator with a script. Measures the duration and the longest time between two acknowledged
-//! writes.
+//! All etcds restarted one after the other, the raft leader last, while a client that fails over writes: by
+//! the agents, and by an operator with a script. Measures the duration and the longest time between two
+//! acknowledged writes.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,8 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     alone.passed();
     let (by_hand, gap_hand) = (time_by_hand.median()?, gap_by_hand.median()?);
     Ok(vec![
-        // Permission is given only after the cluster has been seen complete, and a new leader's agent pauses for 5 s.
+        // Permission is given only after the cluster has been seen complete, and a new leader's agent pauses
+        // for 5 s.
         Line::new(
             "restart_rolling",
             "s",
@@ -73,8 +74,8 @@ fn under_load(lab: &Lab, work: impl FnOnce() -> Result<()>) -> Result<(Duration,
     Ok((took, written.longest_gap))
 }
 
-/// Restarts the followers one after the other, then the leader, after another member has become leader. systemd
-/// reports etcd as started once it serves again.
+/// Restarts the followers one after the other, then the leader, after another member has become leader.
+/// systemd reports etcd as started once it serves again.
 fn operator(lab: &Lab) -> Result<()> {
     let leader = lab.raft_leader()?;
     let followers: Vec<_> = lab

@@ -1,5 +1,5 @@
-//! A restore of 1 GiB and a million revisions of increments, compared with `etcdutl snapshot restore` of the 1 GiB
-//! alone.
+//! A restore of 1 GiB and a million revisions of increments, compared with `etcdutl snapshot restore` of the
+//! 1 GiB alone.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,8 @@
-//! Runs etcd's own robustness traffic and validators against a cluster whose agents work at the same time: S60.
+//! Runs etcd's own robustness traffic and validators against a cluster whose agents work at the same time:
+//! S60.
 //!
-//! Source: <https://github.com/etcd-io/etcd/tree/main/tests/robustness>, as the Go module `go.etcd.io/etcd/tests/v3`.
+//! Source: <https://github.com/etcd-io/etcd/tree/main/tests/robustness>, as the Go module
+//! `go.etcd.io/etcd/tests/v3`.
 
 mod logs;
 mod operation;
@@ -38,8 +40,8 @@ pub struct Robust {
     pub etcd: String,
     /// `kubernetes` or `etcd`: the client whose requests are imitated, at most 200 per second.
     pub traffic: String,
-    /// The number of hosts, at least 3. All beyond 3 are spares: with 1 spare a dead host is replaced, with 2 the
-    /// cluster is resized.
+    /// The number of hosts, at least 3. All beyond 3 are spares: with 1 spare a dead host is replaced, with 2
+    /// the cluster is resized.
     pub hosts: u8,
     /// How long requests are sent.
     pub duration: Duration,
@@ -50,8 +52,9 @@ pub struct Robust {
 }
 
 impl Robust {
-    /// Runs one round and prints its operations to standard error. Returns an error if etcd's validators refuse the
-    /// history, or if the cluster does not recover. The clients' reports and the members' logs are then kept.
+    /// Runs one round and prints its operations to standard error. Returns an error if etcd's validators
+    /// refuse the history, or if the cluster does not recover. The clients' reports and the members' logs are
+    /// then kept.
     pub fn run(&self, deb: &Path) -> Result<()> {
         if usize::from(self.hosts) < MEMBERS {
             bail!("a round takes at least {MEMBERS} hosts, not {}", self.hosts);
@@ -165,8 +168,8 @@ impl Round<'_> {
     }
 }
 
-/// If the validators refuse the history, returns an error with the end of their output. The whole output is in a file
-/// of `dir`.
+/// If the validators refuse the history, returns an error with the end of their output. The whole output is
+/// in a file of `dir`.
 fn accepted(output: &Output, dir: &Path) -> Result<()> {
     if output.success() {
         return Ok(());

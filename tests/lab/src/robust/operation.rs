@@ -122,8 +122,8 @@ impl Round<'_> {
         }
     }
 
-    /// Runs `etcd-agent` on the leader's host. It is repeated if it refuses: after the last operation the cluster is
-    /// healthy, but an agent may just have started, or a backup before a change may be running.
+    /// Runs `etcd-agent` on the leader's host. It is repeated if it refuses: after the last operation the
+    /// cluster is healthy, but an agent may just have started, or a backup before a change may be running.
     fn order(&self, args: &[&str]) -> Result<()> {
         let mut argv = vec!["etcd-agent"];
         argv.extend(args);

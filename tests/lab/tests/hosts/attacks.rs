@@ -1,6 +1,6 @@
-//! Attacks on real hosts: by a node that lies with a valid certificate (F2), by somebody with write access to the
-//! bucket (F3), by strangers on the network (F7) and by local users (F8, B6). Each is refused and logged, and stops
-//! no etcd.
+//! Attacks on real hosts: by a node that lies with a valid certificate (F2), by somebody with write access to
+//! the bucket (F3), by strangers on the network (F7) and by local users (F8, B6). Each is refused and logged,
+//! and stops no etcd.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -130,7 +130,8 @@ impl Cluster<'_> {
             .unwrap();
     }
 
-    /// A well-formed genesis of this epoch that nobody has chosen: it names an existing backup and another token.
+    /// A well-formed genesis of this epoch that nobody has chosen: it names an existing backup and another
+    /// token.
     fn forged(&self, epoch: u64) -> Value {
         let mut genesis = self.memory()["chosen"].clone();
         let token = format!("prod-{epoch}-forged");
@@ -152,8 +153,8 @@ impl Cluster<'_> {
         self.lab.wait_healthy(3, SOON).unwrap();
     }
 
-    /// F2a: the liar's memory names an epoch that nobody has opened. An agent that can ask the others detects that by
-    /// itself. Here it cannot ask them, and keeps reporting the epoch.
+    /// F2a: the liar's memory names an epoch that nobody has opened. An agent that can ask the others detects
+    /// that by itself. Here it cannot ask them, and keeps reporting the epoch.
     fn reports_a_bare_epoch(&self) {
         let pids = etcd_pids(self.lab.hosts());
         let name = self.liar.name();
@@ -235,8 +236,8 @@ impl Cluster<'_> {
         self.restarts_on_order(self.honest.last().unwrap());
     }
 
-    /// F3: somebody writes the record of an epoch into the bucket. An agent reads the store after a backup of its
-    /// own, and at its start.
+    /// F3: somebody writes the record of an epoch into the bucket. An agent reads the store after a backup of
+    /// its own, and at its start.
     fn writes_into_the_store(&self, epoch: u64, code: &str, words: &str) {
         let pids = etcd_pids(self.lab.hosts());
         let keys = self.lab.s3().keys().unwrap();
@@ -292,10 +293,11 @@ impl Cluster<'_> {
         assert_eq!(etcd_pids(self.lab.hosts()), pids, "the record was deleted");
     }
 
-    /// F2b: the liar's memory holds a genesis as chosen that nobody has chosen. Its agent acts on its own memory,
-    /// because a node relies on it if no other node answers. So it stops its own etcd, moves the data to the archive
-    /// and restores the backup that the genesis names. The restored member never gets a quorum, because the others
-    /// are members of another cluster. They continue to serve, and restart nothing.
+    /// F2b: the liar's memory holds a genesis as chosen that nobody has chosen. Its agent acts on its own
+    /// memory, because a node relies on it if no other node answers. So it stops its own etcd, moves the data
+    /// to the archive and restores the backup that the genesis names. The restored member never gets a
+    /// quorum, because the others are members of another cluster. They continue to serve, and restart
+    /// nothing.
     fn reports_a_genesis(&self, load: &Load) {
         let name = self.liar.name();
         let honest = || etcd_pids(self.honest.iter().copied());
@@ -322,7 +324,8 @@ impl Cluster<'_> {
         }
         assert_eq!(honest(), pids, "{name} reports a genesis");
 
-        // Deleting only the memory leaves the data of the forged cluster in place, and the node is not added again.
+        // Deleting only the memory leaves the data of the forged cluster in place, and the node is not added
+        // again.
         self.liar
             .sh(&format!(
                 "systemctl stop etcd-agent etcd; rm -rf {STATE}/*; mv {DATA} {DATA}-forged; systemctl start etcd-agent"
@@ -370,7 +373,8 @@ fn f02_f03_what_one_node_or_the_store_reports_stops_no_etcd_of_others() {
     lab.passed();
 }
 
-/// The number of connections that each stranger keeps open to each host: the limit of the peer API per address.
+/// The number of connections that each stranger keeps open to each host: the limit of the peer API per
+/// address.
 const EACH: usize = 16;
 /// The number of tries of a stranger for each of these connections.
 const ROUNDS: usize = 600;
@@ -397,8 +401,8 @@ fn strangers(lab: &Lab) -> Vec<Ipv4Addr> {
         .collect()
 }
 
-/// Connects repeatedly and never sends anything. The connection is refused, or closed when the time limit of the TLS
-/// handshake expires.
+/// Connects repeatedly and never sends anything. The connection is refused, or closed when the time limit of
+/// the TLS handshake expires.
 async fn say_nothing(from: Ipv4Addr, to: SocketAddr) {
     for _ in 0..ROUNDS {
         let socket = TcpSocket::new_v4().unwrap();
@@ -461,7 +465,8 @@ fn lines_since(begun: Instant) -> usize {
     1 + usize::try_from(begun.elapsed().as_secs() / 60).unwrap()
 }
 
-/// F7: silent connections from many addresses take every place of the peer API that is not reserved for a node.
+/// F7: silent connections from many addresses take every place of the peer API that is not reserved for a
+/// node.
 fn strangers_fill_the_peer_api(lab: &Lab) {
     let pids = etcd_pids(lab.hosts());
     let strangers = strangers(lab);
@@ -527,8 +532,8 @@ fn bus_names(host: &Host) -> Vec<String> {
     own.map(|fields| fields.first().unwrap().to_string()).collect()
 }
 
-/// Signals that look like those of systemd and the bus itself, a few a second: as broadcast, and addressed to the
-/// agent, which receives those even without a subscription.
+/// Signals that look like those of systemd and the bus itself, a few a second: as broadcast, and addressed to
+/// the agent, which receives those even without a subscription.
 fn forged_signals(agent: &[String]) -> String {
     let (manager, bus) = ("org.freedesktop.systemd1.Manager", "org.freedesktop.DBus");
     let systemd = "/org/freedesktop/systemd1";
@@ -566,7 +571,8 @@ fn is_active(host: &Host, unit: &str) -> bool {
     host.unit_property(unit, "ActiveState").unwrap() == "active"
 }
 
-/// B6 and F8: a local user forges signals of systemd, and opens more connections to the gate than it has places.
+/// B6 and F8: a local user forges signals of systemd, and opens more connections to the gate than it has
+/// places.
 fn a_local_user_forges_signals_and_holds_the_gate(lab: &Lab, host: &Host) {
     let (pids, begun) = (etcd_pids(lab.hosts()), Instant::now());
     let names = bus_names(host);

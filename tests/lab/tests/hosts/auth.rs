@@ -1,5 +1,5 @@
-//! With authentication on and the store behind a bad network, every node loses its data, on each etcd and each S3
-//! server: S08, S18, S29, S44.
+//! With authentication on and the store behind a bad network, every node loses its data, on each etcd and
+//! each S3 server: S08, S18, S29, S44.
 
 use crate::common::{
     SOON, agent, assert_value, backup_now, backups, increment_now, put, stop_and_wipe_all, wait_status,
@@ -8,7 +8,8 @@ use crate::common::{
 use etcd_agent_lab::{ETCD_VERSIONS, Host, Lab, Output, S3Server, wait_until};
 use serde_json::Value;
 
-/// `root`, one user with full access for each certificate, and `alice`, who may read below `k/` with a password.
+/// `root`, one user with full access for each certificate, and `alice`, who may read below `k/` with a
+/// password.
 fn turn_on(lab: &Lab) {
     let mut users = vec!["root", "outside"];
     users.extend(lab.hosts().iter().map(Host::name));

@@ -1,4 +1,5 @@
-//! Shared by the scenarios: the agent's command line, etcd's keys, and facts that must never differ between hosts.
+//! Shared by the scenarios: the agent's command line, etcd's keys, and facts that must never differ between
+//! hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -87,7 +88,8 @@ pub(crate) fn wait_status(host: &Host, code: i32) {
     .unwrap();
 }
 
-/// The text of this reason in the decision of a host's agent; the error shows the reasons that it gives instead.
+/// The text of this reason in the decision of a host's agent; the error shows the reasons that it gives
+/// instead.
 pub(crate) fn reason_now(host: &Host, code: &str) -> Result<Option<String>> {
     let status = status(host)?;
     let reasons = status["decision"]["reasons"].as_array().context("reasons")?;
@@ -130,7 +132,8 @@ pub(crate) fn put(lab: &Lab, key: &str, value: &str) {
     .unwrap();
 }
 
-/// Puts `count` values of 1,000,000 bytes each through this host's etcd. The shell expands `key`: `$n` counts from 1.
+/// Puts `count` values of 1,000,000 bytes each through this host's etcd. The shell expands `key`: `$n` counts
+/// from 1.
 pub(crate) fn put_megabytes(host: &Host, count: u32, key: &str) {
     let script = format!(
         "for n in $(seq {count}); do head -c 750000 /dev/urandom | base64 -w 0 | \
@@ -227,16 +230,16 @@ pub(crate) fn archived(host: &Host) -> Vec<String> {
     names
 }
 
-/// Cuts the power of all hosts and removes etcd's data; the agents' memories are kept. With the power on, the others
-/// would replace the first member without data.
+/// Cuts the power of all hosts and removes etcd's data; the agents' memories are kept. With the power on, the
+/// others would replace the first member without data.
 pub(crate) fn wipe_all(lab: &Lab) {
     lab.each(Host::kill).unwrap();
     lab.each(|host| host.wipe(DATA)).unwrap();
     lab.each(|host| host.boot().map(drop)).unwrap();
 }
 
-/// Stops etcd everywhere, waits until its received changes are stored, removes all data, and waits until each agent
-/// reports the loss.
+/// Stops etcd everywhere, waits until its received changes are stored, removes all data, and waits until each
+/// agent reports the loss.
 pub(crate) fn stop_and_wipe_all(lab: &Lab) {
     lab.each(|host| host.systemctl(&["stop", "etcd"])?.ok().map(drop))
         .unwrap();
@@ -266,7 +269,8 @@ pub(crate) fn follower(lab: &Lab) -> &Host {
     others(lab, leader).into_iter().next().unwrap()
 }
 
-/// The environment of a host's etcd process: the settings in force. Waits for an etcd that is being restarted.
+/// The environment of a host's etcd process: the settings in force. Waits for an etcd that is being
+/// restarted.
 pub(crate) fn etcd_environ(host: &Host) -> BTreeMap<String, String> {
     let text = wait_for(
         &format!("the environment of {}'s etcd", host.name()),
@@ -284,8 +288,8 @@ pub(crate) fn etcd_environ(host: &Host) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Every cluster that any host's agent was ever assigned to, and that any host's etcd ever ran as, according to their
-/// journals and states.
+/// Every cluster that any host's agent was ever assigned to, and that any host's etcd ever ran as, according
+/// to their journals and states.
 pub(crate) fn clusters_ever(lab: &Lab) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for host in lab.hosts() {
@@ -308,7 +312,8 @@ pub(crate) fn backup_now(host: &Host) {
     agent(host, &["backup", "now"]).ok().unwrap();
 }
 
-/// Stores everything written so far as an increment. The agent begins to follow a new full backup a moment later.
+/// Stores everything written so far as an increment. The agent begins to follow a new full backup a moment
+/// later.
 pub(crate) fn increment_now(host: &Host) -> Output {
     wait_for("an increment on demand", SOON, || {
         let stored = agent(host, &["backup", "now", "--increment"]).ok()?;

@@ -8,9 +8,9 @@ use crate::common::{
 };
 use etcd_agent_lab::{Host, Lab, wait_for, wait_until};
 
-/// Follows the journal of the agent on its host from a cursor on, and kills the agent as soon as it logs a decision:
-/// for each kind of decision once, at its first occurrence. At that time the agent has carried out the decision
-/// completely, partly or not at all.
+/// Follows the journal of the agent on its host from a cursor on, and kills the agent as soon as it logs a
+/// decision: for each kind of decision once, at its first occurrence. At that time the agent has carried out
+/// the decision completely, partly or not at all.
 const KILLER: &str = r#"
 seen=" "
 journalctl --follow --no-tail --after-cursor="$1" --output=cat --output-fields=ETCD_AGENT_DECISION \
@@ -198,7 +198,8 @@ fn s40_agent_killed_in_backup_and_at_every_step_of_a_restore() {
     assert_eq!(etcd_pids(lab.hosts()), pids, "etcd was not restarted");
     put(&lab, "later", "than the backup");
 
-    // A restore that was forgotten before the new epoch was chosen has changed nothing, and is requested again.
+    // A restore that was forgotten before the new epoch was chosen has changed nothing, and is requested
+    // again.
     wait_for("the restore", SOON, || {
         let node = &status(n1)?["node"];
         if node["assignment"]["epoch"] == 2 {

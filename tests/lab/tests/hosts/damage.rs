@@ -1,6 +1,6 @@
-//! The data of a member is damaged, on each etcd, under writes: C11. The member is replaced, or continues with its
-//! identity, or is left unchanged with a reason; no acknowledged write is lost. docs/damage.md has the messages of
-//! each etcd. Also: a newer etcd does not start on a member's data: C12.
+//! The data of a member is damaged, on each etcd, under writes: C11. The member is replaced, or continues
+//! with its identity, or is left unchanged with a reason; no acknowledged write is lost. docs/damage.md has
+//! the messages of each etcd. Also: a newer etcd does not start on a member's data: C12.
 
 use std::time::Instant;
 
@@ -110,8 +110,8 @@ impl Cluster<'_> {
         assert_eq!(self.ids(), before, "{what}: the same members");
     }
 
-    /// The agent names the cause with this code. After enough time for several starts it is still the same member,
-    /// and healthy once the cause is removed.
+    /// The agent names the cause with this code. After enough time for several starts it is still the same
+    /// member, and healthy once the cause is removed.
     fn is_named(&self, code: &str, script: &str, words: &str, undo: &str) {
         let (before, kept) = (self.ids(), archived(self.victim));
         while_down(self.victim, script);
@@ -251,8 +251,8 @@ fn restarts_as(lab: &Lab, host: &Host, version: &str) {
     lab.wait_healthy(3, SOON).unwrap();
 }
 
-/// etcd 3.5.1 to 3.5.19 do not write the promotion of a learner into the database, and each replaced member was a
-/// learner: <https://github.com/etcd-io/etcd/issues/19557>. Debian 13 has 3.5.16.
+/// etcd 3.5.1 to 3.5.19 do not write the promotion of a learner into the database, and each replaced member
+/// was a learner: <https://github.com/etcd-io/etcd/issues/19557>. Debian 13 has 3.5.16.
 #[test]
 fn c12_an_etcd_that_ends_on_forgotten_promotions_is_named() {
     let lab = Lab::builder("c12").hosts(3).etcd_of_debian().package(&deb());

@@ -1,5 +1,5 @@
-//! The environment that a unit's process gets from its `EnvironmentFile=`: the cases with which the agent's own
-//! parser is compared.
+//! The environment that a unit's process gets from its `EnvironmentFile=`: the cases with which the agent's
+//! own parser is compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

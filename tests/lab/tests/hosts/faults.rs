@@ -55,8 +55,8 @@ fn s12_follower_killed() {
     lab.passed();
 }
 
-/// A person stops all members at once, and etcd takes its time. No agent cancels a running stop with a start, and
-/// none starts an etcd that a person has stopped.
+/// A person stops all members at once, and etcd takes its time. No agent cancels a running stop with a start,
+/// and none starts an etcd that a person has stopped.
 #[test]
 fn a_persons_stop_is_neither_cancelled_nor_undone() {
     let lab = formed("stopped", 3);
@@ -111,7 +111,8 @@ fn s06_all_stopped_two_started() {
     lab.passed();
 }
 
-/// The leader and a follower lose power while a client writes: the third neither continues alone nor gives up.
+/// The leader and a follower lose power while a client writes: the third neither continues alone nor gives
+/// up.
 #[test]
 fn s13_majority_killed() {
     let lab = formed("s13", 3);
@@ -143,8 +144,8 @@ fn s13_majority_killed() {
     lab.passed();
 }
 
-/// Every host loses power at once, during writes. They start from their data directories, including the log: each
-/// acknowledged write is there, in the same epoch with the same members.
+/// Every host loses power at once, during writes. They start from their data directories, including the log:
+/// each acknowledged write is there, in the same epoch with the same members.
 #[test]
 fn s14_all_killed() {
     let lab = formed("s14", 3);
@@ -170,8 +171,9 @@ fn s14_all_killed() {
     lab.passed();
 }
 
-/// Two of three come back without their data. The third has its data, but no quorum: it does not continue alone, the
-/// two are not created again, and the last copy is not changed. A restore on command brings all three back.
+/// Two of three come back without their data. The third has its data, but no quorum: it does not continue
+/// alone, the two are not created again, and the last copy is not changed. A restore on command brings all
+/// three back.
 #[test]
 fn s16_majority_wiped() {
     let lab = formed("s16", 3);
@@ -239,8 +241,8 @@ fn c10b_an_etcd_that_is_sent_sigterm_is_started_again() {
     lab.passed();
 }
 
-/// A mount made by hand, or by cloud-init, is not in `/etc/fstab`. Without it the data directory looks as if the data
-/// was lost.
+/// A mount made by hand, or by cloud-init, is not in `/etc/fstab`. Without it the data directory looks as if
+/// the data was lost.
 #[test]
 fn c10d_data_on_a_mount_that_is_not_there_is_not_lost() {
     const MOUNT: &str = "mount --bind /mnt/disk /var/lib/etcd";

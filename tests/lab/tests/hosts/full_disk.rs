@@ -31,8 +31,8 @@ fn fill(host: &Host, dir: &str) {
     assert_eq!(left.text().trim(), "0", "{dir} on {}", host.name());
 }
 
-/// A member that cannot write ends, and ends again after each start. That is not a loss of data: it stays a member,
-/// its directory stays in place, and with free space it continues with its identity.
+/// A member that cannot write ends, and ends again after each start. That is not a loss of data: it stays a
+/// member, its directory stays in place, and with free space it continues with its identity.
 fn etcd_without_room(name: &str, version: &str) {
     let lab = formed_on_small_disks(name, "/var/lib/etcd", version, S3Server::Versitygw);
     let victim = follower(&lab);
@@ -76,8 +76,8 @@ fn etcd_without_room(name: &str, version: &str) {
     lab.passed();
 }
 
-/// An agent that cannot write continues to work: backups need no disk, a restarted agent still knows its state, and a
-/// restore is refused before anything is replaced.
+/// An agent that cannot write continues to work: backups need no disk, a restarted agent still knows its
+/// state, and a restore is refused before anything is replaced.
 fn agent_without_room(name: &str, version: &str, server: S3Server) {
     let lab = formed_on_small_disks(name, "/var/lib/etcd-agent", version, server);
     let leader = lab.raft_leader().unwrap();

@@ -52,8 +52,8 @@ fn s15_wiped_follower_heals() {
     lab.passed();
 }
 
-/// The other order: systemd starts etcd again while the directory is being removed, at varying times. In every case
-/// nothing is lost, and the member is replaced or continues.
+/// The other order: systemd starts etcd again while the directory is being removed, at varying times. In
+/// every case nothing is lost, and the member is replaced or continues.
 #[test]
 fn s15_torn_follower_loses_nothing() {
     let lab = formed("s15-torn", 3);
@@ -88,8 +88,8 @@ fn s15_torn_follower_loses_nothing() {
     lab.passed();
 }
 
-/// If etcd is allowed to start on an emptied directory, it creates an empty log with the right IDs. That also counts
-/// as no data.
+/// If etcd is allowed to start on an emptied directory, it creates an empty log with the right IDs. That also
+/// counts as no data.
 #[test]
 fn s15_a_log_that_remembers_nothing_is_replaced() {
     let lab = formed("s15-empty", 3);
@@ -124,8 +124,8 @@ fn s15_a_log_that_remembers_nothing_is_replaced() {
     lab.passed();
 }
 
-/// The agent has seen the data, and the data is removed before systemd starts the crashed etcd again: the gate holds
-/// the start back, and its request makes the agent inspect the data again.
+/// The agent has seen the data, and the data is removed before systemd starts the crashed etcd again: the
+/// gate holds the start back, and its request makes the agent inspect the data again.
 #[test]
 fn s15_data_lost_between_the_agents_look_and_the_gates() {
     let lab = formed("s15-between", 3);
@@ -175,8 +175,8 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
     wait_stored(&lab, n1);
     let (cluster, _) = member_ids(&lab, n1).unwrap();
 
-    // With two of three lost, the agent of the remaining member reports that. It still does when it has only its
-    // memory: an etcd that is started without quorum does not answer.
+    // With two of three lost, the agent of the remaining member reports that. It still does when it has only
+    // its memory: an etcd that is started without quorum does not answer.
     for host in others(&lab, n1) {
         host.kill().unwrap();
         host.wipe(DATA).unwrap();
@@ -292,8 +292,9 @@ fn s18_stopped_cleanly_and_wiped_nothing_acknowledged_is_lost() {
     lab.passed();
 }
 
-/// The same while clients write, with the members stopped one after the other: the second one leads for moments only,
-/// and its agent has just begun to store. There are more writes than a watch delivers one by one.
+/// The same while clients write, with the members stopped one after the other: the second one leads for
+/// moments only, and its agent has just begun to store. There are more writes than a watch delivers one by
+/// one.
 #[test]
 fn s18_stopped_in_the_midst_of_writes_nothing_acknowledged_before_is_lost() {
     let lab = formed("s18-busy", 3);
@@ -451,8 +452,8 @@ fn s17_restore_over_living_data_archives_it() {
         assert!(archive.stdout.contains("older-epoch"), "{}", archive.stdout);
     }
 
-    // An etcd of the replaced epoch waits for quorum and does not answer, and its agent starts with an empty state.
-    // The data identifies its epoch.
+    // An etcd of the replaced epoch waits for quorum and does not answer, and its agent starts with an empty
+    // state. The data identifies its epoch.
     let n3 = lab.host(3).unwrap();
     n3.cut().unwrap();
     kill_etcd(n3);

@@ -1,5 +1,5 @@
-//! Whole hosts: real systemd, real etcd, a real S3 server. All tests are one program: it is linked once, and the
-//! tests of different files run concurrently.
+//! Whole hosts: real systemd, real etcd, a real S3 server. All tests are one program: it is linked once, and
+//! the tests of different files run concurrently.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attacks;

@@ -1,5 +1,5 @@
-//! From etcd-manager's store: backups of an etcd that somebody else manages, no empty cluster while the store has
-//! backups, and a restore of them as epoch 1.
+//! From etcd-manager's store: backups of an etcd that somebody else manages, no empty cluster while the store
+//! has backups, and a restore of them as epoch 1.
 
 use std::fs;
 use std::time::Duration;
@@ -93,7 +93,8 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
     assert!(result.contains("success"), "{result}");
     assert_eq!(etcd_pids(lab.hosts()), pids);
 
-    // The cluster is lost. The store then holds only what etcd-manager would have left: its files and a command.
+    // The cluster is lost. The store then holds only what etcd-manager would have left: its files and a
+    // command.
     lab.each(|host| {
         host.systemctl(&["stop", "etcd"])?.ok()?;
         host.wipe(DATA)

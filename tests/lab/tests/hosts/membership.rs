@@ -65,7 +65,8 @@ fn s03_two_of_three_start_with_a_store_and_s05_the_third_takes_over() {
     lab.passed();
 }
 
-/// S03 without a store: the nodes wait, and `status` names the missing one; the operator's word lets them continue.
+/// S03 without a store: the nodes wait, and `status` names the missing one; the operator's word lets them
+/// continue.
 #[test]
 fn s03_two_of_three_wait_for_the_operators_word() {
     let lab = configured("s03-word", 3, |config| config.store = Store::None);
@@ -103,8 +104,8 @@ fn s03_two_of_three_wait_for_the_operators_word() {
     lab.passed();
 }
 
-/// A fresh node next to a dead cluster: it learns of the epoch, from the store alone or from the one remaining
-/// member, and forms nothing.
+/// A fresh node next to a dead cluster: it learns of the epoch, from the store alone or from the one
+/// remaining member, and forms nothing.
 #[test]
 fn s26_a_fresh_node_beside_a_dead_cluster_forms_nothing() {
     let lab = configured("s26", 4, |config| config.size = 3);

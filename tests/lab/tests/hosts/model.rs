@@ -1,8 +1,8 @@
-//! Compares the simulator's model of etcd with real etcd: runs the histories of `tests/sim/histories.txt`, which
-//! state the model's answer to each step, on real etcd without systemd and without an agent.
+//! Compares the simulator's model of etcd with real etcd: runs the histories of `tests/sim/histories.txt`,
+//! which state the model's answer to each step, on real etcd without systemd and without an agent.
 //!
-//! The model lets ten seconds pass before it answers a question for a state. Here no step waits that long: an event
-//! is the answer as soon as it has happened, and only the absence of an event is watched for a while.
+//! The model lets ten seconds pass before it answers a question for a state. Here no step waits that long: an
+//! event is the answer as soon as it has happened, and only the absence of an event is watched for a while.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,8 +22,8 @@ const HISTORIES: &str = include_str!("../../../sim/histories.txt");
 const PATIENCE: Duration = Duration::from_mins(1);
 /// An event counts as absent after this time: three of etcd's election timeouts.
 const LASTING: Duration = Duration::from_secs(3);
-/// A refusal counts as `unhealthy cluster` this long after the last start. Until then etcd refuses every change,
-/// because it requires that its peers have been connected for 5 s (`HealthInterval`).
+/// A refusal counts as `unhealthy cluster` this long after the last start. Until then etcd refuses every
+/// change, because it requires that its peers have been connected for 5 s (`HealthInterval`).
 const CONNECTED: Duration = Duration::from_secs(6);
 /// After this time the others know that a process is dead.
 const NOTICED: Duration = Duration::from_secs(1);
@@ -31,8 +31,8 @@ const NOTICED: Duration = Duration::from_secs(1);
 const REQUEST: Duration = Duration::from_secs(15);
 /// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(30);
-/// A history with a different result is run once more: on an overloaded machine etcd may hold an election that no
-/// history has. A wrong model fails each time.
+/// A history with a different result is run once more: on an overloaded machine etcd may hold an election
+/// that no history has. A wrong model fails each time.
 const TRIES: usize = 2;
 /// The number of histories that run concurrently: an etcd waits most of the time.
 const WORKERS: usize = 5;
@@ -153,7 +153,8 @@ impl<'a> Real<'a> {
         }
     }
 
-    /// Runs all steps. The first answer that differs from the model's is an error, with the end of all etcds' logs.
+    /// Runs all steps. The first answer that differs from the model's is an error, with the end of all etcds'
+    /// logs.
     fn run(mut self, steps: &[Step]) -> Result<(), String> {
         for (at, (step, expected)) in steps.iter().enumerate() {
             let words: Vec<&str> = step.split(' ').collect();
@@ -318,8 +319,9 @@ impl<'a> Real<'a> {
         }
     }
 
-    /// Whether the node knows the cluster version, which the leader decides a moment after all serve. If no running
-    /// peer knows one, an emptied member does not come back: `incompatible with current running cluster`.
+    /// Whether the node knows the cluster version, which the leader decides a moment after all serve. If no
+    /// running peer knows one, an emptied member does not come back: `incompatible with current running
+    /// cluster`.
     fn has_version(&self, node: u8) -> bool {
         let answer = ask_etcd(self.address(node, 2379), "GET /version", &Value::Null, LASTING);
         answer.is_ok_and(|answer| answer["etcdcluster"] != "not_decided")
@@ -442,8 +444,8 @@ impl<'a> Real<'a> {
     }
 }
 
-/// Polls until the answer is `expected` and has stayed so for `lasting`. An answer that cannot change any more is
-/// returned at once.
+/// Polls until the answer is `expected` and has stayed so for `lasting`. An answer that cannot change any
+/// more is returned at once.
 fn until(expected: &str, lasting: Duration, mut look: impl FnMut() -> String) -> String {
     const FINAL: &[&str] = &["ok", "all", "missing", "exits"];
     let begun = Instant::now();

@@ -1,4 +1,5 @@
-//! Installing, upgrading, crashing and removing the agent never touches etcd: S42. Also checks the agent's units.
+//! Installing, upgrading, crashing and removing the agent never touches etcd: S42. Also checks the agent's
+//! units.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The network is partitioned, loses packets and is slow: S19, S20, S21. While the first cluster is formed there is
-//! never a second one: S37.
+//! The network is partitioned, loses packets and is slow: S19, S20, S21. While the first cluster is formed
+//! there is never a second one: S37.
 
 use std::time::Duration;
 
@@ -110,8 +110,8 @@ fn names<'a>(hosts: &[&'a Host]) -> Vec<&'a str> {
     hosts.iter().map(|host| host.name()).collect()
 }
 
-/// Partitions the hosts in two while a client writes, then heals the network. The side with the majority serves. No
-/// agent restarts an etcd or changes a member because of it.
+/// Partitions the hosts in two while a client writes, then heals the network. The side with the majority
+/// serves. No agent restarts an etcd or changes a member because of it.
 fn parted(lab: &Lab, one: &[&Host], other: &[&Host], what: &str) {
     let load = lab.start_load(&format!("{what}/")).unwrap();
     load.wait_for(50, SOON).unwrap();
@@ -191,12 +191,12 @@ fn s19_minority_with_the_leader_cut_off() {
     lab.passed();
 }
 
-/// The timeout in a lossy network: etcd's own raft was seen without a leader for a minute and more, and nothing is
-/// changed without one.
+/// The timeout in a lossy network: etcd's own raft was seen without a leader for a minute and more, and
+/// nothing is changed without one.
 const LOSSY: Duration = Duration::from_mins(10);
 
-/// Every twentieth packet between hosts, and to the store and the clients, is lost. A member dies, then loses its
-/// data.
+/// Every twentieth packet between hosts, and to the store and the clients, is lost. A member dies, then loses
+/// its data.
 #[test]
 fn s21_lossy_network() {
     let lab = formed("s21", 3);
@@ -240,8 +240,8 @@ fn s21_lossy_network() {
     lab.passed();
 }
 
-/// A tenth of a second from host to host and back. A slow cluster is not dead: it serves, backs up and heals, and no
-/// agent touches a member that is only slow.
+/// A tenth of a second from host to host and back. A slow cluster is not dead: it serves, backs up and heals,
+/// and no agent touches a member that is only slow.
 #[test]
 fn s20_slow_network() {
     let lab = formed("s20", 3);
@@ -293,8 +293,8 @@ fn s20_slow_network() {
     lab.passed();
 }
 
-/// The partition changes while the cluster is formed: one node after the other is isolated, or can send and cannot
-/// receive.
+/// The partition changes while the cluster is formed: one node after the other is isolated, or can send and
+/// cannot receive.
 #[test]
 fn s37_the_split_moves_during_bootstrap() {
     let lab = prepared("s37-moves", true);

@@ -114,8 +114,8 @@ fn metrics_are_served_locally(n1: &Host) {
     assert_eq!(other.stdout, "404", "metrics and nothing else");
 }
 
-/// The name of a healthy member's host no longer resolves on the others. That says nothing about its etcd, and no
-/// spare takes its place.
+/// The name of a healthy member's host no longer resolves on the others. That says nothing about its etcd,
+/// and no spare takes its place.
 #[test]
 fn b01_a_member_whose_name_does_not_resolve_is_not_dead() {
     let lab = Lab::builder("b01")

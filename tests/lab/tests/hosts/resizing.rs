@@ -75,7 +75,8 @@ fn backup_comes_first(lab: &Lab, backups_before: usize, members_before: &BTreeMa
     let leader = lab.raft_leader().unwrap();
     wait_until("a backup before the change", SOON, || {
         let (_, members) = member_ids(lab, leader)?;
-        // The backups are read after the members: if there is no new one, there was none when the members were read.
+        // The backups are read after the members: if there is no new one, there was none when the members
+        // were read.
         if backups(lab).len() > backups_before {
             return Ok(true);
         }
@@ -145,9 +146,9 @@ fn add_by_hand(lab: &Lab, hosts: &[&Host], node: &Host) {
     operator(lab, hosts, "make an entry", &args);
 }
 
-/// The steps of an elastic-etcd user with each of its join strategies: a new cluster of three, a restart, a restart
-/// with other settings, a member that lost its data, growth to four by force and to five. A client writes all the
-/// time.
+/// The steps of an elastic-etcd user with each of its join strategies: a new cluster of three, a restart, a
+/// restart with other settings, a member that lost its data, growth to four by force and to five. A client
+/// writes all the time.
 fn strategy(join: &str) -> Lab {
     let membership = format!("join = \"{join}\"\n{SHORT_GRACE}");
     let lab = cluster(&format!("s22-{join}"), 5, 3, &membership);
@@ -208,8 +209,8 @@ fn strategy(join: &str) -> Lab {
     lab
 }
 
-/// A member of three loses its data, and its node becomes a member again with another ID. If the strategy never
-/// removes a voter, an operator removes it first.
+/// A member of three loses its data, and its node becomes a member again with another ID. If the strategy
+/// never removes a voter, an operator removes it first.
 fn wipe_and_rejoin(lab: &Lab, join: &str, before: &BTreeMap<String, u64>) {
     let leader = lab.raft_leader().unwrap();
     let three = || lab.hosts().iter().take(3);
@@ -275,9 +276,9 @@ fn s22_prune() {
     strategy("prune").passed();
 }
 
-/// Two of five are dead. Nobody is removed while no healthy quorum is seen; then both are removed, one after the
-/// other. An entry that is added for one of them meanwhile does not count as dead, however long its host is down.
-/// Both join again.
+/// Two of five are dead. Nobody is removed while no healthy quorum is seen; then both are removed, one after
+/// the other. An entry that is added for one of them meanwhile does not count as dead, however long its host
+/// is down. Both join again.
 #[test]
 fn s23_prune_removes_all_dead() {
     let lab = cluster("s23", 5, 5, &format!("join = \"prune\"\n{SHORT_GRACE}"));
@@ -365,8 +366,8 @@ fn s24_two_nodes_join_at_the_same_moment() {
     lab.passed();
 }
 
-/// A full cluster adds nobody while no member is dead. When a member's host dies, the spare takes its place after the
-/// grace. The dead host comes back as a spare, and its data is archived.
+/// A full cluster adds nobody while no member is dead. When a member's host dies, the spare takes its place
+/// after the grace. The dead host comes back as a spare, and its data is archived.
 #[test]
 fn s25_full_cluster_refuses_until_a_member_is_dead() {
     let lab = cluster("s25", 4, 3, SHORT_GRACE);

@@ -1,4 +1,5 @@
-//! The operations that users other than root may not perform on a host, and the use of the guide's certificates.
+//! The operations that users other than root may not perform on a host, and the use of the guide's
+//! certificates.
 
 use crate::common::{SOON, agent, deb, etcd_pid, wait_status};
 use etcd_agent_lab::{Host, Lab, Output, wait_until};
@@ -14,8 +15,8 @@ fn block(fence: &str, has: &str) -> String {
     found.trim_start_matches(fence).to_owned()
 }
 
-/// Sets up the guide's three nodes as one node: its commands verbatim, its configuration with one node and a local
-/// store.
+/// Sets up the guide's three nodes as one node: its commands verbatim, its configuration with one node and a
+/// local store.
 fn as_the_guide_says(n1: &Host) {
     let certificates = block("\n", "openssl req -x509");
     let three = "n1:10.0.0.1 n2:10.0.0.2 n3:10.0.0.3";
@@ -63,8 +64,8 @@ fn as_user(host: &Host, user: &str, script: &str) -> Output {
     host.exec(&argv).unwrap()
 }
 
-/// Possible actions of the daemon's user once it is compromised: a fragment, tools, a request, and starts of the
-/// units.
+/// Possible actions of the daemon's user once it is compromised: a fragment, tools, a request, and starts of
+/// the units.
 const ATTACK: &str = r#"
     mkdir -p /run/etcd-agent/config.d
     mkfifo /run/etcd-agent/config.d/00.toml

@@ -308,7 +308,8 @@ fn a_dead_owner_is_swept_and_a_signal_cleans_up() {
     }
 }
 
-/// Nothing is left of the lab with this record. Another lab may have its id already, as tests run concurrently.
+/// Nothing is left of the lab with this record. Another lab may have its id already, as tests run
+/// concurrently.
 fn assert_nothing_left(id: &str, dir: &Path, record: &str) {
     wait_until(&format!("{id} to be removed"), PATIENCE, || {
         if fs::read_to_string(dir.join("lab.json")).is_ok_and(|now| now != record) {

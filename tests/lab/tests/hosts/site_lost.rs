@@ -1,5 +1,6 @@
-//! A site is lost: the data and agents' state of all hosts, but not the store (S61). One command on one host brings
-//! the cluster back, whatever the names of the new hosts are, and also if hosts were replaced one by one over time.
+//! A site is lost: the data and agents' state of all hosts, but not the store (S61). One command on one host
+//! brings the cluster back, whatever the names of the new hosts are, and also if hosts were replaced one by
+//! one over time.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -172,7 +173,8 @@ fn restore_alive(lab: &Lab, host: &Host, what: &str) {
     lab.wait_healthy(5, SOON).unwrap();
 }
 
-/// Votes come back with the hosts: one was replaced before the cluster grew, then three of five one after the other.
+/// Votes come back with the hosts: one was replaced before the cluster grew, then three of five one after the
+/// other.
 #[test]
 fn c14_s61_a_restore_goes_on_where_electors_were_replaced_one_by_one() {
     let lab = Lab::builder("c14").hosts(5).package(&deb()).boot().unwrap();

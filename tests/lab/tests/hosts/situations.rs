@@ -1,5 +1,5 @@
-//! Events on whole hosts at a bad moment of a restore or of the increments: power loss, polkit, a full disk, disks
-//! that are reset to an older image, values as large as etcd accepts.
+//! Events on whole hosts at a bad moment of a restore or of the increments: power loss, polkit, a full disk,
+//! disks that are reset to an older image, values as large as etcd accepts.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -196,8 +196,8 @@ fn c01_power_lost_on_all_hosts_while_a_restore_is_staging() {
     lab.passed();
 }
 
-/// One founder has no space for the restored data until retention has removed everything older than the newest
-/// backups; C3.
+/// One founder has no space for the restored data until retention has removed everything older than the
+/// newest backups; C3.
 #[test]
 fn c03_a_founder_whose_disk_is_full_is_restored_later_from_the_same_point() {
     let lab = Lab::builder("late").hosts(3).package(&deb()).boot().unwrap();
@@ -236,9 +236,9 @@ fn c03_a_founder_whose_disk_is_full_is_restored_later_from_the_same_point() {
     lab.passed();
 }
 
-/// Values of 5 MiB, most of them written while the store is unavailable. The revision at which the increments would
-/// continue is compacted: it puts one key and deletes another. A member that lost its data meanwhile is healed over
-/// 50 Mbit/s.
+/// Values of 5 MiB, most of them written while the store is unavailable. The revision at which the increments
+/// would continue is compacted: it puts one key and deletes another. A member that lost its data meanwhile is
+/// healed over 50 Mbit/s.
 #[test]
 fn situation_5_large_values_a_store_that_is_away_a_compaction_and_a_thin_cable() {
     let lab = Lab::builder("large").hosts(3).package(&deb()).boot().unwrap();
@@ -337,8 +337,8 @@ fn assert_large(lab: &Lab, numbers: RangeInclusive<u64>) {
     }
 }
 
-/// The newest revision that a full backup in the S3 server and its increments without a gap reach, according to the
-/// objects.
+/// The newest revision that a full backup in the S3 server and its increments without a gap reach, according
+/// to the objects.
 fn reach(lab: &Lab) -> u64 {
     let keys = lab.s3().keys().unwrap();
     let of = |full: &String| {

@@ -1,4 +1,5 @@
-//! The size in the store, set for all nodes by one command on any node; and a node that moves to another address.
+//! The size in the store, set for all nodes by one command on any node; and a node that moves to another
+//! address.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! An operator's orders on real hosts: pause and resume, a rolling restart under load, moving the leader, removing a
-//! member and adding it again, events, backups on demand, and a spec that the configuration holds.
+//! An operator's orders on real hosts: pause and resume, a rolling restart under load, moving the leader,
+//! removing a member and adding it again, events, backups on demand, and a spec that the configuration holds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,8 @@ fn lose_data(host: &Host) {
         .unwrap();
 }
 
-/// Whether the members are as wanted, if they can be read now. A read that fails on a busy machine proves nothing.
+/// Whether the members are as wanted, if they can be read now. A read that fails on a busy machine proves
+/// nothing.
 fn members_are(lab: &Lab, host: &Host, wanted: impl Fn(&BTreeMap<String, u64>) -> bool) -> bool {
     member_ids(lab, host)
         .ok()
@@ -99,7 +100,8 @@ fn s45_a_rolling_restart_under_load_loses_nothing_and_the_leader_moves_where_it_
         assert_ne!(before.get(node), Some(pid), "{node} was restarted");
     }
 
-    // The leader moves to the requested node, whichever node receives the order. The restart has settled before.
+    // The leader moves to the requested node, whichever node receives the order. The restart has settled
+    // before.
     let target = follower(&lab);
     let asked = others(&lab, target)[0];
     agent(asked, &["move-leader", target.name(), "--timeout", "90s"])
@@ -214,8 +216,8 @@ fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
     lab.passed();
 }
 
-/// Everything written is in the store as soon as a person requests it, whatever the interval is. The request may be
-/// made on any node.
+/// Everything written is in the store as soon as a person requests it, whatever the interval is. The request
+/// may be made on any node.
 #[test]
 fn c09g_s29_a_full_and_an_increment_on_demand() {
     let lab = Lab::builder("s29").hosts(3).package(&deb()).boot().unwrap();

@@ -1,4 +1,5 @@
-//! Backups are verified by a real restore, on demand and automatically, and a problem with one is reported: S44.
+//! Backups are verified by a real restore, on demand and automatically, and a problem with one is reported:
+//! S44.
 
 use std::fs;
 use std::path::PathBuf;
@@ -122,8 +123,8 @@ fn s44_backups_are_verified_in_a_sandbox_of_their_own() {
     lab.passed();
 }
 
-/// Runs on systemd 252, with which a verification was seen to hang. A verification whose restore tool hangs is ended
-/// after the time limit of the step: two minutes.
+/// Runs on systemd 252, with which a verification was seen to hang. A verification whose restore tool hangs
+/// is ended after the time limit of the step: two minutes.
 #[test]
 fn h07_a_verification_that_hangs_is_ended_on_debian_12() {
     let lab = Lab::builder("h07")

@@ -12,7 +12,8 @@ use crate::world::{Chosen, Host, World};
 
 /// How long followers still name a lost leader, in milliseconds.
 const LED_MS: u64 = 3000;
-/// Two restores within this time are concurrent, in milliseconds: the epoch of the first one may answer the second.
+/// Two restores within this time are concurrent, in milliseconds: the epoch of the first one may answer the
+/// second.
 const AT_ONE_TIME_MS: u64 = 20_000;
 /// How often a restore is typed if its agent dies each time.
 const TRIES: u32 = 5;

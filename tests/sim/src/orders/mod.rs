@@ -19,8 +19,8 @@ pub use follow::follow;
 /// The command that was typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// `restore` of that backup, above the newest epoch that the agent knew, or above the newest of all if its memory
-    /// was new.
+    /// `restore` of that backup, above the newest epoch that the agent knew, or above the newest of all if
+    /// its memory was new.
     Restore(BackupId, Epoch),
     /// `bootstrap --without`.
     Bootstrap(NodeName),

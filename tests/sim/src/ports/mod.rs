@@ -1,5 +1,5 @@
-//! The agent's ports onto the simulated world. The agent can die at each crossing of a port, before or after the
-//! requested effect.
+//! The agent's ports onto the simulated world. The agent can die at each crossing of a port, before or after
+//! the requested effect.
 
 mod backups;
 mod board;

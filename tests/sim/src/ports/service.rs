@@ -17,8 +17,8 @@ const ARCHIVED: usize = 3;
 pub(super) struct Service(pub(super) Arc<Seat>);
 
 impl Service {
-    /// Rule 8: an agent that has etcd started must no longer report its data as lost. etcd answers the agent seconds
-    /// later, and meanwhile the coordinator could remove the member.
+    /// Rule 8: an agent that has etcd started must no longer report its data as lost. etcd answers the agent
+    /// seconds later, and meanwhile the coordinator could remove the member.
     fn check_told(&self) {
         let status = self.0.sim.agent(self.0.host).map(|agent| agent.status());
         let told = status.map(|status| status.data);
@@ -87,7 +87,8 @@ impl ServiceManager for Service {
 
     async fn stop_etcd(&self, _deadline: Duration) -> PortResult<()> {
         self.0.cross().await;
-        // A start that the gate holds back may proceed before systemd receives the stop. No agent can prevent that.
+        // A start that the gate holds back may proceed before systemd receives the stop. No agent can prevent
+        // that.
         let ran = self.0.sim.world().hosts[self.0.host].server.is_some();
         self.0.pause(50).await;
         self.refuses_stop()?;

@@ -10,21 +10,23 @@ use etcd_agent::model::{
 use super::raft::{Config, Dir, Info};
 use super::{Chosen, Host, Plane, World};
 
-/// The maximum age of the facts by which an agent clears a gate: it notices a peer's silence after the long poll's
-/// twelve seconds.
+/// The maximum age of the facts by which an agent clears a gate: it notices a peer's silence after the long
+/// poll's twelve seconds.
 pub(super) const HEARD_OF_MS: u64 = 15_000;
 
-/// An agent's report about its host has arrived everywhere after this time, once the agent runs and links are open.
+/// An agent's report about its host has arrived everywhere after this time, once the agent runs and links are
+/// open.
 const HEARD_MS: u64 = 5000;
 
-/// An agent has stopped an etcd of an older epoch after this time. The steps before that have their own deadlines.
+/// An agent has stopped an etcd of an older epoch after this time. The steps before that have their own
+/// deadlines.
 const ENDED_MS: u64 = 15_000;
 
 /// An agent has retried a failed step after this time.
 const TRIED_AGAIN_MS: u64 = 35_000;
 
-/// The maximum age of a report by a voter's agent before a removal, in milliseconds: two answers within 2 s each, and
-/// the time that etcd takes to notice that it has no leader.
+/// The maximum age of a report by a voter's agent before a removal, in milliseconds: two answers within 2 s
+/// each, and the time that etcd takes to notice that it has no leader.
 const ASKED_MS: u64 = 6000;
 
 impl World {
@@ -80,8 +82,8 @@ impl World {
         self.note_cluster(genesis, base.as_deref().unwrap_or(&[]));
     }
 
-    /// True if no disk and no store has any trace of this genesis, neither as chosen nor as accepted, nor of its
-    /// data. Then nobody can know that it existed, and there is no second cluster.
+    /// True if no disk and no store has any trace of this genesis, neither as chosen nor as accepted, nor of
+    /// its data. Then nobody can know that it existed, and there is no second cluster.
     fn is_extinct(&self, genesis: &Genesis) -> bool {
         let remembers = |record: &ElectorRecord| {
             let accepted = record
@@ -139,8 +141,8 @@ impl World {
             }
             _ => {}
         }
-        // A number that a liar reported may be skipped: numbers only have to grow. A record in the store uses up its
-        // number, learned or not, because its proposer may have died.
+        // A number that a liar reported may be skipped: numbers only have to grow. A record in the store uses
+        // up its number, learned or not, because its proposer may have died.
         let before = Epoch(genesis.epoch.0.saturating_sub(1));
         let is_before = |record: &(Epoch, String)| record.0 == before;
         let follows = self.chosen.contains_key(&before)
@@ -167,8 +169,8 @@ impl World {
         }
     }
 
-    /// Rule 1: the etcd here is not of an older epoch than its own agent has learned, once the agent has had time to
-    /// stop it.
+    /// Rule 1: the etcd here is not of an older epoch than its own agent has learned, once the agent has had
+    /// time to stop it.
     pub(super) fn check_lingering(&mut self, host: usize) {
         let h = &self.hosts[host];
         let serves = h.dir.as_ref().and_then(|dir| self.epoch_of(dir.cluster));
@@ -197,7 +199,8 @@ impl World {
         }
     }
 
-    /// Rule 2: no empty cluster is formed while an agent that can reach all others has data, of whatever cluster.
+    /// Rule 2: no empty cluster is formed while an agent that can reach all others has data, of whatever
+    /// cluster.
     fn check_empty(&mut self, genesis: &Genesis) {
         if genesis.origin != Origin::Empty {
             return;
@@ -267,8 +270,8 @@ impl World {
         }
     }
 
-    /// Rule 1: these voters store what their leader acknowledges. Single voters of a replaced epoch may have been
-    /// started after it was replaced, but the gates must not have let a quorum of them start since.
+    /// Rule 1: these voters store what their leader acknowledges. Single voters of a replaced epoch may have
+    /// been started after it was replaced, but the gates must not have let a quorum of them start since.
     pub(super) fn check_quorum(&mut self, leader: usize, acks: &[usize], quorum: usize) {
         let Some(epoch) = self.epoch_here(leader) else {
             return;
@@ -310,8 +313,8 @@ impl World {
         }
     }
 
-    /// Rule 1: an agent clears the gate. A majority of the electors, or the store, must have been able to report that
-    /// no newer epoch is open.
+    /// Rule 1: an agent clears the gate. A majority of the electors, or the store, must have been able to
+    /// report that no newer epoch is open.
     pub fn check_clear(&mut self, host: usize) {
         let Some(serves) = self.hosts[host].assignment.as_ref().map(|a| a.epoch) else {
             return;
@@ -351,8 +354,8 @@ impl World {
             return;
         };
         let rest: Vec<_> = server.config.voters().filter(|(other, _)| *other != id).collect();
-        // Each voter's agent was asked right before, so a voter that served, ran and was reachable within `ASKED_MS`
-        // may have been reported healthy.
+        // Each voter's agent was asked right before, so a voter that served, ran and was reachable within
+        // `ASKED_MS` may have been reported healthy.
         let recent = |at: u64| self.now.saturating_sub(at) < ASKED_MS;
         let healthy = |info: &Info| {
             let h = &self.hosts[info.host];
@@ -381,8 +384,8 @@ impl World {
             return;
         };
         let replaced = self.chosen.range(truth.epoch.next()..).next().is_some();
-        // It was started in an empty directory with the settings of an older epoch, and took its ID from its peers.
-        // So it is not the member that its agent has assigned.
+        // It was started in an empty directory with the settings of an older epoch, and took its ID from its
+        // peers. So it is not the member that its agent has assigned.
         let older = |a: &Assignment| a.epoch < truth.epoch && !a.is_of(dir.cluster, dir.member);
         let astray = h.assignment.as_ref().is_some_and(older);
         if !replaced && !astray && !self.is_removed(dir.cluster, dir.member) {
@@ -394,8 +397,8 @@ impl World {
         }
     }
 
-    /// True for a removed member, and for one whose addition was undone because disks went back behind acknowledged
-    /// entries.
+    /// True for a removed member, and for one whose addition was undone because disks went back behind
+    /// acknowledged entries.
     fn is_removed(&self, cluster: ClusterId, member: MemberId) -> bool {
         self.truths.get(&cluster).is_some_and(|truth| {
             truth.removed.contains(&member) || truth.tainted && !self.is_listed(cluster, member)
@@ -421,8 +424,8 @@ impl World {
         }
     }
 
-    /// Rule 8: an agent has a voter removed because the node there attests that its data is lost. A learner has no
-    /// vote yet: it may have started since its agent inspected the data, and is added again.
+    /// Rule 8: an agent has a voter removed because the node there attests that its data is lost. A learner
+    /// has no vote yet: it may have started since its agent inspected the data, and is added again.
     pub fn check_gone(&mut self, host: usize, id: MemberId) {
         let cluster = self.hosts[host].dir.as_ref().map(|dir| dir.cluster);
         // The agent may have lost its memory while a device was not mounted: `forget` in `fault.rs`.
@@ -476,8 +479,8 @@ impl World {
         }
     }
 
-    /// A data directory is lost or set back. Records whether a majority of its cluster's voters still has its own
-    /// (rule 2).
+    /// A data directory is lost or set back. Records whether a majority of its cluster's voters still has its
+    /// own (rule 2).
     pub fn note_loss(&mut self, dir: &Dir) {
         let config = self.newest_config(dir.cluster, dir);
         let Some(truth) = self.truths.get_mut(&dir.cluster) else {
@@ -503,8 +506,8 @@ impl World {
         truth.tainted |= !truth.acked.iter().all(|wanted| has.any(|w| w == *wanted));
     }
 
-    /// A member has lost its disk before its agent saw it serve, and begins again. It has forgotten acknowledged
-    /// writes, like a member whose disk was set back (`docs/safety.md`, the first start).
+    /// A member has lost its disk before its agent saw it serve, and begins again. It has forgotten
+    /// acknowledged writes, like a member whose disk was set back (`docs/safety.md`, the first start).
     pub fn note_begun_again(&mut self, host: usize, dir: &Dir) {
         let h = &self.hosts[host];
         let noted = h.gate.as_ref().is_some_and(|gate| gate.started_once);
@@ -513,8 +516,8 @@ impl World {
         }
     }
 
-    /// True if no quorum of this epoch's voters still has its disk, or, before its first start, the memory with which
-    /// it may begin as a founder. Then only a person's restore helps.
+    /// True if no quorum of this epoch's voters still has its disk, or, before its first start, the memory
+    /// with which it may begin as a founder. Then only a person's restore helps.
     pub fn is_beyond_repair(&self, genesis: &Genesis) -> bool {
         let voters: Vec<(MemberId, usize)> = match self.newest_dir(genesis.cluster_id, None) {
             Some(dir) => Config::of(dir)

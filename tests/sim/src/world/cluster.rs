@@ -152,8 +152,8 @@ impl World {
         })
     }
 
-    /// The number of voters that the etcd here has been connected to for `HealthInterval`, itself included, and of
-    /// all voters.
+    /// The number of voters that the etcd here has been connected to for `HealthInterval`, itself included,
+    /// and of all voters.
     fn connected_voters(&self, host: usize) -> (usize, usize) {
         let Some(server) = &self.hosts[host].server else {
             return (0, 0);
@@ -211,7 +211,8 @@ impl World {
             return Err(Refused::Says("etcdserver: member not found"));
         };
         if !info.learner {
-            // This check precedes etcd's own: an agent must not even request a removal that etcd would refuse.
+            // This check precedes etcd's own: an agent must not even request a removal that etcd would
+            // refuse.
             self.check_removal(host, id);
             let server = self.hosts[host].server.as_ref().ok_or(Refused::Down)?;
             let rest: Vec<_> = server.config.voters().filter(|(other, _)| *other != id).collect();

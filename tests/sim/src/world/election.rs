@@ -5,7 +5,8 @@ use etcd_agent::model::MemberId;
 use super::raft::{Change, Entry, What};
 use super::{Plane, Refused, World};
 
-/// A leader without a quorum for this long steps down; a follower may start an election after about the same time.
+/// A leader without a quorum for this long steps down; a follower may start an election after about the same
+/// time.
 const ELECTION_MS: u64 = 1000;
 /// An etcd that did not learn that its name was published retries after this (`ReqTimeout` of etcd's server).
 const PUBLISH_AGAIN_MS: u64 = 7000;
@@ -334,8 +335,8 @@ impl World {
         self.replicate(host);
     }
 
-    /// A start is complete once the member has published its name through a leader. A removed member learns of its
-    /// removal from a peer, and exits.
+    /// A start is complete once the member has published its name through a leader. A removed member learns
+    /// of its removal from a peer, and exits.
     fn settle(&mut self, host: usize) {
         let h = &self.hosts[host];
         let (Some(dir), Some(server)) = (&h.dir, &h.server) else {
@@ -367,8 +368,8 @@ impl World {
         }
         let info = server.config.members.get(&own);
         let published = info.is_some_and(|info| info.published);
-        // The name of a learner that was part of its snapshot: the learner does not learn of the publication, and
-        // retries later.
+        // The name of a learner that was part of its snapshot: the learner does not learn of the publication,
+        // and retries later.
         let late = info.is_some_and(|info| info.learner) && own.0 % 4 == 0;
         let served = if published {
             self.leader_behind(host).is_ok()

@@ -71,8 +71,8 @@ pub struct Host {
     pub newest_incarnation: Option<Incarnation>,
     /// True while its elector's memory is dated before an earlier one: its clock was set back in between.
     pub outdated: bool,
-    /// Since when its elector's memory has a trace of each epoch: it has received a report of it, or accepted a
-    /// genesis of it.
+    /// Since when its elector's memory has a trace of each epoch: it has received a report of it, or accepted
+    /// a genesis of it.
     pub traces: BTreeMap<Epoch, u64>,
     /// Since when its elector's memory has each epoch as chosen.
     pub learned: BTreeMap<Epoch, u64>,

@@ -1,5 +1,5 @@
-//! The world of the agents: hosts with their disks, units and etcds, the network, the store, one client, and the
-//! invariants that hold in all of it (design §7).
+//! The world of the agents: hosts with their disks, units and etcds, the network, the store, one client, and
+//! the invariants that hold in all of it (design §7).
 
 mod broken;
 mod check;

@@ -37,16 +37,16 @@ impl Host {
         self.dir.as_ref().or(self.late.as_ref().map(|late| &late.dir))
     }
 
-    /// True if an empty directory is not on the device that the agent remembers for its member's data (`elsewhere` in
-    /// `src/unit/data/inspect.rs`).
+    /// True if an empty directory is not on the device that the agent remembers for its member's data
+    /// (`elsewhere` in `src/unit/data/inspect.rs`).
     pub fn is_elsewhere(&self) -> bool {
         let started = self.gate.as_ref().is_some_and(|gate| gate.started_once);
         let held_by = self.held_by.filter(|_| started && self.dir.is_none());
         held_by.is_some_and(|held_by| held_by != self.mount())
     }
 
-    /// The agent remembers the device of the data directory, after an inspection that showed what is there (`answer`
-    /// in `src/unit/data/mod.rs`).
+    /// The agent remembers the device of the data directory, after an inspection that showed what is there
+    /// (`answer` in `src/unit/data/mod.rs`).
     pub fn note_mount(&mut self) {
         let started = self.gate.as_ref().is_some_and(|gate| gate.started_once);
         let present = self.dir.is_some() && !self.broken;
@@ -67,16 +67,17 @@ impl World {
         }
         let Some(dir) = h.dir.take() else { return };
         h.late = Some(Late { at, dir: dir.clone() });
-        // If the agent has not seen the member serve, it takes the empty directory for one that is still to be
-        // filled. If it lost its memory and could not inspect the directory since, it does not know the device.
+        // If the agent has not seen the member serve, it takes the empty directory for one that is still to
+        // be filled. If it lost its memory and could not inspect the directory since, it does not know the
+        // device.
         let blind = h.held_by.is_none() && h.look_refused;
         if blind || h.gate.as_ref().is_none_or(|gate| !gate.started_once) {
             self.note_loss(&dir);
         }
     }
 
-    /// Mounts the devices that are due. Data that was made meanwhile in the empty directory stays, and then nobody
-    /// mounts over it.
+    /// Mounts the devices that are due. Data that was made meanwhile in the empty directory stays, and then
+    /// nobody mounts over it.
     pub(super) fn mount_due(&mut self) {
         for host in 0..self.hosts.len() {
             let now = self.now;

@@ -1,7 +1,8 @@
 //! etcd as far as an agent can observe it: one server process, its data directory, and raft in whole steps.
 //!
-//! A step of raft (an election, one round of replication) is atomic here. The model covers which entries are on whose
-//! disk, who may vote for whom, and the behaviour of a member that has lost its memory, but not each message.
+//! A step of raft (an election, one round of replication) is atomic here. The model covers which entries are
+//! on whose disk, who may vote for whom, and the behaviour of a member that has lost its memory, but not each
+//! message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use etcd_agent::model::{ClusterId, MemberId};
 pub struct Info {
     /// The host that its peer URL leads to.
     pub host: usize,
-    /// Whether etcd knows its name: that of a founder from the beginning, that of others once they have started.
+    /// Whether etcd knows its name: that of a founder from the beginning, that of others once they have
+    /// started.
     pub named: bool,
     /// Whether it has published its client URLs, which it does when it first starts.
     pub published: bool,
@@ -214,8 +216,8 @@ pub struct Server {
     pub matched: BTreeMap<MemberId, usize>,
     /// Since when each host's etcd is connected.
     pub connected: Vec<Option<u64>>,
-    /// The earliest time of the facts that allowed its start: the time when the gate was cleared, minus the maximum
-    /// age of the agent's facts, or the time when the gate decided alone.
+    /// The earliest time of the facts that allowed its start: the time when the gate was cleared, minus the
+    /// maximum age of the agent's facts, or the time when the gate decided alone.
     pub vouched: u64,
     /// True once it has sent READY=1 to systemd. Before that it answers no client.
     pub ready: bool,

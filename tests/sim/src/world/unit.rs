@@ -342,8 +342,8 @@ impl World {
         });
     }
 
-    /// The data that etcd makes in an empty data directory (ADR 5: `existing` takes the IDs from its peers and starts
-    /// with an empty log).
+    /// The data that etcd makes in an empty data directory (ADR 5: `existing` takes the IDs from its peers
+    /// and starts with an empty log).
     fn first_dir(&mut self, host: usize) -> Option<Dir> {
         let settings = self.hosts[host].written.clone()?;
         let own_url = Self::peer_url(host);

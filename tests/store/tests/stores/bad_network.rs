@@ -1,4 +1,6 @@
-//! Full backups, increments, verification, retention and restore over a bad network: it is slow, cuts connections, loses answers and returns 503. These are S28, S30, S31, S33, S35, S43 and S44 on each S3 server and each etcd.
+//! Full backups, increments, verification, retention and restore over a bad network: it is slow, cuts
+//! connections, loses answers and returns 503. These are S28, S30, S31, S33, S35, S43 and S44 on each S3
+//! server and each etcd.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,7 +84,8 @@ async fn through(s3: &AnyS3, version: &str) {
     let mut two = Follower::start(&etcd, &store, &first.id, "n2");
     change(&mut client, 2).await;
     let middle = revision(&etcd).await;
-    // Wait for both. A follower dates a revision when it receives it, and a restore may read the increments of either.
+    // Wait for both. A follower dates a revision when it receives it, and a restore may read the increments
+    // of either.
     one.reaches(middle).await;
     two.reaches(middle).await;
     let noon = SystemClock.now();

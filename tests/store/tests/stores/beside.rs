@@ -78,7 +78,8 @@ async fn a_co_process_takes_one_backup_in_each_interval() {
         }
         running.abort();
         assert!(found.len() >= 3, "{found:?}");
-        // The existing backup counts: the next one follows when the existing one is an interval old, not immediately.
+        // The existing backup counts: the next one follows when the existing one is an interval old, not
+        // immediately.
         for pair in found.windows(2) {
             let apart = pair[1].summary.at.since(pair[0].summary.at);
             assert!(apart >= Duration::from_secs(2), "{found:?}");

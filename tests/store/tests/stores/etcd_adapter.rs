@@ -168,7 +168,8 @@ async fn follow(version: &str) {
     let list = eventually("members", async || etcd.members(true).await).await;
     assert_eq!(list.voters().count(), 2);
 
-    // The leader moves to the requested member, as soon as that member knows that it is a voter. A member that is not the leader refuses a move.
+    // The leader moves to the requested member, as soon as that member knows that it is a voter. A member
+    // that is not the leader refuses a move.
     let other = adapter(dir.path(), &second, &files);
     eventually("vote", async || {
         let learns = other.status().await?.is_learner;

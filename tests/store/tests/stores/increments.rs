@@ -72,7 +72,8 @@ async fn s28_s43_increments_bring_back_every_revision_on_each_etcd() {
     }
 }
 
-/// The follower pauses its watch while etcd has many writes. It opens a new watch each time and closes the previous one.
+/// The follower pauses its watch while etcd has many writes. It opens a new watch each time and closes the
+/// previous one.
 #[tokio::test]
 async fn t11_a_busy_etcd_is_followed_by_one_watch_at_a_time_on_each_etcd() {
     let s3 = S3::start();
@@ -82,7 +83,8 @@ async fn t11_a_busy_etcd_is_followed_by_one_watch_at_a_time_on_each_etcd() {
         let none = watches(&etcd);
         let taken = full(&etcd, store.as_ref(), n).await;
         let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
-        // The follower must be up to date before the bursts: etcd sends existing revisions in batches of a thousand, without a pause of the watch.
+        // The follower must be up to date before the bursts: etcd sends existing revisions in batches of a
+        // thousand, without a pause of the watch.
         etcd.ctl(&["put", "first", "x"]);
         follower.reaches(revision(&etcd).await).await;
         let opened = || etcd.metric("grpc_server_started_total{grpc_method=\"Watch\"");
@@ -129,7 +131,8 @@ async fn a_watch_that_nobody_waited_for_ends_on_each_etcd() {
         let none = watches(&etcd);
         let member = etcd.member();
         drop(member.watch(Revision(1)).await.unwrap());
-        // The patience is a number of polls, not a time. At the first poll there can be no answer yet, on any machine.
+        // The patience is a number of polls, not a time. At the first poll there can be no answer yet, on any
+        // machine.
         let mut given_up = 0;
         for looks in 1..200 {
             let mut opened = member.watch(Revision(1));
@@ -153,7 +156,8 @@ fn watches(etcd: &RealEtcd) -> f64 {
     etcd.metric("etcd_debugging_mvcc_watch_stream_total")
 }
 
-/// Waits until etcd has at most this many watches. It must run in this runtime: the agent's connection is driven by it, and the cancellation of a watch reaches etcd through that connection.
+/// Waits until etcd has at most this many watches. It must run in this runtime: the agent's connection is
+/// driven by it, and the cancellation of a watch reaches etcd through that connection.
 async fn watched_by(etcd: &RealEtcd, most: f64) {
     let ended = async {
         while watches(etcd) > most {
@@ -164,7 +168,8 @@ async fn watched_by(etcd: &RealEtcd, most: f64) {
     assert!(ended.is_ok(), "{} watches, not {most}", watches(etcd));
 }
 
-/// A watch does not report changes of users and roles. The follower detects them, so that the agent takes a new full backup.
+/// A watch does not report changes of users and roles. The follower detects them, so that the agent takes a
+/// new full backup.
 #[tokio::test]
 async fn s28_a_change_of_users_since_the_full_is_told_on_each_etcd() {
     let s3 = S3::start();

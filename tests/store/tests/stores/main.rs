@@ -1,4 +1,5 @@
-//! Tests of the agent's code for stores and etcd against real servers, in this process and without hosts. All tests are one program.
+//! Tests of the agent's code for stores and etcd against real servers, in this process and without hosts. All
+//! tests are one program.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_network;

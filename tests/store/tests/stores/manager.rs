@@ -1,4 +1,5 @@
-//! Compatibility with etcd-manager's store. The agent lists, verifies and restores etcd-manager's backups, and writes backups that etcd-manager can read.
+//! Compatibility with etcd-manager's store. The agent lists, verifies and restores etcd-manager's backups,
+//! and writes backups that etcd-manager can read.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,4 +1,5 @@
-//! Credentials that are not in a file: an instance's role and a web identity. A cloud's services issue them, so these tests use fakes of those services. The temporary keys are real keys of the S3 server.
+//! Credentials that are not in a file: an instance's role and a web identity. A cloud's services issue them,
+//! so these tests use fakes of those services. The temporary keys are real keys of the S3 server.
 
 use std::fs;
 use std::net::SocketAddr;

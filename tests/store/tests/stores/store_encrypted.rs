@@ -59,7 +59,8 @@ async fn an_encrypted_backup_is_opened_with_its_identity_and_not_without() {
     assert!(error.to_string().contains("set restore.identity_file"), "{error}");
     assert_eq!(fs::read_dir(&restore).unwrap().count(), 0);
 
-    // With an identity, the backup can be read, and also its copy in another store. Making the copy needs no identity.
+    // With an identity, the backup can be read, and also its copy in another store. Making the copy needs no
+    // identity.
     let copies = place.join("copies");
     fs::create_dir(&copies).unwrap();
     let mut settings = s3.settings();

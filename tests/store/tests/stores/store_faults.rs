@@ -21,7 +21,8 @@ async fn read(store: &dyn ObjectStore, key: &str) -> Vec<u8> {
     chunks.concat()
 }
 
-/// Makes an upload in three parts, a small object and a conditional one, and then reads, lists and deletes all of them.
+/// Makes an upload in three parts, a small object and a conditional one, and then reads, lists and deletes
+/// all of them.
 async fn use_it(store: &dyn ObjectStore) {
     let body = noise((17 << 20) + 5);
     let mut upload = store.upload("a/big").await.unwrap();
@@ -110,7 +111,8 @@ async fn s35_a_store_that_is_always_busy_is_asked_five_times_and_no_more() {
 async fn s31_s35_lost_connections_and_lost_answers_do_no_harm() {
     for kind in Kind::ALL {
         let s3 = AnyS3::start(kind).await;
-        // If the answer to a create is lost, its outcome is unknown and the adapter does not repeat it. This test therefore injects no faults into creates.
+        // If the answer to a create is lost, its outcome is unknown and the adapter does not repeat it. This
+        // test therefore injects no faults into creates.
         let bad = Faults::before(s3.address(), |number, (method, path)| {
             match (method.as_str(), number % 4) {
                 _ if path.contains("once") || path.contains("probe") => Fault::Pass,
@@ -139,7 +141,8 @@ async fn s31_bodies_that_are_cut_are_read_on_where_they_broke() {
         assert!(read(store.as_ref(), "big").await == body.as_ref());
         assert!(cut.seen().len() >= 5, "{:?}", cut.seen());
 
-        // The adapter gives up if every connection breaks at once. It never returns the partial body as a complete one.
+        // The adapter gives up if every connection breaks at once. It never returns the partial body as a
+        // complete one.
         let dead = Faults::before(s3.address(), |_, _| Fault::Truncate(1))
             .await
             .unwrap();
@@ -165,7 +168,8 @@ async fn b16_what_goes_on_is_not_given_up_however_often_it_breaks() {
     assert!(cut.seen().len() > 6, "{:?}", cut.seen());
 }
 
-/// The store refuses one object, for example because its encryption key was deleted or because the object is in an archive tier.
+/// The store refuses one object, for example because its encryption key was deleted or because the object is
+/// in an archive tier.
 #[tokio::test]
 async fn b02_an_object_that_the_store_refuses_hides_no_other_backup() {
     let s3 = AnyS3::start(Kind::Versitygw).await;
@@ -301,7 +305,9 @@ async fn s35_a_new_authority_in_the_file_is_taken_up() {
     assert_eq!(store.list("").await.unwrap(), []);
 }
 
-/// The client corrects a wrong clock with the server's time. If that does not help, the error names the clock. To test this, a proxy gives the agent the answer of each server to a request that was signed two hours ago, although the server's time is right.
+/// The client corrects a wrong clock with the server's time. If that does not help, the error names the
+/// clock. To test this, a proxy gives the agent the answer of each server to a request that was signed two
+/// hours ago, although the server's time is right.
 #[tokio::test]
 async fn s35_a_clock_that_is_wrong_is_made_up_for_or_named() {
     for kind in Kind::ALL {

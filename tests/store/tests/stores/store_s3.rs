@@ -54,7 +54,8 @@ async fn of_many_creators_one_wins() {
     }
 }
 
-/// An increment may be larger than the usual limit of small objects. If another node wrote it first, `create` returns its content like that of any existing object.
+/// An increment may be larger than the usual limit of small objects. If another node wrote it first, `create`
+/// returns its content like that of any existing object.
 #[tokio::test]
 async fn s33_what_another_has_written_first_may_be_large() {
     let (s3, dir) = (S3::start(), tempfile::tempdir().unwrap());
@@ -62,7 +63,8 @@ async fn s33_what_another_has_written_first_may_be_large() {
     for store in stores {
         let (first, second) = (noise(5 << 20), noise((5 << 20) - 99));
         assert_eq!(store.create("x", first.clone()).await.unwrap(), Created::Created);
-        // A server may answer before it has read the whole body, and then close the connection. The answer can get lost, so repeat the call, as the agent does for an increment.
+        // A server may answer before it has read the whole body, and then close the connection. The answer
+        // can get lost, so repeat the call, as the agent does for an increment.
         let mut there = store.create("x", second.clone()).await;
         for _ in 0..20 {
             if !matches!(there, Err(PortError::OutcomeUnknown(_))) {
@@ -344,7 +346,8 @@ async fn s31_a_stream_that_is_cut_off_leaves_nothing_in_the_store() {
     }
 }
 
-/// `etcd-agent spec set` replaces the size only if the writer has read the current one. It keeps the other fields that etcd-manager wrote.
+/// `etcd-agent spec set` replaces the size only if the writer has read the current one. It keeps the other
+/// fields that etcd-manager wrote.
 #[tokio::test]
 async fn a_wanted_size_is_replaced_only_where_it_is_what_was_read() {
     for kind in Kind::ALL {
@@ -371,7 +374,8 @@ async fn a_wanted_size_is_replaced_only_where_it_is_what_was_read() {
             read(store.as_ref(), key).await,
             br#"{"etcdVersion":"3.5.16","memberCount":5}"#
         );
-        // A writer that read the older version changes nothing. The same is true below, after the object was deleted.
+        // A writer that read the older version changes nothing. The same is true below, after the object was
+        // deleted.
         let late = store
             .replace(key, Bytes::from_static(b"late"), &old)
             .await

@@ -30,7 +30,8 @@ async fn ends(follower: &mut Follower, etcd: &RealEtcd) -> Ended {
     ended.unwrap().unwrap()
 }
 
-/// Takes an image of the disk at revision 51, stores the changes up to revision 251, restores the image, and writes `count` keys.
+/// Takes an image of the disk at revision 51, stores the changes up to revision 251, restores the image, and
+/// writes `count` keys.
 #[tokio::test]
 async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_on_each_etcd() {
     let s3 = S3::start();
@@ -85,7 +86,8 @@ async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_o
             let back = restored(&etcd, store.as_ref(), &named).await;
             assert_eq!(state(&back, None).await, before, "{what}");
             assert_eq!(hash(&back, Revision(251)), before_hash, "{what}");
-            // Both chains verify. The running etcd has another history than the old chain, so it must not count as evidence against it.
+            // Both chains verify. The running etcd has another history than the old chain, so it must not
+            // count as evidence against it.
             for id in [&old.id, &new.id] {
                 let verified = verify(store.as_ref(), id, &etcd).await.unwrap();
                 assert_eq!(verified.problems, Vec::<String>::new(), "{what}");
@@ -99,7 +101,8 @@ async fn c04_what_an_etcd_that_was_put_back_writes_is_of_a_timeline_of_its_own_o
     }
 }
 
-/// etcd's data of a past revision equals what the watch stored, also for large transactions, deletions and leases.
+/// etcd's data of a past revision equals what the watch stored, also for large transactions, deletions and
+/// leases.
 #[tokio::test]
 async fn c04_an_etcd_that_goes_on_is_followed_after_each_kind_of_change_on_each_etcd() {
     let s3 = S3::start();
@@ -120,7 +123,8 @@ async fn c04_an_etcd_that_goes_on_is_followed_after_each_kind_of_change_on_each_
             follower.reaches(revision(&etcd).await).await;
             follower.ends().await;
         }
-        // The newest stored revision is a deletion, and it is compacted. Some etcd versions return nothing for such a revision. This is not a gap, because nothing was written after it.
+        // The newest stored revision is a deletion, and it is compacted. Some etcd versions return nothing
+        // for such a revision. This is not a gap, because nothing was written after it.
         client.delete("large", None).await.unwrap();
         let mut follower = Follower::start(&etcd, &store, &taken.id, "n1");
         let end = revision(&etcd).await;
@@ -132,7 +136,8 @@ async fn c04_an_etcd_that_goes_on_is_followed_after_each_kind_of_change_on_each_
         client.put("b", "1", None).await.unwrap();
         follower.reaches(revision(&etcd).await).await;
         follower.ends().await;
-        // A compacted revision cannot be compared, so the follower does not know whether the history is the same.
+        // A compacted revision cannot be compared, so the follower does not know whether the history is the
+        // same.
         let end = revision(&etcd).await;
         client.put("b", "2", None).await.unwrap();
         client.put("b", "3", None).await.unwrap();
@@ -148,7 +153,8 @@ async fn c04_an_etcd_that_goes_on_is_followed_after_each_kind_of_change_on_each_
     }
 }
 
-/// The follower starts late, as after an outage of the store. Its watch must catch up with many values of 5 MiB at once.
+/// The follower starts late, as after an outage of the store. Its watch must catch up with many values of 5
+/// MiB at once.
 #[tokio::test]
 async fn c06_values_as_large_as_max_request_bytes_allows_are_stored_on_each_etcd() {
     let s3 = S3::start();

@@ -91,7 +91,8 @@ async fn s44_increments_are_verified_on_top_of_their_full() {
         // The fingerprint counts the keys of the full backup, without those of the increments.
         assert_eq!(found.fingerprint.unwrap().keys, Some(9));
 
-        // If the cluster does not answer, the increments are compared with the fingerprint of the next full backup.
+        // If the cluster does not answer, the increments are compared with the fingerprint of the next full
+        // backup.
         let next = back_up(&etcd, store.as_ref(), 10 * n + 1).await;
         cover(&etcd, &store, &id).await;
         let bin = etcd.bin.clone();
@@ -159,7 +160,8 @@ async fn s44_compaction_and_leases_do_not_make_a_good_backup_look_bad() {
     assert_eq!(found.fingerprint.unwrap().keys, Some(20));
 }
 
-/// The recorded fingerprint does not match the content of an intact snapshot. Checksums alone cannot detect this.
+/// The recorded fingerprint does not match the content of an intact snapshot. Checksums alone cannot detect
+/// this.
 #[tokio::test]
 async fn s44_what_is_wrong_with_a_backup_is_named() {
     let dir = tempfile::tempdir().unwrap();
