@@ -88,6 +88,10 @@ mod chosen {
         MinorityChooses,
         /// Rule 8: an epoch is opened without the electors of the epoch that it replaces.
         FormerElectorsUnasked,
+        /// Rule 1: an agent that was started again tells the gate how many voters the epoch had at first.
+        VotersForgotten,
+        /// Rule 1: the gate lets an etcd without data start on settings of an earlier assignment.
+        SettingsUnchecked,
         /// Rule 1: nodes that were added after an epoch was opened count for it like its electors.
         AddedNodesVouch,
         /// Rule 1: lost memories count only against the configured nodes, not against the electors of the

@@ -10,8 +10,8 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
         return Ok(());
     };
     let elector = agent.shared.elector();
-    let genesis_voters = elector.acted_on().map_or(0, |g| g.members.len());
-    let voters = agent.shared.with(|inner| {
+    let before = agent.ports.state.gate().ok().flatten();
+    let seen = agent.shared.with(|inner| {
         inner
             .last
             .status
@@ -19,6 +19,13 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
             .and_then(|s| s.members.known())
             .map_or(0, |list| list.voters().count())
     });
+    // Members may have been removed since the genesis. An agent that has not seen the member list since its own start
+    // keeps the number that it stored before.
+    let stored = before
+        .filter(|gate| gate.cluster_id == assigned.cluster_id && !mutant!(VotersForgotten))
+        .map_or(0, |gate| gate.voters);
+    let named = elector.acted_on().map_or(0, |g| g.members.len());
+    let voters = [seen, stored, named].into_iter().find(|voters| *voters > 0);
     agent.ports.state.save_gate(&GateState {
         started_once: assigned.had_data(),
         epoch: assigned.epoch,
@@ -31,8 +38,9 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
         cluster_id: assigned.cluster_id,
         member_id: assigned.member_id,
         generation: assigned.generation,
+        initial: Some(assigned.initial_settings()),
         data_dir: assigned.data_dir,
-        voters: if voters == 0 { genesis_voters } else { voters },
+        voters: voters.unwrap_or(0),
         electors: agent.spec.nodes.len(),
     })
 }

@@ -1,6 +1,7 @@
 //! What this node's etcd is to be. The agent persists the assignment before it acts on it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,33 @@ impl InitialState {
             Self::New => "new",
             Self::Existing => "existing",
         }
+    }
+
+    /// The state that etcd's word stands for.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::New, Self::Existing]
+            .into_iter()
+            .find(|state| state.as_str() == word)
+    }
+}
+
+/// The `initial-cluster-*` settings that decide which cluster an etcd without data starts or joins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InitialSettings {
+    /// `ETCD_INITIAL_CLUSTER_TOKEN`.
+    pub token: String,
+    /// `ETCD_INITIAL_CLUSTER_STATE`.
+    pub state: InitialState,
+}
+
+impl fmt::Display for InitialSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "initial-cluster-token {} with initial-cluster-state {}",
+            self.token,
+            self.state.as_str()
+        )
     }
 }
 
@@ -86,6 +114,14 @@ pub struct Assignment {
 }
 
 impl Assignment {
+    /// The settings that decide which cluster this member starts or joins without data.
+    pub fn initial_settings(&self) -> InitialSettings {
+        InitialSettings {
+            token: self.token.clone(),
+            state: self.initial_state,
+        }
+    }
+
     /// True for a member that has had its data. It never starts without them.
     pub fn had_data(&self) -> bool {
         self.started || self.restored
@@ -131,6 +167,10 @@ pub struct GateState {
     pub electors: usize,
     /// False until the member has started once. Until then only the agent expects an absent data directory.
     pub started_once: bool,
+    /// What etcd's environment file must say before etcd starts without data. `None` in a file of an older
+    /// version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial: Option<InitialSettings>,
 }
 
 impl GateState {
@@ -147,6 +187,7 @@ impl GateState {
             voters: 0,
             electors: 0,
             started_once: false,
+            initial: None,
         }
     }
 }

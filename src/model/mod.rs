@@ -34,7 +34,7 @@ pub use admin::{
     AdminStatus, ApiError, CopyStatus, DirectiveOrder, DirectiveView, PlanView, ReloadView, RequestState,
     RequestView, SizeOrder, SizeView,
 };
-pub use assignment::{Assignment, GateState, InitialState, Role};
+pub use assignment::{Assignment, GateState, InitialSettings, InitialState, Role};
 pub use backoff::Backoff;
 pub use backup::{
     BackupFormat, BackupSpec, BackupView, ChainView, CommandName, Keep, ListedBackup, Page, RestoreTarget,

@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod boot;
 pub mod data;
+mod env_file;
 pub mod files;
 pub mod gate;
 pub mod journal;

@@ -1,10 +1,10 @@
 //! Finds what would override our settings, each with its file and line and what to do. Pure.
 
-use super::env_file;
 use super::exec_line::{Env, Var, Word, words};
 use super::view::UnitView;
 use crate::config::is_etcd_flag;
 use crate::render::variable;
+use crate::unit::env_file;
 
 /// Everything that keeps our settings from being in force. Empty when all is well.
 pub fn conflicts(view: &UnitView) -> Vec<String> {

@@ -2,7 +2,6 @@
 
 pub mod allow;
 mod conflicts;
-mod env_file;
 mod exec_line;
 mod view;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::model::{ClusterId, Epoch, GateState, Generation, MemberId};
+use crate::model::{ClusterId, Epoch, GateState, Generation, InitialSettings, MemberId};
 
 /// After this long without an answer the gate decides from the persisted state alone.
 pub const ALONE_AFTER: Duration = Duration::from_mins(1);
@@ -28,6 +28,8 @@ pub struct Known {
     pub assigned: bool,
     /// The generation that was cleared in this boot.
     pub cleared: Option<Generation>,
+    /// What etcd's environment file says: `None` if there is none or it does not say it.
+    pub initial: Option<InitialSettings>,
     /// Whether root has overridden the gate in this boot.
     pub overridden: bool,
     /// What the agent says.
@@ -71,7 +73,7 @@ pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>)
         // Even with the agent's confirmation the data directory is checked: systemd restarts a crashed etcd
         // by itself, before the agent can see what happened to its data.
         Ok(Some(gate)) => {
-            if let Err(why) = check_own_data(gate, &log) {
+            if let Err(why) = check_own_data(gate, known.initial.as_ref(), &log) {
                 return Step::Wait(why);
             }
             if known.cleared.is_some_and(|cleared| cleared >= gate.generation) {
@@ -111,6 +113,7 @@ pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>)
 /// panics at the leader's first heartbeat, if there is a leader).
 fn check_own_data(
     gate: &GateState,
+    initial: Option<&InitialSettings>,
     log: &impl Fn(&Path) -> Result<Option<Log>, String>,
 ) -> Result<(), String> {
     if gate.epoch == Epoch::default() {
@@ -130,7 +133,7 @@ fn check_own_data(
         return if gate.started_once {
             Err(format!("there is no log in {}", gate.data_dir.display()))
         } else {
-            Ok(())
+            check_settings(gate, initial)
         };
     };
     // This applies before the first start too: etcd takes the member from an existing log, and not from its
@@ -153,6 +156,22 @@ fn check_own_data(
         ));
     }
     Ok(())
+}
+
+/// An etcd without data starts or joins the cluster that its settings name. The settings of the previous
+/// assignment may name a replaced epoch, and may tell etcd to form a new cluster. They stay in force when
+/// `etcd-agent-apply.service` fails.
+fn check_settings(gate: &GateState, initial: Option<&InitialSettings>) -> Result<(), String> {
+    let Some(expected) = &gate.initial else {
+        return Ok(());
+    };
+    if initial == Some(expected) || mutant!(SettingsUnchecked) {
+        return Ok(());
+    }
+    let found = initial.map_or_else(|| "no such setting".to_owned(), ToString::to_string);
+    Err(format!(
+        "etcd's environment file has {found}, expected {expected}: etcd-agent-apply.service has not written it yet"
+    ))
 }
 
 fn may_start_alone(gate: &GateState) -> Result<(), String> {

@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use super::env_file;
 use super::files;
 use super::journal::{one_line, say};
 use super::wal;
-use crate::model::{GateState, Generation};
+use crate::model::{GateState, Generation, InitialSettings, InitialState};
 use crate::paths::Paths;
 use crate::telemetry::message_ids;
 
@@ -29,6 +30,8 @@ pub use decide::{ALONE_AFTER, Answer, Known, Log, Step, decide};
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The time between two lines in the journal about the same wait.
 const SAY_EVERY: Duration = Duration::from_mins(1);
+/// The agent's own file has nothing that versions of systemd read in different ways.
+const ANY_SYSTEMD: u32 = u32::MAX;
 /// How long the agent may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// How long the agent may take to store what etcd has committed last; longer than the agent's own limit.
@@ -92,6 +95,7 @@ fn look(paths: &Paths, heard: &mut Instant) -> Step {
         assigned: !matches!(fs::symlink_metadata(paths.assignment()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound),
         cleared: read_cleared(&paths.gate_cleared()),
+        initial: read_initial(&paths.etcd_env()),
         overridden: owned_by_root(&paths.gate_override()),
         agent: Answer::NotYet(String::new()),
     };
@@ -123,6 +127,21 @@ fn read_gate(path: &Path) -> Result<Option<GateState>, String> {
             .map_err(|error| failed(error.to_string())),
         Err(error) => Err(failed(error.to_string())),
     }
+}
+
+/// The `initial-cluster-*` settings that etcd will start with. systemd reads the file again for each of a
+/// unit's commands (`systemd.exec(5)`, `EnvironmentFile=`), so the gate's own environment may be older.
+fn read_initial(path: &Path) -> Option<InitialSettings> {
+    let body = files::read_bounded(path).ok()??;
+    let lines = env_file::parse(std::str::from_utf8(&body).ok()?, ANY_SYSTEMD);
+    let value = |key: &str| {
+        let line = lines.iter().rfind(|line| line.key == key)?;
+        Some(line.value.as_str())
+    };
+    Some(InitialSettings {
+        token: value("ETCD_INITIAL_CLUSTER_TOKEN")?.to_owned(),
+        state: InitialState::from_word(value("ETCD_INITIAL_CLUSTER_STATE")?)?,
+    })
 }
 
 fn read_cleared(path: &Path) -> Option<Generation> {

@@ -95,6 +95,7 @@ async fn rule_1_an_elector_tells_the_gate_what_it_has_accepted() {
         voters: 3,
         electors: 3,
         started_once: true,
+        initial: None,
     };
     let mine = Incarnation::new("a".repeat(32)).unwrap();
     {
@@ -142,6 +143,7 @@ async fn rule_1_an_elector_tells_the_gate_what_it_has_accepted() {
             gate: Ok(Some(gate)),
             assigned: true,
             cleared: None,
+            initial: None,
             overridden: false,
             agent: Answer::Silent(std::time::Duration::from_mins(2)),
         };
@@ -294,4 +296,67 @@ fn rule_1_a_gate_cleared_by_what_the_store_said_before_is_found_out() {
     };
     let violations: Vec<_> = outcomes.iter().map(|outcome| &outcome.violation).collect();
     assert!(outcomes.iter().any(found), "{violations:?}");
+}
+
+/// n2 cannot write etcd's settings when a restore opens epoch 2, and archives its data. Its environment file still names
+/// epoch 1. A person starts etcd there. Found by a random schedule.
+fn unapplied() -> Schedule {
+    Schedule::long(6_000_033_270)
+}
+
+/// A cluster of three shrinks to n1, whose agent starts again while etcd is down. The two others are a majority of the
+/// electors and restore a backup. n1 boots without its agent: its gate decides alone. Found by a random schedule.
+fn shrunk() -> Schedule {
+    Schedule::long(6_000_392_409)
+}
+
+/// Runs a schedule without violation, and returns its history.
+fn passes(schedule: &Schedule) -> String {
+    let outcome = run(schedule, true);
+    let history = outcome.history.join("\n");
+    assert_eq!(outcome.violation, None, "{history}");
+    assert!(history.contains("epoch 2 was chosen"), "{history}");
+    history
+}
+
+#[test]
+fn rule_1_a_start_on_settings_of_a_replaced_epoch_is_held_back() {
+    let history = passes(&unapplied());
+    assert!(history.contains("n2: Apply is Refused"), "{history}");
+    assert!(history.contains("-- Start(1)"), "{history}");
+}
+
+#[test]
+fn rule_1_the_gate_knows_of_a_smaller_cluster_after_the_agent_was_started_again() {
+    let history = passes(&shrunk());
+    assert!(history.contains("size 1: Done"), "{history}");
+}
+
+#[test]
+#[cfg(feature = "mutants")]
+fn rule_1_a_gate_without_these_guards_is_found_out() {
+    use etcd_agent::mutant::{Mutant, set};
+    let rows = [
+        (
+            Mutant::SettingsUnchecked,
+            unapplied(),
+            "rule 1: n2 starts etcd of epoch 1",
+        ),
+        (
+            Mutant::VotersForgotten,
+            shrunk(),
+            "rule 1: epoch 1 was started again",
+        ),
+    ];
+    for (mutant, schedule, expected) in rows {
+        set(Some(mutant));
+        let outcome = run(&schedule, true);
+        set(None);
+        let violation = outcome.violation.unwrap_or_default();
+        let history = outcome.history.join("\n");
+        assert!(
+            violation.starts_with(expected),
+            "{mutant:?}: {violation}: {history}"
+        );
+    }
 }

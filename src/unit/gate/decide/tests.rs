@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::model::Epoch;
+use crate::model::{Epoch, InitialState};
 
 fn gate() -> GateState {
     GateState {
@@ -15,6 +15,14 @@ fn gate() -> GateState {
         voters: 3,
         electors: 3,
         started_once: true,
+        initial: Some(initial("token-2", InitialState::Existing)),
+    }
+}
+
+fn initial(token: &str, state: InitialState) -> InitialSettings {
+    InitialSettings {
+        token: token.to_owned(),
+        state,
     }
 }
 
@@ -31,6 +39,7 @@ fn known(change: impl FnOnce(&mut Known)) -> Known {
         gate: Ok(Some(gate())),
         assigned: true,
         cleared: None,
+        initial: Some(initial("token-2", InitialState::Existing)),
         overridden: false,
         agent: Answer::Silent(ALONE_AFTER),
     };
@@ -267,6 +276,51 @@ fn what_is_in_the_directory_decides_first() {
             (step, _) => panic!("{name}: {step:?}"),
         }
     }
+}
+
+/// `etcd-agent-apply.service` failed after a restore, and a person started etcd without data: its environment
+/// file was still of the previous epoch.
+#[test]
+fn rule_1_an_etcd_without_data_starts_only_on_the_settings_of_its_assignment() {
+    let table = [
+        (
+            "its own",
+            Some(initial("token-2", InitialState::Existing)),
+            Ok(()),
+        ),
+        (
+            "another epoch's",
+            Some(initial("token-1", InitialState::Existing)),
+            Err("has initial-cluster-token token-1 with"),
+        ),
+        (
+            "to form a new cluster",
+            Some(initial("token-2", InitialState::New)),
+            Err("initial-cluster-state new, expected"),
+        ),
+        ("none", None, Err("has no such setting, expected")),
+    ];
+    for (name, found, passes) in table {
+        let mut known = with_gate(|g| g.started_once = false);
+        (known.agent, known.cleared, known.initial) = (Answer::Clear, Some(Generation(4)), found);
+        match (decide(&known, |_| Ok(None)), passes) {
+            (Step::Pass(_), Ok(())) => {}
+            (Step::Wait(text), Err(says)) => assert!(text.contains(says), "{name}: {text}"),
+            (step, _) => panic!("{name}: {step:?}"),
+        }
+        // etcd reads these settings only when it has no data.
+        known.gate = Ok(Some(gate()));
+        assert!(
+            matches!(decide(&known, |_| Ok(Some(own()))), Step::Pass(_)),
+            "{name}: with data"
+        );
+    }
+    let mut older = with_gate(|g| (g.started_once, g.initial) = (false, None));
+    (older.agent, older.initial) = (Answer::Clear, None);
+    assert!(
+        matches!(decide(&older, |_| Ok(None)), Step::Pass(_)),
+        "an older version wrote gate.json"
+    );
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use etcd_agent::model::{
-    ActiveState, ClusterId, DataState, InitialState, LoadState, MemberId, UnitState, cluster_id_of,
-    member_id_of,
+    ActiveState, Assignment, ClusterId, DataState, InitialState, LoadState, MemberId, UnitState,
+    cluster_id_of, member_id_of,
 };
 use etcd_agent::unit::gate::{Answer, Known, Log, Step, decide};
 
@@ -281,6 +281,7 @@ impl World {
             gate: Ok(h.gate.clone()),
             assigned: h.assignment.is_some(),
             cleared: h.cleared,
+            initial: h.written.as_ref().map(Assignment::initial_settings),
             overridden: false,
             agent,
         };

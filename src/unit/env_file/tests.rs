@@ -8,7 +8,7 @@ use super::*;
 
 /// Files, and the environment that a unit's process gets from them: `tests/lab/tests/hosts/env_files.rs`
 /// checks the same with real systemds.
-const CASES: &str = include_str!("../../../../tests/lab/env_files.json");
+const CASES: &str = include_str!("../../../tests/lab/env_files.json");
 
 #[derive(Deserialize)]
 struct Case {
