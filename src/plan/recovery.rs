@@ -140,22 +140,22 @@ fn answered_by(
     at: UnixMs,
 ) -> Option<(bool, String)> {
     let epoch = genesis.epoch;
-    // Two concurrent restores must not replace each other in turn: the epoch that was opened last stays.
-    if restored != backup {
-        let message = format!(
-            "epoch {epoch} was restored from {restored} meanwhile, so {backup} is not restored over it: ask again if it \
-             should be"
-        );
-        return Some((false, message));
-    }
     // This node was cut off when it received the order, and could not know of the restore. Writes since that
     // restore are acknowledged and must not be undone.
     let before = at.since(genesis.created);
     if before > CLOCK_SKEW {
         let message = format!(
-            "epoch {epoch} was restored from {backup} {} s before this order, which this node did not know: nothing was \
-             changed; ask again if what was written since is to be undone",
+            "epoch {epoch} was restored from {restored} {} s before this order, which this node did not know: nothing \
+             was changed; ask again if what was written since is to be undone",
             before.as_secs()
+        );
+        return Some((false, message));
+    }
+    // Two concurrent restores must not replace each other in turn: the epoch that was opened last stays.
+    if restored != backup {
+        let message = format!(
+            "epoch {epoch} was restored from {restored} meanwhile, so {backup} is not restored over it: ask again if it \
+             should be"
         );
         return Some((false, message));
     }
