@@ -16,6 +16,9 @@ use crate::model::{
     Action, Assignment, BackupId, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin, ReasonCode, UnixMs,
 };
 
+/// How many starts in a row an order waits for. With the pauses between them that is half a minute.
+const STARTS: u32 = 5;
+
 /// Carries out a restore that a person asked for.
 pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     let asked = cx.obs.requests.iter().find_map(|request| match request {
@@ -179,9 +182,14 @@ fn answered_by(
     // The backup contains the alarm. The person who restored it has to know that the cluster refuses writes.
     let alarm = serving.and_then(alarms::raised);
     let alarm = alarm.map_or_else(String::new, |text| format!("; but {text}"));
+    let down = if serving.is_none() && ends_after_each_start(cx) {
+        "; but etcd does not stay up on this node: see `journalctl -u etcd`"
+    } else {
+        ""
+    };
     Some((
         true,
-        format!("epoch {epoch} {verb} {backup} with {members}{alarm}"),
+        format!("epoch {epoch} {verb} {backup} with {members}{alarm}{down}"),
     ))
 }
 
@@ -189,6 +197,9 @@ fn answered_by(
 /// has run and has lost its data since, no longer belongs to the restore. The same holds if the genesis names
 /// a former memory of this node. The next restore must not wait for such a member.
 fn is_to_come_up(cx: &Context<'_>, genesis: &Genesis) -> bool {
+    if ends_after_each_start(cx) {
+        return false;
+    }
     let same_memory = genesis.electorate.get(&cx.spec.node) == Some(&cx.obs.me.incarnation);
     let comes = |assigned: &Assignment| !assigned.started && removed_by(assigned, &cx.obs.peers).is_none();
     let current = cx
@@ -197,4 +208,11 @@ fn is_to_come_up(cx: &Context<'_>, genesis: &Genesis) -> bool {
         .as_ref()
         .filter(|assigned| assigned.epoch >= genesis.epoch);
     genesis.members.contains_key(&cx.spec.node) && current.map_or(same_memory, comes)
+}
+
+/// Whether etcd has ended after each of several starts. Its member may have been removed before its first start, and a
+/// cluster that has lost its quorum cannot confirm that.
+fn ends_after_each_start(cx: &Context<'_>) -> bool {
+    let same = |assigned: &Assignment| cx.memory.started_as == Some(assigned.member_id);
+    cx.memory.start_failures >= STARTS && cx.obs.assignment.as_ref().is_some_and(same)
 }

@@ -148,6 +148,43 @@ fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
     }
 }
 
+/// Found by the simulator, long seed 6000466812: the member was removed before its first start, and then the cluster lost
+/// its quorum, so that nobody could confirm the removal. etcd ended after each start, and the order waited endlessly.
+#[test]
+fn a_restore_is_answered_where_etcd_does_not_stay_up() {
+    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
+    let mut obs = healthy(0);
+    let restored = genesis(&obs.spec, 3, 2, Origin::Backup(backup.clone()));
+    obs.requests = vec![restore_from(backup, Some(Epoch(1)))];
+    obs.me.genesis = Some(restored.clone());
+    obs.newest_epoch = Epoch(2);
+    obs.me.unit = unit(ActiveState::Inactive);
+    obs.me.etcd = Fact::Absent;
+    let mut assigned = assignment(&obs.spec, &restored, 0);
+    assigned.started = false;
+    let rows = [
+        (4, assigned.member_id, false),
+        (5, assigned.member_id, true),
+        (5, MemberId(1), false),
+    ];
+    obs.assignment = Some(assigned);
+    for (start_failures, member, answered) in rows {
+        let memory = Memory {
+            start_failures,
+            started_as: Some(member),
+            ..Memory::default()
+        };
+        let action = plan(&obs, &memory).action;
+        match &action {
+            Some(Action::Answer { done, message, .. }) => {
+                assert!(*done && answered, "{message}");
+                assert!(message.contains("does not stay up on this node"), "{message}");
+            }
+            _ => assert!(!answered, "{start_failures} starts of {member}: {action:?}"),
+        }
+    }
+}
+
 /// Seen on hosts of a lost site: the order came before the new memory knew of the last restore, which was of
 /// the same backup.
 #[test]
