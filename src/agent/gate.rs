@@ -19,8 +19,8 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
             .and_then(|s| s.members.known())
             .map_or(0, |list| list.voters().count())
     });
-    // Members may have been removed since the genesis. An agent that has not seen the member list since its own start
-    // keeps the number that it stored before.
+    // Members may have been removed since the genesis. An agent that has not seen the member list since its
+    // own start keeps the number that it stored before.
     let stored = before
         .filter(|gate| gate.cluster_id == assigned.cluster_id && !mutant!(VotersForgotten))
         .map_or(0, |gate| gate.voters);

@@ -20,8 +20,8 @@ const MIN_TICK: Duration = Duration::from_millis(5);
 /// How long the first tick waits for peers that do not answer. Each call times out earlier.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 
-/// The longest delay between two identical actions.
-const LONGEST_REPEAT_PAUSE: Duration = Duration::from_secs(5);
+/// The delay after the same action, decided once or several times in a row.
+const REPEAT_BACKOFF: Backoff = Backoff::new(MIN_TICK, Duration::from_secs(5));
 
 impl Agent {
     /// The loop. Runs until the future is dropped; everything that must outlive it is on disk.
@@ -186,18 +186,17 @@ impl Agent {
 #[derive(Default)]
 struct RepeatBackoff {
     last: Option<Action>,
-    repeats: u32,
+    times: u32,
 }
 
 impl RepeatBackoff {
     fn after(&mut self, action: Action) -> Duration {
-        if self.last.as_ref() == Some(&action) {
-            self.repeats = self.repeats.saturating_add(1);
-        } else {
-            self.repeats = 0;
+        if self.last.as_ref() != Some(&action) {
+            self.times = 0;
             self.last = Some(action);
         }
-        Backoff::new(MIN_TICK, LONGEST_REPEAT_PAUSE).after(self.repeats.saturating_add(1))
+        self.times = self.times.saturating_add(1);
+        REPEAT_BACKOFF.after(self.times)
     }
 }
 

@@ -104,9 +104,9 @@ impl Tally {
     /// has accepted. A majority of the former electors suffices, because a node that was added later may not
     /// know it. But it takes at least two electors, because a single one may lie.
     pub fn confirmed(&self, after: Epoch) -> Option<&Genesis> {
-        let mut told: Vec<&Genesis> = self.reported().filter(|genesis| genesis.epoch > after).collect();
-        told.sort_by_key(|genesis| std::cmp::Reverse(genesis.epoch));
-        told.into_iter().find(|genesis| {
+        let mut newer: Vec<&Genesis> = self.reported().filter(|genesis| genesis.epoch > after).collect();
+        newer.sort_by_key(|genesis| std::cmp::Reverse(genesis.epoch));
+        newer.into_iter().find(|genesis| {
             let names = || self.sayers(genesis);
             names().count() >= self.majority()
                 || (names().count() > 1 && self.are_most_of_former(names()))
@@ -159,7 +159,7 @@ impl Tally {
             .map(|(name, _)| name)
     }
 
-    /// The newest epoch up to `reported` that is not denied; all epochs between the result and `told` are
+    /// The newest epoch up to `reported` that is not denied; all epochs between the result and `reported` are
     /// denied. `None` if too few electors are able to deny an epoch.
     ///
     /// A majority denies an epoch for which it has no vote, if it includes a majority of the former electors.

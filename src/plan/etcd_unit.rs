@@ -49,8 +49,8 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         return if waits_at_gate(unit) { call_off(cx) } else { None };
     };
     let genesis = cx.genesis().filter(|g| g.epoch == assignment.epoch)?;
-    let told = assignment.removed || removed_by(assignment, &cx.obs.peers).is_some();
-    if told && unit.load != LoadState::Masked {
+    let removed = assignment.removed || removed_by(assignment, &cx.obs.peers).is_some();
+    if removed && unit.load != LoadState::Masked {
         match removed::removal(cx, assignment.cluster_id, assignment.member_id, assignment.listed) {
             Confirmation::Certain => return removed::leave(cx, assignment),
             Confirmation::First(action) => return Some(action),

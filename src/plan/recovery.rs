@@ -210,8 +210,8 @@ fn is_to_come_up(cx: &Context<'_>, genesis: &Genesis) -> bool {
     genesis.members.contains_key(&cx.spec.node) && current.map_or(same_memory, comes)
 }
 
-/// Whether etcd has ended after each of several starts. Its member may have been removed before its first start, and a
-/// cluster that has lost its quorum cannot confirm that.
+/// Whether etcd has ended after each of several starts. Its member may have been removed before its first
+/// start, and a cluster that has lost its quorum cannot confirm that.
 fn ends_after_each_start(cx: &Context<'_>) -> bool {
     let same = |assigned: &Assignment| cx.memory.started_as == Some(assigned.member_id);
     cx.memory.start_failures >= STARTS && cx.obs.assignment.as_ref().is_some_and(same)

@@ -126,10 +126,9 @@ fn a_restore_ends_where_another_one_has_opened_an_epoch() {
     );
 }
 
-/// Found by the simulator, seeds 3357 and 4708: the order waited endlessly, and every later order was refused
-/// because of it.
-#[test]
-fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
+/// n1 was ordered to restore a backup, epoch 2 was opened from it, and etcd of n1 is down. Also n1's
+/// assignment.
+fn restored_and_down() -> (Observation, Assignment) {
     let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
     let mut obs = healthy(0);
     let restored = genesis(&obs.spec, 3, 2, Origin::Backup(backup.clone()));
@@ -138,8 +137,16 @@ fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
     obs.newest_epoch = Epoch(2);
     obs.me.unit = unit(ActiveState::Inactive);
     obs.me.etcd = Fact::Absent;
+    let assigned = assignment(&obs.spec, &restored, 0);
+    (obs, assigned)
+}
+
+/// Found by the simulator, seeds 3357 and 4708: the order waited endlessly, and every later order was refused
+/// because of it.
+#[test]
+fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
+    let (mut obs, mut assigned) = restored_and_down();
     obs.me.data = Fact::Known(DataState::Missing);
-    let mut assigned = assignment(&obs.spec, &restored, 0);
     for (started, answered) in [(false, false), (true, true)] {
         assigned.started = started;
         obs.assignment = Some(assigned.clone());
@@ -148,19 +155,12 @@ fn t02_a_restore_is_answered_where_its_member_has_run_and_is_gone() {
     }
 }
 
-/// Found by the simulator, long seed 6000466812: the member was removed before its first start, and then the cluster lost
-/// its quorum, so that nobody could confirm the removal. etcd ended after each start, and the order waited endlessly.
+/// Found by the simulator, long seed 6000466812: the member was removed before its first start, and then the
+/// cluster lost its quorum, so that nobody could confirm the removal. etcd ended after each start, and the
+/// order waited endlessly.
 #[test]
 fn a_restore_is_answered_where_etcd_does_not_stay_up() {
-    let backup = BackupId::new("2026-01-01T00:00:00Z-000001").unwrap();
-    let mut obs = healthy(0);
-    let restored = genesis(&obs.spec, 3, 2, Origin::Backup(backup.clone()));
-    obs.requests = vec![restore_from(backup, Some(Epoch(1)))];
-    obs.me.genesis = Some(restored.clone());
-    obs.newest_epoch = Epoch(2);
-    obs.me.unit = unit(ActiveState::Inactive);
-    obs.me.etcd = Fact::Absent;
-    let mut assigned = assignment(&obs.spec, &restored, 0);
+    let (mut obs, mut assigned) = restored_and_down();
     assigned.started = false;
     let rows = [
         (4, assigned.member_id, false),

@@ -298,14 +298,15 @@ fn rule_1_a_gate_cleared_by_what_the_store_said_before_is_found_out() {
     assert!(outcomes.iter().any(found), "{violations:?}");
 }
 
-/// n2 cannot write etcd's settings when a restore opens epoch 2, and archives its data. Its environment file still names
-/// epoch 1. A person starts etcd there. Found by a random schedule.
+/// n2 cannot write etcd's settings when a restore opens epoch 2, and archives its data. Its environment file
+/// still names epoch 1. A person starts etcd there. Found by a random schedule.
 fn unapplied() -> Schedule {
     Schedule::long(6_000_033_270)
 }
 
-/// A cluster of three shrinks to n1, whose agent starts again while etcd is down. The two others are a majority of the
-/// electors and restore a backup. n1 boots without its agent: its gate decides alone. Found by a random schedule.
+/// A cluster of three shrinks to n1, whose agent starts again while etcd is down. The two others are a
+/// majority of the electors and restore a backup. n1 boots without its agent: its gate decides alone. Found
+/// by a random schedule.
 fn shrunk() -> Schedule {
     Schedule::long(6_000_392_409)
 }

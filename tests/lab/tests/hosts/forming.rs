@@ -221,7 +221,8 @@ fn c10_a_host_that_names_another_store_is_named_and_is_no_founder() {
     });
     let founders: Vec<String> = founders.unwrap().into_iter().map(|(name, _)| name).collect();
     assert_eq!(founders, ["n1", "n2"]);
-    // `names` writes the certificates again. An etcd that starts meanwhile may read a certificate and another key.
+    // `names` writes the certificates again. An etcd that starts meanwhile may read a certificate and another
+    // key.
     lab.wait_healthy(2, SOON).unwrap();
     names(false);
     lab.each(|host| host.systemctl(&["reload", "etcd-agent"])?.ok().map(drop))
