@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::context::{Context, names};
 use super::electors;
 use super::safety::same_store;
+use super::unfinished::unfinished_round;
 use crate::model::{
     Action, DataState, Epoch, Fact, Genesis, NodeName, NodeStatus, OperatorRequest, Origin, ReasonCode,
     SteadyMs, cluster_id_of, token_of,
@@ -37,8 +38,12 @@ pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(action) = take_over(cx) {
         return Some(action);
     }
-    if !data_allows(cx, &without) || !nothing_stored(cx, since) {
+    let unfinished = unfinished_round(cx).filter(|_| without.is_empty());
+    if unfinished.is_none() && !data_allows(cx, &without) || !nothing_stored(cx, since) {
         return None;
+    }
+    if let Some(unfinished) = unfinished {
+        return finish(cx, unfinished);
     }
     let ready: Vec<&NodeName> = cx
         .known_nodes()
@@ -230,6 +235,21 @@ fn take_over(cx: &mut Context<'_>) -> Option<Action> {
     Some(action)
 }
 
+/// Proposes an accepted genesis again. A round proposes this value in any case (Paxos), so that the data on the
+/// other node belongs to the epoch that opens.
+fn finish(cx: &mut Context<'_>, unfinished: Genesis) -> Option<Action> {
+    let members = unfinished.members.clone();
+    let mut action = propose(cx, unfinished.epoch, Origin::Empty, members, BTreeSet::new())?;
+    if let Action::Propose { genesis, .. } = &mut action {
+        let electorate = std::mem::take(&mut genesis.electorate);
+        **genesis = Genesis {
+            electorate,
+            ..unfinished
+        };
+    }
+    Some(action)
+}
+
 /// False while a node has data or may have data: no empty cluster is formed then. A directory that was not
 /// inspected does not count as empty.
 fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
@@ -252,8 +272,8 @@ fn data_allows(cx: &mut Context<'_>, without: &BTreeSet<NodeName>) -> bool {
         cx.halt(
             ReasonCode::DataWithoutEpoch,
             format!(
-                "{}, but no epoch is known: nothing is formed next to existing data; restore the agents' state, \
-                 restore a backup, or move the data away by hand",
+                "{}, but no epoch is known: nothing is formed next to existing data; restore a backup, or move the \
+                 data away by hand",
                 held.join("; ")
             ),
         );

@@ -7,6 +7,7 @@
 mod alarms;
 mod assign;
 mod backup;
+
 mod bootstrap;
 mod clocks;
 mod context;
@@ -45,6 +46,7 @@ mod status_line;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod verify;
 
 pub use directive::{known_orders, ordered_out};

@@ -318,3 +318,72 @@ fn t01_no_empty_cluster_is_formed_beside_data_or_what_nobody_has_looked_at() {
         assert!(code.is_none_or(says), "{what}: {decision:?}");
     }
 }
+
+/// Seed 6400031981 of the simulator: only n1 had learned epoch 1, started etcd with it, and lost its memory.
+/// n3 has accepted the genesis, so its agent finishes the round.
+#[test]
+fn a_chosen_round_that_nobody_remembers_as_chosen_is_finished_with_its_value() {
+    type Change = fn(&mut Observation);
+    let seen = || {
+        let mut obs = fresh(2, 3, 3);
+        let begun = genesis(&obs.spec, 3, 1, Origin::Empty);
+        let n1 = peer(&mut obs, 0);
+        n1.incarnation = incarnation(8);
+        n1.data = Fact::Known(DataState::Present {
+            cluster_id: begun.cluster_id,
+            member_id: begun.member_id(&name(0)).unwrap(),
+        });
+        obs.elector.accepted = Some(begun);
+        obs
+    };
+    let act = |obs: &Observation| {
+        let memory = Memory {
+            waiting_since: Some(SteadyMs(0)),
+            ..Memory::default()
+        };
+        plan(obs, &memory).action
+    };
+    let obs = seen();
+    let Some(Action::Propose { genesis: again, .. }) = act(&obs) else {
+        panic!("not proposed again")
+    };
+    assert!(again.same_value(obs.elector.accepted.as_ref().unwrap()));
+    assert_eq!(again.electorate[&name(0)], incarnation(8));
+    let rows: [(&str, Change); 8] = [
+        ("not accepted here", |obs| obs.elector.accepted = None),
+        ("data of another cluster", |obs| {
+            obs.elector.accepted.as_mut().unwrap().cluster_id = ClusterId(9);
+        }),
+        ("data of another member", |obs| {
+            let own = peer(obs, 0).data.clone();
+            peer(obs, 1).data = own;
+        }),
+        ("a member may have lost its data with its memory", |obs| {
+            peer(obs, 1).incarnation = incarnation(9);
+        }),
+        ("a member's data cannot be used", |obs| {
+            peer(obs, 1).data = Fact::Known(DataState::Unusable {
+                why: "no log".into(),
+                member: None,
+            });
+        }),
+        ("a member's data is unknown", |obs| {
+            peer(obs, 1).data = Fact::Unreachable("no answer".into());
+        }),
+        ("a member is silent", |obs| {
+            obs.peers.insert(name(1), Fact::Unreachable("down".into()));
+        }),
+        ("a person declared an elector lost", |obs| {
+            obs.requests = vec![OperatorRequest::Bootstrap {
+                without: BTreeSet::from([name(1)]),
+                empty: false,
+            }];
+        }),
+    ];
+    for (what, change) in rows {
+        let mut obs = seen();
+        change(&mut obs);
+        assert_eq!(act(&obs), None, "{what}");
+        assert!(has(&obs, "data-without-epoch"), "{what}");
+    }
+}
