@@ -7,19 +7,26 @@ RUNS ?= 1000000
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
 
-.PHONY: machine check test genesis sim fuzz robust demo deb lab lab-down bench
+.PHONY: machine go check test genesis sim fuzz robust demo deb lab lab-down bench
 
 machine: ## the packages that a build needs; `lab prepare` installs the rest
-	@command -v cargo >/dev/null || { echo "cargo is missing: see https://rustup.rs" >&2; exit 1; }
+	@command -v cargo >/dev/null || { echo "cargo is missing. Run: curl --proto '=https' --tlsv1.2 -sSf \
+	  https://sh.rustup.rs | sh -s -- -y && . ~/.cargo/env" >&2; exit 1; }
 	@test -x /usr/bin/protoc -a -e /usr/include/google/protobuf/any.proto -a -x /usr/bin/dh || { apt-get update -q && \
 	  apt-get install -y -q --no-install-recommends protobuf-compiler libprotobuf-dev debhelper; }
+
+# Told before minutes of building, not after.
+go:
+	@command -v go >/dev/null || { echo "go is missing. Run: curl -fsSL \
+	  https://go.dev/dl/go1.26.0.linux-$$(dpkg --print-architecture).tar.gz | tar -C /usr/local -xz && \
+	  export PATH=\$$PATH:/usr/local/go/bin" >&2; exit 1; }
 
 check: machine ## format, clippy and the agent's own tests: what to run before each commit
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --locked --lib --test layering
 
-test: machine ## all tests, including those on real systemd hosts; the last line is the sum
+test: machine go ## all tests, including those on real systemd hosts; the last line is the sum
 	@tests/run.sh
 
 genesis: machine ## check the genesis protocol exhaustively within larger bounds: takes hours and up to 16 GB
@@ -32,21 +39,22 @@ sim: machine ## SEEDS=1000000 schedules on all cores, from START=seed or a seed 
 fuzz: machine ## RUNS=1000000 inputs to each parser of data from a store (FUZZ="manifest names" for some parsers)
 	@tests/fuzz/run.sh $(RUNS) $(FUZZ)
 
-robust: machine ## etcd's own robustness traffic and validators while the agents work: DURATION=60 SEED=1 OPS=12 HOSTS=5 ETCD=… TRAFFIC=…
+robust: machine go ## etcd's own robustness traffic and validators while the agents work: DURATION=60 SEED=1 OPS=12 HOSTS=5 ETCD=… TRAFFIC=…
 	@test -n "$(ETCD_AGENT_DEB)" || packaging/deb.sh
 	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} $(LAB) robust \
 	  $(if $(DURATION),--duration $(DURATION)) $(if $(SEED),--seed $(SEED)) $(if $(OPS),--ops $(OPS)) \
 	  $(if $(HOSTS),--hosts $(HOSTS)) $(if $(ETCD),--etcd $(ETCD)) $(if $(TRAFFIC),--traffic $(TRAFFIC))
 
-demo: machine ## three hosts: a cluster with mutual TLS, a backup in S3, a lost member healed
-	@$(LAB) prepare
-	@test -n "$(ETCD_AGENT_DEB)" || packaging/deb.sh
+# The package holds a build of the profile `dev`: it shares the dependencies with the lab, and compiles in half the time.
+demo: machine go ## three hosts: a cluster with mutual TLS, a backup in S3, a lost member healed
+	@$(LAB) prepare demo & lab=$$!; \
+	  test -n "$(ETCD_AGENT_DEB)" || PROFILE=dev packaging/deb.sh && wait $$lab
 	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} $(LAB) demo
 
 deb: machine ## the Debian package, in target/deb/
 	@packaging/deb.sh
 
-lab: machine ## boot N hosts that keep running, with the package installed and a cluster formed (N=3)
+lab: machine go ## boot N hosts that keep running, with the package installed and a cluster formed (N=3)
 	@$(LAB) prepare
 	@packaging/deb.sh
 	$(LAB) up -n $(N) --deb $$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)
@@ -54,7 +62,7 @@ lab: machine ## boot N hosts that keep running, with the package installed and a
 lab-down: machine ## end the lab
 	$(LAB) down --all
 
-bench: machine ## compare the agent with the same work by hand; results also in target/bench.json (BENCH="form idle" for some)
+bench: machine go ## compare the agent with the same work by hand; results also in target/bench.json (BENCH="form idle" for some)
 	@$(LAB) prepare
 	@test -n "$(ETCD_AGENT_DEB)" || packaging/deb.sh
 	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} \

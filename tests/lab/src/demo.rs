@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 pub(crate) fn run(deb: &Path) -> Result<()> {
     let mut steps = Steps::default();
     let lab = steps.take("three systemd hosts booted", || {
-        let lab = Lab::builder("demo").hosts(3).boot()?;
+        let lab = Lab::builder("demo").hosts(3).one_etcd().boot()?;
         lab.s3().start()?;
         Ok(lab)
     })?;

@@ -38,6 +38,7 @@ pub struct Builder {
     keep: bool,
     s3: Wanted,
     tls: bool,
+    all_etcds: bool,
 }
 
 impl Builder {
@@ -55,10 +56,17 @@ impl Builder {
         self
     }
 
-    /// The version at `/usr/bin/etcd`. All of [`ETCD_VERSIONS`] are always under `/opt/etcd-v<version>/`.
+    /// The version at `/usr/bin/etcd`. All of [`ETCD_VERSIONS`] are under `/opt/etcd-v<version>/`.
     #[must_use]
     pub fn etcd(mut self, version: &str) -> Self {
         self.etcd = Etcd::Version(version.to_owned());
+        self
+    }
+
+    /// No etcd under `/opt/`, so that only one version has to be built.
+    #[must_use]
+    pub fn one_etcd(mut self) -> Self {
+        self.all_etcds = false;
         self
     }
 
@@ -125,7 +133,7 @@ impl Builder {
             }
             Etcd::OfDebian => (golang::etcd(ETCD_DEFAULT)?.join("bin"), Vec::new()),
         };
-        for version in ETCD_VERSIONS {
+        for version in ETCD_VERSIONS.iter().filter(|_| self.all_etcds) {
             layers.push(golang::etcd(version)?.join("opt"));
         }
         let tree = tree::ensure(self.suite)?;
@@ -190,6 +198,7 @@ impl Lab {
                 proxied: false,
             },
             tls: true,
+            all_etcds: true,
         }
     }
 
@@ -421,31 +430,6 @@ pub(crate) fn logs_dir() -> PathBuf {
         PathBuf::from,
     );
     target.join("lab-logs")
-}
-
-/// Makes everything that labs need in advance, so that no test has to.
-pub fn prepare() -> Result<()> {
-    machine::install()?;
-    std::thread::scope(|scope| {
-        // Unpacking a tree uses one processor and often waits; the others compile concurrently.
-        let trees = scope.spawn(|| {
-            tree::ensure(Suite::Trixie)?;
-            tree::ensure(Suite::Bookworm)
-        });
-        for version in ETCD_VERSIONS {
-            golang::etcd(version)?;
-        }
-        golang::versitygw()?;
-        golang::minio()?;
-        golang::age()?;
-        golang::robust()?;
-        match trees.join() {
-            Ok(made) => made.map(drop),
-            Err(_) => bail!("making the Debian trees panicked"),
-        }
-    })?;
-    sweep::sweep()?;
-    Ok(())
 }
 
 /// The timeout for events that take well under a second on an idle machine.

@@ -31,6 +31,7 @@ mod net;
 mod outside;
 mod package;
 mod place;
+mod prepare;
 mod random;
 mod robust;
 mod s3;
@@ -51,9 +52,10 @@ pub use golang::{
     minio as minio_program, versitygw as versitygw_program,
 };
 pub use host::Host;
-pub use lab::{Builder, Lab, PATIENCE, prepare};
+pub use lab::{Builder, Lab, PATIENCE};
 pub use load::{Load, Written};
 pub use net::{Net, OUTSIDE, Shape};
+pub use prepare::{prepare, prepare_demo};
 pub use random::Random;
 pub use robust::Robust;
 pub use s3::{S3, S3Server};

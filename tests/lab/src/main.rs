@@ -12,7 +12,8 @@ use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, Robust, S3, Suite};
 const USAGE: &str = "\
 lab: real systemd hosts with etcd on this machine, as root
 
-  lab prepare                    make what all labs need (packages, Debian trees, etcd, S3 server)
+  lab prepare [demo]             make what all labs need (packages, Debian trees, etcd, S3 server); only what the demo
+                                 needs
   lab up [-n 3] [--suite trixie|bookworm] [--etcd 3.5.35] [--agent | --deb FILE] [--plain]
                                  boot hosts that stay; with --agent (the package that `make deb` built) or --deb
                                  the package is installed and a cluster formed
@@ -47,9 +48,10 @@ fn run(args: &[String]) -> Result<ExitCode> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["prepare"] => etcd_agent_lab::prepare()?,
+        ["prepare", "demo"] => etcd_agent_lab::prepare_demo()?,
         ["up", options @ ..] => up(options)?,
         ["demo"] => {
-            etcd_agent_lab::prepare()?;
+            etcd_agent_lab::prepare_demo()?;
             demo::run(&etcd_agent_lab::built_deb()?)?;
         }
         ["robust", options @ ..] => robust(options)?,

@@ -1,0 +1,47 @@
+//! Makes in advance what labs need, so that no test has to.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use crate::golang::{self, ETCD_DEFAULT, ETCD_VERSIONS};
+use crate::tree::{self, Suite};
+use crate::{machine, sweep};
+
+/// Makes all that the tests and the bench need.
+pub fn prepare() -> Result<()> {
+    let servers = || {
+        for version in ETCD_VERSIONS {
+            golang::etcd(version)?;
+        }
+        golang::versitygw()?;
+        golang::minio()?;
+        golang::age()?;
+        golang::robust()
+    };
+    make(&[Suite::Trixie, Suite::Bookworm], servers)
+}
+
+/// Makes only what `lab demo` uses.
+pub fn prepare_demo() -> Result<()> {
+    let servers = || {
+        golang::etcd(ETCD_DEFAULT)?;
+        golang::versitygw()
+    };
+    make(&[Suite::Trixie], servers)
+}
+
+fn make(suites: &[Suite], servers: impl FnOnce() -> Result<PathBuf>) -> Result<()> {
+    machine::install()?;
+    std::thread::scope(|scope| {
+        // Unpacking a tree uses one processor and often waits; the others compile concurrently.
+        let trees = scope.spawn(|| suites.iter().try_for_each(|suite| tree::ensure(*suite).map(drop)));
+        servers()?;
+        match trees.join() {
+            Ok(made) => made,
+            Err(_) => bail!("making the Debian trees panicked"),
+        }
+    })?;
+    sweep::sweep()?;
+    Ok(())
+}
