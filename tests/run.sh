@@ -1,5 +1,6 @@
 #!/bin/bash
-# `make test`. The last line is the sum of all test results: "N passed, N failed".
+# `make test`. The last line is the sum of all test results: "N passed, N failed". TIMES=1 also lists the slowest
+# twenty tests.
 #
 # One profile and one set of features for everything: `cargo test --workspace` builds the dependencies once, and
 # the package that the lab installs holds the binary of that very build. Building package by package would resolve
@@ -13,6 +14,21 @@ log=$target/test.log
 mkdir -p "$target"
 
 step() { printf '\n==> %s (%s s)\n' "$1" "$SECONDS"; }
+
+# libtest reports times only where unstable options are allowed. The variable is set for the test programs alone:
+# cargo would build the dependencies again with it.
+times=()
+if [ -n "${TIMES:-}" ]; then
+    triple=$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
+    export "CARGO_TARGET_${triple}_RUNNER=env RUSTC_BOOTSTRAP=1"
+    # rustdoc has no runner, so the examples in the documentation are left out.
+    times=(--tests -- -Z unstable-options --report-time)
+fi
+
+slowest() {
+    printf '\n==> the slowest twenty tests\n'
+    sed -n 's/^test \(.*\) \.\.\. ok <\([0-9.]*\)s>$/\2 \1/p' "$log" | sort -rn | head -20 | awk '{ printf "%7.0f s  %s\n", $1, $2 }'
+}
 
 everything() {
     step "format and clippy"
@@ -40,7 +56,7 @@ everything() {
     step "tests"
     # Three at a time: each test of the lab boots several hosts, and mostly waits.
     failed=0
-    ETCD_AGENT_DEB=$deb cargo test --workspace --exclude etcd-agent-sim --locked --no-fail-fast -- --test-threads=3 || failed=$?
+    ETCD_AGENT_DEB=$deb cargo test --workspace --exclude etcd-agent-sim --locked --no-fail-fast "${times[@]:---}" --test-threads=3 || failed=$?
 
     step "the simulator"
     wait "$simulator" || failed=$?
@@ -54,6 +70,8 @@ set +e
     everything
 ) 2>&1 | tee "$log"
 status=${PIPESTATUS[0]}
+
+if [ -n "${TIMES:-}" ]; then slowest | tee -a "$log"; fi
 
 # What broke before any test could run is a failure too.
 awk -v status="$status" '

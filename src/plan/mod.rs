@@ -7,7 +7,6 @@
 mod alarms;
 mod assign;
 mod backup;
-
 mod bootstrap;
 mod clocks;
 mod context;
