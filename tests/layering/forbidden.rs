@@ -1,0 +1,67 @@
+//! What the code of some rooms, or of all, must not contain.
+
+use crate::sources::files;
+
+/// The pure rooms.
+const PURE: &[&str] = &["plan/", "genesis/", "model/"];
+const IMPURE: &[(&str, &str)] = &[
+    ("tokio", "no runtime"),
+    ("async ", "no waiting"),
+    (".await", "no waiting"),
+    ("futures::", "no waiting"),
+    ("std::fs", "no disk"),
+    ("std::net::Tcp", "no network"),
+    ("std::net::Udp", "no network"),
+    ("std::env", "no environment"),
+    ("std::process", "no processes"),
+    ("std::thread", "no threads"),
+    ("Instant", "time is a field of the observation"),
+    ("SystemTime", "time is a field of the observation"),
+    ("rand::", "randomness is a field of the observation"),
+    ("HashMap", "maps are ordered"),
+    ("HashSet", "maps are ordered"),
+    ("tracing", "reasons are values; the loop logs them"),
+    ("println!", "reasons are values"),
+    ("unwrap()", "what cannot be is a halt"),
+    ("panic!", "what cannot be is a halt"),
+    ("unreachable!", "what cannot be is a halt"),
+];
+
+#[test]
+fn the_pure_rooms_are_pure() {
+    let mut wrong = Vec::new();
+    for file in files() {
+        if !PURE.iter().any(|room| file.path.starts_with(room)) {
+            continue;
+        }
+        for (word, why) in IMPURE {
+            if file.code.contains(word) {
+                wrong.push(format!("src/{} says `{word}`: {why}", file.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn systemd_is_asked_over_d_bus_only() {
+    for file in files() {
+        for program in ["systemctl", "systemd-run", "journalctl", "busctl"] {
+            for maker in ["Command::new", "Cmd::new"] {
+                assert!(
+                    !file.code.contains(&format!("{maker}(\"{program}")),
+                    "src/{} runs {program}",
+                    file.path
+                );
+            }
+        }
+        // The agent runs only these programs: etcdutl or etcdctl as the data directory's owner, and both of
+        // them and etcd to verify a backup. Each runs in its own oneshot.
+        let may_run = ["unit/data/tool.rs", "unit/verify/throwaway.rs"];
+        assert!(
+            !file.code.contains("Command::new") || may_run.contains(&file.path.as_str()),
+            "src/{} runs a program",
+            file.path
+        );
+    }
+}
