@@ -19,6 +19,9 @@ const ELECTION: Duration = Duration::from_secs(30);
 /// etcd's data directory in the lab.
 pub(crate) const DATA: &str = "/var/lib/etcd/default";
 
+/// The peer API's port.
+pub(crate) const PEER_API: u16 = 2378;
+
 pub(crate) fn deb() -> PathBuf {
     built_deb().unwrap()
 }
@@ -345,4 +348,26 @@ pub(crate) fn wait_stored(lab: &Lab, host: &Host) -> u64 {
     })
     .unwrap();
     revision
+}
+
+pub(crate) fn restart(host: &Host, unit: &str) {
+    host.systemctl(&["restart", unit]).unwrap().ok().unwrap();
+}
+
+/// How often the agent of a host has logged this line.
+pub(crate) fn logged(host: &Host, line: &str) -> usize {
+    host.journal("etcd-agent").unwrap().matches(line).count()
+}
+
+/// Waits until the agent of a host has logged this line.
+pub(crate) fn wait_logged(host: &Host, line: &str) {
+    let what = format!("{} to log {line:?}", host.name());
+    wait_until(&what, SOON, || Ok(logged(host, line) > 0)).unwrap();
+}
+
+pub(crate) fn healthy(lab: &Lab) {
+    lab.wait_healthy(3, SOON).unwrap();
+    for host in lab.hosts() {
+        wait_status(host, 0);
+    }
 }

@@ -2,7 +2,6 @@
 //! the tests of different files run concurrently.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod attacks;
 mod auth;
 mod common;
 mod crashes;
@@ -11,6 +10,7 @@ mod env_files;
 mod faults;
 mod forming;
 mod full_disk;
+mod liar;
 mod loss;
 mod manager_store;
 mod membership;
@@ -26,5 +26,6 @@ mod settings;
 mod site_lost;
 mod situations;
 mod size_store;
+mod strangers;
 mod verbs;
 mod verify;
