@@ -1,5 +1,7 @@
 //! Requests of clients and agents to an etcd: writes, the member list, changes of the members.
 
+use std::sync::Arc;
+
 use etcd_agent::model::{EtcdStatus, Member, MemberId, MemberList, RaftTerm, Revision};
 
 use super::World;
@@ -286,5 +288,17 @@ impl World {
         self.tell(|w| format!("{} promotes {id}", w.hosts[host].name));
         self.propose(host, What::Change(Change::Promote(id)))?;
         Ok(())
+    }
+
+    /// The content of a backup of the etcd here.
+    pub fn snapshot(&mut self, host: usize) -> Option<Arc<[u32]>> {
+        let dir = self.hosts[host].dir.as_ref()?;
+        self.hosts[host].server.as_ref()?;
+        let committed = &dir.log[..dir.commit.min(dir.log.len())];
+        let logged = committed.iter().filter_map(|e| match e.what {
+            What::Write(number) => Some(number),
+            _ => None,
+        });
+        Some(dir.base.iter().copied().chain(logged).collect())
     }
 }

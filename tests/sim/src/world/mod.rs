@@ -7,6 +7,7 @@ mod cluster;
 mod election;
 mod host;
 mod link;
+mod loss;
 mod mount;
 pub mod raft;
 mod store;
