@@ -14,10 +14,14 @@
 )]
 
 mod book;
+mod delivery;
 mod denial;
+mod describe;
 mod fast;
 mod faults;
+mod memo;
 mod parts;
+mod rounds;
 mod search;
 mod state;
 mod steps;

@@ -25,9 +25,9 @@ use etcd_agent::model::{
 use crate::book::Book;
 use crate::fast::{FastMap, hash};
 use crate::faults::Fault;
+use crate::memo::Memo;
 use crate::parts::{Notes, Process, Reply, Request};
 use crate::state::{MOST_NODES, State};
-use crate::steps::Memo;
 use crate::symmetry::{Renaming, incarnation, name, renamings};
 
 /// The start state of a check.
