@@ -1,16 +1,12 @@
 //! Runs one schedule: starts the agents, lets time pass, injects faults, and at the end requires a healthy
 //! cluster.
 
-use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use etcd_agent::agent::Agent;
-use etcd_agent::model::{ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec};
-use etcd_agent::plan::plan;
+use etcd_agent::model::NodeName;
 use etcd_agent::ports::AgentHandle;
 use tokio::task::AbortHandle;
 
@@ -20,13 +16,14 @@ use crate::orders;
 use crate::ports::{Board, Seat, ports, watch};
 use crate::schedule::Schedule;
 use crate::sim::Sim;
+use crate::spec::{name, spec};
 use crate::verdict::{complaint, excuse, goal, said};
-use crate::world::{AgentState, Asked, Host, Phase, Plane, Store, Weather, World, address};
+use crate::world::{AgentState, Asked, Host, Phase, Plane, Store, Weather, World};
 
 /// The interval of the world's own changes.
-const TICK: Duration = Duration::from_millis(100);
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// A cluster has to recover within this time after the last fault, in milliseconds.
-const BOUND_MS: u64 = 300_000;
+pub(crate) const BOUND_MS: u64 = 300_000;
 /// While all agents run and reach each other (and the store), each elector gets its vote within this time, in
 /// milliseconds.
 const VOTES_MS: u64 = 20_000;
@@ -71,35 +68,9 @@ pub fn run(schedule: &Schedule, record: bool) -> Outcome {
     }
 }
 
-/// The cost of a quiet cluster for each node.
-#[derive(Debug, Clone, Copy)]
-pub struct Load {
-    /// Time to plan once, in milliseconds.
-    pub plan_ms: f64,
-    /// Messages to and from one agent in a second, answers included.
-    pub messages_per_second: f64,
-}
-
-/// Forms a cluster of `size` among `nodes` candidates, leaves it alone for a minute, and measures; `None` if
-/// it does not form.
-pub fn load(nodes: usize, size: usize) -> Option<Load> {
-    let schedule = Schedule::calm(1, nodes, size, false);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .ok()?;
-    runtime.block_on(async { Driver::new(&schedule, false).measure().await })
-}
-
-/// How long a quiet cluster is observed, in milliseconds.
-const QUIET_MS: u64 = 60_000;
-/// How often each agent plans for the measurement.
-const PLANS: u32 = 20;
-
-struct Driver<'a> {
-    schedule: &'a Schedule,
-    sim: Arc<Sim>,
+pub(crate) struct Driver<'a> {
+    pub(crate) schedule: &'a Schedule,
+    pub(crate) sim: Arc<Sim>,
     tasks: Vec<Vec<AbortHandle>>,
     units: Vec<(Discriminant<Phase>, bool)>,
     /// Since when all agents run and reach each other.
@@ -116,13 +87,8 @@ impl Drop for Driver<'_> {
     }
 }
 
-/// The name of a host.
-pub fn name(host: usize) -> Option<NodeName> {
-    NodeName::new(format!("n{}", host + 1)).ok()
-}
-
 impl<'a> Driver<'a> {
-    fn new(schedule: &'a Schedule, record: bool) -> Self {
+    pub(crate) fn new(schedule: &'a Schedule, record: bool) -> Self {
         let names: Vec<NodeName> = (0..schedule.nodes).filter_map(name).collect();
         let store = schedule.store.then(Store::new);
         let mut world = World::new(schedule.seed, &names, store, record);
@@ -240,45 +206,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    async fn measure(mut self) -> Option<Load> {
-        let mut tick = 0;
-        while !goal(&self.sim, self.schedule) {
-            if self.sim.now() > BOUND_MS {
-                return None;
-            }
-            self.beat(tick);
-            tick += 1;
-            tokio::time::sleep(TICK).await;
-        }
-        let (begun, before) = (self.sim.now(), self.sim.messages.load(Ordering::Relaxed));
-        while self.sim.now() < begun + QUIET_MS {
-            self.beat(tick);
-            tick += 1;
-            tokio::time::sleep(TICK).await;
-        }
-        let messages = self.sim.messages.load(Ordering::Relaxed) - before;
-        let views: Vec<_> = (0..self.schedule.nodes)
-            .filter_map(|host| self.sim.agent(host)?.plan_view())
-            .collect();
-        let clock = std::time::Instant::now();
-        for view in &views {
-            for _ in 0..PLANS {
-                std::hint::black_box(plan(&view.observation, &view.decision.memory));
-            }
-        }
-        let plans = PLANS * u32::try_from(views.len()).ok()?.max(1);
-        let seconds = Duration::from_millis(QUIET_MS).as_secs_f64();
-        let nodes = f64::from(u32::try_from(self.schedule.nodes).ok()?);
-        // Each message has two ends.
-        let messages = 2.0 * f64::from(u32::try_from(messages).ok()?);
-        Some(Load {
-            plan_ms: clock.elapsed().as_secs_f64() * 1000.0 / f64::from(plans),
-            messages_per_second: messages / nodes / seconds,
-        })
-    }
-
     /// Advances the simulation by a tenth of a second.
-    fn beat(&mut self, tick: u64) {
+    pub(crate) fn beat(&mut self, tick: u64) {
         self.sim.world().tick();
         self.power();
         for host in 0..self.schedule.nodes {
@@ -425,60 +354,6 @@ impl<'a> Driver<'a> {
             inject(&self.sim, &Fault::Restore(host));
         }
     }
-
-    /// People move away the data of an unknown cluster.
-    fn move_foreign_data_away(&self, host: usize) {
-        let mut world = self.sim.world();
-        let cluster = world.hosts[host].disk().map(|dir| dir.cluster);
-        if cluster.is_none_or(|cluster| world.truths.contains_key(&cluster)) {
-            return;
-        }
-        world.hosts[host].dir = None;
-        world.hosts[host].late = None;
-        world.hosts[host].broken = false;
-    }
-
-    /// People repair everything that people can repair.
-    fn mend(&self) {
-        inject(&self.sim, &Fault::Mend);
-        self.sim.world().liar = None;
-        if self.schedule.store {
-            inject(&self.sim, &Fault::Store(Weather::Fair));
-            if let Some(store) = &mut self.sim.world().store {
-                store.refuses.clear();
-            }
-        }
-        for host in 0..self.schedule.nodes {
-            self.move_foreign_data_away(host);
-            inject(&self.sim, &Fault::Widen(host));
-            let mut world = self.sim.world();
-            let now = world.now;
-            let h = &mut world.hosts[host];
-            h.dies_in = None;
-            h.inspect_fails = false;
-            if let Some(late) = &mut h.late {
-                late.at = now;
-            }
-            h.stops_fail = 0;
-            h.may_linger_from = now;
-            h.broken_calls.clear();
-            h.agent_off_until = 0;
-            if let Some(at) = &mut h.power_at {
-                *at = now;
-            }
-            if let AgentState::Until(at) = &mut h.agent {
-                *at = now;
-            }
-            if matches!(h.unit, Phase::Masked | Phase::Stopping(_)) {
-                h.unit = Phase::Down;
-            }
-            let held = world.unit_state(host).held;
-            drop(world);
-            if held {
-                inject(&self.sim, &Fault::Start(host));
-            }
-        }
-    }
 }
 
 /// Whether all agents run, and reach each other and the store, if there is one.
@@ -490,59 +365,4 @@ fn agents_are_connected(world: &World) -> bool {
         .all(|h| h.has_agent() && !h.differs && !h.narrow && h.broken_calls.is_empty())
         && world.links.all_open(Plane::Agents)
         && world.store.as_ref().is_none_or(fair)
-}
-
-/// A retention that keeps only the newest `count` backups.
-fn keeps(count: usize) -> Retention {
-    Retention {
-        recent: Duration::ZERO,
-        hourly: 0,
-        daily: 0,
-        weekly: 0,
-        yearly: 0,
-        count,
-        ..Retention::default()
-    }
-}
-
-/// The configuration of one node.
-pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
-    let nodes: BTreeMap<NodeName, String> = (0..schedule.nodes)
-        .map(|host| Some((name(host)?, address(host))))
-        .collect::<Option<_>>()?;
-    Some(Spec {
-        cluster: ClusterName::new("sim").ok()?,
-        node: name(host)?,
-        size: schedule.size,
-        nodes,
-        size_source: if schedule.sized {
-            SizeSource::Store { said: None }
-        } else {
-            SizeSource::Default
-        },
-        etcd: EtcdSpec {
-            data_dir: PathBuf::from("/var/lib/etcd/sim"),
-            client_port: 2379,
-            peer_port: 2380,
-            client_tls: None,
-            peer_tls: None,
-            binary: None,
-            settings: BTreeMap::new(),
-        },
-        backup_interval: schedule.store.then_some(Duration::from_secs(10)),
-        backup: etcd_agent::model::BackupSpec {
-            // Following etcd's changes needs a watch and threads: see the README.
-            increment_interval: None,
-            retention: schedule.keeps.map_or_else(Retention::default, keeps),
-            ..etcd_agent::model::BackupSpec::default()
-        },
-        store_shared: schedule.store,
-        shared_store: if schedule.store {
-            "sim://store".to_owned()
-        } else {
-            String::new()
-        },
-        grace: Duration::from_millis(schedule.grace_ms),
-        join: etcd_agent::model::Join::default(),
-    })
 }

@@ -7,11 +7,14 @@ pub mod fault;
 pub mod liar;
 mod long;
 mod many;
+mod measure;
+mod mend;
 pub mod orders;
 pub mod ports;
 pub mod rng;
 pub mod schedule;
 pub mod sim;
+pub mod spec;
 pub mod verdict;
 pub mod world;
 
@@ -20,7 +23,8 @@ pub mod world;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 pub use coverage::Coverage;
-pub use driver::{Load, Outcome, load, run};
+pub use driver::{Outcome, run};
 pub use fault::Fault;
 pub use many::{run_many, start, told};
+pub use measure::{Load, load};
 pub use schedule::Schedule;

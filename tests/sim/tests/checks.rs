@@ -4,7 +4,7 @@
 mod by_hand;
 
 use etcd_agent::model::{ClusterId, Epoch, InitialState, MemberId, NodeName};
-use etcd_agent_sim::driver::name;
+use etcd_agent_sim::spec::name;
 use etcd_agent_sim::world::raft::Dir;
 use etcd_agent_sim::world::{AgentState, Plane, Truth, World};
 

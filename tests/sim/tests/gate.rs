@@ -10,9 +10,9 @@ use etcd_agent::model::{
 };
 use etcd_agent::ports::AgentHandle;
 use etcd_agent::unit::gate::{Answer, Known, Log, Step, decide};
-use etcd_agent_sim::driver::{name, spec};
 use etcd_agent_sim::ports::{Board, Seat, ports};
 use etcd_agent_sim::sim::Sim;
+use etcd_agent_sim::spec::{name, spec};
 use etcd_agent_sim::world::{AgentState, Weather, World};
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 

@@ -3,9 +3,9 @@
 
 use etcd_agent::agent::Agent;
 use etcd_agent_sim::Schedule;
-use etcd_agent_sim::driver::{name, spec};
 use etcd_agent_sim::ports::{Board, Seat, ports, watch};
 use etcd_agent_sim::sim::Sim;
+use etcd_agent_sim::spec::{name, spec};
 use etcd_agent_sim::world::{AgentState, Store, World};
 
 /// n1 was reinstalled, n2 is silent, and n3 names another store than n1.

@@ -1,0 +1,70 @@
+//! The names and the configuration of the nodes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use etcd_agent::model::{ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec};
+
+use crate::schedule::Schedule;
+use crate::world::address;
+
+/// The name of a host.
+pub fn name(host: usize) -> Option<NodeName> {
+    NodeName::new(format!("n{}", host + 1)).ok()
+}
+
+/// A retention that keeps only the newest `count` backups.
+fn keeps(count: usize) -> Retention {
+    Retention {
+        recent: Duration::ZERO,
+        hourly: 0,
+        daily: 0,
+        weekly: 0,
+        yearly: 0,
+        count,
+        ..Retention::default()
+    }
+}
+
+/// The configuration of one node.
+pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
+    let nodes: BTreeMap<NodeName, String> = (0..schedule.nodes)
+        .map(|host| Some((name(host)?, address(host))))
+        .collect::<Option<_>>()?;
+    Some(Spec {
+        cluster: ClusterName::new("sim").ok()?,
+        node: name(host)?,
+        size: schedule.size,
+        nodes,
+        size_source: if schedule.sized {
+            SizeSource::Store { said: None }
+        } else {
+            SizeSource::Default
+        },
+        etcd: EtcdSpec {
+            data_dir: PathBuf::from("/var/lib/etcd/sim"),
+            client_port: 2379,
+            peer_port: 2380,
+            client_tls: None,
+            peer_tls: None,
+            binary: None,
+            settings: BTreeMap::new(),
+        },
+        backup_interval: schedule.store.then_some(Duration::from_secs(10)),
+        backup: etcd_agent::model::BackupSpec {
+            // Following etcd's changes needs a watch and threads: see the README.
+            increment_interval: None,
+            retention: schedule.keeps.map_or_else(Retention::default, keeps),
+            ..etcd_agent::model::BackupSpec::default()
+        },
+        store_shared: schedule.store,
+        shared_store: if schedule.store {
+            "sim://store".to_owned()
+        } else {
+            String::new()
+        },
+        grace: Duration::from_millis(schedule.grace_ms),
+        join: etcd_agent::model::Join::default(),
+    })
+}
