@@ -11,7 +11,8 @@ use etcd_agent::ports::AgentHandle;
 use tokio::task::AbortHandle;
 
 use crate::coverage::{EXCUSED, Seen};
-use crate::fault::{Fault, inject};
+use crate::fault::Fault;
+use crate::inject::inject;
 use crate::orders;
 use crate::ports::{Board, Seat, ports, watch};
 use crate::schedule::Schedule;

@@ -4,6 +4,7 @@
 pub mod coverage;
 pub mod driver;
 pub mod fault;
+pub mod inject;
 pub mod liar;
 mod long;
 mod many;

@@ -1,7 +1,8 @@
 //! Repairs by people after the last fault.
 
 use crate::driver::Driver;
-use crate::fault::{Fault, inject};
+use crate::fault::Fault;
+use crate::inject::inject;
 use crate::world::{AgentState, Phase, Weather};
 
 impl Driver<'_> {

@@ -90,7 +90,7 @@ impl World {
     /// has no vote yet: it may have started since its agent inspected the data, and is added again.
     pub fn check_gone(&mut self, host: usize, id: MemberId) {
         let cluster = self.hosts[host].dir.as_ref().map(|dir| dir.cluster);
-        // The agent may have lost its memory while a device was not mounted: `forget` in `fault.rs`.
+        // The agent may have lost its memory while a device was not mounted: `forget` in `inject.rs`.
         let truth = cluster.and_then(|cluster| self.truths.get(&cluster));
         let lost = truth.is_some_and(|truth| truth.lost.contains(&id));
         let whole = |info: &Info| {
