@@ -2,171 +2,19 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use crate::certs::Authority;
 use crate::cgroup::Cgroup;
-use crate::faults::{Outside, bad_weather};
-use crate::golang::{self, ETCD_DEFAULT, ETCD_VERSIONS};
+use crate::faults::Outside;
 use crate::host::Host;
 use crate::net::Net;
-use crate::place::{self, Owner, Record};
-use crate::s3::{S3, S3Server, Wanted};
-use crate::tree::{self, Suite};
-use crate::{machine, outside, package, sweep};
-
-/// The etcd at `/usr/bin/etcd` on the hosts.
-#[derive(Debug, Clone)]
-enum Etcd {
-    /// Built from its Go module, of this version.
-    Version(String),
-    /// The one of the package `etcd-server` of the hosts' Debian.
-    OfDebian,
-}
-
-/// The description of a lab to boot.
-#[derive(Debug, Clone)]
-pub struct Builder {
-    name: String,
-    hosts: u8,
-    suite: Suite,
-    etcd: Etcd,
-    package: Option<PathBuf>,
-    keep: bool,
-    s3: Wanted,
-    tls: bool,
-    all_etcds: bool,
-}
-
-impl Builder {
-    /// How many hosts, named `n1` and so on; 1 by default, at most 40.
-    #[must_use]
-    pub fn hosts(mut self, hosts: u8) -> Self {
-        self.hosts = hosts;
-        self
-    }
-
-    /// The Debian release of the hosts; Debian 13 by default.
-    #[must_use]
-    pub fn suite(mut self, suite: Suite) -> Self {
-        self.suite = suite;
-        self
-    }
-
-    /// The version at `/usr/bin/etcd`. All of [`ETCD_VERSIONS`] are under `/opt/etcd-v<version>/`.
-    #[must_use]
-    pub fn etcd(mut self, version: &str) -> Self {
-        self.etcd = Etcd::Version(version.to_owned());
-        self
-    }
-
-    /// No etcd under `/opt/`, so that only one version has to be built.
-    #[must_use]
-    pub fn one_etcd(mut self) -> Self {
-        self.all_etcds = false;
-        self
-    }
-
-    /// The etcd of the package `etcd-server` at `/usr/bin/etcd`: 3.5.16 on Debian 13.
-    #[must_use]
-    pub fn etcd_of_debian(mut self) -> Self {
-        self.etcd = Etcd::OfDebian;
-        self
-    }
-
-    /// The hosts have this package from their first boot on, like hosts made from an image. It is installed
-    /// once for all labs.
-    #[must_use]
-    pub fn package(mut self, deb: &Path) -> Self {
-        self.package = Some(deb.to_owned());
-        self
-    }
-
-    /// Serve S3 over HTTPS, with a certificate of the lab's authority.
-    #[must_use]
-    pub fn s3_tls(mut self) -> Self {
-        self.s3.tls = true;
-        self
-    }
-
-    /// Another S3 server than versitygw.
-    #[must_use]
-    pub fn s3_server(mut self, server: S3Server) -> Self {
-        self.s3.server = server;
-        self
-    }
-
-    /// Clients reach the S3 server through [`bad_weather`].
-    #[must_use]
-    pub fn bad_store(mut self) -> Self {
-        self.s3.proxied = true;
-        self
-    }
-
-    /// Everything over plain HTTP instead of mutual TLS.
-    #[must_use]
-    pub fn plain(mut self) -> Self {
-        self.tls = false;
-        self
-    }
-
-    /// Leave the lab up when its handle is dropped and its process ends: for manual use.
-    #[must_use]
-    pub fn keep(mut self) -> Self {
-        self.keep = true;
-        self
-    }
-
-    /// Makes what is missing (minutes, the first time on a machine), and boots all hosts.
-    pub fn boot(self) -> Result<Lab> {
-        if !(1..=40).contains(&self.hosts) {
-            bail!("a lab has 1 to 40 hosts, not {}", self.hosts);
-        }
-        machine::check()?;
-        let (programs, mut layers) = match &self.etcd {
-            Etcd::Version(version) => {
-                let bin = golang::etcd(version)?.join("bin");
-                (bin.clone(), vec![bin])
-            }
-            Etcd::OfDebian => (golang::etcd(ETCD_DEFAULT)?.join("bin"), Vec::new()),
-        };
-        for version in ETCD_VERSIONS.iter().filter(|_| self.all_etcds) {
-            layers.push(golang::etcd(version)?.join("opt"));
-        }
-        let tree = tree::ensure(self.suite)?;
-        if let Some(deb) = &self.package {
-            layers.push(package::layer(deb, self.suite, &tree)?);
-        }
-        layers.push(tree);
-        let record = Record {
-            id: String::new(),
-            index: 0,
-            name: self.name,
-            hosts: self.hosts,
-            owner: if self.keep { None } else { Some(Owner::current()?) },
-            layers,
-            programs: programs.join("usr/bin"),
-            s3: self.s3,
-            tls: self.tls,
-        }
-        .claim()?;
-        if !self.keep {
-            sweep::remember(&record.id)?;
-        }
-        // From here on dropping it cleans up after any failure.
-        let mut lab = Lab::new(record);
-        lab.ends_on_drop = true;
-        lab.create()?;
-        if self.s3.proxied {
-            lab.proxy = Some(lab.s3.proxy(bad_weather)?);
-        }
-        lab.ends_on_drop = !self.keep;
-        Ok(lab)
-    }
-}
+use crate::place::{self, Record};
+use crate::s3::S3;
+use crate::{outside, sweep};
 
 /// A running lab. Unless [`Lab::passed`] was called, dropping it keeps the journals and prints their last
 /// lines.
@@ -175,34 +23,15 @@ pub struct Lab {
     record: Record,
     net: Net,
     hosts: Vec<Host>,
-    s3: S3,
+    pub(crate) s3: S3,
     /// The proxy in front of the S3 server, which runs until this is dropped.
-    proxy: Option<Outside>,
-    ends_on_drop: bool,
+    pub(crate) proxy: Option<Outside>,
+    pub(crate) ends_on_drop: bool,
     passed: bool,
 }
 
 impl Lab {
-    /// A lab of this name (a word for people and log files; labs of the same name may run concurrently).
-    pub fn builder(name: &str) -> Builder {
-        Builder {
-            name: name.to_owned(),
-            hosts: 1,
-            suite: Suite::Trixie,
-            etcd: Etcd::Version(ETCD_DEFAULT.to_owned()),
-            package: None,
-            keep: false,
-            s3: Wanted {
-                server: S3Server::Versitygw,
-                tls: false,
-                proxied: false,
-            },
-            tls: true,
-            all_etcds: true,
-        }
-    }
-
-    /// A handle on a lab that was left up with [`Builder::keep`].
+    /// A handle on a lab that was left up with [`Builder::keep`](crate::Builder::keep).
     pub fn attach(id: &str) -> Result<Self> {
         Ok(Self::new(Record::load(id)?))
     }
@@ -216,7 +45,7 @@ impl Lab {
             .collect()
     }
 
-    fn new(record: Record) -> Self {
+    pub(crate) fn new(record: Record) -> Self {
         let net = Net::new(&record.id, record.index, record.hosts);
         let hosts = (1..=record.hosts)
             .map(|number| Host::new(&record, &net, number))
@@ -233,7 +62,7 @@ impl Lab {
         }
     }
 
-    fn create(&self) -> Result<()> {
+    pub(crate) fn create(&self) -> Result<()> {
         // Made here, before several threads could make it.
         self.client_files()?;
         // A killed run may have left the server of a lab with the same id.
@@ -270,7 +99,7 @@ impl Lab {
     }
 
     /// `etcd`, `etcdctl` or `etcdutl` for use on the outer machine: of this lab's version, or of
-    /// [`ETCD_DEFAULT`] if the hosts have Debian's.
+    /// [`ETCD_DEFAULT`](golang::ETCD_DEFAULT) if the hosts have Debian's.
     pub fn etcd_program(&self, name: &str) -> PathBuf {
         self.record.programs.join(name)
     }

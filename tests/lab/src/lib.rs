@@ -12,6 +12,7 @@
 //! Everything that a lab makes carries its id and is removed when the [`Lab`] is dropped. If its process was
 //! killed, the next lab removes it.
 
+mod builder;
 mod by_hand;
 mod cache;
 mod certs;
@@ -42,6 +43,7 @@ mod units;
 mod values;
 mod wait;
 
+pub use builder::Builder;
 pub use certs::{Authority, Pair};
 pub use cmd::{Cmd, Output};
 pub use config::{AgentConfig, Store, built_deb};
@@ -52,7 +54,7 @@ pub use golang::{
     minio as minio_program, versitygw as versitygw_program,
 };
 pub use host::Host;
-pub use lab::{Builder, Lab, PATIENCE};
+pub use lab::{Lab, PATIENCE};
 pub use load::{Load, Written};
 pub use net::{Net, OUTSIDE, Shape};
 pub use prepare::{prepare, prepare_demo};
