@@ -4,6 +4,7 @@
 mod age;
 mod follower;
 mod kinds;
+mod requests;
 mod servers;
 mod verify;
 
@@ -17,6 +18,7 @@ use etcd_agent::ports::{ByteStream, Etcd, PortError, PortResult};
 pub use follower::{Follower, LONG, change, cluster, full, hash, meta, restored, revision, state};
 use futures::StreamExt;
 pub use kinds::{AnyS3, Kind};
+pub use requests::{read, use_it};
 pub use servers::{RealEtcd, S3, Server, cutting_proxy, start};
 pub use verify::{verify, verify_with};
 

@@ -13,6 +13,7 @@ mod store_check;
 mod store_copy;
 mod store_encrypted;
 mod store_faults;
+mod store_options;
 mod store_s3;
 mod timeline;
 mod verify;

@@ -1,60 +1,15 @@
 //! S31 and S35 through a proxy that imitates the faults of networks and overloaded stores, on two S3 servers.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use aws_sdk_s3::config::retry::RetryConfig;
 use bytes::Bytes;
 use etcd_agent::adapters::store::{open_store, probe_conditional_writes};
-use etcd_agent::adapters::store_check::check_store;
-use etcd_agent::config::{Proxy, Sse};
 use etcd_agent::model::ClusterName;
-use etcd_agent::ports::{Created, ObjectStore, PortError};
-use etcd_agent_lab::{Authority, Fault, Faults};
-use etcd_agent_store_tests::{AnyS3, Kind, noise};
+use etcd_agent::ports::PortError;
+use etcd_agent_lab::{Fault, Faults};
+use etcd_agent_store_tests::{AnyS3, Kind, noise, read, use_it};
 use futures::TryStreamExt;
-
-async fn read(store: &dyn ObjectStore, key: &str) -> Vec<u8> {
-    let stream = store.get(key).await.unwrap().unwrap();
-    let chunks: Vec<Bytes> = stream.try_collect().await.unwrap();
-    chunks.concat()
-}
-
-/// Makes an upload in three parts, a small object and a conditional one, and then reads, lists and deletes
-/// all of them.
-async fn use_it(store: &dyn ObjectStore) {
-    let body = noise((17 << 20) + 5);
-    let mut upload = store.upload("a/big").await.unwrap();
-    upload.write(body.clone()).await.unwrap();
-    upload.complete().await.unwrap();
-    store.put("a/small", Bytes::from_static(b"small")).await.unwrap();
-    let first = store
-        .create("a/once", Bytes::from_static(b"first"))
-        .await
-        .unwrap();
-    assert_eq!(first, Created::Created);
-    let second = store
-        .create("a/once", Bytes::from_static(b"second"))
-        .await
-        .unwrap();
-    assert_eq!(second, Created::Exists(Bytes::from_static(b"first")));
-    assert!(read(store, "a/big").await == body.as_ref());
-    assert_eq!(store.get_small("a/small").await.unwrap().unwrap(), "small");
-    assert_eq!(store.get_small("a/none").await.unwrap(), None);
-    let keys: Vec<String> = store
-        .list("a/")
-        .await
-        .unwrap()
-        .into_iter()
-        .map(|o| o.key)
-        .collect();
-    assert_eq!(keys, ["a/big", "a/once", "a/small"]);
-    for key in keys {
-        store.delete(&key).await.unwrap();
-    }
-    assert_eq!(store.list("").await.unwrap(), []);
-}
 
 #[tokio::test]
 async fn s35_both_servers_do_all_that_is_needed() {
@@ -273,38 +228,6 @@ async fn s35_listings_of_more_than_a_thousand_go_on_over_pages() {
     }
 }
 
-#[tokio::test]
-async fn s35_only_the_right_authority_is_trusted() {
-    for kind in Kind::ALL {
-        let s3 = AnyS3::start_tls(kind).await;
-        use_it(s3.store().as_ref()).await;
-
-        let wrong = Authority::open(&s3.dir().join("wrong-ca"), "another CA").unwrap();
-        let system = None;
-        for ca_file in [Some(wrong.cert_path()), system] {
-            let mut settings = s3.settings();
-            settings.ca_file = ca_file;
-            let error = open_store(&settings).list("").await.unwrap_err();
-            assert!(error.to_string().contains("certificate"), "{kind:?}: {error}");
-        }
-    }
-}
-
-/// The adapter uses a replaced authority without a restart.
-#[tokio::test]
-async fn s35_a_new_authority_in_the_file_is_taken_up() {
-    let s3 = AnyS3::start_tls(Kind::Versitygw).await;
-    let wrong = Authority::open(&s3.dir().join("wrong-ca"), "another CA").unwrap();
-    let file: PathBuf = s3.dir().join("bundle.crt");
-    fs::write(&file, wrong.cert()).unwrap();
-    let mut settings = s3.settings();
-    let right = settings.ca_file.replace(file.clone()).unwrap();
-    let store = open_store(&settings);
-    assert!(store.list("").await.is_err());
-    fs::copy(right, &file).unwrap();
-    assert_eq!(store.list("").await.unwrap(), []);
-}
-
 /// The client corrects a wrong clock with the server's time. If that does not help, the error names the
 /// clock. To test this, a proxy gives the agent the answer of each server to a request that was signed two
 /// hours ago, although the server's time is right.
@@ -345,113 +268,4 @@ async fn s35_a_clock_that_is_wrong_is_made_up_for_or_named() {
             "a retry does not fix a wrong clock, so there is none"
         );
     }
-}
-
-/// Tests the options of `[store]` that only some servers support, on a server that supports them.
-#[tokio::test]
-async fn objects_are_encrypted_by_the_server_as_it_is_told() {
-    let s3 = AnyS3::start_tls(Kind::Minio).await;
-    let key_file = s3.dir().join("customer-key");
-    fs::write(&key_file, [7_u8; 32]).unwrap();
-    for (sse, header) in [
-        (Sse::S3, Some("AES256")),
-        (
-            Sse::Kms {
-                key: Some("lab".to_owned()),
-            },
-            Some("aws:kms"),
-        ),
-        (
-            Sse::Customer {
-                key_file: key_file.clone(),
-            },
-            None,
-        ),
-    ] {
-        let mut settings = s3.settings();
-        settings.options.sse = sse.clone();
-        let store = open_store(&settings);
-        store.put("seen/small", Bytes::from_static(b"x")).await.unwrap();
-        let mut upload = store.upload("seen/big").await.unwrap();
-        upload.write(noise(9 << 20)).await.unwrap();
-        upload.complete().await.unwrap();
-        for key in ["etcd/prod/seen/small", "etcd/prod/seen/big"] {
-            let head = s3
-                .client(None)
-                .head_object()
-                .bucket("backups")
-                .key(key)
-                .send()
-                .await;
-            match header {
-                Some(header) => {
-                    let found = head
-                        .unwrap()
-                        .server_side_encryption()
-                        .map(|sse| sse.as_str().to_owned());
-                    assert_eq!(found.as_deref(), Some(header), "{key} with {sse:?}");
-                }
-                // The object cannot be read without the key.
-                None => assert!(head.is_err(), "{key} is readable without its key"),
-            }
-        }
-        for key in ["seen/small", "seen/big"] {
-            store.delete(key).await.unwrap();
-        }
-        use_it(store.as_ref()).await;
-        let report = check_store(&settings, |_| ()).await;
-        assert!(report.ok, "{report:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_customers_key_that_changes_is_read_anew() {
-    let s3 = AnyS3::start_tls(Kind::Minio).await;
-    let key_file = s3.dir().join("customer-key");
-    let mut settings = s3.settings();
-    settings.options.sse = Sse::Customer {
-        key_file: key_file.clone(),
-    };
-    let store = open_store(&settings);
-    let error = store.list("").await.unwrap_err();
-    assert!(
-        error.to_string().contains("cannot read store.sse_key_file"),
-        "{error}"
-    );
-    fs::write(&key_file, "too short").unwrap();
-    let error = store.list("").await.unwrap_err();
-    assert!(error.to_string().contains("must hold 32 bytes"), "{error}");
-    fs::write(&key_file, [7_u8; 32]).unwrap();
-    store.put("x", Bytes::from_static(b"x")).await.unwrap();
-    assert_eq!(store.get_small("x").await.unwrap().unwrap(), "x");
-}
-
-#[tokio::test]
-async fn checksums_are_sent_where_they_are_asked_for() {
-    for kind in Kind::ALL {
-        // Over TLS only the checksum covers the parts of an upload.
-        for s3 in [AnyS3::start(kind).await, AnyS3::start_tls(kind).await] {
-            let mut settings = s3.settings();
-            settings.options.checksums = true;
-            use_it(open_store(&settings).as_ref()).await;
-            let report = check_store(&settings, |_| ()).await;
-            assert!(report.ok, "{report:?}");
-        }
-    }
-}
-
-/// The endpoint's name does not resolve. Only the proxy knows the server's address.
-#[tokio::test]
-async fn a_proxy_is_gone_through() {
-    let s3 = AnyS3::start(Kind::Versitygw).await;
-    let proxy = Faults::before(s3.address(), |_, _| Fault::Pass).await.unwrap();
-    let mut settings = s3.settings();
-    settings.endpoint = Some("http://s3.nowhere.invalid".to_owned());
-    settings.options.proxy = Proxy::Url(format!("http://{}", proxy.address()));
-    use_it(open_store(&settings).as_ref()).await;
-    assert!(proxy.seen().len() > 10);
-
-    settings.options.proxy = Proxy::Off;
-    let error = open_store(&settings).list("").await.unwrap_err();
-    assert!(matches!(error, PortError::Retryable(_)), "{error}");
 }
