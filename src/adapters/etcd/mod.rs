@@ -274,6 +274,10 @@ impl Etcd for LocalEtcd {
         if newest < at {
             return Ok(Past::Ahead(newest));
         }
+        // etcd begins at this revision and writes nothing as it. A watch would deliver nothing until the deadline.
+        if at <= Revision(1) {
+            return Ok(Past::Gone(newest));
+        }
         let what = self.what(&format!("read revision {at}"));
         let mut watch = watch::open(&self.connector, what.clone(), at, self.watch_limit).await?;
         // The revision exists, so a watch delivers it at once.

@@ -16,7 +16,11 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
     let newer = agent.shared.newest_full.subscribe();
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
-        let chain = backup::resume(store.as_ref(), &worker.spec.cluster, &backup).await;
+        let chain = tokio::select! {
+            biased;
+            chain = backup::resume(store.as_ref(), &worker.spec.cluster, &backup) => chain,
+            () = worker.shared.stopped.cancelled() => return Ok(Ended::Stopped),
+        };
         let chain = chain
             .caused_by(Cause::Store)
             .map_err(|failed| worker.count_failed("increment", failed))?;

@@ -54,19 +54,17 @@ pub async fn follow(
         let why = "backup.encrypt_to was set, or taken away, since that full backup was taken";
         return Ok(Ended::Gap(why.to_owned()));
     }
-    if let Some(why) = not_ours(etcd, &chain).await.caused_by(Cause::Etcd)? {
-        return Ok(why);
-    }
-    if let Some(why) = another_history(etcd, &chain).await.caused_by(Cause::Etcd)? {
-        return Ok(why);
-    }
     let mut auth = Auth::default();
-    auth.look(etcd, &chain).await;
-    report(chain.progress(auth.changed));
-    let awake = following.awake.clone();
-    let mut changes = BatchedWatch::open(etcd, chain.covered.next(), awake)
-        .await
-        .caused_by(Cause::Etcd)?;
+    let beginning = begin(etcd, following, &chain, &mut auth, &report);
+    let mut changes = tokio::select! {
+        biased;
+        begun = beginning => match begun.caused_by(Cause::Etcd)? {
+            Ok(changes) => changes,
+            Err(ended) => return Ok(ended),
+        },
+        // Nothing was received yet, so there is nothing to store.
+        () = following.stop.cancelled() => return Ok(Ended::Stopped),
+    };
     let mut batch = Batch::default();
     let mut flush_to = following.flush_to.clone();
     let mut flush_at: Option<Instant> = None;
@@ -177,6 +175,29 @@ pub async fn follow(
             }
         }
     }
+}
+
+/// Checks that this etcd continues the chain, and opens the watch. etcd may take seconds to answer for a past
+/// revision.
+async fn begin<'a>(
+    etcd: &'a dyn Etcd,
+    following: &Following,
+    chain: &Chain,
+    auth: &mut Auth,
+    report: &(impl Fn(Progress) + Send + Sync),
+) -> PortResult<Result<BatchedWatch<'a>, Ended>> {
+    if let Some(ended) = not_ours(etcd, chain).await? {
+        return Ok(Err(ended));
+    }
+    if let Some(ended) = another_history(etcd, chain).await? {
+        return Ok(Err(ended));
+    }
+    auth.look(etcd, chain).await;
+    report(chain.progress(auth.changed));
+    let awake = following.awake.clone();
+    BatchedWatch::open(etcd, chain.covered.next(), awake)
+        .await
+        .map(Ok)
 }
 
 /// Whether users and roles have changed.

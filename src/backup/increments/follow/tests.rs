@@ -41,6 +41,8 @@ struct Told {
     revision: Option<Revision>,
     /// Its answer for each past revision, if it differs from what was written.
     past: Option<fn(Revision) -> Past>,
+    /// It answers no question about a past revision.
+    past_silent: bool,
 }
 
 #[async_trait]
@@ -57,6 +59,9 @@ impl Etcd for Told {
         self.inner.members(linearizable).await
     }
     async fn past(&self, at: Revision) -> PortResult<Past> {
+        if self.past_silent {
+            return std::future::pending().await;
+        }
         let says = self.past.unwrap_or(|at| Past::Changes(revision(at.0, 0)));
         Ok(says(at))
     }
@@ -127,6 +132,7 @@ fn told(scripts: Vec<Vec<PortResult<Watched>>>) -> Told {
         stop: None,
         revision: None,
         past: None,
+        past_silent: false,
     }
 }
 
@@ -195,6 +201,26 @@ async fn s33_what_was_heard_before_etcd_went_away_is_stored_and_the_chain_goes_o
     assert_eq!(one.head.previous, None);
     assert_eq!(two.head.previous.as_deref(), Some("78-79.zst"));
     assert_eq!(two.head.leases, [], "a lease that ended needs no TTL");
+}
+
+/// The watch is not open yet, so nothing was received that has to be stored.
+#[tokio::test]
+async fn an_agent_that_stops_does_not_wait_for_the_answer_that_opens_the_watch() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path());
+    let full = take_full(&told(vec![]), &store, &meta(1000), |_| {})
+        .await
+        .unwrap();
+    let etcd = Told {
+        past_silent: true,
+        ..told(vec![])
+    };
+    let chain = resume(&store, &cluster(), &full.id).await.unwrap();
+    let (_sender, newer) = watch::channel(None);
+    let following = following();
+    following.stop.cancel();
+    let ended = follow(&etcd, &store, &SystemClock, &following, chain, newer, |_| {}).await;
+    assert!(matches!(ended, Ok(Ended::Stopped)), "{ended:?}");
 }
 
 fn many(from: u64, count: u64) -> Vec<RevisionChanges> {

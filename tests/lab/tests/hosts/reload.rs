@@ -49,6 +49,11 @@ fn h01_h02_reloads_and_restarts_never_make_a_healthy_cluster_look_dead() {
     always_healthy(n1, 50, "systemctl reload etcd-agent");
     assert!(events(n1) >= before, "events outlive a reload");
     always_healthy(n1, 50, "systemctl restart etcd-agent");
+    let journal = n1.journalctl(&["-u", "etcd-agent"]).unwrap();
+    assert!(
+        !journal.contains("could not be stored before the end"),
+        "etcd was idle, and an agent that stops waited for changes:\n{journal}"
+    );
 
     // B16: a restarted journal receives the agent's messages too.
     n1.systemctl(&["restart", "systemd-journald"])
