@@ -8,14 +8,16 @@
 //! Source: L. Lamport, "Paxos Made Simple" (2001), §2.
 
 mod elector;
+mod enquiry;
+mod incarnations;
+mod learn;
 mod round;
 mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use elector::{
-    Conflict, Electorate, NotLearned, absorb, forget_above, hear, hear_of, new_record, on_accept, on_enquire,
-    on_learn, on_prepare, renew,
-};
+pub use elector::{Electorate, new_record, on_accept, on_prepare};
+pub use enquiry::{absorb, on_enquire, renew};
+pub use learn::{Conflict, NotLearned, forget_above, hear, hear_of, on_learn};
 pub use round::{Outcome, Round, explain};
 pub use tally::{ElectorReport, Tally};
