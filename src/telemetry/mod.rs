@@ -1,8 +1,10 @@
 //! Logging with journald fields, and metrics.
 
+mod counters;
 pub mod message_ids;
 mod metrics;
 mod setup;
 
-pub use metrics::{Counters, Success, exposition};
+pub use counters::{Counters, Success};
+pub use metrics::exposition;
 pub use setup::{Output, init};

@@ -1,0 +1,92 @@
+//! Encodes metrics in the Prometheus text format.
+
+use std::fmt;
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, prometheus_text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+/// Milliseconds as seconds.
+pub(super) fn seconds(ms: u64) -> Value {
+    Value::Seconds(Duration::from_millis(ms).as_secs_f64())
+}
+
+/// All metrics of one answer, in the order in which they are shown.
+#[derive(Debug, Default)]
+pub(super) struct Metrics(Vec<Metric>);
+
+#[derive(Debug)]
+struct Metric {
+    name: &'static str,
+    help: &'static str,
+    kind: MetricType,
+    samples: Vec<(Vec<(&'static str, String)>, Value)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Value {
+    Integer(u64),
+    Seconds(f64),
+}
+
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl Metrics {
+    /// Begins a metric. Its samples follow. A counter is named without `_total`, which the encoder appends.
+    pub(super) fn head(&mut self, name: &'static str, kind: MetricType, help: &'static str) {
+        self.0.push(Metric {
+            name,
+            help,
+            kind,
+            samples: Vec::new(),
+        });
+    }
+
+    /// A sample of the metric that was begun last.
+    pub(super) fn sample(&mut self, labels: &[(&'static str, &str)], value: impl Into<Value>) {
+        let labels = labels.iter().map(|(key, value)| (*key, (*value).to_owned()));
+        if let Some(metric) = self.0.last_mut() {
+            metric.samples.push((labels.collect(), value.into()));
+        }
+    }
+
+    pub(super) fn one(&mut self, name: &'static str, help: &'static str, value: u64) {
+        self.head(name, MetricType::Gauge, help);
+        self.sample(&[], value);
+    }
+
+    /// The Prometheus text format, version 0.0.4.
+    pub(super) fn text(self) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut text = String::with_capacity(8192);
+        // Writing to a string cannot fail.
+        let _ = prometheus_text::encode(&mut text, &registry);
+        text
+    }
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        for metric in &self.0 {
+            let mut family = encoder.encode_descriptor(metric.name, metric.help, None, metric.kind)?;
+            for (labels, value) in &metric.samples {
+                let mut sample = family.encode_family(labels)?;
+                match (metric.kind, value) {
+                    (MetricType::Counter, Value::Integer(count)) => {
+                        sample.encode_counter::<NoLabelSet, u64, u64>(count, None)?;
+                    }
+                    (_, Value::Integer(value)) => sample.encode_gauge(value)?,
+                    (_, Value::Seconds(value)) => sample.encode_gauge(value)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
