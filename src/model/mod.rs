@@ -1,6 +1,7 @@
 //! Plain data that every layer uses: identifiers, facts, the spec, genesis, assignment,
 //! observation and decision. Nothing here does IO, and nothing here imports the rest of the crate.
 
+mod action;
 mod admin;
 mod assignment;
 mod backoff;
@@ -30,6 +31,7 @@ pub(crate) mod testing;
 mod time;
 mod verification;
 
+pub use action::{Action, Removal, StartFence};
 pub use admin::{
     AdminStatus, ApiError, CopyStatus, DirectiveOrder, DirectiveView, PlanView, ReloadView, RequestState,
     RequestView, SizeOrder, SizeView,
@@ -43,7 +45,7 @@ pub use backup::{
 pub use backup_summary::BackupSummary;
 pub use calendar::{Calendar, CalendarError};
 pub use change::{KeyChange, Past, RevisionChanges, Watched};
-pub use decision::{Action, Decision, LearnerProgress, Memory, Removal, StartFence};
+pub use decision::{Decision, LearnerProgress, Memory};
 pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};
 pub use etcd_version::{forgets_promotions, is_too_old};
 pub use event::{Event, EventOutcome, EventsView};
