@@ -1,75 +1,30 @@
-//! When a full backup is due, which node stores the changes after it, and when old backups are removed.
+//! When a full backup is due, and which node takes it of which member.
 
 use std::time::Duration;
 
 use super::context::Context;
+use super::increments::{following_newest, gap};
 use super::orders;
 use crate::model::{
-    Action, Backoff, BackupFormat, BackupSummary, Calendar, ChainView, Fact, NodeName, NodeStatus,
-    OperatorRequest, ReasonCode, Revision, UnixMs,
+    Action, Backoff, BackupFormat, Calendar, Fact, NodeName, NodeStatus, OperatorRequest, ReasonCode,
+    Revision, UnixMs,
 };
 
-/// At most this many commands are named. `etcd-agent etcd-manager commands list` shows all of them.
-const NAMED: usize = 3;
 /// The interval between full backups while nothing changes.
 const UNCHANGED: Duration = Duration::from_hours(24);
 /// After this many consecutive failures of the coordinator to take a full backup, or to read the store,
 /// another node takes the next one.
 const FAILURES: u32 = 3;
-/// A failed prune is tried again after this time. Trying more often does not help.
-const PRUNE_AGAIN: Duration = Duration::from_mins(1);
 /// The pauses after a full backup that failed: from the first to the longest, or less where less is asked
 /// for.
 const RETRY_FROM: Duration = Duration::from_secs(10);
 const RETRY_TO: Duration = Duration::from_secs(320);
-/// The pause after increments could not be stored.
-const INCREMENTS_BACKOFF: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(64));
 
 fn is_backup(request: &OperatorRequest) -> bool {
     matches!(
         request,
         OperatorRequest::Backup | OperatorRequest::BackupAs { .. }
     )
-}
-
-/// Reports that etcd-manager's queue has commands. A person has to judge them.
-pub(super) fn report_commands(cx: &mut Context<'_>) {
-    let commands = match &cx.obs.store {
-        Fact::Known(store) if cx.is_coordinator() && !store.commands.is_empty() => &store.commands,
-        _ => return,
-    };
-    // Anyone with write access to the store can have chosen these names.
-    let named: Vec<String> = commands
-        .iter()
-        .take(NAMED)
-        .map(|name| name.escape_debug().to_string())
-        .collect();
-    let more = match commands.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let text = format!(
-        "the store holds commands of etcd-manager, which are not carried out: {}{more}; `etcd-agent etcd-manager \
-         commands list` shows what they ask for",
-        named.join(", ")
-    );
-    cx.because(ReasonCode::CommandWaiting, text);
-}
-
-/// Reports that etcd was put back to an older state. A person may not know which writes were lost.
-pub(super) fn report_history(cx: &mut Context<'_>) {
-    if !cx.is_coordinator() {
-        return;
-    }
-    let stored = cx.obs.store.known().and_then(|store| store.went_back.as_ref());
-    let followed = cx.obs.backups.went_back.as_ref().filter(|_| gap(cx));
-    if let Some(why) = followed.or(stored) {
-        let text = format!(
-            "etcd was put back to an older state under the same cluster ID: {why}; what was stored before stays in the store, \
-             and `restore latest` means what etcd has now: `etcd-agent backup list`"
-        );
-        cx.because(ReasonCode::HistoryWentBack, text);
-    }
 }
 
 /// Answers a request for a backup that cannot be taken here, instead of letting it wait.
@@ -96,41 +51,6 @@ fn refuse(cx: &Context<'_>) -> Option<Action> {
         done: false,
         message,
     })
-}
-
-/// Stores an increment that a person asked for, if this agent follows etcd's changes. `None` while it is
-/// about to follow them.
-pub(super) fn flush(cx: &mut Context<'_>) -> Option<Action> {
-    if !cx.obs.requests.contains(&OperatorRequest::Increment) {
-        return None;
-    }
-    let refuse = |message: String| {
-        Some(Action::Answer {
-            request: OperatorRequest::Increment,
-            done: false,
-            message,
-        })
-    };
-    if cx.spec.backup_interval.is_none() {
-        return refuse("no store is configured: set store.url".to_owned());
-    }
-    if cx.spec.backup.increment_interval.is_none() {
-        return refuse("increments are switched off: set backup.increments = true".to_owned());
-    }
-    if !cx.is_coordinator() {
-        return refuse(format!(
-            "{} does not store etcd's changes, the coordinator does: ask {}",
-            cx.spec.node,
-            cx.leading().map_or("it", NodeName::as_str)
-        ));
-    }
-    let follows = cx.obs.backups.increments.running;
-    if !follows && orders::paused(cx).is_some() {
-        return refuse(
-            "the cluster is paused, and etcd's changes are not stored here: `etcd-agent resume`".to_owned(),
-        );
-    }
-    (follows && !cx.obs.backups.flushing).then_some(Action::Flush)
 }
 
 /// Begins a full backup when a person asks for one, or on the coordinator when the interval or the calendar
@@ -315,52 +235,6 @@ pub(super) fn healthy_voters<'a>(cx: &Context<'a>) -> Vec<(bool, &'a NodeName)> 
     healthy
 }
 
-/// Begins to remove old backups when a person asks for it, or on the coordinator once after each new full
-/// backup: never before the new one is committed.
-pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
-    let asked = cx.obs.requests.contains(&OperatorRequest::Prune);
-    if asked && cx.spec.backup_interval.is_none() {
-        return Some(Action::Answer {
-            request: OperatorRequest::Prune,
-            done: false,
-            message: "no store is configured: set store.url".to_owned(),
-        });
-    }
-    let job = &cx.obs.backups.prune;
-    if job.running {
-        return None;
-    }
-    let newest = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
-    let after = newest.map(|b| b.id.clone());
-    if asked {
-        cx.because(ReasonCode::PruneAsked, "a person asked to remove old backups");
-        return Some(Action::Prune { after });
-    }
-    if !cx.spec.backup.retention.enabled || !cx.is_coordinator() || orders::paused(cx).is_some() {
-        return None;
-    }
-    if after.is_none() || cx.obs.backups.pruned == after || takes_over(cx) {
-        return None;
-    }
-    if let Some(failed) = job.failed_at {
-        let since = cx.obs.steady.since(failed);
-        if since < PRUNE_AGAIN {
-            let error = job.error.clone().unwrap_or_default();
-            cx.because(
-                ReasonCode::PruneFailed,
-                format!("old backups could not be removed: {error}"),
-            );
-            cx.wake_in(PRUNE_AGAIN.saturating_sub(since));
-            return None;
-        }
-    }
-    cx.because(
-        ReasonCode::PruneDue,
-        "there is a newer backup since old ones were removed last",
-    );
-    Some(Action::Prune { after })
-}
-
 /// False during the pause after a failed backup. The pause grows up to `longest`.
 pub(super) fn may_try_again(cx: &mut Context<'_>, longest: Duration) -> bool {
     let Some(failed) = cx.obs.backup.failed_at else {
@@ -380,69 +254,8 @@ pub(super) fn may_try_again(cx: &mut Context<'_>, longest: Duration) -> bool {
     false
 }
 
-/// True if the increments of the newest full backup were found not to be continuable.
-fn gap(cx: &Context<'_>) -> bool {
-    let newest = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
-    newest.is_some_and(|b| cx.obs.backups.gap.as_ref() == Some(&b.id))
-}
-
 /// True if the newest backup is etcd-manager's, which has no revision and no chain.
 fn foreign(cx: &Context<'_>) -> bool {
     let newest = cx.obs.store.known().and_then(|s| s.newest_backup.as_ref());
     newest.is_some_and(|b| b.revision == Revision(0))
-}
-
-/// The chain that this agent extends, if it follows the newest full backup.
-fn following_newest<'a>(cx: &Context<'a>) -> Option<&'a ChainView> {
-    let newest = cx.obs.store.known()?.newest_backup.as_ref()?;
-    let chain = cx.obs.backups.chain.as_ref();
-    chain.filter(|chain| chain.backup == newest.id)
-}
-
-/// True if the newest full backup has no increments yet but will get some. Until then, the increments of
-/// older full backups lead to a newer revision.
-fn takes_over(cx: &Context<'_>) -> bool {
-    let ours = |newest: &BackupSummary| newest.revision > Revision(0);
-    cx.spec.backup.increment_interval.is_some()
-        && cx.obs.backups.increments.failed_at.is_none()
-        && cx
-            .obs
-            .store
-            .known()
-            .and_then(|s| s.newest_backup.as_ref())
-            .is_some_and(ours)
-        && following_newest(cx).is_none()
-}
-
-/// Begins, on the coordinator, to store what changes after the newest full backup.
-pub(super) fn increments(cx: &mut Context<'_>) -> Option<Action> {
-    cx.spec.backup.increment_interval?;
-    if !cx.is_coordinator() || orders::paused(cx).is_some() {
-        return None;
-    }
-    let job = &cx.obs.backups.increments;
-    if job.running || gap(cx) {
-        return None;
-    }
-    // etcd-manager's backups have no revision, and no increments.
-    let newest = cx.obs.store.known()?.newest_backup.as_ref()?;
-    let backup = Some(newest).filter(|b| b.revision > Revision(0))?.id.clone();
-    if let Some(failed) = job.failed_at {
-        let pause = INCREMENTS_BACKOFF.after(job.failures);
-        let since = cx.obs.steady.since(failed);
-        if since < pause {
-            let error = job.error.clone().unwrap_or_default();
-            cx.because(
-                ReasonCode::IncrementsFailed,
-                format!("etcd's changes are not stored: {error}"),
-            );
-            cx.wake_in(pause.saturating_sub(since));
-            return None;
-        }
-    }
-    cx.because(
-        ReasonCode::IncrementsDue,
-        "the coordinator stores what changes after the newest full backup",
-    );
-    Some(Action::Increments { backup })
 }

@@ -21,6 +21,7 @@ mod gate;
 mod grant;
 mod hand;
 mod identity;
+mod increments;
 mod inspection;
 mod invitation;
 mod joiner;
@@ -31,6 +32,7 @@ mod membership;
 mod old;
 mod orders;
 mod preview;
+mod prune;
 mod recovery;
 mod removal;
 mod removal_order;
@@ -43,6 +45,7 @@ mod spares;
 mod standalone_backup;
 mod status_line;
 mod steps;
+mod store_reports;
 #[cfg(test)]
 mod tests;
 mod unfinished;
@@ -80,8 +83,8 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     directive::report_paused(cx);
-    backup::report_commands(cx);
-    backup::report_history(cx);
+    store_reports::report_commands(cx);
+    store_reports::report_history(cx);
     alarms::report(cx);
     let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))
@@ -105,10 +108,10 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| restart::granted(cx))
         .or_else(|| coordinate(cx))
         .or_else(|| electors::regain(cx))
-        .or_else(|| backup::flush(cx))
+        .or_else(|| increments::flush(cx))
         .or_else(|| backup::due(cx))
-        .or_else(|| backup::increments(cx))
-        .or_else(|| backup::prune(cx))
+        .or_else(|| increments::increments(cx))
+        .or_else(|| prune::prune(cx))
         .or_else(|| verify::due(cx))
         .or_else(|| resize::remember(cx))
         .or_else(|| inspection::look_again(cx))
