@@ -8,6 +8,7 @@ mod alarms;
 mod assign;
 mod backup;
 mod bootstrap;
+mod bootstrap_checks;
 mod clocks;
 mod context;
 mod data;
