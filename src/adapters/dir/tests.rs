@@ -1,7 +1,13 @@
-use std::time::SystemTime;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use futures::TryStreamExt;
 
+use super::files::if_present;
+use super::store::LOCK;
+use super::upload::SYNC_BYTES;
 use super::*;
 
 fn place() -> (tempfile::TempDir, DirStore) {
