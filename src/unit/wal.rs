@@ -5,6 +5,8 @@
 //! then a `walpb.Record`, then the padding. Each file begins with a CRC record and a metadata record.
 
 pub(super) mod check;
+#[cfg(test)]
+mod testing;
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -14,6 +16,9 @@ use crc_fast::{CrcAlgorithm, Digest};
 use prost::Message;
 
 use crate::model::{ClusterId, MemberId};
+
+#[cfg(test)]
+pub(crate) use testing::{encode, encode_with};
 
 #[derive(Clone, PartialEq, Message)]
 struct Record {
@@ -230,190 +235,6 @@ fn crc32c(seed: u32, data: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// A WAL head with these IDs, framed as etcd does it.
-#[cfg(test)]
-pub(crate) fn encode(cluster: ClusterId, member: MemberId) -> Vec<u8> {
-    encode_with(cluster, member, &[])
-}
-
-/// The same with more records, by kind and data.
-#[cfg(test)]
-pub(crate) fn encode_with(cluster: ClusterId, member: MemberId, more: &[(i64, &[u8])]) -> Vec<u8> {
-    let data = Metadata {
-        node_id: member.0,
-        cluster_id: cluster.0,
-    }
-    .encode_to_vec();
-    let more = more.iter().map(|(kind, data)| Record {
-        kind: *kind,
-        crc: 0,
-        data: data.to_vec(),
-    });
-    let records = [
-        Record {
-            kind: CRC,
-            crc: 0,
-            data: Vec::new(),
-        },
-        Record {
-            kind: METADATA,
-            crc: crc32c(0, &data),
-            data,
-        },
-    ];
-    let mut out = Vec::new();
-    for record in records.into_iter().chain(more) {
-        put(&mut out, &record);
-    }
-    // The rest of a preallocated file is zeroes.
-    out.extend([0; 64]);
-    out
-}
-
-#[cfg(test)]
-fn put(out: &mut Vec<u8>, record: &Record) {
-    let body = record.encode_to_vec();
-    let padding = (8 - body.len() % 8) % 8;
-    let mut field = body.len() as u64;
-    if padding > 0 {
-        field |= (0x80 | padding as u64) << 56;
-    }
-    out.extend(field.to_le_bytes());
-    out.extend(&body);
-    out.extend(std::iter::repeat_n(0, padding));
-}
-
-/// Appends a record with its place in the chain of checksums.
-#[cfg(test)]
-fn append(out: &mut Vec<u8>, crc: &mut u32, kind: i64, data: &[u8]) {
-    *crc = crc32c(*crc, data);
-    let record = Record {
-        kind,
-        crc: *crc,
-        data: data.to_vec(),
-    };
-    put(out, &record);
-}
-
-/// The checksum after the head that [`encode`] makes.
-#[cfg(test)]
-fn metadata_crc(cluster: ClusterId, member: MemberId) -> u32 {
-    let metadata = Metadata {
-        node_id: member.0,
-        cluster_id: cluster.0,
-    };
-    crc32c(0, &metadata.encode_to_vec())
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn the_checksum_is_castagnoli() {
-        assert_eq!(crc32c(0, b"123456789"), 0xe306_9283);
-        assert_eq!(crc32c(crc32c(0, b"1234"), b"56789"), 0xe306_9283);
-    }
-
-    #[test]
-    fn what_is_found_at_the_head_of_a_file() {
-        let good = encode(ClusterId(7), MemberId(9));
-        let mut flipped = good.clone();
-        let at = flipped.len() - 64 - 4;
-        flipped[at] ^= 1;
-        let table: [(&str, Vec<u8>, Result<_, &str>); 6] = [
-            ("good", good.clone(), Ok((ClusterId(7), MemberId(9)))),
-            ("empty", Vec::new(), Err("ends before")),
-            ("zeroes", vec![0; 64], Err("holds no metadata")),
-            ("cut", good[..20].to_vec(), Err("ends")),
-            (
-                "no ids",
-                encode(ClusterId(0), MemberId(9)),
-                Err("names no member"),
-            ),
-            ("huge", vec![0xff; 64], Err("claims")),
-        ];
-        for (name, bytes, expected) in table {
-            match (decode(&bytes), expected) {
-                (Ok(found), Ok(wanted)) => assert_eq!(found, wanted, "{name}"),
-                (Err(found), Err(wanted)) => assert!(found.contains(wanted), "{name}: {found}"),
-                (found, _) => unreachable!("{name}: {found:?}"),
-            }
-        }
-        assert!(decode(&flipped).is_err(), "a flipped bit");
-    }
-
-    #[test]
-    fn the_oldest_file_counts() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = |name: &str, body: Vec<u8>| std::fs::write(dir.path().join(name), body).unwrap();
-        assert!(matches!(identify(dir.path()), Err(WalError::Content(_))));
-        file("0.tmp", vec![1]);
-        file(
-            "0000000000000002-0000000000000010.wal",
-            encode(ClusterId(7), MemberId(8)),
-        );
-        file(
-            "0000000000000001-0000000000000005.wal",
-            encode(ClusterId(1), MemberId(2)),
-        );
-        assert_eq!(identify(dir.path()).unwrap(), (ClusterId(1), MemberId(2)));
-        assert!(matches!(
-            identify(&dir.path().join("no")),
-            Err(WalError::Io { .. })
-        ));
-    }
-
-    #[test]
-    fn a_wal_without_entries_remembers_nothing() {
-        type More<'a> = &'a [(i64, &'a [u8])];
-        let state: (i64, &[u8]) = (3, &[8, 7]);
-        let none: (i64, &[u8]) = (SNAPSHOT, &[8, 0, 16, 0]);
-        let some: (i64, &[u8]) = (SNAPSHOT, &[8, 3, 16, 1]);
-        let entry: (i64, &[u8]) = (ENTRY, b"entry");
-        let table: [(More<'_>, bool); 5] = [
-            (&[], false),
-            (&[none, state], false),
-            (&[none, state, entry], true),
-            (&[some], true),
-            (&[none, state, (SNAPSHOT, b"\xff")], true),
-        ];
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("0000000000000000-0000000000000000.wal");
-        for (more, expected) in table {
-            std::fs::write(&path, encode_with(ClusterId(7), MemberId(9), more)).unwrap();
-            assert_eq!(remembers(dir.path()).unwrap(), expected, "{more:?}");
-        }
-        std::fs::write(&path, encode(ClusterId(7), MemberId(9))).unwrap();
-        std::fs::write(path.with_file_name("0000000000000001-0000000000000009.wal"), "").unwrap();
-        assert!(
-            remembers(dir.path()).unwrap(),
-            "a second file comes after entries"
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = has_log(&bytes);
-            let _ = decode(&bytes);
-        }
-
-        #[test]
-        fn any_ids_come_back(cluster in 1u64.., member in 1u64..) {
-            prop_assert_eq!(decode(&encode(ClusterId(cluster), MemberId(member))), Ok((ClusterId(cluster), MemberId(member))));
-        }
-
-        #[test]
-        fn a_changed_byte_never_changes_the_ids(cluster in 1u64.., member in 1u64.., at in 0usize..80, with in any::<u8>()) {
-            let mut bytes = encode(ClusterId(cluster), MemberId(member));
-            if let Some(byte) = bytes.get_mut(at) { *byte = with; }
-            if let Ok(found) = decode(&bytes) {
-                prop_assert_eq!(found, (ClusterId(cluster), MemberId(member)));
-            }
-        }
-    }
-}
+mod tests;

@@ -179,7 +179,8 @@ fn is_torn(mut offset: u64, mut data: &[u8]) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::{ENTRY, append, encode};
+    use super::super::ENTRY;
+    use super::super::testing::{append, encode, metadata_crc};
     use super::*;
     use crate::model::{ClusterId, MemberId};
 
@@ -195,7 +196,7 @@ mod tests {
     fn log() -> Log {
         let mut first = encode(ClusterId(7), MemberId(9));
         first.truncate(first.len() - 64);
-        let mut crc = super::super::metadata_crc(ClusterId(7), MemberId(9));
+        let mut crc = metadata_crc(ClusterId(7), MemberId(9));
         for entry in 1..=3u8 {
             append(&mut first, &mut crc, ENTRY, &[entry; 700]);
         }
