@@ -9,9 +9,9 @@ use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
     Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, Decision, DirectiveOrder, DirectiveView,
-    ElectorRecord, Enquire, EnquireAnswer, Epoch, EventsView, Fact, Learn, ListedBackup, NodeStatus,
-    OperatorRequest, Page, PlanView, Prepare, PrepareReply, RequestState, RequestView, RestoreTarget,
-    SizeOrder, SizeView, StoreCommand, Verdict,
+    Enquire, EnquireAnswer, EventsView, Fact, Learn, ListedBackup, NodeStatus, OperatorRequest, Page,
+    PlanView, Prepare, PrepareReply, RequestState, RequestView, RestoreTarget, SizeOrder, SizeView,
+    StoreCommand, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
@@ -313,42 +313,6 @@ impl AgentHandle for Agent {
             .etcd
             .known()
             .is_some_and(|e| e.leader.is_some() && Some(e.cluster_id) == newest)
-    }
-}
-
-impl Agent {
-    /// The epoch that an order to restore replaces when it is given now; `None` while it cannot be known. A
-    /// node with a new memory does not know it before it has a vote. A node that knows no epoch does not know
-    /// it before it has read the shared store. An epoch that was only reported does not count if another one
-    /// is confirmed, because it may never open.
-    pub(crate) fn asked_above(&self, elector: &ElectorRecord) -> Option<Epoch> {
-        if !elector.eligible {
-            return None;
-        }
-        if let Some(chosen) = &elector.chosen {
-            return Some(chosen.epoch);
-        }
-        let stored = self.shared.with(|inner| {
-            let view = inner.store.view()?;
-            Some(view.genesis.as_ref().map(|genesis| genesis.epoch))
-        });
-        match stored {
-            None if self.spec.store_shared && self.ports.store.is_some() => None,
-            stored => Some(elector.newest_epoch.max(stored.flatten().unwrap_or_default())),
-        }
-    }
-
-    /// Adds to a request the state of the cluster and the time at which it is made.
-    pub(crate) fn fill_in(&self, request: &mut OperatorRequest) {
-        if let OperatorRequest::Restore { above, asked, .. } = request {
-            *above = self.asked_above(&self.shared.elector());
-            *asked = self.ports.clock.now();
-        }
-        if let OperatorRequest::MoveLeader { from, id, asked, .. } = request {
-            *from = self.status().etcd.known().and_then(|etcd| etcd.leader);
-            *id = self.ports.clock.random();
-            *asked = self.ports.clock.steady();
-        }
     }
 }
 

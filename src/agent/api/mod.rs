@@ -3,4 +3,5 @@
 mod directives;
 mod handle;
 mod listing;
+mod request;
 pub(super) mod size;
