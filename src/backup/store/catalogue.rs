@@ -1,16 +1,13 @@
 //! The backups in a store: those with a commit marker, written by the agent or by etcd-manager.
 
-use std::collections::BTreeMap;
-
 use crate::model::{
     BackupId, BackupSummary, ClusterName, Revision, StoredBackup, UnixMs, Verified, VerifyView, Writer,
 };
 use crate::ports::{ObjectMeta, ObjectStore, PortError, PortResult};
 
-use super::chain::{self, Range, parse_name};
-use super::layout::{
-    BackupName, FOREIGN_META, INCREMENTS, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION,
-};
+use super::chain;
+use super::layout::{BackupName, FOREIGN_META, Layout, MANIFEST, VERIFICATION};
+use super::listing::{Found, committed};
 use super::manifest::{ForeignMeta, Manifest};
 use super::timelines::Counted;
 use super::verification::Verification;
@@ -37,17 +34,6 @@ pub enum Part {
     Only(BackupId),
     /// At most this many after this one; `None` begins with the oldest.
     After(Option<BackupId>, usize),
-}
-
-/// What was listed of one backup.
-#[derive(Debug, Clone, Default)]
-struct Found {
-    native: bool,
-    foreign: bool,
-    zstd_bytes: Option<u64>,
-    gzip_bytes: Option<u64>,
-    verified: bool,
-    increments: Vec<Range>,
 }
 
 /// All committed backups. An object that the store refuses permanently hides its own backup, and no other.
@@ -173,49 +159,6 @@ pub(super) async fn newest_of(
         }
     }
     Ok(None)
-}
-
-/// Those with a commit marker, oldest first.
-fn committed(layout: &Layout, objects: &[ObjectMeta]) -> Vec<(BackupName, Found)> {
-    let mut found = found(layout, objects);
-    found.retain(|_, f| f.native || f.foreign);
-    found.into_iter().collect()
-}
-
-/// Snapshots of ours that were never committed, oldest first: in progress, or abandoned. Also increments
-/// whose full was removed, stored by an agent that did not know this yet.
-pub(super) fn leftovers(layout: &Layout, objects: &[ObjectMeta]) -> Vec<BackupName> {
-    let found = found(layout, objects);
-    let left = found
-        .into_iter()
-        .filter(|(_, f)| !f.native && !f.foreign && (f.zstd_bytes.is_some() || !f.increments.is_empty()));
-    left.map(|(name, _)| name).collect()
-}
-
-fn found(layout: &Layout, objects: &[ObjectMeta]) -> BTreeMap<BackupName, Found> {
-    let mut found: BTreeMap<BackupName, Found> = BTreeMap::new();
-    for object in objects {
-        let Some((name, file)) = layout.split(&object.key) else {
-            continue;
-        };
-        let entry = found.entry(name).or_default();
-        match file {
-            MANIFEST => entry.native = true,
-            FOREIGN_META => entry.foreign = true,
-            SNAPSHOT_ZSTD => entry.zstd_bytes = Some(object.size_bytes),
-            SNAPSHOT_GZIP => entry.gzip_bytes = Some(object.size_bytes),
-            VERIFICATION => entry.verified = true,
-            other => {
-                let increment = other.strip_prefix(INCREMENTS).and_then(parse_name);
-                let range = increment.map(|(first, last)| Range { first, last });
-                entry.increments.extend(range);
-            }
-        }
-    }
-    for entry in found.values_mut() {
-        entry.increments.sort_unstable();
-    }
-    found
 }
 
 /// Its commit marker, how far its increments lead, and the result of its last verification.

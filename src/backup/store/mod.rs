@@ -7,6 +7,7 @@ pub(super) mod copy;
 pub(super) mod epochs;
 pub(super) mod etcd_manager;
 pub(super) mod layout;
+mod listing;
 pub(super) mod manifest;
 pub(super) mod prune;
 pub(super) mod timelines;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::model::{BackupId, ClusterName, UnixMs};
 use crate::ports::{ObjectStore, PortError, PortResult};
 
-use super::catalogue::leftovers;
 use super::chain::parse_name;
 use super::layout::{FOREIGN_META, INCREMENTS, Layout, MANIFEST, SNAPSHOT_GZIP, SNAPSHOT_ZSTD, VERIFICATION};
+use super::listing::leftovers;
 
 /// An upload that is not committed after this long is abandoned: the agent that began it has stopped.
 const ABANDONED_AFTER: Duration = Duration::from_hours(24);

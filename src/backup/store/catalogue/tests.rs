@@ -1,4 +1,5 @@
 use super::*;
+use crate::backup::store::layout::{INCREMENTS, SNAPSHOT_ZSTD};
 use crate::backup::take_full;
 use crate::backup::testing::{EVER, Refusing, cluster, etcd, id, meta, store};
 use crate::backup::trailer::snapshot;
