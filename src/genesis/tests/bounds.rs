@@ -1,0 +1,99 @@
+//! What an elector does not believe: numbers beyond bounds, and malformed values.
+
+use super::*;
+
+/// One elector lies about every number and value that it reports. Its lies end no round and leave room for
+/// later epochs and ballots.
+#[test]
+fn f02_an_elector_takes_no_epoch_beyond_bounds_and_no_malformed_genesis() {
+    let mut world = World::new(3);
+    let first = world.choose();
+    let named = |epoch: u64| {
+        let token = format!("c-{epoch}-x");
+        Genesis {
+            epoch: Epoch(epoch),
+            cluster_id: cluster_id_of(&first.members, &token),
+            token,
+            ..first.clone()
+        }
+    };
+    let broken = Genesis {
+        cluster_id: ClusterId(1),
+        ..named(2)
+    };
+    let foreign = Genesis {
+        cluster: ClusterName::new("other").unwrap(),
+        token: "other-2-x".into(),
+        cluster_id: cluster_id_of(&first.members, "other-2-x"),
+        ..named(2)
+    };
+    on_learn(&mut world.electors[0], &first).unwrap();
+    let before = world.electors[0].clone();
+    for told in [named(1002), named(u64::MAX), broken.clone()] {
+        let learned = on_learn(&mut world.electors[0], &told);
+        assert!(matches!(learned, Err(NotLearned::Invalid { .. })), "{learned:?}");
+        assert_eq!(world.electors[0], before);
+    }
+
+    let message = Enquire {
+        from: name(0),
+        incarnation: before.incarnation.clone(),
+        electorate_digest: "d".into(),
+    };
+    let honest = on_enquire(&mut world.electors[1], &world.electorate[1], &message).unwrap();
+    let ballot = Ballot {
+        round: 9,
+        node: name(1),
+    };
+    let votes = |epoch: u64, genesis: &Genesis| {
+        let votes = EpochVotes {
+            promised: Some(ballot.clone()),
+            accepted: Some((ballot.clone(), genesis.clone())),
+        };
+        BTreeMap::from([(Epoch(epoch), votes)])
+    };
+    let lies = [
+        ("a number", Epoch(1001), None, BTreeMap::new()),
+        ("the last number", Epoch(u64::MAX), None, BTreeMap::new()),
+        ("far ahead", Epoch(1), Some(named(1002)), BTreeMap::new()),
+        ("malformed", Epoch(1), Some(broken.clone()), BTreeMap::new()),
+        ("another cluster's", Epoch(1), Some(foreign), BTreeMap::new()),
+        ("votes far ahead", Epoch(1), None, votes(1002, &named(1002))),
+        ("a malformed vote", Epoch(1), None, votes(2, &broken)),
+        ("a vote for another epoch", Epoch(1), None, votes(2, &named(3))),
+    ];
+    for (what, newest_epoch, chosen, votes) in lies {
+        let reply = EnquireReply {
+            newest_epoch,
+            chosen,
+            votes,
+            ..honest.clone()
+        };
+        let mut record = ElectorRecord {
+            eligible: false,
+            ..before.clone()
+        };
+        let nobody = BTreeSet::new();
+        absorb(&mut record, &world.electorate[0], &[reply], &nobody, false).unwrap();
+        assert_eq!(
+            record,
+            ElectorRecord {
+                eligible: false,
+                ..before.clone()
+            },
+            "{what}"
+        );
+    }
+    let far = Prepare {
+        epoch: Epoch(1002),
+        ballot,
+        incarnation: world.electors[1].incarnation.clone(),
+        electorate_digest: "d".into(),
+    };
+    let answer = on_prepare(&mut world.electors[0], &world.electorate[0], &far);
+    assert!(
+        matches!(answer, PrepareReply::Refused(Refusal::Invalid { .. })),
+        "{answer:?}"
+    );
+    assert_eq!(world.electors[0], before);
+}
