@@ -10,7 +10,9 @@ use crate::config::ArchiveSettings;
 use crate::model::{BackupId, ClusterId, Epoch, MemberId};
 use crate::unit::wal;
 
+mod archive_bounds;
 mod damaged;
+mod staging;
 
 struct World {
     dir: tempfile::TempDir,
@@ -259,142 +261,6 @@ fn refused_while_etcd_holds_its_database() {
     assert_eq!(report.data, present(OLD));
     drop(held);
     assert_eq!(world.replace(false).error, None);
-}
-
-fn names(world: &World) -> Vec<String> {
-    let mut names: Vec<_> = world
-        .archived()
-        .iter()
-        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
-}
-
-#[test]
-fn the_archive_is_bounded() {
-    let world = World::new();
-    let archive = archive::dir(&world.owner).unwrap();
-    for day in 1..=9 {
-        fill(&archive.join(format!("2026010{day}T000000Z-restore-1-2")), OLD);
-    }
-    fill(&archive.join("20260101T000000Z-restore-3-4"), NEW);
-    fs::create_dir(archive.join("by-hand")).unwrap();
-    fill(&world.owner.data_dir, OLD);
-    assert_eq!(world.replace(false).error, None);
-    // All others are older than thirty days; one is the newest of its cluster.
-    let left = names(&world);
-    assert_eq!(left.len(), 3, "{left:?}");
-    assert_eq!(left[0], "20260101T000000Z-restore-3-4");
-    assert_eq!(left[2], "by-hand");
-}
-
-#[test]
-fn f06_five_replacements_in_a_minute_keep_all() {
-    let mut world = World::new();
-    for _ in 0..5 {
-        fill(&world.owner.data_dir, OLD);
-        assert_eq!(world.replace(false).error, None);
-    }
-    assert_eq!(world.archived().len(), 5);
-    // Thirty days later by the clock, in the same hour.
-    world.owner.now = || ages::Moment {
-        wall: jiff::Timestamp::now() + jiff::SignedDuration::from_hours(31 * 24),
-        boot: "this".to_owned(),
-        uptime: Duration::from_hours(10 * 24 + 1),
-    };
-    fill(&world.owner.data_dir, OLD);
-    assert_eq!(world.replace(false).error, None);
-    assert_eq!(world.archived().len(), 6);
-    // If space is short, only the count matters.
-    world.owner.short_of_space = |_| true;
-    fill(&world.owner.data_dir, OLD);
-    assert_eq!(world.replace(false).error, None);
-    assert_eq!(world.archived().len(), 3);
-}
-
-fn stage_request(file: &str) -> DataRequest {
-    DataRequest::Stage {
-        epoch: Epoch(2),
-        backup: marker().backup,
-        snapshot_file: file.to_owned(),
-        name: crate::model::NodeName::new("n1").unwrap(),
-        initial_cluster: [(
-            crate::model::NodeName::new("n1").unwrap(),
-            vec!["http://n1:2380".to_owned()],
-        )]
-        .into(),
-        token: "prod-2-abc".to_owned(),
-        cluster_id: NEW.0,
-        member_id: NEW.1,
-    }
-}
-
-/// A tool that copies a prepared directory to the path in `--data-dir` and records its arguments.
-fn tool(world: &World, help: &str, ids: (ClusterId, MemberId)) {
-    let root = world.owner.data_dir.parent().unwrap();
-    let bin = root.join("bin");
-    fs::create_dir_all(&bin).unwrap();
-    fs::create_dir_all(&world.owner.restore).unwrap();
-    fs::write(world.owner.restore.join("s.db"), "snapshot").unwrap();
-    fill(&root.join("result"), ids);
-    let script = format!(
-        "#!/bin/sh\ncase \"$*\" in *--help*) echo '{help}'; exit;; esac\necho \"$@\" > {root}/args\n\
-        /bin/cp -r {root}/result \"${{4#--data-dir=}}\"\n",
-        root = root.display()
-    );
-    let path = bin.join("etcdutl");
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-#[test]
-fn staged_by_the_tool() {
-    let world = World::with_data(OLD);
-    tool(&world, "--bump-revision --mark-compacted", NEW);
-    // An incomplete restore that a crash left is removed first.
-    fs::create_dir_all(stage::dir(&world.owner, Epoch(2)).join("member")).unwrap();
-    let report = world.ask(stage_request("s.db"));
-    assert_eq!(report.error, None);
-    assert_eq!(report.staged, Some((Epoch(2), marker().backup)));
-    assert_eq!(report.data, present(OLD), "nothing is replaced");
-    let args = world.owner.data_dir.with_file_name("args");
-    let told = fs::read_to_string(&args).unwrap();
-    for part in [
-        "--initial-cluster=n1=http://n1:2380 ",
-        "--bump-revision=1000000000 --mark-compacted",
-    ] {
-        assert!(told.contains(part), "{told}");
-    }
-    fs::remove_file(&args).unwrap();
-    assert_eq!(world.ask(stage_request("s.db")).error, None);
-    assert!(!args.exists(), "staged already: the tool is not run again");
-}
-
-#[test]
-fn not_staged() {
-    let world = World::with_data(OLD);
-    assert!(
-        world
-            .ask(stage_request("s.db"))
-            .error
-            .unwrap()
-            .contains("is not there")
-    );
-    tool(&world, "no such flag", OLD);
-    let report = world.ask(stage_request("s.db"));
-    assert!(report.error.unwrap().contains("expected member 4"));
-    assert_eq!(report.staged, None, "without a marker it does not count");
-    for name in ["../s.db", "", ".s", "/etc/passwd"] {
-        let error = world.ask(stage_request(name)).error.unwrap();
-        assert!(error.contains("plain file name"), "{name}: {error}");
-    }
-    fs::write(
-        world.owner.data_dir.with_file_name("bin").join("etcdutl"),
-        "#!/bin/sh\necho boom >&2; exit 3\n",
-    )
-    .unwrap();
-    assert!(world.ask(stage_request("s.db")).error.unwrap().contains("boom"));
 }
 
 #[test]
