@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fixture;
+mod orders;
 mod restore_to;
 mod socket;
 mod text;

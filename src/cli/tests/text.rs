@@ -1,13 +1,9 @@
 //! The output for people.
 
-use std::collections::BTreeMap;
-
-use super::fixture::{NOW, backups, decision, name, node, observation, status};
-use crate::cli::direct::{self, Silent, Spread};
+use super::fixture::{NOW, backups, decision, name, node, status};
 use crate::cli::health::{self, Health};
 use crate::cli::member;
-use crate::cli::restart::{self, RestartProgress};
-use crate::cli::{Exit, backup_table, config, epoch, events, members, plan, restore, status as verb};
+use crate::cli::{Exit, backup_table, config, events, members, plan, restore, status as verb};
 use crate::model::*;
 
 #[test]
@@ -283,52 +279,6 @@ fn config_show_lines_up() {
     insta::assert_snapshot!("config_show", text);
 }
 
-fn register(change: &DirectiveChange) -> Directives {
-    Directives::default().after(change, &name("n1"), NOW).unwrap()
-}
-
-#[test]
-fn a_paused_cluster() {
-    let mut status = status();
-    status.node.steering.directives = register(&DirectiveChange::Pause);
-    insta::assert_snapshot!("status_paused", verb::render(&status));
-}
-
-#[test]
-fn what_a_pause_would_do() {
-    let change = DirectiveChange::Pause;
-    let view = DirectiveView {
-        directives: register(&change),
-        changed: false,
-        steps: crate::plan::steps(&change),
-        decision: Some(decision("n1 leader of prod, 3/3 healthy, PAUSED")),
-    };
-    insta::assert_snapshot!("pause_dry_run", direct::render(&view));
-}
-
-#[test]
-fn where_an_order_is_on_its_way() {
-    let order = register(&DirectiveChange::Pause);
-    let mut seen = status();
-    seen.node.steering.directives = order.clone();
-    seen.peers
-        .insert(name("n3"), Fact::Unreachable("timed out".into()));
-    assert_eq!(
-        direct::spread(&seen, &order),
-        Spread::Waits("not adopted yet by n2".to_owned())
-    );
-    if let Some(Fact::Known(peer)) = seen.peers.get_mut(&name("n2")) {
-        peer.steering.directives = order.clone();
-    }
-    let silent = "n3 does not answer, it gets the order when it answers again: timed out".to_owned();
-    assert_eq!(
-        direct::spread(&seen, &order),
-        Spread::Everywhere(Silent(vec![silent]))
-    );
-    seen.node.steering.directives.by = Some(name("n2"));
-    assert!(matches!(direct::spread(&seen, &order), Spread::Overruled(_)));
-}
-
 #[test]
 fn what_was_decided() {
     let event = |seq, decision: &str, outcome, duration_ms, times| Event {
@@ -353,64 +303,6 @@ fn what_was_decided() {
 }
 
 #[test]
-fn where_a_restart_stands() {
-    let change = DirectiveChange::Restart {
-        nodes: [name("n1"), name("n2"), name("n3")].into(),
-    };
-    let order = register(&change);
-    let mut seen = status();
-    seen.node.steering.directives = order.clone();
-    let wish = Some(RestartWish {
-        why: "an operator ordered it".into(),
-        order: Some(1),
-    });
-    let peer = |seen: &mut AdminStatus, node: &str, change: &dyn Fn(&mut NodeStatus)| {
-        if let Some(Fact::Known(peer)) = seen.peers.get_mut(&name(node)) {
-            change(peer);
-        }
-    };
-    let waits = |text: &str| RestartProgress::Waits(text.to_owned());
-    assert_eq!(
-        restart::restart_progress(&seen, &order),
-        waits("not adopted yet by n2, n3")
-    );
-    for node in ["n2", "n3"] {
-        peer(&mut seen, node, &|peer| {
-            peer.steering.directives = order.clone();
-            peer.steering.wants_restart.clone_from(&wish);
-        });
-    }
-    peer(&mut seen, "n2", &|peer| {
-        peer.steering.wants_restart = None;
-        peer.etcd = Fact::Absent;
-    });
-    assert_eq!(
-        restart::restart_progress(&seen, &order),
-        waits("1 of 3 restarted; not serving: n2; to come: n3")
-    );
-    insta::assert_snapshot!("status_restarting", verb::render(&seen));
-    for node in ["n2", "n3"] {
-        peer(&mut seen, node, &|peer| {
-            peer.steering.wants_restart = None;
-            peer.etcd = fixture_etcd();
-        });
-    }
-    assert_eq!(restart::restart_progress(&seen, &order), RestartProgress::Done);
-    let withdrawn = order
-        .after(&DirectiveChange::CancelRestart, &name("n2"), NOW)
-        .unwrap();
-    seen.node.steering.directives = withdrawn;
-    assert!(matches!(
-        restart::restart_progress(&seen, &order),
-        RestartProgress::Overruled(_)
-    ));
-}
-
-fn fixture_etcd() -> Fact<EtcdStatus> {
-    node(2).etcd
-}
-
-#[test]
 fn whether_a_node_has_a_member_is_the_leaders_word() {
     let seen = status();
     assert_eq!(member::listed(&seen, &name("n2")), Some(true));
@@ -420,37 +312,4 @@ fn whether_a_node_has_a_member_is_the_leaders_word() {
         etcd.leader = None;
     }
     assert_eq!(member::listed(&headless, &name("n2")), None);
-}
-
-#[test]
-fn f02_what_an_operator_confirms_is_one_genesis_that_is_told() {
-    let mut seen = observation();
-    let cluster = seen.spec.cluster.clone();
-    let members = [(name("n1"), Vec::new()), (name("n2"), Vec::new())].into();
-    let told = |epoch: u64, token: &str| Genesis {
-        epoch: Epoch(epoch),
-        cluster: cluster.clone(),
-        token: token.to_owned(),
-        members: BTreeMap::clone(&members),
-        origin: Origin::Backup(BackupId::new("2026-03-01T12:00:00Z-000003").unwrap()),
-        electorate: BTreeMap::new(),
-        cluster_id: ClusterId(2),
-        created: NOW,
-        former: Vec::new(),
-    };
-    let tell = |seen: &mut Observation, number: u64, genesis: Genesis| {
-        let mut status = node(number);
-        status.genesis = Some(genesis);
-        seen.peers
-            .insert(name(&format!("n{number}")), Fact::Known(status));
-    };
-    assert!(epoch::meant(&seen, Epoch(2)).is_err());
-    tell(&mut seen, 2, told(2, "prod-2-a"));
-    let (genesis, tellers) = epoch::meant(&seen, Epoch(2)).unwrap();
-    assert_eq!(genesis.token, "prod-2-a");
-    insta::assert_snapshot!("epoch_confirm", epoch::warning(&seen, &genesis, &tellers));
-    tell(&mut seen, 3, told(2, "prod-2-b"));
-    let refused = epoch::meant(&seen, Epoch(2)).unwrap_err();
-    assert_eq!(refused.exit, Exit::Refused);
-    insta::assert_snapshot!("epoch_confirm_two", refused.text);
 }
