@@ -72,7 +72,8 @@ impl Agent {
     }
 
     async fn act(&self, decision: &Decision, action: &Action, memory: &mut Memory) {
-        let name = action.name();
+        let kind = action.kind();
+        let name = kind.as_str();
         let (begun, at) = (self.ports.clock.steady(), self.ports.clock.now());
         let result = execute::execute(self, action).await;
         let goes_on = action.begins_a_job();
@@ -97,20 +98,18 @@ impl Agent {
             .with(|inner| inner.events.note(at, decision, outcome, took_ms));
         match result {
             Ok(()) => {
-                memory.failures.remove(name);
-                memory.errors.remove(name);
+                memory.failures.remove(&kind);
+                memory.errors.remove(&kind);
             }
             Err(error) => {
                 let now = self.ports.clock.steady();
-                let (count, _) = memory.failures.get(name).copied().unwrap_or((0, now));
+                let (count, _) = memory.failures.get(&kind).copied().unwrap_or((0, now));
                 // Logs the first failures of a kind, then only every sixteenth.
                 if count < 3 || count % 16 == 0 {
                     tracing::warn!(etcd_agent.decision = name, "{name} ({}): {error}", error.kind());
                 }
-                memory
-                    .failures
-                    .insert(name.to_owned(), (count.saturating_add(1), now));
-                memory.errors.insert(name.to_owned(), error.to_string());
+                memory.failures.insert(kind, (count.saturating_add(1), now));
+                memory.errors.insert(kind, error.to_string());
             }
         }
     }

@@ -261,43 +261,6 @@ impl Action {
                 | Self::Verify { .. }
         )
     }
-
-    /// A short stable name for logs and metrics.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Enquire { .. } => "enquire",
-            Self::Propose { .. } => "propose",
-            Self::Confirm { .. } => "confirm",
-            Self::TakeDirectives { .. } => "take-directives",
-            Self::Assign { .. } => "assign",
-            Self::Apply { .. } => "apply",
-            Self::InspectData => "inspect-data",
-            Self::FetchBackup { .. } => "fetch-backup",
-            Self::StageRestore { .. } => "stage-restore",
-            Self::ReplaceData { .. } => "replace-data",
-            Self::ClearGate { .. } => "clear-gate",
-            Self::StartEtcd { .. } => "start-etcd",
-            Self::CancelStart { .. } => "cancel-start",
-            Self::CheckRemoval { .. } => "check-removal",
-            Self::StopRemoved { .. } => "stop-removed",
-            Self::RememberSpec { .. } => "remember-spec",
-            Self::UpdateMember { .. } => "update-member",
-            Self::StopEtcd { .. } => "stop-etcd",
-            Self::RemoveMember { .. } => "remove-member",
-            Self::TakeOut { .. } => "take-out",
-            Self::AddLearner { .. } => "add-learner",
-            Self::Promote { .. } => "promote",
-            Self::MoveLeader { .. } => "move-leader",
-            Self::RestartEtcd { .. } => "restart-etcd",
-            Self::Backup { .. } => "backup",
-            Self::Increments { .. } => "increments",
-            Self::Flush => "flush",
-            Self::Prune { .. } => "prune",
-            Self::Verify { .. } => "verify",
-            Self::HandOver { .. } => "hand-over",
-            Self::Answer { .. } => "answer",
-        }
-    }
 }
 
 /// Why a member is removed.

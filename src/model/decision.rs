@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Grant, MemberId, NodeName, RaftTerm, Reason, SteadyMs};
+use super::{Action, ActionKind, Grant, MemberId, NodeName, RaftTerm, Reason, SteadyMs};
 
 /// The progress of a learner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,11 +23,11 @@ pub struct LearnerProgress {
 pub struct Memory {
     /// Since when each peer has been unreachable.
     pub unreachable_since: BTreeMap<NodeName, SteadyMs>,
-    /// Failed attempts by action name: their number and the time of the last one.
-    pub failures: BTreeMap<String, (u32, SteadyMs)>,
-    /// The error of the last failed attempt, by action name.
+    /// Failed attempts by the kind of action: their number and the time of the last one.
+    pub failures: BTreeMap<ActionKind, (u32, SteadyMs)>,
+    /// The error of the last failed attempt, by the kind of action.
     #[serde(default)]
-    pub errors: BTreeMap<String, String>,
+    pub errors: BTreeMap<ActionKind, String>,
     /// When etcd was last asked to start.
     pub started_at: Option<SteadyMs>,
     /// The member as which etcd was started then.

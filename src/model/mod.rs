@@ -2,6 +2,7 @@
 //! observation and decision. Nothing here does IO, and nothing here imports the rest of the crate.
 
 mod action;
+mod action_kind;
 mod admin;
 mod assignment;
 mod backoff;
@@ -32,6 +33,7 @@ mod time;
 mod verification;
 
 pub use action::{Action, Removal, StartFence};
+pub use action_kind::ActionKind;
 pub use admin::{
     AdminStatus, ApiError, CopyStatus, DirectiveOrder, DirectiveView, PlanView, ReloadView, RequestState,
     RequestView, SizeOrder, SizeView,

@@ -9,8 +9,8 @@ use super::electors;
 use super::safety::same_store;
 use super::unfinished::unfinished_round;
 use crate::model::{
-    Action, DataState, Epoch, Fact, Genesis, NodeName, NodeStatus, OperatorRequest, Origin, ReasonCode,
-    cluster_id_of, token_of,
+    Action, ActionKind, DataState, Epoch, Fact, Genesis, NodeName, NodeStatus, OperatorRequest, Origin,
+    ReasonCode, cluster_id_of, token_of,
 };
 
 /// True when a person asked for the first cluster.
@@ -108,13 +108,17 @@ pub(super) fn propose(
         cx.wake_in(my_turn.saturating_sub(passed));
         return None;
     }
-    if let Some(error) = cx.memory.errors.get("propose").cloned() {
+    if let Some(error) = cx.memory.errors.get(&ActionKind::Propose).cloned() {
         cx.because(
             ReasonCode::NotAgreed,
             format!("the last try to open epoch {epoch} failed: {error}"),
         );
     }
-    if !cx.may_try("propose", Duration::from_millis(100), Duration::from_secs(5)) {
+    if !cx.may_try(
+        ActionKind::Propose,
+        Duration::from_millis(100),
+        Duration::from_secs(5),
+    ) {
         return None;
     }
     let token = token_of(&cx.spec.cluster, epoch, cx.obs.seed, cx.spec.nodes.keys());
@@ -182,10 +186,14 @@ pub(super) fn become_eligible(cx: &mut Context<'_>, without: &BTreeSet<NodeName>
     if !(reachable || missing.is_empty() || store_answers) {
         return None;
     }
-    cx.may_try("enquire", Duration::from_millis(50), Duration::from_secs(2))
-        .then(|| Action::Enquire {
-            without: without.clone(),
-        })
+    cx.may_try(
+        ActionKind::Enquire,
+        Duration::from_millis(50),
+        Duration::from_secs(2),
+    )
+    .then(|| Action::Enquire {
+        without: without.clone(),
+    })
 }
 
 /// Takes over an etcd that runs on the only node of the electorate and is a cluster of one already (Debian's

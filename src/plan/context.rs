@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::{
-    Action, Backoff, Decision, Epoch, Fact, Generation, Genesis, Incarnation, MemberList, Memory, NodeName,
-    NodeStatus, Observation, Reason, ReasonCode, Spec,
+    Action, ActionKind, Backoff, Decision, Epoch, Fact, Generation, Genesis, Incarnation, MemberList, Memory,
+    NodeName, NodeStatus, Observation, Reason, ReasonCode, Spec,
 };
 
 /// The longest that the loop sleeps without an event.
@@ -91,8 +91,8 @@ impl<'a> Context<'a> {
 
     /// True when this action may be tried: it has not failed, or the pause after its last failure
     /// is over ([`Backoff`]).
-    pub(super) fn may_try(&mut self, action: &str, first: Duration, longest: Duration) -> bool {
-        let Some((count, at)) = self.memory.failures.get(action).copied() else {
+    pub(super) fn may_try(&mut self, action: ActionKind, first: Duration, longest: Duration) -> bool {
+        let Some((count, at)) = self.memory.failures.get(&action).copied() else {
             return true;
         };
         let wait = Backoff::new(first, longest).jittered(count, self.obs.seed);

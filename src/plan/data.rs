@@ -8,8 +8,8 @@ use super::failure::is_lost;
 use super::invitation::{invitations, linearizable_lists};
 use super::removed::{self, Confirmation};
 use crate::model::{
-    Action, Assignment, BackupId, ClusterId, DataState, Fact, Genesis, InitialState, MemberId, ReasonCode,
-    Role,
+    Action, ActionKind, Assignment, BackupId, ClusterId, DataState, Fact, Genesis, InitialState, MemberId,
+    ReasonCode, Role,
 };
 
 /// Whether etcd may be started on the existing data.
@@ -209,7 +209,11 @@ fn restore_data(cx: &mut Context<'_>, assignment: &Assignment, backup: BackupId)
         let text = format!("{backup} could not be restored here: {error}");
         cx.because(ReasonCode::RestoreFailed, text);
     }
-    if !cx.may_try("stage-restore", Duration::from_secs(1), Duration::from_mins(1)) {
+    if !cx.may_try(
+        ActionKind::StageRestore,
+        Duration::from_secs(1),
+        Duration::from_mins(1),
+    ) {
         return Data::Wait;
     }
     Data::First(if cx.obs.fetched.as_ref() == Some(&backup) {

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::context::{Context, names};
-use crate::model::{Action, Epoch, Genesis, NodeName, OperatorRequest, ReasonCode, memories_lost};
+use crate::model::{
+    Action, ActionKind, Epoch, Genesis, NodeName, OperatorRequest, ReasonCode, memories_lost,
+};
 
 /// The pause after the first failed enquiry in the background.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -29,7 +31,7 @@ pub(super) fn regain(cx: &mut Context<'_>) -> Option<Action> {
     if !store_answers && !all_answer {
         return None;
     }
-    cx.may_try("enquire", FIRST_PAUSE, LONGEST_PAUSE)
+    cx.may_try(ActionKind::Enquire, FIRST_PAUSE, LONGEST_PAUSE)
         .then_some(Action::Enquire { without: nobody })
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::safety::report_rejected_epochs;
-use crate::model::{Action, Epoch, OperatorRequest, ReasonCode};
+use crate::model::{Action, ActionKind, Epoch, OperatorRequest, ReasonCode};
 
 /// The electors are asked again after this time about an epoch that they denied and that a source still
 /// reports.
@@ -32,7 +32,13 @@ fn stop_outdated(cx: &mut Context<'_>) -> Option<Action> {
     cx.because(ReasonCode::EpochOutdated, text);
     let newest = cx.open_epoch();
     let up = cx.obs.me.unit.known().is_some_and(|unit| unit.active.is_up());
-    if up && cx.may_try("stop-etcd", Duration::from_secs(1), Duration::from_secs(30)) {
+    if up
+        && cx.may_try(
+            ActionKind::StopEtcd,
+            Duration::from_secs(1),
+            Duration::from_secs(30),
+        )
+    {
         return Some(Action::StopEtcd { newest });
     }
     None
@@ -120,11 +126,15 @@ fn confirm(cx: &mut Context<'_>) -> Option<Action> {
     if reported_by.is_empty() && by_operator.is_none() {
         return None;
     }
-    cx.may_try("confirm", Duration::from_millis(250), Duration::from_secs(10))
-        .then_some(Action::Confirm {
-            reported_by,
-            by_operator,
-        })
+    cx.may_try(
+        ActionKind::Confirm,
+        Duration::from_millis(250),
+        Duration::from_secs(10),
+    )
+    .then_some(Action::Confirm {
+        reported_by,
+        by_operator,
+    })
 }
 
 /// Why etcd here is of an older epoch, if it is: its assignment says so, or the newest genesis names its

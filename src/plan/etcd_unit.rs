@@ -9,8 +9,8 @@ use super::inspection::{inspect, start_queued};
 use super::removed::{self, Confirmation, removed_by};
 use super::{failure, last_words, restart};
 use crate::model::{
-    Action, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, LoadState, NodeStatus, ReasonCode,
-    UnitState,
+    Action, ActionKind, ActiveState, Assignment, Epoch, EtcdStatus, Fact, Generation, LoadState, NodeStatus,
+    ReasonCode, UnitState,
 };
 
 /// Keeps this node's etcd as its assignment wants it.
@@ -82,7 +82,7 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
             );
             return cx
                 .may_try(
-                    "cancel-start",
+                    ActionKind::CancelStart,
                     Duration::from_millis(500),
                     Duration::from_secs(10),
                 )
@@ -127,7 +127,7 @@ fn call_off(cx: &mut Context<'_>) -> Option<Action> {
     );
     let generation = Generation::default();
     cx.may_try(
-        "cancel-start",
+        ActionKind::CancelStart,
         Duration::from_millis(500),
         Duration::from_secs(10),
     )
@@ -140,7 +140,13 @@ fn write_settings(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Actio
         .in_force
         .known()
         .is_some_and(|f| f.generation == assignment.generation);
-    if written || !cx.may_try("apply", Duration::from_millis(500), Duration::from_secs(30)) {
+    if written
+        || !cx.may_try(
+            ActionKind::Apply,
+            Duration::from_millis(500),
+            Duration::from_secs(30),
+        )
+    {
         return None;
     }
     Some(Action::Apply {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::context::Context;
-use crate::model::{Action, Genesis, Incarnation, MemberList, NodeName, ReasonCode};
+use crate::model::{Action, ActionKind, Genesis, Incarnation, MemberList, NodeName, ReasonCode};
 
 /// Reports doubtful members and nodes. True if the member list cannot be acted on.
 pub(super) fn doubtful(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> bool {
@@ -107,7 +107,7 @@ pub(super) fn address_changed(cx: &mut Context<'_>, genesis: &Genesis, list: &Me
         format!("{node} moved from {} to {url}", member.peer_urls.join(",")),
     );
     cx.may_try(
-        "update-member",
+        ActionKind::UpdateMember,
         Duration::from_millis(500),
         Duration::from_secs(10),
     )

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use crate::model::{Action, ActiveState, DataState, Fact, ReasonCode, UnitState};
+use crate::model::{Action, ActionKind, ActiveState, DataState, Fact, ReasonCode, UnitState};
 
 /// Data that waits for a person is inspected again after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
@@ -43,12 +43,12 @@ pub(super) fn look(cx: &mut Context<'_>) -> Option<Action> {
 
 /// Asks the owner of the data directory. Reports why the last attempt failed.
 pub(super) fn inspect(cx: &mut Context<'_>) -> Option<Action> {
-    if let Some(error) = cx.memory.errors.get("inspect-data") {
+    if let Some(error) = cx.memory.errors.get(&ActionKind::InspectData) {
         let text = format!("what is in the data directory is not known: {error}");
         cx.because(ReasonCode::DataUnknown, text);
     }
     cx.may_try(
-        "inspect-data",
+        ActionKind::InspectData,
         Duration::from_millis(500),
         Duration::from_secs(30),
     )

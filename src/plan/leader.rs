@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::context::{Context, names};
 use super::orders;
 use crate::model::{
-    Action, LeaderAsk, Member, MemberId, MemberList, NodeName, NodeStatus, OperatorRequest, RaftTerm,
-    ReasonCode,
+    Action, ActionKind, LeaderAsk, Member, MemberId, MemberList, NodeName, NodeStatus, OperatorRequest,
+    RaftTerm, ReasonCode,
 };
 
 /// A move that has not happened after this time is given up. etcd itself gives up after two election
@@ -134,12 +134,16 @@ pub(super) fn away(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
 }
 
 fn move_to(cx: &mut Context<'_>, list: &MemberList, (node, to): (NodeName, MemberId)) -> Option<Action> {
-    cx.may_try("move-leader", Duration::from_millis(500), Duration::from_secs(10))
-        .then_some(Action::MoveLeader {
-            to,
-            node,
-            term: list.term,
-        })
+    cx.may_try(
+        ActionKind::MoveLeader,
+        Duration::from_millis(500),
+        Duration::from_secs(10),
+    )
+    .then_some(Action::MoveLeader {
+        to,
+        node,
+        term: list.term,
+    })
 }
 
 /// The requested follower if it is healthy; without a request, the best one: preferably one that does not

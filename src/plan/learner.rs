@@ -8,8 +8,8 @@ use super::removal::{may_lose, remove};
 use super::safety::{Change, healthy_members, keeps_quorum};
 use super::{orders, spares};
 use crate::model::{
-    Action, Genesis, Join, LearnerProgress, Member, MemberList, NodeName, NodeStatus, ReasonCode, Removal,
-    UnitState, forgets_promotions,
+    Action, ActionKind, Genesis, Join, LearnerProgress, Member, MemberList, NodeName, NodeStatus, ReasonCode,
+    Removal, UnitState, forgets_promotions,
 };
 
 /// How long a node has to start the learner that it was added as.
@@ -204,7 +204,7 @@ fn promote(
         format!("{node} gets its vote as soon as it has caught up"),
     );
     report_forgetful_etcd(cx);
-    cx.may_try("promote", Duration::from_millis(100), most)
+    cx.may_try(ActionKind::Promote, Duration::from_millis(100), most)
         .then(|| Action::Promote {
             id: learner.id,
             node: node.clone(),

@@ -8,7 +8,7 @@ use super::failure::{self, Failing};
 use super::removal::{may_lose, remove};
 use super::safety::{Change, healthy_members, keeps_quorum, takes_another};
 use super::{identity, learner, orders, resize, spares};
-use crate::model::{Action, Genesis, Join, MemberList, ReasonCode, Removal};
+use crate::model::{Action, ActionKind, Genesis, Join, MemberList, ReasonCode, Removal};
 
 /// The next membership change, if this agent is the coordinator.
 pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
@@ -193,7 +193,7 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
     );
     let peer_urls = cx.spec.peer_url(node).into_iter().collect();
     cx.may_try(
-        "add-learner",
+        ActionKind::AddLearner,
         Duration::from_millis(100),
         Duration::from_millis(400),
     )

@@ -13,7 +13,8 @@ use super::orders::is_out;
 use super::removed::removed_by;
 use super::safety::other_stores_without;
 use crate::model::{
-    Action, Assignment, BackupId, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin, ReasonCode, UnixMs,
+    Action, ActionKind, Assignment, BackupId, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin,
+    ReasonCode, UnixMs,
 };
 
 /// How many starts in a row an order waits for. With the pauses between them that is half a minute.
@@ -107,7 +108,7 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         );
         return cx
             .may_try(
-                "fetch-backup",
+                ActionKind::FetchBackup,
                 Duration::from_millis(500),
                 Duration::from_secs(10),
             )

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::failure::Failing;
 use super::safety::{Change, healthy_members, keeps_quorum};
-use crate::model::{Action, Member, MemberId, MemberList, NodeName, ReasonCode, Removal};
+use crate::model::{Action, ActionKind, Member, MemberId, MemberList, NodeName, ReasonCode, Removal};
 
 /// True if rule 3 allows the removal of this voter. Otherwise the reason is recorded.
 pub(super) fn may_lose(cx: &mut Context<'_>, list: &MemberList, failing: &Failing<'_>) -> bool {
@@ -42,7 +42,7 @@ pub(super) fn remove(
     list: &MemberList,
 ) -> Option<Action> {
     cx.may_try(
-        "remove-member",
+        ActionKind::RemoveMember,
         Duration::from_millis(250),
         Duration::from_secs(5),
     )

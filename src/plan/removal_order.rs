@@ -9,7 +9,8 @@ use super::leader;
 use super::orders::{self, is_out};
 use super::safety::{Change, healthy_members, keeps_quorum, must_wait};
 use crate::model::{
-    Action, DirectiveChange, Fact, Member, MemberList, Memory, NodeName, NodeStatus, Observation, ReasonCode,
+    Action, ActionKind, DirectiveChange, Fact, Member, MemberList, Memory, NodeName, NodeStatus, Observation,
+    ReasonCode,
 };
 
 /// Removes a member whose node was ordered out, if this agent is the coordinator.
@@ -50,12 +51,16 @@ pub(super) fn take_out(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     cx.because(ReasonCode::OrderedOut, format!("an operator ordered {node} out"));
-    cx.may_try("take-out", Duration::from_millis(250), Duration::from_secs(5))
-        .then(|| Action::TakeOut {
-            id: member.id,
-            node: node.clone(),
-            term: list.term,
-        })
+    cx.may_try(
+        ActionKind::TakeOut,
+        Duration::from_millis(250),
+        Duration::from_secs(5),
+    )
+    .then(|| Action::TakeOut {
+        id: member.id,
+        node: node.clone(),
+        term: list.term,
+    })
 }
 
 /// The next member to remove. The raft leader comes last.

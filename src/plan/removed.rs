@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::context::Context;
 use crate::model::{
-    Action, Assignment, ClusterId, DataState, Fact, MemberId, MemberList, NodeName, NodeStatus, RaftTerm,
-    ReasonCode,
+    Action, ActionKind, Assignment, ClusterId, DataState, Fact, MemberId, MemberList, NodeName, NodeStatus,
+    RaftTerm, ReasonCode,
 };
 
 /// A removal that was not confirmed is checked again after this long.
@@ -42,7 +42,7 @@ pub(super) fn removal(
         return Confirmation::Certain;
     }
     let fresh = seen.is_some_and(|seen| cx.obs.steady.since(seen.at) < AGAIN);
-    if !fresh && cx.may_try("check-removal", Duration::from_millis(500), AGAIN) {
+    if !fresh && cx.may_try(ActionKind::CheckRemoval, Duration::from_millis(500), AGAIN) {
         return Confirmation::First(Action::CheckRemoval {
             cluster_id,
             member_id,
@@ -91,7 +91,11 @@ pub(super) fn leave(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
             format!("member {id} was removed: its etcd is stopped"),
         );
         return cx
-            .may_try("stop-removed", Duration::from_secs(1), Duration::from_secs(30))
+            .may_try(
+                ActionKind::StopRemoved,
+                Duration::from_secs(1),
+                Duration::from_secs(30),
+            )
             .then_some(Action::StopRemoved {
                 generation: assignment.generation,
             });
@@ -112,7 +116,7 @@ pub(super) fn leave(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
         format!("the data of member {id}, which was removed, goes into the archive"),
     );
     cx.may_try(
-        "replace-data",
+        ActionKind::ReplaceData,
         Duration::from_millis(500),
         Duration::from_secs(30),
     )

@@ -13,8 +13,8 @@ use super::removal::{may_lose, remove};
 use super::safety::{healthy_members, must_wait, undisturbed};
 use super::{backup, failure, orders};
 use crate::model::{
-    Action, BackupId, BackupSummary, Fact, Join, MOST_VOTERS, Member, MemberList, NodeName, ReasonCode,
-    Removal, SizeChange, SizeSource, SpecRecord,
+    Action, ActionKind, BackupId, BackupSummary, Fact, Join, MOST_VOTERS, Member, MemberList, NodeName,
+    ReasonCode, Removal, SizeChange, SizeSource, SpecRecord,
 };
 
 /// Whether a change of the size may begin.
@@ -200,7 +200,11 @@ pub(super) fn remember(cx: &mut Context<'_>) -> Option<Action> {
 
 fn write(cx: &mut Context<'_>, record: SpecRecord) -> Option<Action> {
     (record != cx.obs.spec_record
-        && cx.may_try("remember-spec", Duration::from_secs(1), Duration::from_mins(1)))
+        && cx.may_try(
+            ActionKind::RememberSpec,
+            Duration::from_secs(1),
+            Duration::from_mins(1),
+        ))
     .then(|| Action::RememberSpec {
         record: Box::new(record),
     })

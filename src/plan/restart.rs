@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::last_words;
 use super::orders;
-use crate::model::{Action, Assignment, Backoff, Grant, NodeName, ReasonCode, StartFence};
+use crate::model::{Action, ActionKind, Assignment, Backoff, Grant, NodeName, ReasonCode, StartFence};
 
 /// A start that lasted this long was successful.
 const LASTED: Duration = Duration::from_secs(30);
@@ -26,7 +26,11 @@ pub(super) fn start(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Act
         );
         return None;
     }
-    if !cx.may_try("start-etcd", Duration::from_millis(500), Duration::from_secs(30)) {
+    if !cx.may_try(
+        ActionKind::StartEtcd,
+        Duration::from_millis(500),
+        Duration::from_secs(30),
+    ) {
         return None;
     }
     if let Some(at) = cx.memory.started_at {
@@ -87,11 +91,15 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
         .memory
         .restarted_at
         .is_some_and(|at| cx.obs.steady.since(at) < RESTART_QUEUED)
-        && !cx.memory.failures.contains_key("restart-etcd");
+        && !cx.memory.failures.contains_key(&ActionKind::RestartEtcd);
     if !up || !ready || queued {
         return None;
     }
-    if !cx.may_try("restart-etcd", Duration::from_millis(200), Duration::from_secs(5)) {
+    if !cx.may_try(
+        ActionKind::RestartEtcd,
+        Duration::from_millis(200),
+        Duration::from_secs(5),
+    ) {
         return None;
     }
     cx.because(

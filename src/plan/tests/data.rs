@@ -267,8 +267,8 @@ fn c11_why_the_data_is_unknown_is_said() {
     obs.me.data = Fact::Unreachable("etcd ran since".into());
     let why = "/var/lib/etcd/default belongs to uid 0";
     let memory = Memory {
-        failures: [("inspect-data".to_owned(), (3, obs.steady))].into(),
-        errors: [("inspect-data".to_owned(), why.to_owned())].into(),
+        failures: [(ActionKind::InspectData, (3, obs.steady))].into(),
+        errors: [(ActionKind::InspectData, why.to_owned())].into(),
         ..Memory::default()
     };
     let decision = plan(&obs, &memory);

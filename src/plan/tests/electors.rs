@@ -174,7 +174,7 @@ fn c14_an_enquiry_holds_nothing_up_and_is_tried_ever_later() {
     assert_eq!(action(&obs), Some("remove-member"));
     let obs = reinstalled(1);
     let failed = |ago: u64| Memory {
-        failures: [("enquire".to_owned(), (9, SteadyMs(obs.steady.0 - ago)))].into(),
+        failures: [(ActionKind::Enquire, (9, SteadyMs(obs.steady.0 - ago)))].into(),
         ..Memory::default()
     };
     assert_eq!(plan(&obs, &failed(7000)).action, None);
@@ -209,8 +209,8 @@ fn c14_an_order_that_lacks_votes_says_whose_and_what_helps() {
 
     // An agent's answer to the last attempt is reported too.
     let memory = Memory {
-        failures: [("propose".to_owned(), (3, obs.steady))].into(),
-        errors: [("propose".to_owned(), "n2: its memory is new".to_owned())].into(),
+        failures: [(ActionKind::Propose, (3, obs.steady))].into(),
+        errors: [(ActionKind::Propose, "n2: its memory is new".to_owned())].into(),
         ..Memory::default()
     };
     obs.fetched = Some(BackupId::new(BACKUP).unwrap());

@@ -160,7 +160,7 @@ fn what_lasts_is_measured_by_a_clock_that_never_jumps() {
     let mut obs = fresh(0, 3, 3);
     obs.me.data = Fact::Unreachable("not looked at yet".into());
     let mut memory = Memory::default();
-    memory.failures.insert("inspect-data".to_owned(), (1, obs.steady));
+    memory.failures.insert(ActionKind::InspectData, (1, obs.steady));
     obs.now = UnixMs(1);
     assert_eq!(plan(&obs, &memory).action, None);
     obs.steady = SteadyMs(obs.steady.0 + 1000);
@@ -179,7 +179,7 @@ fn a_stop_that_failed() -> (Observation, Memory) {
     obs.me.newest_epoch = Epoch(2);
     obs.newest_epoch = Epoch(2);
     let mut memory = Memory::default();
-    memory.failures.insert("stop-etcd".to_owned(), (1, obs.steady));
+    memory.failures.insert(ActionKind::StopEtcd, (1, obs.steady));
     (obs, memory)
 }
 

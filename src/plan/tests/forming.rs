@@ -304,7 +304,7 @@ fn t01_no_empty_cluster_is_formed_beside_data_or_what_nobody_has_looked_at() {
             waiting_since: Some(SteadyMs(1)),
             ..Memory::default()
         };
-        memory.failures.insert("inspect-data".to_owned(), (9, obs.steady));
+        memory.failures.insert(ActionKind::InspectData, (9, obs.steady));
         if let Some(data) = peers {
             peer(&mut obs, 4).data = data;
         }

@@ -317,7 +317,7 @@ fn the_only_member_makes_way_for_a_spare_when_it_is_ordered_out() {
     first
         .memory
         .failures
-        .insert("move-leader".to_owned(), (5, two.steady));
+        .insert(ActionKind::MoveLeader, (5, two.steady));
     let meanwhile = plan(&two, &first.memory);
     assert_ne!(
         meanwhile.action.as_ref().map(Action::name),

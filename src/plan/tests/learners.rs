@@ -113,7 +113,7 @@ fn c11_a_learner_is_looked_at_soon_and_the_more_rarely_the_longer_it_takes() {
             if failures > 0 {
                 memory
                     .failures
-                    .insert("promote".to_owned(), (failures, later.steady));
+                    .insert(ActionKind::Promote, (failures, later.steady));
             }
             later.seed = 0;
             plan(&later, &memory).wake.as_millis()

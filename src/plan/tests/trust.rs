@@ -180,7 +180,7 @@ fn rule_1_a_store_confirms_no_epoch_beside_a_peer_that_tells_of_a_newer_one() {
     obs.spec.store_shared = true;
     obs.store = stored(obs.me.genesis.clone().unwrap());
     obs.peers.insert(name(1), Fact::Unreachable("silent".to_owned()));
-    let tries = BTreeMap::from([("confirm".to_owned(), (9, obs.steady))]);
+    let tries = BTreeMap::from([(ActionKind::Confirm, (9, obs.steady))]);
     let memory = Memory {
         failures: tries,
         ..Memory::default()
@@ -283,7 +283,7 @@ fn f02_hearsay_that_nobody_confirms_or_denies_holds_a_start_back_and_stops_nothi
     let mut obs = healthy(0);
     obs.newest_epoch = Epoch(2);
     let mut memory = Memory::default();
-    memory.failures.insert("confirm".to_owned(), (9, obs.steady));
+    memory.failures.insert(ActionKind::Confirm, (9, obs.steady));
     let decision = plan(&obs, &memory);
     assert_eq!(decision.action, None, "a running etcd runs on");
     assert!(decision.reasons.iter().any(|r| r.code == "epoch-hearsay"));
@@ -308,7 +308,7 @@ fn f02_a_new_memory_moves_no_data_away_on_hearsay() {
     obs.gate.cleared = None;
     obs.staged = Some((Epoch(2), BackupId::new("b").unwrap()));
     let mut memory = Memory::default();
-    memory.failures.insert("confirm".to_owned(), (9, obs.steady));
+    memory.failures.insert(ActionKind::Confirm, (9, obs.steady));
     let wanted = |obs: &Observation| plan(obs, &memory).action.map(|action| action.name());
     assert_eq!(wanted(&obs), Some("replace-data"));
     obs.elector.hearsay = true;
