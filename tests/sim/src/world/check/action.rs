@@ -59,11 +59,12 @@ impl World {
         }
     }
 
-    /// True for a removed member, and for one whose addition was undone because disks went back behind
-    /// acknowledged entries.
+    /// True for a removed member, and for one whose addition was undone because disks were lost or went back
+    /// behind committed entries. That entry may be the only one which is missing.
     fn is_removed(&self, cluster: ClusterId, member: MemberId) -> bool {
         self.truths.get(&cluster).is_some_and(|truth| {
-            truth.removed.contains(&member) || truth.tainted && !self.is_listed(cluster, member)
+            let undone = truth.tainted || !truth.set_back.is_empty();
+            truth.removed.contains(&member) || undone && !self.is_listed(cluster, member)
         })
     }
 
