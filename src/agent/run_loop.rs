@@ -33,6 +33,7 @@ impl Agent {
         let begun = self.ports.clock.steady();
         loop {
             watchdog::feed();
+            self.shared.looks.begin();
             let observation = match self.observe().await {
                 Ok(observation) => observation,
                 Err(error) => {
@@ -46,6 +47,7 @@ impl Agent {
             let decision = plan(&observation, &memory);
             memory = decision.memory.clone();
             self.publish(observation, &decision, last.as_ref());
+            self.shared.looks.end();
             let waited = self.ports.clock.steady().since(begun);
             self.shared
                 .looked(if self.ports.peers.asked() || waited >= FIRST_LOOK {
@@ -205,6 +207,8 @@ fn material(status: &NodeStatus) -> NodeStatus {
     let mut status = status.clone();
     status.now = UnixMs(0);
     status.text = String::new();
+    // Only `ok-to-stop` asks for it, and it asks for a new look.
+    status.steering.restoring = false;
     if let Fact::Known(etcd) = &mut status.etcd {
         etcd.index = 0;
         etcd.applied = 0;

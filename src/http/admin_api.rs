@@ -15,8 +15,8 @@ use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
     AdminStatus, BackupId, BackupSummary, CommandName, DirectiveOrder, DirectiveView, EventsView, Fact,
-    ListedBackup, MemberList, OperatorRequest, Page, PlanView, ReloadView, RequestView, RestoreTarget,
-    Revision, SizeOrder, SizeView, Spec, StoreCommand, UnixMs, Verdict,
+    ListedBackup, MemberList, NodeName, OperatorRequest, Page, PlanView, ReloadView, RequestView,
+    RestoreTarget, Revision, SizeOrder, SizeView, Spec, StopVerdict, StoreCommand, UnixMs, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError};
 use crate::telemetry::{Counters, exposition};
@@ -34,6 +34,7 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>, relo
         .route("/v1/status", get(status))
         .route("/v1/plan", get(plan))
         .route("/v1/members", get(members))
+        .route("/v1/ok-to-stop", get(ok_to_stop))
         .route("/v1/spec", get(spec).post(set_size))
         .route("/v1/backups", get(backups))
         .route("/v1/directives", post(direct))
@@ -110,6 +111,21 @@ async fn members(State(api): Shared) -> Reply<MemberList> {
         )),
         Fact::Unreachable(why) => Err(Refused::unavailable(why)),
     }
+}
+
+/// `GET /v1/ok-to-stop`: this node, unless another one is named.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StopQuery {
+    node: Option<NodeName>,
+}
+
+async fn ok_to_stop(
+    State(api): Shared,
+    query: Result<Query<StopQuery>, QueryRejection>,
+) -> Reply<StopVerdict> {
+    let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
+    Ok(Json(api.handle.ok_to_stop(query.node).await?))
 }
 
 /// `GET /v1/backups/point`: at most one of `revision`, `time_ms` and `full`.

@@ -79,6 +79,9 @@ struct Versioned {
 struct Poll {
     after: Option<u64>,
     wait_ms: Option<u64>,
+    /// The status from a look that begins now.
+    #[serde(default)]
+    fresh: bool,
 }
 
 async fn status(
@@ -88,6 +91,11 @@ async fn status(
 ) -> Reply<Versioned> {
     api.access.is_a_node(&caller)?;
     let Query(poll) = query.map_err(|error| Refused::bad(error.body_text()))?;
+    if poll.fresh {
+        let version = api.handle.status_version();
+        let status = api.handle.fresh_status().await?;
+        return Ok(Json(Versioned { version, status }));
+    }
     if let (Some(after), Some(wait_ms)) = (poll.after, poll.wait_ms)
         && api.handle.status_version() <= after
     {

@@ -113,6 +113,14 @@ impl AgentHandle for FakeAgent {
         let _ = self.version.subscribe().wait_for(|now| *now > version).await;
         self.told.fetch_add(1, Ordering::Relaxed);
     }
+    async fn fresh_status(&self) -> PortResult<NodeStatus> {
+        if !self.is_live() {
+            return Err(PortError::Retryable("the agent has not looked again".to_owned()));
+        }
+        let mut status = self.status();
+        "fresh".clone_into(&mut status.text);
+        Ok(status)
+    }
     async fn enquire(&self, _: Enquire) -> PortResult<EnquireAnswer> {
         self.wrote();
         Ok(EnquireAnswer::Reply(Box::new(crate::model::EnquireReply {
@@ -224,6 +232,21 @@ impl AgentHandle for FakeAgent {
             changed: !order.dry_run,
             place: "prod/control/etcd-cluster-spec in file:///b".to_owned(),
             decision: None,
+        })
+    }
+    async fn ok_to_stop(&self, node: Option<NodeName>) -> PortResult<StopVerdict> {
+        let node = node.unwrap_or_else(|| self.status().node);
+        if node == name("n9") {
+            return Err(PortError::Permanent(
+                "n9 is not a node of this cluster".to_owned(),
+            ));
+        }
+        Ok(StopVerdict {
+            node,
+            ok: true,
+            reasons: Vec::new(),
+            notes: Vec::new(),
+            left: None,
         })
     }
     fn preview(&self, _: &OperatorRequest) -> PortResult<DirectiveView> {

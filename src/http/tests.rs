@@ -67,6 +67,12 @@ async fn every_answer_is_json_and_refusals_change_nothing() {
             "unknown field `aftr`",
         ),
         (
+            "a look that begins now",
+            request("GET", "/v1/status?fresh=true", ""),
+            "200",
+            r#""text":"fresh""#,
+        ),
+        (
             "unknown path",
             request("GET", "/v2/status", ""),
             "404",

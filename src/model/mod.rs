@@ -27,6 +27,7 @@ mod running;
 mod size;
 mod spec;
 mod status;
+mod stop;
 #[cfg(test)]
 pub(crate) mod testing;
 mod time;
@@ -75,5 +76,6 @@ pub use status::{
     ActiveState, AssignmentSummary, DataState, EtcdStatus, Grant, LeaderAsk, LoadState, NodeStatus, Steering,
     UnitState,
 };
+pub use stop::{Fault, FurtherFault, Hypothesis, HypothesisError, HypothesisView, StopVerdict, VotersLeft};
 pub use time::{SteadyMs, UnixMs};
 pub use verification::{Fingerprint, KvHash, Verified, VerifyView};

@@ -255,6 +255,9 @@ pub struct Steering {
     /// on one node counts on all nodes.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub vouched_gone: BTreeSet<NodeName>,
+    /// True while a person's request on this node to restore a backup is open.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restoring: bool,
 }
 
 /// One agent's report on its own node.

@@ -41,15 +41,7 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
         cx.wake_in(Duration::from_secs(1));
         return None;
     }
-    let only_ordered = paused(cx).is_some() || list.members.len() == 1;
-    let wanting: Vec<&NodeName> = statuses
-        .iter()
-        .filter(|status| {
-            let wish = status.steering.wants_restart.as_ref();
-            wish.is_some_and(|wish| wish.order.is_some() || !only_ordered)
-        })
-        .map(|status| &status.node)
-        .collect();
+    let wanting = wanting(cx, list);
     if wanting.is_empty() {
         report_left_alone(cx, &statuses);
         return None;
@@ -119,6 +111,19 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     cx.memory.grant = Some((grant, cx.obs.steady));
     cx.wake_in(Duration::from_secs(1));
     None
+}
+
+/// The nodes whose etcd is to be restarted, by name.
+pub(super) fn wanting<'a>(cx: &Context<'a>, list: &MemberList) -> Vec<&'a NodeName> {
+    let only_ordered = paused(cx).is_some() || list.members.len() == 1;
+    statuses(cx, list)
+        .into_iter()
+        .filter(|status| {
+            let wish = status.steering.wants_restart.as_ref();
+            wish.is_some_and(|wish| wish.order.is_some() || !only_ordered)
+        })
+        .map(|status| &status.node)
+        .collect()
 }
 
 /// The node that is about to join in place of a lost member. Until it has joined, no other member is

@@ -4,6 +4,7 @@
 //! Execution makes no choices of its own. The concerns are asked in order, and the first that has an action
 //! wins. An impossible situation gives a reason with `halt`, which is shown to the operator, never a panic.
 
+mod after;
 mod alarms;
 mod assign;
 mod backup;
@@ -29,6 +30,7 @@ mod joiner;
 mod last_words;
 mod leader;
 mod learner;
+mod member_health;
 mod membership;
 mod old;
 mod orders;
@@ -46,12 +48,16 @@ mod spares;
 mod standalone_backup;
 mod status_line;
 mod steps;
+mod stop;
 mod store_reports;
 #[cfg(test)]
 mod tests;
+mod under_way;
 mod unfinished;
 mod verify;
+mod voters_left;
 
+pub use after::after;
 pub use directive::{known_orders, ordered_out};
 pub use failure::{is_lost, misses};
 pub use grant::GRANT_COOLDOWN;
@@ -61,6 +67,7 @@ pub use retention::{judge, keep_origin, needed_origin};
 pub use safety::{Change, is_healthy, keeps_quorum, other_stores, with_other_stores};
 pub use standalone_backup::{backup_in, backup_of};
 pub use steps::{request_steps, steps};
+pub use stop::ok_to_stop;
 
 use context::Context;
 use status_line::status_line;

@@ -4,28 +4,35 @@
 use super::context::Context;
 use super::coordinate;
 use super::status_line::status_line;
-use crate::model::{Decision, Fact, Memory, Observation, SteadyMs};
+use crate::model::{Decision, EtcdStatus, Fact, MemberId, Memory, NodeStatus, Observation, SteadyMs};
 
 /// Decides as the coordinator would, as far as this agent sees what the coordinator sees. If this agent sees
 /// no coordinator, it decides as this node.
 pub fn preview(observation: &Observation) -> Decision {
     let view = as_coordinator(observation);
-    let term = view.me.etcd.known().map(|etcd| etcd.term).unwrap_or_default();
-    let memory = Memory {
-        // The coordinator has led for a while, so no cooldown applies.
-        coordinates: Some((term, SteadyMs(0))),
-        ..Memory::default()
-    };
-    let mut cx = Context::new(&view, &memory);
+    decide(Context::new(&view, &settled(&view)))
+}
+
+/// What the coordinator decides for the cluster.
+pub(super) fn decide(mut cx: Context<'_>) -> Decision {
     let action = coordinate(&mut cx);
     let line = status_line(&cx, action.as_ref());
     cx.into_decision(action, line)
 }
 
-/// The observation with the coordinator in the place of this node.
-fn as_coordinator(observation: &Observation) -> Observation {
+/// The memory of a coordinator that has led for a while, so no cooldown applies.
+pub(super) fn settled(view: &Observation) -> Memory {
+    let term = view.me.etcd.known().map(|etcd| etcd.term).unwrap_or_default();
+    Memory {
+        coordinates: Some((term, SteadyMs(0))),
+        ..Memory::default()
+    }
+}
+
+/// The observation with the coordinator in the place of this node. Unchanged if no coordinator is seen.
+pub(super) fn as_coordinator(observation: &Observation) -> Observation {
     let mut view = observation.clone();
-    let leader = view.me.etcd.known().and_then(|etcd| etcd.leader);
+    let leader = leader(&view);
     let leads = view.peers.iter().find_map(|(node, seen)| {
         let status = seen.known()?;
         let its = status.etcd.known().map(|etcd| etcd.member_id);
@@ -42,4 +49,21 @@ fn as_coordinator(observation: &Observation) -> Observation {
         view.assignment = None;
     }
     view
+}
+
+/// The raft leader that this node's etcd names. If it names none, the member that leads according to its own
+/// node, in the newest term.
+fn leader(seen: &Observation) -> Option<MemberId> {
+    let own = seen.me.etcd.known().and_then(|etcd| etcd.leader);
+    let cluster = seen.me.genesis.as_ref().map(|genesis| genesis.cluster_id);
+    let leads = |status: &NodeStatus| -> Option<EtcdStatus> {
+        let etcd = status.etcd.known()?;
+        let leads = etcd.leader == Some(etcd.member_id) && !etcd.is_learner;
+        (leads && Some(etcd.cluster_id) == cluster).then(|| etcd.clone())
+    };
+    own.or_else(|| {
+        let peers = seen.peers.values().filter_map(Fact::known);
+        let newest = peers.filter_map(leads).max_by_key(|etcd| etcd.term);
+        newest.map(|etcd| etcd.member_id)
+    })
 }

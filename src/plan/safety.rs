@@ -119,20 +119,39 @@ pub fn is_healthy(member: &Member, cluster: ClusterId, status: &NodeStatus) -> b
 /// # Errors
 /// The first member that is not healthy or has no vote, in one line for people.
 pub(super) fn undisturbed(cx: &Context<'_>, list: &MemberList) -> Result<(), String> {
+    let Some((member, why)) = disturbances(cx, list).into_iter().next() else {
+        return Ok(());
+    };
+    let who = cx.spec.node_of(member);
+    let who = who.map_or("an unknown node", NodeName::as_str);
+    let what = match why {
+        Disturbance::NoVote => "has no vote yet",
+        Disturbance::NotHealthy => "is not seen healthy",
+    };
+    Err(format!("member {} on {who} {what}", member.id))
+}
+
+/// Why a cluster is not whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Disturbance {
+    /// The member is a learner.
+    NoVote,
+    /// The member is not seen healthy.
+    NotHealthy,
+}
+
+/// The members for which the cluster is not whole, in the order of the list.
+pub(super) fn disturbances<'l>(cx: &Context<'_>, list: &'l MemberList) -> Vec<(&'l Member, Disturbance)> {
     let healthy = healthy_members(cx, list);
-    for member in &list.members {
-        let who = cx
-            .spec
-            .node_of(member)
-            .map_or("an unknown node", NodeName::as_str);
-        if member.is_learner {
-            return Err(format!("member {} on {who} has no vote yet", member.id));
-        }
-        if !healthy.contains(&member.id) {
-            return Err(format!("member {} on {who} is not seen healthy", member.id));
-        }
-    }
-    Ok(())
+    let disturbance = |member: &Member| match member {
+        member if member.is_learner => Some(Disturbance::NoVote),
+        member if !healthy.contains(&member.id) => Some(Disturbance::NotHealthy),
+        _ => None,
+    };
+    list.members
+        .iter()
+        .filter_map(|member| Some((member, disturbance(member)?)))
+        .collect()
 }
 
 /// True when something is so wrong that nothing may be done; the reason is recorded.

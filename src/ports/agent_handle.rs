@@ -4,8 +4,9 @@ use async_trait::async_trait;
 
 use crate::model::{
     Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, DirectiveOrder, DirectiveView, Enquire,
-    EnquireAnswer, EventsView, Learn, ListedBackup, NodeStatus, OperatorRequest, Page, PlanView, Prepare,
-    PrepareReply, RequestView, RestoreTarget, SizeOrder, SizeView, StoreCommand, Verdict,
+    EnquireAnswer, EventsView, Learn, ListedBackup, NodeName, NodeStatus, OperatorRequest, Page, PlanView,
+    Prepare, PrepareReply, RequestView, RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand,
+    Verdict,
 };
 
 use super::{OrderError, PortResult};
@@ -27,6 +28,11 @@ pub trait AgentHandle: Send + Sync {
     async fn is_etcds(&self, _pid: u32) -> bool {
         true
     }
+    /// This node's status from a look that begins after the call.
+    ///
+    /// # Errors
+    /// Retryable when no look ends within a few seconds: the agent is busy, or its etcd does not answer.
+    async fn fresh_status(&self) -> PortResult<NodeStatus>;
     /// Answers an enquiry; the elector's memory is on disk before this returns.
     async fn enquire(&self, message: Enquire) -> PortResult<EnquireAnswer>;
     /// Phase 1 as an elector.
@@ -64,6 +70,11 @@ pub trait AgentHandle: Send + Sync {
     fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView>;
     /// Writes another wanted size to the store; with `dry_run` only returns what would follow.
     async fn set_size(&self, order: &SizeOrder) -> Result<SizeView, OrderError>;
+    /// Whether this node, or another one, may be stopped now. All agents look again first.
+    ///
+    /// # Errors
+    /// Permanent for a node that is not configured; retryable when this agent does not look in time.
+    async fn ok_to_stop(&self, node: Option<NodeName>) -> PortResult<StopVerdict>;
     /// Returns what would follow from a request, and changes nothing.
     fn preview(&self, request: &OperatorRequest) -> PortResult<DirectiveView>;
     /// The decisions after the one with this number, oldest first; a few hundred at most.

@@ -14,8 +14,13 @@ use super::{PortError, PortResult};
 /// Other nodes' agents.
 #[async_trait]
 pub trait Peers: Send + Sync {
-    /// A fresh status, not a cached one.
+    /// A fresh answer, not a cached one: what the peer's agent saw in its last look, up to five seconds ago.
     async fn status(&self, node: &NodeName) -> PortResult<NodeStatus>;
+    /// The status from a look that the peer's agent begins after this call.
+    ///
+    /// # Errors
+    /// When the peer gives no such answer within a few seconds. An agent of an older version never does.
+    async fn look_again(&self, node: &NodeName) -> PortResult<NodeStatus>;
     /// The last status of each peer. A long poll per peer keeps it up to date; it is `Unreachable` as soon as
     /// that poll fails.
     fn last_seen(&self) -> BTreeMap<NodeName, Fact<NodeStatus>>;

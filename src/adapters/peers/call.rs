@@ -12,7 +12,10 @@ use tokio::time::timeout;
 use super::connection::{Connection, Failure, Target, api_error};
 use crate::ports::{PortError, PortResult};
 
-const DEADLINE: Duration = Duration::from_secs(2);
+pub(super) const DEADLINE: Duration = Duration::from_secs(2);
+/// The deadline of a call for which the peer looks again. Longer than the peer waits for its look
+/// (`LOOK_WITHIN` in `agent/api/fresh.rs`).
+pub(super) const LOOK_DEADLINE: Duration = Duration::from_secs(8);
 /// How long an idle connection is kept. Shorter than the server's idle timeout, so that the server rarely
 /// closes it first.
 const KEEP: Duration = Duration::from_secs(3);
@@ -44,9 +47,20 @@ impl Caller {
         path: &str,
         body: Vec<u8>,
     ) -> PortResult<R> {
+        self.call_within(DEADLINE, method, path, body).await
+    }
+
+    /// Makes one call with another deadline.
+    pub(super) async fn call_within<R: DeserializeOwned>(
+        &self,
+        deadline: Duration,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> PortResult<R> {
         let what = format!("{method} {path} to the {}", self.target.describe());
         let sending = AtomicBool::new(false);
-        let outcome = timeout(DEADLINE, self.exchange(method, path, body, &sending)).await;
+        let outcome = timeout(deadline, self.exchange(method, path, body, &sending)).await;
         let (status, body) = match outcome {
             Ok(Ok(answer)) => answer,
             Ok(Err(Failure { sent: false, why })) => {
@@ -56,7 +70,7 @@ impl Caller {
                 return Err(PortError::OutcomeUnknown(format!("{what}: {why}")));
             }
             Err(_) => {
-                let text = format!("{what}: no answer within {} s", DEADLINE.as_secs());
+                let text = format!("{what}: no answer within {} s", deadline.as_secs());
                 return Err(if sending.load(Ordering::Relaxed) {
                     PortError::OutcomeUnknown(text)
                 } else {

@@ -11,6 +11,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use hyper::Method;
@@ -87,6 +88,22 @@ impl HttpPeers {
             .ok_or_else(|| PortError::Permanent(format!("{node} is not a peer of this node (cluster.nodes)")))
     }
 
+    async fn read_status(&self, node: &NodeName, path: &str, deadline: Duration) -> PortResult<NodeStatus> {
+        let caller = self.caller(node)?;
+        match caller
+            .call_within::<watch::Versioned>(deadline, Method::GET, path, Vec::new())
+            .await
+        {
+            Ok(answer) => caller
+                .target()
+                .expected(answer.status)
+                .map_err(PortError::Permanent),
+            // A read changes nothing, so a retry is always safe.
+            Err(PortError::OutcomeUnknown(why)) => Err(PortError::Retryable(why)),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn post<M: Serialize + Sync, R: DeserializeOwned>(
         &self,
         node: &NodeName,
@@ -104,19 +121,12 @@ impl HttpPeers {
 #[async_trait]
 impl Peers for HttpPeers {
     async fn status(&self, node: &NodeName) -> PortResult<NodeStatus> {
-        let caller = self.caller(node)?;
-        match caller
-            .call::<watch::Versioned>(Method::GET, "/v1/status", Vec::new())
+        self.read_status(node, "/v1/status", call::DEADLINE).await
+    }
+
+    async fn look_again(&self, node: &NodeName) -> PortResult<NodeStatus> {
+        self.read_status(node, "/v1/status?fresh=true", call::LOOK_DEADLINE)
             .await
-        {
-            Ok(answer) => caller
-                .target()
-                .expected(answer.status)
-                .map_err(PortError::Permanent),
-            // A read changes nothing, so a retry is always safe.
-            Err(PortError::OutcomeUnknown(why)) => Err(PortError::Retryable(why)),
-            Err(error) => Err(error),
-        }
     }
 
     fn last_seen(&self) -> BTreeMap<NodeName, Fact<NodeStatus>> {

@@ -9,16 +9,18 @@ use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
     Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, Decision, DirectiveOrder, DirectiveView,
-    Enquire, EnquireAnswer, EventsView, Fact, Learn, ListedBackup, NodeStatus, OperatorRequest, Page,
-    PlanView, Prepare, PrepareReply, RequestState, RequestView, RestoreTarget, SizeOrder, SizeView,
-    StoreCommand, Verdict,
+    Enquire, EnquireAnswer, EventsView, Fact, Learn, ListedBackup, NodeName, NodeStatus, OperatorRequest,
+    Page, PlanView, Prepare, PrepareReply, RequestState, RequestView, RestoreTarget, SizeOrder, SizeView,
+    StopVerdict, StoreCommand, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
 use crate::agent::Agent;
 use crate::agent::api::directives;
+use crate::agent::api::fresh;
 use crate::agent::api::listing;
 use crate::agent::api::size;
+use crate::agent::api::stop;
 use crate::agent::jobs::flush;
 use crate::agent::state::FirstLook;
 use crate::agent::state::requests::QUEUED;
@@ -50,6 +52,10 @@ impl AgentHandle for Agent {
 
     async fn status_after(&self, version: u64) {
         self.shared.version.above(version).await;
+    }
+
+    async fn fresh_status(&self) -> PortResult<NodeStatus> {
+        fresh::status(self).await
     }
 
     async fn first_look(&self) {
@@ -250,6 +256,10 @@ impl AgentHandle for Agent {
 
     async fn set_size(&self, order: &SizeOrder) -> Result<SizeView, OrderError> {
         size::set(self, order).await
+    }
+
+    async fn ok_to_stop(&self, node: Option<NodeName>) -> PortResult<StopVerdict> {
+        stop::ok_to_stop(self, node).await
     }
 
     fn preview(&self, request: &OperatorRequest) -> PortResult<DirectiveView> {

@@ -1,7 +1,9 @@
 //! What the servers ask the running agent, and the orders that it takes from operators.
 
 mod directives;
+mod fresh;
 mod handle;
 mod listing;
 mod request;
 pub(super) mod size;
+mod stop;

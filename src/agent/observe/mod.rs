@@ -256,6 +256,9 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
             .flat_map(|r| r.request.without())
             .cloned()
             .collect(),
+        restoring: pending
+            .iter()
+            .any(|r| matches!(r.request, OperatorRequest::Restore { .. })),
     }
 }
 

@@ -3,6 +3,7 @@
 mod data;
 pub(super) mod events;
 pub(super) mod gate;
+mod looks;
 mod probes;
 mod request_list;
 pub(super) mod requests;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::state::data::LocalData;
 use crate::agent::state::gate::update_gate;
+use crate::agent::state::looks::Looks;
 use crate::agent::state::probes::Probes;
 use crate::agent::state::request_list::RequestList;
 use crate::agent::state::store::StoreCache;
@@ -121,6 +123,8 @@ pub(super) struct Shared {
     pub(super) copy_increments: Notify,
     /// Grows with each material change of the status.
     pub(super) version: Version,
+    /// The looks of the loop.
+    pub(super) looks: Looks,
     /// Cancelled when the loop ends. Tasks that run forever end with it.
     pub(super) stopped: CancellationToken,
     /// The newest full backup that this agent knows of.
@@ -151,6 +155,7 @@ impl Shared {
             copy_wanted: Notify::new(),
             copy_increments: Notify::new(),
             version: Version::new((run >> 32) << 16),
+            looks: Looks::default(),
             stopped: CancellationToken::new(),
             newest_full: watch::Sender::new(None),
             flush_to: watch::Sender::new(Revision(0)),

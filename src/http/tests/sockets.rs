@@ -36,6 +36,30 @@ async fn the_admin_socket_and_the_gate() {
             "has just started",
         ),
         (
+            "may this node be stopped",
+            request("GET", "/v1/ok-to-stop", ""),
+            "200",
+            r#"{"node":"n1","ok":true"#,
+        ),
+        (
+            "may another node be stopped",
+            request("GET", "/v1/ok-to-stop?node=n2", ""),
+            "200",
+            r#"{"node":"n2","ok":true"#,
+        ),
+        (
+            "may a stranger be stopped",
+            request("GET", "/v1/ok-to-stop?node=n9", ""),
+            "400",
+            "n9 is not a node",
+        ),
+        (
+            "no name of a node",
+            request("GET", "/v1/ok-to-stop?node=-", ""),
+            "400",
+            "node name",
+        ),
+        (
             "no members yet",
             request("GET", "/v1/members", ""),
             "503",

@@ -2,6 +2,7 @@
 //! shared helpers.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod after;
 mod backups;
 mod data;
 mod electors;
@@ -23,6 +24,7 @@ mod restarts;
 mod restore;
 mod sizing;
 mod steering;
+mod stop;
 mod trust;
 mod verify;
 

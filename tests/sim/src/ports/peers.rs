@@ -119,6 +119,12 @@ impl Peers for Others {
         }
     }
 
+    async fn look_again(&self, node: &NodeName) -> PortResult<NodeStatus> {
+        let ask = |agent: Agent| async move { agent.fresh_status().await };
+        let status = self.call(node, ask).await;
+        self.lie(node, status, liar::status)
+    }
+
     fn last_seen(&self) -> BTreeMap<NodeName, Fact<NodeStatus>> {
         self.board.all()
     }

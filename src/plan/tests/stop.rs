@@ -1,0 +1,432 @@
+//! Whether a node may be stopped, one situation a row.
+
+use super::restarts::wish;
+use super::steering::{Spoil, pause};
+use super::*;
+use crate::plan::ok_to_stop;
+
+fn codes(reasons: &[Reason]) -> Vec<&str> {
+    reasons.iter().map(|reason| reason.code.as_str()).collect()
+}
+
+fn silence(obs: &mut Observation, i: usize) {
+    obs.peers
+        .insert(name(i), Fact::Unreachable("no route to host".into()));
+}
+
+fn list(obs: &mut Observation) -> &mut MemberList {
+    match &mut obs.me.members {
+        Fact::Known(list) => list,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn etcd(status: &mut NodeStatus) -> &mut EtcdStatus {
+    match &mut status.etcd {
+        Fact::Known(etcd) => etcd,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn grant(status: &mut NodeStatus, to: usize) {
+    status.steering.grant = Some(Grant {
+        node: name(to),
+        id: 1,
+        term: RaftTerm(2),
+    });
+}
+
+fn order(status: &mut NodeStatus, change: &DirectiveChange) {
+    let directives = &mut status.steering.directives;
+    *directives = directives.after(change, &name(1), UnixMs(1)).unwrap();
+}
+
+/// All members list this one as a learner.
+fn make_learner(obs: &mut Observation, i: usize) {
+    let learns = |status: &mut NodeStatus| {
+        if let Fact::Known(list) = &mut status.members {
+            list.members[i].is_learner = true;
+        }
+    };
+    learns(&mut obs.me);
+    (1..3).for_each(|i| learns(peer(obs, i)));
+    etcd(peer(obs, i)).is_learner = true;
+}
+
+/// Asked at n1, which leads: whether n3 may be stopped. Each row names the reasons of a no.
+#[test]
+fn each_refusal_has_its_reason() {
+    let table: &[(&str, Spoil, &[&str])] = &[
+        (
+            "another voter is down",
+            |obs| take_down(peer(obs, 1), ActiveState::Inactive),
+            &["too-few-healthy", "etcd-down"],
+        ),
+        (
+            "another voter's etcd does not answer",
+            |obs| peer(obs, 1).etcd = Fact::Unreachable("timed out".into()),
+            &["too-few-healthy", "etcd-silent"],
+        ),
+        (
+            "the state of another voter's unit is unknown",
+            |obs| peer(obs, 1).unit = Fact::Unreachable("no D-Bus".into()),
+            &["too-few-healthy", "unit-unknown"],
+        ),
+        (
+            "another voter sees no leader",
+            |obs| etcd(peer(obs, 1)).leader = None,
+            &["too-few-healthy", "no-leader"],
+        ),
+        (
+            "another voter's etcd runs as somebody else",
+            |obs| etcd(peer(obs, 1)).member_id = MemberId(99),
+            &["too-few-healthy", "foreign-member"],
+        ),
+        (
+            "another voter's agent gives no answer",
+            |obs| silence(obs, 1),
+            &["too-few-healthy", "agent-silent"],
+        ),
+        (
+            "the node itself gives no answer",
+            |obs| silence(obs, 2),
+            &["agent-silent"],
+        ),
+        (
+            "a member is on no configured node",
+            |obs| {
+                let stranger = Member {
+                    id: MemberId(99),
+                    name: "n9".into(),
+                    peer_urls: vec!["http://n9:2380".into()],
+                    client_urls: vec![],
+                    is_learner: false,
+                };
+                list(obs).members.push(stranger.clone());
+                if let Fact::Known(list) = &mut peer(obs, 1).members {
+                    list.members.push(stranger);
+                }
+            },
+            &["too-few-healthy", "unknown-member"],
+        ),
+        (
+            "a voter follows another leader",
+            |obs| etcd(peer(obs, 1)).term = RaftTerm(3),
+            &["no-leader"],
+        ),
+        (
+            "a voter lists other members",
+            |obs| {
+                let Fact::Known(list) = &mut peer(obs, 1).members else {
+                    return;
+                };
+                list.members.pop();
+            },
+            &["members-unknown"],
+        ),
+        (
+            "two that stay do not reach each other",
+            |obs| {
+                obs.me.silent_agents.insert(name(1));
+            },
+            &["agent-silent"],
+        ),
+        (
+            "a learner joins",
+            |obs| make_learner(obs, 1),
+            &["too-few-healthy", "learner-joins", "promote"],
+        ),
+        (
+            "a restart is granted to another node",
+            |obs| grant(&mut obs.me, 1),
+            &["restarting"],
+        ),
+        (
+            "a former coordinator has granted a restart",
+            |obs| grant(peer(obs, 1), 1),
+            &["restarting"],
+        ),
+        (
+            "another etcd is to be restarted",
+            |obs| wish(peer(obs, 1), None),
+            &["restart-wanted"],
+        ),
+        (
+            "a pause holds back no ordered restart",
+            |obs| {
+                wish(peer(obs, 1), Some(4));
+                pause(obs);
+            },
+            &["restart-wanted"],
+        ),
+        (
+            "a leader move was requested",
+            |obs| {
+                peer(obs, 2).steering.leader_ask = Some(LeaderAsk {
+                    id: 3,
+                    to: Some(name(1)),
+                    from: None,
+                });
+            },
+            &["leader-asked", "leader-asked"],
+        ),
+        (
+            "a restore was ordered on another node",
+            |obs| peer(obs, 1).steering.restoring = true,
+            &["restoring"],
+        ),
+        (
+            "an elector may have voted for another epoch",
+            |obs| peer(obs, 1).voted = Epoch(2),
+            &["epoch-opening"],
+        ),
+        (
+            "a newer epoch is reported",
+            |obs| obs.newest_epoch = Epoch(2),
+            &["epoch-opening"],
+        ),
+        (
+            "another member was ordered out",
+            |obs| order(&mut obs.me, &DirectiveChange::Remove { node: name(1) }),
+            &["ordered-out", "ordered-out"],
+        ),
+        (
+            "the node was ordered out, which this agent does not know yet",
+            |obs| order(peer(obs, 1), &DirectiveChange::Remove { node: name(2) }),
+            &["ordered-out", "ordered-out"],
+        ),
+        (
+            "a voter's address changes",
+            |obs| {
+                list(obs).members[1].peer_urls = vec!["http://old:2380".into()];
+                let url = obs.spec.peer_url(&name(1));
+                peer(obs, 1).peer_url = url;
+            },
+            &["address-changed"],
+        ),
+        (
+            "there are more voters than wanted, and no backups",
+            |obs| {
+                obs.spec.size = 2;
+                obs.spec.backup_interval = None;
+            },
+            &["shrink"],
+        ),
+        (
+            "there are more voters than wanted, and a backup comes first",
+            |obs| obs.spec.size = 2,
+            &["backup-before-change"],
+        ),
+        (
+            "no epoch is known",
+            |obs| {
+                obs.me.genesis = None;
+            },
+            &["no-epoch"],
+        ),
+        (
+            "the epoch was only reported to this new memory",
+            |obs| obs.elector.hearsay = true,
+            &["no-epoch"],
+        ),
+        (
+            "the list was not read through quorum",
+            |obs| list(obs).linearizable = false,
+            &["members-unknown"],
+        ),
+        (
+            "the list could not be read",
+            |obs| obs.me.members = Fact::Unreachable("timed out".into()),
+            &["members-unknown"],
+        ),
+        (
+            "nobody sees a leader",
+            |obs| {
+                etcd(&mut obs.me).leader = None;
+                (1..3).for_each(|i| etcd(peer(obs, i)).leader = None);
+            },
+            &["no-leader"],
+        ),
+        (
+            "this node is cut off",
+            |obs| {
+                etcd(&mut obs.me).leader = None;
+                (1..3).for_each(|i| silence(obs, i));
+            },
+            &["no-leader", "agent-silent", "agent-silent"],
+        ),
+        (
+            "two sources have another genesis",
+            |obs| {
+                let other = genesis(&obs.spec, 2, 1, Origin::Empty);
+                (1..3).for_each(|i| peer(obs, i).genesis = Some(other.clone()));
+            },
+            &["two-geneses"],
+        ),
+    ];
+    for (what, spoil, expected) in table {
+        let mut obs = healthy(0);
+        spoil(&mut obs);
+        let verdict = ok_to_stop(&obs, &name(2));
+        assert!(!verdict.ok, "{what}");
+        assert_eq!(
+            codes(&verdict.reasons),
+            *expected,
+            "{what}: {:?}",
+            verdict.reasons
+        );
+    }
+}
+
+/// Each row names the notes of a yes, and the node that is asked about.
+#[test]
+fn each_yes_has_its_notes() {
+    let table: &[(&str, Spoil, usize, &[&str])] = &[
+        ("all is well", |_| (), 2, &[]),
+        ("the leader's node", |_| (), 0, &["leader-moves"]),
+        ("a pause is no reason", pause, 2, &[]),
+        (
+            "a wish that a pause holds back",
+            |obs| {
+                wish(peer(obs, 1), None);
+                pause(obs);
+            },
+            2,
+            &[],
+        ),
+        (
+            "the grant is the node's own",
+            |obs| {
+                grant(&mut obs.me, 2);
+                wish(peer(obs, 2), Some(4));
+                take_down(peer(obs, 2), ActiveState::Activating);
+            },
+            2,
+            &["etcd-down"],
+        ),
+        (
+            "the node's own etcd is down",
+            |obs| take_down(peer(obs, 2), ActiveState::Failed),
+            2,
+            &["etcd-down"],
+        ),
+        (
+            "the node's own etcd does not answer",
+            |obs| peer(obs, 2).etcd = Fact::Unreachable("timed out".into()),
+            2,
+            &["etcd-silent"],
+        ),
+    ];
+    for (what, spoil, node, notes) in table {
+        let mut obs = healthy(0);
+        spoil(&mut obs);
+        let verdict = ok_to_stop(&obs, &name(*node));
+        assert!(verdict.ok, "{what}: {:?}", verdict.reasons);
+        assert_eq!(codes(&verdict.notes), *notes, "{what}");
+    }
+}
+
+#[test]
+fn the_answer_is_the_same_wherever_it_is_asked() {
+    for me in 0..3 {
+        for node in 0..3 {
+            let verdict = ok_to_stop(&healthy(me), &name(node));
+            assert!(verdict.ok, "n{} at n{}: {verdict:?}", node + 1, me + 1);
+            let left = verdict.left.unwrap();
+            assert_eq!((left.voters, left.healthy, left.quorum), (3, 2, 2));
+            assert!(left.further_faults.iter().all(|fault| !fault.tolerated));
+            assert_eq!(left.further_faults.len(), 2);
+        }
+        let mut one_down = healthy(me);
+        match me {
+            1 => take_down(&mut one_down.me, ActiveState::Inactive),
+            _ => take_down(peer(&mut one_down, 1), ActiveState::Inactive),
+        }
+        let verdict = ok_to_stop(&one_down, &name(2));
+        let text = format!("{:?}", verdict.reasons);
+        assert!(!verdict.ok && text.contains("n2"), "at n{}: {text}", me + 1);
+        assert!(ok_to_stop(&one_down, &name(1)).ok, "n2 itself, at n{}", me + 1);
+    }
+}
+
+#[test]
+fn a_liar_that_claims_to_lead_makes_no_yes() {
+    // A spare has only the words of others. n2 claims to lead, in a newer term and with fewer voters.
+    let mut obs = cluster(4, 3, 3);
+    let (me, spare) = (obs.me.clone(), peer(&mut obs, 3).clone());
+    obs.spec.node = name(3);
+    obs.peers.remove(&name(3));
+    obs.peers.insert(name(0), Fact::Known(me));
+    obs.me = spare;
+    assert!(ok_to_stop(&obs, &name(2)).ok);
+    let liar = peer(&mut obs, 1);
+    etcd(liar).leader = Some(etcd(liar).member_id);
+    etcd(liar).term = RaftTerm(9);
+    let verdict = ok_to_stop(&obs, &name(2));
+    assert_eq!(codes(&verdict.reasons), ["no-leader"], "{verdict:?}");
+
+    // The node of the real leader lists one voter too few: nobody becomes a spare by its word alone.
+    let mut obs = healthy(1);
+    if let Fact::Known(list) = &mut peer(&mut obs, 0).members {
+        list.members.pop();
+    }
+    let verdict = ok_to_stop(&obs, &name(2));
+    assert_eq!(codes(&verdict.notes), ["spare"]);
+    assert_eq!(codes(&verdict.reasons), ["members-unknown", "members-unknown"]);
+}
+
+#[test]
+fn a_node_without_a_vote_costs_no_quorum() {
+    let mut obs = cluster(4, 3, 3);
+    take_down(peer(&mut obs, 1), ActiveState::Failed);
+    let verdict = ok_to_stop(&obs, &name(3));
+    assert!(verdict.ok, "{verdict:?}");
+    assert_eq!(codes(&verdict.notes), ["spare"]);
+    silence(&mut obs, 3);
+    let verdict = ok_to_stop(&obs, &name(3));
+    assert_eq!(
+        codes(&verdict.notes),
+        ["agent-silent", "spare"],
+        "it has no member"
+    );
+
+    let mut obs = cluster(4, 3, 3);
+    silence(&mut obs, 3);
+    let verdict = ok_to_stop(&obs, &name(2));
+    assert!(verdict.ok, "a silent spare is no reason: {verdict:?}");
+    assert_eq!(codes(&verdict.notes), ["agent-silent"]);
+    list(&mut obs).linearizable = false;
+    assert!(!ok_to_stop(&obs, &name(3)).ok, "nobody knows that it has no vote");
+}
+
+#[test]
+fn a_learner_may_be_stopped_unless_its_promotion_would_cost_quorum() {
+    let mut obs = healthy(0);
+    make_learner(&mut obs, 2);
+    let verdict = ok_to_stop(&obs, &name(2));
+    assert!(verdict.ok, "two voters are a quorum of three: {verdict:?}");
+    assert_eq!(codes(&verdict.notes), ["learner-joins"]);
+    take_down(peer(&mut obs, 1), ActiveState::Failed);
+    let verdict = ok_to_stop(&obs, &name(2));
+    assert_eq!(codes(&verdict.reasons), ["too-few-healthy"]);
+}
+
+#[test]
+fn small_and_large_clusters() {
+    let one = ok_to_stop(&cluster(1, 1, 1), &name(0));
+    assert_eq!(codes(&one.reasons), ["only-voter"]);
+    let two = ok_to_stop(&cluster(2, 2, 2), &name(1));
+    assert_eq!(codes(&two.reasons), ["too-few-healthy"]);
+    let five = ok_to_stop(&cluster(5, 5, 5), &name(4));
+    let left = five.left.unwrap();
+    assert!(five.ok && left.further_faults.iter().all(|fault| fault.tolerated));
+    let mut no_spare = cluster(5, 5, 5);
+    take_down(peer(&mut no_spare, 1), ActiveState::Failed);
+    let verdict = ok_to_stop(&no_spare, &name(4));
+    assert_eq!(
+        codes(&verdict.reasons),
+        ["etcd-down"],
+        "quorum without spare health"
+    );
+    assert!(verdict.left.unwrap().has_quorum());
+}

@@ -1,0 +1,86 @@
+//! What else disturbs the cluster now or next. While one thing does, no node may be stopped (rule 4).
+
+use super::context::Context;
+use super::grant;
+use super::orders::is_out;
+use super::preview::{decide, settled};
+use crate::model::{MemberList, NodeName, Observation, Reason, ReasonCode};
+
+/// Everything under way other than a restart of `node` itself, one reason each. `view` is the coordinator's.
+pub(super) fn under_way(
+    cx: &Context<'_>,
+    view: &Observation,
+    list: &MemberList,
+    node: &NodeName,
+) -> Vec<Reason> {
+    let mut reasons = restarts(cx, list, node);
+    let mut because = |code, text| reasons.push(Reason::new(code, text));
+    for (other, status) in cx.known_nodes() {
+        if status.steering.leader_ask.is_some() {
+            let text = format!("an operator requested another raft leader on {other}");
+            because(ReasonCode::LeaderAsked, text);
+        }
+        if status.steering.restoring {
+            because(
+                ReasonCode::Restoring,
+                format!("an operator ordered a restore on {other}"),
+            );
+        }
+        if status.voted > cx.open_epoch() {
+            let text = format!("the elector on {other} may have voted for epoch {}", status.voted);
+            because(ReasonCode::EpochOpening, text);
+        }
+    }
+    if cx.obs.newest_epoch > cx.open_epoch() {
+        let text = format!("epoch {} is reported, which is newer", cx.obs.newest_epoch);
+        because(ReasonCode::EpochOpening, text);
+    }
+    for out in list.members.iter().filter_map(|member| cx.spec.node_of(member)) {
+        if is_out(cx, out) {
+            because(
+                ReasonCode::OrderedOut,
+                format!("{out} was ordered out and is still a member"),
+            );
+        }
+    }
+    reasons.extend(next(view));
+    reasons
+}
+
+/// Restarts of other nodes that are granted, or that the coordinator may grant at any moment.
+fn restarts(cx: &Context<'_>, list: &MemberList, node: &NodeName) -> Vec<Reason> {
+    let granted = cx.known_nodes().into_iter().filter_map(|(_, status)| {
+        let grant = status.steering.grant.as_ref()?;
+        let text = format!("etcd on {} is being restarted", grant.node);
+        (grant.node != *node).then(|| Reason::new(ReasonCode::Restarting, text))
+    });
+    let wanted = grant::wanting(cx, list)
+        .into_iter()
+        .filter(|other| *other != node);
+    let wanted = wanted.map(|other| {
+        let text = format!("etcd on {other} is to be restarted");
+        Reason::new(ReasonCode::RestartWanted, text)
+    });
+    granted.chain(wanted).collect()
+}
+
+/// What the coordinator does next, and what makes it halt.
+fn next(view: &Observation) -> Vec<Reason> {
+    let mut decision = decide(Context::new(view, &settled(view)));
+    let acts = decision.action.is_some();
+    if acts && decision.reasons.is_empty() {
+        // The record of a new size, which comes before the backup, is the only action without a reason.
+        let text = "the size of the cluster changes next";
+        decision
+            .reasons
+            .push(Reason::new(ReasonCode::BackupBeforeChange, text));
+    }
+    // The last reason is the one of the action.
+    let last = decision.reasons.len().saturating_sub(1);
+    let counts = |(index, reason): &(usize, Reason)| {
+        let prepares = reason.code == ReasonCode::BackupBeforeChange;
+        reason.halt || prepares || acts && *index == last
+    };
+    let reasons = decision.reasons.into_iter().enumerate();
+    reasons.filter(counts).map(|(_, reason)| reason).collect()
+}
