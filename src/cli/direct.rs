@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use super::client::Client;
+use super::decision::decided;
 use super::exit::{Exit, Failure, Outcome};
 use super::health;
 use super::out::Output;
-use super::plan;
 use super::progress::{Progress, note};
 use super::wait::{self, Deadline, Timeout};
 use crate::model::{AdminStatus, DirectiveChange, DirectiveOrder, DirectiveView, Directives, Fact, NodeName};
@@ -80,7 +80,7 @@ pub(super) fn render(view: &DirectiveView) -> String {
     }
     if let Some(decision) = &view.decision {
         text.push_str("\nThe first decision, as far as it is seen from here:\n");
-        text.push_str(&plan::decided(decision));
+        text.push_str(&decided(decision));
     }
     text
 }

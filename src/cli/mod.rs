@@ -6,6 +6,7 @@ mod backup_table;
 mod client;
 mod commands;
 mod config;
+mod decision;
 mod direct;
 mod epoch;
 mod events;
@@ -15,9 +16,11 @@ mod init;
 mod leader;
 mod member;
 mod members;
+mod ok_to_stop;
 mod out;
 mod pause;
 mod plan;
+mod plan_after;
 mod progress;
 mod reload;
 mod render;
@@ -67,6 +70,7 @@ enum Verb {
     /// Show the health of the cluster, the coordinator, and what is waited for
     Status(out::Output),
     Plan(plan::PlanArgs),
+    OkToStop(ok_to_stop::StopArgs),
     Events(events::EventsArgs),
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
@@ -144,6 +148,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Init(args) => init::run(paths, args).await,
         Verb::Status(output) => status::run(paths, output).await,
         Verb::Plan(args) => plan::run(paths, args).await,
+        Verb::OkToStop(args) => ok_to_stop::run(paths, args).await,
         Verb::Events(args) => events::run(paths, args).await,
         Verb::Pause(args) => pause::pause(paths, args).await,
         Verb::Resume(args) => pause::resume(paths, args).await,

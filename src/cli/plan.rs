@@ -1,13 +1,14 @@
 //! `etcd-agent plan`: the next action, and why.
 
-use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::client::Client;
+use super::decision::decided;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Output};
-use crate::model::{Action, Decision, Memory, Observation, PlanView};
+use super::plan_after;
+use crate::model::{Hypothesis, Memory, Observation, PlanView};
 use crate::paths::Paths;
 
 /// An observation has a few kilobytes per node.
@@ -20,15 +21,24 @@ pub(super) struct PlanArgs {
     /// reads standard input
     #[arg(long, value_name = "FILE")]
     observation: Option<PathBuf>,
+    /// Show what would follow from a fault, and which further fault would cost quorum: 'reboot NODE', 'stop
+    /// NODE' or 'lose NODE'
+    #[arg(long, value_name = "FAULT")]
+    after: Option<Hypothesis>,
     #[command(flatten)]
     output: Output,
 }
 
 pub(super) async fn run(paths: &Paths, args: PlanArgs) -> Outcome {
-    let view = match args.observation {
+    let view: PlanView = match args.observation {
         None => Client::new(paths).get("/v1/plan").await?,
         Some(file) => replay(read(&file)?),
     };
+    if let Some(after) = &args.after {
+        let view = plan_after::suppose(&view.observation, after)?;
+        args.output.print(&view, plan_after::render)?;
+        return Ok(Exit::Ok);
+    }
     args.output.print(&view, render)?;
     Ok(Exit::Ok)
 }
@@ -78,42 +88,4 @@ pub(super) fn render(view: &PlanView) -> String {
         decided(decision),
         out::age(decision.wake)
     )
-}
-
-/// The next action, and why.
-pub(super) fn decided(decision: &Decision) -> String {
-    let mut text = String::new();
-    match &decision.action {
-        None => text.push_str("Nothing to do now.\n"),
-        Some(action) => {
-            let _ = writeln!(text, "Next: {}", describe(action));
-        }
-    }
-    if !decision.reasons.is_empty() {
-        text.push_str("\nWhy:\n");
-    }
-    for reason in &decision.reasons {
-        let mark = if reason.halt { " (until a person acts)" } else { "" };
-        let _ = writeln!(text, "  {reason}{mark}");
-    }
-    text
-}
-
-/// An action's name and its plain fields.
-fn describe(action: &Action) -> String {
-    let mut text = action.name().to_owned();
-    if let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(action) {
-        for (key, value) in fields {
-            match value {
-                serde_json::Value::String(value) if key != "action" => {
-                    let _ = write!(text, " {key}={value}");
-                }
-                value @ (serde_json::Value::Number(_) | serde_json::Value::Bool(_)) => {
-                    let _ = write!(text, " {key}={value}");
-                }
-                _ => {}
-            }
-        }
-    }
-    text
 }

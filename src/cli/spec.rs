@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::client::Client;
+use super::decision::decided;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::Output;
-use super::plan::decided;
 use super::progress::{Progress, note};
 use super::wait;
 use crate::config::Entry;

@@ -191,3 +191,28 @@ pub(super) fn observation() -> Observation {
         spec: testing::spec(&["n1", "n2", "n3"]),
     }
 }
+
+/// The same, and all know the genesis of the epoch. Each agent has a memory of its own.
+pub(super) fn observation_of_an_epoch() -> Observation {
+    let mut seen = observation();
+    let genesis = Genesis {
+        epoch: Epoch(1),
+        cluster: ClusterName::new("prod").unwrap(),
+        cluster_id: ClusterId(0xcafe),
+        token: "prod-1-abc".to_owned(),
+        members: BTreeMap::new(),
+        origin: Origin::Empty,
+        electorate: BTreeMap::new(),
+        created: UnixMs(1),
+        former: Vec::new(),
+    };
+    let peers = seen.peers.values_mut().filter_map(|peer| match peer {
+        Fact::Known(status) => Some(status),
+        _ => None,
+    });
+    for (number, status) in std::iter::once(&mut seen.me).chain(peers).enumerate() {
+        status.genesis = Some(genesis.clone());
+        status.incarnation = Incarnation::new(format!("{number:032x}")).unwrap();
+    }
+    seen
+}

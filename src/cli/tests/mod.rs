@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod fixture;
+mod ok_to_stop;
 mod orders;
+mod plan_after;
 mod restore_to;
 mod socket;
 mod text;
@@ -33,6 +35,8 @@ fn the_command_line_is_well_formed() {
         "restore latest --time 2026-03-01T12:00:00Z",
         "bootstrap --without n3",
         "plan --observation -",
+        "ok-to-stop",
+        "ok-to-stop n2 -o json",
         "render -o dropin",
         "config check /tmp/x --as /etc/etcd-agent/config.d/10.toml",
         "config show -o json",
@@ -60,6 +64,8 @@ fn the_command_line_is_well_formed() {
         assert!(Cli::try_parse_from(words).is_ok(), "{line}");
     }
     assert!(Cli::try_parse_from(["etcd-agent", "restore"]).is_err());
+    assert!(Cli::try_parse_from(["etcd-agent", "plan", "--after", "lose n2"]).is_ok());
+    assert!(Cli::try_parse_from(["etcd-agent", "ok-to-stop", "bad name"]).is_err());
     assert!(Cli::try_parse_from(["etcd-agent", "spec", "set", "size=many"]).is_err());
     assert!(Cli::try_parse_from(["etcd-agent", "bootstrap", "--without", "bad name"]).is_err());
 }

@@ -18,7 +18,7 @@ use crate::cli::{CallError, Client, Exit, Failure};
 use crate::model::*;
 use crate::paths::Paths;
 
-fn serve(router: Router) -> (TempDir, Client) {
+pub(super) fn serve(router: Router) -> (TempDir, Client) {
     let root = tempfile::tempdir().unwrap();
     let paths = Paths::below(root.path());
     std::fs::create_dir_all(paths.run()).unwrap();
