@@ -27,6 +27,7 @@ mod settings;
 mod site_lost;
 mod situations;
 mod size_store;
+mod stops;
 mod strangers;
 mod verbs;
 mod verify;

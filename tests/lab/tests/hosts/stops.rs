@@ -1,0 +1,67 @@
+//! Whether a node may be stopped now, as drains and package hooks ask it. Called by a test that has three
+//! hosts.
+
+use crate::common::{SOON, agent};
+use etcd_agent_lab::{Host, Lab, wait_until};
+use serde_json::Value;
+
+/// Each answer is from fresh looks: right after a member or a host is gone, no answer is a yes.
+pub(crate) fn a_node_may_be_stopped_only_while_the_others_are_whole(lab: &Lab) {
+    let [n1, n2] = [1, 2].map(|number| lab.host(number).unwrap());
+    accepts(n2, "n1");
+    let json = agent(n2, &["ok-to-stop", "n1", "-o", "json"]).ok().unwrap();
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&json["ok"], &json["left"]["healthy"]), (&true.into(), &2.into()));
+    let after = agent(n2, &["plan", "--after", "reboot n1"]).ok().unwrap();
+    let further = "The further loss of n2 or n3 would cost quorum.";
+    assert!(after.stdout.contains(further), "{}", after.stdout);
+    let unknown = agent(n2, &["ok-to-stop", "n9"]);
+    assert_eq!(unknown.code, 2, "{}", unknown.stderr);
+
+    n2.systemctl(&["stop", "etcd"]).unwrap().ok().unwrap();
+    refuses(n1, "n3", "on n2");
+    // Nothing is left to lose on n2 itself.
+    accepts(n1, "n2");
+    n2.systemctl(&["start", "etcd"]).unwrap().ok().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    accepts(n1, "n3");
+
+    n2.cut().unwrap();
+    refuses(n1, "n3", "on n2");
+    refuses(n2, "n1", "on n1");
+    lab.heal_all().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    accepts(n1, "n3");
+}
+
+/// Waits until the answer is yes. After a fault was repaired, agents and etcd reach each other a moment
+/// later.
+fn accepts(host: &Host, node: &str) {
+    wait_until(
+        &format!("{node} to be ok to stop at {}", host.name()),
+        SOON,
+        || {
+            let answer = agent(host, &["ok-to-stop", node]);
+            anyhow::ensure!(
+                answer.code == 0,
+                "{}: {}{}",
+                answer.code,
+                answer.stdout,
+                answer.stderr
+            );
+            Ok(true)
+        },
+    )
+    .unwrap();
+}
+
+/// Waits until the answer is no with this cause, which is not known during an election. It is never a yes.
+fn refuses(host: &Host, node: &str, cause: &str) {
+    wait_until(&format!("{node} to be refused at {}", host.name()), SOON, || {
+        let answer = agent(host, &["ok-to-stop", node]);
+        assert_eq!(answer.code, 4, "{}{}", answer.stdout, answer.stderr);
+        anyhow::ensure!(answer.stdout.contains(cause), "{}", answer.stdout);
+        Ok(true)
+    })
+    .unwrap();
+}
