@@ -237,21 +237,9 @@ pub(super) fn healthy_voters<'a>(cx: &Context<'a>) -> Vec<(bool, &'a NodeName)> 
 
 /// False during the pause after a failed backup. The pause grows up to `longest`.
 pub(super) fn may_try_again(cx: &mut Context<'_>, longest: Duration) -> bool {
-    let Some(failed) = cx.obs.backup.failed_at else {
-        return true;
-    };
-    let pause = Backoff::new(RETRY_FROM, RETRY_TO.min(longest)).after(cx.obs.backup.failures);
-    let since = cx.obs.steady.since(failed);
-    if since >= pause {
-        return true;
-    }
-    let error = cx.obs.backup.error.clone().unwrap_or_default();
-    cx.because(
-        ReasonCode::BackupFailed,
-        format!("the last backup failed: {error}"),
-    );
-    cx.wake_in(pause.saturating_sub(since));
-    false
+    let job = &cx.obs.backup;
+    let pause = Backoff::new(RETRY_FROM, RETRY_TO.min(longest)).after(job.failures);
+    !cx.rests(job, pause, ReasonCode::BackupFailed, "the last backup failed")
 }
 
 /// True if the newest backup is etcd-manager's, which has no revision and no chain.

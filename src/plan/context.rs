@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::{
-    Action, ActionKind, Backoff, Decision, Epoch, Fact, Generation, Genesis, Incarnation, MemberList, Memory,
-    NodeName, NodeStatus, Observation, Reason, ReasonCode, Spec,
+    Action, ActionKind, Backoff, Decision, Epoch, Fact, Generation, Genesis, Incarnation, Job, MemberList,
+    Memory, NodeName, NodeStatus, Observation, Reason, ReasonCode, Spec,
 };
 
 /// The longest that the loop sleeps without an event.
@@ -102,6 +102,22 @@ impl<'a> Context<'a> {
         }
         self.wake_in(wait.saturating_sub(passed).max(Duration::from_millis(10)));
         false
+    }
+
+    /// True while a background job rests after its last failure. Reports the error then: `failed`, a colon
+    /// and the error of the job.
+    pub(super) fn rests(&mut self, job: &Job, pause: Duration, code: ReasonCode, failed: &str) -> bool {
+        let Some(at) = job.failed_at else {
+            return false;
+        };
+        let since = self.obs.steady.since(at);
+        if since >= pause {
+            return false;
+        }
+        let error = job.error.as_deref().unwrap_or_default();
+        self.because(code, format!("{failed}: {error}"));
+        self.wake_in(pause.saturating_sub(since));
+        true
     }
 
     /// The newest genesis that this node knows was chosen.

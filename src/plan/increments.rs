@@ -57,18 +57,14 @@ pub(super) fn increments(cx: &mut Context<'_>) -> Option<Action> {
     // etcd-manager's backups have no revision, and no increments.
     let newest = cx.obs.store.known()?.newest_backup.as_ref()?;
     let backup = Some(newest).filter(|b| b.revision > Revision(0))?.id.clone();
-    if let Some(failed) = job.failed_at {
-        let pause = INCREMENTS_BACKOFF.after(job.failures);
-        let since = cx.obs.steady.since(failed);
-        if since < pause {
-            let error = job.error.clone().unwrap_or_default();
-            cx.because(
-                ReasonCode::IncrementsFailed,
-                format!("etcd's changes are not stored: {error}"),
-            );
-            cx.wake_in(pause.saturating_sub(since));
-            return None;
-        }
+    let pause = INCREMENTS_BACKOFF.after(job.failures);
+    if cx.rests(
+        job,
+        pause,
+        ReasonCode::IncrementsFailed,
+        "etcd's changes are not stored",
+    ) {
+        return None;
     }
     cx.because(
         ReasonCode::IncrementsDue,

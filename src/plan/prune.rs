@@ -37,17 +37,13 @@ pub(super) fn prune(cx: &mut Context<'_>) -> Option<Action> {
     if after.is_none() || cx.obs.backups.pruned == after || takes_over(cx) {
         return None;
     }
-    if let Some(failed) = job.failed_at {
-        let since = cx.obs.steady.since(failed);
-        if since < PRUNE_AGAIN {
-            let error = job.error.clone().unwrap_or_default();
-            cx.because(
-                ReasonCode::PruneFailed,
-                format!("old backups could not be removed: {error}"),
-            );
-            cx.wake_in(PRUNE_AGAIN.saturating_sub(since));
-            return None;
-        }
+    if cx.rests(
+        job,
+        PRUNE_AGAIN,
+        ReasonCode::PruneFailed,
+        "old backups could not be removed",
+    ) {
+        return None;
     }
     cx.because(
         ReasonCode::PruneDue,

@@ -42,18 +42,15 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
         cx.wake_in(interval.saturating_sub(since));
         return None;
     }
-    if let Some(failed) = cx.obs.backups.verify.failed_at {
-        let pause = Backoff::new(AGAIN, interval.max(AGAIN)).after(cx.obs.backups.verify.failures);
-        let since = cx.obs.steady.since(failed);
-        if since < pause {
-            let error = cx.obs.backups.verify.error.clone().unwrap_or_default();
-            cx.because(
-                ReasonCode::VerifyFailed,
-                format!("no backup could be verified: {error}"),
-            );
-            cx.wake_in(pause.saturating_sub(since));
-            return None;
-        }
+    let job = &cx.obs.backups.verify;
+    let pause = Backoff::new(AGAIN, interval.max(AGAIN)).after(job.failures);
+    if cx.rests(
+        job,
+        pause,
+        ReasonCode::VerifyFailed,
+        "no backup could be verified",
+    ) {
+        return None;
     }
     let backup = newest.id.clone();
     cx.because(
