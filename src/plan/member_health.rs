@@ -43,18 +43,24 @@ pub(super) fn known_members<'a>(cx: &Context<'a>) -> Result<&'a MemberList, Reas
 
 /// The agents that give no fresh answer, by node.
 pub(super) fn silent_agents<'a>(cx: &Context<'a>) -> Vec<(&'a NodeName, Reason)> {
-    let others = cx.spec.nodes.keys().filter(|node| **node != cx.spec.node);
-    others
-        .filter_map(|node| {
-            let why = match cx.obs.peers.get(node) {
-                Some(Fact::Known(_)) => return None,
-                Some(Fact::Unreachable(why)) => why,
-                Some(Fact::Absent) | None => "it was not asked",
-            };
-            let text = format!("the agent on {node} gives no fresh answer: {why}");
-            Some((node, Reason::new(ReasonCode::AgentSilent, text)))
-        })
+    let nodes = cx.spec.nodes.keys();
+    nodes
+        .filter_map(|node| Some((node, silent_agent(cx, node)?)))
         .collect()
+}
+
+/// Why the agent of this node gives no fresh answer; `None` if it answers or is this agent.
+pub(super) fn silent_agent(cx: &Context<'_>, node: &NodeName) -> Option<Reason> {
+    if !cx.spec.nodes.contains_key(node) || *node == cx.spec.node {
+        return None;
+    }
+    let why = match cx.obs.peers.get(node) {
+        Some(Fact::Known(_)) => return None,
+        Some(Fact::Unreachable(why)) => why,
+        Some(Fact::Absent) | None => "it was not asked",
+    };
+    let text = format!("the agent on {node} gives no fresh answer: {why}");
+    Some(Reason::new(ReasonCode::AgentSilent, text))
 }
 
 /// Why this member is not seen healthy; `None` if it is.
@@ -67,8 +73,7 @@ pub(super) fn why_unhealthy(cx: &Context<'_>, list: &MemberList, member: &Member
         return Some(Reason::new(ReasonCode::UnknownMember, text));
     };
     let Some(status) = cx.status_of(node) else {
-        let mut silent = silent_agents(cx).into_iter();
-        return silent.find(|(other, _)| *other == node).map(|(_, reason)| reason);
+        return silent_agent(cx, node);
     };
     if is_healthy(member, list.cluster_id, status) {
         return None;

@@ -4,7 +4,7 @@
 use super::context::Context;
 use super::coordinate;
 use super::status_line::status_line;
-use crate::model::{Decision, EtcdStatus, Fact, MemberId, Memory, NodeStatus, Observation, SteadyMs};
+use crate::model::{Decision, EtcdStatus, Fact, MemberId, Memory, Observation, SteadyMs};
 
 /// Decides as the coordinator would, as far as this agent sees what the coordinator sees. If this agent sees
 /// no coordinator, it decides as this node.
@@ -56,14 +56,13 @@ pub(super) fn as_coordinator(observation: &Observation) -> Observation {
 fn leader(seen: &Observation) -> Option<MemberId> {
     let own = seen.me.etcd.known().and_then(|etcd| etcd.leader);
     let cluster = seen.me.genesis.as_ref().map(|genesis| genesis.cluster_id);
-    let leads = |status: &NodeStatus| -> Option<EtcdStatus> {
-        let etcd = status.etcd.known()?;
-        let leads = etcd.leader == Some(etcd.member_id) && !etcd.is_learner;
-        (leads && Some(etcd.cluster_id) == cluster).then(|| etcd.clone())
+    let leads = |etcd: &&EtcdStatus| {
+        etcd.leader == Some(etcd.member_id) && !etcd.is_learner && Some(etcd.cluster_id) == cluster
     };
     own.or_else(|| {
         let peers = seen.peers.values().filter_map(Fact::known);
-        let newest = peers.filter_map(leads).max_by_key(|etcd| etcd.term);
+        let etcds = peers.filter_map(|status| status.etcd.known());
+        let newest = etcds.filter(leads).max_by_key(|etcd| etcd.term);
         newest.map(|etcd| etcd.member_id)
     })
 }

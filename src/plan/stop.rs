@@ -7,7 +7,9 @@
 
 use super::context::Context;
 use super::directive::known_orders;
-use super::member_health::{disagreements, known_members, other_lists, silent_agents, why_unhealthy};
+use super::member_health::{
+    disagreements, known_members, other_lists, silent_agent, silent_agents, why_unhealthy,
+};
 use super::preview::as_coordinator;
 use super::safety::{Change, Disturbance, disturbances, halted, keeps_quorum};
 use super::under_way::under_way;
@@ -90,14 +92,7 @@ fn voter(cx: &Context<'_>, view: &Observation, list: &MemberList, node: &NodeNam
     } else if !is_quorum(list, &healthy_without(cx, list, Some(node))) {
         reasons.push(too_few(cx, list, node));
     }
-    if cx.status_of(node).is_none() {
-        let silent = silent_agents(cx).into_iter();
-        reasons.extend(
-            silent
-                .filter(|(other, _)| *other == node)
-                .map(|(_, reason)| reason),
-        );
-    }
+    reasons.extend(silent_agent(cx, node));
     for (member, disturbance) in disturbances(cx, list) {
         let on = cx.spec.node_of(member);
         if on == Some(node) && !member.is_learner {
