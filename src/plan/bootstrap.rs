@@ -215,8 +215,8 @@ fn take_over(cx: &mut Context<'_>) -> Option<Action> {
     Some(action)
 }
 
-/// Proposes an accepted genesis again. A round proposes this value in any case (Paxos), so that the data on the
-/// other node belongs to the epoch that opens.
+/// Proposes an accepted genesis again. A round proposes this value in any case (Paxos), so that the data on
+/// the other node belongs to the epoch that opens.
 fn finish(cx: &mut Context<'_>, unfinished: Genesis) -> Option<Action> {
     let members = unfinished.members.clone();
     let mut action = propose(cx, unfinished.epoch, Origin::Empty, members, BTreeSet::new())?;

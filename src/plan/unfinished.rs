@@ -4,8 +4,8 @@ use super::context::Context;
 use crate::model::{DataState, Fact, Genesis, NodeName, NodeStatus, Origin};
 
 /// The genesis of epoch 1, if the only node that had learned it has lost its memory since. That node's member
-/// has data of this genesis, and this elector has accepted the genesis. `None` unless every member has its own
-/// data, or has no data and the same memory as in the round: then no member has lost a write that it
+/// has data of this genesis, and this elector has accepted the genesis. `None` unless every member has its
+/// own data, or has no data and the same memory as in the round: then no member has lost a write that it
 /// acknowledged.
 pub(super) fn unfinished_round(cx: &Context<'_>) -> Option<Genesis> {
     let genesis = cx.obs.elector.accepted.as_ref()?;

@@ -274,7 +274,8 @@ impl Etcd for LocalEtcd {
         if newest < at {
             return Ok(Past::Ahead(newest));
         }
-        // etcd begins at this revision and writes nothing as it. A watch would deliver nothing until the deadline.
+        // etcd begins at this revision and writes nothing as it. A watch would deliver nothing until the
+        // deadline.
         if at <= Revision(1) {
             return Ok(Past::Gone(newest));
         }
