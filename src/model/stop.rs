@@ -31,7 +31,7 @@ pub struct VotersLeft {
     pub healthy: usize,
     /// How many healthy voters etcd needs.
     pub quorum: usize,
-    /// Each voter that is healthy then, and what its loss would mean.
+    /// Each voter that is healthy then, by node name, and what its loss would mean.
     pub further_faults: Vec<FurtherFault>,
 }
 

@@ -93,7 +93,9 @@ fn voter(cx: &Context<'_>, view: &Observation, list: &MemberList, node: &NodeNam
         reasons.push(too_few(cx, list, node));
     }
     reasons.extend(silent_agent(cx, node));
-    for (member, disturbance) in disturbances(cx, list) {
+    let mut disturbances = disturbances(cx, list);
+    disturbances.sort_by_key(|(member, _)| cx.spec.node_of(member));
+    for (member, disturbance) in disturbances {
         let on = cx.spec.node_of(member);
         if on == Some(node) && !member.is_learner {
             continue;

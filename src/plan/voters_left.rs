@@ -11,7 +11,7 @@ use crate::model::{FurtherFault, MemberId, MemberList, NodeName, VotersLeft};
 pub(super) fn voters_left(cx: &Context<'_>, list: &MemberList, without: Option<&NodeName>) -> VotersLeft {
     let healthy = healthy_without(cx, list, without);
     let further = list.voters().filter(|voter| healthy.contains(&voter.id));
-    let further_faults = further
+    let mut further_faults: Vec<FurtherFault> = further
         .filter_map(|voter| {
             let mut rest = healthy.clone();
             rest.remove(&voter.id);
@@ -21,6 +21,7 @@ pub(super) fn voters_left(cx: &Context<'_>, list: &MemberList, without: Option<&
             })
         })
         .collect();
+    further_faults.sort_by(|one, other| one.node.cmp(&other.node));
     VotersLeft {
         voters: list.voters().count(),
         healthy: healthy.len(),

@@ -33,6 +33,22 @@ fn a_reboot_of_one_of_three_leaves_no_further_fault() {
     }
 }
 
+/// etcd lists members by ID, and IDs are random.
+#[test]
+fn nodes_are_named_in_the_order_of_their_names() {
+    let mut obs = healthy(0);
+    let statuses = std::iter::once(&mut obs.me).chain(obs.peers.values_mut().filter_map(|peer| match peer {
+        Fact::Known(status) => Some(status),
+        _ => None,
+    }));
+    for status in statuses {
+        if let Fact::Known(list) = &mut status.members {
+            list.members.reverse();
+        }
+    }
+    assert_eq!(further(&suppose(&obs, "reboot n1")), (vec!["n2", "n3"], vec![]));
+}
+
 #[test]
 fn the_others_elect_a_leader_when_its_host_reboots() {
     let mut obs = healthy(0);
