@@ -1,11 +1,11 @@
-//! Finds circles in the imports between the files of a room.
+//! Finds circles in the imports between the files of a crate.
 //!
 //! A file uses the file that defines an item, not the `mod.rs` that re-exports it. A re-export does not count
 //! as a use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Source files without comments and tests, by path below `src/`.
+/// Source files of a crate without comments and tests, by path below `src/`.
 pub(crate) type Sources<'a> = BTreeMap<&'a str, &'a str>;
 
 /// A name that a file imports.
@@ -24,14 +24,13 @@ struct Module<'a> {
     code: String,
 }
 
-/// The modules of the crate by path, e.g. `plan::context`.
+/// The modules of the crate by path, e.g. `plan::context`; the path of `lib.rs` is empty.
 struct Crate<'a>(BTreeMap<Vec<String>, Module<'a>>);
 
 /// The files that each file uses.
 pub(crate) type Edges<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-/// Every circle of imports within a room, as the edges between its files. A room is the first part of a path.
-/// Each file of a circle uses each other file of it, directly or indirectly.
+/// Every circle of imports, as the edges between its files. Each file of a circle uses each other file of it, directly or indirectly.
 pub(crate) fn circles<'a>(sources: &Sources<'a>) -> Vec<Edges<'a>> {
     let edges = Crate::new(sources).edges();
     let reached: Edges<'a> = edges
@@ -63,24 +62,21 @@ fn reachable<'a>(edges: &Edges<'a>, from: &str) -> BTreeSet<&'a str> {
     seen
 }
 
-fn room(file: &str) -> &str {
-    file.split('/').next().unwrap()
-}
-
 impl<'a> Crate<'a> {
     fn new(sources: &Sources<'a>) -> Self {
         let module = |(file, code): (&&'a str, &&str)| {
             let (imports, code) = take_imports(code);
             let path = file.strip_suffix(".rs").unwrap();
             let path = path.strip_suffix("/mod").unwrap_or(path);
-            let path = path.split('/').map(str::to_owned).collect();
+            let path = path.split('/').filter(|part| *part != "lib");
+            let path = path.map(str::to_owned).collect();
             let module = Module { file, imports, code };
             (path, module)
         };
         Self(sources.iter().map(module).collect())
     }
 
-    /// The files of the same room that each file uses.
+    /// The other files that each file uses.
     fn edges(&self) -> Edges<'a> {
         self.0
             .iter()
@@ -89,7 +85,7 @@ impl<'a> Crate<'a> {
                 let paths = uses.map(|import| import.path.clone());
                 let used = paths.chain(inline_paths(&module.code));
                 let files = used.filter_map(|used| self.resolve(path, &used, 0));
-                let files = files.filter(|file| *file != module.file && room(file) == room(module.file));
+                let files = files.filter(|file| *file != module.file);
                 (module.file, files.collect())
             })
             .collect()
@@ -303,7 +299,7 @@ mod tests {
             ),
             ("a/one.rs", "use crate::b::B;"),
             ("a/two.rs", "use super::One;"),
-            ("b.rs", "use crate::a::One;"),
+            ("b.rs", "pub struct B;"),
         ];
         assert!(found(&none).is_empty());
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub(crate) struct File {
-    /// The path below `src/`.
+    /// The path below the directory of sources.
     pub(crate) path: String,
     /// The code without comments and without the tests at the end of the file.
     pub(crate) code: String,
@@ -29,9 +29,16 @@ pub(crate) fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every source file except files of tests.
+/// Every source file of the agent except files of tests.
 pub(crate) fn files() -> Vec<File> {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = files_in("src");
+    assert!(files.len() > 100, "the sources were not found");
+    files
+}
+
+/// Every source file in a directory of the tree except files of tests.
+pub(crate) fn files_in(dir: &str) -> Vec<File> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join(dir);
     let mut paths = Vec::new();
     walk(&src, &mut paths);
     paths.sort();
@@ -56,6 +63,6 @@ pub(crate) fn files() -> Vec<File> {
             code: code.join("\n"),
         });
     }
-    assert!(files.len() > 100, "the sources were not found");
+    assert!(!files.is_empty(), "no sources in {}", src.display());
     files
 }

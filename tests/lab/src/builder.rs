@@ -7,8 +7,7 @@ use anyhow::{Result, bail};
 use crate::faults::bad_weather;
 use crate::golang::{self, ETCD_DEFAULT, ETCD_VERSIONS};
 use crate::lab::Lab;
-use crate::place::{Owner, Record};
-use crate::s3::{S3Server, Wanted};
+use crate::place::{Owner, Record, S3Server, Wanted};
 use crate::tree::{self, Suite};
 use crate::{machine, package, sweep};
 
@@ -57,14 +56,15 @@ impl Builder {
         self
     }
 
-    /// No etcd under `/opt/`, so that only one version has to be built.
+    /// No etcd under `/opt/`, so that at most one version has to be built.
     #[must_use]
     pub fn one_etcd(mut self) -> Self {
         self.all_etcds = false;
         self
     }
 
-    /// The etcd of the package `etcd-server` at `/usr/bin/etcd`: 3.5.16 on Debian 13.
+    /// The etcd of the package `etcd-server` at `/usr/bin/etcd`: 3.5.16 on Debian 13. The outer machine runs its
+    /// `etcdctl`, which needs only a C library not older than Debian 12's.
     #[must_use]
     pub fn etcd_of_debian(mut self) -> Self {
         self.etcd = Etcd::OfDebian;
@@ -120,22 +120,22 @@ impl Builder {
             bail!("a lab has 1 to 40 hosts, not {}", self.hosts);
         }
         machine::check()?;
+        let tree = tree::ensure(self.suite)?;
         let (programs, mut layers) = match &self.etcd {
             Etcd::Version(version) => {
                 let bin = golang::etcd(version)?.join("bin");
                 (bin.clone(), vec![bin])
             }
-            Etcd::OfDebian => (golang::etcd(ETCD_DEFAULT)?.join("bin"), Vec::new()),
+            Etcd::OfDebian => (tree.clone(), Vec::new()),
         };
         for version in ETCD_VERSIONS.iter().filter(|_| self.all_etcds) {
             layers.push(golang::etcd(version)?.join("opt"));
         }
-        let tree = tree::ensure(self.suite)?;
         if let Some(deb) = &self.package {
             layers.push(package::layer(deb, self.suite, &tree)?);
         }
         layers.push(tree);
-        let record = Record {
+        let record = sweep::claim(Record {
             id: String::new(),
             index: 0,
             name: self.name,
@@ -145,8 +145,7 @@ impl Builder {
             programs: programs.join("usr/bin"),
             s3: self.s3,
             tls: self.tls,
-        }
-        .claim()?;
+        })?;
         if !self.keep {
             sweep::remember(&record.id)?;
         }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::certs::Authority;
-use crate::cgroup::Cgroup;
 use crate::faults::Outside;
 use crate::host::Host;
 use crate::net::Net;
@@ -98,8 +97,8 @@ impl Lab {
         self.record.tls
     }
 
-    /// `etcd`, `etcdctl` or `etcdutl` for use on the outer machine: of this lab's version, or of
-    /// [`ETCD_DEFAULT`](golang::ETCD_DEFAULT) if the hosts have Debian's.
+    /// `etcd`, `etcdctl` or `etcdutl` for use on the outer machine: the same as at
+    /// `/usr/bin` of the hosts.
     pub fn etcd_program(&self, name: &str) -> PathBuf {
         self.record.programs.join(name)
     }
@@ -263,7 +262,3 @@ pub(crate) fn logs_dir() -> PathBuf {
 
 /// The timeout for events that take well under a second on an idle machine.
 pub const PATIENCE: Duration = Duration::from_mins(2);
-
-pub(crate) fn s3_group(record: &Record) -> Cgroup {
-    Cgroup::new(format!("{}/s3", record.id))
-}

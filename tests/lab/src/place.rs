@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::cache;
-use crate::s3::Wanted;
+use crate::cgroup::Cgroup;
 
 /// The directory of all labs of the machine, each in a subdirectory named by its id; on a real disk, for
 /// overlayfs.
@@ -16,6 +16,24 @@ const BASE: &str = "/var/tmp/etcd-agent-lab";
 
 /// The prefix of directories that are being removed.
 const GONE: &str = "gone-";
+
+/// The kind of server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum S3Server {
+    /// versitygw: an object is a file named by its key.
+    Versitygw,
+    /// `MinIO`: an object is a directory named by its key.
+    Minio,
+}
+
+/// The requested S3 server.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Wanted {
+    pub(crate) server: S3Server,
+    pub(crate) tls: bool,
+    /// Clients reach it through a proxy, once the proxy is started.
+    pub(crate) proxied: bool,
+}
 
 /// The record of a lab on disk, written before anything else of the lab is made.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -77,10 +95,13 @@ impl Record {
         serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))
     }
 
-    /// Claims the first free index, after the labs of dead processes are removed.
+    /// The cgroup of the S3 server.
+    pub(crate) fn s3_group(&self) -> Cgroup {
+        Cgroup::new(format!("{}/s3", self.id))
+    }
+
+    /// Claims the first free index. The caller holds the [`lock`].
     pub(crate) fn claim(mut self) -> Result<Self> {
-        let _lock = lock()?;
-        crate::sweep::sweep_locked()?;
         for index in 0..200_u8 {
             let id = format!("lab{index}");
             if !Path::new(BASE).join(&id).exists() {
@@ -125,6 +146,15 @@ pub(crate) fn gone_dir(id: &str) -> PathBuf {
 
 /// The directories whose removal has begun.
 pub(crate) fn gone() -> Vec<PathBuf> {
-    let names = crate::sweep::names_in(BASE, GONE);
+    let names = names_in(BASE, GONE);
     names.into_iter().map(|name| Path::new(BASE).join(name)).collect()
+}
+
+/// The entries of a directory whose names start with `prefix`.
+pub(crate) fn names_in(dir: impl AsRef<Path>, prefix: &str) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.starts_with(prefix))
+        .collect()
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde::{Deserialize, Serialize};
 
 use crate::certs::Authority;
 use crate::cgroup::Cgroup;
@@ -14,33 +13,14 @@ use crate::cmd::Cmd;
 use crate::daemon;
 use crate::faults::{Fault, Outside, Seen};
 use crate::golang;
-use crate::lab::s3_group;
 use crate::net::Net;
 use crate::outside;
-use crate::place::Record;
+use crate::place::{Record, S3Server, Wanted};
 use crate::wait::wait_until;
 
 const PORT: u16 = 7070;
 /// The port of the server itself if a proxy is in front of it.
 const BEHIND: u16 = 7071;
-
-/// The kind of server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum S3Server {
-    /// versitygw: an object is a file named by its key.
-    Versitygw,
-    /// `MinIO`: an object is a directory named by its key.
-    Minio,
-}
-
-/// The requested S3 server.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Wanted {
-    pub(crate) server: S3Server,
-    pub(crate) tls: bool,
-    /// Clients reach it through a proxy, once the proxy is started.
-    pub(crate) proxied: bool,
-}
 
 /// The S3 server. It keeps its objects through a stop and a start.
 #[derive(Debug, Clone)]
@@ -64,7 +44,7 @@ impl S3 {
     pub(crate) fn new(record: &Record, net: &Net) -> Self {
         Self {
             dir: record.dir().join("s3"),
-            group: s3_group(record),
+            group: record.s3_group(),
             net: net.clone(),
             wanted: record.s3,
         }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::cache;
 use crate::cgroup::Cgroup;
 use crate::cmd::Cmd;
-use crate::place::{self, Record};
+use crate::place::{self, Record, names_in};
 
 /// Labs owned by this process. A signal handler removes them.
 static LIVE: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -21,7 +21,14 @@ pub fn sweep() -> Result<Vec<String>> {
     sweep_locked()
 }
 
-pub(crate) fn sweep_locked() -> Result<Vec<String>> {
+/// Ends every lab whose owner is dead, and claims a place for a new one.
+pub(crate) fn claim(record: Record) -> Result<Record> {
+    let _lock = place::lock()?;
+    sweep_locked()?;
+    record.claim()
+}
+
+fn sweep_locked() -> Result<Vec<String>> {
     let mut swept = Vec::new();
     for gone in place::gone() {
         // The process that renamed it may still be removing it. Anything left is removed the next time.
@@ -87,15 +94,6 @@ pub(crate) fn mounts_below(dir: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
     found
-}
-
-/// The entries of a directory whose names start with `prefix`.
-pub(crate) fn names_in(dir: impl AsRef<Path>, prefix: &str) -> Vec<String> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.starts_with(prefix))
-        .collect()
 }
 
 /// From now on SIGINT, SIGTERM and SIGHUP end this lab before they end the process.

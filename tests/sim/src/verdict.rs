@@ -2,7 +2,6 @@
 
 use etcd_agent::ports::AgentHandle;
 
-use crate::orders::register;
 use crate::schedule::Schedule;
 use crate::sim::Sim;
 use crate::world::World;
@@ -57,7 +56,7 @@ fn wanted(world: &World, schedule: &Schedule) -> usize {
         .as_ref()
         .filter(|_| schedule.sized)
         .and_then(|store| store.size);
-    let out = register(world).out;
+    let out = world.register().out;
     let there = world.hosts.iter().filter(|h| !out.contains(&h.name)).count();
     // The last member stays, even if it was ordered out.
     said.unwrap_or(schedule.size).min(there).max(1)

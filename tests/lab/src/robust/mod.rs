@@ -6,23 +6,21 @@
 
 mod logs;
 mod operation;
+mod round;
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use crate::cmd::{Cmd, Output};
 use crate::golang;
-use crate::host::Host;
 use crate::lab::{Lab, PATIENCE, logs_dir};
 use crate::random::Random;
 use logs::Logs;
-use operation::Order;
-
-/// The number of members, except while the cluster is resized.
-const MEMBERS: usize = 3;
+use operation::{MEMBERS, Order};
+use round::Round;
 
 /// A member that is unreachable for this long is replaced by a spare, if there is one.
 const GRACE: Duration = Duration::from_secs(3);
@@ -71,7 +69,9 @@ impl Robust {
         let report = dir.join("report");
         let sent = std::thread::scope(|scope| {
             let traffic = scope.spawn(|| self.send(&lab, &program, &report));
-            let operated = round.operate(self);
+            let order = Order::new(self.seed, usize::from(self.hosts));
+            let whom = Random::new(!self.seed);
+            let operated = round.operate(order, whom, self.operations, self.duration);
             let Ok(sent) = traffic.join() else {
                 bail!("the traffic panicked")
             };
@@ -128,43 +128,6 @@ impl Robust {
             .deadline(self.duration + LONGEST)
             .ok()?;
         Ok(output.stdout)
-    }
-}
-
-struct Round<'a> {
-    lab: &'a Lab,
-    logs: Logs,
-}
-
-impl Round<'_> {
-    /// Runs the operations one after the other. Each begins when the cluster has recovered.
-    fn operate(&self, robust: &Robust) -> Result<()> {
-        let begun = Instant::now();
-        let since = || begun.elapsed().as_secs_f64();
-        let mut order = Order::new(robust.seed, usize::from(robust.hosts));
-        let mut whom = Random::new(!robust.seed);
-        let mut done = 0;
-        while done < robust.operations && begun.elapsed() < robust.duration {
-            let operation = order.next_one();
-            let members = self.members()?;
-            let host = *whom.choose(&members).context("there is no member")?;
-            eprintln!("robust: {:>5.1} s {operation:?}, {}", since(), host.name());
-            self.carry_out(operation, host)
-                .and_then(|()| self.lab.wait_healthy(MEMBERS, PATIENCE))
-                .with_context(|| format!("{operation:?}, {}", host.name()))?;
-            done += 1;
-        }
-        eprintln!("robust: {:>5.1} s {done} operations are done", since());
-        Ok(())
-    }
-
-    /// The hosts of the members, in order.
-    fn members(&self) -> Result<Vec<&Host>> {
-        let (voters, _) = self.lab.members(self.lab.raft_leader()?)?;
-        let hosts = self.lab.hosts().iter();
-        Ok(hosts
-            .filter(|host| voters.iter().any(|voter| voter == host.name()))
-            .collect())
     }
 }
 

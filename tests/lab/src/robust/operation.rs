@@ -1,17 +1,12 @@
 //! The operations on the cluster while clients write, and their order.
 
-use std::time::Duration;
-
-use anyhow::{Result, bail};
-
-use super::{MEMBERS, Round};
-use crate::host::Host;
-use crate::lab::PATIENCE;
 use crate::random::Random;
-use crate::wait::{wait_for, wait_until};
+
+/// The number of members, except while the cluster is resized.
+pub(super) const MEMBERS: usize = 3;
 
 /// The number of members while the cluster is larger.
-const LARGER: usize = 5;
+pub(super) const LARGER: usize = 5;
 
 /// One operation, on a member's host or by the agent of the raft leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,73 +83,6 @@ impl Order {
             self.random.shuffle(&mut self.left);
         }
     }
-}
-
-impl Round<'_> {
-    /// Carries out an operation on `host`, and waits until it is done.
-    pub(super) fn carry_out(&self, operation: Operation, host: &Host) -> Result<()> {
-        match operation {
-            Operation::RollingRestart => self.order(&["restart", "--rolling", "--timeout", "150s"]),
-            Operation::MoveLeader => self.order(&["move-leader", "--timeout", "90s"]),
-            Operation::Backup => self.order(&["backup", "now", "--timeout", "150s"]),
-            Operation::KillEtcd => kill(host, "etcd"),
-            Operation::KillAgent => kill(host, "etcd-agent"),
-            Operation::Reboot => host.reboot().map(drop),
-            Operation::PowerLoss => {
-                host.kill()?;
-                host.boot().map(drop)
-            }
-            Operation::Wipe => {
-                host.kill()?;
-                self.logs.take(host)?;
-                host.boot().map(drop)
-            }
-            Operation::ReplaceDead => {
-                host.kill()?;
-                self.wait_replaced(host)?;
-                host.boot().map(drop)
-            }
-            Operation::Resize => {
-                self.order(&["spec", "set", &format!("size={LARGER}")])?;
-                self.lab.wait_healthy(LARGER, PATIENCE)?;
-                self.order(&["spec", "set", &format!("size={MEMBERS}")])
-            }
-        }
-    }
-
-    /// Runs `etcd-agent` on the leader's host. It is repeated if it refuses: after the last operation the
-    /// cluster is healthy, but an agent may just have started, or a backup before a change may be running.
-    fn order(&self, args: &[&str]) -> Result<()> {
-        let mut argv = vec!["etcd-agent"];
-        argv.extend(args);
-        wait_for(&format!("`{}`", argv.join(" ")), PATIENCE, || {
-            let leader = self.lab.raft_leader()?;
-            leader.exec_for(Duration::from_mins(3), &argv)?.ok().map(Some)
-        })
-        .map(drop)
-    }
-
-    fn wait_replaced(&self, host: &Host) -> Result<()> {
-        wait_until(&format!("{} to be replaced", host.name()), PATIENCE, || {
-            let (voters, learners) = self.lab.members(self.lab.raft_leader()?)?;
-            let whole = voters.len() == MEMBERS && learners.is_empty();
-            if whole && !voters.iter().any(|voter| voter == host.name()) {
-                return Ok(true);
-            }
-            bail!("voters {voters:?}, learners {learners:?}")
-        })
-        .map(drop)
-    }
-}
-
-/// Sends SIGKILL to a unit's process. A unit that systemd is just restarting has no process for a moment.
-fn kill(host: &Host, unit: &str) -> Result<()> {
-    wait_until(
-        &format!("{unit} of {} to be killed", host.name()),
-        PATIENCE,
-        || host.kill_process(unit, "KILL").map(|()| true),
-    )
-    .map(drop)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use etcd_agent::model::{BackupId, DirectiveChange, Directives, Epoch, NodeName, Origin, RequestState};
 use etcd_agent::ports::AgentHandle;
 
-use super::{Order, Orders, State, What, ask, key, register};
+use super::{Order, Orders, State, What, ask, key};
 use crate::sim::Sim;
 use crate::world::{Chosen, Host, World};
 
@@ -144,7 +144,7 @@ fn ordered(
 ) {
     let What::Change(change) = &order.what else { return };
     let mut world = sim.world();
-    let newest = register(&world);
+    let newest = world.register();
     let knows = |register: &Directives| lineage.get(&key(register)).is_some_and(|k| k.contains(&index));
     if !knows(&newest) {
         if newest.version > 0 || world.hosts.iter().any(|h| knows(&h.directives)) {

@@ -1,142 +1,20 @@
 //! The orders that people type. Each has to end in its effect or in a refusal with a reason.
 
 mod follow;
+mod order;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use etcd_agent::model::{
-    BackupId, DirectiveChange, DirectiveOrder, Directives, Epoch, NodeName, OperatorRequest, SizeOrder,
-};
+use etcd_agent::model::{DirectiveChange, DirectiveOrder, Directives, NodeName, OperatorRequest, SizeOrder};
 use etcd_agent::ports::{AgentHandle, OrderError, PortError};
 
 use crate::sim::Sim;
 use crate::verdict::reasons;
-use crate::world::{Host, Store, World};
+use crate::world::{Host, Store};
 
 pub use follow::follow;
-
-/// The command that was typed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
-    /// `restore` of that backup, above the newest epoch that the agent knew, or above the newest of all if
-    /// its memory was new.
-    Restore(BackupId, Epoch),
-    /// `bootstrap --without`.
-    Bootstrap(NodeName),
-    /// `epoch confirm`: the genesis with that token.
-    Confirm(Epoch, String),
-    /// `backup now`, and the number of backups that had been committed before.
-    Backup(usize),
-    /// `move-leader`.
-    MoveLeader(Option<NodeName>),
-    /// `pause`, `resume`, `restart`, `member remove`, `member add`.
-    Change(DirectiveChange),
-    /// `spec set size=`.
-    Size(usize),
-}
-
-/// The progress of an order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// This run of the agent has it as the request with this number.
-    Asked(u64, u64),
-    /// Its agent died. The person types the restore again.
-    Forgotten,
-    /// It is in the register.
-    Ordered,
-    /// This run of the agent is writing it to the store.
-    Sent(u64),
-    /// It has taken effect.
-    Done,
-    /// It was refused, for this reason.
-    Refused(String),
-    /// It need not take effect, for this reason.
-    Void(&'static str),
-}
-
-/// One order.
-#[derive(Debug, Clone)]
-pub struct Order {
-    /// When it was typed, in milliseconds.
-    pub at: u64,
-    /// The host on which it was typed.
-    pub host: usize,
-    /// The command that was typed.
-    pub what: What,
-    /// Its progress.
-    pub state: State,
-    /// How often it was typed.
-    tries: u32,
-    /// The process ID of each host's etcd at that time, if one ran.
-    processes: Vec<Option<u32>>,
-    /// How often each agent had lost its memory before.
-    memories: Vec<u32>,
-}
-
-/// All orders of one simulation.
-#[derive(Debug, Default)]
-pub struct Orders {
-    /// In the order in which they were typed.
-    pub all: Vec<Order>,
-    /// Which orders each version of the register contains.
-    lineage: BTreeMap<(u64, Option<NodeName>), BTreeSet<usize>>,
-}
-
-impl Order {
-    /// True while neither its effect nor a refusal was seen.
-    pub fn is_open(&self) -> bool {
-        !matches!(self.state, State::Done | State::Refused(_) | State::Void(_))
-    }
-
-    /// A short name of the command and of how it ended.
-    pub fn name(&self) -> String {
-        let what = match &self.what {
-            What::Restore(..) => "restore",
-            What::Bootstrap(_) => "bootstrap",
-            What::Confirm(..) => "confirm",
-            What::Backup(_) => "backup",
-            What::MoveLeader(_) => "move leader",
-            What::Size(_) => "size",
-            What::Change(DirectiveChange::Pause) => "pause",
-            What::Change(DirectiveChange::Resume) => "resume",
-            What::Change(DirectiveChange::Remove { .. }) => "out",
-            What::Change(DirectiveChange::Add { .. }) => "in",
-            What::Change(DirectiveChange::Restart { .. }) => "restart",
-            What::Change(DirectiveChange::CancelRestart) => "cancel restart",
-        };
-        let end = match &self.state {
-            State::Done => "done",
-            State::Refused(_) => "refused",
-            State::Void(_) => "void",
-            _ => "open",
-        };
-        format!("{what} {end}")
-    }
-}
-
-impl Orders {
-    /// The open orders, as text for people.
-    pub fn open(&self) -> Vec<String> {
-        let open = self.all.iter().filter(|order| order.is_open());
-        open.map(|order| {
-            format!(
-                "{:?} typed at n{} is {:?} since {} ms",
-                order.what,
-                order.host + 1,
-                order.state,
-                order.at
-            )
-        })
-        .collect()
-    }
-
-    /// True while a restore is open.
-    pub fn restores(&self) -> bool {
-        let restore = |order: &&Order| matches!(order.what, What::Restore(..));
-        self.all.iter().filter(restore).any(Order::is_open)
-    }
-}
+pub use order::{Order, Orders, State, What};
 
 /// A person types this command on a host.
 pub fn give(sim: &Arc<Sim>, host: usize, what: What) {
@@ -358,11 +236,4 @@ fn confirm_epoch(sim: &Arc<Sim>, hosts: &[usize]) {
             give(sim, *host, What::Confirm(newest.epoch, newest.token.clone()));
         }
     }
-}
-
-/// The newest register on any disk.
-pub fn register(world: &World) -> Directives {
-    let registers = world.hosts.iter().map(|h| &h.directives);
-    let newest = registers.reduce(|one, other| if other.is_newer_than(one) { other } else { one });
-    newest.cloned().unwrap_or_default()
 }

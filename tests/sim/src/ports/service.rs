@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use etcd_agent::model::{DataState, Fact, InForce, UnitState, member_id_of};
 use etcd_agent::ports::{AgentHandle, DataReport, DataRequest, PortError, PortResult, ServiceManager};
 
-use super::{Seat, heard};
+use super::Seat;
+use super::seat::heard;
 use crate::world::raft::Dir;
 use crate::world::{Call, Phase, World};
 

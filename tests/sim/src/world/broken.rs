@@ -1,7 +1,5 @@
 //! Calls across a port that fail once, a few times, or until people repair them.
 
-use super::Host;
-
 /// A call across a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
@@ -43,20 +41,4 @@ pub struct Broken {
     pub how: How,
     /// How many more times; `None` until it is repaired.
     pub times: Option<u32>,
-}
-
-impl Host {
-    /// How this call fails now, if it does.
-    pub fn breaks(&mut self, call: Call) -> Option<How> {
-        let at = self.broken_calls.iter().position(|broken| broken.call == call)?;
-        let broken = self.broken_calls.get_mut(at)?;
-        let how = broken.how;
-        if let Some(times) = &mut broken.times {
-            *times = times.saturating_sub(1);
-            if *times == 0 {
-                self.broken_calls.remove(at);
-            }
-        }
-        Some(how)
-    }
 }

@@ -8,10 +8,8 @@ use etcd_agent::model::{
     InForce, Incarnation, MemberId, NodeName, SpecRecord,
 };
 
-use super::broken::Broken;
-use super::mount::{Late, Mount};
+use super::broken::{Broken, Call, How};
 use super::raft::{Dir, Server};
-use super::unit::Phase;
 
 /// The agent's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +20,43 @@ pub enum AgentState {
     Until(u64),
     /// It stays down until somebody starts it.
     Off,
+}
+
+/// The device that the data directory is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mount {
+    /// The device that holds it.
+    Own,
+    /// The device of the empty directory that is visible while the other is not mounted.
+    Bare,
+}
+
+/// A device that is not mounted yet.
+#[derive(Debug, Clone)]
+pub struct Late {
+    /// When it is mounted.
+    pub at: u64,
+    /// The data directory on it.
+    pub dir: Dir,
+}
+
+/// The state of `etcd.service`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Inactive.
+    Down,
+    /// It has exited with an error.
+    Failed,
+    /// systemd starts it again at this time.
+    Again(u64),
+    /// The gate holds it back; no agent has answered since this time.
+    Gate(u64),
+    /// The process runs.
+    Runs,
+    /// A person stops it: it is down at this time.
+    Stopping(u64),
+    /// A person has masked it.
+    Masked,
 }
 
 /// One host.
@@ -289,5 +324,19 @@ impl Host {
     /// True while its agent runs.
     pub fn has_agent(&self) -> bool {
         self.up && self.agent == AgentState::Alive
+    }
+
+    /// How this call fails now, if it does.
+    pub fn breaks(&mut self, call: Call) -> Option<How> {
+        let at = self.broken_calls.iter().position(|broken| broken.call == call)?;
+        let broken = self.broken_calls.get_mut(at)?;
+        let how = broken.how;
+        if let Some(times) = &mut broken.times {
+            *times = times.saturating_sub(1);
+            if *times == 0 {
+                self.broken_calls.remove(at);
+            }
+        }
+        Some(how)
     }
 }

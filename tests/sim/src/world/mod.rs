@@ -16,17 +16,16 @@ mod unit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use etcd_agent::model::{BackupId, ClusterId, Epoch, Genesis, MemberId, NodeName};
+use etcd_agent::model::{BackupId, ClusterId, Directives, Epoch, Genesis, MemberId, NodeName};
 
 use crate::rng::Rng;
 
 pub use broken::{Broken, Call, How};
 pub use cluster::Refused;
-pub use host::{AgentState, Host};
+pub use host::{AgentState, Host, Late, Mount, Phase};
 pub use link::{Links, Plane};
-pub use mount::{Late, Mount};
 pub use store::{Store, Weather};
-pub use unit::{Asked, Phase};
+pub use unit::Asked;
 
 /// The start of the simulated clock: 2026-01-01T00:00:00Z, in milliseconds since the Unix epoch.
 pub const BEGIN_MS: u64 = 1_767_225_600_000;
@@ -250,6 +249,13 @@ impl World {
             acked: base.to_vec(),
             ..Truth::default()
         });
+    }
+
+    /// The newest register of operators' orders on any disk.
+    pub fn register(&self) -> Directives {
+        let registers = self.hosts.iter().map(|h| &h.directives);
+        let newest = registers.reduce(|one, other| if other.is_newer_than(one) { other } else { one });
+        newest.cloned().unwrap_or_default()
     }
 
     /// The newest genesis that any agent has learned.

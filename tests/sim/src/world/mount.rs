@@ -1,26 +1,7 @@
 //! The device that holds the data directory, if it has its own: mounted with the host, or later.
 
-use super::World;
-use super::host::Host;
 use super::raft::Dir;
-
-/// The device that the data directory is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mount {
-    /// The device that holds it.
-    Own,
-    /// The device of the empty directory that is visible while the other is not mounted.
-    Bare,
-}
-
-/// A device that is not mounted yet.
-#[derive(Debug, Clone)]
-pub struct Late {
-    /// When it is mounted.
-    pub at: u64,
-    /// The data directory on it.
-    pub dir: Dir,
-}
+use super::{Host, Late, Mount, World};
 
 impl Host {
     /// The device that the data directory is on now.

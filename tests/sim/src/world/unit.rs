@@ -10,7 +10,7 @@ use etcd_agent::unit::gate::{Answer, Known, Log, Step, decide};
 
 use super::check::HEARD_OF_MS;
 use super::raft::{Dir, Server};
-use super::{Host, Plane, World};
+use super::{Host, Phase, Plane, World};
 
 /// systemd's `RestartSec=`.
 const RESTART_MS: u64 = 100;
@@ -21,25 +21,6 @@ const STOPPING_MS: u64 = 250;
 /// A restart that takes longer no longer counts for rule 4: the planner grants no other one before that
 /// (`plan/grant.rs`).
 const RESTARTING_MS: u64 = 60_000;
-
-/// The state of `etcd.service`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Inactive.
-    Down,
-    /// It has exited with an error.
-    Failed,
-    /// systemd starts it again at this time.
-    Again(u64),
-    /// The gate holds it back; no agent has answered since this time.
-    Gate(u64),
-    /// The process runs.
-    Runs,
-    /// A person stops it: it is down at this time.
-    Stopping(u64),
-    /// A person has masked it.
-    Masked,
-}
 
 /// The state of the gate's request to its agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
