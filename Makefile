@@ -45,11 +45,14 @@ robust: machine go ## etcd's own robustness traffic and validators while the age
 	  $(if $(DURATION),--duration $(DURATION)) $(if $(SEED),--seed $(SEED)) $(if $(OPS),--ops $(OPS)) \
 	  $(if $(HOSTS),--hosts $(HOSTS)) $(if $(ETCD),--etcd $(ETCD)) $(if $(TRAFFIC),--traffic $(TRAFFIC))
 
-# The package holds a build of the profile `dev`: it shares the dependencies with the lab, and compiles in half the time.
+# Nothing is optimised, and one set of features for the lab and the agent builds their dependencies once. Go and the
+# Debian tree are made while the agent compiles.
+DEMO = cargo build --locked --profile demo --package etcd-agent-lab --package etcd-agent
 demo: machine go ## three hosts: a cluster with mutual TLS, a backup in S3, a lost member healed
-	@$(LAB) prepare demo & lab=$$!; \
-	  test -n "$(ETCD_AGENT_DEB)" || PROFILE=dev packaging/deb.sh && wait $$lab
-	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} $(LAB) demo
+	@$(DEMO) --bin lab
+	@$(TARGET)/demo/lab prepare demo & lab=$$!; built=0; test -n "$(ETCD_AGENT_DEB)" || { $(DEMO) --bin etcd-agent && \
+	  BINARY=$(TARGET)/demo/etcd-agent packaging/deb.sh; } || built=$$?; wait $$lab && exit $$built
+	@ETCD_AGENT_DEB=$${ETCD_AGENT_DEB:-$$(ls -t $(TARGET)/deb/etcd-agent_*.deb | head -1)} $(TARGET)/demo/lab demo
 
 deb: machine ## the Debian package, in target/deb/
 	@packaging/deb.sh

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use etcd_agent_lab::{ETCD_DEFAULT, Host, Lab, S3, wait_for};
+use etcd_agent_lab::{Host, Lab, S3, wait_for};
 
 const DATA: &str = "/var/lib/etcd/default";
 /// The timeout for steps that take seconds on an idle machine.
@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 pub(crate) fn run(deb: &Path) -> Result<()> {
     let mut steps = Steps::default();
     let lab = steps.take("three systemd hosts booted", || {
-        let lab = Lab::builder("demo").hosts(3).one_etcd().boot()?;
+        let lab = Lab::builder("demo").hosts(3).etcd_of_debian().one_etcd().boot()?;
         lab.s3().start()?;
         Ok(lab)
     })?;
@@ -61,7 +61,14 @@ pub(crate) fn run(deb: &Path) -> Result<()> {
     print!("{}", n3.journal_tail("etcd-agent", 12));
 
     println!(
-        "\nThree hosts on this machine, etcd {ETCD_DEFAULT}, S3 bucket {}:",
+        "\nThree hosts on this machine, {} of Debian 13, S3 bucket {}:",
+        n1.exec(&["etcd", "--version"])?
+            .ok()?
+            .stdout
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .replace("Version: ", ""),
         S3::BUCKET
     );
     steps.table();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use crate::golang::{self, ETCD_DEFAULT, ETCD_VERSIONS};
+use crate::golang::{self, ETCD_VERSIONS};
 use crate::tree::{self, Suite};
 use crate::{machine, sweep};
 
@@ -24,11 +24,7 @@ pub fn prepare() -> Result<()> {
 
 /// Makes only what `lab demo` uses.
 pub fn prepare_demo() -> Result<()> {
-    let servers = || {
-        golang::etcd(ETCD_DEFAULT)?;
-        golang::versitygw()
-    };
-    make(&[Suite::Trixie], servers)
+    make(&[Suite::Trixie], golang::versitygw)
 }
 
 fn make(suites: &[Suite], servers: impl FnOnce() -> Result<PathBuf>) -> Result<()> {
