@@ -54,9 +54,9 @@ everything() {
     trap 'kill -- -"$simulator" 2>/dev/null || true' EXIT
 
     step "tests"
-    # Three at a time: each test of the lab boots several hosts, and mostly waits.
+    # Four at a time: each test of the lab boots several hosts, and mostly waits.
     failed=0
-    ETCD_AGENT_DEB=$deb cargo test --workspace --exclude etcd-agent-sim --locked --no-fail-fast "${times[@]:---}" --test-threads=3 || failed=$?
+    ETCD_AGENT_DEB=$deb cargo test --workspace --exclude etcd-agent-sim --locked --no-fail-fast "${times[@]:---}" --test-threads=4 || failed=$?
 
     step "the simulator"
     wait "$simulator" || failed=$?
