@@ -20,6 +20,7 @@ use crate::telemetry::Counters;
 use super::build::{self, Parts};
 use super::jobs::copy;
 use super::jobs::flush;
+use super::jobs::shutdown;
 use super::state::{Carried, FirstLook};
 use super::{Agent, watchdog};
 
@@ -190,6 +191,7 @@ async fn configured(
     let servers = serve(agent, settings, sockets, &asked.reloads, &shutdown)?;
     let copying = build::copy_stores(agent, settings)
         .map(|(from, to)| tokio::spawn(copy::run(agent.clone(), from, to)));
+    let host_shutdown = tokio::spawn(shutdown::watch(agent.clone()));
     let (looks, in_force) = (agent.shared.clone(), asked.in_force());
     let told = tokio::spawn(async move {
         let _ = timeout(FIRST_LOOK, looks.until(FirstLook::Done)).await;
@@ -200,6 +202,7 @@ async fn configured(
         () = agent.run_loop() => End::Stop,
     };
     told.abort();
+    host_shutdown.abort();
     if matches!(end, End::Reload(_)) {
         watchdog::reloading();
     }

@@ -112,6 +112,14 @@ pub enum RestoreReport {
     },
 }
 
+/// Delays a shutdown of the host until it is dropped.
+pub struct ShutdownLock {
+    /// The longest delay. Then the host shuts down anyway.
+    pub within: Duration,
+    /// What delays it.
+    pub lock: Box<dyn Send + Sync>,
+}
+
 /// A service manager: systemd over D-Bus.
 #[async_trait]
 pub trait ServiceManager: Send + Sync {
@@ -158,6 +166,11 @@ pub trait ServiceManager: Send + Sync {
     /// Whether the mount that holds etcd's data directory is recorded; true if that makes no difference.
     fn knows_mount(&self) -> bool {
         true
+    }
+    /// Returns when a shutdown of the host begins, with the lock that delays it. By default the host never
+    /// shuts down.
+    async fn shutdown_begins(&self) -> PortResult<ShutdownLock> {
+        std::future::pending().await
     }
     /// Returns once the state of `etcd.service` has changed since the last call (by signals, not polling).
     async fn changed(&self);

@@ -8,7 +8,7 @@ use zbus::names::{BusName, OwnedUniqueName};
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, fdo, message};
 
-use super::proxy::{ExecCommand, ManagerProxy, ServiceProxy, UnitProxy};
+use super::proxy::{ExecCommand, LoginProxy, ManagerProxy, ServiceProxy, UnitProxy};
 use super::state::RawState;
 use crate::unit::loaded::LoadedUnit;
 
@@ -81,6 +81,14 @@ impl Live {
             service,
             path,
         })
+    }
+
+    /// logind, over the same connection.
+    pub(super) async fn login(&self) -> zbus::Result<LoginProxy<'static>> {
+        LoginProxy::builder(&self.connection)
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await
     }
 
     /// Subscribes to the signals of [`ETCD`], of jobs and of systemd itself. Returns the stream of all

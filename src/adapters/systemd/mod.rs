@@ -3,6 +3,7 @@
 mod connection;
 mod error;
 pub mod live;
+mod login;
 mod marker;
 mod oneshots;
 pub mod proxy;
@@ -22,7 +23,8 @@ use zbus::OwnedObjectPath;
 
 use crate::model::{ActiveState, Fact, InForce, UnitState};
 use crate::ports::{
-    DataReport, DataRequest, PortError, PortResult, RestoreReport, ServiceManager, VerifyRestoreRequest,
+    DataReport, DataRequest, PortError, PortResult, RestoreReport, ServiceManager, ShutdownLock,
+    VerifyRestoreRequest,
 };
 pub use connection::Systemd;
 
@@ -170,6 +172,14 @@ impl ServiceManager for Systemd {
         // Checked each time: an operator removes the file if the file system of the data is permanently lost
         // (`missing` in `src/unit/data/inspect.rs`). An unreadable file counts as present.
         self.shared.paths.data_mount().try_exists().unwrap_or(true)
+    }
+
+    async fn shutdown_begins(&self) -> PortResult<ShutdownLock> {
+        let what = "delay a shutdown of this host";
+        let live = self.live(what).await?;
+        login::shutdown_begins(&live)
+            .await
+            .map_err(|error| port_error(what, Ask::Read, &error))
     }
 
     async fn changed(&self) {

@@ -1,9 +1,10 @@
-//! The parts of systemd's D-Bus interface that the agent uses (`org.freedesktop.systemd1(5)`).
+//! The parts of systemd's D-Bus interfaces that the agent uses (`org.freedesktop.systemd1(5)`,
+//! `org.freedesktop.login1(5)`).
 
 // The macro generates code without doc comments.
 #![allow(missing_docs)]
 
-use zbus::OwnedObjectPath;
+use zbus::{OwnedFd, OwnedObjectPath};
 
 /// One `ExecStart=` command as returned over D-Bus: path, argv, ignore errors, four timestamps, PID, code,
 /// status.
@@ -35,6 +36,20 @@ pub trait Manager {
         runtime: bool,
         force: bool,
     ) -> zbus::Result<(bool, Vec<(String, String, String)>)>;
+}
+
+/// logind.
+#[zbus::proxy(
+    interface = "org.freedesktop.login1.Manager",
+    default_service = "org.freedesktop.login1",
+    default_path = "/org/freedesktop/login1"
+)]
+pub trait Login {
+    fn inhibit(&self, what: &str, who: &str, why: &str, mode: &str) -> zbus::Result<OwnedFd>;
+    #[zbus(property, name = "InhibitDelayMaxUSec")]
+    fn inhibit_delay_max_usec(&self) -> zbus::Result<u64>;
+    #[zbus(signal)]
+    fn prepare_for_shutdown(&self, start: bool) -> zbus::Result<()>;
 }
 
 /// Any unit.

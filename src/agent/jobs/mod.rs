@@ -8,6 +8,7 @@ pub(super) mod increments;
 pub(super) mod probe;
 pub(super) mod prune;
 pub(super) mod restore;
+pub(super) mod shutdown;
 pub(super) mod store_view;
 pub(super) mod verify;
 

@@ -34,6 +34,27 @@ pub(crate) fn a_node_may_be_stopped_only_while_the_others_are_whole(lab: &Lab) {
     accepts(n1, "n3");
 }
 
+/// The raft leader has moved before its host stops etcd, and the shutdown does not wait longer than that.
+pub(crate) fn the_leader_moves_before_its_host_shuts_down(lab: &Lab) {
+    let leader = lab.raft_leader().unwrap();
+    let locks = leader
+        .exec(&["systemd-inhibit", "--list", "--no-legend"])
+        .unwrap();
+    let locks = locks.ok().unwrap().stdout;
+    assert!(locks.contains("Move the raft leader to another host"), "{locks}");
+    leader.power_off().unwrap();
+    let told = |unit: &str| leader.journalctl(&["-u", unit, "-n", "100"]).unwrap();
+    let (agents, etcds) = (told("etcd-agent"), told("etcd"));
+    assert!(
+        agents.contains("another member leads: the host may shut down"),
+        "{agents}"
+    );
+    let follows = "skipped leadership transfer; local server is not leader";
+    assert!(etcds.contains(follows), "etcd stopped as the leader:\n{etcds}");
+    leader.boot().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+}
+
 /// Waits until the answer is yes. After a fault was repaired, agents and etcd reach each other a moment
 /// later.
 fn accepts(host: &Host, node: &str) {

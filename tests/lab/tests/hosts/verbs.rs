@@ -8,7 +8,9 @@ use crate::common::{
     DATA, SOON, agent, assert_value, backup_now, deb, etcd_pid, etcd_pids, follower, formed, holds_for,
     increment_now, member_ids, others, put, status, wait_status,
 };
-use crate::stops::a_node_may_be_stopped_only_while_the_others_are_whole;
+use crate::stops::{
+    a_node_may_be_stopped_only_while_the_others_are_whole, the_leader_moves_before_its_host_shuts_down,
+};
 use etcd_agent_lab::{Host, Lab, wait_until};
 
 /// Removes the data of one member and kills its etcd.
@@ -177,6 +179,7 @@ fn s45_a_rolling_restart_under_load_loses_nothing_and_the_leader_moves_where_it_
 fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
     let lab = formed("member", 3);
     a_node_may_be_stopped_only_while_the_others_are_whole(&lab);
+    the_leader_moves_before_its_host_shuts_down(&lab);
     let n1 = lab.host(1).unwrap();
     let out = follower(&lab);
     let asked = others(&lab, out)[0];
