@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod alarm;
 mod backup;
 mod backup_run;
 mod backup_table;
@@ -76,6 +77,8 @@ enum Verb {
     Resume(pause::ResumeArgs),
     MoveLeader(leader::MoveArgs),
     Restart(restart::RestartArgs),
+    #[command(subcommand)]
+    Alarm(alarm::AlarmVerb),
     #[command(subcommand)]
     Member(member::MemberVerb),
     Backup(backup::BackupArgs),
@@ -165,6 +168,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Restore(args) => restore::restore(paths, args).await,
         Verb::Bootstrap(args) => restore::bootstrap(paths, args).await,
         Verb::Epoch(verb) => epoch::run(paths, verb).await,
+        Verb::Alarm(verb) => alarm::run(paths, verb).await,
         Verb::Spec(verb) => spec::run(paths, verb).await,
         Verb::Store(verb) => store::run(paths, &verb).await,
         Verb::Render(args) => render::run(paths, &args),

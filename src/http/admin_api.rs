@@ -14,9 +14,10 @@ use super::reload::Reloads;
 use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
-    AdminStatus, BackupId, BackupSummary, CommandName, DirectiveOrder, DirectiveView, EventsView, Fact,
-    ListedBackup, MemberList, NodeName, OperatorRequest, Page, PlanView, ReloadView, RequestView,
-    RestoreTarget, Revision, SizeOrder, SizeView, Spec, StopVerdict, StoreCommand, UnixMs, Verdict,
+    AdminStatus, Alarm, BackupId, BackupSummary, CommandName, DirectiveOrder, DirectiveView, DisarmOrder,
+    DisarmView, EventsView, Fact, ListedBackup, MemberList, NodeName, OperatorRequest, Page, PlanView,
+    ReloadView, RequestView, RestoreTarget, Revision, SizeOrder, SizeView, Spec, StopVerdict, StoreCommand,
+    UnixMs, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError};
 use crate::telemetry::{Counters, exposition};
@@ -35,6 +36,8 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>, relo
         .route("/v1/plan", get(plan))
         .route("/v1/members", get(members))
         .route("/v1/ok-to-stop", get(ok_to_stop))
+        .route("/v1/alarms", get(alarms))
+        .route("/v1/alarms/disarm", post(disarm))
         .route("/v1/spec", get(spec).post(set_size))
         .route("/v1/backups", get(backups))
         .route("/v1/directives", post(direct))
@@ -126,6 +129,14 @@ async fn ok_to_stop(
 ) -> Reply<StopVerdict> {
     let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
     Ok(Json(api.handle.ok_to_stop(query.node).await?))
+}
+
+async fn alarms(State(api): Shared) -> Reply<Vec<Alarm>> {
+    Ok(Json(api.handle.alarms().await?))
+}
+
+async fn disarm(State(api): Shared, Strict(order): Strict<DisarmOrder>) -> Reply<DisarmView> {
+    Ok(Json(api.handle.disarm(&order).await?))
 }
 
 /// `GET /v1/backups/point`: at most one of `revision`, `time_ms` and `full`.

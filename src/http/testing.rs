@@ -249,6 +249,23 @@ impl AgentHandle for FakeAgent {
             left: None,
         })
     }
+    async fn alarms(&self) -> PortResult<Vec<Alarm>> {
+        Ok(vec![Alarm {
+            member_id: MemberId(0xcafe),
+            node: Some(name("n1")),
+            alarm: AlarmKind::NoSpace,
+        }])
+    }
+    async fn disarm(&self, order: &DisarmOrder) -> PortResult<DisarmView> {
+        if !order.force {
+            return Err(PortError::Permanent("refused: the database is full".to_owned()));
+        }
+        self.wrote();
+        Ok(DisarmView {
+            disarmed: self.alarms().await?,
+            left: Vec::new(),
+        })
+    }
     fn preview(&self, _: &OperatorRequest) -> PortResult<DirectiveView> {
         Ok(DirectiveView {
             directives: Directives::default(),

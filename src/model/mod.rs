@@ -4,6 +4,7 @@
 mod action;
 mod action_kind;
 mod admin;
+mod alarm;
 mod assignment;
 mod backoff;
 mod backup;
@@ -39,6 +40,7 @@ pub use admin::{
     AdminStatus, ApiError, CopyStatus, DirectiveOrder, DirectiveView, PlanView, ReloadView, RequestState,
     RequestView, SizeOrder, SizeView,
 };
+pub use alarm::{Alarm, AlarmKind, DisarmOrder, DisarmView};
 pub use assignment::{Assignment, GateState, InitialSettings, InitialState, Role};
 pub use backoff::Backoff;
 pub use backup::{

@@ -5,8 +5,8 @@ use super::context::Context;
 use crate::model::{EtcdStatus, ReasonCode};
 
 /// The remedy, in one line.
-const HELP: &str = "free room (`etcdctl compact`, `etcdctl defrag`, a larger etcd.settings.quota-backend-bytes), then `etcdctl alarm \
-                    disarm`";
+const HELP: &str = "free room (`etcdctl compact`, `etcdctl defrag`, a larger etcd.settings.quota-backend-bytes), then `etcd-agent \
+                    alarm disarm`";
 
 /// Says that the etcd of this node has an alarm.
 pub(super) fn report(cx: &mut Context<'_>) {
@@ -27,7 +27,7 @@ pub(super) fn raised(etcd: &EtcdStatus) -> Option<String> {
             "etcd refuses writes, its database has reached the quota (alarm NOSPACE): {HELP}"
         )),
         _ => Some(format!(
-            "etcd refuses to serve as usual (alarm {}): `etcdctl alarm list`",
+            "etcd refuses to serve as usual (alarm {}): `etcd-agent alarm list`",
             alarms.join(", ")
         )),
     }

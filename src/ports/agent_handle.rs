@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 
 use crate::model::{
-    Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, DirectiveOrder, DirectiveView, Enquire,
-    EnquireAnswer, EventsView, Learn, ListedBackup, NodeName, NodeStatus, OperatorRequest, Page, PlanView,
-    Prepare, PrepareReply, RequestView, RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand,
-    Verdict,
+    Accept, AcceptReply, AdminStatus, Alarm, BackupId, BackupSummary, DirectiveOrder, DirectiveView,
+    DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Learn, ListedBackup, NodeName, NodeStatus,
+    OperatorRequest, Page, PlanView, Prepare, PrepareReply, RequestView, RestoreTarget, SizeOrder, SizeView,
+    StopVerdict, StoreCommand, Verdict,
 };
 
 use super::{OrderError, PortResult};
@@ -75,6 +75,13 @@ pub trait AgentHandle: Send + Sync {
     /// # Errors
     /// Permanent for a node that is not configured; retryable when this agent does not look in time.
     async fn ok_to_stop(&self, node: Option<NodeName>) -> PortResult<StopVerdict>;
+    /// The alarms that etcd's members have raised.
+    async fn alarms(&self) -> PortResult<Vec<Alarm>>;
+    /// Disarms alarms whose cause is gone.
+    ///
+    /// # Errors
+    /// Permanent when a cause does not seem to be gone and the order is not forced.
+    async fn disarm(&self, order: &DisarmOrder) -> PortResult<DisarmView>;
     /// Returns what would follow from a request, and changes nothing.
     fn preview(&self, request: &OperatorRequest) -> PortResult<DirectiveView>;
     /// The decisions after the one with this number, oldest first; a few hundred at most.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::model::{EtcdStatus, Fingerprint, MemberId, MemberList, NodeName, Past, Revision};
+use crate::model::{AlarmKind, EtcdStatus, Fingerprint, MemberId, MemberList, NodeName, Past, Revision};
 
 use super::{ByteStream, PortError, PortResult, WatchStream};
 
@@ -35,6 +35,15 @@ pub trait Etcd: Send + Sync {
     /// Makes another voter the raft leader. Only the leader's own endpoint can do it; answers once it has
     /// happened.
     async fn move_leader(&self, to: MemberId) -> PortResult<()>;
+    /// The raised alarms, each with the member that raised it; read through quorum. By default there are
+    /// none.
+    async fn alarms(&self) -> PortResult<Vec<(MemberId, AlarmKind)>> {
+        Ok(Vec::new())
+    }
+    /// Disarms an alarm of a member. An alarm that is not raised is no error.
+    async fn disarm(&self, _member: MemberId, _alarm: AlarmKind) -> PortResult<()> {
+        Ok(())
+    }
     /// Streams a snapshot: the bbolt file and its 32-byte SHA-256 trailer.
     async fn snapshot(&self) -> PortResult<ByteStream>;
     /// Watches all keys from this revision on, without end. The stream ends after

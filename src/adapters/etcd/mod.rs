@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_client::{GetOptions, MemberAddOptions};
+use etcd_client::{AlarmAction, AlarmOptions, AlarmType, GetOptions, MemberAddOptions};
 use futures::{StreamExt, stream};
 use hyper::http::uri::PathAndQuery;
 use tokio::time::timeout;
@@ -23,8 +23,8 @@ use tonic::client::Grpc;
 use tonic_prost::ProstCodec;
 
 use crate::model::{
-    ClusterId, EtcdStatus, Fingerprint, KvHash, Member, MemberId, MemberList, NodeName, Past, RaftTerm,
-    Revision, Watched,
+    AlarmKind, ClusterId, EtcdStatus, Fingerprint, KvHash, Member, MemberId, MemberList, NodeName, Past,
+    RaftTerm, Revision, Watched,
 };
 use crate::ports::{ByteStream, Etcd, PortError, PortResult, WatchStream};
 
@@ -178,6 +178,41 @@ impl Etcd for LocalEtcd {
             MEMBERS,
             |client| async move { client.maintenance_client().move_leader(to.0).await.map(|_| ()) },
         )
+        .await
+    }
+
+    async fn alarms(&self) -> PortResult<Vec<(MemberId, AlarmKind)>> {
+        let path = "/etcdserverpb.Maintenance/Alarm";
+        let answer: proto::AlarmResponse = self.unary("list alarms", path, proto::AlarmRequest {}).await?;
+        let known = answer.alarms.into_iter().filter_map(|raised| {
+            let kind = match raised.alarm {
+                proto::NOSPACE => AlarmKind::NoSpace,
+                proto::CORRUPT => AlarmKind::Corrupt,
+                other => {
+                    tracing::warn!("etcd has an alarm of the unknown kind {other}");
+                    return None;
+                }
+            };
+            Some((MemberId(raised.member_id), kind))
+        });
+        Ok(known.collect())
+    }
+
+    async fn disarm(&self, member: MemberId, alarm: AlarmKind) -> PortResult<()> {
+        let kind = match alarm {
+            AlarmKind::NoSpace => AlarmType::Nospace,
+            AlarmKind::Corrupt => AlarmType::Corrupt,
+        };
+        let doing = format!("disarm the alarm {alarm} of member {member}");
+        self.call(&doing, Kind::Change, MEMBERS, |client| async move {
+            let mut of = AlarmOptions::new();
+            of.with_member(member.0);
+            let mut maintenance = client.maintenance_client();
+            maintenance
+                .alarm(AlarmAction::Deactivate, kind, Some(of))
+                .await
+                .map(drop)
+        })
         .await
     }
 

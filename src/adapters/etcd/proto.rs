@@ -42,6 +42,28 @@ pub(super) struct MemberListResponse {
     pub(super) members: Vec<Member>,
 }
 
+/// `AlarmType` in etcd's `rpc.proto`.
+pub(super) const NOSPACE: i32 = 1;
+pub(super) const CORRUPT: i32 = 2;
+
+/// Without an action it lists all alarms.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AlarmRequest {}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AlarmMember {
+    #[prost(uint64, tag = "1")]
+    pub(super) member_id: u64,
+    #[prost(int32, tag = "2")]
+    pub(super) alarm: i32,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AlarmResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub(super) alarms: Vec<AlarmMember>,
+}
+
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct SnapshotRequest {}
 

@@ -8,14 +8,15 @@ use tokio::time::timeout;
 use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
-    Accept, AcceptReply, AdminStatus, BackupId, BackupSummary, Decision, DirectiveOrder, DirectiveView,
-    Enquire, EnquireAnswer, EventsView, Fact, Learn, ListedBackup, NodeName, NodeStatus, OperatorRequest,
-    Page, PlanView, Prepare, PrepareReply, RequestState, RequestView, RestoreTarget, SizeOrder, SizeView,
-    StopVerdict, StoreCommand, Verdict,
+    Accept, AcceptReply, AdminStatus, Alarm, BackupId, BackupSummary, Decision, DirectiveOrder,
+    DirectiveView, DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Fact, Learn, ListedBackup,
+    NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply, RequestState, RequestView,
+    RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
 use crate::agent::Agent;
+use crate::agent::api::alarm;
 use crate::agent::api::directives;
 use crate::agent::api::fresh;
 use crate::agent::api::listing;
@@ -260,6 +261,14 @@ impl AgentHandle for Agent {
 
     async fn ok_to_stop(&self, node: Option<NodeName>) -> PortResult<StopVerdict> {
         stop::ok_to_stop(self, node).await
+    }
+
+    async fn alarms(&self) -> PortResult<Vec<Alarm>> {
+        alarm::list(self).await
+    }
+
+    async fn disarm(&self, order: &DisarmOrder) -> PortResult<DisarmView> {
+        alarm::disarm(self, order).await
     }
 
     fn preview(&self, request: &OperatorRequest) -> PortResult<DirectiveView> {

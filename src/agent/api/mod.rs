@@ -1,5 +1,6 @@
 //! What the servers ask the running agent, and the orders that it takes from operators.
 
+mod alarm;
 mod directives;
 mod fresh;
 mod handle;

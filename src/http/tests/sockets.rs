@@ -60,6 +60,30 @@ async fn the_admin_socket_and_the_gate() {
             "node name",
         ),
         (
+            "alarms",
+            request("GET", "/v1/alarms", ""),
+            "200",
+            r#"[{"member_id":"cafe","node":"n1","alarm":"NOSPACE"}]"#,
+        ),
+        (
+            "an alarm whose cause is not gone",
+            request("POST", "/v1/alarms/disarm", "{}"),
+            "400",
+            "the database is full",
+        ),
+        (
+            "an alarm that is disarmed all the same",
+            request("POST", "/v1/alarms/disarm", r#"{"alarm":"NOSPACE","force":true}"#),
+            "200",
+            r#""left":[]"#,
+        ),
+        (
+            "no alarm of etcd",
+            request("POST", "/v1/alarms/disarm", r#"{"alarm":"NOROOM"}"#),
+            "400",
+            "NOROOM",
+        ),
+        (
             "no members yet",
             request("GET", "/v1/members", ""),
             "503",

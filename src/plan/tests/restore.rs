@@ -95,7 +95,7 @@ fn c10a_a_restored_cluster_that_refuses_writes_says_so() {
     etcd.errors = vec!["memberID:8211f1d0f64f3269 alarm:NOSPACE".to_owned()];
     let (done, message, said) = answer(&obs);
     assert!(
-        done && message.contains("etcdctl alarm disarm") && said,
+        done && message.contains("etcd-agent alarm disarm") && said,
         "{message}"
     );
 }

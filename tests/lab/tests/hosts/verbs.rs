@@ -221,6 +221,55 @@ fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
     lab.passed();
 }
 
+/// An alarm stays until its cause is gone, so that the next write does not raise it again.
+#[test]
+fn an_alarm_is_disarmed_once_there_is_space() {
+    let lab = Lab::builder("alarm").package(&deb()).boot().unwrap();
+    lab.s3().start().unwrap();
+    let quota = "[etcd.settings]\nquota-backend-bytes = \"4194304\"\n";
+    lab.configure(|_, config| config.extra = quota.to_owned())
+        .unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(1, SOON).unwrap();
+    let n1 = lab.host(1).unwrap();
+    let etcdctl = |args: &[&str]| lab.etcdctl(&[n1], args).unwrap();
+    assert_eq!(agent(n1, &["alarm", "list"]).ok().unwrap().stdout, "No alarms.\n");
+
+    let value = "x".repeat(100_000);
+    let full = (0..100).find(|key| etcdctl(&["put", &format!("fill/{key}"), &value]).code != 0);
+    assert!(full.is_some(), "ten megabytes were written in spite of the quota");
+    let raised = agent(n1, &["alarm", "list", "-o", "json"]).ok().unwrap().stdout;
+    let raised: serde_json::Value = serde_json::from_str(&raised).unwrap();
+    assert_eq!(
+        (&raised[0]["alarm"], &raised[0]["node"]),
+        (&"NOSPACE".into(), &"n1".into())
+    );
+    let refused = agent(n1, &["alarm", "disarm"]);
+    assert!(
+        refused.code == 4 && refused.stderr.contains("its quota is 4194304"),
+        "{}",
+        refused.stderr
+    );
+
+    etcdctl(&["del", "--prefix", "fill/"]).ok().unwrap();
+    let revision = etcdctl(&["get", "any", "-w", "json"]).ok().unwrap().stdout;
+    let revision: serde_json::Value = serde_json::from_str(&revision).unwrap();
+    etcdctl(&[
+        "compact",
+        "--physical",
+        &revision["header"]["revision"].to_string(),
+    ])
+    .ok()
+    .unwrap();
+    etcdctl(&["defrag"]).ok().unwrap();
+    agent(n1, &["alarm", "disarm", "NOSPACE"]).ok().unwrap();
+    assert_eq!(agent(n1, &["alarm", "list"]).ok().unwrap().stdout, "No alarms.\n");
+    let again = agent(n1, &["alarm", "disarm"]).ok().unwrap();
+    assert_eq!(again.stdout, "There was no such alarm.\n");
+    put(&lab, "after", "the alarm");
+    lab.passed();
+}
+
 /// Everything written is in the store as soon as a person requests it, whatever the interval is. The request
 /// may be made on any node.
 #[test]

@@ -1,0 +1,187 @@
+//! Lists etcd's alarms, and disarms those whose cause is gone. Whether it is gone is judged from looks that
+//! begin after the order.
+
+use crate::agent::Agent;
+use crate::agent::api::fresh;
+use crate::model::{Alarm, AlarmKind, DisarmOrder, DisarmView, Fact, NodeStatus};
+use crate::ports::{AgentHandle, PortError, PortResult};
+
+/// etcd's `DefaultQuotaBytes` (`server/storage/quota.go`).
+const DEFAULT_QUOTA_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+
+/// The raised alarms, by node, read through quorum.
+///
+/// # Errors
+/// Of etcd.
+pub(crate) async fn list(agent: &Agent) -> PortResult<Vec<Alarm>> {
+    let peers = agent.ports.peers.last_seen();
+    let statuses = known(std::iter::once(Fact::Known(agent.status())).chain(peers.into_values()));
+    let raised = agent.ports.etcd.alarms().await?;
+    let mut alarms: Vec<Alarm> = raised
+        .into_iter()
+        .map(|(member_id, alarm)| {
+            let of_it = |status: &&NodeStatus| status.etcd.known().is_some_and(|e| e.member_id == member_id);
+            Alarm {
+                member_id,
+                node: statuses.iter().find(of_it).map(|status| status.node.clone()),
+                alarm,
+            }
+        })
+        .collect();
+    alarms.sort_by(|one, other| (&one.node, one.alarm).cmp(&(&other.node, other.alarm)));
+    Ok(alarms)
+}
+
+/// Disarms the alarms that the order means. All of them are checked first.
+///
+/// # Errors
+/// Permanent when the cause of one does not seem to be gone and the order is not forced; otherwise of etcd.
+pub(crate) async fn disarm(agent: &Agent, order: &DisarmOrder) -> PortResult<DisarmView> {
+    let mut disarmed = list(agent).await?;
+    disarmed.retain(|alarm| order.means(alarm));
+    if !order.force && !disarmed.is_empty() {
+        let seen = fresh::observation(agent).await?;
+        let statuses = known(std::iter::once(Fact::Known(seen.me)).chain(seen.peers.into_values()));
+        let quota = quota(
+            agent
+                .spec
+                .etcd
+                .settings
+                .get("quota-backend-bytes")
+                .map(String::as_str),
+        );
+        for alarm in &disarmed {
+            let status = statuses
+                .iter()
+                .find(|status| Some(&status.node) == alarm.node.as_ref());
+            let size = status.and_then(|status| Some(status.etcd.known()?.db_size_bytes));
+            if let Some(why) = objection(alarm, size, quota) {
+                return Err(PortError::Permanent(format!("refused: {why}")));
+            }
+        }
+    }
+    for alarm in &disarmed {
+        agent.ports.etcd.disarm(alarm.member_id, alarm.alarm).await?;
+        tracing::warn!(
+            etcd_agent.member_id = %alarm.member_id,
+            "an operator disarmed the alarm {} of member {}", alarm.alarm, alarm.member_id
+        );
+    }
+    agent.shared.wake.notify_one();
+    Ok(DisarmView {
+        left: list(agent).await?,
+        disarmed,
+    })
+}
+
+/// The statuses that are known.
+fn known(statuses: impl Iterator<Item = Fact<NodeStatus>>) -> Vec<NodeStatus> {
+    let known = statuses.filter_map(|status| match status {
+        Fact::Known(status) => Some(status),
+        Fact::Absent | Fact::Unreachable(_) => None,
+    });
+    known.collect()
+}
+
+/// The quota for a database in bytes; `None` if it is switched off.
+fn quota(setting: Option<&str>) -> Option<u64> {
+    match setting.map(str::parse::<i64>) {
+        Some(Ok(bytes)) if bytes < 0 => None,
+        Some(Ok(bytes)) if bytes > 0 => u64::try_from(bytes).ok(),
+        _ => Some(DEFAULT_QUOTA_BYTES),
+    }
+}
+
+/// The size in bytes at which a database has too little space left: 95% of the quota. etcd raises the alarm when
+/// the next request does not fit any more, so the size is below the quota then.
+fn full_at(quota: u64) -> u64 {
+    quota - quota / 20
+}
+
+/// Why the cause of an alarm does not seem to be gone. `size` is that of the member's database in bytes.
+fn objection(alarm: &Alarm, size: Option<u64>, quota: Option<u64>) -> Option<String> {
+    let node = alarm
+        .node
+        .as_ref()
+        .map_or("an unknown node", |node| node.as_str());
+    match alarm.alarm {
+        AlarmKind::Corrupt => Some(format!(
+            "the data of member {} on {node} differs from the others' (CORRUPT): find out which data is \
+             right, for example with `etcdctl endpoint hashkv --cluster`, and replace the wrong member; \
+             --force disarms it anyway",
+            alarm.member_id
+        )),
+        AlarmKind::NoSpace => {
+            let quota = quota?;
+            let Some(size) = size else {
+                return Some(format!(
+                    "the size of the database on {node} is not known, because its agent or its etcd does not \
+                     answer; --force disarms the alarm anyway"
+                ));
+            };
+            (size >= full_at(quota)).then(|| {
+                format!(
+                    "the database on {node} has {size} bytes, and its quota is {quota}: etcd would soon raise \
+                     the alarm again. Free space (`etcdctl compact`, `etcdctl defrag`) or set a \
+                     larger etcd.settings.quota-backend-bytes first; --force disarms it anyway"
+                )
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::MemberId;
+
+    #[test]
+    fn an_alarm_stays_while_its_cause_does() {
+        let alarm = |alarm| Alarm {
+            member_id: MemberId(7),
+            node: None,
+            alarm,
+        };
+        let (space, corrupt) = (alarm(AlarmKind::NoSpace), alarm(AlarmKind::Corrupt));
+        let table = [
+            ("with space", &space, Some(94), Some(100), None),
+            (
+                "without space for one more request",
+                &space,
+                Some(95),
+                Some(100),
+                Some("would soon raise the alarm again"),
+            ),
+            ("of unknown size", &space, None, Some(100), Some("is not known")),
+            ("without a quota", &space, None, None, None),
+            (
+                "other data",
+                &corrupt,
+                Some(1),
+                Some(100),
+                Some("differs from the others'"),
+            ),
+        ];
+        for (what, alarm, size, quota, expected) in table {
+            let found = objection(alarm, size, quota);
+            assert_eq!(found.is_some(), expected.is_some(), "{what}: {found:?}");
+            assert!(
+                found.unwrap_or_default().contains(expected.unwrap_or_default()),
+                "{what}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_quota_is_etcds() {
+        let table = [
+            (None, Some(2_147_483_648)),
+            (Some("0"), Some(2_147_483_648)),
+            (Some("16777216"), Some(16_777_216)),
+            (Some("-1"), None),
+        ];
+        for (setting, bytes) in table {
+            assert_eq!(quota(setting), bytes, "{setting:?}");
+        }
+    }
+}
