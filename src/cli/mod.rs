@@ -15,6 +15,7 @@ mod exit;
 mod health;
 mod init;
 mod leader;
+mod log_level;
 mod member;
 mod members;
 mod ok_to_stop;
@@ -77,6 +78,7 @@ enum Verb {
     Resume(pause::ResumeArgs),
     MoveLeader(leader::MoveArgs),
     Restart(restart::RestartArgs),
+    LogLevel(log_level::LogArgs),
     #[command(subcommand)]
     Alarm(alarm::AlarmVerb),
     #[command(subcommand)]
@@ -168,6 +170,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Restore(args) => restore::restore(paths, args).await,
         Verb::Bootstrap(args) => restore::bootstrap(paths, args).await,
         Verb::Epoch(verb) => epoch::run(paths, verb).await,
+        Verb::LogLevel(args) => log_level::run(paths, args).await,
         Verb::Alarm(verb) => alarm::run(paths, verb).await,
         Verb::Spec(verb) => spec::run(paths, verb).await,
         Verb::Store(verb) => store::run(paths, &verb).await,

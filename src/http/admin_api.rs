@@ -15,12 +15,12 @@ use super::reply::{self, Refused, Reply, with_fallbacks};
 use super::strict::Strict;
 use crate::model::{
     AdminStatus, Alarm, BackupId, BackupSummary, CommandName, DirectiveOrder, DirectiveView, DisarmOrder,
-    DisarmView, EventsView, Fact, ListedBackup, MemberList, NodeName, OperatorRequest, Page, PlanView,
-    ReloadView, RequestView, RestoreTarget, Revision, SizeOrder, SizeView, Spec, StopVerdict, StoreCommand,
-    UnixMs, Verdict,
+    DisarmView, EventsView, Fact, ListedBackup, LogOrder, LogView, MemberList, NodeName, OperatorRequest,
+    Page, PlanView, ReloadView, RequestView, RestoreTarget, Revision, SizeOrder, SizeView, Spec, StopVerdict,
+    StoreCommand, UnixMs, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError};
-use crate::telemetry::{Counters, exposition};
+use crate::telemetry::{self, Counters, exposition};
 
 struct Api {
     handle: Arc<dyn AgentHandle>,
@@ -50,6 +50,7 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>, relo
         .route("/v1/requests", post(submit))
         .route("/v1/requests/{id}", get(request))
         .route("/v1/reload", get(reload).post(ask_reload))
+        .route("/v1/log-level", get(log_level).post(set_log_level))
         .route("/metrics", get(metrics))
         .with_state(Arc::new(Api {
             handle,
@@ -243,6 +244,23 @@ async fn request(State(api): Shared, Path(id): Path<String>) -> Reply<RequestVie
             format!("there is no request {id} in this run of the agent"),
         )
     })
+}
+
+fn log_view() -> Json<LogView> {
+    Json(LogView {
+        filter: telemetry::log_filter(),
+    })
+}
+
+async fn log_level() -> Json<LogView> {
+    log_view()
+}
+
+async fn set_log_level(Strict(order): Strict<LogOrder>) -> Json<LogView> {
+    telemetry::set_log_level(order.level);
+    let view = log_view();
+    tracing::warn!("an operator set the log level: {}", view.filter);
+    view
 }
 
 async fn metrics(State(api): Shared) -> Response {

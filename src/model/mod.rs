@@ -20,6 +20,7 @@ mod genesis;
 mod ids;
 mod job;
 mod last_words;
+mod log_level;
 mod member;
 mod observation;
 mod paxos;
@@ -62,6 +63,7 @@ pub use ids::{
 };
 pub use job::Job;
 pub use last_words::{LastWords, Trouble};
+pub use log_level::{LogLevel, LogOrder, LogView};
 pub use member::{Member, MemberList};
 pub use observation::{
     Denial, ElectorView, GateView, InForce, Observation, OperatorRequest, RemovalView, StoreView,

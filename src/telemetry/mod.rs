@@ -7,4 +7,4 @@ mod setup;
 
 pub use counters::{Counters, Success};
 pub use metrics::exposition;
-pub use setup::{Output, init};
+pub use setup::{Output, init, log_filter, set_log_level};

@@ -53,6 +53,9 @@ fn the_command_line_is_well_formed() {
         "restart --rolling",
         "restart n2 -o json",
         "restart --cancel",
+        "log-level",
+        "log-level debug -o json",
+        "log-level --reset",
         "alarm list -o json",
         "alarm disarm",
         "alarm disarm NOSPACE --node n2 --force -o json",
@@ -70,6 +73,8 @@ fn the_command_line_is_well_formed() {
     assert!(Cli::try_parse_from(["etcd-agent", "plan", "--after", "lose n2"]).is_ok());
     assert!(Cli::try_parse_from(["etcd-agent", "ok-to-stop", "bad name"]).is_err());
     assert!(Cli::try_parse_from(["etcd-agent", "spec", "set", "size=many"]).is_err());
+    assert!(Cli::try_parse_from(["etcd-agent", "log-level", "loud"]).is_err());
+    assert!(Cli::try_parse_from(["etcd-agent", "log-level", "debug", "--reset"]).is_err());
     assert!(Cli::try_parse_from(["etcd-agent", "alarm", "disarm", "NOROOM"]).is_err());
     assert!(Cli::try_parse_from(["etcd-agent", "bootstrap", "--without", "bad name"]).is_err());
 }

@@ -84,6 +84,12 @@ async fn the_admin_socket_and_the_gate() {
             "NOROOM",
         ),
         (
+            "no log level",
+            request("POST", "/v1/log-level", r#"{"level":"loud"}"#),
+            "400",
+            "loud",
+        ),
+        (
             "no members yet",
             request("GET", "/v1/members", ""),
             "503",

@@ -221,7 +221,8 @@ fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
     lab.passed();
 }
 
-/// An alarm stays until its cause is gone, so that the next write does not raise it again.
+/// An alarm stays until its cause is gone, so that the next write does not raise it again. The log level
+/// changes without a restart.
 #[test]
 fn an_alarm_is_disarmed_once_there_is_space() {
     let lab = Lab::builder("alarm").package(&deb()).boot().unwrap();
@@ -234,6 +235,11 @@ fn an_alarm_is_disarmed_once_there_is_space() {
     let n1 = lab.host(1).unwrap();
     let etcdctl = |args: &[&str]| lab.etcdctl(&[n1], args).unwrap();
     assert_eq!(agent(n1, &["alarm", "list"]).ok().unwrap().stdout, "No alarms.\n");
+
+    let debug = agent(n1, &["log-level", "debug"]).ok().unwrap().stdout;
+    assert!(debug.contains("etcd_agent=debug"), "{debug}");
+    let reset = agent(n1, &["log-level", "--reset"]).ok().unwrap().stdout;
+    assert!(reset.contains("etcd_agent=info"), "{reset}");
 
     let value = "x".repeat(100_000);
     let full = (0..100).find(|key| etcdctl(&["put", &format!("fill/{key}"), &value]).code != 0);
