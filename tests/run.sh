@@ -31,6 +31,9 @@ slowest() {
 }
 
 everything() {
+    step "monitoring"
+    packaging/prometheus/check.sh
+
     step "format and clippy"
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked -- -D warnings
