@@ -76,14 +76,12 @@ fn list(alarms: &[Alarm]) -> String {
 fn disarmed(view: &DisarmView) -> String {
     let mut text = String::new();
     for alarm in &view.disarmed {
-        let node = alarm
-            .node
-            .as_ref()
-            .map_or("an unknown node", |node| node.as_str());
         let _ = writeln!(
             text,
-            "The alarm {} of member {} on {node} is disarmed.",
-            alarm.alarm, alarm.member_id
+            "The alarm {} of member {} on {} is disarmed.",
+            alarm.alarm,
+            alarm.member_id,
+            alarm.node_name()
         );
     }
     if view.disarmed.is_empty() {

@@ -51,6 +51,13 @@ pub struct Alarm {
     pub alarm: AlarmKind,
 }
 
+impl Alarm {
+    /// The name of its node, for messages.
+    pub fn node_name(&self) -> &str {
+        self.node.as_ref().map_or("an unknown node", NodeName::as_str)
+    }
+}
+
 /// `POST /v1/alarms/disarm`: which alarms to disarm.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -185,11 +185,11 @@ impl Etcd for LocalEtcd {
         let path = "/etcdserverpb.Maintenance/Alarm";
         let answer: proto::AlarmResponse = self.unary("list alarms", path, proto::AlarmRequest {}).await?;
         let known = answer.alarms.into_iter().filter_map(|raised| {
-            let kind = match raised.alarm {
-                proto::NOSPACE => AlarmKind::NoSpace,
-                proto::CORRUPT => AlarmKind::Corrupt,
-                other => {
-                    tracing::warn!("etcd has an alarm of the unknown kind {other}");
+            let kind = match AlarmType::try_from(raised.alarm) {
+                Ok(AlarmType::Nospace) => AlarmKind::NoSpace,
+                Ok(AlarmType::Corrupt) => AlarmKind::Corrupt,
+                Ok(AlarmType::None) | Err(_) => {
+                    tracing::warn!("etcd has an alarm of the unknown kind {}", raised.alarm);
                     return None;
                 }
             };

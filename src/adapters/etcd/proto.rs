@@ -42,10 +42,6 @@ pub(super) struct MemberListResponse {
     pub(super) members: Vec<Member>,
 }
 
-/// `AlarmType` in etcd's `rpc.proto`.
-pub(super) const NOSPACE: i32 = 1;
-pub(super) const CORRUPT: i32 = 2;
-
 /// Without an action it lists all alarms.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct AlarmRequest {}

@@ -3,7 +3,7 @@
 
 use crate::agent::Agent;
 use crate::agent::api::fresh;
-use crate::model::{Alarm, AlarmKind, DisarmOrder, DisarmView, Fact, NodeStatus};
+use crate::model::{Alarm, AlarmKind, DisarmOrder, DisarmView, Fact, MemberId, NodeStatus};
 use crate::ports::{AgentHandle, PortError, PortResult};
 
 /// etcd's `DefaultQuotaBytes` (`server/storage/quota.go`).
@@ -19,13 +19,10 @@ pub(crate) async fn list(agent: &Agent) -> PortResult<Vec<Alarm>> {
     let raised = agent.ports.etcd.alarms().await?;
     let mut alarms: Vec<Alarm> = raised
         .into_iter()
-        .map(|(member_id, alarm)| {
-            let of_it = |status: &&NodeStatus| status.etcd.known().is_some_and(|e| e.member_id == member_id);
-            Alarm {
-                member_id,
-                node: statuses.iter().find(of_it).map(|status| status.node.clone()),
-                alarm,
-            }
+        .map(|(member_id, alarm)| Alarm {
+            member_id,
+            node: of_member(&statuses, member_id).map(|status| status.node.clone()),
+            alarm,
         })
         .collect();
     alarms.sort_by(|one, other| (&one.node, one.alarm).cmp(&(&other.node, other.alarm)));
@@ -51,10 +48,8 @@ pub(crate) async fn disarm(agent: &Agent, order: &DisarmOrder) -> PortResult<Dis
                 .map(String::as_str),
         );
         for alarm in &disarmed {
-            let status = statuses
-                .iter()
-                .find(|status| Some(&status.node) == alarm.node.as_ref());
-            let size = status.and_then(|status| Some(status.etcd.known()?.db_size_bytes));
+            let size = of_member(&statuses, alarm.member_id)
+                .and_then(|status| Some(status.etcd.known()?.db_size_bytes));
             if let Some(why) = objection(alarm, size, quota) {
                 return Err(PortError::Permanent(format!("refused: {why}")));
             }
@@ -83,6 +78,12 @@ fn known(statuses: impl Iterator<Item = Fact<NodeStatus>>) -> Vec<NodeStatus> {
     known.collect()
 }
 
+/// The status of the node whose etcd is this member.
+fn of_member(statuses: &[NodeStatus], id: MemberId) -> Option<&NodeStatus> {
+    let is = |status: &&NodeStatus| status.etcd.known().is_some_and(|etcd| etcd.member_id == id);
+    statuses.iter().find(is)
+}
+
 /// The quota for a database in bytes; `None` if it is switched off.
 fn quota(setting: Option<&str>) -> Option<u64> {
     match setting.map(str::parse::<i64>) {
@@ -92,18 +93,15 @@ fn quota(setting: Option<&str>) -> Option<u64> {
     }
 }
 
-/// The size in bytes at which a database has too little space left: 95% of the quota. etcd raises the alarm when
-/// the next request does not fit any more, so the size is below the quota then.
+/// The size in bytes at which a database has too little space left: 95% of the quota. etcd raises the alarm
+/// when the next request does not fit any more, so the size is below the quota then.
 fn full_at(quota: u64) -> u64 {
     quota - quota / 20
 }
 
 /// Why the cause of an alarm does not seem to be gone. `size` is that of the member's database in bytes.
 fn objection(alarm: &Alarm, size: Option<u64>, quota: Option<u64>) -> Option<String> {
-    let node = alarm
-        .node
-        .as_ref()
-        .map_or("an unknown node", |node| node.as_str());
+    let node = alarm.node_name();
     match alarm.alarm {
         AlarmKind::Corrupt => Some(format!(
             "the data of member {} on {node} differs from the others' (CORRUPT): find out which data is \
@@ -133,7 +131,6 @@ fn objection(alarm: &Alarm, size: Option<u64>, quota: Option<u64>) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::MemberId;
 
     #[test]
     fn an_alarm_stays_while_its_cause_does() {
