@@ -18,8 +18,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The pause before the next lock: after a shutdown began, which may be cancelled, and after an error.
 const PAUSE: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(5));
 
-/// The failure that is reported. logind refuses the lock while it shuts the host down, and a lost connection is
-/// soon replaced.
+/// The failure that is reported. logind refuses the lock while it shuts the host down, and a lost connection
+/// is soon replaced.
 const LASTING: u32 = 3;
 
 /// Waits for shutdowns of the host until it is dropped.

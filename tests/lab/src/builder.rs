@@ -63,8 +63,8 @@ impl Builder {
         self
     }
 
-    /// The etcd of the package `etcd-server` at `/usr/bin/etcd`: 3.5.16 on Debian 13. The outer machine runs its
-    /// `etcdctl`, which needs only a C library not older than Debian 12's.
+    /// The etcd of the package `etcd-server` at `/usr/bin/etcd`: 3.5.16 on Debian 13. The outer machine runs
+    /// its `etcdctl`, which needs only a C library not older than Debian 12's.
     #[must_use]
     pub fn etcd_of_debian(mut self) -> Self {
         self.etcd = Etcd::OfDebian;

@@ -97,8 +97,8 @@ impl Lab {
         self.record.tls
     }
 
-    /// `etcd`, `etcdctl` or `etcdutl` for use on the outer machine: the same as at
-    /// `/usr/bin` of the hosts.
+    /// `etcd`, `etcdctl` or `etcdutl` for use on the outer machine: the same as in `/usr/bin` of the
+    /// hosts.
     pub fn etcd_program(&self, name: &str) -> PathBuf {
         self.record.programs.join(name)
     }

@@ -18,8 +18,8 @@ pub(super) struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Runs the operations one after the other. Each begins when the cluster has recovered.
-    /// At most this number begins within the duration. `whom` chooses the host of each.
+    /// Runs the operations one after the other. Each begins when the cluster has recovered. At most this
+    /// number begins, none after the duration. `whom` chooses the host of each.
     pub(super) fn operate(
         &self,
         mut order: Order,
