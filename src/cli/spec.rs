@@ -70,6 +70,19 @@ async fn set(paths: &Paths, args: &SetArgs) -> Outcome {
     let loaded = super::config::load(paths)?;
     if !args.dry_run && !matches!(loaded.settings.spec.size_source, SizeSource::Store { .. }) {
         let found = loaded.entries.iter().find(|entry| entry.field == "cluster.size");
+        let before = loaded.settings.spec.size;
+        if before == args.size {
+            let place = found.map_or_else(|| "by default".to_owned(), Entry::origin);
+            let view = SizeView {
+                size: args.size,
+                before,
+                changed: false,
+                place,
+                decision: None,
+            };
+            args.output.print(&view, ordered)?;
+            return Ok(Exit::Ok);
+        }
         return Err(Failure::refused(held(args.size, found, &paths.config_file())));
     }
     let client = Client::new(paths);
