@@ -89,7 +89,9 @@ pub fn drop_in(assignment: &Assignment, spec: &Spec, env_file: &Path) -> Result<
          # Holds a stop back, for seconds at most, until the store has what etcd has committed.\n\
          ExecStop=-/usr/bin/etcd-agent gate --stop\n\
          # etcd is activating until there is quorum: systemd must not kill it for that.\n\
-         TimeoutStartSec=infinity\n",
+         TimeoutStartSec=infinity\n\
+         # An etcd that has lost its peers may never end by itself. What it has acknowledged is in its log.\n\
+         TimeoutStopSec=30s\n",
     );
     if let Some(binary) = &spec.etcd.binary {
         let binary = escape::unit_path("etcd.binary", binary)?;
