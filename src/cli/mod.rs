@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod decision;
 mod direct;
+mod discard_empty;
 mod epoch;
 mod events;
 mod exit;
@@ -70,6 +71,7 @@ enum Verb {
     Reload(reload::ReloadArgs),
     Init(init::InitArgs),
     /// Show the health of the cluster, the coordinator, and what is waited for
+    DiscardEmpty(discard_empty::DiscardArgs),
     Status(out::Output),
     Plan(plan::PlanArgs),
     OkToStop(ok_to_stop::StopArgs),
@@ -154,6 +156,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Status(output) => status::run(paths, output).await,
         Verb::Plan(args) => plan::run(paths, args).await,
         Verb::OkToStop(args) => ok_to_stop::run(paths, args).await,
+        Verb::DiscardEmpty(args) => discard_empty::run(paths, args).await,
         Verb::Events(args) => events::run(paths, args).await,
         Verb::Pause(args) => pause::pause(paths, args).await,
         Verb::Resume(args) => pause::resume(paths, args).await,

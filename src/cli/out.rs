@@ -22,7 +22,7 @@ pub(super) enum Format {
 }
 
 /// The `-o` option of every command that reads.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(super) struct Output {
     /// Output format
     #[arg(short = 'o', long = "output", value_enum, default_value_t)]

@@ -20,6 +20,12 @@ pub(super) async fn reload_agent() -> Result<(), Failure> {
     })
 }
 
+/// Stops a unit; does not wait for the job.
+pub(super) async fn stop(unit: &str) -> zbus::Result<()> {
+    let manager = Live::connect().await?.manager;
+    manager.stop_unit(unit, "replace").await.map(drop)
+}
+
 /// `ActiveState` of a unit.
 pub(super) async fn active_state(unit: &str) -> zbus::Result<String> {
     let manager = Live::connect().await?.manager;

@@ -45,7 +45,8 @@ pub(super) struct Put {
 /// By the name in the archive.
 pub(super) type Ages = BTreeMap<String, Put>;
 
-fn path(archive: &Path) -> PathBuf {
+/// The file with the recorded times.
+pub(super) fn path(archive: &Path) -> PathBuf {
     archive.join(".ages.json")
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,14 +12,18 @@ use jiff::civil::DateTime;
 
 use super::ages::{self, Moment};
 use super::inspect;
-use super::owner::Owner;
+use super::owner::{Owner, parent};
 use crate::config::ArchiveSettings;
 use crate::model::ClusterId;
 use crate::unit::{files, journal, wal};
 
 /// `<parent of the data directory>/etcd-agent-archive`
 pub(super) fn dir(owner: &Owner) -> Result<PathBuf, String> {
-    Ok(owner.parent()?.join("etcd-agent-archive"))
+    beside(&owner.data_dir)
+}
+
+fn beside(data_dir: &Path) -> Result<PathBuf, String> {
+    Ok(parent(data_dir)?.join("etcd-agent-archive"))
 }
 
 const FORM: &str = "%Y%m%dT%H%M%SZ";
@@ -26,17 +31,34 @@ const FORM: &str = "%Y%m%dT%H%M%SZ";
 /// Renames the data directory into the archive as `<UTC time>-<why>-<cluster>-<member>`. Nothing to do when
 /// it is not there or empty.
 pub(super) fn put(owner: &Owner, why: &str, now: &Moment) -> Result<Option<PathBuf>, String> {
-    let data_dir = &owner.data_dir;
+    put_dir(&owner.data_dir, why, now)
+}
+
+/// As [`put`], for root: the archive belongs to the owner of the data. The caller knows that the data is of
+/// no use.
+pub(super) fn put_as_root(data_dir: &Path, why: &str, now: &Moment) -> Result<Option<PathBuf>, String> {
+    let failed = |error: io::Error| format!("{}: {error}", data_dir.display());
+    let data = fs::metadata(data_dir).map_err(failed)?;
+    let put = put_dir(data_dir, why, now)?;
+    let archive = beside(data_dir)?;
+    let made: Vec<PathBuf> = [archive.clone(), ages::path(&archive)].into();
+    for path in made.iter().filter(|path| path.exists()) {
+        std::os::unix::fs::lchown(path, Some(data.uid()), Some(data.gid())).map_err(failed)?;
+    }
+    Ok(put)
+}
+
+fn put_dir(data_dir: &Path, why: &str, now: &Moment) -> Result<Option<PathBuf>, String> {
     match inspect::is_empty(data_dir) {
         Ok(true) => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         // Unreadable, or not a directory: move it away as well.
         Ok(false) | Err(_) => {}
     }
-    let archive = dir(owner)?;
+    let archive = beside(data_dir)?;
     let failed = |what: &Path, error: &io::Error| format!("{}: {error}", what.display());
     match fs::create_dir(&archive) {
-        Ok(()) => files::sync_dir(owner.parent()?).map_err(|error| failed(&archive, &error))?,
+        Ok(()) => files::sync_dir(parent(data_dir)?).map_err(|error| failed(&archive, &error))?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed(&archive, &error)),
     }
@@ -67,7 +89,7 @@ pub(super) fn put(owner: &Owner, why: &str, now: &Moment) -> Result<Option<PathB
         let _ = ages::note(&archive, name, now);
     }
     files::sync_dir(&archive).map_err(|error| failed(&archive, &error))?;
-    files::sync_dir(owner.parent()?).map_err(|error| failed(data_dir, &error))?;
+    files::sync_dir(parent(data_dir)?).map_err(|error| failed(data_dir, &error))?;
     Ok(Some(target))
 }
 

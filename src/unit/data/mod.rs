@@ -15,7 +15,7 @@ mod stage;
 mod starts;
 pub(super) mod tool;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 
@@ -124,6 +124,14 @@ impl Owner {
             mount,
         }
     }
+}
+
+/// Moves the data of an etcd that was found to be empty into the archive, as root. Returns where it is now.
+///
+/// # Errors
+/// Why it cannot be moved, for example because etcd still has its database open. Nothing was moved then.
+pub fn archive_empty(data_dir: &Path) -> Result<Option<PathBuf>, String> {
+    archive::put_as_root(data_dir, "empty", &ages::Moment::now())
 }
 
 /// Carries out the request in [`Paths::data_request`]. Succeeds when a report was written, whatever it says.

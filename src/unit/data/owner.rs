@@ -54,9 +54,7 @@ impl Owner {
 
     /// The directory that holds the data directory.
     pub(super) fn parent(&self) -> Result<&Path, String> {
-        self.data_dir
-            .parent()
-            .ok_or_else(|| format!("{} has no parent directory", self.data_dir.display()))
+        parent(&self.data_dir)
     }
 
     /// The mount that the data directory is on, or would be.
@@ -73,6 +71,13 @@ impl Owner {
         let etcd = self.tools.etcd().ok()?;
         tool::etcd_version(&etcd).filter(|version| is_too_old(version))
     }
+}
+
+/// The directory that holds this data directory.
+pub(super) fn parent(data_dir: &Path) -> Result<&Path, String> {
+    data_dir
+        .parent()
+        .ok_or_else(|| format!("{} has no parent directory", data_dir.display()))
 }
 
 /// Less than a tenth is free. Unknown counts as enough.

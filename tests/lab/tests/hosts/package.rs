@@ -102,6 +102,62 @@ fn s42_install_and_purge_leave_a_foreign_etcd_alone() {
     lab.passed();
 }
 
+/// The data directory, its owner in the archive, and whether etcd runs.
+fn discard(host: &Host, changed: bool, said: &str) {
+    let answer = agent(host, &["discard-empty", "-o", "json"]).ok().unwrap();
+    let view: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap();
+    let message = view["message"].as_str().unwrap_or_default();
+    assert!(view["changed"] == changed && message.contains(said), "{view}");
+}
+
+fn keeps(host: &Host, said: &str) {
+    let pid = etcd_pid(host);
+    let answer = agent(host, &["discard-empty"]);
+    assert_eq!(answer.code, 4, "{}", answer.stdout);
+    assert!(answer.stderr.contains(said), "{}", answer.stderr);
+    assert_eq!(etcd_pid(host), pid, "etcd was stopped");
+}
+
+#[test]
+fn an_empty_etcd_is_discarded_and_no_other() {
+    let lab = Lab::builder("discard").plain().boot().unwrap();
+    let n1 = lab.host(1).unwrap();
+    n1.install_deb(&deb()).unwrap();
+    let start = || n1.systemctl(&["start", "etcd"]).unwrap().ok().unwrap();
+    discard(n1, false, "holds no data");
+    start();
+    discard(n1, true, "is moved to /var/lib/etcd/etcd-agent-archive/");
+    assert_eq!(n1.unit_property("etcd", "ActiveState").unwrap(), "inactive");
+    let owners = n1
+        .sh(&format!(
+            "test ! -e {DATA} && stat -c %U /var/lib/etcd/etcd-agent-archive"
+        ))
+        .unwrap();
+    assert_eq!(owners.ok().unwrap().text(), "etcd");
+    discard(n1, false, "holds no data");
+
+    start();
+    n1.sh("etcdctl put a 1 && etcdctl del a").unwrap().ok().unwrap();
+    keeps(n1, "keys were written (revision 3)");
+    n1.systemctl(&["stop", "etcd"]).unwrap().ok().unwrap();
+    let down = agent(n1, &["discard-empty"]);
+    assert!(
+        down.code == 4 && down.stderr.contains("does not answer"),
+        "{}",
+        down.stderr
+    );
+    n1.sh(&format!("rm -rf {DATA}")).unwrap().ok().unwrap();
+    start();
+    n1.sh("etcdctl user add root:secret").unwrap().ok().unwrap();
+    keeps(n1, "users or roles");
+
+    n1.systemctl(&["stop", "etcd"]).unwrap().ok().unwrap();
+    n1.sh(&format!("rm -rf {DATA}")).unwrap().ok().unwrap();
+    agent(n1, &["init"]).ok().unwrap();
+    discard(n1, false, "which the agent manages");
+    lab.passed();
+}
+
 #[test]
 fn s42_package() {
     let lab = formed("s42", 1);
@@ -112,6 +168,7 @@ fn s42_package() {
     put(&lab, "hello", "world");
     let pid = etcd_pid(n1);
     let members = member_ids(&lab, n1).unwrap();
+    assert_eq!(n1.unit_property("etcd", "TimeoutStopUSec").unwrap(), "30s");
 
     let old = n1.main_pid("etcd-agent").unwrap();
     n1.kill_process("etcd-agent", "KILL").unwrap();
