@@ -55,6 +55,10 @@ mod chosen {
         TwoLearners,
         /// Rule 4: a member restarts without the coordinator's leave.
         RestartsTogether,
+        /// Rule 4: the coordinator grants a restart or the reboot lock although another node holds the lock.
+        RebootsTogether,
+        /// Rule 4: a host reboots before all members have recorded its lock.
+        RebootsUnrecorded,
         /// Rule 5: the data of a cluster without a leader counts as useless.
         ReplacesOwnData,
         /// Rule 6: a restore begins before its backup is fetched.

@@ -102,6 +102,10 @@ impl Paths {
     pub fn etcd_run(&self) -> PathBuf {
         self.state().join("etcd-run.json")
     }
+    /// The reboot locks of this node and, as far as it knows, of the others.
+    pub fn reboot_locks(&self) -> PathBuf {
+        self.state().join("reboot-locks.json")
+    }
     /// This node's record of the wanted size.
     pub fn spec(&self) -> PathBuf {
         self.state().join("spec.json")

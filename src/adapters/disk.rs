@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 
 use crate::genesis::new_record;
 use crate::model::{
-    Assignment, Directives, ElectorRecord, EtcdRun, GateState, Generation, Incarnation, SpecRecord,
+    Assignment, Directives, ElectorRecord, EtcdRun, GateState, Generation, Incarnation, RebootLocks,
+    SpecRecord,
 };
 use crate::paths::Paths;
 use crate::ports::{NodeState, PortError, PortResult};
@@ -125,6 +126,14 @@ impl NodeState for DiskState {
 
     fn save_etcd_run(&self, run: &EtcdRun) -> PortResult<()> {
         write_json(&self.paths.etcd_run(), run, 0o600)
+    }
+
+    fn reboot_locks(&self) -> PortResult<RebootLocks> {
+        Ok(read_json(&self.paths.reboot_locks())?.unwrap_or_default())
+    }
+
+    fn save_reboot_locks(&self, locks: &RebootLocks) -> PortResult<()> {
+        write_json(&self.paths.reboot_locks(), locks, 0o600)
     }
 
     fn assignment(&self) -> PortResult<Option<Assignment>> {

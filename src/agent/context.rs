@@ -99,6 +99,7 @@ impl Agent {
             certificate_not_after: self.certificate_not_after(),
             steering: Steering {
                 directives: self.shared.directives(),
+                reboot_locks: self.shared.reboot_locks(),
                 ..Steering::default()
             },
             insecure: self.insecure,

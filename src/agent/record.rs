@@ -16,6 +16,7 @@ pub(super) fn record(agent: &Agent, facts: &Facts) -> Recorded {
     let run = note_run(agent, facts);
     let data = note_data(agent, facts);
     note_version(agent, facts);
+    note_reboot_locks(agent, facts);
     if agent.spec.store_shared {
         for status in facts.peers.values().filter_map(Fact::known) {
             if let Some(full) = &status.last_backup {
@@ -89,6 +90,26 @@ fn note_version(agent: &Agent, facts: &Facts) {
         None if !facts.is_up() => inner.data.check_version_again(facts.steady),
         None => {}
     });
+}
+
+/// Stores what the peers report of their reboot locks. A peer may reboot once this node shows its lock.
+fn note_reboot_locks(agent: &Agent, facts: &Facts) {
+    let ours = |node: &NodeName, status: &NodeStatus| {
+        facts.spec.nodes.contains_key(node) && status.cluster == facts.spec.cluster
+    };
+    let stored = agent
+        .shared
+        .update_reboot_locks(agent.ports.state.as_ref(), |locks| {
+            for (node, seen) in &facts.peers {
+                if let Some(status) = seen.known().filter(|status| ours(node, status)) {
+                    locks.record(node, &status.incarnation, &status.steering.reboot_locks.own);
+                }
+            }
+            Ok(())
+        });
+    if let Err(error) = stored {
+        tracing::warn!("the reboot locks of other nodes are not recorded: {error}");
+    }
 }
 
 /// True if all nodes answer and agree on the spec.

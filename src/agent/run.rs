@@ -186,6 +186,7 @@ async fn configured(
         .listen
         .into_iter()
         .chain(settings.api.metrics)
+        .chain(settings.api.fleet_lock)
         .collect();
     sockets.keep(&wanted, true);
     let servers = serve(agent, settings, sockets, &asked.reloads, &shutdown)?;
@@ -248,6 +249,14 @@ fn serve(
             if let Some(listener) = listen_until(&sockets, listen, "api.listen", &shutdown).await {
                 let listener = PeerListener::new(listener, tls, nodes);
                 http::serve_peers(listener, handle, counters, shutdown).await;
+            }
+        }));
+    }
+    if let Some(listen) = settings.api.fleet_lock {
+        let (handle, sockets, shutdown) = (handle.clone(), sockets.clone(), shutdown.clone());
+        servers.push(tokio::spawn(async move {
+            if let Some(listener) = listen_until(&sockets, listen, "reboot_lock.listen", &shutdown).await {
+                http::serve_fleet_lock(listener, handle, shutdown).await;
             }
         }));
     }

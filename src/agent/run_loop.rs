@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::model::{
     Action, Backoff, Decision, EventOutcome, Fact, Memory, NodeStatus, Observation, OperatorRequest,
-    RequestState, UnixMs,
+    ReasonCode, RequestState, UnixMs,
 };
 use crate::plan::plan;
 use crate::ports::PortResult;
@@ -133,6 +133,7 @@ impl Agent {
         let mut status = observation.me.clone();
         status.text.clone_from(&decision.text);
         status.steering.grant = decision.memory.grant.as_ref().map(|(grant, _)| grant.clone());
+        status.steering.grants_over = decision.memory.grants_over;
         let material = material(&status);
         let asked = observation.requests.clone();
         let (changed, voters_changed) = self.shared.with(|inner| {
@@ -179,6 +180,12 @@ impl Agent {
             opens && asked.contains(request)
         };
         self.shared.set_request_state(opens, RequestState::Pending, going);
+        let mut reasons = decision.reasons.iter();
+        if let Some(waits) = reasons.find(|reason| reason.code == ReasonCode::RebootLockWaits) {
+            let locks = |request: &OperatorRequest| matches!(request, OperatorRequest::RebootLock { .. });
+            self.shared
+                .set_request_state(locks, RequestState::Pending, &waits.text);
+        }
     }
 }
 

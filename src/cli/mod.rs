@@ -25,6 +25,7 @@ mod pause;
 mod plan;
 mod plan_after;
 mod progress;
+mod reboot_lock;
 mod reload;
 mod render;
 mod restart;
@@ -70,8 +71,8 @@ enum Verb {
     Run,
     Reload(reload::ReloadArgs),
     Init(init::InitArgs),
-    /// Show the health of the cluster, the coordinator, and what is waited for
     DiscardEmpty(discard_empty::DiscardArgs),
+    /// Show the health of the cluster, the coordinator, and what is waited for
     Status(out::Output),
     Plan(plan::PlanArgs),
     OkToStop(ok_to_stop::StopArgs),
@@ -80,6 +81,8 @@ enum Verb {
     Resume(pause::ResumeArgs),
     MoveLeader(leader::MoveArgs),
     Restart(restart::RestartArgs),
+    #[command(subcommand)]
+    RebootLock(reboot_lock::LockVerb),
     LogLevel(log_level::LogArgs),
     #[command(subcommand)]
     Alarm(alarm::AlarmVerb),
@@ -153,10 +156,10 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Run => run::run(paths).await,
         Verb::Reload(args) => reload::run(paths, args).await,
         Verb::Init(args) => init::run(paths, args).await,
+        Verb::DiscardEmpty(args) => discard_empty::run(paths, args).await,
         Verb::Status(output) => status::run(paths, output).await,
         Verb::Plan(args) => plan::run(paths, args).await,
         Verb::OkToStop(args) => ok_to_stop::run(paths, args).await,
-        Verb::DiscardEmpty(args) => discard_empty::run(paths, args).await,
         Verb::Events(args) => events::run(paths, args).await,
         Verb::Pause(args) => pause::pause(paths, args).await,
         Verb::Resume(args) => pause::resume(paths, args).await,
@@ -173,6 +176,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Restore(args) => restore::restore(paths, args).await,
         Verb::Bootstrap(args) => restore::bootstrap(paths, args).await,
         Verb::Epoch(verb) => epoch::run(paths, verb).await,
+        Verb::RebootLock(verb) => reboot_lock::run(paths, verb).await,
         Verb::LogLevel(args) => log_level::run(paths, args).await,
         Verb::Alarm(verb) => alarm::run(paths, verb).await,
         Verb::Spec(verb) => spec::run(paths, verb).await,

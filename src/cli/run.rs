@@ -6,7 +6,7 @@ use crate::paths::Paths;
 
 pub(super) async fn run(paths: &Paths) -> Outcome {
     crate::telemetry::init();
-    match crate::agent::run(paths.clone()).await {
+    match Box::pin(crate::agent::run(paths.clone())).await {
         Ok(()) => Ok(Exit::Ok),
         Err(error) => {
             // One line in the journal, with all causes of the error.

@@ -6,6 +6,7 @@ use super::client::Client;
 use super::exit::{Exit, Outcome};
 use super::health::{self, Health};
 use super::out::{self, Output};
+use super::reboot_lock;
 use crate::model::{
     ActiveState, AdminStatus, BackupSummary, DataState, Fact, LoadState, NodeStatus, UnitState,
 };
@@ -65,6 +66,7 @@ pub(super) fn render(status: &AdminStatus) -> String {
         .iter()
         .map(|node| format!("{node}, until `etcd-agent member add {node}`"));
     list("Ordered out", out.collect());
+    list("Reboot lock", reboot_lock::held(status));
     let restarts = health::nodes(status).filter_map(|(node, seen)| {
         let wish = seen.known()?.steering.wants_restart.as_ref()?;
         Some(format!("{node}: {}", wish.why))

@@ -76,6 +76,10 @@ fields! {
     METRICS_LISTEN: Optional<SocketAddr> = Optional::new("metrics.listen", listen)
         .in_force(|settings| settings.api.metrics.map(|address| address.to_string().into()));
 
+    /// The loopback address for the FleetLock protocol over plain HTTP. Default: none.
+    REBOOT_LOCK_LISTEN: Optional<SocketAddr> = Optional::new("reboot_lock.listen", listen)
+        .in_force(|settings| settings.api.fleet_lock.map(|address| address.to_string().into()));
+
     /// etcd's data directory.
     ETCD_DATA_DIR: Defaulted<PathBuf> = Defaulted::new("etcd.data_dir", path, || DEFAULT_DATA_DIR.into());
     /// The port that clients connect to.

@@ -108,6 +108,8 @@ pub struct ApiSettings {
     /// `[metrics] listen`: the address for metrics over plain HTTP. `None`: only the peer API and the admin
     /// socket serve metrics.
     pub metrics: Option<SocketAddr>,
+    /// `[reboot_lock] listen`: the loopback address for the FleetLock protocol; `None`: it is not served.
+    pub fleet_lock: Option<SocketAddr>,
     /// `insecure`: plain HTTP is allowed explicitly.
     pub insecure: bool,
     /// `[api.tls]`.

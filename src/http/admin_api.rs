@@ -16,8 +16,8 @@ use super::strict::Strict;
 use crate::model::{
     AdminStatus, Alarm, BackupId, BackupSummary, CommandName, DirectiveOrder, DirectiveView, DisarmOrder,
     DisarmView, EventsView, Fact, ListedBackup, LogOrder, LogView, MemberList, NodeName, OperatorRequest,
-    Page, PlanView, ReloadView, RequestView, RestoreTarget, Revision, SizeOrder, SizeView, Spec, StopVerdict,
-    StoreCommand, UnixMs, Verdict,
+    Page, PlanView, ReleaseView, ReloadView, RequestView, RestoreTarget, Revision, SizeOrder, SizeView, Spec,
+    StopVerdict, StoreCommand, UnixMs, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError};
 use crate::telemetry::{self, Counters, exposition};
@@ -38,6 +38,7 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>, relo
         .route("/v1/ok-to-stop", get(ok_to_stop))
         .route("/v1/alarms", get(alarms))
         .route("/v1/alarms/disarm", post(disarm))
+        .route("/v1/reboot-lock/release", post(release_reboot_lock))
         .route("/v1/spec", get(spec).post(set_size))
         .route("/v1/backups", get(backups))
         .route("/v1/directives", post(direct))
@@ -138,6 +139,10 @@ async fn alarms(State(api): Shared) -> Reply<Vec<Alarm>> {
 
 async fn disarm(State(api): Shared, Strict(order): Strict<DisarmOrder>) -> Reply<DisarmView> {
     Ok(Json(api.handle.disarm(&order).await?))
+}
+
+async fn release_reboot_lock(State(api): Shared) -> Reply<ReleaseView> {
+    Ok(Json(api.handle.release_reboot_lock(None)?))
 }
 
 /// `GET /v1/backups/point`: at most one of `revision`, `time_ms` and `full`.

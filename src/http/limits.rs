@@ -62,7 +62,7 @@ impl Limits {
         }
     }
 
-    /// Metrics: a scraper or two.
+    /// Metrics and FleetLock: a client or two.
     pub fn metrics() -> Self {
         Self {
             connections: 16,

@@ -1,11 +1,12 @@
-//! The servers: peer API and metrics (TCP), admin API and gate (Unix sockets). All of them answer from an
-//! agent handle.
+//! The servers: peer API, metrics and FleetLock (TCP), admin API and gate (Unix sockets). All of them answer
+//! from an agent handle.
 //!
 //! All input is bounded: connections, handshakes, headers, bodies and concurrent requests. So is the logging
 //! about them.
 
 mod admin_api;
 mod caller;
+mod fleet_lock_api;
 mod gate_api;
 mod limits;
 mod metrics_api;
@@ -141,6 +142,16 @@ pub fn serve_metrics(
 ) -> impl Future<Output = ()> + Send {
     let router = metrics_api::router(handle, counters);
     let server = serve::Server::new(router, Limits::metrics(), shutdown);
+    serve::run(serve::Listener::Tcp(listener), Arc::new(server))
+}
+
+/// Serves the FleetLock protocol over plain HTTP until `shutdown`.
+pub fn serve_fleet_lock(
+    listener: Arc<TcpListener>,
+    handle: Arc<dyn AgentHandle>,
+    shutdown: CancellationToken,
+) -> impl Future<Output = ()> + Send {
+    let server = serve::Server::new(fleet_lock_api::router(handle), Limits::metrics(), shutdown);
     serve::run(serve::Listener::Tcp(listener), Arc::new(server))
 }
 

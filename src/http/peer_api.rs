@@ -183,6 +183,7 @@ async fn submit(
         | OperatorRequest::Bootstrap { .. }
         | OperatorRequest::ConfirmEpoch { .. }
         | OperatorRequest::Prune
+        | OperatorRequest::RebootLock { .. }
         | OperatorRequest::Verify { .. } => Err(Refused::forbidden("this request is not for another node")),
     }
 }

@@ -266,6 +266,13 @@ impl AgentHandle for FakeAgent {
             left: Vec::new(),
         })
     }
+    fn release_reboot_lock(&self, _: Option<&LockOwner>) -> PortResult<ReleaseView> {
+        self.wrote();
+        Ok(ReleaseView {
+            node: self.status().node,
+            changed: true,
+        })
+    }
     fn preview(&self, _: &OperatorRequest) -> PortResult<DirectiveView> {
         Ok(DirectiveView {
             directives: Directives::default(),

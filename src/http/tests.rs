@@ -12,6 +12,7 @@ use super::testing::{FakeAgent, Served, enquiry, quick, serve};
 use super::*;
 use crate::adapters::tls::testing::Authority;
 
+mod fleet_lock;
 mod sockets;
 
 /// The timeout for something that must happen, even on a slow machine.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Assignment, BackupFormat, BackupId, ClusterId, Directives, Epoch, Generation, Genesis, Grant, MemberId,
-    NodeName, OperatorRequest, RaftTerm, SpecRecord,
+    NodeName, OperatorRequest, RaftTerm, RebootLock, SpecRecord, SteadyMs,
 };
 
 /// The conditions that must still hold when etcd is started.
@@ -209,6 +209,19 @@ pub enum Action {
     /// Begin a full backup in the background.
     Backup {
         /// The node whose member is read.
+    /// Store this node's own reboot lock: it takes the lock under a grant, or releases it.
+    SetRebootLock {
+        /// The lock.
+        lock: RebootLock,
+    },
+    /// Let the host reboot: check again that the cluster is whole and that the agents of all members have
+    /// recorded the lock.
+    ConfirmRebootLock {
+        /// The version of this node's lock that they have recorded.
+        version: u64,
+        /// Who granted it.
+        coordinator: NodeName,
+    },
         from: NodeName,
         /// The format in which it is written.
         format: BackupFormat,

@@ -1,5 +1,5 @@
-//! The kinds of actions: their names in logs, metrics and events, and the keys of what the planner remembers of
-//! failed ones.
+//! The kinds of actions: their names in logs, metrics and events, and the keys of what the planner remembers
+//! of failed ones.
 
 use std::fmt;
 
@@ -71,6 +71,8 @@ action_kinds! {
     Promote => "promote",
     MoveLeader => "move-leader",
     RestartEtcd => "restart-etcd",
+    SetRebootLock => "set-reboot-lock",
+    ConfirmRebootLock => "confirm-reboot-lock",
     Backup => "backup",
     Increments => "increments",
     Flush => "flush",

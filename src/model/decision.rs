@@ -49,7 +49,14 @@ pub struct Memory {
     /// The raft term in which this node is coordinator, and since when.
     #[serde(default)]
     pub coordinates: Option<(RaftTerm, SteadyMs)>,
-    /// The restart that this node has granted as coordinator and that has not finished, and since when.
+    /// The leader of the newest raft term in which another member has led, as this node's etcd reported it.
+    #[serde(default)]
+    pub followed: Option<(RaftTerm, MemberId)>,
+    /// The last raft term in which this node was the coordinator, unless a node may still act on a grant of
+    /// it or of an earlier coordinator.
+    #[serde(default)]
+    pub grants_over: Option<RaftTerm>,
+    /// What this node has granted as coordinator and what has not finished, and since when.
     #[serde(default)]
     pub grant: Option<(Grant, SteadyMs)>,
     /// Nodes that did not use a grant, and when.

@@ -1,7 +1,7 @@
 //! The operators' orders for the whole cluster: one small register. Every agent keeps it on disk, shows it in
 //! its status, and takes over a newer one from any other agent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use super::{NodeName, UnixMs};
 /// No cluster has more nodes than this. A register with more names is refused.
 const MOST_NAMES: usize = 256;
 /// A version above this leaves no room for later orders.
-const MOST_VERSIONS: u64 = u64::MAX / 2;
+pub(super) const MOST_VERSIONS: u64 = u64::MAX / 2;
 /// If a single peer reports a register that is more than this many orders ahead of the own one, it is not
 /// believed.
 const FAR: u64 = 1000;
@@ -68,6 +68,10 @@ pub struct Directives {
     /// size, it is followed only if it equals this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<usize>,
+    /// The reboot locks that an operator has released for their holders, by node: this version of the node's
+    /// lock and every older one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub released: BTreeMap<NodeName, u64>,
 }
 
 /// One order.
@@ -95,6 +99,14 @@ pub enum DirectiveChange {
     },
     /// Cancel the part of an ordered restart that has not been carried out yet.
     CancelRestart,
+    /// Release the reboot lock of a node, which does not do it itself.
+    ReleaseRebootLock {
+        /// The node.
+        node: NodeName,
+        /// The version of its lock; the agent fills it in.
+        #[serde(default)]
+        version: u64,
+    },
 }
 
 impl fmt::Display for Directives {
@@ -123,7 +135,7 @@ impl Directives {
     }
 
     fn rank(&self) -> impl PartialOrd + '_ {
-        let said = (&self.out, &self.restart, &self.paused, self.size);
+        let said = (&self.out, &self.restart, &self.paused, self.size, &self.released);
         (self.version, &self.by, said)
     }
 
@@ -135,7 +147,17 @@ impl Directives {
                 self.version
             ));
         }
-        let names = self.out.len() + self.restart.as_ref().map_or(0, |order| order.nodes.len());
+        if let Some((node, version)) = self
+            .released
+            .iter()
+            .find(|(_, version)| **version > MOST_VERSIONS)
+        {
+            return Some(format!(
+                "version {version} of the released reboot lock of {node} leaves no room for later ones"
+            ));
+        }
+        let restarted = self.restart.as_ref().map_or(0, |order| order.nodes.len());
+        let names = self.out.len() + restarted + self.released.len();
         (names > MOST_NAMES).then(|| format!("it has {names} node names, expected at most {MOST_NAMES}"))
     }
 
@@ -182,6 +204,12 @@ impl Directives {
                 });
             }
             DirectiveChange::CancelRestart => next.restart = None,
+            DirectiveChange::ReleaseRebootLock { node, version } => {
+                let released = next.released.get(node).copied().unwrap_or_default();
+                if *version > released {
+                    next.released.insert(node.clone(), *version);
+                }
+            }
         }
         if next == *self {
             return None;

@@ -17,6 +17,7 @@ mod etcd_version;
 mod event;
 mod fact;
 mod genesis;
+mod grant;
 mod ids;
 mod job;
 mod last_words;
@@ -25,6 +26,7 @@ mod member;
 mod observation;
 mod paxos;
 mod reason;
+mod reboot_lock;
 mod running;
 mod size;
 mod spec;
@@ -57,6 +59,7 @@ pub use etcd_version::{forgets_promotions, is_too_old};
 pub use event::{Event, EventOutcome, EventsView};
 pub use fact::Fact;
 pub use genesis::{Genesis, Origin, cluster_id_of, member_id_of, memories_lost, token_of};
+pub use grant::{Grant, GrantPurpose};
 pub use ids::{
     BackupId, Ballot, ClusterId, ClusterName, Epoch, Generation, IdError, Incarnation, MemberId, NodeName,
     RaftTerm, Revision,
@@ -73,11 +76,12 @@ pub use paxos::{
     PrepareReply, Refusal,
 };
 pub use reason::{Reason, ReasonCode};
+pub use reboot_lock::{LockOwner, RebootHold, RebootLock, RebootLocks, RecordedLock, ReleaseView};
 pub use running::{EtcdRun, RestartWish};
 pub use size::{MOST_VOTERS, SizeChange, SizeSource, SpecRecord, unwise_size};
 pub use spec::{EtcdSpec, Join, Spec, TlsFiles, digest, electorate_digest};
 pub use status::{
-    ActiveState, AssignmentSummary, DataState, EtcdStatus, Grant, LeaderAsk, LoadState, NodeStatus, Steering,
+    ActiveState, AssignmentSummary, DataState, EtcdStatus, LeaderAsk, LoadState, NodeStatus, Steering,
     UnitState,
 };
 pub use stop::{Fault, FurtherFault, Hypothesis, HypothesisError, HypothesisView, StopVerdict, VotersLeft};

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Assignment, BackupFormat, BackupId, BackupSummary, BackupView, ClusterId, ClusterName, Epoch, Fact,
-    Generation, Genesis, Job, LastWords, MemberId, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnixMs,
-    VerifyView,
+    Generation, Genesis, Job, LastWords, LockOwner, MemberId, NodeName, NodeStatus, Spec, SpecRecord,
+    SteadyMs, UnixMs, VerifyView,
 };
 
 /// A person's request to this agent.
@@ -81,6 +81,17 @@ pub enum OperatorRequest {
         /// Which backup.
         backup: BackupId,
     },
+    /// Take the reboot lock for this host.
+    RebootLock {
+        /// For whom.
+        #[serde(default)]
+        owner: LockOwner,
+        /// How long to wait for it, in milliseconds.
+        within_ms: u64,
+        /// The time of the request; the agent fills it in.
+        #[serde(default)]
+        asked: SteadyMs,
+    },
 }
 
 impl OperatorRequest {
@@ -94,6 +105,7 @@ impl OperatorRequest {
             | Self::Increment
             | Self::Prune
             | Self::MoveLeader { .. }
+            | Self::RebootLock { .. }
             | Self::Verify { .. } => None,
         };
         without.into_iter().flatten()

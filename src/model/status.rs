@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BackupSummary, ClusterId, ClusterName, Directives, Epoch, Fact, Generation, Genesis, Incarnation,
-    MemberId, MemberList, NodeName, RaftTerm, RestartWish, Revision, UnixMs,
+    BackupSummary, ClusterId, ClusterName, Directives, Epoch, Fact, Generation, Genesis, Grant, Incarnation,
+    MemberId, MemberList, NodeName, RaftTerm, RebootLocks, RestartWish, Revision, UnixMs,
 };
 
 /// systemd's `ActiveState` of a unit (`org.freedesktop.systemd1(5)`).
@@ -214,17 +214,6 @@ pub struct AssignmentSummary {
     pub started_once: bool,
 }
 
-/// The coordinator's permission to restart etcd on one node. There is at most one in a cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    /// The node whose etcd may restart.
-    pub node: NodeName,
-    /// Distinguishes grants.
-    pub id: u64,
-    /// The raft term in which the granting node leads. In any other term the grant is void.
-    pub term: RaftTerm,
-}
-
 /// A person's request for another raft leader, which the coordinator carries out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaderAsk {
@@ -245,7 +234,7 @@ pub struct Steering {
     /// Why its etcd needs a restart, if it does. The restart waits for a grant.
     #[serde(default)]
     pub wants_restart: Option<RestartWish>,
-    /// The restart that it has granted as coordinator and that has not finished.
+    /// The disruption that it has granted as coordinator and that has not finished.
     #[serde(default)]
     pub grant: Option<Grant>,
     /// A person's request on this node to move the leader.
@@ -257,6 +246,10 @@ pub struct Steering {
     pub vouched_gone: BTreeSet<NodeName>,
     /// True while a person's request on this node to restore a backup is open.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    /// The last raft term in which it was the coordinator, unless a node may still act on a grant of it or of
+    /// an earlier coordinator. The coordinator of the next term need not wait then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grants_over: Option<RaftTerm>,
     pub restoring: bool,
 }
 
@@ -267,6 +260,12 @@ pub struct NodeStatus {
     pub node: NodeName,
     /// The agent's version.
     pub agent_version: String,
+    /// True while a request on this node for the reboot lock is open.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wants_reboot_lock: bool,
+    /// What this agent stores about the reboot lock.
+    #[serde(default, skip_serializing_if = "RebootLocks::is_unused")]
+    pub reboot_locks: RebootLocks,
     /// The identity of its state directory.
     pub incarnation: Incarnation,
     /// The kernel's boot ID.

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::context::Context;
+use super::coordinator_view::as_coordinator;
 use super::failure;
-use super::preview::{as_coordinator, decide, settled};
+use super::preview::{decide, settled};
 use super::safety::is_healthy;
 use super::voters_left::{healthy_without, is_quorum, voters_left};
 use crate::model::{

@@ -1,33 +1,47 @@
-//! Grants to restart etcd. The coordinator gives one to one node at a time, followers first, the leader last
-//! and only after another member leads (rule 4). A grant is published in the status and is valid in one raft
-//! term. It ends when its node is healthy again and no longer asks for a restart.
+//! Grants to restart etcd or to take the reboot lock. The coordinator gives one to one node at a time (rule
+//! 4). Restarts come first: followers, then the leader, and only after another member leads. A grant is
+//! published in the status and is valid in one raft term. A grant to restart ends when its node is healthy
+//! again and no longer asks; a grant of the reboot lock, when its node holds the lock, which then takes its
+//! place.
 
 use std::time::Duration;
 
 use super::context::{Context, names};
 use super::orders::paused;
 use super::safety::undisturbed;
-use super::{leader, spares};
-use crate::model::{Action, Grant, Join, MemberList, NodeName, NodeStatus, ReasonCode};
+use super::{leader, lock_holder, spares};
+use crate::model::{
+    Action, Grant, GrantPurpose, Join, MemberList, NodeName, NodeStatus, RaftTerm, ReasonCode,
+};
 
 /// A node that has not used its grant within this time loses it.
 const UNUSED: Duration = Duration::from_secs(30);
 /// A restart that is not over after this time no longer delays other changes.
 const LONGEST: Duration = Duration::from_mins(3);
 /// How long nothing is granted while a node may still act on an earlier grant: one that was withdrawn, or one
-/// of the previous coordinator. Longer than `agent/execute/restart.rs` takes from its last check to the
-/// restart, which is asserted there.
+/// of the previous coordinator, which does not say that there is none. Longer than `agent/execute/restart.rs`
+/// takes from its last check to the restart, which is asserted there.
 pub const GRANT_COOLDOWN: Duration = Duration::from_secs(5);
 /// A node that did not use a grant gets the next one after this time.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// Grants restarts, one node at a time. Moves the leader when only its node is left.
+/// Grants restarts and the reboot lock, one node at a time. Moves the leader when only its node is left to be
+/// restarted.
 pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     let Some(list) = cx.coordinated_list() else {
-        cx.memory.grant = None;
+        if cx.memory.grant.is_some() {
+            withdraw(cx);
+        }
+        note_leader(cx);
         cx.memory.coordinates = None;
         return None;
     };
+    let action = give_for(cx, list);
+    cx.memory.grants_over = (cx.memory.grant.is_none() && has_rested(cx, list)).then_some(list.term);
+    action
+}
+
+fn give_for(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
     if cx.memory.coordinates.is_none_or(|(term, _)| term != list.term) {
         cx.memory.grant = None;
         cx.memory.coordinates = Some((list.term, cx.obs.steady));
@@ -36,52 +50,27 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
     let whole = undisturbed(cx, list);
     settle(cx, &statuses, whole.is_ok());
     if let Some((grant, _)) = &cx.memory.grant {
-        let text = format!("etcd on {} is being restarted", grant.node);
-        cx.because(ReasonCode::Restarting, text);
+        let (code, text) = in_progress(grant);
+        cx.because(code, text);
         cx.wake_in(Duration::from_secs(1));
         return None;
     }
     let wanting = wanting(cx, list);
     if wanting.is_empty() {
         report_left_alone(cx, &statuses);
+        lend(cx, list, &whole);
         return None;
     }
-    if let Err(why) = whole {
-        let text = format!(
-            "etcd on {} is to be restarted, but first all members have to be healthy: {why}",
-            names(wanting)
-        );
-        cx.because(ReasonCode::RestartWaits, text);
-        cx.wake_in(Duration::from_secs(1));
-        return None;
-    }
-    if let Some(joiner) = replacement(cx, list) {
-        let text = format!(
-            "etcd on {} is to be restarted, but first {joiner} takes the place of a lost member",
-            names(wanting)
-        );
-        cx.because(ReasonCode::RestartWaits, text);
-        return None;
-    }
-    let since = cx.memory.coordinates.map(|(_, since)| since);
-    let rested = cx.obs.steady.since(since.unwrap_or(cx.obs.steady));
-    if rested < GRANT_COOLDOWN && list.members.len() > 1 {
-        cx.wake_in(GRANT_COOLDOWN.saturating_sub(rested));
+    let to_do = format!("etcd on {} is to be restarted", names(wanting.iter().copied()));
+    if !may_grant(cx, list, &whole, (ReasonCode::RestartWaits, &to_do)) {
         return None;
     }
     let me = &cx.spec.node;
-    let ready: Vec<&NodeName> = wanting
+    let others = wanting
         .iter()
         .copied()
-        .filter(|node| *node != me || wanting.len() == 1)
-        .filter(|node| {
-            cx.memory
-                .grant_unused
-                .get(*node)
-                .is_none_or(|at| cx.obs.steady.since(*at) >= AGAIN)
-        })
-        .collect();
-    let Some(node) = ready.first().copied() else {
+        .filter(|node| *node != me || wanting.len() == 1);
+    let Some(node) = others.into_iter().find(|node| may_have_another(cx, node)) else {
         cx.because(
             ReasonCode::RestartUnused,
             format!(
@@ -103,14 +92,140 @@ pub(super) fn give(cx: &mut Context<'_>) -> Option<Action> {
         ReasonCode::RestartGranted,
         format!("etcd on {node} is restarted now: all members are healthy"),
     );
+    grant_to(cx, list, node, GrantPurpose::Restart);
+    None
+}
+
+/// Grants the reboot lock to the first node that asks for it.
+fn lend(cx: &mut Context<'_>, list: &MemberList, whole: &Result<(), String>) {
+    let nodes = cx.known_nodes().into_iter();
+    let asking: Vec<&NodeName> = nodes
+        .filter(|(_, status)| status.steering.wants_reboot_lock)
+        .map(|(node, _)| node)
+        .collect();
+    if asking.is_empty() {
+        return;
+    }
+    let to_do = format!("{} asks for the reboot lock", names(asking.iter().copied()));
+    if !may_grant(cx, list, whole, (ReasonCode::RebootLockWaits, &to_do)) {
+        return;
+    }
+    let Some(node) = asking.into_iter().find(|node| may_have_another(cx, node)) else {
+        let text = format!("{to_do}, and has not used the last grant: another one follows");
+        cx.because(ReasonCode::RebootLockWaits, text);
+        cx.wake_in(Duration::from_secs(5));
+        return;
+    };
+    cx.because(
+        ReasonCode::RebootLockGranted,
+        format!("{node} may take the reboot lock: all members are healthy"),
+    );
+    grant_to(cx, list, node, GrantPurpose::Reboot);
+}
+
+/// True if a grant may be given now. `what` is the code and the text of the reason if not.
+fn may_grant(
+    cx: &mut Context<'_>,
+    list: &MemberList,
+    whole: &Result<(), String>,
+    what: (ReasonCode, &str),
+) -> bool {
+    let (code, to_do) = what;
+    if let Some((holder, _)) = lock_holder::holder(cx, None) {
+        cx.because(code, format!("{to_do}, but {holder} holds the reboot lock"));
+        cx.wake_in(Duration::from_secs(1));
+        return false;
+    }
+    if let Err(why) = whole {
+        cx.because(
+            code,
+            format!("{to_do}, but first all members have to be healthy: {why}"),
+        );
+        cx.wake_in(Duration::from_secs(1));
+        return false;
+    }
+    if let Some(joiner) = replacement(cx, list) {
+        let text = format!("{to_do}, but first {joiner} takes the place of a lost member");
+        cx.because(code, text);
+        return false;
+    }
+    if !has_rested(cx, list) {
+        cx.wake_in(GRANT_COOLDOWN.saturating_sub(coordinates_for(cx)));
+        return false;
+    }
+    true
+}
+
+/// How long this node has been the coordinator and has withdrawn no grant.
+fn coordinates_for(cx: &Context<'_>) -> Duration {
+    let since = cx.memory.coordinates.map(|(_, since)| since);
+    cx.obs.steady.since(since.unwrap_or(cx.obs.steady))
+}
+
+/// True if no node can act on an earlier grant any more: after the cooldown, or at once if the coordinator of
+/// the raft term before says so. There is no other coordinator between two terms that follow each other. The
+/// word of a former coordinator counts only in a status in which its etcd knows of the new term: it gives no
+/// grant of the old one afterwards.
+fn has_rested(cx: &Context<'_>, list: &MemberList) -> bool {
+    if list.members.len() == 1 || coordinates_for(cx) >= GRANT_COOLDOWN {
+        return true;
+    }
+    let over = |term: RaftTerm| cx.memory.grants_over == Some(term);
+    let Some(before) = list.term.0.checked_sub(1).map(RaftTerm) else {
+        return false;
+    };
+    if over(list.term) || over(before) {
+        return true;
+    }
+    let Some((_, leader)) = cx.memory.followed.filter(|(term, _)| *term == before) else {
+        return false;
+    };
+    cx.known_peers().any(|(_, status)| {
+        let etcd = status.etcd.known();
+        let led = etcd.is_some_and(|etcd| etcd.member_id == leader && etcd.term >= list.term);
+        led && status.steering.grants_over == Some(before)
+    })
+}
+
+/// Notes which member leads, for the case that this node leads next.
+fn note_leader(cx: &mut Context<'_>) {
+    let Some(etcd) = cx.obs.me.etcd.known() else {
+        return;
+    };
+    if let Some(leader) = etcd.leader.filter(|leader| *leader != etcd.member_id) {
+        cx.memory.followed = Some((etcd.term, leader));
+    }
+}
+
+/// True unless this node has not used a grant a short time ago.
+fn may_have_another(cx: &Context<'_>, node: &NodeName) -> bool {
+    let unused = cx.memory.grant_unused.get(node);
+    unused.is_none_or(|at| cx.obs.steady.since(*at) >= AGAIN)
+}
+
+fn grant_to(cx: &mut Context<'_>, list: &MemberList, node: &NodeName, purpose: GrantPurpose) {
     let grant = Grant {
         node: node.clone(),
         id: cx.obs.seed,
         term: list.term,
+        purpose,
     };
     cx.memory.grant = Some((grant, cx.obs.steady));
     cx.wake_in(Duration::from_secs(1));
-    None
+}
+
+/// The reason for which a grant holds back everything else.
+pub(super) fn in_progress(grant: &Grant) -> (ReasonCode, String) {
+    match grant.purpose {
+        GrantPurpose::Restart => (
+            ReasonCode::Restarting,
+            format!("etcd on {} is being restarted", grant.node),
+        ),
+        GrantPurpose::Reboot => (
+            ReasonCode::RebootLockGranted,
+            format!("{} takes the reboot lock", grant.node),
+        ),
+    }
 }
 
 /// The nodes whose etcd is to be restarted, by name.
@@ -156,21 +271,30 @@ fn settle(cx: &mut Context<'_>, statuses: &[&NodeStatus], whole: bool) {
         return;
     };
     let age = cx.obs.steady.since(at);
-    let status = statuses.iter().find(|status| status.node == grant.node);
-    let wants = status.is_some_and(|status| status.steering.wants_restart.is_some());
-    if whole && !wants {
+    let (done, unused) = match grant.purpose {
+        GrantPurpose::Restart => {
+            let status = statuses.iter().find(|status| status.node == grant.node);
+            let wants = status.is_some_and(|status| status.steering.wants_restart.is_some());
+            (whole && !wants, whole && wants && age >= UNUSED || age >= LONGEST)
+        }
+        GrantPurpose::Reboot => (lock_holder::is_taken(cx, &grant), age >= UNUSED),
+    };
+    if done {
         cx.memory.grant = None;
         cx.memory.grant_unused.remove(&grant.node);
-        return;
-    }
-    let unused = whole && wants && age >= UNUSED;
-    if unused || age >= LONGEST {
-        cx.memory.grant = None;
+    } else if unused {
+        withdraw(cx);
         cx.memory.grant_unused.insert(grant.node, cx.obs.steady);
-        // The node may still act on the grant, so the cooldown starts again, as after a change of
-        // coordinator.
-        cx.memory.coordinates = cx.memory.coordinates.map(|(term, _)| (term, cx.obs.steady));
     }
+}
+
+/// Withdraws the grant. The node may still act on it, so the cooldown starts again, and no former coordinator
+/// can shorten it.
+fn withdraw(cx: &mut Context<'_>) {
+    cx.memory.grant = None;
+    cx.memory.coordinates = cx.memory.coordinates.map(|(term, _)| (term, cx.obs.steady));
+    cx.memory.followed = None;
+    cx.memory.grants_over = None;
 }
 
 /// Reports an etcd that is not restarted automatically, and why.

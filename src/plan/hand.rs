@@ -39,6 +39,7 @@ fn whom<'a>(cx: &Context<'a>, request: &OperatorRequest) -> Option<&'a NodeName>
         | OperatorRequest::Bootstrap { .. }
         | OperatorRequest::ConfirmEpoch { .. }
         | OperatorRequest::Prune
+        | OperatorRequest::RebootLock { .. }
         | OperatorRequest::Verify { .. } => false,
     };
     if !elsewhere || mutant!(HandsNothingOver) {

@@ -12,6 +12,7 @@ mod bootstrap;
 mod bootstrap_checks;
 mod clocks;
 mod context;
+mod coordinator_view;
 mod data;
 mod directive;
 mod electors;
@@ -30,12 +31,14 @@ mod joiner;
 mod last_words;
 mod leader;
 mod learner;
+mod lock_holder;
 mod member_health;
 mod membership;
 mod old;
 mod orders;
 mod preview;
 mod prune;
+mod reboot_lock;
 mod recovery;
 mod removal;
 mod removal_order;
@@ -61,7 +64,9 @@ pub use after::after;
 pub use directive::{known_orders, ordered_out};
 pub use failure::{is_lost, misses};
 pub use grant::GRANT_COOLDOWN;
+pub use lock_holder::lock_of;
 pub use preview::preview;
+pub use reboot_lock::has_recorded;
 pub use removal_order::objection;
 pub use retention::{judge, keep_origin, needed_origin};
 pub use safety::{Change, is_healthy, keeps_quorum, other_stores, with_other_stores};
@@ -114,6 +119,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| hand::over(cx))
         .or_else(|| leader::answer(cx))
         .or_else(|| restart::granted(cx))
+        .or_else(|| reboot_lock::follow(cx))
         .or_else(|| coordinate(cx))
         .or_else(|| electors::regain(cx))
         .or_else(|| increments::flush(cx))

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::directive::ordered_out;
-use super::leader;
 use super::orders::{self, is_out};
 use super::safety::{Change, healthy_members, keeps_quorum, must_wait};
+use super::{leader, lock_holder};
 use crate::model::{
     Action, ActionKind, DirectiveChange, Fact, Member, MemberList, Memory, NodeName, NodeStatus, Observation,
     ReasonCode,
@@ -29,6 +29,11 @@ pub(super) fn take_out(cx: &mut Context<'_>) -> Option<Action> {
             "{node} is removed once learner {} has its vote or was removed",
             learner.id
         );
+        cx.because(ReasonCode::RemovalDeferred, text);
+        return None;
+    }
+    if let Some((holder, _)) = lock_holder::holder(cx, Some(node)) {
+        let text = format!("{node} is removed once {holder} has released the reboot lock");
         cx.because(ReasonCode::RemovalDeferred, text);
         return None;
     }
@@ -101,7 +106,9 @@ pub fn objection(observation: &Observation, change: &DirectiveChange, force: boo
     }
     let cx = Context::new(observation, &Memory::default());
     let node = match change {
-        DirectiveChange::Remove { node } | DirectiveChange::Add { node } => node,
+        DirectiveChange::Remove { node }
+        | DirectiveChange::Add { node }
+        | DirectiveChange::ReleaseRebootLock { node, .. } => node,
         DirectiveChange::Restart { nodes } => {
             let stranger = nodes.iter().find(|node| !cx.spec.nodes.contains_key(*node))?;
             return Some(format!("{stranger} is not in cluster.nodes"));
@@ -111,7 +118,7 @@ pub fn objection(observation: &Observation, change: &DirectiveChange, force: boo
     if !cx.spec.nodes.contains_key(node) {
         return Some(format!("{node} is not in cluster.nodes"));
     }
-    if matches!(change, DirectiveChange::Add { .. }) {
+    if !matches!(change, DirectiveChange::Remove { .. }) {
         return None;
     }
     let Fact::Known(list) = &cx.obs.me.members else {

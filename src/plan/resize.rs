@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::context::{Context, names};
 use super::removal::{may_lose, remove};
 use super::safety::{healthy_members, must_wait, undisturbed};
-use super::{backup, failure, orders};
+use super::{backup, failure, lock_holder, orders};
 use crate::model::{
     Action, ActionKind, BackupId, BackupSummary, Fact, Join, MOST_VOTERS, Member, MemberList, NodeName,
     ReasonCode, Removal, SizeChange, SizeSource, SpecRecord,
@@ -236,6 +236,11 @@ pub(super) fn shrink(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> 
     candidates.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(a.1)));
     let (well, node, member) = candidates.first().copied()?;
     if well && orders::under_way(cx) {
+        return None;
+    }
+    if well && let Some((holder, _)) = lock_holder::holder(cx, None) {
+        let text = format!("{from} voters and {to} wanted, but not now: {holder} holds the reboot lock");
+        cx.because(ReasonCode::NotWhole, text);
         return None;
     }
     if well && let Err(why) = undisturbed(cx, list) {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::context::Context;
 use super::last_words;
 use super::orders;
-use crate::model::{Action, ActionKind, Assignment, Backoff, Grant, NodeName, ReasonCode, StartFence};
+use crate::model::{
+    Action, ActionKind, Assignment, Backoff, Grant, GrantPurpose, NodeName, ReasonCode, StartFence,
+};
 
 /// A start that lasted this long was successful.
 const LASTED: Duration = Duration::from_secs(30);
@@ -79,7 +81,7 @@ const RESTART_QUEUED: Duration = Duration::from_secs(5);
 pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     let wish = cx.obs.me.steering.wants_restart.as_ref()?;
     let assignment = cx.obs.assignment.as_ref()?;
-    let (coordinator, grant) = leave(cx)?;
+    let (coordinator, grant) = leave(cx, GrantPurpose::Restart)?;
     let up = cx.obs.me.is_active();
     let ready = cx.obs.gate.cleared == Some(assignment.generation)
         && cx
@@ -117,15 +119,24 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     })
 }
 
-/// The grant that is valid for this node now, and the node that gave it.
-fn leave(cx: &Context<'_>) -> Option<(NodeName, Grant)> {
+/// The grant for this purpose that is valid for this node now, and the node that gave it.
+pub(super) fn leave(cx: &Context<'_>, purpose: GrantPurpose) -> Option<(NodeName, Grant)> {
     let etcd = cx.obs.me.etcd.known()?;
     let me = || cx.spec.node.clone();
-    if mutant!(RestartsTogether) {
+    if mutant!(RestartsTogether) && purpose == GrantPurpose::Restart {
         let (node, term) = (me(), etcd.term);
-        return Some((me(), Grant { node, id: 0, term }));
+        return Some((
+            me(),
+            Grant {
+                node,
+                id: 0,
+                term,
+                purpose,
+            },
+        ));
     }
-    let mine = |grant: &&Grant| grant.node == cx.spec.node && grant.term == etcd.term;
+    let mine =
+        |grant: &&Grant| grant.node == cx.spec.node && grant.term == etcd.term && grant.purpose == purpose;
     if cx.is_coordinator() {
         let (grant, _) = cx.memory.grant.as_ref()?;
         return Some(grant).filter(mine).map(|grant| (me(), grant.clone()));

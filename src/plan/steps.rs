@@ -32,6 +32,9 @@ pub fn steps(change: &DirectiveChange) -> Vec<String> {
                 "the raft leader comes last, after another member leads".to_owned(),
             ]
         }
+        DirectiveChange::ReleaseRebootLock { node, .. } => vec![format!(
+            "{node} no longer holds the reboot lock: etcd on another node may be restarted, and another host may reboot"
+        )],
         DirectiveChange::CancelRestart => {
             lines(&["no further node is restarted by order; a restart that is under way goes on"])
         }
@@ -55,6 +58,11 @@ pub fn request_steps(request: &OperatorRequest) -> Vec<String> {
         OperatorRequest::Increment => {
             vec!["what was written until now is stored as an increment".to_owned()]
         }
+        OperatorRequest::RebootLock { .. } => vec![
+            "once all members are healthy and no other node holds the lock, this node takes it".to_owned(),
+            "until it is released, no other host gets the lock, and etcd on no other node is restarted or removed"
+                .to_owned(),
+        ],
         OperatorRequest::Prune => {
             vec!["backups that retention no longer wants are removed from the store".to_owned()]
         }

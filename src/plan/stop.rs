@@ -6,11 +6,11 @@
 //! voter itself is healthy does not matter, as long as its agent answers: a reboot often is the cure.
 
 use super::context::Context;
+use super::coordinator_view::as_coordinator;
 use super::directive::known_orders;
 use super::member_health::{
     disagreements, known_members, other_lists, silent_agent, silent_agents, why_unhealthy,
 };
-use super::preview::as_coordinator;
 use super::safety::{Change, Disturbance, disturbances, halted, keeps_quorum};
 use super::under_way::under_way;
 use super::voters_left::{healthy_without, is_quorum, voters_left};

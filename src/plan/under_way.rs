@@ -1,9 +1,9 @@
 //! What else disturbs the cluster now or next. While one thing does, no node may be stopped (rule 4).
 
 use super::context::Context;
-use super::grant;
 use super::orders::is_out;
 use super::preview::{decide, settled};
+use super::{grant, lock_holder};
 use crate::model::{MemberList, NodeName, Observation, Reason, ReasonCode};
 
 /// Everything under way other than a restart of `node` itself, one reason each. `view` is the coordinator's.
@@ -47,12 +47,12 @@ pub(super) fn under_way(
     reasons
 }
 
-/// Restarts of other nodes that are granted, or that the coordinator may grant at any moment.
+/// Restarts and reboots of other nodes that are granted, or that the coordinator may grant at any moment.
 fn restarts(cx: &Context<'_>, list: &MemberList, node: &NodeName) -> Vec<Reason> {
     let granted = cx.known_nodes().into_iter().filter_map(|(_, status)| {
         let grant = status.steering.grant.as_ref()?;
-        let text = format!("etcd on {} is being restarted", grant.node);
-        (grant.node != *node).then(|| Reason::new(ReasonCode::Restarting, text))
+        let (code, text) = grant::in_progress(grant);
+        (grant.node != *node).then(|| Reason::new(code, text))
     });
     let wanted = grant::wanting(cx, list)
         .into_iter()
@@ -61,7 +61,11 @@ fn restarts(cx: &Context<'_>, list: &MemberList, node: &NodeName) -> Vec<Reason>
         let text = format!("etcd on {other} is to be restarted");
         Reason::new(ReasonCode::RestartWanted, text)
     });
-    granted.chain(wanted).collect()
+    let held = lock_holder::holder(cx, Some(node)).map(|(holder, hold)| {
+        let text = format!("{holder} holds the reboot lock for {}", hold.owner);
+        Reason::new(ReasonCode::RebootLockHeld, text)
+    });
+    granted.chain(wanted).chain(held).collect()
 }
 
 /// What the coordinator does next, and what makes it halt.

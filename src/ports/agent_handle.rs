@@ -4,9 +4,9 @@ use async_trait::async_trait;
 
 use crate::model::{
     Accept, AcceptReply, AdminStatus, Alarm, BackupId, BackupSummary, DirectiveOrder, DirectiveView,
-    DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Learn, ListedBackup, NodeName, NodeStatus,
-    OperatorRequest, Page, PlanView, Prepare, PrepareReply, RequestView, RestoreTarget, SizeOrder, SizeView,
-    StopVerdict, StoreCommand, Verdict,
+    DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Learn, ListedBackup, LockOwner, NodeName,
+    NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply, ReleaseView, RequestView,
+    RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand, Verdict,
 };
 
 use super::{OrderError, PortResult};
@@ -82,6 +82,11 @@ pub trait AgentHandle: Send + Sync {
     /// # Errors
     /// Permanent when a cause does not seem to be gone and the order is not forced.
     async fn disarm(&self, order: &DisarmOrder) -> PortResult<DisarmView>;
+    /// Releases this node's reboot lock if this owner holds it, or, without one, whoever holds it.
+    ///
+    /// # Errors
+    /// When the lock cannot be stored. It is still held then.
+    fn release_reboot_lock(&self, only: Option<&LockOwner>) -> PortResult<ReleaseView>;
     /// Returns what would follow from a request, and changes nothing.
     fn preview(&self, request: &OperatorRequest) -> PortResult<DirectiveView>;
     /// The decisions after the one with this number, oldest first; a few hundred at most.

@@ -1,6 +1,8 @@
 //! This node's state across restarts.
 
-use crate::model::{Assignment, Directives, ElectorRecord, EtcdRun, GateState, Generation, SpecRecord};
+use crate::model::{
+    Assignment, Directives, ElectorRecord, EtcdRun, GateState, Generation, RebootLocks, SpecRecord,
+};
 
 use super::PortResult;
 
@@ -18,6 +20,10 @@ pub trait NodeState: Send + Sync {
     fn etcd_run(&self) -> PortResult<EtcdRun>;
     /// Stores the record of the etcd process.
     fn save_etcd_run(&self, run: &EtcdRun) -> PortResult<()>;
+    /// The reboot locks of all nodes; none if none was ever stored.
+    fn reboot_locks(&self) -> PortResult<RebootLocks>;
+    /// Stores the reboot locks, before anybody sees them.
+    fn save_reboot_locks(&self, locks: &RebootLocks) -> PortResult<()>;
     /// The assignment, if there is one.
     fn assignment(&self) -> PortResult<Option<Assignment>>;
     /// Stores the assignment.

@@ -29,7 +29,7 @@ pub(crate) fn seen(agent: &Agent) -> PortResult<Observation> {
 pub(crate) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<DirectiveView> {
     let mut seen = seen(agent)?;
     let now = agent.ports.clock.now();
-    let change = with_pending(&seen, &order.change);
+    let change = with_lock(&seen, with_pending(&seen, &order.change));
     let known = plan::known_orders(&seen);
     let after = |mine: &Directives| {
         let base = if known.is_newer_than(mine) { &known } else { mine };
@@ -107,6 +107,18 @@ fn with_pending(seen: &Observation, change: &DirectiveChange) -> DirectiveChange
     };
     let nodes: BTreeSet<NodeName> = old.nodes.iter().filter(waits).chain(nodes).cloned().collect();
     DirectiveChange::Restart { nodes }
+}
+
+/// Adds the version of the lock that is to be released.
+fn with_lock(seen: &Observation, change: DirectiveChange) -> DirectiveChange {
+    let DirectiveChange::ReleaseRebootLock { node, .. } = change else {
+        return change;
+    };
+    let (version, hold) = plan::lock_of(seen, &node);
+    DirectiveChange::ReleaseRebootLock {
+        version: if hold.is_some() { version } else { 0 },
+        node,
+    }
 }
 
 /// Changes the observation to what it would be once all nodes have taken over this register.

@@ -10,8 +10,8 @@ use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
     Accept, AcceptReply, AdminStatus, Alarm, BackupId, BackupSummary, Decision, DirectiveOrder,
     DirectiveView, DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Fact, Learn, ListedBackup,
-    NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply, RequestState, RequestView,
-    RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand, Verdict,
+    LockOwner, NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply, ReleaseView,
+    RequestState, RequestView, RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
@@ -20,6 +20,7 @@ use crate::agent::api::alarm;
 use crate::agent::api::directives;
 use crate::agent::api::fresh;
 use crate::agent::api::listing;
+use crate::agent::api::reboot_lock;
 use crate::agent::api::size;
 use crate::agent::api::stop;
 use crate::agent::jobs::flush;
@@ -269,6 +270,10 @@ impl AgentHandle for Agent {
 
     async fn disarm(&self, order: &DisarmOrder) -> PortResult<DisarmView> {
         alarm::disarm(self, order).await
+    }
+
+    fn release_reboot_lock(&self, only: Option<&LockOwner>) -> PortResult<ReleaseView> {
+        reboot_lock::release(self, only)
     }
 
     fn preview(&self, request: &OperatorRequest) -> PortResult<DirectiveView> {

@@ -5,6 +5,7 @@ mod directives;
 mod fresh;
 mod handle;
 mod listing;
+mod reboot_lock;
 mod request;
 pub(super) mod size;
 mod stop;

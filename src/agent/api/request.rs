@@ -32,6 +32,9 @@ impl Agent {
             *above = self.asked_above(&self.shared.elector());
             *asked = self.ports.clock.now();
         }
+        if let OperatorRequest::RebootLock { asked, .. } = request {
+            *asked = self.ports.clock.steady();
+        }
         if let OperatorRequest::MoveLeader { from, id, asked, .. } = request {
             *from = self.status().etcd.known().and_then(|etcd| etcd.leader);
             *id = self.ports.clock.random();

@@ -6,6 +6,7 @@ mod confirm;
 pub(super) mod fence;
 mod genesis;
 mod membership;
+mod reboot_lock;
 mod removal_check;
 mod restart;
 
@@ -29,7 +30,7 @@ const APPLY: Duration = Duration::from_secs(30);
 const DATA: Duration = Duration::from_secs(30);
 /// Timeout of an inspection that reads the data because etcd says that it is damaged.
 const READING: Duration = Duration::from_secs(150);
-/// Timeout of a stop. etcd's own unit gives etcd 90 s by default, but the loop must feed its watchdog.
+/// Timeout of a stop: the drop-in gives etcd as long, and the loop must feed its watchdog.
 const STOP: Duration = Duration::from_secs(30);
 
 /// Carries out `action`.
@@ -165,6 +166,10 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         } => restart::restart(agent, fence, grant, coordinator).await,
         Action::Backup { from, format } => {
             full::take(agent, from, *format);
+        Action::SetRebootLock { lock } => reboot_lock::set(agent, lock),
+        Action::ConfirmRebootLock { version, coordinator } => {
+            reboot_lock::confirm(agent, *version, coordinator).await
+        }
             Ok(())
         }
         Action::Increments { backup } => {

@@ -250,6 +250,7 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
         wants_restart,
         // A grant is published with the decision that gives it.
         grant: None,
+        grants_over: None,
         leader_ask,
         vouched_gone: pending
             .iter()
@@ -259,6 +260,10 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
         restoring: pending
             .iter()
             .any(|r| matches!(r.request, OperatorRequest::Restore { .. })),
+        wants_reboot_lock: pending
+            .iter()
+            .any(|r| matches!(r.request, OperatorRequest::RebootLock { .. })),
+        reboot_locks: agent.shared.reboot_locks(),
     }
 }
 

@@ -27,7 +27,8 @@ use crate::agent::state::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, CopyStatus, Decision, Denial, Directives, ElectorRecord, EtcdRun,
-    Genesis, Job, NodeName, NodeStatus, Observation, RemovalView, RequestState, Revision, SteadyMs, UnixMs,
+    Genesis, Job, NodeName, NodeStatus, Observation, RebootLocks, RemovalView, RequestState, Revision,
+    SteadyMs, UnixMs,
 };
 use crate::ports::{NodeState, PortResult};
 
@@ -116,6 +117,8 @@ pub(super) struct Shared {
     etcd_run: Mutex<EtcdRun>,
     pub(super) electorate: Electorate,
     /// Wakes the loop.
+    /// The reboot locks, identical to the copy on disk.
+    reboot_locks: Mutex<RebootLocks>,
     pub(super) wake: Notify,
     /// Wakes the task that copies to the second store.
     pub(super) copy_wanted: Notify,
@@ -152,6 +155,7 @@ impl Shared {
             etcd_run: Mutex::new(state.etcd_run()?),
             electorate,
             wake: Notify::new(),
+            reboot_locks: Mutex::new(state.reboot_locks()?),
             copy_wanted: Notify::new(),
             copy_increments: Notify::new(),
             version: Version::new((run >> 32) << 16),
@@ -282,6 +286,29 @@ impl Shared {
 
     /// True when etcd has ended by itself since it last served.
     pub(super) fn etcd_failed(&self) -> bool {
+    /// The reboot locks.
+    pub(super) fn reboot_locks(&self) -> RebootLocks {
+        relock(&self.reboot_locks).clone()
+    }
+
+    /// Changes the reboot locks, on disk first. An error of `f` changes nothing.
+    pub(super) fn update_reboot_locks<T>(
+        &self,
+        state: &dyn NodeState,
+        f: impl FnOnce(&mut RebootLocks) -> PortResult<T>,
+    ) -> PortResult<T> {
+        let mut locks = relock(&self.reboot_locks);
+        let mut next = locks.clone();
+        let answer = f(&mut next)?;
+        if next != *locks {
+            state.save_reboot_locks(&next)?;
+            *locks = next;
+            drop(locks);
+            self.wake.notify_one();
+        }
+        Ok(answer)
+    }
+
         self.with(|inner| {
             let unit = inner.last.status.as_ref().and_then(|status| status.unit.known());
             inner.data.last_words().is_some() || unit.is_some_and(|unit| unit.result != "success")

@@ -36,6 +36,22 @@ impl Shared {
                     "another move of the leader is under way already; wait for it".to_owned(),
                 ));
             }
+            if let OperatorRequest::RebootLock { owner, .. } = &request {
+                let owner_of = |r: &RequestView| match &r.request {
+                    OperatorRequest::RebootLock { owner, .. } => Some(owner.clone()),
+                    _ => None,
+                };
+                let mut pending = pending.clone();
+                if let Some((view, other)) = pending.find_map(|r| Some((r, owner_of(r)?))) {
+                    return if other == *owner {
+                        Ok(view.clone())
+                    } else {
+                        Err(PortError::Permanent(format!(
+                            "a request for the reboot lock by {other} is under way already"
+                        )))
+                    };
+                }
+            }
             if let Some(same) = pending.clone().find(|r| r.request == request) {
                 return Ok(same.clone());
             }

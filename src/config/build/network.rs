@@ -1,4 +1,4 @@
-//! TLS, the peer API and the metrics port. Checks that no two of them share a port.
+//! TLS, the peer API, the metrics port and the FleetLock port. Checks that no two of them share a port.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::Builder;
 use crate::config::fields::{
     API_INSECURE, API_LISTEN, API_TLS, CLUSTER_NODES, ETCD_CLIENT_PORT, ETCD_CLIENT_TLS, ETCD_PEER_PORT,
-    ETCD_PEER_TLS, METRICS_LISTEN, TlsFields,
+    ETCD_PEER_TLS, METRICS_LISTEN, REBOOT_LOCK_LISTEN, TlsFields,
 };
 use crate::config::settings::ApiSettings;
 use crate::model::{Spec, TlsFiles};
@@ -82,10 +82,12 @@ impl Builder<'_> {
                 }
             }
         }
+        let metrics = self.metrics(spec, listen);
         ApiSettings {
             listen,
             port,
-            metrics: self.metrics(spec, listen),
+            fleet_lock: self.fleet_lock(spec, listen, metrics),
+            metrics,
             insecure: insecure && tls.is_none(),
             tls,
         }
@@ -94,16 +96,7 @@ impl Builder<'_> {
     /// The address for metrics over plain HTTP. A single node has no other port, so by default it serves
     /// metrics on its loopback interface, unless the port is taken.
     pub(super) fn metrics(&mut self, spec: &Spec, api: Option<SocketAddr>) -> Option<SocketAddr> {
-        let taken = |port: u16| {
-            let etcd = [spec.etcd.client_port, spec.etcd.peer_port].contains(&port);
-            let own = api.is_some_and(|api| api.port() == port);
-            let more = spec.etcd.settings.get("listen-metrics-urls");
-            let more = more.is_some_and(|urls| {
-                urls.split(',')
-                    .any(|url| url.trim_end_matches('/').ends_with(&format!(":{port}")))
-            });
-            etcd || own || more
-        };
+        let taken = |port: u16| is_taken(port, spec, api);
         let Some(listen) = self.optional(&METRICS_LISTEN) else {
             let default = SocketAddr::from(([127, 0, 0, 1], METRICS_PORT));
             let wanted =
@@ -113,6 +106,33 @@ impl Builder<'_> {
         if taken(listen.port()) {
             let text = format!("port {} is already used by etcd or api.listen", listen.port());
             self.wrong(METRICS_LISTEN.key, text);
+        }
+        Some(listen)
+    }
+
+    /// The address for the FleetLock protocol. The protocol has no authentication, so only processes of this
+    /// host may reach it.
+    fn fleet_lock(
+        &mut self,
+        spec: &Spec,
+        api: Option<SocketAddr>,
+        metrics: Option<SocketAddr>,
+    ) -> Option<SocketAddr> {
+        let listen = self.optional(&REBOOT_LOCK_LISTEN)?;
+        if !listen.ip().is_loopback() {
+            let text = format!(
+                "{listen} can be reached from other hosts, and FleetLock has no authentication: expected a loopback \
+                 address, for example 127.0.0.1:{}",
+                listen.port()
+            );
+            self.wrong(REBOOT_LOCK_LISTEN.key, text);
+        }
+        if is_taken(listen.port(), spec, api) || metrics.is_some_and(|other| other.port() == listen.port()) {
+            let text = format!(
+                "port {} is already used by etcd, api.listen or metrics.listen",
+                listen.port()
+            );
+            self.wrong(REBOOT_LOCK_LISTEN.key, text);
         }
         Some(listen)
     }
@@ -131,4 +151,16 @@ impl Builder<'_> {
             }
         }
     }
+}
+
+/// True if etcd or the peer API uses this port.
+fn is_taken(port: u16, spec: &Spec, api: Option<SocketAddr>) -> bool {
+    let etcd = [spec.etcd.client_port, spec.etcd.peer_port].contains(&port);
+    let own = api.is_some_and(|api| api.port() == port);
+    let more = spec.etcd.settings.get("listen-metrics-urls");
+    let more = more.is_some_and(|urls| {
+        urls.split(',')
+            .any(|url| url.trim_end_matches('/').ends_with(&format!(":{port}")))
+    });
+    etcd || own || more
 }

@@ -168,3 +168,31 @@ fn h06_metrics_take_no_port_of_etcds() {
         "{problems}"
     );
 }
+
+#[test]
+fn a_fleet_lock_port_is_reached_from_this_host_only() {
+    let listen = |text: &str| load_one(text).map(|loaded| loaded.settings.api.fleet_lock);
+    assert_eq!(listen("").unwrap(), None, "off by default");
+    let local = "[reboot_lock]\nlisten = \"127.0.0.1:2382\"\n";
+    assert_eq!(listen(local).unwrap(), Some(([127, 0, 0, 1], 2382).into()));
+    for (text, said) in [
+        (
+            "[reboot_lock]\nlisten = \"0.0.0.0:2382\"\n",
+            "expected a loopback address",
+        ),
+        (
+            "[reboot_lock]\nlisten = \"127.0.0.1:2379\"\n",
+            "port 2379 is already used",
+        ),
+        (
+            "[reboot_lock]\nlisten = \"127.0.0.1:9100\"\n[metrics]\nlisten = \"127.0.0.1:9100\"\n",
+            "port 9100 is already used",
+        ),
+    ] {
+        let problems = listen(text).unwrap_err();
+        assert!(
+            problems.contains("reboot_lock.listen") && problems.contains(said),
+            "{problems}"
+        );
+    }
+}

@@ -19,6 +19,7 @@ mod losses;
 mod membership;
 mod orders;
 mod properties;
+mod reboots;
 mod resizing;
 mod restarts;
 mod restore;

@@ -98,6 +98,7 @@ fn steer(obs: &mut Observation, me: usize, wants: [bool; 5], asks: bool, grant: 
                 node: obs.spec.node.clone(),
                 id: 3,
                 term: RaftTerm(2),
+                purpose: GrantPurpose::Restart,
             });
         }
     }

@@ -116,6 +116,97 @@ fn no_restart_is_granted_while_anything_is_not_well() {
     assert_eq!(granted(&decision), None, "it has only just come to lead");
 }
 
+/// n1 leads in term 2 since a moment ago; n2 led in term 1.
+fn new_leader() -> (Observation, Memory) {
+    let mut obs = wanting(&[1]);
+    peer(&mut obs, 1).steering.grants_over = Some(RaftTerm(1));
+    let leader = peer(&mut obs, 1).etcd.known().unwrap().member_id;
+    let memory = Memory {
+        followed: Some((RaftTerm(1), leader)),
+        ..Memory::default()
+    };
+    (obs, memory)
+}
+
+type Change = fn(&mut Observation, &mut Memory);
+
+#[test]
+fn a_new_leader_grants_at_once_if_the_former_one_says_that_its_grants_are_over() {
+    let (obs, memory) = new_leader();
+    let decision = plan(&obs, &memory);
+    assert_eq!(granted(&decision), Some(&name(1)));
+    assert_eq!(decision.memory.grants_over, None, "a grant is under way");
+    let idle = plan(&healthy(0), &settled());
+    assert_eq!(
+        idle.memory.grants_over,
+        Some(RaftTerm(2)),
+        "it says the same later"
+    );
+
+    let table: [(&str, Change); 5] = [
+        ("it says so of an older term", |obs, _| {
+            peer(obs, 1).steering.grants_over = Some(RaftTerm(0));
+        }),
+        ("it does not know of the new term yet", |obs, _| {
+            let Fact::Known(etcd) = &mut peer(obs, 1).etcd else {
+                return;
+            };
+            etcd.term = RaftTerm(1);
+        }),
+        ("another node says so", |obs, _| {
+            peer(obs, 1).steering.grants_over = None;
+            peer(obs, 2).steering.grants_over = Some(RaftTerm(1));
+        }),
+        ("there was a term in between", |_, memory| {
+            memory.followed = memory.followed.map(|(_, leader)| (RaftTerm(0), leader));
+        }),
+        ("nobody has led before", |_, memory| memory.followed = None),
+    ];
+    for (what, change) in table {
+        let (mut obs, mut memory) = new_leader();
+        change(&mut obs, &mut memory);
+        assert_eq!(granted(&plan(&obs, &memory)), None, "{what}");
+    }
+}
+
+/// The member list cannot be read for a moment, so the grant is forgotten, and its node may still act on it.
+#[test]
+fn a_grant_that_was_forgotten_is_not_over_at_once() {
+    let (obs, memory) = new_leader();
+    let given = plan(&obs, &memory).memory;
+    assert!(given.grant.is_some());
+    let mut blind = obs.clone();
+    blind.me.members = Fact::Unreachable("timed out".into());
+    let forgotten = plan(&blind, &given).memory;
+    assert_eq!(forgotten.grant, None);
+    assert_eq!(granted(&plan(&obs, &forgotten)), None);
+}
+
+#[test]
+fn a_grant_that_was_withdrawn_is_not_over_at_once() {
+    let (mut obs, mut memory) = new_leader();
+    memory.coordinates = Some((RaftTerm(2), SteadyMs(0)));
+    memory.grant = Some((
+        Grant {
+            node: name(1),
+            id: 1,
+            term: RaftTerm(2),
+            purpose: GrantPurpose::Restart,
+        },
+        SteadyMs(0),
+    ));
+    obs.steady = SteadyMs(31_000);
+    wish(peer(&mut obs, 2), None);
+    let withdrawn = plan(&obs, &memory).memory;
+    assert_eq!((withdrawn.grant.clone(), withdrawn.grants_over), (None, None));
+    obs.steady = SteadyMs(36_000);
+    assert_eq!(
+        granted(&plan(&obs, &withdrawn)),
+        Some(&name(2)),
+        "after the cooldown"
+    );
+}
+
 #[test]
 fn a_pause_lets_an_ordered_restart_through() {
     let mut obs = healthy(0);
@@ -196,6 +287,7 @@ fn only_the_leave_of_who_leads_now_is_acted_on() {
             node: name(1),
             id: 7,
             term: RaftTerm(term),
+            purpose: GrantPurpose::Restart,
         });
         obs
     };
@@ -272,7 +364,7 @@ proptest! {
         }
         if paused { pause(&mut obs); }
         let mut memory = settled();
-        memory.grant = held.map(|i| (Grant { node: name(i), id: 1, term: RaftTerm(2) }, obs.steady));
+        memory.grant = held.map(|i| (Grant { node: name(i), id: 1, term: RaftTerm(2), purpose: GrantPurpose::Restart }, obs.steady));
         let decision = plan(&obs, &memory);
         let new = decision.memory.grant.clone().filter(|grant| memory.grant.as_ref() != Some(grant));
         if let Some((grant, _)) = new {

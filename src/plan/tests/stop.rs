@@ -33,6 +33,7 @@ fn grant(status: &mut NodeStatus, to: usize) {
         node: name(to),
         id: 1,
         term: RaftTerm(2),
+        purpose: GrantPurpose::Restart,
     });
 }
 

@@ -138,9 +138,11 @@ impl<'a> Driver<'a> {
                     for host in 0..self.schedule.nodes {
                         inject(&self.sim, &Fault::Resume(host));
                     }
+                    self.release_locks();
                 }
                 if over >= HEED_MS && over % HEED_MS < 500 {
                     orders::heed(&self.sim);
+                    self.release_locks();
                 }
                 if over >= 1500 && !voteless && self.is_settled() && goal(&self.sim, self.schedule) {
                     break None;

@@ -83,6 +83,14 @@ pub enum Fault {
     In(usize, usize),
     /// Typed here: move the leader to that node, or to any other.
     MoveLeader(usize, Option<usize>),
+    /// Asked for here: the reboot lock.
+    RebootLock(usize),
+    /// The host reboots if it holds the lock, and is off for this many milliseconds.
+    Reboot(usize, u64),
+    /// The host releases the reboot lock.
+    ReleaseLock(usize),
+    /// Typed here: release the reboot lock of that node.
+    ReleaseLockOf(usize, usize),
     /// The agent is off for this many milliseconds, even when its host boots meanwhile.
     AgentOff(usize, u64),
     /// All hosts lose power. Each gets it back within this many milliseconds.

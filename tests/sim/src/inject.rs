@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use etcd_agent::model::{ClusterId, DirectiveChange, MemberId, NodeName};
+use etcd_agent::ports::AgentHandle;
 
 use crate::fault::Fault;
 use crate::orders::{What, give};
@@ -34,6 +35,9 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         Fault::MoveLeader(host, to) => {
             let to = to.map(|to| name(sim, to));
             give(sim, *host, What::MoveLeader(to));
+        }
+        Fault::RebootLock(_) | Fault::Reboot(..) | Fault::ReleaseLock(_) | Fault::ReleaseLockOf(..) => {
+            reboot(sim, fault);
         }
         Fault::Pause(_)
         | Fault::Resume(_)
@@ -70,6 +74,31 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
             process(sim, fault);
         }
         _ => host_fault(sim, fault),
+    }
+}
+
+/// Hosts that reboot under the reboot lock.
+fn reboot(sim: &Arc<Sim>, fault: &Fault) {
+    match fault {
+        Fault::RebootLock(host) => give(sim, *host, What::RebootLock),
+        Fault::ReleaseLock(host) => {
+            if let Some(agent) = sim.agent(*host) {
+                // The agent may not be able to store it; then the host tries again later.
+                let _ = agent.release_reboot_lock(None);
+            }
+        }
+        Fault::ReleaseLockOf(host, holder) => {
+            let change = DirectiveChange::ReleaseRebootLock {
+                node: name(sim, *holder),
+                version: 0,
+            };
+            give(sim, *host, What::Change(change));
+        }
+        Fault::Reboot(host, ms) if sim.world().may_reboot(*host) => {
+            sim.world().check_reboot(*host);
+            process(sim, &Fault::PowerOff(*host, *ms));
+        }
+        _ => {}
     }
 }
 
@@ -198,6 +227,7 @@ fn forget(world: &mut World, host: usize) {
     h.gate = None;
     h.directives = etcd_agent::model::Directives::default();
     h.etcd_run = etcd_agent::model::EtcdRun::default();
+    h.reboot_locks = etcd_agent::model::RebootLocks::default();
     h.fetched.clear();
     h.spec = etcd_agent::model::SpecRecord::default();
     h.cleared = None;

@@ -18,6 +18,16 @@ impl Driver<'_> {
         world.hosts[host].broken = false;
     }
 
+    /// Hosts that are done with their reboot release the lock.
+    pub(crate) fn release_locks(&self) {
+        for host in 0..self.schedule.nodes {
+            let holds = self.sim.world().hosts[host].reboot_locks.own.hold.is_some();
+            if holds {
+                inject(&self.sim, &Fault::ReleaseLock(host));
+            }
+        }
+    }
+
     /// People repair everything that people can repair.
     pub(crate) fn mend(&self) {
         inject(&self.sim, &Fault::Mend);

@@ -146,6 +146,49 @@ impl Schedule {
         schedule
     }
 
+    /// Hosts reboot one after the other under the reboot lock, while agents, etcds and links fail, and people
+    /// give orders.
+    pub fn with_reboots(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x0b00_7b00_70b0_07b0);
+        let (nodes, size) = match rng.below(8) {
+            0 => (1, 1),
+            1 => (5, 5),
+            2 => (4, 3),
+            _ => (3, 3),
+        };
+        let mut schedule = Self::calm(seed, nodes, size, rng.chance(20));
+        schedule.grace_ms = 3000;
+        let mut at = rng.range(9000, 16_000);
+        for _ in 0..rng.range(3, 14) {
+            let (a, b) = (rng.index(nodes), rng.index(nodes));
+            let fault = match rng.below(32) {
+                0..9 => Fault::RebootLock(a),
+                9..14 => Fault::Reboot(a, rng.below(9000)),
+                14..17 => Fault::ReleaseLock(a),
+                17 => Fault::ReleaseLockOf(a, b),
+                18 => network(&mut rng, a, b),
+                19 => Fault::Mend,
+                20 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),
+                21 | 22 => Fault::AgentDies(a, u32::try_from(rng.below(25)).unwrap_or(0)),
+                23 => Fault::AgentStops(a, rng.below(10_000)),
+                24 => Fault::RestartAll(a),
+                25 | 26 => Fault::MoveLeader(a, None),
+                27 => Fault::PowerOff(a, rng.below(5000)),
+                28 if nodes > 1 => Fault::Reinstall(a),
+                29 if nodes > 3 => Fault::Out(a, b),
+                30 => Fault::SetSize(a, 1 + rng.index(nodes)),
+                _ => Fault::KillEtcd(a),
+            };
+            schedule.faults.push((at, fault));
+            at += match rng.below(3) {
+                0 => rng.below(100),
+                1 => rng.below(1500),
+                _ => rng.below(9000),
+            };
+        }
+        schedule
+    }
+
     /// The time of the last fault.
     pub fn end(&self) -> u64 {
         self.faults.iter().map(|(at, _)| *at).max().unwrap_or(0)

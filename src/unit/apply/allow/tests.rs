@@ -13,6 +13,7 @@ fn settings() -> Settings {
             listen: None,
             port: 2378,
             metrics: None,
+            fleet_lock: None,
             insecure: false,
             tls: None,
         },

@@ -18,6 +18,7 @@ mod membership;
 mod model;
 mod package;
 mod partitions;
+mod reboots;
 mod reload;
 mod resizing;
 mod robust;

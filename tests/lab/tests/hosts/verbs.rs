@@ -8,6 +8,7 @@ use crate::common::{
     DATA, SOON, agent, assert_value, backup_now, deb, etcd_pid, etcd_pids, follower, formed, holds_for,
     increment_now, member_ids, others, put, status, wait_status,
 };
+use crate::reboots::hosts_reboot_one_at_a_time;
 use crate::stops::{
     a_node_may_be_stopped_only_while_the_others_are_whole, the_leader_moves_before_its_host_shuts_down,
 };
@@ -180,6 +181,7 @@ fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
     let lab = formed("member", 3);
     a_node_may_be_stopped_only_while_the_others_are_whole(&lab);
     the_leader_moves_before_its_host_shuts_down(&lab);
+    hosts_reboot_one_at_a_time(&lab);
     let n1 = lab.host(1).unwrap();
     let out = follower(&lab);
     let asked = others(&lab, out)[0];
@@ -214,7 +216,13 @@ fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
     .unwrap();
     lab.wait_healthy(3, SOON).unwrap();
 
-    // The configuration holds the size: the refusal names the file.
+    // The configuration holds the size: the refusal names the file, and the same size is no change.
+    let same = agent(n1, &["spec", "set", "size=3"]).ok().unwrap();
+    assert!(
+        same.stdout.contains("3 voters were wanted already"),
+        "{}",
+        same.stdout
+    );
     let refused = agent(n1, &["spec", "set", "size=5"]);
     assert_eq!(refused.code, 4, "{}", refused.stderr);
     assert!(refused.stderr.contains("/etc/etcd-agent/"), "{}", refused.stderr);

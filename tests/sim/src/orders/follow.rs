@@ -186,6 +186,7 @@ fn ordered(
         DirectiveChange::Pause
         | DirectiveChange::Resume
         | DirectiveChange::Add { .. }
+        | DirectiveChange::ReleaseRebootLock { .. }
         | DirectiveChange::CancelRestart => true,
     };
     if done {

@@ -6,7 +6,9 @@ mod order;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use etcd_agent::model::{DirectiveChange, DirectiveOrder, Directives, NodeName, OperatorRequest, SizeOrder};
+use etcd_agent::model::{
+    DirectiveChange, DirectiveOrder, Directives, LockOwner, NodeName, OperatorRequest, SizeOrder,
+};
 use etcd_agent::ports::{AgentHandle, OrderError, PortError};
 
 use crate::sim::Sim;
@@ -15,6 +17,9 @@ use crate::world::{Host, Store};
 
 pub use follow::follow;
 pub use order::{Order, Orders, State, What};
+
+/// How long people wait for the reboot lock, in milliseconds.
+const WAITS_FOR_LOCK_MS: u64 = 40_000;
 
 /// A person types this command on a host.
 pub fn give(sim: &Arc<Sim>, host: usize, what: What) {
@@ -82,6 +87,11 @@ fn ask(sim: &Sim, order: &mut Order) {
             to: to.clone(),
             from: None,
             id: 0,
+            asked: etcd_agent::model::SteadyMs::default(),
+        },
+        What::RebootLock => OperatorRequest::RebootLock {
+            owner: LockOwner::Operator,
+            within_ms: WAITS_FOR_LOCK_MS,
             asked: etcd_agent::model::SteadyMs::default(),
         },
         _ => OperatorRequest::Backup,

@@ -18,8 +18,10 @@ pub enum What {
     Backup(usize),
     /// `move-leader`.
     MoveLeader(Option<NodeName>),
-    /// `pause`, `resume`, `restart`, `member remove`, `member add`.
+    /// `pause`, `resume`, `restart`, `member remove`, `member add`, `reboot-lock release NODE`.
     Change(DirectiveChange),
+    /// `reboot-lock acquire`.
+    RebootLock,
     /// `spec set size=`.
     Size(usize),
 }
@@ -86,12 +88,14 @@ impl Order {
             What::Backup(_) => "backup",
             What::MoveLeader(_) => "move leader",
             What::Size(_) => "size",
+            What::RebootLock => "reboot lock",
             What::Change(DirectiveChange::Pause) => "pause",
             What::Change(DirectiveChange::Resume) => "resume",
             What::Change(DirectiveChange::Remove { .. }) => "out",
             What::Change(DirectiveChange::Add { .. }) => "in",
             What::Change(DirectiveChange::Restart { .. }) => "restart",
             What::Change(DirectiveChange::CancelRestart) => "cancel restart",
+            What::Change(DirectiveChange::ReleaseRebootLock { .. }) => "release reboot lock",
         };
         let end = match &self.state {
             State::Done => "done",

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use etcd_agent::genesis::new_record;
 use etcd_agent::model::{
-    Assignment, Directives, ElectorRecord, EtcdRun, GateState, Generation, Incarnation, SpecRecord,
+    Assignment, Directives, ElectorRecord, EtcdRun, GateState, Generation, Incarnation, RebootLocks,
+    SpecRecord,
 };
 use etcd_agent::ports::{NodeState, PortError, PortResult};
 
@@ -96,7 +97,17 @@ impl NodeState for Disk {
 
     fn save_directives(&self, directives: &Directives) -> PortResult<()> {
         self.0.sim.world().check_orders(self.0.host, directives.version);
+        self.0.sim.world().note_released(&directives.released);
         self.write(|host| host.directives = directives.clone())
+    }
+
+    fn reboot_locks(&self) -> PortResult<RebootLocks> {
+        Ok(self.read(|host| host.reboot_locks.clone()))
+    }
+
+    fn save_reboot_locks(&self, locks: &RebootLocks) -> PortResult<()> {
+        self.0.sim.world().check_lock(self.0.host, &locks.own);
+        self.write(|host| host.reboot_locks = locks.clone())
     }
 
     fn spec(&self) -> PortResult<SpecRecord> {

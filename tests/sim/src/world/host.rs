@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use etcd_agent::model::{
     Assignment, BackupId, DataState, Directives, ElectorRecord, Epoch, EtcdRun, GateState, Generation,
-    InForce, Incarnation, MemberId, NodeName, SpecRecord,
+    InForce, Incarnation, MemberId, NodeName, RebootLocks, SpecRecord,
 };
 
 use super::broken::{Broken, Call, How};
@@ -119,6 +119,8 @@ pub struct Host {
     pub etcd_run: EtcdRun,
     /// The orders of operators.
     pub directives: Directives,
+    /// The reboot locks.
+    pub reboot_locks: RebootLocks,
     /// The remembered wanted size.
     pub spec: SpecRecord,
     /// The record that the gate reads.
@@ -209,6 +211,7 @@ impl Host {
             assignment: None,
             etcd_run: EtcdRun::default(),
             directives: Directives::default(),
+            reboot_locks: RebootLocks::default(),
             spec: SpecRecord::default(),
             gate: None,
             written: None,

@@ -84,6 +84,8 @@ pub struct World {
     pub newcomers: usize,
     /// A smaller size that was written into the store, and that no operator has ordered through an agent.
     pub unordered: Option<usize>,
+    /// The reboot locks that people have released for their holders, by node: this version and older ones.
+    pub released: BTreeMap<NodeName, u64>,
     /// The host that lies now.
     pub liar: Option<usize>,
     /// Whether an agent has ever lied.
@@ -116,6 +118,7 @@ impl World {
             asked: BTreeSet::new(),
             ever_fetched: BTreeSet::new(),
             newcomers: 0,
+            released: BTreeMap::new(),
             unordered: None,
             liar: None,
             lied: false,

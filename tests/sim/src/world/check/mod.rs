@@ -3,6 +3,7 @@
 mod action;
 mod epoch;
 mod genesis;
+mod reboot;
 
 /// The maximum age of the facts by which an agent clears a gate: it notices a peer's silence after the long
 /// poll's twelve seconds.

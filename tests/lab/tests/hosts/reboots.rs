@@ -1,0 +1,129 @@
+//! Hosts that reboot one at a time under the reboot lock. Called by a test that has three hosts.
+
+use crate::common::{SOON, agent};
+use etcd_agent_lab::{Host, Lab, wait_until};
+
+const CONFIG: &str = "/etc/etcd-agent/config.d/60-reboot-lock.toml";
+const CLIENT: &str = r#"{"client_params":{"id":"c988d2509fdf5cdcbed39037c56406fb","group":"default"}}"#;
+
+/// The lock outlasts the reboot of its holder, holds others back, and ends by a release or by an order.
+pub(crate) fn hosts_reboot_one_at_a_time(lab: &Lab) {
+    let [n1, n2, n3] = [1, 2, 3].map(|number| lab.host(number).unwrap());
+    agent(n1, &["reboot-lock", "acquire", "--timeout", "1m"])
+        .ok()
+        .unwrap();
+    shows(n2, "held by n1 for an operator");
+    let refused = agent(n2, &["reboot-lock", "acquire", "--timeout", "2s"]);
+    assert_eq!(refused.code, 4, "{}", refused.stdout);
+    assert!(refused.stderr.contains("n1 holds it"), "{}", refused.stderr);
+    let stop = agent(n2, &["ok-to-stop", "n3"]);
+    assert!(
+        stop.code == 4 && stop.stdout.contains("reboot-lock-held"),
+        "{}",
+        stop.stdout
+    );
+
+    n1.reboot().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    shows(n1, "held by n1 for an operator");
+    shows(n3, "held by n1 for an operator");
+    agent(n1, &["reboot-lock", "release"]).ok().unwrap();
+    shows_none(n1);
+    shows_none(n2);
+
+    a_fleet_lock_client_reboots(lab, n1, n2);
+    of_three_at_once_one_gets_it(lab);
+}
+
+/// n2 takes the lock for a client, and never comes back by itself: an operator releases its lock on n1.
+fn a_fleet_lock_client_reboots(lab: &Lab, n1: &Host, n2: &Host) {
+    let text = "[reboot_lock]\nlisten = \"127.0.0.1:2382\"\n";
+    n2.write_file(CONFIG, text, "0644", "root:root").unwrap();
+    agent(n2, &["reload"]).ok().unwrap();
+    assert_eq!(post(n2, "pre-reboot"), "200");
+    assert_eq!(post(n2, "pre-reboot"), "200", "it holds the lock already");
+    shows(
+        n1,
+        "held by n2 for the FleetLock client c988d2509fdf5cdcbed39037c56406fb",
+    );
+    let mine = agent(n2, &["reboot-lock", "acquire", "--timeout", "2s"]);
+    assert!(
+        mine.code == 4 && mine.stderr.contains("for the FleetLock client"),
+        "{}",
+        mine.stderr
+    );
+    n2.kill().unwrap();
+    let released = agent(n1, &["reboot-lock", "release", "n2"]).ok().unwrap();
+    assert!(
+        released.stdout.contains("of n2 is released"),
+        "{}",
+        released.stdout
+    );
+    shows_none(n1);
+    n2.boot().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    shows_none(n2);
+    assert_eq!(post(n2, "pre-reboot"), "200", "it gets the lock again");
+    assert_eq!(post(n2, "steady-state"), "200");
+    assert_eq!(post(n2, "steady-state"), "200", "it holds nothing");
+    shows_none(n1);
+}
+
+fn of_three_at_once_one_gets_it(lab: &Lab) {
+    let codes: Vec<i32> = std::thread::scope(|scope| {
+        let asked: Vec<_> = lab
+            .hosts()
+            .iter()
+            .map(|host| scope.spawn(|| agent(host, &["reboot-lock", "acquire", "--timeout", "8s"]).code))
+            .collect();
+        asked.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let holders = codes.iter().filter(|code| **code == 0).count();
+    let refused = codes.iter().filter(|code| **code == 4).count();
+    assert_eq!((holders, refused), (1, 2), "{codes:?}");
+    for host in lab.hosts() {
+        agent(host, &["reboot-lock", "release"]).ok().unwrap();
+    }
+}
+
+/// The HTTP status of a FleetLock request on this host.
+fn post(host: &Host, path: &str) -> String {
+    let url = format!("http://127.0.0.1:2382/v1/{path}");
+    let curl = [
+        "curl",
+        "--silent",
+        "--output",
+        "/dev/null",
+        "--write-out",
+        "%{http_code}",
+        "--max-time",
+        "30",
+        "--retry",
+        "5",
+        "--retry-connrefused",
+        "--header",
+        "fleet-lock-protocol: true",
+        "--data",
+        CLIENT,
+        &url,
+    ];
+    host.exec(&curl).unwrap().ok().unwrap().text().to_owned()
+}
+
+fn shows(host: &Host, holder: &str) {
+    wait_until(&format!("{} to show the lock", host.name()), SOON, || {
+        let status = agent(host, &["status"]).stdout;
+        anyhow::ensure!(status.contains(holder), "{status}");
+        Ok(true)
+    })
+    .unwrap();
+}
+
+fn shows_none(host: &Host) {
+    wait_until(&format!("{} to show no lock", host.name()), SOON, || {
+        let status = agent(host, &["status"]).stdout;
+        anyhow::ensure!(!status.contains("Reboot lock"), "{status}");
+        Ok(true)
+    })
+    .unwrap();
+}
