@@ -199,6 +199,15 @@ pub struct EtcdStatus {
     pub errors: Vec<String>,
 }
 
+impl EtcdStatus {
+    /// The alarms that are raised, such as `NOSPACE`. etcd lists them among its errors as `memberID:1
+    /// alarm:NOSPACE` (`Status` in etcd's `maintenance.go`).
+    pub fn alarms(&self) -> impl Iterator<Item = &str> {
+        let errors = self.errors.iter();
+        errors.filter_map(|error| error.split_once("alarm:").map(|(_, alarm)| alarm.trim()))
+    }
+}
+
 /// The fence-relevant part of an assignment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssignmentSummary {
@@ -237,6 +246,10 @@ pub struct Steering {
     /// The disruption that it has granted as coordinator and that has not finished.
     #[serde(default)]
     pub grant: Option<Grant>,
+    /// The last raft term in which it was the coordinator, unless a node may still act on a grant of it or of
+    /// an earlier coordinator. The coordinator of the next term need not wait then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grants_over: Option<RaftTerm>,
     /// A person's request on this node to move the leader.
     #[serde(default)]
     pub leader_ask: Option<LeaderAsk>,
@@ -246,11 +259,13 @@ pub struct Steering {
     pub vouched_gone: BTreeSet<NodeName>,
     /// True while a person's request on this node to restore a backup is open.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    /// The last raft term in which it was the coordinator, unless a node may still act on a grant of it or of
-    /// an earlier coordinator. The coordinator of the next term need not wait then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grants_over: Option<RaftTerm>,
     pub restoring: bool,
+    /// True while a request on this node for the reboot lock is open.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wants_reboot_lock: bool,
+    /// What this agent stores about the reboot lock.
+    #[serde(default, skip_serializing_if = "RebootLocks::is_unused")]
+    pub reboot_locks: RebootLocks,
 }
 
 /// One agent's report on its own node.
@@ -260,12 +275,6 @@ pub struct NodeStatus {
     pub node: NodeName,
     /// The agent's version.
     pub agent_version: String,
-    /// True while a request on this node for the reboot lock is open.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub wants_reboot_lock: bool,
-    /// What this agent stores about the reboot lock.
-    #[serde(default, skip_serializing_if = "RebootLocks::is_unused")]
-    pub reboot_locks: RebootLocks,
     /// The identity of its state directory.
     pub incarnation: Incarnation,
     /// The kernel's boot ID.

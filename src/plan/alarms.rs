@@ -17,11 +17,7 @@ pub(super) fn report(cx: &mut Context<'_>) {
 
 /// What an alarm of this etcd means; `None` without one.
 pub(super) fn raised(etcd: &EtcdStatus) -> Option<String> {
-    let alarms: Vec<&str> = etcd
-        .errors
-        .iter()
-        .filter_map(|error| error.split_once("alarm:").map(|(_, alarm)| alarm.trim()))
-        .collect();
+    let alarms: Vec<&str> = etcd.alarms().collect();
     match alarms.first()? {
         alarm if alarm.starts_with("NOSPACE") => Some(format!(
             "etcd refuses writes, its database has reached the quota (alarm NOSPACE): {HELP}"

@@ -3,10 +3,12 @@
 mod backups;
 mod encode;
 
+use std::collections::BTreeSet;
+
 use prometheus_client::metrics::MetricType;
 
 use super::counters::{Counters, locked};
-use crate::model::{ActiveState, AdminStatus, Fact};
+use crate::model::{ActiveState, AdminStatus, AlarmKind, Fact};
 
 use backups::{backups, stored};
 use encode::{Metrics, seconds};
@@ -47,6 +49,27 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         "etcd_agent_halted",
         "The planner waits for a person.",
         u64::from(status.decision.reasons.iter().any(|reason| reason.halt)),
+    );
+    out.one(
+        "etcd_agent_paused",
+        "An operator ordered a pause.",
+        u64::from(node.steering.directives.paused.is_some()),
+    );
+    if !status.decision.reasons.is_empty() {
+        out.head(
+            "etcd_agent_reason",
+            MetricType::Gauge,
+            "The reasons of the last decision, by code: see etcd-agent-reasons(7).",
+        );
+        let codes: BTreeSet<&str> = status.decision.reasons.iter().map(|r| r.code.as_str()).collect();
+        for code in codes {
+            out.sample(&[("code", code)], 1);
+        }
+    }
+    out.one(
+        "etcd_agent_reboot_lock_held",
+        "This host holds the reboot lock.",
+        u64::from(node.steering.reboot_locks.own.hold.is_some()),
     );
     out.one(
         "etcd_agent_size",
@@ -198,6 +221,16 @@ fn etcd(out: &mut Metrics, status: &AdminStatus) {
         );
         out.one("etcd_agent_etcd_revision", "Current revision.", etcd.revision.0);
         out.one("etcd_agent_etcd_raft_term", "Raft term.", etcd.term.0);
+        out.head(
+            "etcd_agent_etcd_alarm",
+            MetricType::Gauge,
+            "The local etcd reports this alarm of a member: 1 for each that is raised.",
+        );
+        for alarm in [AlarmKind::NoSpace, AlarmKind::Corrupt] {
+            let name = alarm.to_string();
+            let raised = etcd.alarms().any(|raised| raised.starts_with(&name));
+            out.sample(&[("alarm", &name)], u64::from(raised));
+        }
     }
     if let Fact::Known(list) = &status.node.members {
         let voters = list.voters().count();
