@@ -13,6 +13,7 @@ use crate::ports::{PortError, PortResult};
 
 use crate::agent::Agent;
 use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, fence_start, fenced_list, stale};
+use crate::agent::jobs::flush::leave_to_coordinator;
 
 /// The longest time from the first fresh check to the queued restart. A coordinator that has withdrawn a
 /// grant, or has just become the coordinator, grants nothing for longer than this (`plan/grant.rs`,
@@ -49,6 +50,9 @@ pub(crate) async fn restart(
     let unit = agent.ports.service.etcd_unit().await?;
     if unit.active != ActiveState::Active {
         return Err(stale("etcd.service is already starting or stopping"));
+    }
+    if *coordinator != agent.spec.node {
+        leave_to_coordinator(agent).await;
     }
     let begun = agent.ports.clock.steady();
     let own = agent.ports.etcd.status().await?;

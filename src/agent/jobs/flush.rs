@@ -89,10 +89,19 @@ pub(crate) fn answer_flush(agent: &Agent, covered: Revision) {
     }
 }
 
-/// How long the agent waits at its end until the changes that it has received are stored.
+/// Ends this agent's watch of etcd's changes, because another agent stores them and etcd is about to be
+/// restarted: with an open watch etcd takes 7 s to stop (`ReqTimeout` in etcd's `server/config/config.go`).
+/// What was received is stored first.
+pub(crate) async fn leave_to_coordinator(agent: &Agent) {
+    let stop = agent.shared.with(|inner| inner.jobs.stop_increments.clone());
+    stop.cancel();
+    settled(agent).await;
+}
+
+/// How long the agent waits until the changes that it has received are stored.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Returns when the changes received before the loop ended are stored, or at the timeout.
+/// Returns when the changes received before the job was ended are stored, or at the timeout.
 pub(crate) async fn settled(agent: &Agent) {
     let settled = async {
         while agent.shared.with(|inner| inner.jobs.backups.increments.running) {
@@ -100,6 +109,6 @@ pub(crate) async fn settled(agent: &Agent) {
         }
     };
     if timeout(LAST, settled).await.is_err() {
-        tracing::warn!("the last changes of etcd could not be stored before the end");
+        tracing::warn!("the last changes of etcd could not be stored in time");
     }
 }

@@ -14,12 +14,16 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
     };
     let (worker, backup) = (agent.clone(), id.clone());
     let newer = agent.shared.newest_full.subscribe();
+    let stop = agent.shared.stopped.child_token();
+    agent
+        .shared
+        .with(|inner| inner.jobs.stop_increments = stop.clone());
     let work = async move {
         let store = worker.ports.store.clone().ok_or_else(no_store)?;
         let chain = tokio::select! {
             biased;
             chain = backup::resume(store.as_ref(), &worker.spec.cluster, &backup) => chain,
-            () = worker.shared.stopped.cancelled() => return Ok(Ended::Stopped),
+            () = stop.cancelled() => return Ok(Ended::Stopped),
         };
         let chain = chain
             .caused_by(Cause::Store)
@@ -34,7 +38,7 @@ pub(crate) fn follow(agent: &Agent, id: &BackupId) {
             cluster: worker.spec.cluster.clone(),
             node: worker.spec.node.clone(),
             interval,
-            stop: worker.shared.stopped.clone(),
+            stop: stop.clone(),
             flush_to: worker.shared.flush_to.subscribe(),
             awake: worker.shared.awake.subscribe(),
         };

@@ -72,6 +72,8 @@ pub(super) struct Jobs {
     pub(super) restore: Job,
     /// Increments, pruning and verification.
     pub(super) backups: BackupView,
+    /// Ends the job that stores etcd's changes.
+    pub(super) stop_increments: CancellationToken,
     /// The last full backup that this node took.
     pub(super) last_full: Option<BackupSummary>,
     /// The backup that was fetched for a restore, and the name of its file.
@@ -115,10 +117,10 @@ pub(super) struct Shared {
     directives: Mutex<Directives>,
     /// The record of the etcd process, identical to the copy on disk.
     etcd_run: Mutex<EtcdRun>,
-    pub(super) electorate: Electorate,
-    /// Wakes the loop.
     /// The reboot locks, identical to the copy on disk.
     reboot_locks: Mutex<RebootLocks>,
+    pub(super) electorate: Electorate,
+    /// Wakes the loop.
     pub(super) wake: Notify,
     /// Wakes the task that copies to the second store.
     pub(super) copy_wanted: Notify,
@@ -153,9 +155,9 @@ impl Shared {
             elector: Mutex::new(state.elector()?),
             directives: Mutex::new(usable(state.directives()?)),
             etcd_run: Mutex::new(state.etcd_run()?),
+            reboot_locks: Mutex::new(state.reboot_locks()?),
             electorate,
             wake: Notify::new(),
-            reboot_locks: Mutex::new(state.reboot_locks()?),
             copy_wanted: Notify::new(),
             copy_increments: Notify::new(),
             version: Version::new((run >> 32) << 16),
@@ -284,8 +286,6 @@ impl Shared {
         Ok(next)
     }
 
-    /// True when etcd has ended by itself since it last served.
-    pub(super) fn etcd_failed(&self) -> bool {
     /// The reboot locks.
     pub(super) fn reboot_locks(&self) -> RebootLocks {
         relock(&self.reboot_locks).clone()
@@ -309,6 +309,8 @@ impl Shared {
         Ok(answer)
     }
 
+    /// True when etcd has ended by itself since it last served.
+    pub(super) fn etcd_failed(&self) -> bool {
         self.with(|inner| {
             let unit = inner.last.status.as_ref().and_then(|status| status.unit.known());
             inner.data.last_words().is_some() || unit.is_some_and(|unit| unit.result != "success")

@@ -38,14 +38,12 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     alone.passed();
     let (by_hand, gap_hand) = (time_by_hand.median()?, gap_by_hand.median()?);
     Ok(vec![
-        // Permission is given only after the cluster has been seen complete, and a new leader's agent pauses
-        // for 5 s.
         Line::new(
             "restart_rolling",
             "s",
             time.median()?,
             Some(by_hand),
-            by_hand + 15.0,
+            1.5 * by_hand,
         ),
         Line::new(
             "restart_rolling_gap",
