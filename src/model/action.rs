@@ -147,6 +147,9 @@ pub enum Action {
         why: Removal,
         /// The learner that replaces it. The learner must have caught up before the removal.
         replaced_by: Option<MemberId>,
+        /// The end of the grace of a dead member: it is asked again until then, and not removed before.
+        #[serde(default)]
+        not_before: SteadyMs,
         /// The raft term of the member list that this was decided on.
         term: RaftTerm,
     },
@@ -206,9 +209,6 @@ pub enum Action {
         /// Who gave it.
         coordinator: NodeName,
     },
-    /// Begin a full backup in the background.
-    Backup {
-        /// The node whose member is read.
     /// Store this node's own reboot lock: it takes the lock under a grant, or releases it.
     SetRebootLock {
         /// The lock.
@@ -222,6 +222,9 @@ pub enum Action {
         /// Who granted it.
         coordinator: NodeName,
     },
+    /// Begin a full backup in the background.
+    Backup {
+        /// The node whose member is read.
         from: NodeName,
         /// The format in which it is written.
         format: BackupFormat,

@@ -36,4 +36,13 @@ impl SteadyMs {
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
+
+    /// This instant moved forward by `by`.
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)),
+        )
+    }
 }

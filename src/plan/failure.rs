@@ -14,6 +14,10 @@ use crate::model::{
     NodeName, NodeStatus, Origin, ReasonCode, Removal, SteadyMs, member_id_of,
 };
 
+/// A dead member is asked once more before it is removed, which takes this long (the deadline of a call to an
+/// agent or an etcd). That begins before its grace ends, and the removal comes after it.
+const LAST_LOOK: Duration = Duration::from_secs(2);
+
 /// A voter that may be replaced.
 pub(super) struct Failing<'a> {
     pub(super) member: &'a Member,
@@ -186,7 +190,12 @@ pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
                 continue;
             };
             let passed = cx.obs.steady.since(*since);
-            if passed >= cx.spec.grace {
+            let last_look = if why == Removal::Dead {
+                LAST_LOOK
+            } else {
+                Duration::ZERO
+            };
+            if passed.saturating_add(last_look) >= cx.spec.grace {
                 return Some(Failing { member, node, why });
             }
             let left = cx.spec.grace.saturating_sub(passed);
@@ -207,10 +216,20 @@ pub(super) fn failing<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
                 ),
             };
             cx.because(code, text);
-            cx.wake_in(left.max(Duration::from_millis(10)));
+            cx.wake_in(left.saturating_sub(last_look).max(Duration::from_millis(10)));
         }
     }
     None
+}
+
+/// When the grace of a member that is removed as dead ends; the beginning of time for every other cause.
+pub(super) fn grace_ends(cx: &Context<'_>, member: &Member, why: Removal) -> SteadyMs {
+    let since = cx
+        .memory
+        .dead_since
+        .get(&member.id)
+        .filter(|_| why == Removal::Dead);
+    since.map(|since| since.plus(cx.spec.grace)).unwrap_or_default()
 }
 
 /// Reports that quorum is permanently lost: so many voters' own agents attest that their data is lost that

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::failure::Failing;
+use super::failure::{self, Failing};
 use super::safety::{Change, healthy_members, keeps_quorum};
 use crate::model::{Action, ActionKind, Member, MemberId, MemberList, NodeName, ReasonCode, Removal};
 
@@ -47,6 +47,7 @@ pub(super) fn remove(
         Duration::from_secs(5),
     )
     .then(|| Action::RemoveMember {
+        not_before: failure::grace_ends(cx, member, why),
         id: member.id,
         node: node.clone(),
         why,

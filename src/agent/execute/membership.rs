@@ -2,10 +2,14 @@
 //! was based on is read again: the raft term, the list, and the nodes' statuses.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures::future::{join, join_all};
+use tokio::time::sleep;
 
-use crate::model::{ActiveState, Member, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, Removal};
+use crate::model::{
+    ActiveState, Member, MemberId, MemberList, NodeName, NodeStatus, RaftTerm, Removal, SteadyMs,
+};
 use crate::plan::{Change, is_healthy, is_lost, keeps_quorum, misses};
 use crate::ports::PortResult;
 
@@ -13,12 +17,16 @@ use crate::agent::Agent;
 use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, fenced_list, stale};
 use crate::agent::observe::reachability;
 
+/// The pause before a dead member that refuses connections is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+
 /// The member to remove, and why, as decided.
 pub(crate) struct MemberRemoval<'a> {
     pub(crate) id: MemberId,
     pub(crate) node: &'a NodeName,
     pub(crate) why: Removal,
     pub(crate) replaced_by: Option<MemberId>,
+    pub(crate) not_before: SteadyMs,
     pub(crate) term: RaftTerm,
 }
 
@@ -81,12 +89,20 @@ pub(crate) async fn update(
 /// Removes a member if all conditions of the decision still hold, and rule 3 too.
 pub(crate) async fn remove(agent: &Agent, removal: &MemberRemoval<'_>) -> PortResult<()> {
     let before = fenced_list(agent, removal.term).await?;
-    // Both run concurrently: for a dead node each waits until its deadline.
-    let (fresh, silent) = join(
-        statuses(agent, &before, removal.node),
-        unreached(agent, removal.node, removal.why),
-    )
-    .await;
+    // A dead member is asked until its grace is over.
+    let (fresh, silent) = loop {
+        // Both run concurrently: for a dead node each waits until its deadline.
+        let looked = join(
+            statuses(agent, &before, removal.node),
+            unreached(agent, removal.node, removal.why),
+        )
+        .await;
+        let left = removal.not_before.since(agent.ports.clock.steady());
+        if left.is_zero() {
+            break looked;
+        }
+        sleep(left.min(ASK_AGAIN)).await;
+    };
     check_again(agent, removal, &before, &fresh, silent).await?;
     // The answers took time, so the list is read from raft again.
     let list = fenced_list(agent, removal.term).await?;

@@ -134,6 +134,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             node,
             why,
             replaced_by,
+            not_before,
             term,
         } => {
             let removal = MemberRemoval {
@@ -141,6 +142,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
                 node,
                 why: *why,
                 replaced_by: *replaced_by,
+                not_before: *not_before,
                 term: *term,
             };
             membership::remove(agent, &removal).await
@@ -164,12 +166,12 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             grant,
             coordinator,
         } => restart::restart(agent, fence, grant, coordinator).await,
-        Action::Backup { from, format } => {
-            full::take(agent, from, *format);
         Action::SetRebootLock { lock } => reboot_lock::set(agent, lock),
         Action::ConfirmRebootLock { version, coordinator } => {
             reboot_lock::confirm(agent, *version, coordinator).await
         }
+        Action::Backup { from, format } => {
+            full::take(agent, from, *format);
             Ok(())
         }
         Action::Increments { backup } => {

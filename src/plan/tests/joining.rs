@@ -42,6 +42,25 @@ pub(super) fn without(obs: &mut Observation, i: usize) {
     }
 }
 
+/// Asking a dead member takes 2 s. That begins before its grace of five minutes ends.
+#[test]
+fn a_dead_member_is_asked_once_more_until_its_grace_ends() {
+    let mut obs = cluster(4, 3, 3);
+    vanish(&mut obs, 2);
+    let begun = obs.steady;
+    let first = plan(&obs, &Memory::default());
+    let after = |ms: u64| {
+        let mut later = obs.clone();
+        later.steady = SteadyMs(begun.0 + ms);
+        plan(&later, &first.memory).action
+    };
+    assert_eq!(after(297_900), None);
+    let Some(Action::RemoveMember { not_before, .. }) = after(298_000) else {
+        panic!("not asked")
+    };
+    assert_eq!(not_before, SteadyMs(begun.0 + 300_000), "and not removed before");
+}
+
 #[test]
 fn s25_a_dead_member_makes_way_for_a_spare_that_is_ready() {
     let mut obs = cluster(4, 3, 3);

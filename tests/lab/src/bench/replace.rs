@@ -22,9 +22,8 @@ const SETTLED: Duration = Duration::from_secs(7);
 /// for another.
 const NOTICED: f64 = 20.0;
 
-/// How much longer than by hand the agents may take, in seconds. Right before the removal they ask the dead
-/// node once more, agent and etcd at once, and wait 2 s in vain; the operator does not.
-const LAST_LOOK: f64 = 2.5;
+/// How much longer than by hand the agents may take, in seconds.
+const LONGER: f64 = 0.5;
 
 pub(crate) fn run() -> Result<Vec<Line>> {
     let (mut ours, mut by_hand) = (Samples::new("ours"), Samples::new("by hand"));
@@ -42,7 +41,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
             "s",
             ours.median()?,
             Some(by_hand),
-            by_hand + LAST_LOOK,
+            by_hand + LONGER,
         ),
         Line::new("replace_dead_noticed", "s", noticed.median()?, None, NOTICED),
     ])
