@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::context::{Context, names};
-use super::orders::paused;
+use super::orders::{is_out, paused};
 use super::safety::undisturbed;
 use super::{leader, lock_holder, spares};
 use crate::model::{
@@ -100,7 +100,7 @@ fn give_for(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
 fn lend(cx: &mut Context<'_>, list: &MemberList, whole: &Result<(), String>) {
     let nodes = cx.known_nodes().into_iter();
     let asking: Vec<&NodeName> = nodes
-        .filter(|(_, status)| status.steering.wants_reboot_lock)
+        .filter(|(node, status)| status.steering.wants_reboot_lock && !is_out(cx, node))
         .map(|(node, _)| node)
         .collect();
     if asking.is_empty() {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::context::{Context, names};
 use super::coordinator_view::as_coordinator;
 use super::lock_holder::{hold_of, holder, lock_of};
+use super::orders::is_out;
 use super::safety::undisturbed;
 use super::{grant, restart};
 use crate::model::{
@@ -84,6 +85,10 @@ impl<'a> Request<'a> {
 
 /// Stores the lock once it is granted.
 fn acquire(cx: &mut Context<'_>, request: &Request<'_>) -> Option<Action> {
+    if is_out(cx, &cx.spec.node) {
+        let why = "this node was ordered out, so its host may reboot without the lock";
+        return Some(request.answer(false, why.to_owned()));
+    }
     let waited = cx.obs.steady.since(request.asked);
     if waited >= request.within {
         let why = why_not(cx);

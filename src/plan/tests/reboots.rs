@@ -77,7 +77,7 @@ fn rule_4_the_lock_is_granted_to_one_node_of_a_whole_cluster() {
     assert_eq!(granted(&leader), Some((&name(0), GrantPurpose::Reboot)));
     assert_eq!(leader.action, None, "the leader moves when its host shuts down");
 
-    let table: [(&str, Spoil); 6] = [
+    let table: [(&str, Spoil); 7] = [
         ("a voter is down", |obs| {
             take_down(peer(obs, 1), ActiveState::Inactive);
         }),
@@ -90,6 +90,9 @@ fn rule_4_the_lock_is_granted_to_one_node_of_a_whole_cluster() {
         }),
         ("the asking node holds it already", |obs| {
             peer(obs, 2).steering.reboot_locks.own = lock(2, 3, true);
+        }),
+        ("the asking node was ordered out", |obs| {
+            order(obs, &DirectiveChange::Remove { node: name(2) });
         }),
         ("etcd on another node is to be restarted", |obs| {
             wish(peer(obs, 1), None);
@@ -284,6 +287,11 @@ fn who_asked_for_the_lock_is_answered() {
     }
     let (done, message) = answer(&other);
     assert!(!done && message.contains("already, for an operator"), "{message}");
+
+    let mut out = taking();
+    order(&mut out, &DirectiveChange::Remove { node: name(1) });
+    let (done, message) = answer(&out);
+    assert!(!done && message.contains("without the lock"), "{message}");
 
     let late = |spoil: Spoil| {
         let mut obs = healthy(1);
