@@ -25,8 +25,7 @@ const WAIT: Duration = Duration::from_secs(15);
 const ANSWER: Duration = Duration::from_secs(5);
 /// How often the progress is checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// The longest `id` and the longest `group`, in bytes.
-const LONGEST: usize = 256;
+const LONGEST: usize = LockOwner::LONGEST;
 
 type Shared = State<Arc<dyn AgentHandle>>;
 

@@ -48,6 +48,19 @@ pub enum LockOwner {
     },
 }
 
+impl LockOwner {
+    /// The longest `id` and the longest `group` of a client, in bytes.
+    pub const LONGEST: usize = 256;
+
+    /// False for names that are longer than any agent accepts from a client.
+    fn is_short(&self) -> bool {
+        match self {
+            Self::Operator => true,
+            Self::FleetLock { id, group } => id.len() <= Self::LONGEST && group.len() <= Self::LONGEST,
+        }
+    }
+}
+
 impl fmt::Display for LockOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -115,8 +128,12 @@ impl RebootLocks {
         *self == Self::default()
     }
 
-    /// Records what another node reports of its lock.
+    /// Records what another node reports of its lock. A lock with endless names is a lie (rule 10): every status
+    /// would repeat it.
     pub fn record(&mut self, node: &NodeName, incarnation: &Incarnation, told: &RebootLock) {
+        if told.hold.as_ref().is_some_and(|hold| !hold.owner.is_short()) {
+            return;
+        }
         let known = self.others.get(node);
         let newer =
             known.is_none_or(|known| known.incarnation != *incarnation || told.version > known.lock.version);
@@ -182,6 +199,22 @@ mod tests {
             locks.others[&node].lock.hold, None,
             "a reinstalled host has rebooted"
         );
+    }
+
+    #[test]
+    fn f02_a_lock_with_endless_names_is_not_recorded() {
+        let node = NodeName::new("n1").unwrap();
+        let incarnation = Incarnation::new("a".repeat(32)).unwrap();
+        for (id, group, recorded) in [(256, 256, true), (257, 1, false), (1, 257, false)] {
+            let mut lock = held(3);
+            lock.hold.as_mut().unwrap().owner = LockOwner::FleetLock {
+                id: "x".repeat(id),
+                group: "x".repeat(group),
+            };
+            let mut locks = RebootLocks::default();
+            locks.record(&node, &incarnation, &lock);
+            assert_eq!(!locks.is_unused(), recorded, "{id} and {group} bytes");
+        }
     }
 
     #[test]

@@ -109,14 +109,18 @@ fn with_pending(seen: &Observation, change: &DirectiveChange) -> DirectiveChange
     DirectiveChange::Restart { nodes }
 }
 
-/// Adds the version of the lock that is to be released.
+/// Adds the version of the lock that is to be released, and the next one: the node may be about to confirm it.
 fn with_lock(seen: &Observation, change: DirectiveChange) -> DirectiveChange {
     let DirectiveChange::ReleaseRebootLock { node, .. } = change else {
         return change;
     };
     let (version, hold) = plan::lock_of(seen, &node);
     DirectiveChange::ReleaseRebootLock {
-        version: if hold.is_some() { version } else { 0 },
+        version: if hold.is_some() {
+            version.saturating_add(1)
+        } else {
+            0
+        },
         node,
     }
 }
