@@ -162,27 +162,30 @@ async fn is_empty(port: u16, cluster_id: ClusterId, member_id: MemberId) -> Resu
 
 /// Stops `etcd.service` and waits until it is down.
 async fn stop_etcd() -> Result<(), Failure> {
-    let failed = |why: &dyn std::fmt::Display| {
-        Failure::failed(format!(
-            "systemd does not stop etcd.service ({why}): `systemctl stop etcd`, then run discard-empty again"
-        ))
-    };
-    timeout(ASK, systemd::stop(ETCD))
-        .await
-        .map_err(|_| failed(&"no answer"))?
-        .map_err(|error| failed(&error))?;
+    ask(systemd::stop(ETCD)).await?;
     let until = Instant::now() + STOP;
     loop {
-        let state = timeout(ASK, systemd::active_state(ETCD))
-            .await
-            .map_err(|_| failed(&"no answer"))?
-            .map_err(|error| failed(&error))?;
+        let state = ask(systemd::active_state(ETCD)).await?;
         if matches!(state.as_str(), "inactive" | "failed") {
             return Ok(());
         }
         if Instant::now() >= until {
-            return Err(failed(&format!("it is {state}")));
+            return Err(not_stopped(&format!("it is {state}")));
         }
         sleep(LOOK).await;
     }
+}
+
+/// The answer of systemd to a call of the stop.
+async fn ask<T>(call: impl Future<Output = zbus::Result<T>>) -> Result<T, Failure> {
+    timeout(ASK, call)
+        .await
+        .map_err(|_| not_stopped("no answer"))?
+        .map_err(|error| not_stopped(&error.to_string()))
+}
+
+fn not_stopped(why: &str) -> Failure {
+    Failure::failed(format!(
+        "systemd does not stop etcd.service ({why}): `systemctl stop etcd`, then run discard-empty again"
+    ))
 }

@@ -25,7 +25,6 @@ const WAIT: Duration = Duration::from_secs(15);
 const ANSWER: Duration = Duration::from_secs(5);
 /// How often the progress is checked.
 const LOOK: Duration = Duration::from_millis(50);
-const LONGEST: usize = LockOwner::LONGEST;
 
 type Shared = State<Arc<dyn AgentHandle>>;
 
@@ -169,16 +168,17 @@ fn owner(
     }
     let Strict(FleetLockRequest { client_params, .. }) =
         body.map_err(|refused| FleetLockError::new(refused.status, "bad_request", refused.text))?;
+    let longest = LockOwner::LONGEST;
     let ClientParams { id, group, .. } = client_params;
-    if id.is_empty() || id.len() > LONGEST || id.chars().any(char::is_control) {
+    if id.is_empty() || id.len() > longest || id.chars().any(char::is_control) {
         return Err(bad(format!(
-            "client_params.id is {id:?}, expected 1 to {LONGEST} bytes of printable text"
+            "client_params.id is {id:?}, expected 1 to {longest} bytes of printable text"
         )));
     }
     let named = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
-    if group.is_empty() || group.len() > LONGEST || !group.chars().all(named) {
+    if group.is_empty() || group.len() > longest || !group.chars().all(named) {
         return Err(bad(format!(
-            "client_params.group is {group:?}, expected 1 to {LONGEST} letters, digits, dots and hyphens"
+            "client_params.group is {group:?}, expected 1 to {longest} letters, digits, dots and hyphens"
         )));
     }
     Ok(LockOwner::FleetLock { id, group })

@@ -130,17 +130,17 @@ impl RebootLocks {
 
     /// Records what another node reports of its lock. A lock with endless names is a lie (rule 10): every status
     /// would repeat it.
-    pub fn record(&mut self, node: &NodeName, incarnation: &Incarnation, told: &RebootLock) {
-        if told.hold.as_ref().is_some_and(|hold| !hold.owner.is_short()) {
+    pub fn record(&mut self, node: &NodeName, incarnation: &Incarnation, reported: &RebootLock) {
+        if reported.hold.as_ref().is_some_and(|hold| !hold.owner.is_short()) {
             return;
         }
         let known = self.others.get(node);
-        let newer =
-            known.is_none_or(|known| known.incarnation != *incarnation || told.version > known.lock.version);
-        if newer && (known.is_some() || told.version > 0) {
+        let newer = known
+            .is_none_or(|known| known.incarnation != *incarnation || reported.version > known.lock.version);
+        if newer && (known.is_some() || reported.version > 0) {
             let recorded = RecordedLock {
                 incarnation: incarnation.clone(),
-                lock: told.clone(),
+                lock: reported.clone(),
             };
             self.others.insert(node.clone(), recorded);
         }

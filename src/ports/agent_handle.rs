@@ -82,7 +82,7 @@ pub trait AgentHandle: Send + Sync {
     /// # Errors
     /// Permanent when a cause does not seem to be gone and the order is not forced.
     async fn disarm(&self, order: &DisarmOrder) -> PortResult<DisarmView>;
-    /// Releases this node's reboot lock if this owner holds it, or, without one, whoever holds it.
+    /// Releases this node's reboot lock: if `only` is given, only if it is the owner.
     ///
     /// # Errors
     /// When the lock cannot be stored. It is still held then.

@@ -4,8 +4,8 @@ use crate::agent::Agent;
 use crate::model::{LockOwner, OperatorRequest, ReleaseView, RequestState};
 use crate::ports::PortResult;
 
-/// Releases the lock if this owner holds it, or, without one, whoever holds it. A request for the lock that
-/// is still open fails first, so that it cannot take the lock afterwards.
+/// Releases this node's lock: if `only` is given, only if it is the owner. A request for the lock that is
+/// still open fails first, so that it cannot take the lock afterwards.
 ///
 /// # Errors
 /// If the locks cannot be stored. The lock is still held then.

@@ -39,8 +39,9 @@ pub(crate) async fn confirm(agent: &Agent, version: u64, coordinator: &NodeName)
     let list = if agent.status().etcd.known().is_some() {
         agent.ports.etcd.members(true).await?
     } else {
-        let told = seen.get(coordinator).and_then(|status| status.members.known());
-        told.cloned()
+        let reported = seen.get(coordinator).and_then(|status| status.members.known());
+        reported
+            .cloned()
             .ok_or_else(|| stale(format_args!("{coordinator} does not report the members")))?
     };
     for member in &list.members {
