@@ -12,6 +12,7 @@ pub mod backup;
 pub mod bolt_meta;
 pub mod cli;
 pub mod config;
+pub mod etcd_versions;
 pub mod genesis;
 pub mod http;
 pub mod model;

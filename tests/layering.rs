@@ -24,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("paths", &[]),
     ("bolt_meta", &[]),
+    ("etcd_versions", &["model"]),
     ("ports", &["model"]),
     ("mutant", &["model"]),
     ("plan", &["model", "mutant"]),
@@ -32,7 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("render", &["model"]),
     ("telemetry", &["model"]),
     ("backup", &["ports", "model", "bolt_meta"]),
-    ("adapters", &["ports", "model", "paths"]),
+    ("adapters", &["ports", "model", "paths", "etcd_versions"]),
     (
         "unit",
         &[
@@ -40,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "model",
             "paths",
             "bolt_meta",
+            "etcd_versions",
             "config",
             "render",
             "telemetry",

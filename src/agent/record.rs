@@ -6,7 +6,9 @@ use crate::agent::Agent;
 use crate::agent::jobs::{probe, store_view};
 use crate::agent::observe::facts::Facts;
 use crate::agent::observe::{Recorded, reachability};
-use crate::model::{DataState, EtcdRun, Fact, NodeName, NodeStatus, SizeSource, Spec, is_too_old};
+use crate::model::{
+    DataState, EtcdRun, EtcdVersion, Fact, NodeName, NodeStatus, SizeSource, Spec, is_too_old,
+};
 
 /// Records the facts.
 pub(super) fn record(agent: &Agent, facts: &Facts) -> Recorded {
@@ -54,8 +56,11 @@ fn note_run(agent: &Agent, facts: &Facts) -> Option<EtcdRun> {
     let process = facts.process(agent);
     let digest = facts.in_force.known().map(|f| f.settings_digest.as_str());
     let order = facts.directives.restart.as_ref();
+    let etcd = facts.etcd.known();
+    let version = etcd.and_then(|etcd| EtcdVersion::reported(&etcd.version));
     let run = agent.shared.update_etcd_run(agent.ports.state.as_ref(), |run| {
         run.look(&process, digest, order, &agent.spec.node)
+            .serves(version)
     });
     // Without this record a restart could be done twice, so none is requested.
     run.inspect_err(|error| tracing::warn!("no restart is requested: {error}"))

@@ -29,6 +29,7 @@ impl Etcd for FakeEtcd {
     async fn status(&self) -> PortResult<EtcdStatus> {
         Ok(EtcdStatus {
             version: "3.6.16".to_owned(),
+            storage_version: None,
             cluster_id: ClusterId(1),
             member_id: MemberId(2),
             leader: Some(MemberId(2)),

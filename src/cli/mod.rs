@@ -36,6 +36,7 @@ mod spec;
 mod status;
 mod store;
 mod systemd;
+mod upgrade;
 mod verify;
 mod wait;
 
@@ -81,6 +82,7 @@ enum Verb {
     Resume(pause::ResumeArgs),
     MoveLeader(leader::MoveArgs),
     Restart(restart::RestartArgs),
+    Upgrade(upgrade::UpgradeArgs),
     #[command(subcommand)]
     RebootLock(reboot_lock::LockVerb),
     LogLevel(log_level::LogArgs),
@@ -165,6 +167,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Resume(args) => pause::resume(paths, args).await,
         Verb::MoveLeader(args) => leader::run(paths, args).await,
         Verb::Restart(args) => restart::run(paths, args).await,
+        Verb::Upgrade(args) => upgrade::run(paths, args).await,
         Verb::Members(output) | Verb::Member(member::MemberVerb::List(output)) => {
             members::run(paths, output).await
         }

@@ -14,6 +14,7 @@ use crate::model::{
 };
 use crate::paths::Paths;
 use crate::render;
+use crate::unit::apply::selected_etcd;
 
 /// `-o`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -51,10 +52,14 @@ pub(super) fn run(paths: &Paths, args: &RenderArgs) -> Outcome {
         );
         would_be(spec)
     };
+    let mut spec = spec.clone();
+    if let Some(version) = assignment.etcd_version {
+        spec.etcd.binary = Some(selected_etcd(&spec.etcd, version).map_err(Failure::failed)?);
+    }
     let text = match args.form {
-        Form::Env => render::env_file(&assignment, spec),
-        Form::Dropin => render::drop_in(&assignment, spec, &Paths::system().etcd_env()),
-        Form::Flags => render::flags(&assignment, spec),
+        Form::Env => render::env_file(&assignment, &spec),
+        Form::Dropin => render::drop_in(&assignment, &spec, &Paths::system().etcd_env()),
+        Form::Flags => render::flags(&assignment, &spec),
     };
     out::print(&text.map_err(Failure::failed)?)?;
     Ok(Exit::Ok)
@@ -106,5 +111,6 @@ pub(super) fn would_be(spec: &Spec) -> Assignment {
         restore: None,
         restored: false,
         settings_digest: spec.settings_digest(),
+        etcd_version: None,
     }
 }

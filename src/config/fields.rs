@@ -15,6 +15,7 @@ use super::flags;
 use super::settings::{Proxy, StoreUrl};
 use crate::model::{
     BackupFormat, BackupSpec, Calendar, ClusterName, Join, NodeName, Retention, SizeSource, UnixMs,
+    default_versions_dir,
 };
 
 /// etcd's data directory in Debian's unit.
@@ -88,6 +89,9 @@ fields! {
     ETCD_PEER_PORT: Defaulted<u16> = Defaulted::new("etcd.peer_port", port, || 2380);
     /// A pinned etcd binary. Default: the binary of `etcd.service`.
     ETCD_BINARY: Optional<PathBuf> = Optional::new("etcd.binary", binary);
+    /// The directory with the etcds that `etcd-agent upgrade` can select: `etcd-v3.6.16/etcd` or
+    /// `etcd-v3.6.16-linux-amd64/etcd` below it. It and everything on the way to it belong to root.
+    ETCD_VERSIONS_DIR: Defaulted<PathBuf> = Defaulted::new("etcd.versions_dir", binary, default_versions_dir);
     /// etcd's certificate chain for clients.
     ETCD_CLIENT_TLS_CERT_FILE: Optional<PathBuf> = Optional::new("etcd.client_tls.cert_file", path);
     /// Its private key.

@@ -33,6 +33,7 @@ type Shared = State<Arc<Api>>;
 pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>, reloads: Arc<Reloads>) -> Router {
     let router = Router::new()
         .route("/v1/status", get(status))
+        .route("/v1/status/fresh", get(fresh_status))
         .route("/v1/plan", get(plan))
         .route("/v1/members", get(members))
         .route("/v1/ok-to-stop", get(ok_to_stop))
@@ -83,6 +84,10 @@ async fn ask_reload(State(api): Shared) -> Json<ReloadView> {
 
 async fn status(State(api): Shared) -> Json<AdminStatus> {
     Json(api.handle.admin_status())
+}
+
+async fn fresh_status(State(api): Shared) -> Reply<AdminStatus> {
+    Ok(Json(api.handle.fresh_admin_status().await?))
 }
 
 fn planned(api: &Api) -> Result<PlanView, Refused> {
@@ -214,7 +219,7 @@ async fn backups(
 }
 
 async fn direct(State(api): Shared, Strict(order): Strict<DirectiveOrder>) -> Reply<DirectiveView> {
-    Ok(Json(api.handle.direct(&order)?))
+    Ok(Json(api.handle.direct(&order).await?))
 }
 
 async fn preview(State(api): Shared, Strict(wanted): Strict<OperatorRequest>) -> Reply<DirectiveView> {

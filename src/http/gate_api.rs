@@ -8,6 +8,7 @@ use axum::{Json, Router};
 use serde::Serialize;
 
 use super::reply::{Reply, with_fallbacks};
+use crate::model::Leave;
 use crate::ports::AgentHandle;
 
 /// `GET /v1/gate`.
@@ -29,6 +30,7 @@ struct Stop {
 pub(super) fn router(handle: Arc<dyn AgentHandle>) -> Router {
     let routes = Router::new()
         .route("/v1/gate", get(gate))
+        .route("/v1/gate/leave", post(leave))
         .route("/v1/gate/stop", post(stop));
     with_fallbacks(routes.with_state(handle))
 }
@@ -37,6 +39,10 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>) -> Router {
 async fn gate(State(handle): State<Arc<dyn AgentHandle>>) -> Reply<Gate> {
     let (clear, text) = handle.gate()?;
     Ok(Json(Gate { clear, text }))
+}
+
+async fn leave(State(handle): State<Arc<dyn AgentHandle>>) -> Json<Leave> {
+    Json(handle.leave_to_stop().await)
 }
 
 async fn stop(State(handle): State<Arc<dyn AgentHandle>>) -> Json<Stop> {

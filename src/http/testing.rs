@@ -51,6 +51,7 @@ pub(crate) fn node_status(node: &str) -> NodeStatus {
         etcd: Fact::default(),
         members: Fact::default(),
         etcd_too_old: None,
+        etcd_binaries: None,
         newest_epoch: Epoch(0),
         voted: Epoch(0),
         genesis: None,
@@ -146,6 +147,9 @@ impl AgentHandle for FakeAgent {
         self.wrote();
         Ok(())
     }
+    async fn fresh_admin_status(&self) -> PortResult<AdminStatus> {
+        Ok(self.admin_status())
+    }
     fn admin_status(&self) -> AdminStatus {
         AdminStatus {
             starting: false,
@@ -209,7 +213,7 @@ impl AgentHandle for FakeAgent {
             message: "b (revision 7)".to_owned(),
         })
     }
-    fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView> {
+    async fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView> {
         self.wrote();
         let node = self.status();
         let none = node.steering.directives;
@@ -292,6 +296,9 @@ impl AgentHandle for FakeAgent {
             return Err(PortError::Retryable("not looked yet".to_owned()));
         }
         Ok((false, "waiting for the electorate".to_owned()))
+    }
+    async fn leave_to_stop(&self) -> Leave {
+        Leave::go("n1 granted it")
     }
     async fn before_stop(&self) -> String {
         "all is stored".to_owned()

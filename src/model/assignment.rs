@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupId, ClusterId, Epoch, Generation, MemberId, MemberList, NodeName, RaftTerm};
+use super::{BackupId, ClusterId, Epoch, EtcdVersion, Generation, MemberId, MemberList, NodeName, RaftTerm};
 
 /// How this member joined the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +111,10 @@ pub struct Assignment {
     /// The digest of the settings (`Spec::settings_digest`) of this assignment. A change makes a new
     /// generation.
     pub settings_digest: String,
+    /// The etcd below `etcd.versions_dir` that runs; `None` for the binary of `etcd.service` itself, or
+    /// `etcd.binary`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_version: Option<EtcdVersion>,
 }
 
 impl Assignment {

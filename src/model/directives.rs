@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{NodeName, UnixMs};
+use super::{EtcdVersion, NodeName, UnixMs};
 
 /// No cluster has more nodes than this. A register with more names is refused.
 const MOST_NAMES: usize = 256;
@@ -45,6 +45,23 @@ impl RestartOrder {
     }
 }
 
+/// The etcd that operators have selected for all nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EtcdSelection {
+    /// A version below `etcd.versions_dir`; `None` for the binary of `etcd.service` itself.
+    #[serde(default)]
+    pub version: Option<EtcdVersion>,
+    /// What was selected before it, for a cancelled upgrade.
+    #[serde(default)]
+    pub before: Option<EtcdVersion>,
+    /// The node after which no further one is upgraded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_after: Option<NodeName>,
+    /// True if an upgrade was cancelled: nodes that run the version of before it need not wait for others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancelled: bool,
+}
+
 /// The register. The higher version wins. Of two concurrent orders, the one from the later node name wins. A
 /// node that has lost its memory may use one version twice; then the content of the register decides, in the
 /// same way on all nodes.
@@ -72,6 +89,9 @@ pub struct Directives {
     /// lock and every older one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub released: BTreeMap<NodeName, u64>,
+    /// The selected etcd; `None` if no operator has ever selected one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<EtcdSelection>,
 }
 
 /// One order.
@@ -107,6 +127,16 @@ pub enum DirectiveChange {
         #[serde(default)]
         version: u64,
     },
+    /// Upgrade etcd to this version, one node after the other.
+    Upgrade {
+        /// Which version.
+        to: EtcdVersion,
+        /// The node after which no further one is upgraded.
+        #[serde(default)]
+        pause_after: Option<NodeName>,
+    },
+    /// Go back to what was selected before an upgrade that not every node has completed.
+    CancelUpgrade,
 }
 
 impl fmt::Display for Directives {
@@ -124,18 +154,33 @@ impl fmt::Display for Directives {
         if let Some(order) = &self.restart {
             write!(f, ", restart {} of {} nodes", order.id, order.nodes.len())?;
         }
+        if let Some(version) = self.etcd_version() {
+            write!(f, ", etcd {version}")?;
+        }
         Ok(())
     }
 }
 
 impl Directives {
+    /// The version that operators have selected; `None` for the binary of `etcd.service` itself.
+    pub fn etcd_version(&self) -> Option<EtcdVersion> {
+        self.etcd.as_ref().and_then(|selected| selected.version)
+    }
+
     /// True if this register replaces `other`.
     pub fn is_newer_than(&self, other: &Self) -> bool {
         self.rank() > other.rank()
     }
 
     fn rank(&self) -> impl PartialOrd + '_ {
-        let said = (&self.out, &self.restart, &self.paused, self.size, &self.released);
+        let said = (
+            &self.out,
+            &self.restart,
+            &self.paused,
+            self.size,
+            &self.released,
+            &self.etcd,
+        );
         (self.version, &self.by, said)
     }
 
@@ -204,6 +249,23 @@ impl Directives {
                 });
             }
             DirectiveChange::CancelRestart => next.restart = None,
+            DirectiveChange::Upgrade { to, pause_after } => {
+                let selected = next.etcd.get_or_insert_default();
+                if selected.version != Some(*to) {
+                    selected.before = selected.version.replace(*to);
+                }
+                selected.pause_after.clone_from(pause_after);
+                selected.cancelled = false;
+            }
+            DirectiveChange::CancelUpgrade => {
+                if let Some(selected) = &mut next.etcd
+                    && !selected.cancelled
+                {
+                    std::mem::swap(&mut selected.version, &mut selected.before);
+                    selected.pause_after = None;
+                    selected.cancelled = true;
+                }
+            }
             DirectiveChange::ReleaseRebootLock { node, version } => {
                 let released = next.released.get(node).copied().unwrap_or_default();
                 if *version > released {
@@ -269,6 +331,38 @@ mod tests {
             paused.after(&DirectiveChange::Pause, &name("n2"), UnixMs(9)),
             None
         );
+    }
+
+    #[test]
+    fn an_upgrade_remembers_what_was_before_it_and_goes_back_once() {
+        let by = name("n1");
+        let upgrade = |to: &str| DirectiveChange::Upgrade {
+            to: to.parse().unwrap(),
+            pause_after: None,
+        };
+        let next = |register: &Directives, change| register.after(&change, &by, UnixMs(5)).unwrap();
+        let first = next(&Directives::default(), upgrade("3.5.35"));
+        let second = next(&first, upgrade("3.6.16"));
+        assert_eq!(second.etcd_version().unwrap().to_string(), "3.6.16");
+        assert_eq!(
+            second.after(&upgrade("3.6.16"), &by, UnixMs(6)),
+            None,
+            "ordered twice"
+        );
+        let paused = DirectiveChange::Upgrade {
+            to: "3.6.16".parse().unwrap(),
+            pause_after: Some(name("n2")),
+        };
+        let paused = next(&second, paused);
+        assert_eq!(paused.etcd.as_ref().unwrap().before, first.etcd_version());
+        let back = next(&paused, DirectiveChange::CancelUpgrade);
+        assert_eq!(back.etcd_version(), first.etcd_version());
+        assert_eq!(back.etcd.as_ref().unwrap().pause_after, None);
+        assert_eq!(back.after(&DirectiveChange::CancelUpgrade, &by, UnixMs(7)), None);
+        let none = Directives::default();
+        assert_eq!(none.after(&DirectiveChange::CancelUpgrade, &by, UnixMs(5)), None);
+        let unset = next(&first, DirectiveChange::CancelUpgrade);
+        assert_eq!(unset.etcd_version(), None, "the binary of etcd.service");
     }
 
     #[test]

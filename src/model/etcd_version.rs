@@ -1,4 +1,98 @@
-//! Which versions of etcd are supported.
+//! Versions of etcd: which are supported, and which steps between them are allowed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A released version of etcd, e.g. `3.6.16`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EtcdVersion {
+    /// 3.
+    pub major: u64,
+    /// 6. etcd changes the format of its data between minors only.
+    pub minor: u64,
+    /// 16.
+    pub patch: u64,
+}
+
+impl EtcdVersion {
+    /// The version that an etcd reports, without what a distribution or a pre-release adds: 3.5.16 for
+    /// `3.5.16+dfsg`. `None` for a text that is not a version.
+    pub fn reported(text: &str) -> Option<Self> {
+        match numbers(text)[..] {
+            [major, minor, patch] => Some(Self { major, minor, patch }),
+            _ => None,
+        }
+    }
+
+    /// Major and minor.
+    pub fn series(self) -> (u64, u64) {
+        (self.major, self.minor)
+    }
+
+    /// Why an etcd that runs this version must not be replaced by one of version `to`; `None` if it may be.
+    /// etcd supports mixed clusters of two successive minors
+    /// (<https://etcd.io/docs/latest/upgrades/upgrading-etcd/>).
+    pub fn upgrade_objection(self, to: Self) -> Option<String> {
+        let next = (self.major, self.minor + 1);
+        if to < self {
+            return Some(format!(
+                "{to} is older than {self}, and a downgrade is not an upgrade"
+            ));
+        }
+        if to.series() != self.series() && to.series() != next {
+            return Some(format!(
+                "from {self} etcd can be upgraded to {}.{}, and not directly to {to}: upgrade one minor at a time",
+                next.0, next.1
+            ));
+        }
+        if self.series() == (3, 6) && to.series() == (3, 7) {
+            return Some(format!(
+                "etcd 3.7 panics on entries of 3.5 that may be left in the log of a member ({self} reads them), and it is \
+                 not known here whether they are: this step is not supported yet"
+            ));
+        }
+        let stores_promotions = self.patch >= STORES_PROMOTIONS.2;
+        if self.series() == (3, 5) && to.series() == (3, 6) && !stores_promotions {
+            return Some(format!(
+                "{self} does not store that a learner was promoted, and 3.6 takes such a member for a learner: \
+                 upgrade to 3.5.26 or a later 3.5 first (https://github.com/etcd-io/etcd/issues/20793)"
+            ));
+        }
+        None
+    }
+}
+
+impl fmt::Display for EtcdVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+impl FromStr for EtcdVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let version = Self::reported(text).filter(|version| version.to_string() == text);
+        version.ok_or_else(|| format!("found {text:?}, expected a version of etcd such as 3.6.16"))
+    }
+}
+
+impl TryFrom<String> for EtcdVersion {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<EtcdVersion> for String {
+    fn from(version: EtcdVersion) -> Self {
+        version.to_string()
+    }
+}
 
 /// The oldest supported version: major and minor.
 const LEAST: (u64, u64) = (3, 5);
@@ -32,8 +126,66 @@ fn numbers(version: &str) -> Vec<u64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    fn version(text: &str) -> EtcdVersion {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn versions_as_written_and_as_reported() {
+        for good in ["3.5.16", "3.6.0", "3.10.1"] {
+            assert_eq!(version(good).to_string(), good);
+        }
+        for bad in [
+            "",
+            "3",
+            "3.6",
+            "v3.6.16",
+            "3.6.16-rc.0",
+            "03.6.16",
+            "3.6.16.1",
+            "../3.6.16",
+            "3.6.99999999999999999999",
+        ] {
+            assert!(bad.parse::<EtcdVersion>().is_err(), "{bad}");
+        }
+        for reported in ["3.5.16", "v3.5.16", "3.5.16+dfsg", "3.5.16-rc.0"] {
+            assert_eq!(
+                EtcdVersion::reported(reported),
+                Some(version("3.5.16")),
+                "{reported}"
+            );
+        }
+        assert_eq!(EtcdVersion::reported("not_decided"), None);
+        assert!(version("3.10.0") > version("3.9.9"));
+    }
+
+    #[test]
+    fn upgrades_go_forward_one_minor_at_a_time() {
+        let table = [
+            ("3.5.16", "3.5.16", None),
+            ("3.5.16", "3.5.35", None),
+            ("3.5.26", "3.6.0", None),
+            ("3.6.16", "3.7.3", Some("not supported yet")),
+            ("3.7.0", "3.7.3", None),
+            ("3.4.23", "3.5.16", None),
+            ("3.5.16", "3.6.16", Some("3.5.26")),
+            ("3.5.35", "3.7.3", Some("one minor at a time")),
+            ("3.6.16", "4.0.0", Some("one minor at a time")),
+            ("3.6.16", "3.6.1", Some("a downgrade is not an upgrade")),
+            ("3.7.0", "3.6.16", Some("a downgrade is not an upgrade")),
+        ];
+        for (from, to, expected) in table {
+            let found = version(from).upgrade_objection(version(to));
+            match expected {
+                None => assert_eq!(found, None, "{from} to {to}"),
+                Some(part) => assert!(found.unwrap().contains(part), "{from} to {to}"),
+            }
+        }
+    }
 
     #[test]
     fn c12_from_3_5_1_to_3_5_25_promotions_are_forgotten() {

@@ -54,8 +54,8 @@ pub use backup_summary::BackupSummary;
 pub use calendar::{Calendar, CalendarError};
 pub use change::{KeyChange, Past, RevisionChanges, Watched};
 pub use decision::{Decision, LearnerProgress, Memory};
-pub use directives::{DirectiveChange, Directives, Paused, RestartOrder};
-pub use etcd_version::{forgets_promotions, is_too_old};
+pub use directives::{DirectiveChange, Directives, EtcdSelection, Paused, RestartOrder};
+pub use etcd_version::{EtcdVersion, forgets_promotions, is_too_old};
 pub use event::{Event, EventOutcome, EventsView};
 pub use fact::Fact;
 pub use genesis::{Genesis, Origin, cluster_id_of, member_id_of, memories_lost, token_of};
@@ -79,11 +79,13 @@ pub use reason::{Reason, ReasonCode};
 pub use reboot_lock::{LockOwner, RebootHold, RebootLock, RebootLocks, RecordedLock, ReleaseView};
 pub use running::{EtcdRun, RestartWish};
 pub use size::{MOST_VOTERS, SizeChange, SizeSource, SpecRecord, unwise_size};
-pub use spec::{EtcdSpec, Join, Spec, TlsFiles, digest, electorate_digest};
+pub use spec::{EtcdSpec, Join, Spec, TlsFiles, default_versions_dir, digest, electorate_digest};
 pub use status::{
-    ActiveState, AssignmentSummary, DataState, EtcdStatus, LeaderAsk, LoadState, NodeStatus, Steering,
-    UnitState,
+    ActiveState, AssignmentSummary, DataState, EtcdBinaries, EtcdStatus, LeaderAsk, LoadState, NodeStatus,
+    Steering, UnitState,
 };
-pub use stop::{Fault, FurtherFault, Hypothesis, HypothesisError, HypothesisView, StopVerdict, VotersLeft};
+pub use stop::{
+    Fault, FurtherFault, Hypothesis, HypothesisError, HypothesisView, Leave, StopVerdict, VotersLeft,
+};
 pub use time::{SteadyMs, UnixMs};
 pub use verification::{Fingerprint, KvHash, Verified, VerifyView};

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignment, BackupFormat, BackupId, BackupSummary, BackupView, ClusterId, ClusterName, Epoch, Fact,
-    Generation, Genesis, Job, LastWords, LockOwner, MemberId, NodeName, NodeStatus, Spec, SpecRecord,
-    SteadyMs, UnixMs, VerifyView,
+    Assignment, BackupFormat, BackupId, BackupSummary, BackupView, ClusterId, ClusterName, Epoch,
+    EtcdVersion, Fact, Generation, Genesis, Job, LastWords, LockOwner, MemberId, NodeName, NodeStatus, Spec,
+    SpecRecord, SteadyMs, UnixMs, VerifyView,
 };
 
 /// A person's request to this agent.
@@ -269,6 +269,9 @@ pub struct Observation {
     /// directory inspected it while this very process ran.
     #[serde(default)]
     pub runs_on: Option<(ClusterId, MemberId)>,
+    /// The version of the etcd that served here last.
+    #[serde(default)]
+    pub served: Option<EtcdVersion>,
     /// The staged restore: the backup that is restored next to the old data and ready to replace it, with its
     /// epoch.
     pub staged: Option<(Epoch, BackupId)>,

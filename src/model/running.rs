@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Fact, NodeName, RestartOrder};
+use super::{EtcdVersion, Fact, NodeName, RestartOrder};
 
 /// An agent's record of its etcd process. A process is identified by boot and PID.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +16,9 @@ pub struct EtcdRun {
     /// The digest of the settings that it was started with; `None` if unknown.
     #[serde(default)]
     pub settings: Option<String>,
+    /// The version of the etcd that served here last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<EtcdVersion>,
     /// The last received restart order.
     #[serde(flatten)]
     pub newest: HeardOrder,
@@ -58,6 +61,9 @@ pub struct RestartWish {
     /// The order; `None` if the settings have changed.
     #[serde(default)]
     pub order: Option<u64>,
+    /// True if another version of etcd is selected than runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub version: bool,
 }
 
 impl EtcdRun {
@@ -85,6 +91,15 @@ impl EtcdRun {
             next.hear(order, runs.map(String::as_str), me);
         }
         next
+    }
+
+    /// The record after an etcd of this version has served.
+    #[must_use]
+    pub fn serves(self, version: Option<EtcdVersion>) -> Self {
+        Self {
+            served: version.or(self.served),
+            ..self
+        }
     }
 
     /// Records an order. An older order replaces the newest one if the newest one was lost to a concurrent
@@ -135,12 +150,14 @@ impl EtcdRun {
             return Some(RestartWish {
                 why: "an operator ordered it".to_owned(),
                 order: Some(order.id),
+                version: false,
             });
         }
         let (settings, written) = (self.settings.as_ref()?, self.written.as_ref()?);
         (self.process.as_deref() == Some(process) && settings != written).then(|| RestartWish {
             why: "etcd was started with older settings than are written".to_owned(),
             order: None,
+            version: false,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -102,8 +102,25 @@ pub struct EtcdSpec {
     pub peer_tls: Option<TlsFiles>,
     /// A pinned etcd binary; `None`: the base unit's own `ExecStart=`.
     pub binary: Option<PathBuf>,
+    /// The directory with the etcds that an upgrade can select, as `etcd-v3.6.16` or
+    /// `etcd-v3.6.16-linux-amd64`.
+    #[serde(
+        default = "default_versions_dir",
+        skip_serializing_if = "is_default_versions_dir"
+    )]
+    pub versions_dir: PathBuf,
     /// Further etcd flags by flag name without dashes, e.g. `quota-backend-bytes`.
     pub settings: BTreeMap<String, String>,
+}
+
+/// `/opt`.
+pub fn default_versions_dir() -> PathBuf {
+    PathBuf::from("/opt")
+}
+
+/// The default is left out, so that the digest of the settings is that of older versions of the agent.
+fn is_default_versions_dir(dir: &Path) -> bool {
+    dir == default_versions_dir()
 }
 
 impl Spec {

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BackupSummary, ClusterId, ClusterName, Directives, Epoch, Fact, Generation, Genesis, Grant, Incarnation,
-    MemberId, MemberList, NodeName, RaftTerm, RebootLocks, RestartWish, Revision, UnixMs,
+    BackupSummary, ClusterId, ClusterName, Directives, Epoch, EtcdVersion, Fact, Generation, Genesis, Grant,
+    Incarnation, MemberId, MemberList, NodeName, RaftTerm, RebootLocks, RestartWish, Revision, UnixMs,
 };
 
 /// systemd's `ActiveState` of a unit (`org.freedesktop.systemd1(5)`).
@@ -177,6 +177,9 @@ impl fmt::Display for DataState {
 pub struct EtcdStatus {
     /// etcd's version.
     pub version: String,
+    /// The version whose format its data has, e.g. 3.6.0; `None` from an etcd older than 3.6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_version: Option<EtcdVersion>,
     /// Cluster ID from the response header.
     pub cluster_id: ClusterId,
     /// Own member ID.
@@ -221,6 +224,20 @@ pub struct AssignmentSummary {
     pub member_id: MemberId,
     /// True once the member has started.
     pub started_once: bool,
+    /// Its selected version; `None` for the binary of `etcd.service` itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_version: Option<EtcdVersion>,
+}
+
+/// Which etcds a node can run besides that of `etcd.service`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EtcdBinaries {
+    /// The versions below `etcd.versions_dir`.
+    #[serde(default)]
+    pub versions: BTreeSet<EtcdVersion>,
+    /// True if `etcd.binary` is configured: no version can be selected then.
+    #[serde(default)]
+    pub pinned: bool,
 }
 
 /// A person's request for another raft leader, which the coordinator carries out.
@@ -243,6 +260,10 @@ pub struct Steering {
     /// Why its etcd needs a restart, if it does. The restart waits for a grant.
     #[serde(default)]
     pub wants_restart: Option<RestartWish>,
+    /// True while something other than the agent stops `etcd.service` and the gate holds the stop back until
+    /// it has leave.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waits_to_stop: bool,
     /// The disruption that it has granted as coordinator and that has not finished.
     #[serde(default)]
     pub grant: Option<Grant>,
@@ -303,6 +324,9 @@ pub struct NodeStatus {
     /// The version of its etcd, if that is older than the oldest supported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_too_old: Option<String>,
+    /// Which etcds it can run; `None` from an agent of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_binaries: Option<EtcdBinaries>,
     /// The newest epoch reported to it.
     pub newest_epoch: Epoch,
     /// The newest epoch for which its elector may have accepted a genesis that it has not learned; 0 if there
@@ -344,10 +368,13 @@ pub struct NodeStatus {
 }
 
 impl NodeStatus {
-    /// True while `etcd.service` is active: etcd has notified systemd that it serves.
+    /// True while `etcd.service` is active: etcd has notified systemd that it serves. Also while a stop of it
+    /// waits for leave.
     pub fn is_active(&self) -> bool {
-        self.unit
-            .known()
-            .is_some_and(|unit| unit.active == ActiveState::Active)
+        self.unit.known().is_some_and(|unit| match unit.active {
+            ActiveState::Active => true,
+            ActiveState::Deactivating => self.steering.waits_to_stop,
+            _ => false,
+        })
     }
 }

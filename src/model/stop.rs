@@ -22,6 +22,33 @@ pub struct StopVerdict {
     pub left: Option<VotersLeft>,
 }
 
+/// Whether `etcd.service` may stop now, when something other than the agent stops it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leave {
+    /// True if it may.
+    pub go: bool,
+    /// Why it may, or what it waits for.
+    pub text: String,
+}
+
+impl Leave {
+    /// It may stop.
+    pub fn go(why: impl Into<String>) -> Self {
+        Self {
+            go: true,
+            text: why.into(),
+        }
+    }
+
+    /// It waits.
+    pub fn wait(what_for: impl Into<String>) -> Self {
+        Self {
+            go: false,
+            text: what_for.into(),
+        }
+    }
+}
+
 /// The voters after one node has stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VotersLeft {

@@ -23,6 +23,7 @@ pub(crate) fn spec(nodes: &[&str]) -> Spec {
             client_tls: None,
             peer_tls: None,
             binary: None,
+            versions_dir: "/opt".into(),
             settings: BTreeMap::new(),
         },
         backup_interval: None,

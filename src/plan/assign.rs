@@ -6,7 +6,7 @@ use super::context::Context;
 use super::founder::founder;
 use super::invitation::{invitations, linearizable_lists};
 use super::joiner::{joiner, own_member};
-use super::{electors, spares};
+use super::{electors, spares, version};
 use crate::model::{
     Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, Genesis, InitialState, Origin, ReasonCode,
     Role,
@@ -73,7 +73,8 @@ fn not_assigned(cx: &mut Context<'_>, genesis: &Genesis) {
     }
 }
 
-/// Updates an assignment of this epoch: the member has started once, or etcd's settings have changed.
+/// Updates an assignment of this epoch: the member has started once, etcd's settings have changed, or another
+/// version of etcd is selected.
 fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> {
     let runs = cx
         .obs
@@ -111,6 +112,7 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         wanted.data_dir.clone_from(&cx.spec.etcd.data_dir);
         follow_address(cx, &mut wanted);
     }
+    version::follow(cx, assignment, &mut wanted);
     if wanted == *assignment {
         return None;
     }

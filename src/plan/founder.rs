@@ -81,6 +81,7 @@ fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         restore: None,
         restored: false,
         settings_digest: cx.spec.settings_digest(),
+        etcd_version: cx.obs.me.steering.directives.etcd_version(),
     })
 }
 

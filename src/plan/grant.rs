@@ -228,14 +228,17 @@ pub(super) fn in_progress(grant: &Grant) -> (ReasonCode, String) {
     }
 }
 
-/// The nodes whose etcd is to be restarted, by name.
+/// The nodes whose etcd is to be restarted, by name: also those where something other than the agent stops it.
 pub(super) fn wanting<'a>(cx: &Context<'a>, list: &MemberList) -> Vec<&'a NodeName> {
-    let only_ordered = paused(cx).is_some() || list.members.len() == 1;
+    let is_paused = paused(cx).is_some();
+    let only_ordered = is_paused || list.members.len() == 1;
     statuses(cx, list)
         .into_iter()
         .filter(|status| {
             let wish = status.steering.wants_restart.as_ref();
-            wish.is_some_and(|wish| wish.order.is_some() || !only_ordered)
+            status.steering.waits_to_stop
+                || wish
+                    .is_some_and(|wish| wish.order.is_some() || !only_ordered || wish.version && !is_paused)
         })
         .map(|status| &status.node)
         .collect()
@@ -274,8 +277,17 @@ fn settle(cx: &mut Context<'_>, statuses: &[&NodeStatus], whole: bool) {
     let (done, unused) = match grant.purpose {
         GrantPurpose::Restart => {
             let status = statuses.iter().find(|status| status.node == grant.node);
-            let wants = status.is_some_and(|status| status.steering.wants_restart.is_some());
-            (whole && !wants, whole && wants && age >= UNUSED || age >= LONGEST)
+            let wants = status.is_some_and(|status| {
+                status.steering.wants_restart.is_some() || status.steering.waits_to_stop
+            });
+            // A person who stopped it may start it again at any time.
+            let held = status
+                .and_then(|status| status.unit.known())
+                .is_some_and(|unit| unit.held);
+            (
+                whole && !wants || held,
+                whole && wants && age >= UNUSED || age >= LONGEST,
+            )
         }
         GrantPurpose::Reboot => (lock_holder::is_taken(cx, &grant), age >= UNUSED),
     };

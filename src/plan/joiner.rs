@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::invitation::{Invitation, is_believed, linearizable_lists, witnesses};
+use super::version;
 use crate::model::{
     Assignment, DataState, Fact, Genesis, InitialState, Member, MemberId, MemberList, NodeName, RaftTerm,
     ReasonCode, Role,
@@ -97,6 +98,7 @@ fn joined(
         restore: None,
         restored: false,
         settings_digest: cx.spec.settings_digest(),
+        etcd_version: version::of_new_member(cx),
     }
 }
 

@@ -31,6 +31,7 @@ mod joiner;
 mod last_words;
 mod leader;
 mod learner;
+mod leave;
 mod lock_holder;
 mod member_health;
 mod membership;
@@ -57,13 +58,16 @@ mod store_reports;
 mod tests;
 mod under_way;
 mod unfinished;
+mod upgrade;
 mod verify;
+mod version;
 mod voters_left;
 
 pub use after::after;
 pub use directive::{known_orders, ordered_out};
 pub use failure::{is_lost, misses};
 pub use grant::GRANT_COOLDOWN;
+pub use leave::leave_to_stop;
 pub use lock_holder::lock_of;
 pub use preview::preview;
 pub use reboot_lock::has_recorded;
@@ -73,6 +77,8 @@ pub use safety::{Change, is_healthy, keeps_quorum, other_stores, with_other_stor
 pub use standalone_backup::{backup_in, backup_of};
 pub use steps::{request_steps, steps};
 pub use stop::ok_to_stop;
+pub use upgrade::upgrade_objection;
+pub use version::{EtcdSeen, wants_version};
 
 use context::Context;
 use status_line::status_line;
@@ -99,6 +105,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     store_reports::report_commands(cx);
     store_reports::report_history(cx);
     alarms::report(cx);
+    version::report(cx);
     let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))
         .or_else(|| resize::follow(cx))

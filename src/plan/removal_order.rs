@@ -99,7 +99,7 @@ fn check_quorum(cx: &Context<'_>, list: &MemberList, member: &Member) -> Result<
     ))
 }
 
-/// Why an order is refused. `force` permits a cluster that stays below its size.
+/// Why an order is refused; `upgrade_objection` judges orders to upgrade. `force` permits a cluster that stays below its size.
 pub fn objection(observation: &Observation, change: &DirectiveChange, force: bool) -> Option<String> {
     if let Some(why) = ordered_out(observation) {
         return Some(why);
@@ -113,7 +113,11 @@ pub fn objection(observation: &Observation, change: &DirectiveChange, force: boo
             let stranger = nodes.iter().find(|node| !cx.spec.nodes.contains_key(*node))?;
             return Some(format!("{stranger} is not in cluster.nodes"));
         }
-        DirectiveChange::Pause | DirectiveChange::Resume | DirectiveChange::CancelRestart => return None,
+        DirectiveChange::Pause
+        | DirectiveChange::Resume
+        | DirectiveChange::CancelRestart
+        | DirectiveChange::Upgrade { .. }
+        | DirectiveChange::CancelUpgrade => return None,
     };
     if !cx.spec.nodes.contains_key(node) {
         return Some(format!("{node} is not in cluster.nodes"));

@@ -121,6 +121,7 @@ mod tests {
     fn member(id: u64, applied: u64) -> EtcdStatus {
         EtcdStatus {
             version: "3.6.16".to_owned(),
+            storage_version: None,
             cluster_id: ClusterId(1),
             member_id: MemberId(id),
             leader: Some(MemberId(1)),

@@ -35,6 +35,29 @@ pub fn steps(change: &DirectiveChange) -> Vec<String> {
         DirectiveChange::ReleaseRebootLock { node, .. } => vec![format!(
             "{node} no longer holds the reboot lock: etcd on another node may be restarted, and another host may reboot"
         )],
+        DirectiveChange::Upgrade { to, pause_after } => {
+            let mut steps = vec![
+                format!(
+                    "etcd is restarted with {to} on one node after the other, each only while all members are healthy"
+                ),
+                "the raft leader comes last, after another member leads".to_owned(),
+            ];
+            if let Some(node) = pause_after {
+                steps = vec![
+                    format!(
+                        "etcd on {node} is restarted with {to}; if {node} leads, another member leads first"
+                    ),
+                    format!(
+                        "no other node is upgraded before `etcd-agent upgrade --to {to}` is ordered again"
+                    ),
+                ];
+            }
+            steps
+        }
+        DirectiveChange::CancelUpgrade => lines(&[
+            "no further node is upgraded",
+            "nodes that were upgraded go back to the etcd of before, one at a time; an etcd that is down goes back at once",
+        ]),
         DirectiveChange::CancelRestart => {
             lines(&["no further node is restarted by order; a restart that is under way goes on"])
         }

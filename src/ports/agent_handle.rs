@@ -4,8 +4,8 @@ use async_trait::async_trait;
 
 use crate::model::{
     Accept, AcceptReply, AdminStatus, Alarm, BackupId, BackupSummary, DirectiveOrder, DirectiveView,
-    DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Learn, ListedBackup, LockOwner, NodeName,
-    NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply, ReleaseView, RequestView,
+    DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Learn, Leave, ListedBackup, LockOwner,
+    NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply, ReleaseView, RequestView,
     RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand, Verdict,
 };
 
@@ -43,6 +43,11 @@ pub trait AgentHandle: Send + Sync {
     async fn learn(&self, message: Learn) -> PortResult<()>;
     /// Everything for `etcd-agent status`.
     fn admin_status(&self) -> AdminStatus;
+    /// The same, after this agent and all others have looked again.
+    ///
+    /// # Errors
+    /// Retryable when this agent does not look in time.
+    async fn fresh_admin_status(&self) -> PortResult<AdminStatus>;
     /// Everything for `etcd-agent plan`; `None` before the first tick.
     fn plan_view(&self) -> Option<PlanView>;
     /// Backups in the store, oldest first: the backup `only`, or a page of all backups after `after`.
@@ -67,7 +72,10 @@ pub trait AgentHandle: Send + Sync {
     fn request(&self, id: u64) -> Option<RequestView>;
     /// Takes an order for the whole cluster, which is on disk before this returns; with `dry_run` only
     /// returns what would follow.
-    fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView>;
+    ///
+    /// # Errors
+    /// Permanent when the order is refused; retryable when this agent has not looked around yet.
+    async fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView>;
     /// Writes another wanted size to the store; with `dry_run` only returns what would follow.
     async fn set_size(&self, order: &SizeOrder) -> Result<SizeView, OrderError>;
     /// Whether this node, or another one, may be stopped now. All agents look again first.
@@ -95,6 +103,8 @@ pub trait AgentHandle: Send + Sync {
     /// error if this agent does not know, because it has not observed anything yet or cannot read its own
     /// state. The gate treats an error like no answer.
     fn gate(&self) -> PortResult<(bool, String)>;
+    /// Whether `etcd.service`, which something is stopping, may stop now. The gate asks again until it may.
+    async fn leave_to_stop(&self) -> Leave;
     /// Called when `etcd.service` is about to stop. Answers once the store has everything that etcd has
     /// committed, or once that is impossible within seconds, and says which.
     async fn before_stop(&self) -> String;

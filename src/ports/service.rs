@@ -1,14 +1,14 @@
 //! The service manager: systemd, and the oneshots that run under it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::model::{
-    BackupId, ClusterId, DataState, Epoch, Fact, Fingerprint, InForce, LastWords, MemberId, NodeName,
-    Revision, UnitState,
+    BackupId, ClusterId, DataState, Epoch, EtcdVersion, Fact, Fingerprint, InForce, LastWords, MemberId,
+    NodeName, Revision, UnitState,
 };
 
 use super::{PortError, PortResult};
@@ -163,9 +163,19 @@ pub trait ServiceManager: Send + Sync {
     fn has_room(&self, _data_dir: &Path) -> bool {
         true
     }
+    /// The versions of etcd in this directory. The name of each subdirectory counts, e.g.
+    /// `etcd-v3.6.16-linux-amd64`; `etcd-agent-apply.service` checks what is in it before it is used. By
+    /// default there are none.
+    fn etcd_versions(&self, _dir: &Path) -> BTreeSet<EtcdVersion> {
+        BTreeSet::new()
+    }
     /// Whether the mount that holds etcd's data directory is recorded; true if that makes no difference.
     fn knows_mount(&self) -> bool {
         true
+    }
+    /// True while systemd shuts the host down. By default it never does.
+    async fn shuts_down(&self) -> bool {
+        false
     }
     /// Returns when a shutdown of the host begins, with the lock that delays it. By default the host never
     /// shuts down.

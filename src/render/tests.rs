@@ -42,6 +42,7 @@ fn assignment(spec: &Spec) -> Assignment {
         restore: None,
         restored: false,
         settings_digest: spec.settings_digest(),
+        etcd_version: None,
     }
 }
 

@@ -10,6 +10,7 @@ pub mod journal;
 pub mod loaded;
 pub mod result;
 mod roots;
+mod selected;
 mod settings;
 pub mod verify;
 pub mod wal;

@@ -168,6 +168,21 @@ impl LocalEtcd {
         M: prost::Message + 'static,
         T: prost::Message + Default + 'static,
     {
+        self.unary_within(MEMBERS, doing, path, message).await
+    }
+
+    /// The same with another deadline.
+    pub(super) async fn unary_within<M, T>(
+        &self,
+        deadline: Duration,
+        doing: &str,
+        path: &'static str,
+        message: M,
+    ) -> PortResult<T>
+    where
+        M: prost::Message + 'static,
+        T: prost::Message + Default + 'static,
+    {
         let (what, channel) = self.channel(doing)?;
         let asked = async {
             let mut grpc = Grpc::new(channel);
@@ -178,12 +193,12 @@ impl LocalEtcd {
             let codec = ProstCodec::<M, T>::default();
             grpc.unary(Request::new(message), path, codec).await
         };
-        match timeout(MEMBERS, asked).await {
+        match timeout(deadline, asked).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
             Ok(Err(status)) => Err(status_error(&what, Kind::Read, &status)),
             Err(_) => {
                 self.connector.reset();
-                Err(no_answer(&what, Kind::Read, MEMBERS))
+                Err(no_answer(&what, Kind::Read, deadline))
             }
         }
     }

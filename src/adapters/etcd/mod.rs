@@ -23,8 +23,8 @@ use tonic::client::Grpc;
 use tonic_prost::ProstCodec;
 
 use crate::model::{
-    AlarmKind, ClusterId, EtcdStatus, Fingerprint, KvHash, Member, MemberId, MemberList, NodeName, Past,
-    RaftTerm, Revision, Watched,
+    AlarmKind, ClusterId, EtcdStatus, EtcdVersion, Fingerprint, KvHash, Member, MemberId, MemberList,
+    NodeName, Past, RaftTerm, Revision, Watched,
 };
 use crate::ports::{ByteStream, Etcd, PortError, PortResult, WatchStream};
 
@@ -44,34 +44,30 @@ const FINGERPRINT: Duration = Duration::from_mins(10);
 #[async_trait]
 impl Etcd for LocalEtcd {
     async fn status(&self) -> PortResult<EtcdStatus> {
-        let answer = self
-            .call("read the status", Kind::Read, STATUS, |client| async move {
-                client.maintenance_client().status().await
-            })
-            .await?;
-        let header = answer.header().ok_or_else(|| {
-            PortError::Retryable(self.what("read the status") + ": the answer has no header")
-        })?;
+        let doing = "read the status";
+        let path = "/etcdserverpb.Maintenance/Status";
+        let asked = self.unary_within(STATUS, doing, path, proto::StatusRequest {});
+        let answer: proto::StatusResponse = asked.await?;
+        let header = answer
+            .header
+            .ok_or_else(|| PortError::Retryable(self.what(doing) + ": the answer has no header"))?;
         answer
-            .version()
+            .version
             .clone_into(&mut self.version.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(EtcdStatus {
-            version: answer.version().to_owned(),
-            cluster_id: ClusterId(header.cluster_id()),
-            member_id: MemberId(header.member_id()),
-            leader: Some(answer.leader()).filter(|id| *id != 0).map(MemberId),
-            is_learner: answer.is_learner(),
-            term: RaftTerm(answer.raft_term()),
-            index: answer.raft_index(),
-            applied: answer.raft_applied_index(),
-            db_size_bytes: u64::try_from(answer.db_size()).unwrap_or(0),
-            revision: Revision(u64::try_from(header.revision()).unwrap_or(0)),
+            version: answer.version,
+            storage_version: EtcdVersion::reported(&answer.storage_version),
+            cluster_id: ClusterId(header.cluster_id),
+            member_id: MemberId(header.member_id),
+            leader: Some(answer.leader).filter(|id| *id != 0).map(MemberId),
+            is_learner: answer.is_learner,
+            term: RaftTerm(answer.raft_term),
+            index: answer.raft_index,
+            applied: answer.raft_applied_index,
+            db_size_bytes: u64::try_from(answer.db_size).unwrap_or(0),
+            revision: Revision(u64::try_from(header.revision).unwrap_or(0)),
             // These include alarms: etcd writes `memberID:… alarm:NOSPACE`.
-            errors: answer
-                .errors()
-                .iter()
-                .map(|text| text.trim().to_owned())
-                .collect(),
+            errors: answer.errors.iter().map(|text| text.trim().to_owned()).collect(),
         })
     }
 

@@ -8,10 +8,40 @@ use bytes::Bytes;
 pub(super) struct ResponseHeader {
     #[prost(uint64, tag = "1")]
     pub(super) cluster_id: u64,
+    #[prost(uint64, tag = "2")]
+    pub(super) member_id: u64,
     #[prost(int64, tag = "3")]
     pub(super) revision: i64,
     #[prost(uint64, tag = "4")]
     pub(super) raft_term: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct StatusRequest {}
+
+/// `etcd-client` leaves out what etcd 3.6 has added.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct StatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(super) header: Option<ResponseHeader>,
+    #[prost(string, tag = "2")]
+    pub(super) version: String,
+    #[prost(int64, tag = "3")]
+    pub(super) db_size: i64,
+    #[prost(uint64, tag = "4")]
+    pub(super) leader: u64,
+    #[prost(uint64, tag = "5")]
+    pub(super) raft_index: u64,
+    #[prost(uint64, tag = "6")]
+    pub(super) raft_term: u64,
+    #[prost(uint64, tag = "7")]
+    pub(super) raft_applied_index: u64,
+    #[prost(string, repeated, tag = "8")]
+    pub(super) errors: Vec<String>,
+    #[prost(bool, tag = "10")]
+    pub(super) is_learner: bool,
+    #[prost(string, tag = "11")]
+    pub(super) storage_version: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -10,6 +10,7 @@ pub mod proxy;
 mod state;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +22,8 @@ use tokio::sync::watch::Receiver as Watching;
 use tokio::time::timeout;
 use zbus::OwnedObjectPath;
 
-use crate::model::{ActiveState, Fact, InForce, UnitState};
+use crate::etcd_versions::etcd_versions;
+use crate::model::{ActiveState, EtcdVersion, Fact, InForce, UnitState};
 use crate::ports::{
     DataReport, DataRequest, PortError, PortResult, RestoreReport, ServiceManager, ShutdownLock,
     VerifyRestoreRequest,
@@ -168,10 +170,27 @@ impl ServiceManager for Systemd {
         has_free(data_dir, LOG_FILE)
     }
 
+    fn etcd_versions(&self, dir: &Path) -> BTreeSet<EtcdVersion> {
+        // An unreadable directory has no version that could be selected; an order that names one is refused.
+        etcd_versions(dir).unwrap_or_default().into_keys().collect()
+    }
+
     fn knows_mount(&self) -> bool {
         // Checked each time: an operator removes the file if the file system of the data is permanently lost
         // (`missing` in `src/unit/data/inspect.rs`). An unreadable file counts as present.
         self.shared.paths.data_mount().try_exists().unwrap_or(true)
+    }
+
+    async fn shuts_down(&self) -> bool {
+        let what = "ask whether the host shuts down";
+        let state = async {
+            let live = self.live(what).await?;
+            let state = live.manager.system_state().await;
+            state.map_err(|error| port_error(what, Ask::Read, &error))
+        };
+        // A stop must not wait for an answer of systemd.
+        let state = timeout(Duration::from_secs(1), state).await;
+        matches!(state, Ok(Ok(state)) if state == "stopping")
     }
 
     async fn shutdown_begins(&self) -> PortResult<ShutdownLock> {

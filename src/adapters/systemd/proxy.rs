@@ -19,6 +19,10 @@ pub type ExecCommand = (String, Vec<String>, bool, u64, u64, u64, u64, u32, i32,
 pub trait Manager {
     #[zbus(property)]
     fn version(&self) -> zbus::Result<String>;
+
+    /// `SystemState`: `stopping` while the host shuts down. systemd sends no signal when it changes.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn system_state(&self) -> zbus::Result<String>;
     fn subscribe(&self) -> zbus::Result<()>;
     fn load_unit(&self, name: &str) -> zbus::Result<OwnedObjectPath>;
     #[zbus(name = "GetUnitByPID")]

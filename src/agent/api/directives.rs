@@ -10,24 +10,18 @@ use crate::plan;
 use crate::ports::{PortError, PortResult};
 
 use crate::agent::Agent;
-
-/// The last observation.
-///
-/// # Errors
-/// Retryable before the first tick.
-pub(crate) fn seen(agent: &Agent) -> PortResult<Observation> {
-    let seen = agent.shared.with(|inner| inner.last.observation.clone());
-    seen.ok_or_else(|| {
-        PortError::Retryable("the agent has just started and has not looked around yet, try again".to_owned())
-    })
-}
+use crate::agent::api::fresh;
 
 /// Takes the order; the register is on disk before this returns.
 ///
 /// # Errors
 /// Retryable before the first tick; permanent when the order is refused or the register cannot be written.
-pub(crate) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<DirectiveView> {
-    let mut seen = seen(agent)?;
+pub(crate) async fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<DirectiveView> {
+    let mut seen = match order.change {
+        // It depends on what is on all nodes' disks, and on whether all members are healthy.
+        DirectiveChange::Upgrade { .. } | DirectiveChange::CancelUpgrade => fresh::observation(agent).await?,
+        _ => fresh::last(agent)?,
+    };
     let now = agent.ports.clock.now();
     let change = with_lock(&seen, with_pending(&seen, &order.change));
     let known = plan::known_orders(&seen);
@@ -35,7 +29,9 @@ pub(crate) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<Direct
         let base = if known.is_newer_than(mine) { &known } else { mine };
         base.after(&change, &agent.spec.node, now)
     };
-    if let Some(why) = plan::objection(&seen, &change, order.force) {
+    if let Some(why) =
+        plan::objection(&seen, &change, order.force).or_else(|| plan::upgrade_objection(&seen, &change))
+    {
         return Err(PortError::Permanent(format!("refused: {why}")));
     }
     let steps = plan::steps(&change);
@@ -67,7 +63,7 @@ pub(crate) fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<Direct
 /// # Errors
 /// Retryable before the first tick.
 pub(crate) fn preview(agent: &Agent, request: &OperatorRequest) -> PortResult<DirectiveView> {
-    let mut seen = seen(agent)?;
+    let mut seen = fresh::last(agent)?;
     let mut request = request.clone();
     agent.fill_in(&mut request);
     let decision = if let OperatorRequest::MoveLeader { to, from, id, .. } = &request {
@@ -136,6 +132,7 @@ fn imagine(seen: &mut Observation, directives: &Directives) {
             status.steering.wants_restart = Some(RestartWish {
                 why: "an operator ordered it".to_owned(),
                 order: order.map(|order| order.id),
+                version: false,
             });
         }
     };

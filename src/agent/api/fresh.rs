@@ -1,5 +1,5 @@
 //! Answers from looks that begin after the question: this node's status, and an observation in which every
-//! agent has looked again.
+//! agent has looked again. Also the last observation, for questions that need no new one.
 
 use std::time::Duration;
 
@@ -10,7 +10,6 @@ use crate::model::{Fact, NodeStatus, Observation};
 use crate::ports::{AgentHandle, PortError, PortResult};
 
 use crate::agent::Agent;
-use crate::agent::api::directives;
 
 /// How long a new look may take. systemd, etcd's status and its member list each have shorter deadlines.
 const LOOK_WITHIN: Duration = Duration::from_secs(7);
@@ -37,11 +36,22 @@ pub(crate) async fn observation(agent: &Agent) -> PortResult<Observation> {
     });
     let (own, answers) = tokio::join!(look(agent), join_all(asked));
     own?;
-    let mut seen = directives::seen(agent)?;
+    let mut seen = last(agent)?;
     // The status names the grant that this node has given; the planner's input does not.
     seen.me = agent.status();
     seen.peers = answers.into_iter().collect();
     Ok(seen)
+}
+
+/// The last observation.
+///
+/// # Errors
+/// Retryable before the first tick.
+pub(crate) fn last(agent: &Agent) -> PortResult<Observation> {
+    let seen = agent.shared.with(|inner| inner.last.observation.clone());
+    seen.ok_or_else(|| {
+        PortError::Retryable("the agent has just started and has not looked around yet, try again".to_owned())
+    })
 }
 
 /// Returns when the loop has looked again.

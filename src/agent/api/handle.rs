@@ -9,9 +9,10 @@ use crate::backup;
 use crate::genesis::{on_accept, on_enquire, on_prepare};
 use crate::model::{
     Accept, AcceptReply, AdminStatus, Alarm, BackupId, BackupSummary, Decision, DirectiveOrder,
-    DirectiveView, DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Fact, Learn, ListedBackup,
-    LockOwner, NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply, ReleaseView,
-    RequestState, RequestView, RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand, Verdict,
+    DirectiveView, DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Fact, Learn, Leave,
+    ListedBackup, LockOwner, NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply,
+    ReleaseView, RequestState, RequestView, RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand,
+    Verdict,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
@@ -19,6 +20,7 @@ use crate::agent::Agent;
 use crate::agent::api::alarm;
 use crate::agent::api::directives;
 use crate::agent::api::fresh;
+use crate::agent::api::leave;
 use crate::agent::api::listing;
 use crate::agent::api::reboot_lock;
 use crate::agent::api::size;
@@ -172,6 +174,15 @@ impl AgentHandle for Agent {
         }
     }
 
+    async fn fresh_admin_status(&self) -> PortResult<AdminStatus> {
+        let seen = fresh::observation(self).await?;
+        Ok(AdminStatus {
+            node: seen.me,
+            peers: seen.peers,
+            ..self.admin_status()
+        })
+    }
+
     fn plan_view(&self) -> Option<PlanView> {
         self.shared.with(|inner| {
             Some(PlanView {
@@ -252,8 +263,8 @@ impl AgentHandle for Agent {
         self.shared.request(id)
     }
 
-    fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView> {
-        directives::direct(self, order)
+    async fn direct(&self, order: &DirectiveOrder) -> PortResult<DirectiveView> {
+        directives::direct(self, order).await
     }
 
     async fn set_size(&self, order: &SizeOrder) -> Result<SizeView, OrderError> {
@@ -282,6 +293,10 @@ impl AgentHandle for Agent {
 
     fn events(&self, after: u64) -> EventsView {
         self.shared.with(|inner| inner.events.after(after))
+    }
+
+    async fn leave_to_stop(&self) -> Leave {
+        leave::leave_to_stop(self).await
     }
 
     async fn before_stop(&self) -> String {

@@ -4,6 +4,7 @@ mod alarm;
 mod directives;
 mod fresh;
 mod handle;
+mod leave;
 mod listing;
 mod reboot_lock;
 mod request;

@@ -9,7 +9,7 @@ use crate::ports::{OrderError, PortError};
 
 use crate::agent::Agent;
 
-use crate::agent::api::directives;
+use crate::agent::api::fresh;
 
 /// Timeout of two or three small requests. It is shorter than the command line waits for an answer.
 const WRITE: Duration = Duration::from_secs(20);
@@ -19,7 +19,7 @@ const WRITE: Duration = Duration::from_secs(20);
 /// # Errors
 /// Permanent when the order is refused; otherwise the error of the store.
 pub(crate) async fn set(agent: &Agent, order: &SizeOrder) -> Result<SizeView, OrderError> {
-    let mut seen = directives::seen(agent)?;
+    let mut seen = fresh::last(agent)?;
     let before = seen.spec.size;
     if let Some(why) = objection(order, seen.spec.nodes.len()) {
         return Err(PortError::Permanent(format!("refused: {why}")).into());

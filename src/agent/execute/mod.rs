@@ -116,11 +116,11 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             if unit.main_pid != 0 || unit.active != ActiveState::Activating {
                 return Err(stale("etcd.service no longer waits to start"));
             }
-            agent.ports.service.stop_etcd(STOP).await
+            stop_etcd(agent).await
         }
         Action::StopEtcd { newest } => {
             fence_stop(agent, *newest).await?;
-            agent.ports.service.stop_etcd(STOP).await
+            stop_etcd(agent).await
         }
         Action::CheckRemoval {
             cluster_id,
@@ -244,6 +244,18 @@ async fn stop_removed(agent: &Agent, generation: Generation) -> PortResult<()> {
             "the removal of member {} is not confirmed",
             assigned.member_id
         )));
+    }
+    stop_etcd(agent).await
+}
+
+/// Stops etcd without asking the coordinator for leave.
+async fn stop_etcd(agent: &Agent) -> PortResult<()> {
+    let pid = agent.shared.with(|inner| {
+        let unit = inner.last.status.as_ref()?.unit.known()?;
+        Some(unit.main_pid)
+    });
+    if let Some(pid) = pid {
+        restart::note_own_stop(agent, pid);
     }
     agent.ports.service.stop_etcd(STOP).await
 }

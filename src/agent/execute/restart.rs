@@ -72,9 +72,15 @@ pub(crate) async fn restart(
             RESTART.as_secs()
         )));
     }
+    note_own_stop(agent, unit.main_pid);
     agent.ports.service.restart_etcd().await?;
     tracing::warn!("etcd.service is restarted: {coordinator} granted it");
     Ok(())
+}
+
+/// Notes that the agent itself is about to stop etcd: the gate need not ask for leave.
+pub(super) fn note_own_stop(agent: &Agent, pid: u32) {
+    agent.shared.with(|inner| inner.stop.note_own(pid));
 }
 
 /// Checks that the granting node leads in the term of the grant, according to both that node and this node's

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::agent::Agent;
 use crate::model::{
-    Assignment, Directives, ElectorRecord, EtcdStatus, Fact, Generation, InForce, MemberList, NodeName,
-    NodeStatus, Spec, SpecRecord, SteadyMs, UnitState,
+    Assignment, Directives, ElectorRecord, EtcdBinaries, EtcdStatus, Fact, Generation, InForce, MemberList,
+    NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnitState,
 };
 
 /// What the ports answered in one tick: the local facts are fresh, the peers' statuses are the last received.
@@ -28,6 +28,8 @@ pub(in crate::agent) struct Facts {
     pub(in crate::agent) no_room: bool,
     /// It is not remembered which device holds the data directory.
     pub(in crate::agent) mount_unknown: bool,
+    /// Which etcds can be selected on this host.
+    pub(in crate::agent) etcd_binaries: EtcdBinaries,
 }
 
 impl Facts {

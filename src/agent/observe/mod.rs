@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 use crate::agent::Agent;
 use crate::agent::observe::facts::Facts;
 use crate::model::{
-    AssignmentSummary, BackupSummary, DataState, ElectorView, EtcdRun, Fact, GateView, LeaderAsk, LoadState,
-    NodeName, NodeStatus, Observation, OperatorRequest, RequestView, Steering, UnixMs,
+    AssignmentSummary, BackupSummary, DataState, ElectorView, EtcdBinaries, EtcdRun, Fact, GateView,
+    LeaderAsk, LoadState, NodeName, NodeStatus, Observation, OperatorRequest, RequestView, RestartWish,
+    Steering, UnixMs,
 };
+use crate::plan;
 use crate::ports::PortResult;
 
 /// Asks the ports.
@@ -69,9 +71,14 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
         elector: agent.shared.elector(),
         no_room: false,
         mount_unknown: false,
+        etcd_binaries: EtcdBinaries::default(),
     };
     let serves = facts.etcd.known().is_some();
     facts.no_room = facts.is_up() && !serves && !ports.service.has_room(&facts.spec.etcd.data_dir);
+    facts.etcd_binaries = EtcdBinaries {
+        versions: ports.service.etcd_versions(&facts.spec.etcd.versions_dir),
+        pinned: facts.spec.etcd.binary.is_some(),
+    };
     facts.mount_unknown = serves && !ports.service.knows_mount();
     Ok(facts)
 }
@@ -108,6 +115,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         elector,
         no_room,
         mount_unknown,
+        etcd_binaries,
     } = facts;
     // To all other nodes, a node whose member was removed is a spare.
     let held_to = assignment.as_ref().filter(|a| !a.removed);
@@ -175,10 +183,12 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
             cluster_id: a.cluster_id,
             member_id: a.member_id,
             started_once: a.had_data(),
+            etcd_version: a.etcd_version,
         }),
         etcd,
         members,
         etcd_too_old: too_old,
+        etcd_binaries: Some(etcd_binaries),
         newest_epoch: elector.newest_epoch,
         voted: elector.voted(),
         genesis: elector.acted_on().cloned(),
@@ -222,6 +232,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         no_room,
         mount_unknown,
         runs_on,
+        served: run.as_ref().and_then(|run| run.served),
         staged,
         fetched,
         backup,
@@ -237,6 +248,7 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
     let process = facts.process(agent);
     let order = facts.directives.restart.as_ref();
     let wants_restart = run.and_then(|run| run.wish(process.known().map(String::as_str), order));
+    let wants_restart = with_version(facts, wants_restart);
     let leader_ask = pending.iter().find_map(|view| match &view.request {
         OperatorRequest::MoveLeader { to, from, id, .. } => Some(LeaderAsk {
             id: *id,
@@ -245,9 +257,11 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
         }),
         _ => None,
     });
+    let pid = facts.unit.known().map_or(0, |unit| unit.main_pid);
     Steering {
         directives: facts.directives.clone(),
         wants_restart,
+        waits_to_stop: agent.shared.with(|inner| inner.stop.waits(pid, facts.steady)),
         // A grant is published with the decision that gives it.
         grant: None,
         grants_over: None,
@@ -265,6 +279,30 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
             .any(|r| matches!(r.request, OperatorRequest::RebootLock { .. })),
         reboot_locks: agent.shared.reboot_locks(),
     }
+}
+
+/// Adds the selected version of etcd to the wish, if another one runs.
+fn with_version(facts: &Facts, wish: Option<RestartWish>) -> Option<RestartWish> {
+    let Some(assignment) = facts.assignment.as_ref().filter(|a| !a.removed) else {
+        return wish;
+    };
+    let seen = plan::EtcdSeen {
+        node: &facts.spec.node,
+        selected: facts.directives.etcd.as_ref(),
+        assigned: assignment.etcd_version,
+        etcd: facts.etcd.known(),
+        binaries: &facts.etcd_binaries,
+        versions_dir: &facts.spec.etcd.versions_dir,
+        peers: &facts.peers,
+    };
+    let Ok(Some(why)) = plan::wants_version(&seen) else {
+        return wish;
+    };
+    Some(RestartWish {
+        order: wish.and_then(|wish| wish.order),
+        version: true,
+        why,
+    })
 }
 
 /// The newest backup that this node or an answering peer knows of. Followers rarely read the store

@@ -7,6 +7,7 @@ mod looks;
 mod probes;
 mod request_list;
 pub(super) mod requests;
+pub(super) mod stop;
 pub(super) mod store;
 pub(super) mod version;
 
@@ -22,6 +23,7 @@ use crate::agent::state::gate::update_gate;
 use crate::agent::state::looks::Looks;
 use crate::agent::state::probes::Probes;
 use crate::agent::state::request_list::RequestList;
+use crate::agent::state::stop::StopAsk;
 use crate::agent::state::store::StoreCache;
 use crate::agent::state::version::Version;
 use crate::genesis::Electorate;
@@ -101,6 +103,8 @@ pub(super) struct Inner {
     /// The last check of whether a member of this node was removed.
     pub(super) removal: Option<RemovalView>,
     pub(super) probes: Probes,
+    /// The stop of etcd that waits for leave.
+    pub(super) stop: StopAsk,
     pub(super) genesis: GenesisNotes,
     pub(super) last: LastTick,
     pub(super) config_error: Option<String>,

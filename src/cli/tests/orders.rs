@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::fixture::{NOW, decision, name, node, observation, status};
 use crate::cli::direct::{self, Silent, Spread};
 use crate::cli::restart::{self, RestartProgress};
+use crate::cli::upgrade::{self, UpgradeProgress};
 use crate::cli::{Exit, epoch, status as verb};
 use crate::model::*;
 
@@ -65,6 +66,7 @@ fn where_a_restart_stands() {
     let wish = Some(RestartWish {
         why: "an operator ordered it".into(),
         order: Some(1),
+        version: false,
     });
     let peer = |seen: &mut AdminStatus, node: &str, change: &dyn Fn(&mut NodeStatus)| {
         if let Some(Fact::Known(peer)) = seen.peers.get_mut(&name(node)) {
@@ -143,4 +145,141 @@ fn f02_what_an_operator_confirms_is_one_genesis_that_is_told() {
     let refused = epoch::meant(&seen, Epoch(2)).unwrap_err();
     assert_eq!(refused.exit, Exit::Refused);
     insta::assert_snapshot!("epoch_confirm_two", refused.text);
+}
+
+fn version(text: &str) -> EtcdVersion {
+    text.parse().unwrap()
+}
+
+/// All nodes have these versions on disk and run this one.
+fn with_versions(versions: &[&str], runs: &str) -> AdminStatus {
+    let mut seen = status();
+    each(&mut seen, &|status| {
+        status.etcd_binaries = Some(EtcdBinaries {
+            versions: versions.iter().map(|text| version(text)).collect(),
+            pinned: false,
+        });
+        runs_version(status, runs);
+    });
+    seen
+}
+
+fn each(seen: &mut AdminStatus, change: &dyn Fn(&mut NodeStatus)) {
+    change(&mut seen.node);
+    for peer in seen.peers.values_mut() {
+        if let Fact::Known(status) = peer {
+            change(status);
+        }
+    }
+}
+
+fn runs_version(status: &mut NodeStatus, text: &str) {
+    let Fact::Known(etcd) = &mut status.etcd else {
+        return;
+    };
+    text.clone_into(&mut etcd.version);
+}
+
+#[test]
+fn the_way_to_a_version_goes_minor_by_minor() {
+    type Case<'a> = (&'a str, &'a [&'a str], &'a str, Result<&'a [&'a str], &'a str>);
+    let all = ["3.5.16", "3.5.35", "3.6.1", "3.6.16", "3.7.3"];
+    let table: [Case<'_>; 8] = [
+        ("3.6.16", &all, "3.6.16", Ok(&[])),
+        ("3.5.35", &all, "3.6.16", Ok(&["3.6.16"])),
+        ("3.5.16", &all, "3.6.16", Ok(&["3.5.35", "3.6.16"])),
+        ("3.6.1", &all, "3.7.3", Err("not supported yet")),
+        ("3.5.35", &["3.7.3"], "3.7.3", Err("one minor at a time")),
+        (
+            "3.5.16",
+            &["3.6.16"],
+            "3.6.16",
+            Err("no version on the way is on every node"),
+        ),
+        ("3.7.3", &all, "3.6.16", Err("is newer than 3.6.16")),
+        ("3.5.16", &all, "3.6.99", Err("n1 has no etcd 3.6.99")),
+    ];
+    for (runs, disk, to, expected) in table {
+        let found = upgrade::path(&with_versions(disk, runs), version(to));
+        match expected {
+            Ok(steps) => {
+                let steps: Vec<EtcdVersion> = steps.iter().map(|step| version(step)).collect();
+                assert_eq!(found, Ok(steps), "{runs} to {to}");
+            }
+            Err(part) => assert!(found.unwrap_err().contains(part), "{runs} to {to}"),
+        }
+    }
+}
+
+#[test]
+fn where_an_upgrade_stands() {
+    let to = version("3.6.16");
+    let change = DirectiveChange::Upgrade {
+        to,
+        pause_after: None,
+    };
+    let order = register(&change);
+    let mut seen = with_versions(&["3.6.16"], "3.5.35");
+    each(&mut seen, &|status| status.steering.directives = order.clone());
+    let progress = |seen: &AdminStatus| upgrade::upgrade_progress(seen, &order, to);
+    let waits = |text: &str, node: Option<&str>| UpgradeProgress::Waits(text.to_owned(), node.map(name));
+    assert_eq!(
+        progress(&seen),
+        waits("0 upgraded to 3.6.16; to come: n1, n2, n3", None)
+    );
+    let peer = |seen: &mut AdminStatus, node: &str, change: &dyn Fn(&mut NodeStatus)| {
+        if let Some(Fact::Known(peer)) = seen.peers.get_mut(&name(node)) {
+            change(peer);
+        }
+    };
+    peer(&mut seen, "n2", &|peer| {
+        peer.etcd = Fact::Absent;
+        peer.assignment.as_mut().unwrap().etcd_version = Some(to);
+    });
+    assert_eq!(
+        progress(&seen),
+        waits(
+            "0 upgraded to 3.6.16; not serving: n2; to come: n1, n3",
+            Some("n2")
+        )
+    );
+    peer(&mut seen, "n2", &|peer| {
+        peer.etcd = fixture_etcd();
+        runs_version(peer, "3.6.16");
+    });
+    assert_eq!(
+        progress(&seen),
+        waits("1 upgraded to 3.6.16; to come: n1, n3", None)
+    );
+    each(&mut seen, &|status| {
+        runs_version(status, "3.6.16");
+        let Fact::Known(etcd) = &mut status.etcd else {
+            return;
+        };
+        etcd.storage_version = Some(version("3.5.0"));
+    });
+    assert_eq!(
+        progress(&seen),
+        waits("0 upgraded to 3.6.16; etcd converts its data: n1, n2, n3", None)
+    );
+    each(&mut seen, &|status| {
+        let Fact::Known(etcd) = &mut status.etcd else {
+            return;
+        };
+        etcd.storage_version = Some(version("3.6.0"));
+    });
+    assert_eq!(progress(&seen), UpgradeProgress::Done);
+    let mut silent = seen.clone();
+    silent
+        .peers
+        .insert(name("n3"), Fact::Unreachable("timed out".into()));
+    assert_eq!(
+        progress(&silent),
+        waits("2 upgraded to 3.6.16; not serving: n3", None)
+    );
+    let cancelled = order
+        .after(&DirectiveChange::CancelUpgrade, &name("n2"), NOW)
+        .unwrap();
+    seen.node.steering.directives = cancelled;
+    assert!(matches!(progress(&seen), UpgradeProgress::Ended(_)));
 }

@@ -10,7 +10,7 @@ use super::field::{Defaulted, Optional, Parse};
 use super::fields::{
     ARCHIVE_KEEP, ARCHIVE_MAX_AGE, ARCHIVE_MIN_AGE, BACKUP_INTERVAL, CLUSTER_GRACE, CLUSTER_JOIN,
     CLUSTER_NAME, ETCD_BINARY, ETCD_CLIENT_PORT, ETCD_CLIENT_TLS, ETCD_DATA_DIR, ETCD_PEER_PORT,
-    ETCD_PEER_TLS, STORE, STORE_COPY,
+    ETCD_PEER_TLS, ETCD_VERSIONS_DIR, STORE, STORE_COPY,
 };
 use super::location::SourceLocation;
 use super::problem::Problem;
@@ -52,6 +52,7 @@ impl<'a> Builder<'a> {
             client_tls: self.tls(&ETCD_CLIENT_TLS),
             peer_tls: self.tls(&ETCD_PEER_TLS),
             binary: self.optional(&ETCD_BINARY),
+            versions_dir: self.read(&ETCD_VERSIONS_DIR),
             settings: self.etcd_settings(),
         };
         let store = self.store(&STORE);

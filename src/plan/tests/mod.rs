@@ -15,6 +15,7 @@ mod increments;
 mod joining;
 mod keeping;
 mod learners;
+mod leave;
 mod losses;
 mod membership;
 mod orders;
@@ -27,6 +28,7 @@ mod sizing;
 mod steering;
 mod stop;
 mod trust;
+mod upgrades;
 mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +58,7 @@ fn spec(me: usize, nodes: usize, size: usize) -> Spec {
             client_tls: None,
             peer_tls: None,
             binary: None,
+            versions_dir: "/opt".into(),
             settings: BTreeMap::new(),
         },
         backup_interval: Some(Duration::from_mins(15)),
@@ -115,6 +118,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         etcd: Fact::Absent,
         members: Fact::Unreachable("down".into()),
         etcd_too_old: None,
+        etcd_binaries: Some(EtcdBinaries::default()),
         newest_epoch: Epoch(0),
         voted: Epoch(0),
         genesis: None,
@@ -166,6 +170,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         no_room: false,
         mount_unknown: false,
         runs_on: None,
+        served: None,
         staged: None,
         fetched: None,
         backup: Job::default(),
@@ -206,9 +211,11 @@ fn serving(spec: &Spec, status: &mut NodeStatus, g: &Genesis, i: usize, n: usize
         cluster_id: g.cluster_id,
         member_id: id,
         started_once: true,
+        etcd_version: None,
     });
     status.etcd = Fact::Known(EtcdStatus {
         version: "3.5.35".into(),
+        storage_version: None,
         cluster_id: g.cluster_id,
         member_id: id,
         leader: g.member_id(&name(0)),
@@ -243,6 +250,7 @@ fn assignment(spec: &Spec, g: &Genesis, i: usize) -> Assignment {
         restore: None,
         restored: false,
         settings_digest: spec.settings_digest(),
+        etcd_version: None,
     }
 }
 

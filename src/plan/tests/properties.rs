@@ -77,6 +77,7 @@ fn steer(obs: &mut Observation, me: usize, wants: [bool; 5], asks: bool, grant: 
         Some(RestartWish {
             why: "settings".into(),
             order: None,
+            version: false,
         })
     };
     let n = obs.spec.nodes.len();

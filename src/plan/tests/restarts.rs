@@ -9,6 +9,7 @@ pub(super) fn wish(status: &mut NodeStatus, order: Option<u64>) {
     status.steering.wants_restart = Some(RestartWish {
         why: "why".into(),
         order,
+        version: false,
     });
 }
 

@@ -3,6 +3,7 @@
 pub mod allow;
 mod conflicts;
 mod exec_line;
+mod version;
 mod view;
 
 use std::fs;
@@ -19,6 +20,7 @@ use crate::paths::Paths;
 use crate::render;
 
 pub use conflicts::conflicts;
+pub use version::selected_etcd;
 pub use view::UnitView;
 
 /// Writes what the assignment says, makes systemd read it, and reports what is in force. Fails when the
@@ -55,11 +57,14 @@ pub fn run(paths: &Paths) -> ExitCode {
 }
 
 fn try_run(paths: &Paths) -> Result<ApplyResult, String> {
-    let settings = settings::load(paths)?;
+    let mut settings = settings::load(paths)?;
     let assignment = read_assignment(paths)?;
     allow::check(&assignment, &settings)?;
     if let Some(lost) = config::losses(paths, &settings)? {
         return Err(lost.one_line());
+    }
+    if let Some(version) = assignment.etcd_version {
+        settings.spec.etcd.binary = Some(selected_etcd(&settings.spec.etcd, version)?);
     }
     let written = write(paths, &assignment, &settings)?;
     tokio::runtime::Builder::new_current_thread()

@@ -7,7 +7,7 @@ use super::{ages, starts, tool};
 use crate::config::{ArchiveSettings, Settings};
 use crate::model::{ClusterId, GateState, MemberId, is_too_old};
 use crate::paths::Paths;
-use crate::unit::files;
+use crate::unit::{files, selected};
 
 /// The data directory, and what its owner may do with it.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl Owner {
             data_dir: settings.spec.etcd.data_dir.clone(),
             archive: settings.archive,
             restore: paths.restore(),
-            tools: tool::Programs::of_root(settings.spec.etcd.binary.as_deref()),
+            tools: tool::Programs::of_root(selected::etcd_binary(paths, settings).as_deref()),
             uid,
             started: started(&paths.gate()),
             mounts: (read("/etc/fstab"), read("/proc/self/mountinfo")),

@@ -8,6 +8,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::model::Leave;
+
 /// What the agent answers.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub struct GateAnswer {
@@ -32,6 +34,14 @@ const MAX_ANSWER_BYTES: u64 = 64 << 10;
 /// No agent listens, it does not answer within `deadline` (per read), or its answer has another form.
 pub(super) fn may_start(socket: &Path, deadline: Duration) -> io::Result<GateAnswer> {
     ask(socket, "GET /v1/gate", deadline)
+}
+
+/// Asks the agent whether etcd may stop.
+///
+/// # Errors
+/// As [`may_start`].
+pub(super) fn may_stop(socket: &Path, deadline: Duration) -> io::Result<Leave> {
+    ask(socket, "POST /v1/gate/leave", deadline)
 }
 
 /// Tells the agent that etcd is about to stop.
@@ -93,17 +103,18 @@ mod tests {
         assert!(may_start(&path, Duration::from_secs(1)).is_err());
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let server = std::thread::spawn(move || {
-            for question in ["GET /v1/gate ", "POST /v1/gate/stop "] {
+            for question in ["GET /v1/gate ", "POST /v1/gate/leave ", "POST /v1/gate/stop "] {
                 let (mut stream, _) = listener.accept().unwrap();
                 let mut request = [0; 256];
                 let n = stream.read(&mut request).unwrap();
                 assert!(request[..n].starts_with(question.as_bytes()));
                 stream
-                    .write_all(b"HTTP/1.0 200 OK\r\n\r\n{\"clear\":true,\"text\":\"stored\"}")
+                    .write_all(b"HTTP/1.0 200 OK\r\n\r\n{\"clear\":true,\"go\":true,\"text\":\"stored\"}")
                     .unwrap();
             }
         });
         assert!(may_start(&path, Duration::from_secs(5)).unwrap().clear);
+        assert!(may_stop(&path, Duration::from_secs(5)).unwrap().go);
         let answer = before_stop(&path, Duration::from_secs(5)).unwrap();
         assert_eq!(answer.text, "stored");
         server.join().unwrap();

@@ -2,7 +2,7 @@
 //! is confirmed. It refuses by waiting, never by failing, so that the agent cannot make etcd's start fail.
 //!
 //! `etcd-agent gate --stop`, its `ExecStop=`, holds a stop back for a moment: systemd signals etcd only when
-//! the store has what etcd has committed, or cannot have it soon.
+//! the coordinator lets it stop and the store has what etcd has committed, or when either cannot be had soon.
 
 mod ask;
 mod decide;
@@ -34,6 +34,9 @@ const SAY_EVERY: Duration = Duration::from_mins(1);
 const ANY_SYSTEMD: u32 = u32::MAX;
 /// How long the agent may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// How long a stop waits for leave. With the time to store the last changes it stays below `TimeoutStopSec=`
+/// of the drop-in.
+const LEAVE_WITHIN: Duration = Duration::from_secs(20);
 /// How long the agent may take to store what etcd has committed last; longer than the agent's own limit.
 const STORED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -67,14 +70,46 @@ pub fn run(paths: &Paths) -> ExitCode {
     }
 }
 
-/// Asks the agent to store what etcd has committed. Always succeeds: a stop never waits for an agent that is
-/// down.
+/// Waits until etcd may stop, then asks the agent to store what etcd has committed. Always succeeds: a stop
+/// never waits for an agent that is down, and for one that runs only for a bounded time.
 pub fn before_stop(paths: &Paths) -> ExitCode {
+    wait_for_leave(&paths.gate_socket());
     match ask::before_stop(&paths.gate_socket(), STORED_WITHIN) {
         Ok(answer) => say(&format!("etcd stops: {}", answer.text)),
         Err(error) => say(&format!("etcd stops, and no etcd-agent answers here: {error}")),
     }
     ExitCode::SUCCESS
+}
+
+/// Waits until the coordinator lets etcd stop, so that members that are restarted at the same moment go down
+/// one at a time.
+fn wait_for_leave(socket: &Path) {
+    let begun = Instant::now();
+    let mut said = false;
+    while let Ok(answer) = ask::may_stop(socket, ANSWER_WITHIN) {
+        let text = one_line(&answer.text);
+        if answer.go {
+            if said {
+                say(&format!("etcd may stop: {text}"));
+            }
+            return;
+        }
+        if begun.elapsed() >= LEAVE_WITHIN {
+            say(&format!(
+                "etcd stops without leave after {} s: {text}",
+                LEAVE_WITHIN.as_secs()
+            ));
+            return;
+        }
+        if !said {
+            say(&format!(
+                "etcd's stop waits for leave, at most {} s: {text}",
+                LEAVE_WITHIN.as_secs()
+            ));
+            said = true;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
 }
 
 /// Overrides the gate in this boot, as `touch` of the override file does. Needs root.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::data::tool;
 pub use super::data::tool::Programs;
-use super::{boot, files, settings};
+use super::{boot, files, selected, settings};
 use crate::config::Settings;
 use crate::model::is_too_old;
 use crate::paths::Paths;
@@ -59,7 +59,7 @@ impl Prover {
     fn new(paths: &Paths, settings: &Settings) -> Self {
         Self {
             dir: paths.verify(),
-            tools: Programs::of_root(settings.spec.etcd.binary.as_deref()),
+            tools: Programs::of_root(selected::etcd_binary(paths, settings).as_deref()),
         }
     }
 

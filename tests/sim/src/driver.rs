@@ -21,6 +21,8 @@ use crate::spec::{name, spec};
 use crate::verdict::{complaint, excuse, goal, said};
 use crate::world::{AgentState, Asked, Host, Phase, Plane, Store, Weather, World};
 
+/// The longest time that the gate holds a stop back, in milliseconds.
+const LEAVE_MS: u64 = 20_000;
 /// The interval of the world's own changes.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// A cluster has to recover within this time after the last fault, in milliseconds.
@@ -216,6 +218,7 @@ impl<'a> Driver<'a> {
         for host in 0..self.schedule.nodes {
             if tick.is_multiple_of(2) {
                 self.gate(host);
+                self.leave(host);
             }
             let start = {
                 let world = self.sim.world();
@@ -291,6 +294,33 @@ impl<'a> Driver<'a> {
             drop(world);
             self.sim.changed();
         }
+    }
+
+    /// Lets the gate of a held stop ask its agent.
+    fn leave(&self, host: usize) {
+        let (since, now) = {
+            let world = self.sim.world();
+            let Phase::Leaves(since) = world.hosts[host].unit else {
+                return;
+            };
+            (since, world.now)
+        };
+        let Some(agent) = self.sim.agent(host) else {
+            self.sim.world().leaves(host, Some("no agent answers"));
+            return;
+        };
+        if now.saturating_sub(since) >= LEAVE_MS {
+            self.sim.world().leaves(host, None);
+            return;
+        }
+        let sim = self.sim.clone();
+        tokio::spawn(async move {
+            let leave = agent.leave_to_stop().await;
+            let mut world = sim.world();
+            if leave.go && world.hosts[host].unit == Phase::Leaves(since) {
+                world.leaves(host, Some(&leave.text));
+            }
+        });
     }
 
     /// Lets the gate of a held start ask its agent.

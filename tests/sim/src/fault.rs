@@ -69,12 +69,20 @@ pub enum Fault {
     Mask(usize),
     /// Typed here: restart etcd on all nodes, one after the other.
     RestartAll(usize),
+    /// A package restarts etcd here.
+    RestartByOthers(usize),
     /// Typed here: pause.
     Pause(usize),
     /// Typed here: resume.
     Resume(usize),
     /// Typed here: cancel the rest of a restart.
     CancelRestart(usize),
+    /// Typed here: upgrade to the version with this number in `VERSIONS`.
+    Upgrade(usize, usize),
+    /// Typed here: cancel the upgrade.
+    CancelUpgrade(usize),
+    /// The version with this number in `VERSIONS` starts on no host, until people repair it.
+    BreakVersion(usize),
     /// Typed here: set the number of members.
     SetSize(usize, usize),
     /// Typed here: order that node out.

@@ -10,7 +10,7 @@ use crate::orders::{What, give};
 use crate::ports::set_skew;
 use crate::sim::Sim;
 use crate::world::raft::Dir;
-use crate::world::{AgentState, Host, Phase, Plane, Store, World};
+use crate::world::{AgentState, Host, Phase, Plane, Store, VERSIONS, World};
 
 /// A host that loses power for a moment is off for this long, in milliseconds.
 const BOOTS_MS: u64 = 1000;
@@ -43,6 +43,8 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         | Fault::Resume(_)
         | Fault::RestartAll(_)
         | Fault::CancelRestart(_)
+        | Fault::Upgrade(..)
+        | Fault::CancelUpgrade(_)
         | Fault::Out(..)
         | Fault::In(..) => direct(sim, fault),
         Fault::Blackout(_) | Fault::AgentOff(..) | Fault::StoreRefuses(_) | Fault::Breaks(..) => {
@@ -53,6 +55,8 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
             world.liar = Some(*host);
             world.lied = true;
         }
+        Fault::RestartByOthers(host) => sim.world().restart_by_others(*host),
+        Fault::BreakVersion(number) => sim.world().broken_version = VERSIONS.get(*number).copied(),
         Fault::Clock(host, ms) => set_skew(sim, *host, *ms),
         Fault::Mend => {
             network(sim, fault);
@@ -309,6 +313,14 @@ fn direct(sim: &Arc<Sim>, fault: &Fault) {
         Fault::Pause(host) => (host, DirectiveChange::Pause),
         Fault::Resume(host) => (host, DirectiveChange::Resume),
         Fault::CancelRestart(host) => (host, DirectiveChange::CancelRestart),
+        Fault::Upgrade(host, number) => {
+            let Some(to) = VERSIONS.get(*number).copied() else {
+                return;
+            };
+            let pause_after = None;
+            (host, DirectiveChange::Upgrade { to, pause_after })
+        }
+        Fault::CancelUpgrade(host) => (host, DirectiveChange::CancelUpgrade),
         Fault::RestartAll(host) => {
             let nodes = sim.world().hosts.iter().map(|h| h.name.clone()).collect();
             (host, DirectiveChange::Restart { nodes })

@@ -32,6 +32,7 @@ impl Driver<'_> {
     pub(crate) fn mend(&self) {
         inject(&self.sim, &Fault::Mend);
         self.sim.world().liar = None;
+        self.sim.world().broken_version = None;
         if self.schedule.store {
             inject(&self.sim, &Fault::Store(Weather::Fair));
             if let Some(store) = &mut self.sim.world().store {

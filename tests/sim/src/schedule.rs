@@ -189,6 +189,53 @@ impl Schedule {
         schedule
     }
 
+    /// etcd is upgraded, step by step, while agents, etcds, links and versions of etcd fail, packages restart
+    /// etcd, and people cancel and give other orders.
+    pub fn with_upgrades(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x0e7c_d0e7_cd0e_7cd0);
+        let (nodes, size) = match rng.below(8) {
+            0 => (1, 1),
+            1 => (5, 5),
+            2 => (4, 3),
+            _ => (3, 3),
+        };
+        let mut schedule = Self::calm(seed, nodes, size, rng.chance(20));
+        schedule.grace_ms = 3000;
+        let mut at = rng.range(9000, 16_000);
+        for _ in 0..rng.range(3, 14) {
+            let (a, b) = (rng.index(nodes), rng.index(nodes));
+            let fault = match rng.below(32) {
+                0..9 => Fault::Upgrade(a, rng.index(4)),
+                9..12 => Fault::CancelUpgrade(a),
+                12 | 13 => Fault::BreakVersion(rng.index(3)),
+                14 => Fault::BreakVersion(9),
+                15 => network(&mut rng, a, b),
+                16 | 17 => Fault::Mend,
+                18 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),
+                19 | 20 => Fault::AgentDies(a, u32::try_from(rng.below(25)).unwrap_or(0)),
+                21 => Fault::AgentStops(a, rng.below(10_000)),
+                22 => Fault::RestartAll(a),
+                23 => Fault::MoveLeader(a, None),
+                24 | 25 => Fault::RestartByOthers(a),
+                26 => Fault::PowerOff(a, rng.below(5000)),
+                27 if nodes > 1 => Fault::Reinstall(a),
+                31 if nodes > 1 => Fault::Wipe(0),
+                28 if nodes > 3 => Fault::Out(a, b),
+                29 => Fault::Pause(a),
+                30 => Fault::Resume(a),
+                _ => Fault::KillEtcd(a),
+            };
+            schedule.faults.push((at, fault));
+            at += match rng.below(3) {
+                0 => rng.below(100),
+                1 => rng.below(1500),
+                _ => rng.below(9000),
+            };
+        }
+        schedule.faults.push((at, Fault::Resume(0)));
+        schedule
+    }
+
     /// The time of the last fault.
     pub fn end(&self) -> u64 {
         self.faults.iter().map(|(at, _)| *at).max().unwrap_or(0)

@@ -49,6 +49,7 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
             client_tls: None,
             peer_tls: None,
             binary: None,
+            versions_dir: "/opt".into(),
             settings: BTreeMap::new(),
         },
         backup_interval: schedule.store.then_some(Duration::from_secs(10)),

@@ -34,6 +34,7 @@ fn assignment(spec: &Spec) -> Assignment {
         restore: None,
         restored: false,
         settings_digest: String::new(),
+        etcd_version: None,
     }
 }
 

@@ -75,6 +75,7 @@ impl Etcd for Client {
         let header = status.header().unwrap();
         Ok(EtcdStatus {
             version: status.version().to_owned(),
+            storage_version: None,
             cluster_id: ClusterId(header.cluster_id()),
             member_id: MemberId(header.member_id()),
             leader: None,

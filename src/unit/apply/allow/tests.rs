@@ -47,6 +47,7 @@ fn assignment() -> Assignment {
         restore: None,
         restored: false,
         settings_digest: settings().spec.settings_digest(),
+        etcd_version: None,
     }
 }
 

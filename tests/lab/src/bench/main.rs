@@ -15,6 +15,7 @@ mod replace;
 mod report;
 mod restart;
 mod restore;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ const BENCHES: &[Bench] = &[
     ("idle", idle::run),
     ("restart_rolling", restart::run),
     ("replace_dead", replace::run),
+    ("upgrade_rolling", upgrade::run),
     ("loss_window", increments::loss_window),
     ("increments_cost", increments::cost),
     ("s3_requests", increments::requests),

@@ -30,5 +30,6 @@ mod situations;
 mod size_store;
 mod stops;
 mod strangers;
+mod upgrades;
 mod verbs;
 mod verify;

@@ -166,6 +166,21 @@ fn ordered(
     if !world.hosts.iter().all(heard) {
         return;
     }
+    if *change == DirectiveChange::CancelUpgrade && world.is_newer_than(newest.etcd_version()) {
+        order.state = State::Void("all members that were left run a newer minor");
+        return;
+    }
+    let former = |h: &Host| {
+        let settings = h.written.as_ref().filter(|_| h.server.is_some());
+        settings.is_some_and(|settings| settings.etcd_version.is_none())
+    };
+    if *change == DirectiveChange::CancelUpgrade
+        && newest.etcd_version().is_none()
+        && !world.hosts.iter().any(former)
+    {
+        order.state = State::Void("no node is left that runs what was selected before");
+        return;
+    }
     let done = match change {
         DirectiveChange::Remove { node } => {
             !newest.out.contains(node) || !is_member(&world, node) || is_last(&world, &newest)
@@ -183,6 +198,8 @@ fn ordered(
                         || h.server.is_none()
                 })
         }
+        DirectiveChange::Upgrade { to, .. } => newest.etcd_version() != Some(*to) || world.all_run(Some(*to)),
+        DirectiveChange::CancelUpgrade => world.all_run(newest.etcd_version()),
         DirectiveChange::Pause
         | DirectiveChange::Resume
         | DirectiveChange::Add { .. }

@@ -6,10 +6,13 @@ mod order;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use etcd_agent::agent::Agent;
 use etcd_agent::model::{
-    DirectiveChange, DirectiveOrder, Directives, LockOwner, NodeName, OperatorRequest, SizeOrder,
+    DirectiveChange, DirectiveOrder, DirectiveView, Directives, LockOwner, NodeName, OperatorRequest,
+    SizeOrder,
 };
-use etcd_agent::ports::{AgentHandle, OrderError, PortError};
+use etcd_agent::ports::{AgentHandle, OrderError, PortError, PortResult};
+use futures::FutureExt;
 
 use crate::sim::Sim;
 use crate::verdict::reasons;
@@ -39,6 +42,9 @@ pub fn give(sim: &Arc<Sim>, host: usize, what: What) {
     let mut orders = sim.orders();
     let index = orders.all.len();
     match order.what.clone() {
+        What::Change(DirectiveChange::Upgrade { .. } | DirectiveChange::CancelUpgrade) => {
+            direct_later(sim, index, &mut order);
+        }
         What::Change(change) => direct(sim, &mut orders, index, &mut order, &change),
         What::Size(size) => resize(sim, index, &mut order, size),
         _ => ask(sim, &mut order),
@@ -115,17 +121,79 @@ fn direct(sim: &Sim, orders: &mut Orders, index: usize, order: &mut Order, chang
         dry_run: false,
         force: matches!(change, DirectiveChange::Remove { .. }) && sim.world().rng.chance(70),
     };
-    order.state = match AgentHandle::direct(&agent, &typed) {
-        Ok(view) if view.changed => {
-            let mut knows = orders.lineage.get(&before).cloned().unwrap_or_default();
-            knows.insert(index);
-            orders.lineage.insert(key(&view.directives), knows);
-            State::Ordered
+    let answer = at_once(&agent, &typed);
+    order.state = orders.given(index, &before, answer);
+}
+
+/// The answer to an order for which the agent looks at nothing again.
+fn at_once(agent: &Agent, order: &DirectiveOrder) -> PortResult<DirectiveView> {
+    let late = || PortError::Permanent("the agent waits before it takes the order".to_owned());
+    AgentHandle::direct(agent, order)
+        .now_or_never()
+        .unwrap_or_else(|| Err(late()))
+}
+
+impl Orders {
+    /// The state of an order that an agent has answered. `before` was the agent's register.
+    fn given(
+        &mut self,
+        index: usize,
+        before: &(u64, Option<NodeName>),
+        answer: PortResult<DirectiveView>,
+    ) -> State {
+        match answer {
+            Ok(view) if view.changed => {
+                let mut knows = self.lineage.get(before).cloned().unwrap_or_default();
+                knows.insert(index);
+                self.lineage.insert(key(&view.directives), knows);
+                State::Ordered
+            }
+            // The register already has this content.
+            Ok(_) => State::Done,
+            Err(error) => refused(&error),
         }
-        // The register already has this content.
-        Ok(_) => State::Done,
-        Err(error) => refused(&error),
+    }
+}
+
+/// An order before which all agents look again.
+fn direct_later(sim: &Arc<Sim>, index: usize, order: &mut Order) {
+    let Some(agent) = sim.agent(order.host) else {
+        order.state = State::Refused("the agent does not run".to_owned());
+        return;
     };
+    let What::Change(change) = order.what.clone() else {
+        return;
+    };
+    let (host, run) = (order.host, sim.world().hosts[order.host].run);
+    order.state = State::Sent(run);
+    let typed = DirectiveOrder {
+        change,
+        dry_run: false,
+        force: false,
+    };
+    let sim = sim.clone();
+    tokio::spawn(async move {
+        let answer = AgentHandle::direct(&agent, &typed).await;
+        // The register may have changed while the agents looked.
+        let before = match &answer {
+            Ok(view) => (view.directives.version.saturating_sub(1), None),
+            Err(_) => key(&sim.world().hosts[host].directives),
+        };
+        let mut orders = sim.orders();
+        let known = orders
+            .lineage
+            .keys()
+            .rev()
+            .find(|(version, _)| *version == before.0)
+            .cloned();
+        let state = orders.given(index, &known.unwrap_or(before), answer);
+        sim.world().tell(|_| format!("   {:?}: {state:?}", typed.change));
+        if let Some(order) = orders.all.get_mut(index)
+            && matches!(order.state, State::Sent(_))
+        {
+            order.state = state;
+        }
+    });
 }
 
 fn key(register: &Directives) -> (u64, Option<NodeName>) {
@@ -214,7 +282,7 @@ fn confirm(sim: &Sim, hosts: &[usize]) {
                 force: true,
             };
             // A node that was ordered out does not accept orders.
-            let Ok(view) = AgentHandle::direct(&agent, &typed) else {
+            let Ok(view) = at_once(&agent, &typed) else {
                 continue;
             };
             let mut knows = lineage.get(&before).cloned().unwrap_or_default();

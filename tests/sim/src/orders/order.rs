@@ -18,7 +18,7 @@ pub enum What {
     Backup(usize),
     /// `move-leader`.
     MoveLeader(Option<NodeName>),
-    /// `pause`, `resume`, `restart`, `member remove`, `member add`, `reboot-lock release NODE`.
+    /// `pause`, `resume`, `restart`, `member remove`, `member add`, `reboot-lock release NODE`, `upgrade`.
     Change(DirectiveChange),
     /// `reboot-lock acquire`.
     RebootLock,
@@ -95,6 +95,8 @@ impl Order {
             What::Change(DirectiveChange::Add { .. }) => "in",
             What::Change(DirectiveChange::Restart { .. }) => "restart",
             What::Change(DirectiveChange::CancelRestart) => "cancel restart",
+            What::Change(DirectiveChange::Upgrade { .. }) => "upgrade",
+            What::Change(DirectiveChange::CancelUpgrade) => "cancel upgrade",
             What::Change(DirectiveChange::ReleaseRebootLock { .. }) => "release reboot lock",
         };
         let end = match &self.state {

@@ -1,16 +1,18 @@
 //! systemd.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_agent::model::{DataState, Fact, InForce, UnitState, member_id_of};
+use etcd_agent::model::{DataState, EtcdVersion, Fact, InForce, UnitState, member_id_of};
 use etcd_agent::ports::{AgentHandle, DataReport, DataRequest, PortError, PortResult, ServiceManager};
 
 use super::Seat;
 use super::seat::heard;
 use crate::world::raft::Dir;
-use crate::world::{Call, Phase, World};
+use crate::world::{Call, Phase, VERSIONS, World};
 
 /// The number of directories that the archive keeps.
 const ARCHIVED: usize = 3;
@@ -51,7 +53,9 @@ impl Service {
     /// systemd refuses to turn a stop into a start (job mode `fail`).
     fn stops(&self) -> PortResult<()> {
         match self.0.sim.world().hosts[self.0.host].unit {
-            Phase::Stopping(_) => Err(PortError::Retryable("a stop is under way".to_owned())),
+            Phase::Stopping(_) | Phase::Leaves(_) => {
+                Err(PortError::Retryable("a stop is under way".to_owned()))
+            }
             _ => Ok(()),
         }
     }
@@ -115,7 +119,7 @@ impl ServiceManager for Service {
             };
             let in_force = InForce {
                 generation: assignment.generation,
-                settings_digest: assignment.settings_digest.clone(),
+                settings_digest: format!("{} {:?}", assignment.settings_digest, assignment.etcd_version),
                 initial_state: assignment.initial_state,
                 conflicts: Vec::new(),
             };
@@ -175,6 +179,10 @@ impl ServiceManager for Service {
         self.0.cross().await;
         heard(unheard)?;
         Ok(report)
+    }
+
+    fn etcd_versions(&self, _dir: &Path) -> BTreeSet<EtcdVersion> {
+        VERSIONS.into()
     }
 
     fn knows_mount(&self) -> bool {

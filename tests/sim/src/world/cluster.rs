@@ -96,7 +96,10 @@ impl World {
             return Err(Refused::NotReady);
         }
         Ok(EtcdStatus {
-            version: "3.5.16".to_owned(),
+            version: server.version.to_string(),
+            storage_version: Some(server.version)
+                .filter(|version| version.minor >= 6)
+                .and_then(|_| self.truths.get(&dir.cluster)?.version),
             cluster_id: dir.cluster,
             member_id: dir.member,
             leader: server.leader,

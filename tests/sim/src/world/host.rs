@@ -53,6 +53,8 @@ pub enum Phase {
     Gate(u64),
     /// The process runs.
     Runs,
+    /// Something other than the agent restarts it. The gate has held the stop back since this time.
+    Leaves(u64),
     /// A person stops it: it is down at this time.
     Stopping(u64),
     /// A person has masked it.

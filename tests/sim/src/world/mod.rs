@@ -16,11 +16,12 @@ mod unit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use etcd_agent::model::{BackupId, ClusterId, Directives, Epoch, Genesis, MemberId, NodeName};
+use etcd_agent::model::{BackupId, ClusterId, Directives, Epoch, EtcdVersion, Genesis, MemberId, NodeName};
 
 use crate::rng::Rng;
 
 pub use broken::{Broken, Call, How};
+pub use check::VERSIONS;
 pub use cluster::Refused;
 pub use host::{AgentState, Host, Late, Mount, Phase};
 pub use link::{Links, Plane};
@@ -45,6 +46,8 @@ pub struct Truth {
     pub set_back: BTreeSet<MemberId>,
     /// Members whose removal was committed.
     pub removed: BTreeSet<MemberId>,
+    /// The cluster's version: the minor that all members have run.
+    pub version: Option<EtcdVersion>,
 }
 
 /// A genesis, once an agent has learned it as chosen.
@@ -86,6 +89,8 @@ pub struct World {
     pub unordered: Option<usize>,
     /// The reboot locks that people have released for their holders, by node: this version and older ones.
     pub released: BTreeMap<NodeName, u64>,
+    /// A version of etcd that starts on no host, until people repair it.
+    pub broken_version: Option<EtcdVersion>,
     /// The host that lies now.
     pub liar: Option<usize>,
     /// Whether an agent has ever lied.
@@ -120,6 +125,7 @@ impl World {
             newcomers: 0,
             released: BTreeMap::new(),
             unordered: None,
+            broken_version: None,
             liar: None,
             lied: false,
             next_write: 0,

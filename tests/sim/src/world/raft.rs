@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use etcd_agent::model::{ClusterId, MemberId};
+use etcd_agent::model::{ClusterId, EtcdVersion, MemberId};
 
 /// One member according to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,11 +225,13 @@ pub struct Server {
     pub serves_at: Option<u64>,
     /// The exit code with which it is about to exit.
     pub exit: Option<i32>,
+    /// The version of etcd.
+    pub version: EtcdVersion,
 }
 
 impl Server {
     /// A process on this directory.
-    pub fn new(dir: &Dir, hosts: usize, now: u64, patience: u64, vouched: u64) -> Self {
+    pub fn new(dir: &Dir, hosts: usize, now: u64, patience: u64, vouched: u64, version: EtcdVersion) -> Self {
         Self {
             config: Config::of(dir),
             leads: false,
@@ -242,6 +244,7 @@ impl Server {
             ready: false,
             serves_at: None,
             exit: None,
+            version,
         }
     }
 }

@@ -44,6 +44,7 @@ impl World {
             Phase::Again(_) => (ActiveState::Activating, "auto-restart", "signal"),
             Phase::Gate(_) => (ActiveState::Activating, "start-pre", "success"),
             Phase::Stopping(_) => (ActiveState::Deactivating, "stop-sigterm", "success"),
+            Phase::Leaves(_) => (ActiveState::Deactivating, "stop", "success"),
             Phase::Runs if ready => (ActiveState::Active, "running", "success"),
             Phase::Runs => (ActiveState::Activating, "start", "success"),
         };
@@ -95,7 +96,7 @@ impl World {
         }
         let takes_it = !matches!(
             h.unit,
-            Phase::Runs | Phase::Gate(_) | Phase::Masked | Phase::Stopping(_)
+            Phase::Runs | Phase::Gate(_) | Phase::Masked | Phase::Stopping(_) | Phase::Leaves(_)
         );
         if !h.up || h.written.is_none() || !takes_it {
             return;
@@ -107,8 +108,45 @@ impl World {
         self.look_at_gate(host, Asked::NotYet);
     }
 
-    /// Restarts `etcd.service` for its agent (rule 4: no two of one cluster at a time).
+    /// Restarts `etcd.service` for its agent.
     pub fn restart_unit(&mut self, host: usize) {
+        self.check_alone_down(host);
+        let now = self.now;
+        self.tell(|w| format!("{} restarts etcd", w.hosts[host].name));
+        self.hosts[host].disturbed = Some(now);
+        self.stop_unit(host, true);
+        self.start_unit(host);
+    }
+
+    /// A package or a person restarts `etcd.service`. The gate first asks for leave.
+    pub fn restart_by_others(&mut self, host: usize) {
+        if self.hosts[host].unit == Phase::Runs && self.hosts[host].written.is_some() {
+            self.hosts[host].unit = Phase::Leaves(self.now);
+        }
+    }
+
+    /// The gate lets such a stop go on: with leave, or because it may wait no longer.
+    pub fn leaves(&mut self, host: usize, leave: Option<&str>) {
+        self.tell(|w| {
+            let name = &w.hosts[host].name;
+            leave.map_or_else(
+                || format!("{name} restarts etcd without leave"),
+                |why| format!("{name} restarts etcd with leave: {why}"),
+            )
+        });
+        if leave.is_some_and(|why| why.ends_with("granted it")) {
+            self.saw("event", "a restart by others has leave");
+            self.check_alone_down(host);
+            self.hosts[host].disturbed = Some(self.now);
+        }
+        let again = self.now + RESTART_MS;
+        let h = &mut self.hosts[host];
+        h.end_server();
+        h.unit = Phase::Again(again);
+    }
+
+    /// Rule 4: no two members of one cluster are down by leave at a time.
+    fn check_alone_down(&mut self, host: usize) {
         let now = self.now;
         let cluster = |w: &Self, h: usize| w.hosts[h].dir.as_ref().map(|dir| dir.cluster);
         let other = (0..self.hosts.len()).find(|other| {
@@ -130,10 +168,6 @@ impl World {
             );
             self.violate(4, text);
         }
-        self.tell(|w| format!("{} restarts etcd", w.hosts[host].name));
-        self.hosts[host].disturbed = Some(now);
-        self.stop_unit(host, true);
-        self.start_unit(host);
     }
 
     /// False if the cluster's leader does not list the member.
@@ -207,6 +241,7 @@ impl World {
             h.left = true;
             h.unit = if code == 0 { Phase::Down } else { Phase::Failed };
         }
+        self.raise_versions();
     }
 
     /// The production gate checks a held start. True if the agent has to be asked.
@@ -311,14 +346,26 @@ impl World {
             h.unit = Phase::Failed;
             return;
         };
+        let cluster = dir.cluster;
+        if !self.starts(host, cluster) {
+            self.tell(|w| {
+                let version = w.hosts[host].etcd_version();
+                format!("etcd {version} of {} ends with exit code 1", w.hosts[host].name)
+            });
+            self.hosts[host].unit = Phase::Failed;
+            return;
+        }
+        let h = &mut self.hosts[host];
+        let version = h.etcd_version();
+        let Some(dir) = &h.dir else { return };
         h.begun = Some(dir.member);
-        h.server = Some(Server::new(dir, hosts, now, patience, vouched));
+        h.server = Some(Server::new(dir, hosts, now, patience, vouched, version));
         h.unit = Phase::Runs;
         h.pid += 1;
         let (member, cluster, log) = (dir.member, dir.cluster, dir.log.len());
         self.tell(|w| {
             format!(
-                "etcd of {} starts as {member} of {cluster} with {log} entries",
+                "etcd {version} of {} starts as {member} of {cluster} with {log} entries",
                 w.hosts[host].name
             )
         });

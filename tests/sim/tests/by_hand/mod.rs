@@ -40,6 +40,7 @@ pub(crate) fn start(
         restore: None,
         restored: false,
         settings_digest: String::new(),
+        etcd_version: None,
     });
     world.start_unit(host);
 }

@@ -4,6 +4,9 @@ mod action;
 mod epoch;
 mod genesis;
 mod reboot;
+mod version;
+
+pub use version::VERSIONS;
 
 /// The maximum age of the facts by which an agent clears a gate: it notices a peer's silence after the long
 /// poll's twelve seconds.

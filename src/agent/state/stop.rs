@@ -1,0 +1,78 @@
+//! A stop of `etcd.service` that the gate holds back until it has leave, and stops that the agent itself asks
+//! for.
+
+use std::time::Duration;
+
+use crate::model::SteadyMs;
+
+/// The gate asks every 200 ms. A stop that it has not asked for within this time is over, or goes on without
+/// leave.
+const ASKED_WITHIN: Duration = Duration::from_secs(3);
+
+/// The stop of one etcd process.
+#[derive(Debug, Default)]
+pub(in crate::agent) struct StopAsk {
+    /// The process that is to stop.
+    pid: u32,
+    /// When the gate asked last.
+    asked: Option<SteadyMs>,
+    /// True once it has leave: the process is about to end.
+    left: bool,
+    /// The process that the agent itself asked systemd to stop.
+    own: Option<u32>,
+}
+
+impl StopAsk {
+    /// The gate asks for leave for this process.
+    pub(in crate::agent) fn ask(&mut self, pid: u32, now: SteadyMs) {
+        if self.pid != pid {
+            (self.pid, self.left) = (pid, false);
+        }
+        self.asked = Some(now);
+    }
+
+    /// The process has leave.
+    pub(in crate::agent) fn leave(&mut self) {
+        self.left = true;
+    }
+
+    /// True while a stop of this process waits for leave.
+    pub(in crate::agent) fn waits(&self, pid: u32, now: SteadyMs) -> bool {
+        let recent = self.asked.is_some_and(|at| now.since(at) < ASKED_WITHIN);
+        self.pid == pid && recent && !self.left
+    }
+
+    /// The agent asks systemd for a stop or a restart of this process.
+    pub(in crate::agent) fn note_own(&mut self, pid: u32) {
+        self.own = Some(pid);
+    }
+
+    /// True if the agent itself asked for the stop of this process.
+    pub(in crate::agent) fn is_own(&self, pid: u32) -> bool {
+        self.own == Some(pid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_waits_until_it_has_leave_or_is_not_asked_for_any_more() {
+        let mut stop = StopAsk::default();
+        assert!(!stop.waits(7, SteadyMs(0)));
+        stop.ask(7, SteadyMs(1000));
+        assert!(stop.waits(7, SteadyMs(1200)));
+        assert!(!stop.waits(8, SteadyMs(1200)), "another process");
+        assert!(!stop.waits(7, SteadyMs(4000)), "the gate no longer asks");
+        stop.ask(7, SteadyMs(5000));
+        stop.leave();
+        stop.ask(7, SteadyMs(5100));
+        assert!(!stop.waits(7, SteadyMs(5200)), "it is about to end");
+        stop.ask(8, SteadyMs(9000));
+        assert!(stop.waits(8, SteadyMs(9100)), "the next process");
+        assert!(!stop.is_own(8));
+        stop.note_own(8);
+        assert!(stop.is_own(8) && !stop.is_own(9));
+    }
+}

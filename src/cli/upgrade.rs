@@ -1,0 +1,424 @@
+//! `etcd-agent upgrade`: another version of etcd on all nodes, one after the other, by grants of the
+//! coordinator.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::client::Client;
+use super::direct::{self, OrderArgs, Silent};
+use super::exit::{Exit, Failure, Outcome};
+use super::health;
+use super::progress::{Progress, note};
+use super::wait::{self, Deadline, Timeout};
+use crate::model::{
+    AdminStatus, DirectiveChange, DirectiveView, Directives, EtcdVersion, Fact, NodeName, NodeStatus,
+    OperatorRequest,
+};
+use crate::paths::Paths;
+
+/// An etcd that does not serve for this long after its restart ends the upgrade.
+const TROUBLE: Duration = Duration::from_secs(90);
+
+/// Upgrade etcd on all nodes, one after the other, the raft leader last; takes a backup first, and stops at
+/// the first trouble
+#[derive(Debug, clap::Args)]
+pub(super) struct UpgradeArgs {
+    /// The version, e.g. 3.6.16; every node has it on disk, as /opt/etcd-v3.6.16/etcd
+    #[arg(long, value_name = "VERSION", required_unless_present = "cancel")]
+    to: Option<EtcdVersion>,
+    /// Upgrade this node and no other until the upgrade is ordered again
+    #[arg(long, value_name = "NODE", requires = "to")]
+    pause_after: Option<NodeName>,
+    /// Take no backup first
+    #[arg(long)]
+    no_backup: bool,
+    /// Go back to the etcd of before, while a member still runs it
+    #[arg(long, conflicts_with_all = ["to", "pause_after", "no_backup"])]
+    cancel: bool,
+    #[command(flatten)]
+    order: OrderArgs,
+    #[command(flatten)]
+    timeout: Timeout,
+}
+
+/// How long the cluster may take to settle between two steps.
+const SETTLES: Duration = Duration::from_mins(1);
+/// How often the next step is tried meanwhile.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The result of an upgrade.
+#[derive(Debug, Serialize)]
+struct Upgraded {
+    /// False if every node ran the version already.
+    changed: bool,
+    /// The versions of the steps, in order.
+    steps: Vec<EtcdVersion>,
+    /// What was done.
+    message: String,
+}
+
+pub(super) async fn run(paths: &Paths, args: UpgradeArgs) -> Outcome {
+    let client = Client::new(paths);
+    let Some(to) = args.to else {
+        return cancel(&client, &args).await;
+    };
+    // What is on the disks of other nodes may have changed a moment ago.
+    let seen: AdminStatus = client.get("/v1/status/fresh").await?;
+    if let Some(node) = &args.pause_after {
+        direct::known(&seen, node)?;
+    }
+    let steps = path(&seen, to).map_err(Failure::refused)?;
+    if args.pause_after.is_some() && steps.len() > 1 {
+        return Err(Failure::refused(format!(
+            "the way to {to} is {}: --pause-after needs a version that is one step away, here {}",
+            in_words(&steps),
+            steps.first().map(ToString::to_string).unwrap_or_default()
+        )));
+    }
+    if args.order.dry_run {
+        let view = direct::order(&client, upgrade(first(&steps, to), &args), args.order).await?;
+        note(&format!("the way to {to}: {}", in_words(&steps)));
+        note(&way_back(&seen, to));
+        return direct::preview(&view, args.order);
+    }
+    if steps.is_empty() && !is_pending(&seen, to) {
+        let done = Upgraded {
+            changed: false,
+            steps,
+            message: format!("every member runs etcd {to} already"),
+        };
+        args.order.output.print(&done, |done| done.message.clone())?;
+        return Ok(Exit::Ok);
+    }
+    note(&way_back(&seen, to));
+    let deadline = Deadline::after(args.timeout.timeout);
+    // An order that would be refused takes no backup.
+    let trial = OrderArgs {
+        dry_run: true,
+        ..args.order
+    };
+    direct::order(&client, upgrade(first(&steps, to), &args), trial).await?;
+    if seen.store.is_none() {
+        note("no store is configured: no backup is taken first");
+    } else if !args.no_backup && !is_pending(&seen, to) {
+        back_up(&client, &deadline).await?;
+    }
+    let all = if steps.is_empty() { vec![to] } else { steps };
+    let fate = "the upgrade goes on; `etcd-agent upgrade --cancel` goes back while a member still runs the former etcd";
+    for step in &all {
+        let view = next_step(
+            &client,
+            upgrade(*step, &args),
+            args.order,
+            *step == first(&all, to),
+        )
+        .await?;
+        let work = until_done(&client, &view.directives, *step, &deadline);
+        wait::or_interrupted(work, fate).await?;
+    }
+    let message = match &args.pause_after {
+        Some(node) => format!(
+            "etcd {to} runs on {node}; no other node is upgraded before `etcd-agent upgrade --to {to}`"
+        ),
+        None => format!("etcd {to} runs on every member, and all are healthy"),
+    };
+    let done = Upgraded {
+        changed: true,
+        steps: all,
+        message,
+    };
+    args.order.output.print(&done, |done| done.message.clone())?;
+    Ok(Exit::Ok)
+}
+
+fn first(steps: &[EtcdVersion], to: EtcdVersion) -> EtcdVersion {
+    steps.first().copied().unwrap_or(to)
+}
+
+fn upgrade(to: EtcdVersion, args: &UpgradeArgs) -> DirectiveChange {
+    DirectiveChange::Upgrade {
+        to,
+        pause_after: args.pause_after.clone(),
+    }
+}
+
+/// Orders the next step. Right after a step its last restart may not be settled, or an agent may be silent for
+/// a moment: the order is given again for a while.
+async fn next_step(
+    client: &Client,
+    change: DirectiveChange,
+    order: OrderArgs,
+    is_first: bool,
+) -> Result<DirectiveView, Failure> {
+    let until = Instant::now() + SETTLES;
+    let mut progress = Progress::new();
+    loop {
+        match direct::order(client, change.clone(), order).await {
+            Err(failure) if !is_first && failure.exit == Exit::Refused && Instant::now() < until => {
+                progress.say(&failure.text);
+                tokio::time::sleep(EVERY).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+async fn cancel(client: &Client, args: &UpgradeArgs) -> Outcome {
+    let view = direct::order(client, DirectiveChange::CancelUpgrade, args.order).await?;
+    if args.order.dry_run {
+        return direct::preview(&view, args.order);
+    }
+    if !view.changed {
+        return direct::report(&view, &Silent::default(), "it was cancelled already", args.order);
+    }
+    let deadline = Deadline::after(args.timeout.timeout);
+    let work = until_back(client, &view.directives, &deadline);
+    wait::or_interrupted(work, "the nodes go back all the same").await?;
+    direct::report(
+        &view,
+        &Silent::default(),
+        "cancelled: all members run the etcd of before",
+        args.order,
+    )
+}
+
+async fn back_up(client: &Client, deadline: &Deadline) -> Result<(), Failure> {
+    let mut progress = Progress::new();
+    let view = wait::submit(client, &OperatorRequest::Backup).await?;
+    let work = wait::done(client, view, deadline, &mut progress);
+    let view = wait::or_interrupted(work, "nothing was upgraded").await?;
+    drop(progress);
+    note(&format!("backup: {}", view.message));
+    Ok(())
+}
+
+/// Members' nodes that answer, each with its status.
+fn members(status: &AdminStatus) -> impl Iterator<Item = (&NodeName, &NodeStatus)> {
+    health::nodes(status).filter_map(|(node, seen)| match seen {
+        Fact::Known(seen) if seen.assignment.is_some() => Some((node, seen)),
+        _ => None,
+    })
+}
+
+fn running(status: &NodeStatus) -> Option<EtcdVersion> {
+    EtcdVersion::reported(&status.etcd.known()?.version)
+}
+
+/// True while this version is selected and not every member runs it.
+fn is_pending(status: &AdminStatus, to: EtcdVersion) -> bool {
+    let selected = status.node.steering.directives.etcd_version() == Some(to);
+    selected && members(status).any(|(_, seen)| running(seen) != Some(to))
+}
+
+/// The versions through which etcd gets to `to`, the last one included: minor by minor, each the newest that
+/// all nodes have. Empty if every member runs it.
+///
+/// # Errors
+/// What is missing, for people.
+pub(super) fn path(status: &AdminStatus, to: EtcdVersion) -> Result<Vec<EtcdVersion>, String> {
+    let versions: BTreeSet<EtcdVersion> = members(status).filter_map(|(_, seen)| running(seen)).collect();
+    let Some(mut at) = versions.first().copied() else {
+        return Err("no etcd runs on any node: there is nothing to upgrade".to_owned());
+    };
+    if let Some(newest) = versions.last().filter(|newest| **newest > to) {
+        return Err(format!(
+            "a member runs etcd {newest}, which is newer than {to}; a downgrade is not an upgrade"
+        ));
+    }
+    let disks: Vec<(&NodeName, &BTreeSet<EtcdVersion>)> = health::nodes(status)
+        .filter_map(|(node, seen)| match seen {
+            Fact::Known(seen) => Some((node, &seen.etcd_binaries.as_ref()?.versions)),
+            _ => None,
+        })
+        .collect();
+    // Nothing is begun that cannot be ended.
+    let lacks = disks
+        .iter()
+        .find(|(_, versions)| at != to && !versions.contains(&to));
+    if let Some((node, _)) = lacks {
+        return Err(format!(
+            "{node} has no etcd {to}: unpack the release there, below etcd.versions_dir"
+        ));
+    }
+    let on_all = |version: &EtcdVersion| disks.iter().all(|(_, versions)| versions.contains(version));
+    let have: BTreeSet<EtcdVersion> = disks
+        .iter()
+        .flat_map(|(_, versions)| versions.iter().copied())
+        .filter(on_all)
+        .collect();
+    let mut steps = Vec::new();
+    while at != to {
+        let Some(why) = at.upgrade_objection(to) else {
+            steps.push(to);
+            break;
+        };
+        let possible =
+            |next: &&EtcdVersion| **next > at && **next < to && at.upgrade_objection(**next).is_none();
+        let Some(next) = have.iter().rfind(possible) else {
+            return Err(format!("{why}; no version on the way is on every node"));
+        };
+        steps.push(*next);
+        at = *next;
+    }
+    Ok(steps)
+}
+
+fn in_words(steps: &[EtcdVersion]) -> String {
+    let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
+    if steps.is_empty() {
+        return "nothing to do".to_owned();
+    }
+    steps.join(", then ")
+}
+
+/// What an operator can do if the new version does not do well.
+fn way_back(status: &AdminStatus, to: EtcdVersion) -> String {
+    let backup = if status.store.is_some() {
+        "restore the backup that is taken first, or an older one, with the former etcd"
+    } else {
+        "there is none without a backup"
+    };
+    format!(
+        "the way back: while a member still runs the former etcd, `etcd-agent upgrade --cancel`; once all run {to}: {backup}"
+    )
+}
+
+/// How far an upgrade is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum UpgradeProgress {
+    /// It is done, as far as it was ordered.
+    Done,
+    /// What it waits for, and the node whose upgraded etcd does not serve.
+    Waits(String, Option<NodeName>),
+    /// A node refuses it, or another order has replaced it.
+    Ended(String),
+}
+
+/// How far an upgrade to `to` is, as this agent sees it.
+pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: EtcdVersion) -> UpgradeProgress {
+    let mine = &status.node.steering.directives;
+    if mine.is_newer_than(order) && mine.etcd != order.etcd {
+        let text = "another order took its place, or it was cancelled: see `etcd-agent status`";
+        return UpgradeProgress::Ended(text.to_owned());
+    }
+    let behind = direct::behind(status, order);
+    if !behind.is_empty() {
+        return UpgradeProgress::Waits(direct::not_adopted(&behind), None);
+    }
+    let only = order
+        .etcd
+        .as_ref()
+        .and_then(|selected| selected.pause_after.as_ref());
+    let serving = health::serving(status);
+    let (mut done, mut down, mut converts, mut waiting) = (0, Vec::new(), Vec::new(), Vec::new());
+    for (node, seen) in members(status).filter(|(node, _)| only.is_none_or(|only| only == *node)) {
+        let stored = serving.get(node).and_then(|etcd| etcd.storage_version);
+        if !serving.contains_key(node) {
+            down.push(node.clone());
+        } else if running(seen) != Some(to) {
+            waiting.push(node.clone());
+        } else if only.is_none() && stored.is_some_and(|stored| stored.series() != to.series()) {
+            converts.push(node.clone());
+        } else {
+            done += 1;
+        }
+    }
+    // The agent of a member may be silent for a moment.
+    let listed = status.node.members.known();
+    let is_listed = |node: &NodeName| {
+        let mut members = listed.iter().flat_map(|list| &list.members);
+        members.any(|member| member.name == node.as_str())
+    };
+    let silent = health::nodes(status).filter(|(node, seen)| seen.known().is_none() && is_listed(node));
+    let silent = silent.filter(|(node, _)| only.is_none_or(|only| only == *node));
+    down.extend(silent.map(|(node, _)| node.clone()));
+    if done > 0 && down.is_empty() && converts.is_empty() && waiting.is_empty() {
+        return UpgradeProgress::Done;
+    }
+    let mut text = format!("{done} upgraded to {to}");
+    for (what, nodes) in [
+        ("not serving", &down),
+        ("etcd converts its data", &converts),
+        ("to come", &waiting),
+    ] {
+        if !nodes.is_empty() {
+            let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+            text = format!("{text}; {what}: {}", names.join(", "));
+        }
+    }
+    let selected = |node: &NodeName| {
+        let mut all = members(status);
+        let found = all.find(|(other, _)| *other == node);
+        found.is_some_and(|(_, seen)| {
+            seen.assignment
+                .as_ref()
+                .is_some_and(|a| a.etcd_version == Some(to))
+        })
+    };
+    UpgradeProgress::Waits(text, down.into_iter().find(selected))
+}
+
+async fn until_done(
+    client: &Client,
+    order: &Directives,
+    to: EtcdVersion,
+    deadline: &Deadline,
+) -> Result<(), Failure> {
+    let mut progress = Progress::new();
+    let mut trouble: Option<(NodeName, Instant)> = None;
+    loop {
+        match wait::status(client).await? {
+            Err(text) => progress.say(&text),
+            Ok(status) => match upgrade_progress(&status, order, to) {
+                UpgradeProgress::Done => return Ok(()),
+                UpgradeProgress::Ended(text) => return Err(Failure::failed(text)),
+                UpgradeProgress::Waits(text, down) => {
+                    progress.say(&text);
+                    trouble = down.map(|node| match trouble.take() {
+                        Some((before, since)) if before == node => (before, since),
+                        _ => (node, Instant::now()),
+                    });
+                }
+            },
+        }
+        if let Some((node, since)) = &trouble
+            && since.elapsed() >= TROUBLE
+        {
+            return Err(Failure::failed(format!(
+                "etcd {to} on {node} has not served for {} s, and no other node is upgraded before it does: see \
+                 `journalctl -u etcd` there; `etcd-agent upgrade --cancel` goes back",
+                TROUBLE.as_secs()
+            )));
+        }
+        deadline.next("the upgrade", &progress).await?;
+    }
+}
+
+/// Waits until all members serve with the etcd of before.
+async fn until_back(client: &Client, order: &Directives, deadline: &Deadline) -> Result<(), Failure> {
+    let mut progress = Progress::new();
+    let before = order.etcd_version();
+    loop {
+        match wait::status(client).await? {
+            Err(text) => progress.say(&text),
+            Ok(status) => {
+                let serving = health::serving(&status);
+                let is_back = |node: &NodeName, seen: &NodeStatus| {
+                    let assigned = seen.assignment.as_ref();
+                    serving.contains_key(node)
+                        && seen.steering.wants_restart.is_none()
+                        && assigned.is_some_and(|assigned| assigned.etcd_version == before)
+                };
+                let left = members(&status).filter(|(node, seen)| !is_back(node, seen));
+                let left: Vec<&str> = left.map(|(node, _)| node.as_str()).collect();
+                if left.is_empty() && direct::behind(&status, order).is_empty() {
+                    return Ok(());
+                }
+                progress.say(&format!("not back yet: {}", left.join(", ")));
+            }
+        }
+        deadline.next("the way back", &progress).await?;
+    }
+}

@@ -1,0 +1,57 @@
+//! Whether `etcd.service` may be stopped now, when something other than the agent stops it: a package that is
+//! upgraded, needrestart, a person. The stop asks for leave as a restart does, so that members that are
+//! restarted everywhere at the same moment go down one at a time (rule 4). The gate bounds the wait.
+
+use super::context::Context;
+use super::restart::leave;
+use crate::model::{
+    ActiveState, Fact, Grant, GrantPurpose, Leave, Memory, NodeName, NodeStatus, Observation,
+};
+
+/// Judges whether etcd on this node may stop. `given` is the grant that this node has given as coordinator.
+pub fn leave_to_stop(observation: &Observation, given: Option<&Grant>) -> Leave {
+    let memory = Memory {
+        grant: given.map(|grant| (grant.clone(), observation.steady)),
+        ..Memory::default()
+    };
+    let cx = Context::new(observation, &memory);
+    let (Some(etcd), Some(list)) = (cx.obs.me.etcd.known(), cx.obs.me.members.known()) else {
+        return Leave::go("etcd here does not serve");
+    };
+    if etcd.leader.is_none() {
+        return Leave::go("etcd here has no raft leader");
+    }
+    let voters = || list.voters();
+    if voters().count() == 1 || !voters().any(|voter| voter.id == etcd.member_id) {
+        return Leave::go("no other member depends on it");
+    }
+    if let Some((coordinator, _)) = leave(&cx, GrantPurpose::Restart) {
+        return Leave::go(format!("{coordinator} granted it"));
+    }
+    let others = voters().filter(|voter| voter.id != etcd.member_id);
+    let others = others.filter_map(|voter| cx.spec.node_of(voter));
+    let others: Vec<(&NodeName, Option<&NodeStatus>)> =
+        others.map(|node| (node, cx.status_of(node))).collect();
+    let stays_down = others
+        .iter()
+        .find(|(_, status)| status.is_some_and(is_down_for_long));
+    if let Some((node, _)) = stays_down {
+        return Leave::go(format!("etcd on {node} is down and does not come back by itself"));
+    }
+    let awaited = others
+        .iter()
+        .find(|(_, status)| !status.is_some_and(NodeStatus::is_active));
+    Leave::wait(match awaited {
+        Some((node, Some(_))) => format!("etcd on {node} is restarted"),
+        Some((node, None)) => format!("the agent on {node} does not answer"),
+        None => "the coordinator has not granted it yet".to_owned(),
+    })
+}
+
+/// True for an etcd that a person stopped, or that has failed: to wait for it is of no use.
+fn is_down_for_long(status: &NodeStatus) -> bool {
+    match &status.unit {
+        Fact::Known(unit) => unit.held || matches!(unit.active, ActiveState::Inactive | ActiveState::Failed),
+        Fact::Absent | Fact::Unreachable(_) => false,
+    }
+}

@@ -1,0 +1,148 @@
+//! Orders to upgrade etcd: what is checked before the first node gets another version.
+
+use super::context::Context;
+use super::coordinator_view::as_coordinator;
+use super::member_health::{known_members, why_unhealthy};
+use super::safety::disturbances;
+use super::under_way::under_way;
+use super::version::{not_on_disk, pinned};
+use crate::model::{
+    DirectiveChange, EtcdStatus, EtcdVersion, MemberList, Memory, NodeName, NodeStatus, Observation,
+};
+
+/// Why an order to upgrade, or to cancel an upgrade, is refused; `None` for every other order. The observation
+/// has fresh statuses of all nodes that answer.
+pub fn upgrade_objection(observation: &Observation, change: &DirectiveChange) -> Option<String> {
+    match change {
+        DirectiveChange::Upgrade { to, pause_after } => objection(observation, *to, pause_after.as_ref()),
+        DirectiveChange::CancelUpgrade => cancel_objection(observation),
+        _ => None,
+    }
+}
+
+fn objection(observation: &Observation, to: EtcdVersion, pause_after: Option<&NodeName>) -> Option<String> {
+    let view = as_coordinator(observation);
+    let cx = Context::new(&view, &Memory::default());
+    let list = match known_members(&cx) {
+        Ok(list) => list,
+        Err(reason) => return Some(reason.text),
+    };
+    let members: Vec<&NodeName> = list.members.iter().filter_map(|m| cx.spec.node_of(m)).collect();
+    if let Some(node) = pause_after.filter(|node| !members.contains(node)) {
+        return Some(format!("{node} has no member: the upgrade cannot pause after it"));
+    }
+    // The same version again continues an upgrade that was paused.
+    if cx.obs.me.steering.directives.etcd_version() == Some(to) {
+        return None;
+    }
+    unfinished(&cx, &members)
+        .or_else(|| disturbed(&cx, &view, list))
+        .or_else(|| step_objection(&cx, &members, to))
+        .or_else(|| {
+            cx.known_nodes()
+                .into_iter()
+                .find_map(|(node, status)| lacks(&cx, node, status, to))
+        })
+}
+
+/// The upgrade that is still under way, or on its way back.
+fn unfinished(cx: &Context<'_>, members: &[&NodeName]) -> Option<String> {
+    let selected = cx.obs.me.steering.directives.etcd.as_ref()?;
+    let follows = |node: &&&NodeName| {
+        let status = cx.status_of(node)?;
+        let assigned = status.assignment.as_ref()?.etcd_version;
+        let running = EtcdVersion::reported(&status.etcd.known()?.version);
+        let runs = selected.version.is_none_or(|version| running == Some(version));
+        (assigned == selected.version && runs).then_some(())
+    };
+    let node = members.iter().find(|node| follows(node).is_none())?;
+    Some(match selected.version.filter(|_| !selected.cancelled) {
+        Some(version) => format!(
+            "the upgrade to {version} is not complete on {node}: let it end, or `etcd-agent upgrade --cancel` first"
+        ),
+        None => format!("{node} is not yet back from the cancelled upgrade"),
+    })
+}
+
+/// Why the cluster is not to be changed now.
+fn disturbed(cx: &Context<'_>, view: &Observation, list: &MemberList) -> Option<String> {
+    let unhealthy = disturbances(cx, list);
+    if let Some((member, _)) = unhealthy.first() {
+        let why = why_unhealthy(cx, list, member).map(|reason| reason.text);
+        let why = why.unwrap_or_else(|| format!("member {} is a learner, or has not caught up", member.id));
+        return Some(format!("first all members have to be healthy: {why}"));
+    }
+    let first = under_way(cx, view, list, &cx.spec.node).into_iter().next()?;
+    Some(format!("something else is under way: {}", first.text))
+}
+
+/// Why a member must not be upgraded directly to this version.
+fn step_objection(cx: &Context<'_>, members: &[&NodeName], to: EtcdVersion) -> Option<String> {
+    members.iter().find_map(|node| {
+        let etcd = cx.status_of(node)?.etcd.known()?;
+        let Some(running) = EtcdVersion::reported(&etcd.version) else {
+            return Some(format!("etcd on {node} reports the version {:?}", etcd.version));
+        };
+        if let Some(stored) = etcd.storage_version
+            && stored.series() != running.series()
+        {
+            return Some(format!(
+                "etcd on {node} runs {running}, and its data still has the format of {}.{}: wait until etcd has \
+                 converted it, some seconds after the last member was upgraded",
+                stored.major, stored.minor
+            ));
+        }
+        let why = running.upgrade_objection(to)?;
+        Some(format!("on {node}: {why}"))
+    })
+}
+
+/// Why this node could not run that version.
+fn lacks(cx: &Context<'_>, node: &NodeName, status: &NodeStatus, to: EtcdVersion) -> Option<String> {
+    let Some(binaries) = &status.etcd_binaries else {
+        return Some(format!(
+            "the agent on {node} is {} and cannot select a version of etcd: upgrade it first",
+            status.agent_version
+        ));
+    };
+    if binaries.pinned {
+        return Some(pinned(node, to));
+    }
+    let there = binaries.versions.contains(&to);
+    (!there).then(|| not_on_disk(node, to, &cx.spec.etcd.versions_dir))
+}
+
+fn cancel_objection(observation: &Observation) -> Option<String> {
+    let view = as_coordinator(observation);
+    let cx = Context::new(&view, &Memory::default());
+    let Some(selected) = &cx.obs.me.steering.directives.etcd else {
+        return Some("no upgrade was ordered".to_owned());
+    };
+    let (Some(version), false) = (selected.version, selected.cancelled) else {
+        return None;
+    };
+    // Without a leader nothing is upgraded, and the way back must not depend on one.
+    let listed = known_members(&cx).ok().map(|list| list.members.iter());
+    let nodes: Vec<&NodeName> = match listed {
+        Some(members) => members.filter_map(|member| cx.spec.node_of(member)).collect(),
+        // The way back must not depend on a leader.
+        None => cx.spec.nodes.keys().collect(),
+    };
+    let etcd_on = |node: &&NodeName| cx.status_of(node)?.etcd.known();
+    let serving: Vec<&EtcdStatus> = nodes.iter().filter_map(etcd_on).collect();
+    let runs_it = |etcd: &&EtcdStatus| EtcdVersion::reported(&etcd.version) == Some(version);
+    if !serving.iter().all(runs_it) {
+        return None;
+    }
+    if serving.len() == nodes.len() {
+        return Some(format!(
+            "every member runs etcd {version} already: the upgrade is complete"
+        ));
+    }
+    let stays = |before: EtcdVersion| before.series() == version.series();
+    let converted = |etcd: &EtcdStatus| etcd.storage_version.is_some_and(stays);
+    let back = selected.before.is_some_and(stays);
+    (!back && serving.iter().any(|etcd| converted(etcd))).then(|| {
+        format!("every member that serves runs etcd {version}, and etcd has converted its data: it does not go back")
+    })
+}

@@ -1,0 +1,218 @@
+//! Which etcd runs on this node: the version that operators have selected for all nodes. A node takes it over
+//! under a grant to restart, so that members are upgraded one at a time, the raft leader last (rule 4). Each
+//! node checks the step itself: one node's report of an order must not stop another node's etcd (rule 10).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::context::Context;
+use super::restart::leave;
+use crate::model::{
+    ActiveState, Assignment, EtcdBinaries, EtcdSelection, EtcdStatus, EtcdVersion, Fact, GrantPurpose,
+    NodeName, NodeStatus, ReasonCode,
+};
+
+/// What decides whether this node's etcd is to be replaced by another version.
+#[derive(Debug, Clone, Copy)]
+pub struct EtcdSeen<'a> {
+    /// This node.
+    pub node: &'a NodeName,
+    /// What operators have selected.
+    pub selected: Option<&'a EtcdSelection>,
+    /// The version of this node's assignment.
+    pub assigned: Option<EtcdVersion>,
+    /// The etcd that runs.
+    pub etcd: Option<&'a EtcdStatus>,
+    /// Which etcds can be selected here.
+    pub binaries: &'a EtcdBinaries,
+    /// `etcd.versions_dir`.
+    pub versions_dir: &'a Path,
+    /// The other nodes.
+    pub peers: &'a BTreeMap<NodeName, Fact<NodeStatus>>,
+}
+
+/// Why this node needs a restart with another version of etcd; `None` if it does not.
+///
+/// # Errors
+/// Why the selected version is not followed here, for people.
+pub fn wants_version(seen: &EtcdSeen<'_>) -> Result<Option<String>, String> {
+    let (Some(selected), Some(etcd)) = (seen.selected, seen.etcd) else {
+        return Ok(None);
+    };
+    let running = EtcdVersion::reported(&etcd.version);
+    let assigned = seen.assigned == selected.version;
+    if assigned && selected.version.is_none_or(|version| Some(version) == running) || is_paused(seen) {
+        return Ok(None);
+    }
+    let running = running.ok_or_else(|| format!("etcd here reports the version {:?}", etcd.version))?;
+    let Some(version) = selected.version else {
+        goes_back(seen, running, None)?;
+        return Ok(Some(format!(
+            "etcd {running} runs, and the binary of etcd.service is selected again"
+        )));
+    };
+    is_available(seen, version)?;
+    if selected.cancelled && version < running {
+        goes_back(seen, running, Some(version))?;
+    } else if let Some(why) = running.upgrade_objection(version) {
+        return Err(why);
+    }
+    Ok(Some(format!("etcd {running} runs, and {version} is selected")))
+}
+
+/// True if the upgrade stops after another node.
+fn is_paused(seen: &EtcdSeen<'_>) -> bool {
+    let pause_after = seen.selected.and_then(|selected| selected.pause_after.as_ref());
+    pause_after.is_some_and(|node| node != seen.node)
+}
+
+/// Checks that this host has that version.
+fn is_available(seen: &EtcdSeen<'_>, version: EtcdVersion) -> Result<(), String> {
+    if seen.binaries.pinned {
+        return Err(pinned(seen.node, version));
+    }
+    if seen.binaries.versions.contains(&version) {
+        return Ok(());
+    }
+    Err(not_on_disk(seen.node, version, seen.versions_dir))
+}
+
+pub(super) fn pinned(node: &NodeName, version: EtcdVersion) -> String {
+    format!(
+        "etcd.binary is configured on {node}, so etcd {version} cannot be selected there: remove that line and reload the agent"
+    )
+}
+
+pub(super) fn not_on_disk(node: &NodeName, version: EtcdVersion, dir: &Path) -> String {
+    let dir = dir.display();
+    format!(
+        "{node} has no etcd {version}: unpack the release there, so that {dir}/etcd-v{version}/etcd or \
+         {dir}/etcd-v{version}-linux-*/etcd exists and belongs to root"
+    )
+}
+
+/// Checks that an older etcd than `running` may start: etcd allows it while the cluster's version, that of
+/// its oldest member, is not newer (<https://etcd.io/docs/latest/upgrades/upgrading-etcd/>, "Rollback").
+/// `to` is `None` for the binary of `etcd.service`, whose version the nodes that still run it show.
+fn goes_back(seen: &EtcdSeen<'_>, running: EtcdVersion, to: Option<EtcdVersion>) -> Result<(), String> {
+    // What runs may be what was selected before: the newer version was assigned, and never started.
+    let never_started = seen.assigned.is_some() && seen.assigned != Some(running);
+    if never_started || to.is_some_and(|to| to.series() == running.series()) {
+        return Ok(());
+    }
+    let runs_it = |status: &NodeStatus| {
+        let assigned = status.assignment.as_ref()?;
+        let version = EtcdVersion::reported(&status.etcd.known()?.version)?;
+        (assigned.etcd_version == to).then_some(version)
+    };
+    let mut versions = seen.peers.values().filter_map(|peer| runs_it(peer.known()?));
+    let next = |version: EtcdVersion| (version.major, version.minor + 1);
+    if versions.any(|version| running.series() == version.series() || running.series() == next(version)) {
+        return Ok(());
+    }
+    Err(format!(
+        "etcd here stays at {running}: no other node is seen that still runs what was selected before"
+    ))
+}
+
+fn seen_by<'a>(cx: &'a Context<'_>, none: &'a EtcdBinaries) -> EtcdSeen<'a> {
+    EtcdSeen {
+        node: &cx.spec.node,
+        selected: cx.obs.me.steering.directives.etcd.as_ref(),
+        assigned: cx
+            .obs
+            .assignment
+            .as_ref()
+            .and_then(|assigned| assigned.etcd_version),
+        etcd: cx.obs.me.etcd.known(),
+        binaries: cx.obs.me.etcd_binaries.as_ref().unwrap_or(none),
+        versions_dir: &cx.spec.etcd.versions_dir,
+        peers: &cx.obs.peers,
+    }
+}
+
+/// Reports a selected version that this node does not follow.
+pub(super) fn report(cx: &mut Context<'_>) {
+    if cx.obs.assignment.is_none() {
+        return;
+    }
+    let none = EtcdBinaries::default();
+    let seen = seen_by(cx, &none);
+    let refused = wants_version(&seen).err();
+    let pause = seen.selected.filter(|selected| {
+        is_paused(&seen) && selected.version.is_some() && selected.version != seen.assigned
+    });
+    let text = pause.and_then(|selected| {
+        let (after, version) = (selected.pause_after.as_ref()?, selected.version?);
+        Some(format!(
+            "the upgrade to etcd {version} is paused after {after}: `etcd-agent upgrade --to {version}` continues it"
+        ))
+    });
+    if let Some(text) = text {
+        cx.because(ReasonCode::UpgradePaused, text);
+    }
+    if let Some(why) = refused {
+        cx.because(ReasonCode::UpgradeRefused, why);
+    }
+}
+
+/// The version with which a new member begins: the selected one, unless etcd would refuse it. After an upgrade
+/// was cancelled, the members that are left may all run a newer minor. The version of the oldest one of them
+/// always fits.
+pub(super) fn of_new_member(cx: &Context<'_>) -> Option<EtcdVersion> {
+    let selected = cx.obs.me.steering.directives.etcd_version();
+    let runs = |status: &NodeStatus| {
+        let assigned = status.assignment.as_ref()?.etcd_version;
+        Some((EtcdVersion::reported(&status.etcd.known()?.version)?, assigned))
+    };
+    let members: Vec<(EtcdVersion, Option<EtcdVersion>)> =
+        cx.known_peers().filter_map(|(_, status)| runs(status)).collect();
+    let Some((oldest, assigned)) = members.iter().min() else {
+        return selected;
+    };
+    let fits = match selected {
+        Some(version) => version.series() >= oldest.series(),
+        None => members.iter().any(|(_, assigned)| assigned.is_none()),
+    };
+    if fits { selected } else { *assigned }
+}
+
+/// Takes the selected version over into the assignment: under a grant, or while etcd is down if it has no
+/// data yet or an upgrade was cancelled. An etcd that is down for another reason keeps its version, so that an
+/// upgrade stops at its first failure.
+pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut Assignment) {
+    let none = EtcdBinaries::default();
+    let seen = seen_by(cx, &none);
+    let Some(selected) = seen
+        .selected
+        .filter(|selected| selected.version != assignment.etcd_version)
+    else {
+        return;
+    };
+    let down = cx.obs.me.unit.known().is_some_and(|unit| {
+        unit.waits_to_start() || matches!(unit.active, ActiveState::Inactive | ActiveState::Failed)
+    });
+    // An etcd that has served may have converted its data. It goes back under a grant, once it serves again.
+    let served = assignment.etcd_version.is_some() && cx.obs.served == assignment.etcd_version;
+    let (version, text) = if down && (selected.cancelled && !served || !assignment.had_data()) {
+        let version = of_new_member(cx);
+        let here = version.is_none_or(|version| is_available(&seen, version).is_ok());
+        if !here || version == assignment.etcd_version {
+            return;
+        }
+        (
+            version,
+            "etcd is down, and another version is selected".to_owned(),
+        )
+    } else {
+        let granted = leave(cx, GrantPurpose::Restart);
+        match (wants_version(&seen), granted) {
+            (Ok(Some(why)), Some((coordinator, _))) => {
+                (selected.version, format!("{why} (granted by {coordinator})"))
+            }
+            _ => return,
+        }
+    };
+    wanted.etcd_version = version;
+    cx.because(ReasonCode::Upgrade, text);
+}
