@@ -7,7 +7,8 @@ RUNS ?= 1000000
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
 
-.PHONY: machine go promtool monitoring check test genesis sim fuzz robust demo deb lab lab-down bench
+.PHONY: machine go promtool monitoring management-tools management lint check test genesis sim fuzz robust demo deb lab \
+  lab-down bench
 
 machine: ## the packages that a build needs; `lab prepare` installs the rest
 	@command -v cargo >/dev/null || { echo "cargo is missing. Run: curl --proto '=https' --tlsv1.2 -sSf \
@@ -27,12 +28,20 @@ promtool: ## promtool, in target/tools/ if this machine has none
 monitoring: promtool ## check the alert rules, their tests and the dashboard: seconds, and nothing is compiled
 	@packaging/prometheus/check.sh
 
+management-tools: ## Ansible, Puppet and their linters, if this machine has none
+	@packaging/configuration-management/tools.sh
+
+management: management-tools ## check the Ansible collection and the Puppet module: half a minute, nothing is compiled
+	@packaging/configuration-management/check.sh
+
+lint: monitoring management ## what is checked without compiling
+
 check: machine ## format, clippy and the agent's own tests: what to run before each commit
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --locked --lib --test layering
 
-test: machine go promtool ## all tests, including those on real systemd hosts; the last line is the sum
+test: machine go promtool management-tools ## all tests, including those on real systemd hosts; the last line is the sum
 	@tests/run.sh
 
 genesis: machine ## check the genesis protocol exhaustively within larger bounds: takes hours and up to 16 GB

@@ -34,6 +34,9 @@ everything() {
     step "monitoring"
     packaging/prometheus/check.sh
 
+    step "configuration management"
+    packaging/configuration-management/check.sh
+
     step "format and clippy"
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked -- -D warnings
