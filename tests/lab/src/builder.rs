@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use crate::faults::bad_weather;
 use crate::golang::{self, ETCD_DEFAULT, ETCD_VERSIONS};
 use crate::lab::Lab;
+use crate::managed::{self, Manager};
 use crate::place::{Owner, Record, S3Server, Wanted};
 use crate::tree::{self, Suite};
 use crate::{machine, package, sweep};
@@ -28,6 +29,7 @@ pub struct Builder {
     suite: Suite,
     etcd: Etcd,
     package: Option<PathBuf>,
+    manager: Option<Manager>,
     keep: bool,
     s3: Wanted,
     tls: bool,
@@ -76,6 +78,15 @@ impl Builder {
     #[must_use]
     pub fn package(mut self, deb: &Path) -> Self {
         self.package = Some(deb.to_owned());
+        self
+    }
+
+    /// The hosts have what this tool needs on them, and the Debian release that goes with it. They do not have
+    /// the agent's package: the tool installs it.
+    #[must_use]
+    pub fn managed_by(mut self, manager: Manager) -> Self {
+        self.suite = manager.suite();
+        self.manager = Some(manager);
         self
     }
 
@@ -131,6 +142,12 @@ impl Builder {
         for version in ETCD_VERSIONS.iter().filter(|_| self.all_etcds) {
             layers.push(golang::etcd(version)?.join("opt"));
         }
+        if let Some(manager) = self.manager {
+            if self.package.is_some() || self.suite != manager.suite() {
+                bail!("{manager:?} installs the package, on {}", manager.suite());
+            }
+            layers.push(managed::layer(manager)?);
+        }
         if let Some(deb) = &self.package {
             layers.push(package::layer(deb, self.suite, &tree)?);
         }
@@ -170,6 +187,7 @@ impl Lab {
             suite: Suite::Trixie,
             etcd: Etcd::Version(ETCD_DEFAULT.to_owned()),
             package: None,
+            manager: None,
             keep: false,
             s3: Wanted {
                 server: S3Server::Versitygw,

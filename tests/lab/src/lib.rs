@@ -28,6 +28,7 @@ mod host;
 mod lab;
 mod load;
 mod machine;
+mod managed;
 mod net;
 mod outside;
 mod package;
@@ -56,6 +57,7 @@ pub use golang::{
 pub use host::Host;
 pub use lab::{Lab, PATIENCE};
 pub use load::{Load, Written};
+pub use managed::Manager;
 pub use net::{Net, OUTSIDE, Shape};
 pub use place::S3Server;
 pub use prepare::{prepare, prepare_demo};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use crate::golang::{self, ETCD_VERSIONS};
+use crate::managed::{self, Manager};
 use crate::tree::{self, Suite};
 use crate::{machine, sweep};
 
@@ -19,19 +20,26 @@ pub fn prepare() -> Result<()> {
         golang::age()?;
         golang::robust()
     };
-    make(&[Suite::Trixie, Suite::Bookworm], servers)
+    make(&[Suite::Trixie, Suite::Bookworm], &Manager::ALL, servers)
 }
 
 /// Makes only what `lab demo` uses.
 pub fn prepare_demo() -> Result<()> {
-    make(&[Suite::Trixie], golang::versitygw)
+    make(&[Suite::Trixie], &[], golang::versitygw)
 }
 
-fn make(suites: &[Suite], servers: impl FnOnce() -> Result<PathBuf>) -> Result<()> {
+fn make(suites: &[Suite], managers: &[Manager], servers: impl FnOnce() -> Result<PathBuf>) -> Result<()> {
     machine::install()?;
     std::thread::scope(|scope| {
         // Unpacking a tree uses one processor and often waits; the others compile concurrently.
-        let trees = scope.spawn(|| suites.iter().try_for_each(|suite| tree::ensure(*suite).map(drop)));
+        let trees = scope.spawn(|| {
+            suites
+                .iter()
+                .try_for_each(|suite| tree::ensure(*suite).map(drop))?;
+            managers
+                .iter()
+                .try_for_each(|manager| managed::layer(*manager).map(drop))
+        });
         servers()?;
         match trees.join() {
             Ok(made) => made,

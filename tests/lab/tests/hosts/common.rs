@@ -13,6 +13,9 @@ use serde_json::Value;
 /// The timeout for events that take a few seconds on an idle machine.
 pub(crate) const SOON: Duration = Duration::from_mins(3);
 
+/// The guide from the package to three nodes.
+pub(crate) const GUIDE: &str = include_str!("../../../../docs/getting-started.md");
+
 /// How long a healthy cluster may have no leader on a busy machine.
 const ELECTION: Duration = Duration::from_secs(30);
 
@@ -24,6 +27,14 @@ pub(crate) const PEER_API: u16 = 2378;
 
 pub(crate) fn deb() -> PathBuf {
     built_deb().unwrap()
+}
+
+/// The code block of a page that contains this text. `fence` is what the block begins with, e.g. `toml\n`.
+pub(crate) fn block(page: &str, fence: &str, has: &str) -> String {
+    let mut blocks = page.split("```").skip(1).step_by(2);
+    let found = blocks.find(|block| block.starts_with(fence) && block.contains(has));
+    let found = found.unwrap_or_else(|| panic!("the page has no block with {has:?}"));
+    found.trim_start_matches(fence).to_owned()
 }
 
 /// A lab with a cluster on all its hosts.

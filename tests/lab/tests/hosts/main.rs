@@ -2,6 +2,7 @@
 //! the tests of different files run concurrently.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod ansible;
 mod auth;
 mod backups;
 mod common;
@@ -13,11 +14,13 @@ mod forming;
 mod full_disk;
 mod liar;
 mod loss;
+mod managed;
 mod manager_store;
 mod membership;
 mod model;
 mod package;
 mod partitions;
+mod puppet;
 mod reboots;
 mod reload;
 mod resizing;

@@ -10,7 +10,7 @@ use crate::common::{
 use etcd_agent_lab::{Cmd, Host, Lab, Suite, wait_until};
 
 /// The same package under the next version.
-fn next_version(deb: &Path, dir: &Path) -> PathBuf {
+pub(crate) fn next_version(deb: &Path, dir: &Path) -> PathBuf {
     let (tree, next) = (dir.join("next"), dir.join("etcd-agent_next.deb"));
     Cmd::new("dpkg-deb").arg("-R").arg(deb).arg(&tree).ok().unwrap();
     let control = tree.join("DEBIAN/control");
@@ -29,7 +29,7 @@ fn next_version(deb: &Path, dir: &Path) -> PathBuf {
     next
 }
 
-fn version(host: &Host) -> String {
+pub(crate) fn version(host: &Host) -> String {
     host.sh("dpkg-query -W -f '${Version}' etcd-agent")
         .unwrap()
         .ok()

@@ -1,28 +1,19 @@
 //! The operations that users other than root may not perform on a host, and the use of the guide's
 //! certificates.
 
-use crate::common::{SOON, agent, deb, etcd_pid, wait_status};
+use crate::common::{GUIDE, SOON, agent, block, deb, etcd_pid, wait_status};
 use etcd_agent_lab::{Host, Lab, Output, wait_until};
 
-const GUIDE: &str = include_str!("../../../../docs/getting-started.md");
 const CONFIG: &str = "/etc/etcd-agent/config.toml";
-
-/// The code block of the guide that contains this text.
-fn block(fence: &str, has: &str) -> String {
-    let mut blocks = GUIDE.split("```").skip(1).step_by(2);
-    let found = blocks.find(|block| block.starts_with(fence) && block.contains(has));
-    let found = found.unwrap_or_else(|| panic!("docs/getting-started.md has no block with {has:?}"));
-    found.trim_start_matches(fence).to_owned()
-}
 
 /// Sets up the guide's three nodes as one node: its commands verbatim, its configuration with one node and a
 /// local store.
 fn as_the_guide_says(n1: &Host) {
-    let certificates = block("\n", "openssl req -x509");
+    let certificates = block(GUIDE, "\n", "openssl req -x509");
     let three = "n1:10.0.0.1 n2:10.0.0.2 n3:10.0.0.3";
     assert!(certificates.contains(three), "{certificates}");
     let certificates = certificates.replace(three, &format!("n1:{}", n1.address()));
-    let config = block("toml\n", "[etcd.peer_tls]");
+    let config = block(GUIDE, "toml\n", "[etcd.peer_tls]");
     let (tls, _) = config.split_once("[store]").unwrap();
     let tls: Vec<&str> = tls.lines().filter(|line| !line.starts_with("nodes = ")).collect();
     let config = format!(
@@ -34,7 +25,7 @@ fn as_the_guide_says(n1: &Host) {
     );
     n1.write_file("/root/made/config.toml", config, "0644", "root:root")
         .unwrap();
-    let install = block("\n", "install -d /etc/etcd-agent/tls");
+    let install = block(GUIDE, "\n", "install -d /etc/etcd-agent/tls");
     let script = format!("cd /root/made; touch aws-credentials\n{certificates}\n{install}");
     let done = n1.sh(&script).unwrap().ok().unwrap();
     assert!(!done.stderr.contains("warning"), "{}", done.stderr);
