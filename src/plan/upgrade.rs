@@ -31,9 +31,14 @@ fn objection(observation: &Observation, to: EtcdVersion, pause_after: Option<&No
     if let Some(node) = pause_after.filter(|node| !members.contains(node)) {
         return Some(format!("{node} has no member: the upgrade cannot pause after it"));
     }
-    // The same version again continues an upgrade that was paused.
-    if cx.obs.me.steering.directives.etcd_version() == Some(to) {
-        return None;
+    // The same version again continues an upgrade that was paused. It must not end the way back to that version.
+    let selected = cx.obs.me.steering.directives.etcd.as_ref();
+    if let Some(selected) = selected.filter(|selected| selected.version == Some(to)) {
+        return if selected.cancelled {
+            unfinished(&cx, &members)
+        } else {
+            None
+        };
     }
     unfinished(&cx, &members)
         .or_else(|| disturbed(&cx, &view, list))

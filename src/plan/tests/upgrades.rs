@@ -204,6 +204,13 @@ fn another_upgrade_begins_only_after_the_last_one_has_ended() {
     peer(&mut obs, 1).assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
     let found = upgrade_objection(&obs, &upgrade("3.5.40")).unwrap();
     assert!(found.contains("n2 is not yet back"), "{found}");
+    let named = EtcdSelection {
+        cancelled: true,
+        ..to("3.5.35")
+    };
+    select(&mut obs, &named);
+    let found = upgrade_objection(&obs, &upgrade("3.5.35")).unwrap();
+    assert!(found.contains("is not yet back"), "the same version: {found}");
 }
 
 #[test]
