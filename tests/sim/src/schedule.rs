@@ -149,24 +149,13 @@ impl Schedule {
     /// Hosts reboot one after the other under the reboot lock, while agents, etcds and links fail, and people
     /// give orders.
     pub fn with_reboots(seed: u64) -> Self {
-        let mut rng = Rng::new(seed ^ 0x0b00_7b00_70b0_07b0);
-        let (nodes, size) = match rng.below(8) {
-            0 => (1, 1),
-            1 => (5, 5),
-            2 => (4, 3),
-            _ => (3, 3),
-        };
-        let mut schedule = Self::calm(seed, nodes, size, rng.chance(20));
-        schedule.grace_ms = 3000;
-        let mut at = rng.range(9000, 16_000);
-        for _ in 0..rng.range(3, 14) {
-            let (a, b) = (rng.index(nodes), rng.index(nodes));
-            let fault = match rng.below(32) {
+        Self::with_orders(seed, 0x0b00_7b00_70b0_07b0, |rng, nodes, a, b| {
+            match rng.below(32) {
                 0..9 => Fault::RebootLock(a),
                 9..14 => Fault::Reboot(a, rng.below(9000)),
                 14..17 => Fault::ReleaseLock(a),
                 17 => Fault::ReleaseLockOf(a, b),
-                18 => network(&mut rng, a, b),
+                18 => network(rng, a, b),
                 19 => Fault::Mend,
                 20 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),
                 21 | 22 => Fault::AgentDies(a, u32::try_from(rng.below(25)).unwrap_or(0)),
@@ -178,21 +167,48 @@ impl Schedule {
                 29 if nodes > 3 => Fault::Out(a, b),
                 30 => Fault::SetSize(a, 1 + rng.index(nodes)),
                 _ => Fault::KillEtcd(a),
-            };
-            schedule.faults.push((at, fault));
-            at += match rng.below(3) {
-                0 => rng.below(100),
-                1 => rng.below(1500),
-                _ => rng.below(9000),
-            };
-        }
-        schedule
+            }
+        })
+        .0
     }
 
     /// etcd is upgraded, step by step, while agents, etcds, links and versions of etcd fail, packages restart
     /// etcd, and people cancel and give other orders.
     pub fn with_upgrades(seed: u64) -> Self {
-        let mut rng = Rng::new(seed ^ 0x0e7c_d0e7_cd0e_7cd0);
+        let pick = |rng: &mut Rng, nodes, a, b| match rng.below(32) {
+            0..9 => Fault::Upgrade(a, rng.index(4)),
+            9..12 => Fault::CancelUpgrade(a),
+            12 | 13 => Fault::BreakVersion(rng.index(3)),
+            14 => Fault::BreakVersion(9),
+            15 => network(rng, a, b),
+            16 | 17 => Fault::Mend,
+            18 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),
+            19 | 20 => Fault::AgentDies(a, u32::try_from(rng.below(25)).unwrap_or(0)),
+            21 => Fault::AgentStops(a, rng.below(10_000)),
+            22 => Fault::RestartAll(a),
+            23 => Fault::MoveLeader(a, None),
+            24 | 25 => Fault::RestartByOthers(a),
+            26 => Fault::PowerOff(a, rng.below(5000)),
+            27 if nodes > 1 => Fault::Reinstall(a),
+            31 if nodes > 1 => Fault::Wipe(0),
+            28 if nodes > 3 => Fault::Out(a, b),
+            29 => Fault::Pause(a),
+            30 => Fault::Resume(a),
+            _ => Fault::KillEtcd(a),
+        };
+        let (mut schedule, end) = Self::with_orders(seed, 0x0e7c_d0e7_cd0e_7cd0, pick);
+        schedule.faults.push((end, Fault::Resume(0)));
+        schedule
+    }
+
+    /// Some faults and orders at random times on a small cluster that has formed. `pick` chooses each, given the
+    /// number of nodes and two nodes. Also the time after the last one. `salt` distinguishes the kinds.
+    fn with_orders(
+        seed: u64,
+        salt: u64,
+        pick: impl Fn(&mut Rng, usize, usize, usize) -> Fault,
+    ) -> (Self, u64) {
+        let mut rng = Rng::new(seed ^ salt);
         let (nodes, size) = match rng.below(8) {
             0 => (1, 1),
             1 => (5, 5),
@@ -204,27 +220,7 @@ impl Schedule {
         let mut at = rng.range(9000, 16_000);
         for _ in 0..rng.range(3, 14) {
             let (a, b) = (rng.index(nodes), rng.index(nodes));
-            let fault = match rng.below(32) {
-                0..9 => Fault::Upgrade(a, rng.index(4)),
-                9..12 => Fault::CancelUpgrade(a),
-                12 | 13 => Fault::BreakVersion(rng.index(3)),
-                14 => Fault::BreakVersion(9),
-                15 => network(&mut rng, a, b),
-                16 | 17 => Fault::Mend,
-                18 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),
-                19 | 20 => Fault::AgentDies(a, u32::try_from(rng.below(25)).unwrap_or(0)),
-                21 => Fault::AgentStops(a, rng.below(10_000)),
-                22 => Fault::RestartAll(a),
-                23 => Fault::MoveLeader(a, None),
-                24 | 25 => Fault::RestartByOthers(a),
-                26 => Fault::PowerOff(a, rng.below(5000)),
-                27 if nodes > 1 => Fault::Reinstall(a),
-                31 if nodes > 1 => Fault::Wipe(0),
-                28 if nodes > 3 => Fault::Out(a, b),
-                29 => Fault::Pause(a),
-                30 => Fault::Resume(a),
-                _ => Fault::KillEtcd(a),
-            };
+            let fault = pick(&mut rng, nodes, a, b);
             schedule.faults.push((at, fault));
             at += match rng.below(3) {
                 0 => rng.below(100),
@@ -232,8 +228,7 @@ impl Schedule {
                 _ => rng.below(9000),
             };
         }
-        schedule.faults.push((at, Fault::Resume(0)));
-        schedule
+        (schedule, at)
     }
 
     /// The time of the last fault.

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use etcd_agent_lab::{Lab, PATIENCE};
+use etcd_agent_lab::{Host, Lab, PATIENCE};
 
 use super::form::{form, form_by_hand};
 use super::probe;
@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
         })?;
         time.add_time(took);
         gap.add_time(longest);
-        let (took, longest) = under_load(&alone, || operator(&alone))?;
+        let (took, longest) = under_load(&alone, || operator(&alone, restart))?;
         time_by_hand.add_time(took);
         gap_by_hand.add_time(longest);
     }
@@ -72,9 +72,13 @@ fn under_load(lab: &Lab, work: impl FnOnce() -> Result<()>) -> Result<(Duration,
     Ok((took, written.longest_gap))
 }
 
-/// Restarts the followers one after the other, then the leader, after another member has become leader.
-/// systemd reports etcd as started once it serves again.
-fn operator(lab: &Lab) -> Result<()> {
+fn restart(host: &Host) -> Result<()> {
+    host.systemctl(&["restart", "etcd"])?.ok().map(drop)
+}
+
+/// Restarts the followers one after the other by `restart`, then the leader, after another member has become
+/// leader. systemd reports etcd as started once it serves again.
+pub(crate) fn operator(lab: &Lab, restart: impl Fn(&Host) -> Result<()>) -> Result<()> {
     let leader = lab.raft_leader()?;
     let followers: Vec<_> = lab
         .hosts()
@@ -82,7 +86,7 @@ fn operator(lab: &Lab) -> Result<()> {
         .filter(|host| host.name() != leader.name())
         .collect();
     for host in &followers {
-        host.systemctl(&["restart", "etcd"])?.ok()?;
+        restart(host)?;
         probe::healthy(lab, None, PATIENCE)?;
     }
     let members = probe::healthy(lab, None, PATIENCE)?;
@@ -93,6 +97,5 @@ fn operator(lab: &Lab) -> Result<()> {
         .context("its member")?;
     lab.etcdctl(&[leader], &["move-leader", &format!("{id:x}")])?
         .ok()?;
-    leader.systemctl(&["restart", "etcd"])?.ok()?;
-    Ok(())
+    restart(leader)
 }

@@ -4,12 +4,13 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use etcd_agent_lab::{Host, Lab, PATIENCE, wait_until};
 
 use super::form::{form, form_by_hand};
 use super::probe;
 use super::report::{Line, Samples};
+use super::restart::operator;
 
 /// Each round has new clusters: etcd goes back to no older minor.
 const ROUNDS: usize = 3;
@@ -37,7 +38,9 @@ pub(crate) fn run() -> Result<Vec<Line>> {
         form_by_hand(&alone, "")?;
         alone.each(|host| alone.write_env_by_hand(host, "existing", ""))?;
         for version in STEPS {
-            let (took, longest) = under_load(&alone, version, || operator(&alone, version))?;
+            let (took, longest) = under_load(&alone, version, || {
+                operator(&alone, |host| replace(host, version))
+            })?;
             time_by_hand.add_time(took);
             gap_by_hand.add_time(longest);
         }
@@ -97,30 +100,7 @@ fn runs(host: &Host, version: &str) -> bool {
         .is_some_and(|link| link.stdout.contains(&format!("/opt/etcd-v{version}/")))
 }
 
-/// Selects the version in a drop-in and restarts the followers one after the other, then the leader, after
-/// another member has become leader. systemd reports etcd as started once it serves again.
-fn operator(lab: &Lab, version: &str) -> Result<()> {
-    let leader = lab.raft_leader()?;
-    let followers: Vec<_> = lab
-        .hosts()
-        .iter()
-        .filter(|host| host.name() != leader.name())
-        .collect();
-    for host in &followers {
-        replace(host, version)?;
-        probe::healthy(lab, None, PATIENCE)?;
-    }
-    let members = probe::healthy(lab, None, PATIENCE)?;
-    let to = followers.first().context("a follower")?.name();
-    let (_, id) = members
-        .iter()
-        .find(|(name, _)| name == to)
-        .context("its member")?;
-    lab.etcdctl(&[leader], &["move-leader", &format!("{id:x}")])?
-        .ok()?;
-    replace(leader, version)
-}
-
+/// Selects the version in a drop-in and restarts etcd.
 fn replace(host: &Host, version: &str) -> Result<()> {
     let drop_in = format!("[Service]\nExecStart=\nExecStart=/opt/etcd-v{version}/etcd\n");
     let path = "/etc/systemd/system/etcd.service.d/version.conf";
