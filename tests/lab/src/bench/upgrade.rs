@@ -1,6 +1,6 @@
 //! etcd upgraded to the next minor on all members, one after the other, the raft leader last, while a client
-//! that fails over writes: by the agents, and by an operator with a script. Measures the duration and the
-//! longest time between two acknowledged writes.
+//! that fails over writes, and downgraded again: by the agents, and by an operator with a script. Measures the
+//! duration and the longest time between two acknowledged writes.
 
 use std::time::{Duration, Instant};
 
@@ -12,57 +12,82 @@ use super::probe;
 use super::report::{Line, Samples};
 use super::restart::operator;
 
-/// Each round has new clusters: etcd goes back to no older minor.
 const ROUNDS: usize = 3;
-const STEPS: [&str; 1] = ["3.6.16"];
+const OLDER: &str = "3.5.35";
+const NEWER: &str = "3.6.16";
 /// Connections are established, and etcd has converted its data to the new minor.
 const SETTLED: Duration = Duration::from_secs(12);
 
+/// Durations, and gaps between writes.
+struct Measured {
+    time: Samples,
+    gap: Samples,
+}
+
+impl Measured {
+    fn new() -> Self {
+        Self {
+            time: Samples::new("time"),
+            gap: Samples::new("gap"),
+        }
+    }
+
+    fn add(&mut self, (took, longest): (Duration, Duration)) {
+        self.time.add_time(took);
+        self.gap.add_time(longest);
+    }
+
+    fn lines(&self, by_hand: &Self, names: [&'static str; 2]) -> Result<[Line; 2]> {
+        let (time, gap) = (by_hand.time.median()?, by_hand.gap.median()?);
+        Ok([
+            Line::new(names[0], "s", self.time.median()?, Some(time), 1.5 * time),
+            Line::new(names[1], "s", self.gap.median()?, Some(gap), gap),
+        ])
+    }
+}
+
 pub(crate) fn run() -> Result<Vec<Line>> {
-    let (mut time, mut time_by_hand) = (Samples::new("ours"), Samples::new("by hand"));
-    let (mut gap, mut gap_by_hand) = (Samples::new("our gap"), Samples::new("gap by hand"));
+    let [mut up, mut up_by_hand] = [Measured::new(), Measured::new()];
+    let [mut down, mut down_by_hand] = [Measured::new(), Measured::new()];
     for _ in 0..ROUNDS {
         let with_agents = Lab::builder("bench-upgrade").hosts(3).boot()?;
         form(&with_agents, "")?;
-        for version in STEPS {
-            let (took, longest) = under_load(&with_agents, version, || {
-                let host = with_agents.host(1)?;
-                let argv = ["etcd-agent", "upgrade", "--to", version, "--no-backup"];
-                host.exec_for(3 * PATIENCE, &argv)?.ok().map(drop)
-            })?;
-            time.add_time(took);
-            gap.add_time(longest);
-        }
+        let order = |verb: &str, version: &str| {
+            let host = with_agents.host(1)?;
+            let argv = ["etcd-agent", verb, "--to", version, "--no-backup"];
+            host.exec_for(3 * PATIENCE, &argv)?.ok().map(drop)
+        };
+        up.add(under_load(&with_agents, NEWER, || order("upgrade", NEWER))?);
+        down.add(under_load(&with_agents, OLDER, || order("downgrade", OLDER))?);
         with_agents.passed();
         let alone = Lab::builder("bench-upgrade-by-hand").hosts(3).boot()?;
         form_by_hand(&alone, "")?;
         alone.each(|host| alone.write_env_by_hand(host, "existing", ""))?;
-        for version in STEPS {
-            let (took, longest) = under_load(&alone, version, || {
-                operator(&alone, |host| replace(host, version))
-            })?;
-            time_by_hand.add_time(took);
-            gap_by_hand.add_time(longest);
-        }
+        let to = |version| operator(&alone, |host| replace(host, version));
+        up_by_hand.add(under_load(&alone, NEWER, || to(NEWER))?);
+        down_by_hand.add(under_load(&alone, OLDER, || {
+            enable_downgrade(&alone)?;
+            to(OLDER)
+        })?);
         alone.passed();
     }
-    let (by_hand, gap_hand) = (time_by_hand.median()?, gap_by_hand.median()?);
-    Ok(vec![
-        Line::new(
-            "upgrade_rolling",
-            "s",
-            time.median()?,
-            Some(by_hand),
-            1.5 * by_hand,
-        ),
-        Line::new(
-            "upgrade_rolling_gap",
-            "s",
-            gap.median()?,
-            Some(gap_hand),
-            gap_hand,
-        ),
-    ])
+    let up = up.lines(&up_by_hand, ["upgrade_rolling", "upgrade_rolling_gap"])?;
+    let down = down.lines(&down_by_hand, ["downgrade_rolling", "downgrade_rolling_gap"])?;
+    Ok(up.into_iter().chain(down).collect())
+}
+
+/// As etcd's page on downgrades has it: enable it, and wait until each server has logged that it is ready.
+fn enable_downgrade(lab: &Lab) -> Result<()> {
+    let hosts: Vec<&Host> = lab.hosts().iter().collect();
+    lab.etcdctl(&hosts, &["downgrade", "enable", "3.5"])?.ok()?;
+    wait_until("etcd to convert its data", PATIENCE, || {
+        let ready = |host: &&Host| {
+            let log = host.journalctl(&["-u", "etcd", "-o", "cat"]);
+            log.is_ok_and(|log| log.contains("The server is ready to downgrade"))
+        };
+        Ok(hosts.iter().all(ready))
+    })
+    .map(drop)
 }
 
 /// The time until all members are healthy and run this version, and the longest gap between acknowledged
