@@ -105,6 +105,8 @@ mod chosen {
         RestoresDropped,
         /// Rule 8: a new memory never asks for its vote.
         MemoriesStayNew,
+        /// Rule 10: an etcd goes back to an older minor than that of its data.
+        OpensAnyData,
         /// Rule 10: any copy of a genesis is believed about the electors' memories.
         BelievesElectorates,
         /// Rule 2: one peer's statement turns a node that may have had a member into a joiner.

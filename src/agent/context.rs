@@ -87,6 +87,7 @@ impl Agent {
             etcd: Fact::Unreachable(unseen()),
             members: Fact::Unreachable(unseen()),
             etcd_too_old: None,
+            v2_entries: None,
             etcd_binaries: None,
             newest_epoch: record.newest_epoch,
             voted,

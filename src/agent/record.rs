@@ -57,10 +57,18 @@ fn note_run(agent: &Agent, facts: &Facts) -> Option<EtcdRun> {
     let digest = facts.in_force.known().map(|f| f.settings_digest.as_str());
     let order = facts.directives.restart.as_ref();
     let etcd = facts.etcd.known();
-    let version = etcd.and_then(|etcd| EtcdVersion::reported(&etcd.version));
     let run = agent.shared.update_etcd_run(agent.ports.state.as_ref(), |run| {
-        run.look(&process, digest, order, &agent.spec.node)
-            .serves(version)
+        let run = run.look(
+            &process,
+            digest,
+            facts.base_file.as_deref(),
+            order,
+            &agent.spec.node,
+        );
+        match etcd {
+            Some(etcd) => run.serves(EtcdVersion::reported(&etcd.version), etcd.stored()),
+            None => run,
+        }
     });
     // Without this record a restart could be done twice, so none is requested.
     run.inspect_err(|error| tracing::warn!("no restart is requested: {error}"))
@@ -73,9 +81,7 @@ fn note_data(agent: &Agent, facts: &Facts) -> Fact<DataState> {
     let silent = facts.unit.known().filter(|_| etcd.is_none());
     let runs_on = silent.and_then(|unit| agent.shared.with(|inner| inner.data.runs_on(unit)));
     agent.shared.with(|inner| {
-        if etcd.is_some() {
-            inner.data.etcd_serves();
-        }
+        inner.data.note_etcd(etcd);
         if up {
             let answers = etcd.map(|etcd| (etcd.cluster_id, etcd.member_id));
             inner.data.is_open(answers.or(runs_on));

@@ -30,6 +30,7 @@ impl Etcd for FakeEtcd {
         Ok(EtcdStatus {
             version: "3.6.16".to_owned(),
             storage_version: None,
+            downgrade_to: None,
             cluster_id: ClusterId(1),
             member_id: MemberId(2),
             leader: Some(MemberId(2)),

@@ -10,6 +10,7 @@ mod config;
 mod decision;
 mod direct;
 mod discard_empty;
+mod downgrade;
 mod epoch;
 mod events;
 mod exit;
@@ -83,6 +84,7 @@ enum Verb {
     MoveLeader(leader::MoveArgs),
     Restart(restart::RestartArgs),
     Upgrade(upgrade::UpgradeArgs),
+    Downgrade(downgrade::DowngradeArgs),
     #[command(subcommand)]
     RebootLock(reboot_lock::LockVerb),
     LogLevel(log_level::LogArgs),
@@ -167,6 +169,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Resume(args) => pause::resume(paths, args).await,
         Verb::MoveLeader(args) => leader::run(paths, args).await,
         Verb::Restart(args) => restart::run(paths, args).await,
+        Verb::Downgrade(args) => downgrade::run(paths, args).await,
         Verb::Upgrade(args) => upgrade::run(paths, args).await,
         Verb::Members(output) | Verb::Member(member::MemberVerb::List(output)) => {
             members::run(paths, output).await

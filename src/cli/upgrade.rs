@@ -13,8 +13,8 @@ use super::health;
 use super::progress::{Progress, note};
 use super::wait::{self, Deadline, Timeout};
 use crate::model::{
-    AdminStatus, DirectiveChange, DirectiveView, Directives, EtcdVersion, Fact, NodeName, NodeStatus,
-    OperatorRequest,
+    AdminStatus, DirectiveChange, DirectiveView, Directives, EtcdSelection, EtcdVersion, Fact, NodeName,
+    NodeStatus, OperatorRequest,
 };
 use crate::paths::Paths;
 
@@ -62,7 +62,7 @@ struct Upgraded {
 pub(super) async fn run(paths: &Paths, args: UpgradeArgs) -> Outcome {
     let client = Client::new(paths);
     let Some(to) = args.to else {
-        return cancel(&client, &args).await;
+        return cancel(&client, args.order, args.timeout).await;
     };
     // What is on the disks of other nodes may have changed a moment ago.
     let seen: AdminStatus = client.get("/v1/status/fresh").await?;
@@ -133,7 +133,7 @@ pub(super) async fn run(paths: &Paths, args: UpgradeArgs) -> Outcome {
     Ok(Exit::Ok)
 }
 
-fn first(steps: &[EtcdVersion], to: EtcdVersion) -> EtcdVersion {
+pub(super) fn first(steps: &[EtcdVersion], to: EtcdVersion) -> EtcdVersion {
     steps.first().copied().unwrap_or(to)
 }
 
@@ -146,7 +146,7 @@ fn upgrade(to: EtcdVersion, args: &UpgradeArgs) -> DirectiveChange {
 
 /// Orders the next step. Right after a step its last restart may not be settled, or an agent may be silent for
 /// a moment: the order is given again for a while.
-async fn next_step(
+pub(super) async fn next_step(
     client: &Client,
     change: DirectiveChange,
     order: OrderArgs,
@@ -165,26 +165,26 @@ async fn next_step(
     }
 }
 
-async fn cancel(client: &Client, args: &UpgradeArgs) -> Outcome {
-    let view = direct::order(client, DirectiveChange::CancelUpgrade, args.order).await?;
-    if args.order.dry_run {
-        return direct::preview(&view, args.order);
+pub(super) async fn cancel(client: &Client, order: OrderArgs, timeout: Timeout) -> Outcome {
+    let view = direct::order(client, DirectiveChange::CancelUpgrade, order).await?;
+    if order.dry_run {
+        return direct::preview(&view, order);
     }
     if !view.changed {
-        return direct::report(&view, &Silent::default(), "it was cancelled already", args.order);
+        return direct::report(&view, &Silent::default(), "it was cancelled already", order);
     }
-    let deadline = Deadline::after(args.timeout.timeout);
+    let deadline = Deadline::after(timeout.timeout);
     let work = until_back(client, &view.directives, &deadline);
     wait::or_interrupted(work, "the nodes go back all the same").await?;
     direct::report(
         &view,
         &Silent::default(),
         "cancelled: all members run the etcd of before",
-        args.order,
+        order,
     )
 }
 
-async fn back_up(client: &Client, deadline: &Deadline) -> Result<(), Failure> {
+pub(super) async fn back_up(client: &Client, deadline: &Deadline) -> Result<(), Failure> {
     let mut progress = Progress::new();
     let view = wait::submit(client, &OperatorRequest::Backup).await?;
     let work = wait::done(client, view, deadline, &mut progress);
@@ -195,19 +195,19 @@ async fn back_up(client: &Client, deadline: &Deadline) -> Result<(), Failure> {
 }
 
 /// Members' nodes that answer, each with its status.
-fn members(status: &AdminStatus) -> impl Iterator<Item = (&NodeName, &NodeStatus)> {
+pub(super) fn members(status: &AdminStatus) -> impl Iterator<Item = (&NodeName, &NodeStatus)> {
     health::nodes(status).filter_map(|(node, seen)| match seen {
         Fact::Known(seen) if seen.assignment.is_some() => Some((node, seen)),
         _ => None,
     })
 }
 
-fn running(status: &NodeStatus) -> Option<EtcdVersion> {
+pub(super) fn running(status: &NodeStatus) -> Option<EtcdVersion> {
     EtcdVersion::reported(&status.etcd.known()?.version)
 }
 
 /// True while this version is selected and not every member runs it.
-fn is_pending(status: &AdminStatus, to: EtcdVersion) -> bool {
+pub(super) fn is_pending(status: &AdminStatus, to: EtcdVersion) -> bool {
     let selected = status.node.steering.directives.etcd_version() == Some(to);
     selected && members(status).any(|(_, seen)| running(seen) != Some(to))
 }
@@ -265,7 +265,7 @@ pub(super) fn path(status: &AdminStatus, to: EtcdVersion) -> Result<Vec<EtcdVers
     Ok(steps)
 }
 
-fn in_words(steps: &[EtcdVersion]) -> String {
+pub(super) fn in_words(steps: &[EtcdVersion]) -> String {
     let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
     if steps.is_empty() {
         return "nothing to do".to_owned();
@@ -337,7 +337,7 @@ pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: Etc
     if done > 0 && down.is_empty() && converts.is_empty() && waiting.is_empty() {
         return UpgradeProgress::Done;
     }
-    let mut text = format!("{done} upgraded to {to}");
+    let mut text = format!("{done} with etcd {to}");
     for (what, nodes) in [
         ("not serving", &down),
         ("etcd converts its data", &converts),
@@ -360,12 +360,13 @@ pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: Etc
     UpgradeProgress::Waits(text, down.into_iter().find(selected))
 }
 
-async fn until_done(
+pub(super) async fn until_done(
     client: &Client,
     order: &Directives,
     to: EtcdVersion,
     deadline: &Deadline,
 ) -> Result<(), Failure> {
+    let noun = order.etcd.as_ref().map_or("upgrade", EtcdSelection::noun);
     let mut progress = Progress::new();
     let mut trouble: Option<(NodeName, Instant)> = None;
     loop {
@@ -387,12 +388,12 @@ async fn until_done(
             && since.elapsed() >= TROUBLE
         {
             return Err(Failure::failed(format!(
-                "etcd {to} on {node} has not served for {} s, and no other node is upgraded before it does: see \
-                 `journalctl -u etcd` there; `etcd-agent upgrade --cancel` goes back",
+                "etcd {to} on {node} has not served for {} s, and no other node gets it before it does: see \
+                 `journalctl -u etcd` there; `etcd-agent {noun} --cancel` goes back",
                 TROUBLE.as_secs()
             )));
         }
-        deadline.next("the upgrade", &progress).await?;
+        deadline.next(&format!("the {noun}"), &progress).await?;
     }
 }
 

@@ -51,6 +51,7 @@ pub(crate) fn node_status(node: &str) -> NodeStatus {
         etcd: Fact::default(),
         members: Fact::default(),
         etcd_too_old: None,
+        v2_entries: None,
         etcd_binaries: None,
         newest_epoch: Epoch(0),
         voted: Epoch(0),

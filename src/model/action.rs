@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignment, BackupFormat, BackupId, ClusterId, Directives, Epoch, Generation, Genesis, Grant, MemberId,
-    NodeName, OperatorRequest, RaftTerm, RebootLock, SpecRecord, SteadyMs,
+    Assignment, BackupFormat, BackupId, ClusterId, Directives, Epoch, EtcdVersion, Generation, Genesis,
+    Grant, MemberId, NodeName, OperatorRequest, RaftTerm, RebootLock, SpecRecord, SteadyMs,
 };
 
 /// The conditions that must still hold when etcd is started.
@@ -197,6 +197,13 @@ pub enum Action {
         to: MemberId,
         /// Its node.
         node: NodeName,
+        /// The raft term in which this node's member leads.
+        term: RaftTerm,
+    },
+    /// Ask etcd to convert its data for a downgrade of the cluster, or to end a downgrade that was cancelled.
+    Downgrade {
+        /// The version; `None` ends the downgrade.
+        to: Option<EtcdVersion>,
         /// The raft term in which this node's member leads.
         term: RaftTerm,
     },

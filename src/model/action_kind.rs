@@ -70,6 +70,7 @@ action_kinds! {
     AddLearner => "add-learner",
     Promote => "promote",
     MoveLeader => "move-leader",
+    Downgrade => "downgrade",
     RestartEtcd => "restart-etcd",
     SetRebootLock => "set-reboot-lock",
     ConfirmRebootLock => "confirm-reboot-lock",

@@ -57,9 +57,28 @@ pub struct EtcdSelection {
     /// The node after which no further one is upgraded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_after: Option<NodeName>,
+    /// True if the version is older than the one before it, by etcd's own downgrade.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub downgrade: bool,
     /// True if an upgrade was cancelled: nodes that run the version of before it need not wait for others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancelled: bool,
+}
+
+impl EtcdSelection {
+    /// `upgrade` or `downgrade`, as the verbs of the program.
+    pub fn noun(&self) -> &'static str {
+        if self.downgrade { "downgrade" } else { "upgrade" }
+    }
+
+    fn select(&mut self, to: EtcdVersion, downgrade: bool) {
+        if self.version != Some(to) {
+            self.before = self.version.replace(to);
+        }
+        self.pause_after = None;
+        self.downgrade = downgrade;
+        self.cancelled = false;
+    }
 }
 
 /// The register. The higher version wins. Of two concurrent orders, the one from the later node name wins. A
@@ -135,7 +154,12 @@ pub enum DirectiveChange {
         #[serde(default)]
         pause_after: Option<NodeName>,
     },
-    /// Go back to what was selected before an upgrade that not every node has completed.
+    /// Downgrade etcd to this version, one node after the other, once etcd has converted its data.
+    Downgrade {
+        /// Which version.
+        to: EtcdVersion,
+    },
+    /// Go back to what was selected before an upgrade or a downgrade that not every node has completed.
     CancelUpgrade,
 }
 
@@ -251,12 +275,10 @@ impl Directives {
             DirectiveChange::CancelRestart => next.restart = None,
             DirectiveChange::Upgrade { to, pause_after } => {
                 let selected = next.etcd.get_or_insert_default();
-                if selected.version != Some(*to) {
-                    selected.before = selected.version.replace(*to);
-                }
+                selected.select(*to, false);
                 selected.pause_after.clone_from(pause_after);
-                selected.cancelled = false;
             }
+            DirectiveChange::Downgrade { to } => next.etcd.get_or_insert_default().select(*to, true),
             DirectiveChange::CancelUpgrade => {
                 if let Some(selected) = &mut next.etcd
                     && !selected.cancelled

@@ -48,12 +48,6 @@ impl EtcdVersion {
                 next.0, next.1
             ));
         }
-        if self.series() == (3, 6) && to.series() == (3, 7) {
-            return Some(format!(
-                "etcd 3.7 panics on entries of 3.5 that may be left in the log of a member ({self} reads them), and it is \
-                 not known here whether they are: this step is not supported yet"
-            ));
-        }
         let stores_promotions = self.patch >= STORES_PROMOTIONS.2;
         if self.series() == (3, 5) && to.series() == (3, 6) && !stores_promotions {
             return Some(format!(
@@ -62,6 +56,65 @@ impl EtcdVersion {
             ));
         }
         None
+    }
+}
+
+/// The first minor that can be downgraded: <https://etcd.io/docs/v3.6/downgrades/downgrade_3_6/>.
+const DOWNGRADES: (u64, u64) = (3, 6);
+
+impl EtcdVersion {
+    /// Why an etcd that runs this version must not be replaced by one of the older version `to`, after etcd has
+    /// converted its data where that is necessary; `None` if it may be.
+    pub fn downgrade_objection(self, to: Self) -> Option<String> {
+        if to > self {
+            return Some(format!(
+                "{to} is newer than {self}, and an upgrade is not a downgrade"
+            ));
+        }
+        let next = (to.major, to.minor + 1);
+        if to.series() != self.series() && self.series() != next {
+            return Some(format!(
+                "from {self} etcd can be downgraded by one minor, and not directly to {to}: downgrade one minor at a time"
+            ));
+        }
+        if to.series() != self.series() && self.series() < DOWNGRADES {
+            return Some(format!(
+                "etcd {self} cannot be downgraded to an older minor, 3.6 is the first that can: restore a backup with the \
+                 older etcd"
+            ));
+        }
+        if to.series() == (3, 5) && to.patch < STORES_PROMOTIONS.2 && !forgets_promotions(&self.to_string()) {
+            return Some(format!(
+                "{to} does not store that a learner was promoted: take 3.5.26 or a later 3.5 \
+                 (https://github.com/etcd-io/etcd/issues/20793)"
+            ));
+        }
+        None
+    }
+}
+
+/// The last minor that reads the entries which etcd 3.5 wrote by its v2 API.
+pub(super) const READS_V2: (u64, u64) = (3, 6);
+
+impl EtcdVersion {
+    /// Why a member that runs this version cannot start with version `to`, as far as its log decides that;
+    /// `None` if it can. `v2_entries` is what is known of the log.
+    pub fn log_objection(self, to: Self, v2_entries: Option<bool>) -> Option<String> {
+        if self.series() > READS_V2 || to.series() <= READS_V2 {
+            return None;
+        }
+        match v2_entries {
+            Some(false) => None,
+            Some(true) => Some(format!(
+                "etcd's log still holds entries of etcd 3.5, on which {to} panics. etcd {self} drops them when it \
+                 writes its next snapshot of raft, by default after 10,000 changes; etcd.settings snapshot-count = \
+                 \"100\" lets it do that sooner"
+            )),
+            None => Some(format!(
+                "it is not known yet whether etcd's log still holds entries of etcd 3.5, on which {to} panics: try again \
+                 in some seconds"
+            )),
+        }
     }
 }
 
@@ -169,7 +222,7 @@ mod tests {
             ("3.5.16", "3.5.16", None),
             ("3.5.16", "3.5.35", None),
             ("3.5.26", "3.6.0", None),
-            ("3.6.16", "3.7.3", Some("not supported yet")),
+            ("3.6.16", "3.7.3", None),
             ("3.7.0", "3.7.3", None),
             ("3.4.23", "3.5.16", None),
             ("3.5.16", "3.6.16", Some("3.5.26")),
@@ -180,6 +233,29 @@ mod tests {
         ];
         for (from, to, expected) in table {
             let found = version(from).upgrade_objection(version(to));
+            match expected {
+                None => assert_eq!(found, None, "{from} to {to}"),
+                Some(part) => assert!(found.unwrap().contains(part), "{from} to {to}"),
+            }
+        }
+    }
+
+    #[test]
+    fn downgrades_go_back_one_minor_at_a_time_from_3_6_on() {
+        let table = [
+            ("3.6.16", "3.6.16", None),
+            ("3.6.16", "3.6.1", None),
+            ("3.5.20", "3.5.16", None),
+            ("3.6.16", "3.5.35", None),
+            ("3.7.3", "3.6.16", None),
+            ("3.6.1", "3.6.16", Some("an upgrade is not a downgrade")),
+            ("3.7.3", "3.5.35", Some("one minor at a time")),
+            ("3.5.35", "3.4.30", Some("restore a backup")),
+            ("3.6.16", "3.5.16", Some("take 3.5.26")),
+            ("3.5.35", "3.5.16", Some("take 3.5.26")),
+        ];
+        for (from, to, expected) in table {
+            let found = version(from).downgrade_objection(version(to));
             match expected {
                 None => assert_eq!(found, None, "{from} to {to}"),
                 Some(part) => assert!(found.unwrap().contains(part), "{from} to {to}"),

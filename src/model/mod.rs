@@ -69,7 +69,7 @@ pub use last_words::{LastWords, Trouble};
 pub use log_level::{LogLevel, LogOrder, LogView};
 pub use member::{Member, MemberList};
 pub use observation::{
-    Denial, ElectorView, GateView, InForce, Observation, OperatorRequest, RemovalView, StoreView,
+    BaseView, Denial, ElectorView, GateView, InForce, Observation, OperatorRequest, RemovalView, StoreView,
 };
 pub use paxos::{
     Accept, AcceptReply, ElectorRecord, Enquire, EnquireAnswer, EnquireReply, EpochVotes, Learn, Prepare,
@@ -77,7 +77,7 @@ pub use paxos::{
 };
 pub use reason::{Reason, ReasonCode};
 pub use reboot_lock::{LockOwner, RebootHold, RebootLock, RebootLocks, RecordedLock, ReleaseView};
-pub use running::{EtcdRun, RestartWish};
+pub use running::{BaseEtcd, EtcdRun, RestartWish};
 pub use size::{MOST_VOTERS, SizeChange, SizeSource, SpecRecord, unwise_size};
 pub use spec::{EtcdSpec, Join, Spec, TlsFiles, default_versions_dir, digest, electorate_digest};
 pub use status::{

@@ -155,6 +155,15 @@ pub struct InForce {
     pub conflicts: Vec<String>,
 }
 
+/// The binary that `etcd.service` starts while no version of etcd is selected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BaseView {
+    /// True if etcd serves and it is not known which version the binary has.
+    pub unknown: bool,
+    /// True if it was replaced since the etcd that runs was started.
+    pub replaced: bool,
+}
+
 /// The state of the gate in this boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateView {
@@ -272,6 +281,12 @@ pub struct Observation {
     /// The version of the etcd that served here last.
     #[serde(default)]
     pub served: Option<EtcdVersion>,
+    /// The version whose format its data had then.
+    #[serde(default)]
+    pub stored: Option<EtcdVersion>,
+    /// The binary of `etcd.service`.
+    #[serde(default)]
+    pub base: BaseView,
     /// The staged restore: the backup that is restored next to the old data and ready to replace it, with its
     /// epoch.
     pub staged: Option<(Epoch, BackupId)>,

@@ -70,6 +70,7 @@ reason_codes! {
     DataWithoutEpoch => "data-without-epoch",
     DiskError => "disk-error",
     DiskReadOnly => "disk-read-only",
+    Downgrade => "downgrade",
     DuplicateMember => "duplicate-member",
     DuplicateNode => "duplicate-node",
     ElectorateDiffers => "electorate-differs",

@@ -4,6 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{EtcdVersion, Fact, NodeName, RestartOrder};
 
+/// The etcd that `etcd.service` starts while no version is selected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BaseEtcd {
+    /// Distinguishes this file from one that replaces it.
+    pub file: String,
+    /// What it reports; `None` if it reports no version.
+    pub version: Option<EtcdVersion>,
+}
+
 /// An agent's record of its etcd process. A process is identified by boot and PID.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EtcdRun {
@@ -16,9 +26,19 @@ pub struct EtcdRun {
     /// The digest of the settings that it was started with; `None` if unknown.
     #[serde(default)]
     pub settings: Option<String>,
+    /// The file of the binary of `etcd.service` ([`BaseEtcd::file`]) when the process was first seen; `None`
+    /// if it was replaced at that time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// That file when it was last seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_base: Option<String>,
     /// The version of the etcd that served here last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served: Option<EtcdVersion>,
+    /// The version whose format its data had then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored: Option<EtcdVersion>,
     /// The last received restart order.
     #[serde(flatten)]
     pub newest: HeardOrder,
@@ -68,13 +88,15 @@ pub struct RestartWish {
 
 impl EtcdRun {
     /// The record after one more observation: the process that runs now, the digest of the settings in force
-    /// for the next start (if known), and the last restart order. While it is unknown which process runs, an
-    /// order is not recorded, because it would count as carried out.
+    /// for the next start (if known), the file of the binary of `etcd.service`, and the last restart order.
+    /// While it is unknown which process runs, an order is not recorded, because it would count as carried
+    /// out.
     #[must_use]
     pub fn look(
         &self,
         process: &Fact<String>,
         in_force: Option<&str>,
+        base: Option<&str>,
         order: Option<&RestartOrder>,
         me: &NodeName,
     ) -> Self {
@@ -86,6 +108,11 @@ impl EtcdRun {
         if runs.is_some() && next.process.as_ref() != runs {
             next.process = runs.cloned();
             next.settings.clone_from(&next.written);
+            let same = self.last_base.is_none() || self.last_base.as_deref() == base;
+            next.base = base.filter(|_| same).map(str::to_owned);
+        }
+        if let Some(base) = base {
+            next.last_base = Some(base.to_owned());
         }
         if let Some(order) = order.filter(|_| !process.is_unreachable()) {
             next.hear(order, runs.map(String::as_str), me);
@@ -93,11 +120,17 @@ impl EtcdRun {
         next
     }
 
-    /// The record after an etcd of this version has served.
+    /// True if the process was started from another file than is there now, as far as is known.
+    pub fn is_replaced(&self, base: Option<&str>) -> bool {
+        base.is_some() && self.base.as_deref() != base
+    }
+
+    /// The record after an etcd of this version has served, with data of the format of `stored`.
     #[must_use]
-    pub fn serves(self, version: Option<EtcdVersion>) -> Self {
+    pub fn serves(self, version: Option<EtcdVersion>, stored: Option<EtcdVersion>) -> Self {
         Self {
             served: version.or(self.served),
+            stored: stored.or(self.stored),
             ..self
         }
     }
@@ -186,16 +219,16 @@ mod tests {
     #[test]
     fn a_process_that_runs_with_older_settings_is_to_be_replaced_once() {
         let none = EtcdRun::default();
-        let first = none.look(&runs("b:7"), Some("old"), None, &me());
+        let first = none.look(&runs("b:7"), Some("old"), None, None, &me());
         assert_eq!(first.wish(Some("b:7"), None), None, "nothing has changed");
-        let written = first.look(&runs("b:7"), Some("new"), None, &me());
+        let written = first.look(&runs("b:7"), Some("new"), None, None, &me());
         assert!(written.wish(Some("b:7"), None).is_some(), "written since");
         assert_eq!(written.wish(None, None), None, "nothing runs");
-        let back = written.look(&runs("b:7"), Some("old"), None, &me());
+        let back = written.look(&runs("b:7"), Some("old"), None, None, &me());
         assert_eq!(back.wish(Some("b:7"), None), None, "taken back");
-        let again = written.look(&runs("b:9"), Some("new"), None, &me());
+        let again = written.look(&runs("b:9"), Some("new"), None, None, &me());
         assert_eq!(again.wish(Some("b:9"), None), None, "restarted");
-        let rebooted = written.look(&runs("c:7"), None, None, &me());
+        let rebooted = written.look(&runs("c:7"), None, None, None, &me());
         assert_eq!(
             rebooted.wish(Some("c:7"), None),
             None,
@@ -205,37 +238,37 @@ mod tests {
 
     #[test]
     fn an_etcd_that_was_there_before_the_agent_is_left_alone() {
-        let before = EtcdRun::default().look(&runs("b:7"), None, None, &me());
-        let after = before.look(&runs("b:7"), Some("ours"), None, &me());
+        let before = EtcdRun::default().look(&runs("b:7"), None, None, None, &me());
+        let after = before.look(&runs("b:7"), Some("ours"), None, None, &me());
         assert_eq!(after.wish(Some("b:7"), None), None);
     }
 
     #[test]
     fn a_process_that_came_up_while_settings_were_written_may_have_the_old_ones() {
-        let run = EtcdRun::default().look(&runs("b:7"), Some("old"), None, &me());
+        let run = EtcdRun::default().look(&runs("b:7"), Some("old"), None, None, &me());
         let run = run
             .came_up_meanwhile("b:8")
-            .look(&runs("b:8"), Some("new"), None, &me());
+            .look(&runs("b:8"), Some("new"), None, None, &me());
         assert!(run.wish(Some("b:8"), None).is_some());
         assert_eq!(run.came_up_meanwhile("b:8"), run);
     }
 
     #[test]
     fn an_order_is_carried_out_once_and_only_on_its_nodes() {
-        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
+        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), None, Some(&order(3)), &me());
         assert_eq!(run.wish(Some("b:7"), Some(&order(3))).unwrap().order, Some(3));
         assert_eq!(run.wish(Some("b:8"), Some(&order(3))), None, "another process");
         assert_eq!(run.wish(Some("b:7"), None), None, "withdrawn");
-        let done = run.look(&runs("b:8"), Some("x"), Some(&order(3)), &me());
+        let done = run.look(&runs("b:8"), Some("x"), None, Some(&order(3)), &me());
         assert_eq!(done.wish(Some("b:8"), Some(&order(3))), None, "not again");
         let elsewhere = RestartOrder {
             id: 4,
             by: Some(me()),
             nodes: [NodeName::new("n2").unwrap()].into(),
         };
-        let other = run.look(&runs("b:7"), Some("x"), Some(&elsewhere), &me());
+        let other = run.look(&runs("b:7"), Some("x"), None, Some(&elsewhere), &me());
         assert_eq!(other.wish(Some("b:7"), Some(&elsewhere)), None, "not here");
-        let down = EtcdRun::default().look(&Fact::Absent, Some("x"), Some(&order(3)), &me());
+        let down = EtcdRun::default().look(&Fact::Absent, Some("x"), None, Some(&order(3)), &me());
         assert_eq!(
             down.wish(Some("b:9"), Some(&order(3))),
             None,
@@ -250,27 +283,27 @@ mod tests {
             by: Some(NodeName::new("n2").unwrap()),
             ..order(3)
         };
-        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), Some(&first), &me());
-        let done = run.look(&runs("b:8"), Some("x"), Some(&first), &me());
+        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), None, Some(&first), &me());
+        let done = run.look(&runs("b:8"), Some("x"), None, Some(&first), &me());
         assert_eq!(done.wish(Some("b:8"), Some(&first)), None);
-        let heard = done.look(&runs("b:8"), Some("x"), Some(&second), &me());
+        let heard = done.look(&runs("b:8"), Some("x"), None, Some(&second), &me());
         assert!(
             heard.wish(Some("b:8"), Some(&second)).is_some(),
             "the other order"
         );
-        let back = heard.look(&runs("b:8"), Some("x"), Some(&first), &me());
+        let back = heard.look(&runs("b:8"), Some("x"), None, Some(&first), &me());
         assert_eq!(back.wish(Some("b:8"), Some(&first)), None, "it is done");
-        let again = back.look(&runs("b:8"), Some("x"), Some(&second), &me());
+        let again = back.look(&runs("b:8"), Some("x"), None, Some(&second), &me());
         assert_eq!(again, heard);
     }
 
     #[test]
     fn t02_an_order_counts_again_where_the_one_after_it_was_lost_to_another() {
-        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
-        let newer = run.look(&runs("b:7"), Some("x"), Some(&order(4)), &me());
-        let back = newer.look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
+        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), None, Some(&order(3)), &me());
+        let newer = run.look(&runs("b:7"), Some("x"), None, Some(&order(4)), &me());
+        let back = newer.look(&runs("b:7"), Some("x"), None, Some(&order(3)), &me());
         assert!(back.wish(Some("b:7"), Some(&order(3))).is_some());
-        let done = back.look(&runs("b:8"), Some("x"), Some(&order(3)), &me());
+        let done = back.look(&runs("b:8"), Some("x"), None, Some(&order(3)), &me());
         assert_eq!(done.wish(Some("b:8"), Some(&order(3))), None);
     }
 
@@ -280,19 +313,19 @@ mod tests {
             by: Some(NodeName::new(name).unwrap()),
             ..order(4)
         };
-        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
-        let own = run.look(&runs("b:8"), Some("x"), Some(&by("n3")), &me());
-        let lost = own.look(&runs("b:8"), Some("x"), Some(&by("n2")), &me());
+        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), None, Some(&order(3)), &me());
+        let own = run.look(&runs("b:8"), Some("x"), None, Some(&by("n3")), &me());
+        let lost = own.look(&runs("b:8"), Some("x"), None, Some(&by("n2")), &me());
         assert!(lost.wish(Some("b:8"), Some(&by("n2"))).is_some());
-        let older = lost.look(&runs("b:8"), Some("x"), Some(&order(2)), &me());
+        let older = lost.look(&runs("b:8"), Some("x"), None, Some(&order(2)), &me());
         assert_eq!(older, lost, "nothing older than both is recorded");
     }
 
     /// Agents of different versions read each other's state files.
     #[test]
     fn the_state_file_is_flat() {
-        let first = EtcdRun::default().look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
-        let run = first.look(&runs("b:7"), Some("x"), Some(&order(4)), &me());
+        let first = EtcdRun::default().look(&runs("b:7"), Some("x"), None, Some(&order(3)), &me());
+        let run = first.look(&runs("b:7"), Some("x"), None, Some(&order(4)), &me());
         let text = r#"{"written":"x","process":"b:7","settings":"x","order":4,"order_by":"n1","replaces":"b:7","former":{"order":3,"order_by":"n1","replaces":"b:7"}}"#;
         assert_eq!(serde_json::to_string(&run).unwrap(), text);
         assert_eq!(serde_json::from_str::<EtcdRun>(text).unwrap(), run);
@@ -303,11 +336,29 @@ mod tests {
 
     #[test]
     fn t02_an_order_is_not_heard_of_while_nobody_can_tell_what_runs() {
-        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), None, &me());
+        let run = EtcdRun::default().look(&runs("b:7"), Some("x"), None, None, &me());
         let silent = Fact::Unreachable("systemd does not answer".to_owned());
-        let unknown = run.look(&silent, Some("x"), Some(&order(3)), &me());
+        let unknown = run.look(&silent, Some("x"), None, Some(&order(3)), &me());
         assert_eq!(unknown, run, "nothing is recorded");
-        let heard = unknown.look(&runs("b:7"), Some("x"), Some(&order(3)), &me());
+        let heard = unknown.look(&runs("b:7"), Some("x"), None, Some(&order(3)), &me());
         assert_eq!(heard.wish(Some("b:7"), Some(&order(3))).unwrap().order, Some(3));
+    }
+
+    #[test]
+    fn a_binary_that_was_replaced_is_noticed() {
+        let look = |run: &EtcdRun, process: &str, base: &str| {
+            run.look(&runs(process), Some("x"), Some(base), None, &me())
+        };
+        let first = look(&EtcdRun::default(), "b:7", "one");
+        assert!(!first.is_replaced(Some("one")));
+        assert!(!first.is_replaced(None), "not known");
+        let later = look(&first, "b:7", "two");
+        assert!(later.is_replaced(Some("two")));
+        let restarted = look(&later, "b:8", "two");
+        assert!(!restarted.is_replaced(Some("two")));
+        // Which of the two was started?
+        let both = look(&restarted, "b:9", "three");
+        assert!(both.is_replaced(Some("three")));
+        assert!(!look(&both, "b:10", "three").is_replaced(Some("three")));
     }
 }

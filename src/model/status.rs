@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::etcd_version::READS_V2;
 use super::{
     BackupSummary, ClusterId, ClusterName, Directives, Epoch, EtcdVersion, Fact, Generation, Genesis, Grant,
     Incarnation, MemberId, MemberList, NodeName, RaftTerm, RebootLocks, RestartWish, Revision, UnixMs,
@@ -180,6 +181,9 @@ pub struct EtcdStatus {
     /// The version whose format its data has, e.g. 3.6.0; `None` from an etcd older than 3.6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_version: Option<EtcdVersion>,
+    /// The version for which etcd prepares a downgrade of the cluster, e.g. 3.5.0; `None` if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub downgrade_to: Option<EtcdVersion>,
     /// Cluster ID from the response header.
     pub cluster_id: ClusterId,
     /// Own member ID.
@@ -200,6 +204,21 @@ pub struct EtcdStatus {
     pub revision: Revision,
     /// Alarms and errors that it reports, e.g. `NOSPACE`.
     pub errors: Vec<String>,
+}
+
+impl EtcdStatus {
+    /// The version whose format its data has. An etcd that does not report it may have converted its data.
+    pub fn stored(&self) -> Option<EtcdVersion> {
+        self.storage_version
+            .or_else(|| EtcdVersion::reported(&self.version))
+    }
+
+    /// True for etcd 3.6 in a cluster in which all members run it: no new entry of v2 gets into its log, and
+    /// the next minor panics on those that are left there.
+    pub fn log_decides(&self) -> bool {
+        let last = |version: EtcdVersion| version.series() == READS_V2;
+        EtcdVersion::reported(&self.version).is_some_and(last) && self.storage_version.is_some_and(last)
+    }
 }
 
 impl EtcdStatus {
@@ -229,9 +248,12 @@ pub struct AssignmentSummary {
     pub etcd_version: Option<EtcdVersion>,
 }
 
-/// Which etcds a node can run besides that of `etcd.service`.
+/// Which etcds a node can run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EtcdBinaries {
+    /// The version that `etcd.service` starts while none is selected; `None` if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<EtcdVersion>,
     /// The versions below `etcd.versions_dir`.
     #[serde(default)]
     pub versions: BTreeSet<EtcdVersion>,
@@ -324,6 +346,9 @@ pub struct NodeStatus {
     /// The version of its etcd, if that is older than the oldest supported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_too_old: Option<String>,
+    /// Whether its etcd's log holds entries of v2, on which etcd 3.7 panics; `None` if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub v2_entries: Option<bool>,
     /// Which etcds it can run; `None` from an agent of an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_binaries: Option<EtcdBinaries>,

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::context::Context;
-use crate::model::{Action, ActionKind, ActiveState, DataState, Fact, ReasonCode, UnitState};
+use crate::model::{
+    Action, ActionKind, ActiveState, DataState, EtcdVersion, Fact, ReasonCode, SteadyMs, UnitState,
+};
 
 /// Data that waits for a person is inspected again after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
@@ -11,6 +13,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 /// An etcd that has not answered for this long is identified by its data. Without quorum etcd answers no
 /// client.
 const SILENT: Duration = Duration::from_secs(5);
+
+/// A log with entries that a newer etcd does not read is read again after this time.
+const LOG_AGAIN: Duration = Duration::from_mins(1);
 
 /// The reasons that hold until the content of the data directory changes. A person or a mount may change it.
 const DATA_HOLDS: [ReasonCode; 6] = [
@@ -93,6 +98,48 @@ pub(super) fn note_mount(cx: &mut Context<'_>) -> Option<Action> {
     inspect(cx)
 }
 
+/// Finds out which version the binary of `etcd.service` has, once for each file.
+pub(super) fn ask_base(cx: &mut Context<'_>) -> Option<Action> {
+    if !cx.obs.base.unknown || is_early(cx, cx.memory.looked_at, LOOK_AGAIN) {
+        return None;
+    }
+    inspect(cx)
+}
+
+/// True until this time has passed since then.
+fn is_early(cx: &mut Context<'_>, since: Option<SteadyMs>, pause: Duration) -> bool {
+    let Some(since) = since else { return false };
+    let left = pause.saturating_sub(cx.obs.steady.since(since));
+    if !left.is_zero() {
+        cx.wake_in(left);
+    }
+    !left.is_zero()
+}
+
+/// Finds out whether a newer etcd on this host could start on the log, while an older one serves.
+pub(super) fn read_log(cx: &mut Context<'_>) -> Option<Action> {
+    let etcd = cx.obs.me.etcd.known().filter(|etcd| etcd.log_decides())?;
+    let running = EtcdVersion::reported(&etcd.version)?;
+    let binaries = cx.obs.me.etcd_binaries.as_ref()?;
+    let mut versions = binaries.versions.iter().chain(&binaries.base);
+    versions.find(|version| version.series() > running.series())?;
+    let again = match cx.obs.me.v2_entries {
+        Some(false) => return None,
+        Some(true) => LOG_AGAIN,
+        None => LOOK_AGAIN,
+    };
+    // An etcd that was restarted with other settings may write a snapshot at once.
+    let restarted = cx.memory.started_at.filter(|at| Some(*at) > cx.memory.looked_at);
+    let (from, again) = match restarted {
+        Some(at) => (Some(at), LOOK_AGAIN),
+        None => (cx.memory.looked_at, again),
+    };
+    if is_early(cx, from, again) {
+        return None;
+    }
+    inspect(cx)
+}
+
 /// Remembers since when etcd has been running without answering.
 fn note_silence(cx: &mut Context<'_>) {
     let runs = |unit: &UnitState| unit.active.is_up() && !unit.waits_to_start();
@@ -132,9 +179,5 @@ pub(super) fn start_queued(cx: &mut Context<'_>) -> bool {
     let Some(at) = cx.memory.started_at.filter(|_| !cx.memory.start_shown) else {
         return false;
     };
-    let left = START_QUEUED.saturating_sub(cx.obs.steady.since(at));
-    if !left.is_zero() {
-        cx.wake_in(left);
-    }
-    !left.is_zero()
+    is_early(cx, Some(at), START_QUEUED)
 }

@@ -15,6 +15,7 @@ mod context;
 mod coordinator_view;
 mod data;
 mod directive;
+mod downgrade;
 mod electors;
 mod epoch;
 mod etcd_unit;
@@ -138,6 +139,8 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| inspection::look_again(cx))
         .or_else(|| inspection::note_mount(cx))
         .or_else(|| inspection::identify(cx))
+        .or_else(|| inspection::ask_base(cx))
+        .or_else(|| inspection::read_log(cx))
 }
 
 /// What the coordinator decides for the cluster.
@@ -145,5 +148,6 @@ fn coordinate(cx: &mut Context<'_>) -> Option<Action> {
     grant::give(cx)
         .or_else(|| leader::asked(cx))
         .or_else(|| removal_order::take_out(cx))
+        .or_else(|| orders::unless_paused(cx, downgrade::prepare))
         .or_else(|| orders::unless_paused(cx, membership::change))
 }

@@ -117,6 +117,7 @@ pub fn objection(observation: &Observation, change: &DirectiveChange, force: boo
         | DirectiveChange::Resume
         | DirectiveChange::CancelRestart
         | DirectiveChange::Upgrade { .. }
+        | DirectiveChange::Downgrade { .. }
         | DirectiveChange::CancelUpgrade => return None,
     };
     if !cx.spec.nodes.contains_key(node) {

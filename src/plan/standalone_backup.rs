@@ -122,6 +122,7 @@ mod tests {
         EtcdStatus {
             version: "3.6.16".to_owned(),
             storage_version: None,
+            downgrade_to: None,
             cluster_id: ClusterId(1),
             member_id: MemberId(id),
             leader: Some(MemberId(1)),

@@ -54,9 +54,19 @@ pub fn steps(change: &DirectiveChange) -> Vec<String> {
             }
             steps
         }
+        DirectiveChange::Downgrade { to } => vec![
+            format!(
+                "etcd converts its data to the format of {}.{}, if it has a newer one",
+                to.major, to.minor
+            ),
+            format!(
+                "etcd is restarted with {to} on one node after the other, each only while all members are healthy"
+            ),
+            "the raft leader comes last, after another member leads".to_owned(),
+        ],
         DirectiveChange::CancelUpgrade => lines(&[
-            "no further node is upgraded",
-            "nodes that were upgraded go back to the etcd of before, one at a time; an etcd that is down goes back at once",
+            "no further node gets the version that was ordered",
+            "nodes that have it go back to the etcd of before, one at a time; an etcd that is down goes back at once",
         ]),
         DirectiveChange::CancelRestart => {
             lines(&["no further node is restarted by order; a restart that is under way goes on"])

@@ -1,26 +1,35 @@
-//! Orders to upgrade etcd: what is checked before the first node gets another version.
+//! Orders to upgrade or downgrade etcd: what is checked before the first node gets another version.
 
 use super::context::Context;
 use super::coordinator_view::as_coordinator;
 use super::member_health::{known_members, why_unhealthy};
 use super::safety::disturbances;
 use super::under_way::under_way;
-use super::version::{not_on_disk, pinned};
+use super::version::{self, not_on_disk, pinned};
 use crate::model::{
-    DirectiveChange, EtcdStatus, EtcdVersion, MemberList, Memory, NodeName, NodeStatus, Observation,
+    DirectiveChange, EtcdSelection, EtcdStatus, EtcdVersion, MemberList, Memory, NodeName, NodeStatus,
+    Observation,
 };
 
-/// Why an order to upgrade, or to cancel an upgrade, is refused; `None` for every other order. The observation
-/// has fresh statuses of all nodes that answer.
+/// Why an order to upgrade or downgrade, or to cancel that, is refused; `None` for every other order. The
+/// observation has fresh statuses of all nodes that answer.
 pub fn upgrade_objection(observation: &Observation, change: &DirectiveChange) -> Option<String> {
     match change {
-        DirectiveChange::Upgrade { to, pause_after } => objection(observation, *to, pause_after.as_ref()),
+        DirectiveChange::Upgrade { to, pause_after } => {
+            objection(observation, *to, pause_after.as_ref(), false)
+        }
+        DirectiveChange::Downgrade { to } => objection(observation, *to, None, true),
         DirectiveChange::CancelUpgrade => cancel_objection(observation),
         _ => None,
     }
 }
 
-fn objection(observation: &Observation, to: EtcdVersion, pause_after: Option<&NodeName>) -> Option<String> {
+fn objection(
+    observation: &Observation,
+    to: EtcdVersion,
+    pause_after: Option<&NodeName>,
+    downgrade: bool,
+) -> Option<String> {
     let view = as_coordinator(observation);
     let cx = Context::new(&view, &Memory::default());
     let list = match known_members(&cx) {
@@ -33,16 +42,14 @@ fn objection(observation: &Observation, to: EtcdVersion, pause_after: Option<&No
     }
     // The same version again continues an upgrade that was paused. It must not end the way back to that version.
     let selected = cx.obs.me.steering.directives.etcd.as_ref();
-    if let Some(selected) = selected.filter(|selected| selected.version == Some(to)) {
-        return if selected.cancelled {
-            unfinished(&cx, &members)
-        } else {
-            None
-        };
+    if selected.is_some_and(|selected| {
+        selected.version == Some(to) && !selected.cancelled && selected.downgrade == downgrade
+    }) {
+        return None;
     }
     unfinished(&cx, &members)
         .or_else(|| disturbed(&cx, &view, list))
-        .or_else(|| step_objection(&cx, &members, to))
+        .or_else(|| step_objection(&cx, &members, to, downgrade))
         .or_else(|| {
             cx.known_nodes()
                 .into_iter()
@@ -58,15 +65,26 @@ fn unfinished(cx: &Context<'_>, members: &[&NodeName]) -> Option<String> {
         let assigned = status.assignment.as_ref()?.etcd_version;
         let running = EtcdVersion::reported(&status.etcd.known()?.version);
         let runs = selected.version.is_none_or(|version| running == Some(version));
-        (assigned == selected.version && runs).then_some(())
+        (assigned == selected.version && runs || stays(status, selected)).then_some(())
     };
     let node = members.iter().find(|node| follows(node).is_none())?;
     Some(match selected.version.filter(|_| !selected.cancelled) {
-        Some(version) => format!(
-            "the upgrade to {version} is not complete on {node}: let it end, or `etcd-agent upgrade --cancel` first"
-        ),
-        None => format!("{node} is not yet back from the cancelled upgrade"),
+        Some(version) => {
+            let what = selected.noun();
+            format!(
+                "the {what} to {version} is not complete on {node}: let it end, or `etcd-agent {what} --cancel` first"
+            )
+        }
+        None => format!("{node} is not yet back from the cancelled {}", selected.noun()),
     })
+}
+
+/// True if a node has checked whether it can go back from a cancelled upgrade, and stays at the version that
+/// it runs.
+fn stays(status: &NodeStatus, selected: &EtcdSelection) -> bool {
+    let knows = status.steering.directives.etcd.as_ref() == Some(selected);
+    let wants = status.steering.wants_restart.as_ref();
+    selected.cancelled && knows && status.etcd.known().is_some() && wants.is_none_or(|wish| !wish.version)
 }
 
 /// Why the cluster is not to be changed now.
@@ -82,9 +100,15 @@ fn disturbed(cx: &Context<'_>, view: &Observation, list: &MemberList) -> Option<
 }
 
 /// Why a member must not be upgraded directly to this version.
-fn step_objection(cx: &Context<'_>, members: &[&NodeName], to: EtcdVersion) -> Option<String> {
+fn step_objection(
+    cx: &Context<'_>,
+    members: &[&NodeName],
+    to: EtcdVersion,
+    downgrade: bool,
+) -> Option<String> {
     members.iter().find_map(|node| {
-        let etcd = cx.status_of(node)?.etcd.known()?;
+        let status = cx.status_of(node)?;
+        let etcd = status.etcd.known()?;
         let Some(running) = EtcdVersion::reported(&etcd.version) else {
             return Some(format!("etcd on {node} reports the version {:?}", etcd.version));
         };
@@ -93,11 +117,15 @@ fn step_objection(cx: &Context<'_>, members: &[&NodeName], to: EtcdVersion) -> O
         {
             return Some(format!(
                 "etcd on {node} runs {running}, and its data still has the format of {}.{}: wait until etcd has \
-                 converted it, some seconds after the last member was upgraded",
+                 converted it, some seconds after the last member was restarted",
                 stored.major, stored.minor
             ));
         }
-        let why = running.upgrade_objection(to)?;
+        let why = if downgrade {
+            running.downgrade_objection(to)
+        } else {
+            version::step_objection(running, to, status.v2_entries)
+        }?;
         Some(format!("on {node}: {why}"))
     })
 }
@@ -141,7 +169,8 @@ fn cancel_objection(observation: &Observation) -> Option<String> {
     }
     if serving.len() == nodes.len() {
         return Some(format!(
-            "every member runs etcd {version} already: the upgrade is complete"
+            "every member runs etcd {version} already: the {} is complete",
+            selected.noun()
         ));
     }
     let stays = |before: EtcdVersion| before.series() == version.series();

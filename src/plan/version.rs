@@ -23,7 +23,11 @@ pub struct EtcdSeen<'a> {
     pub assigned: Option<EtcdVersion>,
     /// The etcd that runs.
     pub etcd: Option<&'a EtcdStatus>,
-    /// Which etcds can be selected here.
+    /// True if the binary of `etcd.service` was replaced since that etcd was started.
+    pub replaced: bool,
+    /// Whether its log holds entries of v2.
+    pub v2_entries: Option<bool>,
+    /// Which etcds can run here.
     pub binaries: &'a EtcdBinaries,
     /// `etcd.versions_dir`.
     pub versions_dir: &'a Path,
@@ -36,28 +40,88 @@ pub struct EtcdSeen<'a> {
 /// # Errors
 /// Why the selected version is not followed here, for people.
 pub fn wants_version(seen: &EtcdSeen<'_>) -> Result<Option<String>, String> {
-    let (Some(selected), Some(etcd)) = (seen.selected, seen.etcd) else {
+    let Some(etcd) = seen.etcd else {
         return Ok(None);
     };
     let running = EtcdVersion::reported(&etcd.version);
+    let base_is_selected = seen.selected.is_none_or(|selected| selected.version.is_none());
+    if base_is_selected && seen.assigned.is_none() {
+        return running.map_or(Ok(None), |running| wants_base(seen, etcd, running));
+    }
+    let Some(selected) = seen.selected else {
+        return Ok(None);
+    };
     let assigned = seen.assigned == selected.version;
     if assigned && selected.version.is_none_or(|version| Some(version) == running) || is_paused(seen) {
         return Ok(None);
     }
     let running = running.ok_or_else(|| format!("etcd here reports the version {:?}", etcd.version))?;
-    let Some(version) = selected.version else {
-        goes_back(seen, running, None)?;
-        return Ok(Some(format!(
-            "etcd {running} runs, and the binary of etcd.service is selected again"
-        )));
-    };
-    is_available(seen, version)?;
-    if selected.cancelled && version < running {
-        goes_back(seen, running, Some(version))?;
-    } else if let Some(why) = running.upgrade_objection(version) {
-        return Err(why);
+    if let Some(version) = selected.version {
+        is_available(seen, version)?;
     }
-    Ok(Some(format!("etcd {running} runs, and {version} is selected")))
+    let target = selected.version.or(seen.binaries.base);
+    let older = target.is_none_or(|target| target < running);
+    if older && selected.cancelled {
+        goes_back(seen, etcd, running, selected.version)?;
+    } else if let Some(target) = target {
+        let down = older && selected.downgrade;
+        let why = if down {
+            running.downgrade_objection(target)
+        } else {
+            step_objection(running, target, seen.v2_entries)
+        };
+        if let Some(why) = why {
+            return Err(why);
+        }
+        // etcd converts its data before a downgrade.
+        if down && opens(Some(target), etcd.stored()).is_err() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(match selected.version {
+        Some(version) => format!("etcd {running} runs, and {version} is selected"),
+        None => format!("etcd {running} runs, and the binary of etcd.service is selected again"),
+    }))
+}
+
+/// Why a member must not be upgraded directly to this version.
+pub(super) fn step_objection(
+    running: EtcdVersion,
+    to: EtcdVersion,
+    v2_entries: Option<bool>,
+) -> Option<String> {
+    running
+        .upgrade_objection(to)
+        .or_else(|| running.log_objection(to, v2_entries))
+}
+
+/// Why this node needs a restart because a package has replaced the etcd that runs. A file with the same
+/// version in it waits for the next restart.
+fn wants_base(
+    seen: &EtcdSeen<'_>,
+    etcd: &EtcdStatus,
+    running: EtcdVersion,
+) -> Result<Option<String>, String> {
+    let Some(base) = seen
+        .binaries
+        .base
+        .filter(|base| seen.replaced && *base != running)
+    else {
+        return Ok(None);
+    };
+    let why = if base > running {
+        step_objection(running, base, seen.v2_entries)
+    } else {
+        opens(Some(base), etcd.stored()).err()
+    };
+    match why {
+        Some(why) => Err(format!(
+            "etcd {running} runs, and its binary was replaced by {base}, which the next start would take: {why}"
+        )),
+        None => Ok(Some(format!(
+            "etcd {running} runs, and its binary was replaced by {base}"
+        ))),
+    }
 }
 
 /// True if the upgrade stops after another node.
@@ -91,13 +155,39 @@ pub(super) fn not_on_disk(node: &NodeName, version: EtcdVersion, dir: &Path) -> 
     )
 }
 
+/// Checks that this version of etcd opens data of the format of `stored`. An unknown format is that of no etcd
+/// that has served here, and every version opens it.
+fn opens(version: Option<EtcdVersion>, stored: Option<EtcdVersion>) -> Result<(), String> {
+    let Some(stored) = stored else { return Ok(()) };
+    let (major, minor) = stored.series();
+    match version {
+        _ if mutant!(OpensAnyData) => Ok(()),
+        Some(version) if version.series() >= stored.series() => Ok(()),
+        Some(version) => Err(format!(
+            "etcd {version} does not open data that etcd {major}.{minor} has converted"
+        )),
+        None => Err(format!(
+            "it is not known which version etcd.service starts by itself, and the data have the format of {major}.{minor}"
+        )),
+    }
+}
+
 /// Checks that an older etcd than `running` may start: etcd allows it while the cluster's version, that of
 /// its oldest member, is not newer (<https://etcd.io/docs/latest/upgrades/upgrading-etcd/>, "Rollback").
-/// `to` is `None` for the binary of `etcd.service`, whose version the nodes that still run it show.
-fn goes_back(seen: &EtcdSeen<'_>, running: EtcdVersion, to: Option<EtcdVersion>) -> Result<(), String> {
+/// `to` is `None` for the binary of `etcd.service`. What this node's own etcd reports of its data counts as
+/// well as what others report (rule 10).
+fn goes_back(
+    seen: &EtcdSeen<'_>,
+    etcd: &EtcdStatus,
+    running: EtcdVersion,
+    to: Option<EtcdVersion>,
+) -> Result<(), String> {
+    let stays = |why: &str| format!("etcd here stays at {running}: {why}");
+    let former = to.or(seen.binaries.base);
+    opens(former, etcd.stored()).map_err(|why| stays(&why))?;
     // What runs may be what was selected before: the newer version was assigned, and never started.
     let never_started = seen.assigned.is_some() && seen.assigned != Some(running);
-    if never_started || to.is_some_and(|to| to.series() == running.series()) {
+    if never_started || former.is_some_and(|former| former.series() == running.series()) {
         return Ok(());
     }
     let runs_it = |status: &NodeStatus| {
@@ -110,8 +200,8 @@ fn goes_back(seen: &EtcdSeen<'_>, running: EtcdVersion, to: Option<EtcdVersion>)
     if versions.any(|version| running.series() == version.series() || running.series() == next(version)) {
         return Ok(());
     }
-    Err(format!(
-        "etcd here stays at {running}: no other node is seen that still runs what was selected before"
+    Err(stays(
+        "no other node is seen that still runs what was selected before",
     ))
 }
 
@@ -125,6 +215,8 @@ fn seen_by<'a>(cx: &'a Context<'_>, none: &'a EtcdBinaries) -> EtcdSeen<'a> {
             .as_ref()
             .and_then(|assigned| assigned.etcd_version),
         etcd: cx.obs.me.etcd.known(),
+        replaced: cx.obs.base.replaced,
+        v2_entries: cx.obs.me.v2_entries,
         binaries: cx.obs.me.etcd_binaries.as_ref().unwrap_or(none),
         versions_dir: &cx.spec.etcd.versions_dir,
         peers: &cx.obs.peers,
@@ -196,6 +288,10 @@ pub(super) fn follow(cx: &mut Context<'_>, assignment: &Assignment, wanted: &mut
     let served = assignment.etcd_version.is_some() && cx.obs.served == assignment.etcd_version;
     let (version, text) = if down && (selected.cancelled && !served || !assignment.had_data()) {
         let version = of_new_member(cx);
+        let stored = cx.obs.stored.filter(|_| assignment.had_data());
+        if opens(version.or(seen.binaries.base), stored).is_err() {
+            return;
+        }
         let here = version.is_none_or(|version| is_available(&seen, version).is_ok());
         if !here || version == assignment.etcd_version {
             return;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::model::{AlarmKind, EtcdStatus, Fingerprint, MemberId, MemberList, NodeName, Past, Revision};
+use crate::model::{
+    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, MemberId, MemberList, NodeName, Past, Revision,
+};
 
 use super::{ByteStream, PortError, PortResult, WatchStream};
 
@@ -35,6 +37,11 @@ pub trait Etcd: Send + Sync {
     /// Makes another voter the raft leader. Only the leader's own endpoint can do it; answers once it has
     /// happened.
     async fn move_leader(&self, to: MemberId) -> PortResult<()>;
+    /// Asks etcd to convert its data to the format of this minor, so that the cluster can be downgraded to it;
+    /// `None` ends that (3.6 and newer). By default it cannot.
+    async fn downgrade(&self, _to: Option<EtcdVersion>) -> PortResult<()> {
+        Err(PortError::Permanent("this etcd cannot be downgraded".to_owned()))
+    }
     /// The raised alarms, each with the member that raised it; read through quorum. By default there are
     /// none.
     async fn alarms(&self) -> PortResult<Vec<(MemberId, AlarmKind)>> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::model::{
-    BackupId, ClusterId, DataState, Epoch, EtcdVersion, Fact, Fingerprint, InForce, LastWords, MemberId,
-    NodeName, Revision, UnitState,
+    BackupId, BaseEtcd, ClusterId, DataState, Epoch, EtcdSpec, EtcdVersion, Fact, Fingerprint, InForce,
+    LastWords, MemberId, NodeName, Revision, UnitState,
 };
 
 use super::{PortError, PortResult};
@@ -26,6 +26,13 @@ pub enum DataRequest {
         /// that the data is damaged, the data is read as well, and the request lasts as long as that takes.
         #[serde(default)]
         failed: bool,
+        /// True if the log is to be read for entries of etcd's v2 API.
+        #[serde(default)]
+        log: bool,
+        /// True if the version of the etcd is to be found out that `etcd.service` starts while none is
+        /// selected.
+        #[serde(default)]
+        base: bool,
     },
     /// Restore a snapshot file next to the data directory; nothing is replaced.
     Stage {
@@ -80,6 +87,13 @@ pub struct DataReport {
     /// trouble.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_words: Option<LastWords>,
+    /// Whether etcd would apply entries of its v2 API at its next start, if the request asked for it and the
+    /// log could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub v2_entries: Option<bool>,
+    /// The etcd that `etcd.service` starts while no version is selected, if the request asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<BaseEtcd>,
 }
 
 /// A request to verify a fetched snapshot (`etcd-agent-verify.service`).
@@ -168,6 +182,11 @@ pub trait ServiceManager: Send + Sync {
     /// default there are none.
     fn etcd_versions(&self, _dir: &Path) -> BTreeSet<EtcdVersion> {
         BTreeSet::new()
+    }
+    /// Distinguishes the file of the etcd that `etcd.service` starts while no version is selected from one that
+    /// replaces it; `None` if that is not known, which is the default.
+    async fn base_etcd(&self, _spec: &EtcdSpec) -> Option<String> {
+        None
     }
     /// Whether the mount that holds etcd's data directory is recorded; true if that makes no difference.
     fn knows_mount(&self) -> bool {

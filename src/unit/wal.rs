@@ -7,6 +7,7 @@
 pub(super) mod check;
 #[cfg(test)]
 mod testing;
+pub(super) mod v2;
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

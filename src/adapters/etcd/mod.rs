@@ -57,6 +57,10 @@ impl Etcd for LocalEtcd {
         Ok(EtcdStatus {
             version: answer.version,
             storage_version: EtcdVersion::reported(&answer.storage_version),
+            downgrade_to: answer
+                .downgrade
+                .filter(|downgrade| downgrade.enabled)
+                .and_then(|downgrade| EtcdVersion::reported(&downgrade.target_version)),
             cluster_id: ClusterId(header.cluster_id),
             member_id: MemberId(header.member_id),
             leader: Some(answer.leader).filter(|id| *id != 0).map(MemberId),
@@ -175,6 +179,24 @@ impl Etcd for LocalEtcd {
             |client| async move { client.maintenance_client().move_leader(to.0).await.map(|_| ()) },
         )
         .await
+    }
+
+    async fn downgrade(&self, to: Option<EtcdVersion>) -> PortResult<()> {
+        let (doing, action) = match to {
+            Some(to) => (
+                format!("prepare the downgrade to {}.{}", to.major, to.minor),
+                proto::ENABLE,
+            ),
+            None => ("end the downgrade".to_owned(), proto::CANCEL),
+        };
+        let version = to
+            .map(|to| format!("{}.{}.0", to.major, to.minor))
+            .unwrap_or_default();
+        let path = "/etcdserverpb.Maintenance/Downgrade";
+        let _: proto::DowngradeResponse = self
+            .unary(&doing, path, proto::DowngradeRequest { action, version })
+            .await?;
+        Ok(())
     }
 
     async fn alarms(&self) -> PortResult<Vec<(MemberId, AlarmKind)>> {

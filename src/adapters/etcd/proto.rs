@@ -42,7 +42,33 @@ pub(super) struct StatusResponse {
     pub(super) is_learner: bool,
     #[prost(string, tag = "11")]
     pub(super) storage_version: String,
+    #[prost(message, optional, tag = "13")]
+    pub(super) downgrade: Option<DowngradeInfo>,
 }
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct DowngradeInfo {
+    #[prost(bool, tag = "1")]
+    pub(super) enabled: bool,
+    #[prost(string, tag = "2")]
+    pub(super) target_version: String,
+}
+
+/// `DowngradeRequest.DowngradeAction`
+pub(super) const ENABLE: i32 = 1;
+/// `DowngradeRequest.DowngradeAction`
+pub(super) const CANCEL: i32 = 2;
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct DowngradeRequest {
+    #[prost(int32, tag = "1")]
+    pub(super) action: i32,
+    #[prost(string, tag = "2")]
+    pub(super) version: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct DowngradeResponse {}
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct MemberListRequest {

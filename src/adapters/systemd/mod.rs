@@ -22,8 +22,8 @@ use tokio::sync::watch::Receiver as Watching;
 use tokio::time::timeout;
 use zbus::OwnedObjectPath;
 
-use crate::etcd_versions::etcd_versions;
-use crate::model::{ActiveState, EtcdVersion, Fact, InForce, UnitState};
+use crate::etcd_versions::{base_etcd, etcd_versions, is_started};
+use crate::model::{ActiveState, EtcdSpec, EtcdVersion, Fact, InForce, UnitState};
 use crate::ports::{
     DataReport, DataRequest, PortError, PortResult, RestoreReport, ServiceManager, ShutdownLock,
     VerifyRestoreRequest,
@@ -175,6 +175,15 @@ impl ServiceManager for Systemd {
         etcd_versions(dir).unwrap_or_default().into_keys().collect()
     }
 
+    async fn base_etcd(&self, spec: &EtcdSpec) -> Option<String> {
+        let exec_start = match &*self.loaded.lock().await {
+            Some((_, loaded)) => loaded.exec_start.concat(),
+            None => Vec::new(),
+        };
+        let (path, file) = base_etcd(spec.binary.as_deref())?;
+        is_started(&path, &exec_start, &spec.versions_dir).then_some(file)
+    }
+
     fn knows_mount(&self) -> bool {
         // Checked each time: an operator removes the file if the file system of the data is permanently lost
         // (`missing` in `src/unit/data/inspect.rs`). An unreadable file counts as present.
@@ -234,7 +243,14 @@ mod tests {
         assert!(matches!(applied, Ok(Err(PortError::Retryable(why))) if why.contains("is at work")));
         let looked = timeout(
             within,
-            systemd.data(&DataRequest::Inspect { failed: false }, within * 9),
+            systemd.data(
+                &DataRequest::Inspect {
+                    failed: false,
+                    log: false,
+                    base: false,
+                },
+                within * 9,
+            ),
         )
         .await;
         assert!(matches!(looked, Ok(Err(PortError::Retryable(why))) if why.contains("is at work")));

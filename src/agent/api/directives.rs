@@ -17,10 +17,15 @@ use crate::agent::api::fresh;
 /// # Errors
 /// Retryable before the first tick; permanent when the order is refused or the register cannot be written.
 pub(crate) async fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<DirectiveView> {
-    let mut seen = match order.change {
+    let selects_etcd = matches!(
+        order.change,
+        DirectiveChange::Upgrade { .. } | DirectiveChange::Downgrade { .. } | DirectiveChange::CancelUpgrade
+    );
+    let mut seen = if selects_etcd {
         // It depends on what is on all nodes' disks, and on whether all members are healthy.
-        DirectiveChange::Upgrade { .. } | DirectiveChange::CancelUpgrade => fresh::observation(agent).await?,
-        _ => fresh::last(agent)?,
+        fresh::observation(agent).await?
+    } else {
+        fresh::last(agent)?
     };
     let now = agent.ports.clock.now();
     let change = with_lock(&seen, with_pending(&seen, &order.change));
@@ -46,7 +51,18 @@ pub(crate) async fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<
             decision: Some(plan::preview(&seen)),
         });
     }
-    let (directives, changed) = agent.shared.direct(agent.ports.state.as_ref(), after)?;
+    let judged = &seen.me.steering.directives.etcd;
+    let mut overtaken = false;
+    let (directives, changed) = agent.shared.direct(agent.ports.state.as_ref(), |mine| {
+        overtaken = selects_etcd && mine.etcd != *judged;
+        after(mine).filter(|_| !overtaken)
+    })?;
+    if overtaken {
+        return Err(PortError::Permanent(
+            "refused: another order for the version of etcd was given at the same moment: see `etcd-agent status`"
+                .to_owned(),
+        ));
+    }
     if changed {
         tracing::warn!("an operator ordered: {}", steps.join("; "));
     }

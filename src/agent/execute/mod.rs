@@ -58,7 +58,10 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         Action::InspectData => {
             let failed = agent.shared.etcd_failed();
             let within = if failed { READING } else { DATA };
-            let request = DataRequest::Inspect { failed };
+            let (log, base) = agent
+                .shared
+                .with(|inner| (inner.data.log_decides(), inner.data.serves()));
+            let request = DataRequest::Inspect { failed, log, base };
             agent.ask_owner(&request, within, |_| Ok(())).await.map(drop)
         }
         Action::FetchBackup { backup } => {
@@ -160,6 +163,7 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             term,
         } => membership::add(agent, node, peer_urls, *term).await,
         Action::Promote { id, node, term } => membership::promote(agent, *id, node, *term).await,
+        Action::Downgrade { to, term } => restart::downgrade(agent, *to, *term).await,
         Action::MoveLeader { to, node, term } => restart::move_leader(agent, *to, node, *term).await,
         Action::RestartEtcd {
             fence,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use crate::model::{
-    ActiveState, EtcdStatus, Fact, Grant, InForce, MemberId, MemberList, NodeName, NodeStatus, RaftTerm,
-    StartFence,
+    ActiveState, EtcdStatus, EtcdVersion, Fact, Grant, InForce, MemberId, MemberList, NodeName, NodeStatus,
+    RaftTerm, StartFence,
 };
 use crate::ports::{PortError, PortResult};
 
@@ -29,7 +29,7 @@ pub(crate) async fn apply(agent: &Agent, deadline: Duration) -> PortResult<InFor
     let before = process(&agent.ports.service.etcd_unit().await?);
     agent
         .shared
-        .update_etcd_run(state, |run| run.look(&before, None, None, &agent.spec.node))?;
+        .update_etcd_run(state, |run| run.look(&before, None, None, None, &agent.spec.node))?;
     let in_force = agent.ports.service.apply(deadline).await?;
     if let Fact::Known(after) = process(&agent.ports.service.etcd_unit().await?) {
         agent
@@ -174,6 +174,24 @@ pub(crate) async fn move_leader(
     }
     agent.ports.etcd.move_leader(to).await?;
     tracing::warn!(etcd_agent.member_id = %to, "{node} leads now: the leader was moved to member {to}");
+    Ok(())
+}
+
+/// Asks etcd to prepare a downgrade that is still ordered, or to end one that is not.
+pub(crate) async fn downgrade(agent: &Agent, to: Option<EtcdVersion>, term: RaftTerm) -> PortResult<()> {
+    let ordered = agent.shared.directives().etcd.filter(|etcd| etcd.downgrade);
+    let wanted = ordered.as_ref().filter(|etcd| !etcd.cancelled);
+    if to.is_some() != wanted.is_some()
+        || to.is_some_and(|to| wanted.and_then(|etcd| etcd.version) != Some(to))
+    {
+        return Err(stale("another version was selected meanwhile"));
+    }
+    fenced_list(agent, term).await?;
+    agent.ports.etcd.downgrade(to).await?;
+    let what = to.map_or("ends the downgrade".to_owned(), |to| {
+        format!("converts its data for the downgrade to {to}")
+    });
+    tracing::warn!("etcd {what}");
     Ok(())
 }
 

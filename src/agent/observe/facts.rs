@@ -28,8 +28,12 @@ pub(in crate::agent) struct Facts {
     pub(in crate::agent) no_room: bool,
     /// It is not remembered which device holds the data directory.
     pub(in crate::agent) mount_unknown: bool,
-    /// Which etcds can be selected on this host.
+    /// Which etcds this host can run.
     pub(in crate::agent) etcd_binaries: EtcdBinaries,
+    /// The file of the etcd that `etcd.service` starts while none is selected.
+    pub(in crate::agent) base_file: Option<String>,
+    /// True if it is not known which version that file has.
+    pub(in crate::agent) base_unknown: bool,
 }
 
 impl Facts {

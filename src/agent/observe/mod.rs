@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use crate::agent::Agent;
 use crate::agent::observe::facts::Facts;
 use crate::model::{
-    AssignmentSummary, BackupSummary, DataState, ElectorView, EtcdBinaries, EtcdRun, Fact, GateView,
-    LeaderAsk, LoadState, NodeName, NodeStatus, Observation, OperatorRequest, RequestView, RestartWish,
-    Steering, UnixMs,
+    AssignmentSummary, BackupSummary, BaseView, DataState, ElectorView, EtcdBinaries, EtcdRun, Fact,
+    GateView, LeaderAsk, LoadState, NodeName, NodeStatus, Observation, OperatorRequest, RequestView,
+    RestartWish, Steering, UnixMs,
 };
 use crate::plan;
 use crate::ports::PortResult;
@@ -72,10 +72,19 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
         no_room: false,
         mount_unknown: false,
         etcd_binaries: EtcdBinaries::default(),
+        base_file: None,
+        base_unknown: false,
     };
     let serves = facts.etcd.known().is_some();
     facts.no_room = facts.is_up() && !serves && !ports.service.has_room(&facts.spec.etcd.data_dir);
+    facts.base_file = ports.service.base_etcd(&facts.spec.etcd).await;
+    let base = facts
+        .base_file
+        .as_ref()
+        .and_then(|file| agent.shared.with(|inner| inner.data.base(file).cloned()));
+    facts.base_unknown = serves && facts.base_file.is_some() && base.is_none();
     facts.etcd_binaries = EtcdBinaries {
+        base: base.and_then(|base| base.version),
         versions: ports.service.etcd_versions(&facts.spec.etcd.versions_dir),
         pinned: facts.spec.etcd.binary.is_some(),
     };
@@ -98,6 +107,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
     let silence = reachability::silence(agent, &facts);
     let pending = agent.shared.undecided();
     let steering = steering(agent, &facts, run.as_ref(), &pending);
+    let v2_entries = v2_entries(agent, &facts);
     let store = store::view(agent);
     let Facts {
         steady,
@@ -116,6 +126,8 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         no_room,
         mount_unknown,
         etcd_binaries,
+        base_file,
+        base_unknown,
     } = facts;
     // To all other nodes, a node whose member was removed is a spare.
     let held_to = assignment.as_ref().filter(|a| !a.removed);
@@ -188,6 +200,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         etcd,
         members,
         etcd_too_old: too_old,
+        v2_entries,
         etcd_binaries: Some(etcd_binaries),
         newest_epoch: elector.newest_epoch,
         voted: elector.voted(),
@@ -233,6 +246,13 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         mount_unknown,
         runs_on,
         served: run.as_ref().and_then(|run| run.served),
+        stored: run.as_ref().and_then(|run| run.stored),
+        base: BaseView {
+            unknown: base_unknown,
+            replaced: run
+                .as_ref()
+                .is_some_and(|run| run.is_replaced(base_file.as_deref())),
+        },
         staged,
         fetched,
         backup,
@@ -248,7 +268,7 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
     let process = facts.process(agent);
     let order = facts.directives.restart.as_ref();
     let wants_restart = run.and_then(|run| run.wish(process.known().map(String::as_str), order));
-    let wants_restart = with_version(facts, wants_restart);
+    let wants_restart = with_version(agent, facts, run, wants_restart);
     let leader_ask = pending.iter().find_map(|view| match &view.request {
         OperatorRequest::MoveLeader { to, from, id, .. } => Some(LeaderAsk {
             id: *id,
@@ -282,7 +302,12 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
 }
 
 /// Adds the selected version of etcd to the wish, if another one runs.
-fn with_version(facts: &Facts, wish: Option<RestartWish>) -> Option<RestartWish> {
+fn with_version(
+    agent: &Agent,
+    facts: &Facts,
+    run: Option<&EtcdRun>,
+    wish: Option<RestartWish>,
+) -> Option<RestartWish> {
     let Some(assignment) = facts.assignment.as_ref().filter(|a| !a.removed) else {
         return wish;
     };
@@ -291,6 +316,8 @@ fn with_version(facts: &Facts, wish: Option<RestartWish>) -> Option<RestartWish>
         selected: facts.directives.etcd.as_ref(),
         assigned: assignment.etcd_version,
         etcd: facts.etcd.known(),
+        replaced: run.is_some_and(|run| run.is_replaced(facts.base_file.as_deref())),
+        v2_entries: v2_entries(agent, facts),
         binaries: &facts.etcd_binaries,
         versions_dir: &facts.spec.etcd.versions_dir,
         peers: &facts.peers,
@@ -303,6 +330,13 @@ fn with_version(facts: &Facts, wish: Option<RestartWish>) -> Option<RestartWish>
         version: true,
         why,
     })
+}
+
+/// Whether the log of the etcd that serves holds entries of v2, if it was read.
+fn v2_entries(agent: &Agent, facts: &Facts) -> Option<bool> {
+    let etcd = facts.etcd.known()?;
+    let whose = (etcd.cluster_id, etcd.member_id);
+    agent.shared.with(|inner| inner.data.v2_entries(whose))
 }
 
 /// The newest backup that this node or an answering peer knows of. Followers rarely read the store

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::model::{BackupId, ClusterId, DataState, Epoch, Fact, LastWords, MemberId, SteadyMs, UnitState};
+use crate::model::{
+    BackupId, BaseEtcd, ClusterId, DataState, Epoch, EtcdStatus, Fact, LastWords, MemberId, SteadyMs,
+    UnitState,
+};
 use crate::ports::DataReport;
 
 /// How often an etcd that was found too old, and does not run, is checked again.
@@ -28,6 +31,14 @@ pub(crate) struct LocalData {
     /// etcd's last log lines when it last ended by itself, until it serves again.
     last_words: Option<LastWords>,
     staged: Option<(Epoch, BackupId)>,
+    /// True while etcd serves.
+    serves: bool,
+    /// True while an etcd serves whose log decides whether a newer one can start.
+    log_decides: bool,
+    /// The etcd that `etcd.service` starts while no version is selected.
+    base: Option<BaseEtcd>,
+    /// The member whose log was read, and whether it holds entries of v2.
+    v2_entries: Option<(Whose, bool)>,
 }
 
 impl LocalData {
@@ -51,6 +62,27 @@ impl LocalData {
         self.staged.as_ref()
     }
 
+    /// True while etcd serves.
+    pub(crate) fn serves(&self) -> bool {
+        self.serves
+    }
+
+    /// What is known of the etcd in this file.
+    pub(crate) fn base(&self, file: &str) -> Option<&BaseEtcd> {
+        self.base.as_ref().filter(|base| base.file == file)
+    }
+
+    /// True while an etcd serves whose log decides whether a newer one can start.
+    pub(crate) fn log_decides(&self) -> bool {
+        self.log_decides
+    }
+
+    /// Whether the log of this member holds entries of v2; `None` if it was not read.
+    pub(crate) fn v2_entries(&self, whose: Whose) -> Option<bool> {
+        let (of, holds) = self.v2_entries?;
+        (of == whose).then_some(holds)
+    }
+
     /// The member whose data the etcd of `unit` has open, if the report was made while this process ran.
     pub(crate) fn runs_on(&self, unit: &UnitState) -> Option<Whose> {
         let (process, whose) = self.runs_on?;
@@ -68,6 +100,12 @@ impl LocalData {
         self.runs_on = runs_on.map(|member| (process, member));
         self.last_words.clone_from(&report.last_words);
         self.staged.clone_from(&report.staged);
+        if report.base.is_some() {
+            self.base.clone_from(&report.base);
+        }
+        if let (Some(holds), Some(whose)) = (report.v2_entries, report.data.member()) {
+            self.v2_entries = Some((whose, holds));
+        }
     }
 
     /// Drops what is known of the data directory.
@@ -83,9 +121,17 @@ impl LocalData {
         }
     }
 
-    /// etcd serves again, so its last words no longer apply.
-    pub(crate) fn etcd_serves(&mut self) {
-        self.last_words = None;
+    /// Takes the status of etcd. Its last words no longer apply when it serves again.
+    pub(crate) fn note_etcd(&mut self, etcd: Option<&EtcdStatus>) {
+        if etcd.is_some() {
+            self.last_words = None;
+        }
+        self.serves = etcd.is_some();
+        self.log_decides = etcd.is_some_and(EtcdStatus::log_decides);
+        if etcd.is_some() && !self.log_decides {
+            // While an older member is left, new entries of v2 may get into the log.
+            self.v2_entries = None;
+        }
     }
 
     /// etcd has the directory open. `whose` is from etcd's own answer, or from an earlier report on the same

@@ -6,7 +6,7 @@ use super::fixture::{NOW, decision, name, node, observation, status};
 use crate::cli::direct::{self, Silent, Spread};
 use crate::cli::restart::{self, RestartProgress};
 use crate::cli::upgrade::{self, UpgradeProgress};
-use crate::cli::{Exit, epoch, status as verb};
+use crate::cli::{Exit, downgrade, epoch, status as verb};
 use crate::model::*;
 
 fn register(change: &DirectiveChange) -> Directives {
@@ -156,6 +156,7 @@ fn with_versions(versions: &[&str], runs: &str) -> AdminStatus {
     let mut seen = status();
     each(&mut seen, &|status| {
         status.etcd_binaries = Some(EtcdBinaries {
+            base: None,
             versions: versions.iter().map(|text| version(text)).collect(),
             pinned: false,
         });
@@ -184,11 +185,12 @@ fn runs_version(status: &mut NodeStatus, text: &str) {
 fn the_way_to_a_version_goes_minor_by_minor() {
     type Case<'a> = (&'a str, &'a [&'a str], &'a str, Result<&'a [&'a str], &'a str>);
     let all = ["3.5.16", "3.5.35", "3.6.1", "3.6.16", "3.7.3"];
-    let table: [Case<'_>; 8] = [
+    let table: [Case<'_>; 9] = [
         ("3.6.16", &all, "3.6.16", Ok(&[])),
         ("3.5.35", &all, "3.6.16", Ok(&["3.6.16"])),
         ("3.5.16", &all, "3.6.16", Ok(&["3.5.35", "3.6.16"])),
-        ("3.6.1", &all, "3.7.3", Err("not supported yet")),
+        ("3.6.1", &all, "3.7.3", Ok(&["3.7.3"])),
+        ("3.5.16", &all, "3.7.3", Ok(&["3.5.35", "3.6.16", "3.7.3"])),
         ("3.5.35", &["3.7.3"], "3.7.3", Err("one minor at a time")),
         (
             "3.5.16",
@@ -201,6 +203,36 @@ fn the_way_to_a_version_goes_minor_by_minor() {
     ];
     for (runs, disk, to, expected) in table {
         let found = upgrade::path(&with_versions(disk, runs), version(to));
+        match expected {
+            Ok(steps) => {
+                let steps: Vec<EtcdVersion> = steps.iter().map(|step| version(step)).collect();
+                assert_eq!(found, Ok(steps), "{runs} to {to}");
+            }
+            Err(part) => assert!(found.unwrap_err().contains(part), "{runs} to {to}"),
+        }
+    }
+}
+
+#[test]
+fn the_way_of_a_downgrade_goes_back_minor_by_minor() {
+    type Case<'a> = (&'a str, &'a [&'a str], &'a str, Result<&'a [&'a str], &'a str>);
+    let all = ["3.5.16", "3.5.35", "3.6.1", "3.6.16", "3.7.3"];
+    let table: [Case<'_>; 7] = [
+        ("3.6.16", &all, "3.6.16", Ok(&[])),
+        ("3.6.16", &all, "3.6.1", Ok(&["3.6.1"])),
+        ("3.7.3", &all, "3.5.35", Ok(&["3.6.16", "3.5.35"])),
+        (
+            "3.7.3",
+            &["3.5.35"],
+            "3.5.35",
+            Err("no version on the way is on every node"),
+        ),
+        ("3.6.16", &all, "3.5.16", Err("take 3.5.26")),
+        ("3.5.35", &all, "3.6.16", Err("is older than 3.6.16")),
+        ("3.6.16", &all, "3.5.34", Err("n1 has no etcd 3.5.34")),
+    ];
+    for (runs, disk, to, expected) in table {
+        let found = downgrade::path(&with_versions(disk, runs), version(to));
         match expected {
             Ok(steps) => {
                 let steps: Vec<EtcdVersion> = steps.iter().map(|step| version(step)).collect();
@@ -225,7 +257,7 @@ fn where_an_upgrade_stands() {
     let waits = |text: &str, node: Option<&str>| UpgradeProgress::Waits(text.to_owned(), node.map(name));
     assert_eq!(
         progress(&seen),
-        waits("0 upgraded to 3.6.16; to come: n1, n2, n3", None)
+        waits("0 with etcd 3.6.16; to come: n1, n2, n3", None)
     );
     let peer = |seen: &mut AdminStatus, node: &str, change: &dyn Fn(&mut NodeStatus)| {
         if let Some(Fact::Known(peer)) = seen.peers.get_mut(&name(node)) {
@@ -238,10 +270,7 @@ fn where_an_upgrade_stands() {
     });
     assert_eq!(
         progress(&seen),
-        waits(
-            "0 upgraded to 3.6.16; not serving: n2; to come: n1, n3",
-            Some("n2")
-        )
+        waits("0 with etcd 3.6.16; not serving: n2; to come: n1, n3", Some("n2"))
     );
     peer(&mut seen, "n2", &|peer| {
         peer.etcd = fixture_etcd();
@@ -249,7 +278,7 @@ fn where_an_upgrade_stands() {
     });
     assert_eq!(
         progress(&seen),
-        waits("1 upgraded to 3.6.16; to come: n1, n3", None)
+        waits("1 with etcd 3.6.16; to come: n1, n3", None)
     );
     each(&mut seen, &|status| {
         runs_version(status, "3.6.16");
@@ -260,7 +289,7 @@ fn where_an_upgrade_stands() {
     });
     assert_eq!(
         progress(&seen),
-        waits("0 upgraded to 3.6.16; etcd converts its data: n1, n2, n3", None)
+        waits("0 with etcd 3.6.16; etcd converts its data: n1, n2, n3", None)
     );
     each(&mut seen, &|status| {
         let Fact::Known(etcd) = &mut status.etcd else {
@@ -275,7 +304,7 @@ fn where_an_upgrade_stands() {
         .insert(name("n3"), Fact::Unreachable("timed out".into()));
     assert_eq!(
         progress(&silent),
-        waits("2 upgraded to 3.6.16; not serving: n3", None)
+        waits("2 with etcd 3.6.16; not serving: n3", None)
     );
     let cancelled = order
         .after(&DirectiveChange::CancelUpgrade, &name("n2"), NOW)

@@ -30,6 +30,7 @@ mod stop;
 mod trust;
 mod upgrades;
 mod verify;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -118,6 +119,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         etcd: Fact::Absent,
         members: Fact::Unreachable("down".into()),
         etcd_too_old: None,
+        v2_entries: None,
         etcd_binaries: Some(EtcdBinaries::default()),
         newest_epoch: Epoch(0),
         voted: Epoch(0),
@@ -171,6 +173,8 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         mount_unknown: false,
         runs_on: None,
         served: None,
+        stored: None,
+        base: BaseView::default(),
         staged: None,
         fetched: None,
         backup: Job::default(),
@@ -216,6 +220,7 @@ fn serving(spec: &Spec, status: &mut NodeStatus, g: &Genesis, i: usize, n: usize
     status.etcd = Fact::Known(EtcdStatus {
         version: "3.5.35".into(),
         storage_version: None,
+        downgrade_to: None,
         cluster_id: g.cluster_id,
         member_id: id,
         leader: g.member_id(&name(0)),

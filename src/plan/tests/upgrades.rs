@@ -5,15 +5,16 @@ use super::steering::pause;
 use super::*;
 use crate::plan::{EtcdSeen, upgrade_objection, wants_version};
 
-fn version(text: &str) -> EtcdVersion {
+pub(super) fn version(text: &str) -> EtcdVersion {
     text.parse().unwrap()
 }
 
 /// All nodes of a healthy cluster have these versions on disk.
-fn with_versions(me: usize, versions: &[&str]) -> Observation {
+pub(super) fn with_versions(me: usize, versions: &[&str]) -> Observation {
     let mut obs = healthy(me);
     each(&mut obs, |status| {
         status.etcd_binaries = Some(EtcdBinaries {
+            base: Some(version("3.5.35")),
             versions: versions.iter().map(|text| version(text)).collect(),
             pinned: false,
         });
@@ -21,7 +22,7 @@ fn with_versions(me: usize, versions: &[&str]) -> Observation {
     obs
 }
 
-fn each(obs: &mut Observation, change: impl Fn(&mut NodeStatus)) {
+pub(super) fn each(obs: &mut Observation, change: impl Fn(&mut NodeStatus)) {
     change(&mut obs.me);
     for peer in obs.peers.values_mut() {
         if let Fact::Known(status) = peer {
@@ -30,28 +31,39 @@ fn each(obs: &mut Observation, change: impl Fn(&mut NodeStatus)) {
     }
 }
 
-fn runs(status: &mut NodeStatus, text: &str) {
+pub(super) fn runs(status: &mut NodeStatus, text: &str) {
     let Fact::Known(etcd) = &mut status.etcd else {
         return;
     };
     text.clone_into(&mut etcd.version);
 }
 
-fn select(obs: &mut Observation, selection: &EtcdSelection) {
+/// All members run 3.6.16 and have converted their data.
+pub(super) fn converted(obs: &mut Observation) {
+    each(obs, |status| {
+        runs(status, "3.6.16");
+        let Fact::Known(etcd) = &mut status.etcd else {
+            return;
+        };
+        etcd.storage_version = Some(version("3.6.0"));
+    });
+}
+
+pub(super) fn select(obs: &mut Observation, selection: &EtcdSelection) {
     each(obs, |status| {
         status.steering.directives.version = 5;
         status.steering.directives.etcd = Some(selection.clone());
     });
 }
 
-fn to(text: &str) -> EtcdSelection {
+pub(super) fn to(text: &str) -> EtcdSelection {
     EtcdSelection {
         version: Some(version(text)),
         ..EtcdSelection::default()
     }
 }
 
-fn upgrade(text: &str) -> DirectiveChange {
+pub(super) fn upgrade(text: &str) -> DirectiveChange {
     DirectiveChange::Upgrade {
         to: version(text),
         pause_after: None,
@@ -61,7 +73,7 @@ fn upgrade(text: &str) -> DirectiveChange {
 #[test]
 fn each_order_that_would_do_harm_is_refused_with_what_to_do() {
     type Case = (&'static str, &'static str, fn(&mut Observation), &'static str);
-    let table: [Case; 12] = [
+    let table: [Case; 14] = [
         (
             "a version that nobody has",
             "3.6.1",
@@ -112,6 +124,23 @@ fn each_order_that_would_do_harm_is_refused_with_what_to_do() {
                 });
             },
             "its data still has the format of 3.5",
+        ),
+        (
+            "a log with entries of 3.5",
+            "3.7.3",
+            |obs| {
+                converted(obs);
+                obs.me.v2_entries = Some(false);
+                peer(obs, 1).v2_entries = Some(true);
+                peer(obs, 2).v2_entries = Some(false);
+            },
+            "on n2: etcd's log still holds entries of etcd 3.5, on which 3.7.3 panics",
+        ),
+        (
+            "a log that was not read yet",
+            "3.7.3",
+            |obs| converted(obs),
+            "try again in some seconds",
         ),
         (
             "a member that is down",
@@ -201,7 +230,9 @@ fn another_upgrade_begins_only_after_the_last_one_has_ended() {
     };
     select(&mut obs, &back);
     assert_eq!(upgrade_objection(&obs, &upgrade("3.5.40")), None);
-    peer(&mut obs, 1).assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
+    let n2 = peer(&mut obs, 1);
+    n2.assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
+    n2.steering.wants_restart = wanting(false).me.steering.wants_restart;
     let found = upgrade_objection(&obs, &upgrade("3.5.40")).unwrap();
     assert!(found.contains("n2 is not yet back"), "{found}");
     let named = EtcdSelection {
@@ -241,12 +272,14 @@ fn an_upgrade_is_cancelled_only_while_a_member_runs_the_former_version() {
 }
 
 /// What n2 wants.
-fn wish_of(obs: &Observation) -> Result<Option<String>, String> {
+pub(super) fn wish_of(obs: &Observation) -> Result<Option<String>, String> {
     wants_version(&EtcdSeen {
         node: &obs.spec.node,
         selected: obs.me.steering.directives.etcd.as_ref(),
         assigned: obs.assignment.as_ref().unwrap().etcd_version,
         etcd: obs.me.etcd.known(),
+        replaced: obs.base.replaced,
+        v2_entries: obs.me.v2_entries,
         binaries: obs.me.etcd_binaries.as_ref().unwrap(),
         versions_dir: &obs.spec.etcd.versions_dir,
         peers: &obs.peers,
@@ -290,7 +323,14 @@ fn a_node_goes_back_only_while_another_one_runs_the_former_version() {
         ..EtcdSelection::default()
     };
     select(&mut obs, &back);
-    runs(&mut obs.me, "3.6.16");
+    converted(&mut obs);
+    for i in [0, 2] {
+        runs(peer(&mut obs, i), "3.5.35");
+    }
+    let Fact::Known(etcd) = &mut obs.me.etcd else {
+        panic!()
+    };
+    etcd.storage_version = Some(version("3.5.0"));
     obs.assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
     assert!(wish_of(&obs).unwrap().is_some(), "the others run 3.5.35");
     for i in [0, 2] {

@@ -21,7 +21,7 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use super::{boot, files, settings};
+use super::{boot, files, settings, wal};
 use crate::model::DataState;
 use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest};
@@ -80,13 +80,16 @@ impl Owner {
             self.carry_out(&file.request).err()
         };
         // Concurrently: most of the time goes into starting the two programs.
-        let (mut found, starts, too_old) = thread::scope(|scope| {
+        let asks_base = matches!(file.request, DataRequest::Inspect { base: true, .. });
+        let (mut found, starts, too_old, base) = thread::scope(|scope| {
+            let base = asks_base.then(|| scope.spawn(|| self.base_etcd()));
             let too_old = scope.spawn(|| self.too_old());
-            let failed = file.request == (DataRequest::Inspect { failed: true });
+            let failed = matches!(file.request, DataRequest::Inspect { failed: true, .. });
             let starts = failed.then(|| scope.spawn(|| (self.starts)()));
             let found = inspect::inspect(self);
             let starts = starts.and_then(|starts| starts.join().ok());
-            (found, starts, too_old.join().ok().flatten())
+            let base = base.and_then(|base| base.join().ok().flatten());
+            (found, starts, too_old.join().ok().flatten(), base)
         });
         let words = starts
             .filter(|_| matches!(found, Ok(DataState::Present { .. })))
@@ -100,6 +103,9 @@ impl Owner {
             Ok(_) => self.started.is_none(),
             Err(_) => false,
         };
+        let log = matches!(file.request, DataRequest::Inspect { log: true, .. });
+        // etcd may have been about to write when it was read. The agent asks again.
+        let v2_entries = log.then(|| wal::v2::holds_v2(&self.data_dir.join("member")).ok());
         let mount = if remembers { self.mount() } else { None };
         let (report, unknown) = match found {
             Ok(data) => {
@@ -109,6 +115,8 @@ impl Owner {
                     error,
                     etcd_too_old: too_old,
                     last_words: words,
+                    v2_entries: v2_entries.flatten(),
+                    base,
                 };
                 (Some(report), None)
             }

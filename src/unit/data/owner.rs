@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use super::mounts::{self, Mount};
 use super::{ages, starts, tool};
 use crate::config::{ArchiveSettings, Settings};
-use crate::model::{ClusterId, GateState, MemberId, is_too_old};
+use crate::etcd_versions::base_etcd;
+use crate::model::{BaseEtcd, ClusterId, EtcdVersion, GateState, MemberId, is_too_old};
 use crate::paths::Paths;
+use crate::unit::roots::roots_own;
 use crate::unit::{files, selected};
 
 /// The data directory, and what its owner may do with it.
@@ -18,6 +20,8 @@ pub(crate) struct Owner {
     pub(crate) restore: PathBuf,
     /// Where the restore tools may be.
     pub(crate) tools: tool::Programs,
+    /// `etcd.binary`.
+    pub(crate) binary: Option<PathBuf>,
     /// The user that the data must belong to.
     pub(crate) uid: u32,
     /// The member that has run here before, so that its data must hold something of raft's log.
@@ -41,6 +45,7 @@ impl Owner {
             data_dir: settings.spec.etcd.data_dir.clone(),
             archive: settings.archive,
             restore: paths.restore(),
+            binary: settings.spec.etcd.binary.clone(),
             tools: tool::Programs::of_root(selected::etcd_binary(paths, settings).as_deref()),
             uid,
             started: started(&paths.gate()),
@@ -64,6 +69,17 @@ impl Owner {
             .ancestors()
             .find_map(|dir| dir.canonicalize().ok())?;
         mounts::holding(&there, &self.mounts.1)
+    }
+
+    /// The etcd that `etcd.service` starts while no version is selected. It reports no version if somebody else
+    /// than root can have put it there.
+    pub(super) fn base_etcd(&self) -> Option<BaseEtcd> {
+        let (path, file) = base_etcd(self.binary.as_deref())?;
+        let says = roots_own("etcd", &path)
+            .ok()
+            .and_then(|()| tool::etcd_version(&path));
+        let version = says.and_then(|says| EtcdVersion::reported(&says));
+        Some(BaseEtcd { file, version })
     }
 
     /// The version of the installed etcd, if it is too old.

@@ -33,6 +33,7 @@ impl World {
                 max_age: Duration::from_hours(30 * 24),
             },
             restore: dir.path().join("restore"),
+            binary: None,
             tools: tool::Programs::anywhere(vec![dir.path().join("bin")]),
             uid: rustix::process::geteuid().as_raw(),
             started: None,
@@ -193,7 +194,13 @@ fn swapped_for_a_staged_restore() {
     let world = World::with_data(OLD);
     world.stage(NEW);
     assert_eq!(
-        world.ask(DataRequest::Inspect { failed: false }).staged,
+        world
+            .ask(DataRequest::Inspect {
+                failed: false,
+                log: false,
+                base: false,
+            })
+            .staged,
         Some((Epoch(2), marker().backup))
     );
     let report = world.replace(true);
@@ -230,7 +237,13 @@ fn finished_after_a_crash_at_each_step() {
     world.stage(NEW);
     archive::put(&world.owner, "restore", &(world.owner.now)()).unwrap();
     assert_eq!(
-        world.ask(DataRequest::Inspect { failed: false }).data,
+        world
+            .ask(DataRequest::Inspect {
+                failed: false,
+                log: false,
+                base: false,
+            })
+            .data,
         DataState::Missing
     );
     let report = world.replace(true);
@@ -289,7 +302,11 @@ fn a_request_is_carried_out_once() {
     let file = RequestFile {
         id: "a".to_owned(),
         boot_id: String::new(),
-        request: DataRequest::Inspect { failed: false },
+        request: DataRequest::Inspect {
+            failed: false,
+            log: false,
+            base: false,
+        },
     };
     fs::write(
         &path,
@@ -310,7 +327,11 @@ fn h08_an_etcd_that_is_too_old_is_reported() {
         fs::write(bin.join("fresh"), script).unwrap();
         fs::set_permissions(bin.join("fresh"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::rename(bin.join("fresh"), bin.join("etcd")).unwrap();
-        let report = world.ask(DataRequest::Inspect { failed: false });
+        let report = world.ask(DataRequest::Inspect {
+            failed: false,
+            log: false,
+            base: false,
+        });
         assert_eq!(report.etcd_too_old.as_deref(), expected, "{version}");
         assert_eq!(report.error, None);
     }

@@ -3,6 +3,7 @@
 //! Source: `decodeRecord`, `isTornEntry`, `ReadAll` and `Repair` in etcd's `server/storage/wal` (3.5 to 3.7).
 //! In 3.5 etcd's own tools cannot read a log, so this is the check in addition to etcd's last log lines.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -30,11 +31,21 @@ pub(in crate::unit) fn damage(member: &Path) -> Result<Option<String>, WalError>
     if let Some(why) = reaches_no_snapshot(first, &member.join("snap"))? {
         return Ok(Some(why));
     }
+    read(&dir, &names, &mut |_| ())
+}
+
+/// Reads these successive files of a log, the last of which may still be written, and hands over each record
+/// in turn. Returns what is damaged.
+pub(super) fn read(
+    dir: &Path,
+    names: &[String],
+    each: &mut dyn FnMut(&Record),
+) -> Result<Option<String>, WalError> {
     let mut crc = 0;
     for (at, name) in names.iter().enumerate() {
         let path = dir.join(name);
         let last = at + 1 == names.len();
-        let read = Reader::open(&path).and_then(|mut reader| reader.read(&mut crc, last));
+        let read = Reader::open(&path).and_then(|mut reader| reader.read(&mut crc, last, each));
         match read {
             Ok(None) => {}
             Ok(Some((offset, what))) => return Ok(Some(format!("{name} {what} at byte {offset}"))),
@@ -45,7 +56,7 @@ pub(in crate::unit) fn damage(member: &Path) -> Result<Option<String>, WalError>
 }
 
 /// The index in `<sequence>-<index>.wal`, at which that file begins.
-fn begins_at(name: &str) -> u64 {
+pub(super) fn begins_at(name: &str) -> u64 {
     let index = name
         .strip_suffix(".wal")
         .and_then(|stem| stem.split_once('-'))
@@ -59,23 +70,30 @@ fn reaches_no_snapshot(first: &str, snap: &Path) -> Result<Option<String>, WalEr
     if begins == 0 {
         return Ok(None);
     }
+    if snapshots(snap)?.last().is_some_and(|index| *index >= begins) {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "the log begins with {first}, and there is no snapshot from where it begins"
+    )))
+}
+
+/// The indexes of the snapshots of raft in a `member/snap` directory.
+pub(super) fn snapshots(snap: &Path) -> Result<BTreeSet<u64>, WalError> {
     let failed = |source| WalError::Io {
         path: snap.to_owned(),
         source,
     };
+    let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(snap).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
         let index = name
             .to_str()
             .and_then(|name| name.strip_suffix(".snap")?.split_once('-'))
             .and_then(|(_, index)| u64::from_str_radix(index, 16).ok());
-        if index.is_some_and(|index| index >= begins) {
-            return Ok(None);
-        }
+        found.extend(index);
     }
-    Ok(Some(format!(
-        "the log begins with {first}, and there is no snapshot from where it begins"
-    )))
+    Ok(found)
 }
 
 struct Reader {
@@ -96,7 +114,12 @@ impl Reader {
     }
 
     /// Reads one file to the end of what was written. If it is damaged, returns at which byte, and how.
-    fn read(&mut self, crc: &mut u32, last: bool) -> io::Result<Option<(u64, String)>> {
+    fn read(
+        &mut self,
+        crc: &mut u32,
+        last: bool,
+        each: &mut dyn FnMut(&Record),
+    ) -> io::Result<Option<(u64, String)>> {
         loop {
             let at = self.offset;
             let damaged = |what: &str| Ok(Some((at, what.to_owned())));
@@ -158,6 +181,7 @@ impl Reader {
                     damaged("holds a record with a wrong checksum")
                 };
             }
+            each(&record);
         }
     }
 }

@@ -81,6 +81,14 @@ pub enum Fault {
     Upgrade(usize, usize),
     /// Typed here: cancel the upgrade.
     CancelUpgrade(usize),
+    /// Typed here: downgrade to the version with this number in `VERSIONS`.
+    Downgrade(usize, usize),
+    /// A package of the version with this number in `VERSIONS` replaces etcd on all hosts, and restarts
+    /// nothing.
+    InstallEtcd(usize),
+    /// This host reports that an upgrade of etcd was cancelled, and that it runs the version of before, until
+    /// `Mend`.
+    ForgesCancel(usize),
     /// The version with this number in `VERSIONS` starts on no host, until people repair it.
     BreakVersion(usize),
     /// Typed here: set the number of members.

@@ -44,6 +44,7 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         | Fault::RestartAll(_)
         | Fault::CancelRestart(_)
         | Fault::Upgrade(..)
+        | Fault::Downgrade(..)
         | Fault::CancelUpgrade(_)
         | Fault::Out(..)
         | Fault::In(..) => direct(sim, fault),
@@ -55,11 +56,22 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
             world.liar = Some(*host);
             world.lied = true;
         }
+        Fault::ForgesCancel(host) => {
+            let mut world = sim.world();
+            world.forger = Some(*host);
+            world.lied = true;
+        }
+        Fault::InstallEtcd(number) => {
+            if let Some(version) = VERSIONS.get(*number) {
+                sim.world().install_etcd(*version);
+            }
+        }
         Fault::RestartByOthers(host) => sim.world().restart_by_others(*host),
         Fault::BreakVersion(number) => sim.world().broken_version = VERSIONS.get(*number).copied(),
         Fault::Clock(host, ms) => set_skew(sim, *host, *ms),
         Fault::Mend => {
             network(sim, fault);
+            sim.world().forger = None;
             let hosts = sim.world().hosts.len();
             (0..hosts).for_each(|host| configure(sim, host, |h| h.differs = false));
         }
@@ -319,6 +331,12 @@ fn direct(sim: &Arc<Sim>, fault: &Fault) {
             };
             let pause_after = None;
             (host, DirectiveChange::Upgrade { to, pause_after })
+        }
+        Fault::Downgrade(host, number) => {
+            let Some(to) = VERSIONS.get(*number).copied() else {
+                return;
+            };
+            (host, DirectiveChange::Downgrade { to })
         }
         Fault::CancelUpgrade(host) => (host, DirectiveChange::CancelUpgrade),
         Fault::RestartAll(host) => {

@@ -1,17 +1,18 @@
 //! One node with a valid certificate that lies in any field of its answers and pushes (rule 10).
 //!
-//! It does not forge orders that a single node may give: such an order counts as an operator's (ADR 19).
+//! It does not forge orders that a single node may give: such an order counts as an operator's (ADR 19). The
+//! exception is a cancelled upgrade: no operator's order brings etcd back from data that it has converted.
 
 use std::collections::BTreeMap;
 
 use etcd_agent::model::{
-    AcceptReply, BackupId, Ballot, EnquireAnswer, Epoch, EpochVotes, Fact, Genesis, Incarnation, Member,
-    MemberId, MemberList, NodeName, NodeStatus, Origin, Paused, PrepareReply, RaftTerm, Refusal, UnixMs,
-    cluster_id_of,
+    AcceptReply, BackupId, Ballot, EnquireAnswer, Epoch, EpochVotes, EtcdSelection, Fact, Genesis,
+    Incarnation, Member, MemberId, MemberList, NodeName, NodeStatus, Origin, Paused, PrepareReply, RaftTerm,
+    Refusal, UnixMs, cluster_id_of,
 };
 
 use crate::rng::Rng;
-use crate::world::World;
+use crate::world::{VERSIONS, World};
 
 /// The percentage of its answers that are lies.
 const LIES: u64 = 60;
@@ -80,6 +81,9 @@ pub fn members(world: &mut World, host: usize, told: &mut MemberList) {
 pub fn status(world: &mut World, host: usize, mut status: NodeStatus) -> NodeStatus {
     let names: Vec<NodeName> = world.hosts.iter().map(|h| h.name.clone()).collect();
     let memories = memories(world);
+    if world.forger == Some(host) {
+        cancel(&mut world.rng, &mut status);
+    }
     let Some(rng) = chance(world, host) else {
         return status;
     };
@@ -139,6 +143,29 @@ fn orders(rng: &mut Rng, status: &mut NodeStatus, names: &[NodeName]) {
     }
     if told.out.is_empty() && told.by.is_some() && told.version < 1000 {
         told.version = u64::MAX;
+    }
+}
+
+/// Cancels an upgrade, and claims to run the version of before, so that others go back to it.
+fn cancel(rng: &mut Rng, status: &mut NodeStatus) {
+    let former = VERSIONS[rng.index(2)];
+    let selected = Some(former).filter(|_| rng.chance(50));
+    let told = &mut status.steering.directives;
+    told.by = Some(status.node.clone());
+    told.version += 1;
+    told.etcd = Some(EtcdSelection {
+        version: selected,
+        before: told.etcd.take().and_then(|etcd| etcd.version),
+        pause_after: None,
+        downgrade: false,
+        cancelled: true,
+    });
+    if let Fact::Known(etcd) = &mut status.etcd {
+        etcd.version = former.to_string();
+        etcd.storage_version = None;
+    }
+    if let Some(assigned) = &mut status.assignment {
+        assigned.etcd_version = selected;
     }
 }
 

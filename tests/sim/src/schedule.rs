@@ -176,10 +176,12 @@ impl Schedule {
     /// etcd, and people cancel and give other orders.
     pub fn with_upgrades(seed: u64) -> Self {
         let pick = |rng: &mut Rng, nodes, a, b| match rng.below(32) {
-            0..9 => Fault::Upgrade(a, rng.index(4)),
+            0..8 => Fault::Upgrade(a, rng.index(4)),
+            8 => Fault::Downgrade(a, rng.index(3)),
             9..12 => Fault::CancelUpgrade(a),
             12 | 13 => Fault::BreakVersion(rng.index(3)),
-            14 => Fault::BreakVersion(9),
+            14 if rng.chance(50) => Fault::BreakVersion(9),
+            14 => Fault::InstallEtcd(1),
             15 => network(rng, a, b),
             16 | 17 => Fault::Mend,
             18 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),

@@ -15,6 +15,8 @@ fn s09_etcd_is_upgraded_minor_by_minor() {
         }
         schedule.faults.push((20_000, Fault::Upgrade(0, 1)));
         schedule.faults.push((90_000, Fault::Upgrade(nodes - 1, 2)));
+        // 3.7, once snapshots of raft stand for what 3.5 has written.
+        schedule.faults.push((250_000, Fault::Upgrade(0, 3)));
         let outcome = run(&schedule, true);
         let history = outcome.history.join("\n");
         assert_eq!(outcome.violation, None, "{history}");
@@ -24,6 +26,48 @@ fn s09_etcd_is_upgraded_minor_by_minor() {
             outcome.seen.contains("event a cluster's version rises"),
             "{history}"
         );
+    }
+}
+
+/// Back through all minors, while the raft leader changes.
+#[test]
+fn s09_etcd_is_downgraded_minor_by_minor() {
+    for (seed, nodes) in [(1, 1), (2, 3), (3, 5)] {
+        let mut schedule = Schedule::calm(seed, nodes, nodes, false);
+        schedule.faults.push((20_000, Fault::InstallEtcd(2)));
+        schedule.faults.push((90_000, Fault::MoveLeader(0, None)));
+        schedule.faults.push((100_000, Fault::Downgrade(0, 1)));
+        schedule.faults.push((200_000, Fault::Upgrade(0, 2)));
+        schedule.faults.push((260_000, Fault::Downgrade(nodes - 1, 1)));
+        // The downgrade is under way, or done.
+        schedule.faults.push((262_000, Fault::CancelUpgrade(0)));
+        let outcome = run(&schedule, true);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert!(outcome.seen.contains("order downgrade done"), "{history}");
+        assert!(!outcome.seen.contains("order downgrade refused"), "{history}");
+        assert!(
+            outcome.seen.contains("event a downgrade is enabled or ended"),
+            "{history}"
+        );
+    }
+}
+
+/// A log that was clean gets entries of v2 again when 3.5 runs, and 3.7 must not start on them.
+#[test]
+fn a_log_is_read_again_after_a_downgrade() {
+    for seed in 0..10 {
+        let mut schedule = Schedule::calm(seed, 3, 3, false);
+        schedule.faults.push((20_000, Fault::InstallEtcd(2)));
+        schedule.faults.push((150_000, Fault::Downgrade(0, 1)));
+        schedule.faults.push((250_000, Fault::Upgrade(0, 2)));
+        for at in [260_000, 262_000, 265_000, 270_000] {
+            schedule.faults.push((at, Fault::Upgrade(0, 3)));
+        }
+        let outcome = run(&schedule, true);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert!(outcome.seen.contains("order downgrade done"), "{history}");
     }
 }
 
@@ -101,4 +145,60 @@ fn rule_4_upgrades_under_faults_take_one_member_at_a_time() {
         back > SCHEDULES / 40,
         "only {back} schedules had a cancelled upgrade"
     );
+}
+
+/// A package replaces etcd on all hosts and restarts nothing: the agents do, one member at a time.
+#[test]
+fn a_binary_that_a_package_replaced_is_rolled_out_one_member_at_a_time() {
+    for (seed, nodes, number) in [(0, 3, 1), (1, 3, 2), (2, 5, 1), (3, 1, 2)] {
+        let mut schedule = Schedule::calm(seed, nodes, nodes, false);
+        schedule.faults.push((20_000, Fault::InstallEtcd(number)));
+        schedule.faults.push((120_000, Fault::Mend));
+        let outcome = run(&schedule, true);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        let restarts = history.matches("restarts etcd").count();
+        assert_eq!(restarts, nodes, "{history}");
+        let rises = outcome.seen.contains("event a cluster's version rises");
+        assert_eq!(rises, number == 2, "{history}");
+    }
+}
+
+/// One node reports that the upgrade was cancelled, and that it runs the former version, after etcd has
+/// converted its data.
+fn with_a_forged_cancel(seed: u64) -> Schedule {
+    let mut schedule = Schedule::calm(seed, 3, 3, false);
+    schedule.faults.push((20_000, Fault::Upgrade(0, 1)));
+    schedule.faults.push((90_000, Fault::Upgrade(0, 2)));
+    schedule.faults.push((170_000, Fault::ForgesCancel(1)));
+    schedule.faults.push((230_000, Fault::Mend));
+    schedule
+}
+
+#[test]
+fn rule_10_a_liar_brings_no_etcd_back_from_converted_data() {
+    for seed in 0..20 {
+        let mut schedule = with_a_forged_cancel(seed);
+        // The lie does not lock operators out.
+        schedule.faults.push((240_000, Fault::Upgrade(0, 2)));
+        let outcome = run(&schedule, true);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        assert!(outcome.seen.contains("order upgrade done"), "{history}");
+        assert!(!outcome.seen.contains("order upgrade refused"), "{history}");
+    }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn rule_10_without_this_guard_a_liar_brings_an_etcd_back() {
+    use etcd_agent::mutant::{Mutant, set};
+
+    let broken = |seed| {
+        set(Some(Mutant::OpensAnyData));
+        let violation = run(&with_a_forged_cancel(seed), false).violation;
+        set(None);
+        violation.is_some_and(|violation| violation.starts_with("rule 10:"))
+    };
+    assert!((0..20).any(broken));
 }

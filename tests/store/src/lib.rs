@@ -76,6 +76,7 @@ impl Etcd for Client {
         Ok(EtcdStatus {
             version: status.version().to_owned(),
             storage_version: None,
+            downgrade_to: None,
             cluster_id: ClusterId(header.cluster_id()),
             member_id: MemberId(header.member_id()),
             leader: None,

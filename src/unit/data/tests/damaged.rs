@@ -21,7 +21,11 @@ fn log_damaged() -> Vec<starts::Start> {
 
 #[test]
 fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
-    let failed = DataRequest::Inspect { failed: true };
+    let failed = DataRequest::Inspect {
+        failed: true,
+        log: false,
+        base: false,
+    };
     let damaged = damaged_log(log_damaged);
     let report = damaged.ask(failed.clone());
     assert!(
@@ -67,7 +71,11 @@ fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
             "{case}"
         );
     }
-    let report = damaged_log(log_damaged).ask(DataRequest::Inspect { failed: false });
+    let report = damaged_log(log_damaged).ask(DataRequest::Inspect {
+        failed: false,
+        log: false,
+        base: false,
+    });
     assert_eq!(
         (report.data, report.last_words),
         (present(OLD), None),
@@ -79,7 +87,11 @@ fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
 fn c11_nothing_is_judged_while_etcd_has_its_database_open() {
     let world = damaged_log(log_damaged);
     let held = inspect::lock(&world.owner.data_dir).unwrap();
-    let failed = DataRequest::Inspect { failed: true };
+    let failed = DataRequest::Inspect {
+        failed: true,
+        log: false,
+        base: false,
+    };
     assert_eq!(world.ask(failed.clone()).data, present(OLD));
     drop(held);
     assert!(matches!(world.ask(failed).data, DataState::Unusable { .. }));
@@ -133,7 +145,11 @@ fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
         let file = RequestFile {
             id: "x".to_owned(),
             boot_id: String::new(),
-            request: DataRequest::Inspect { failed: false },
+            request: DataRequest::Inspect {
+                failed: false,
+                log: false,
+                base: false,
+            },
         };
         world.owner.answer(&file, false)
     };

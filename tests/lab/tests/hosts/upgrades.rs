@@ -1,4 +1,5 @@
-//! Upgrades of etcd on real hosts: from the distribution's 3.5.16 through 3.5.35 to 3.6.16, under writes.
+//! Upgrades of etcd on real hosts: from the distribution's 3.5.16 through 3.5.35 and 3.6.16 to 3.7.3, under
+//! writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,7 +42,12 @@ fn s09_etcd_is_upgraded_minor_by_minor_under_load_and_goes_back_while_it_can() {
         .package(&deb())
         .boot()
         .unwrap();
-    lab.form().unwrap();
+    lab.s3().start().unwrap();
+    // No snapshot of raft, so that entries of 3.5 stay in the logs.
+    lab.configure(|_, config| config.extra = snapshots_after(1_000_000))
+        .unwrap();
+    lab.start_agents().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
     let n1 = lab.host(1).unwrap();
     all_run(&lab, "3.5.16");
     refused_orders_change_nothing(&lab, n1);
@@ -49,9 +55,10 @@ fn s09_etcd_is_upgraded_minor_by_minor_under_load_and_goes_back_while_it_can() {
     load.wait_for(100, SOON).unwrap();
 
     s51_a_package_upgraded_on_all_hosts_at_once_takes_one_member_at_a_time(&lab);
+    a_binary_replaced_on_all_hosts_at_once_is_rolled_out(&lab);
     a_pause_after_one_node_and_the_way_back(&lab, n1);
 
-    // Two steps. Each agent is killed meanwhile, and etcd's upgrade goes on.
+    // Each agent is killed meanwhile, and etcd's upgrade goes on.
     let stored = backups(&lab).len();
     std::thread::scope(|scope| {
         let upgrading = scope.spawn(|| {
@@ -112,8 +119,112 @@ fn s09_etcd_is_upgraded_minor_by_minor_under_load_and_goes_back_while_it_can() {
         };
     wait_until("the member to be replaced", 2 * SOON, replaced).unwrap();
     lab.wait_healthy(3, SOON).unwrap();
+    to_3_7_once_no_log_has_entries_of_3_5(&lab, n1);
     written.verify_all(&lab).unwrap();
     lab.passed();
+}
+
+/// Settings with which etcd writes a snapshot of raft after as many changes.
+fn snapshots_after(changes: u32) -> String {
+    format!("[etcd.settings]\nsnapshot-count = \"{changes}\"\n")
+}
+
+/// etcd 3.7 would panic on them. They are gone after a snapshot of raft.
+fn to_3_7_once_no_log_has_entries_of_3_5(lab: &Lab, n1: &Host) {
+    let logs = |expected: bool| {
+        wait_until(&format!("v2_entries={expected}"), 2 * SOON, || {
+            let statuses: anyhow::Result<Vec<_>> = lab.hosts().iter().map(status).collect();
+            Ok(statuses?
+                .iter()
+                .any(|status| status["node"]["v2_entries"] == true)
+                == expected
+                && lab
+                    .hosts()
+                    .iter()
+                    .all(|host| status(host).is_ok_and(|status| status["node"]["v2_entries"].is_boolean())))
+        })
+        .unwrap();
+    };
+    logs(true);
+    let pids = etcd_pids(lab.hosts());
+    let early = agent(n1, &["upgrade", "--to", "3.7.3", "--no-backup"]);
+    assert_eq!(early.code, 4, "{}", early.stderr);
+    assert!(
+        early.stderr.contains("still holds entries of etcd 3.5"),
+        "{}",
+        early.stderr
+    );
+    assert_eq!(etcd_pids(lab.hosts()), pids, "nothing was restarted");
+
+    lab.configure(|_, config| config.extra = snapshots_after(100))
+        .unwrap();
+    lab.each(|host| host.sh("systemctl reload etcd-agent")?.ok().map(drop))
+        .unwrap();
+    logs(false);
+    lab.wait_healthy(3, SOON).unwrap();
+    let load = lab.start_load("v").unwrap();
+    load.wait_for(100, SOON).unwrap();
+    upgrade(n1, &["--to", "3.7.3"]);
+    all_run(lab, "3.7.3");
+    lab.wait_healthy(3, SOON).unwrap();
+    s10_etcd_is_downgraded_minor_by_minor(lab, n1);
+    load.wait_for(100, SOON).unwrap();
+    let written = load.stop().unwrap();
+    written.verify_all(lab).unwrap();
+}
+
+/// Back to 3.5 by etcd's own downgrade, under the writes of `load`. One that is cancelled returns first.
+fn s10_etcd_is_downgraded_minor_by_minor(lab: &Lab, n1: &Host) {
+    let refused = agent(n1, &["downgrade", "--to", "3.5.16"]);
+    assert!(
+        refused.code == 4 && refused.stderr.contains("n1 has no etcd 3.5.16"),
+        "{}",
+        refused.stderr
+    );
+    agent(n1, &["downgrade", "--to", "3.6.16", "--timeout", "150s"])
+        .ok()
+        .unwrap();
+    all_run(lab, "3.6.16");
+    lab.wait_healthy(3, SOON).unwrap();
+    std::thread::scope(|scope| {
+        let command = || {
+            agent(
+                n1,
+                &["downgrade", "--to", "3.5.35", "--no-backup", "--timeout", "150s"],
+            )
+        };
+        let downgrading = scope.spawn(command);
+        wait_until("one member to be downgraded", 2 * SOON, || {
+            Ok(versions(lab)?.values().any(|version| version == "3.5.35"))
+        })
+        .unwrap();
+        let cancel = agent(n1, &["downgrade", "--cancel", "--timeout", "150s"]);
+        cancel.ok().unwrap();
+        assert_ne!(downgrading.join().unwrap().code, 0, "it was cancelled");
+    });
+    all_run(lab, "3.6.16");
+    lab.wait_healthy(3, SOON).unwrap();
+    wait_until("etcd to convert its data to 3.6 again", SOON, || {
+        let stored = |host: &Host| {
+            let etcd = &status(host)?["node"]["etcd"]["value"];
+            Ok::<_, anyhow::Error>(etcd["storage_version"] == "3.6.0")
+        };
+        let all: anyhow::Result<Vec<bool>> = lab.hosts().iter().map(stored).collect();
+        Ok(all?.into_iter().all(|converted| converted))
+    })
+    .unwrap();
+    agent(n1, &["downgrade", "--to", "3.5.35", "--timeout", "150s"])
+        .ok()
+        .unwrap();
+    all_run(lab, "3.5.35");
+    lab.wait_healthy(3, SOON).unwrap();
+    for host in lab.hosts() {
+        let shown = status(host).unwrap();
+        assert_eq!(
+            shown["node"]["etcd"]["value"]["downgrade_to"],
+            serde_json::Value::Null
+        );
+    }
 }
 
 /// Packs the installed package of etcd again, as a newer one.
@@ -143,11 +254,26 @@ fn s51_a_package_upgraded_on_all_hosts_at_once_takes_one_member_at_a_time(lab: &
         after.iter().all(|(node, pid)| before.get(node) != Some(pid)),
         "{before:?} {after:?}"
     );
+    one_at_a_time(lab, &since);
+}
+
+/// Another binary on all hosts in the same second, and nobody restarts etcd: the agents do.
+fn a_binary_replaced_on_all_hosts_at_once_is_rolled_out(lab: &Lab) {
+    let since = format!("@{}", now_us(&lab.hosts()[0]) / 1_000_000);
+    let replace = "cp /opt/etcd-v3.5.35/etcd /usr/bin/etcd.new && mv /usr/bin/etcd.new /usr/bin/etcd";
+    lab.each(|host| host.sh(replace)?.ok().map(drop)).unwrap();
+    all_run(lab, "3.5.35");
+    lab.wait_healthy(3, SOON).unwrap();
+    one_at_a_time(lab, &since);
+}
+
+/// Each etcd went down once since then, and no two of them at one moment.
+fn one_at_a_time(lab: &Lab, since: &str) {
     let mut down: Vec<(String, String, &str)> = lab
         .hosts()
         .iter()
         .map(|host| {
-            let (from, to) = down_between(host, &since);
+            let (from, to) = down_between(host, since);
             (from, to, host.name())
         })
         .collect();
@@ -197,7 +323,6 @@ fn refused_orders_change_nothing(lab: &Lab, n1: &Host) {
         ("3.5.1", 4, "which is newer than 3.5.1"),
         ("3.6.99", 4, "n1 has no etcd 3.6.99: unpack the release there"),
         ("4.0.0", 4, "n1 has no etcd 4.0.0"),
-        ("3.7.3", 4, "not supported yet"),
     ] {
         let refused = agent(n1, &["upgrade", "--to", version]);
         assert_eq!(refused.code, code, "{version}: {}", refused.stderr);
@@ -212,10 +337,14 @@ fn refused_orders_change_nothing(lab: &Lab, n1: &Host) {
         "{lacks:?}"
     );
     n2.sh("mv /opt/away /opt/etcd-v3.5.35").unwrap().ok().unwrap();
-    let dry = agent(n1, &["upgrade", "--to", "3.6.16", "--dry-run"])
+    let dry = agent(n1, &["upgrade", "--to", "3.7.3", "--dry-run"])
         .ok()
         .unwrap();
-    assert!(dry.stderr.contains("3.5.35, then 3.6.16"), "{}", dry.stderr);
+    assert!(
+        dry.stderr.contains("3.5.35, then 3.6.16, then 3.7.3"),
+        "{}",
+        dry.stderr
+    );
     let none = agent(n1, &["upgrade", "--cancel"]);
     assert!(
         none.code == 4 && none.stderr.contains("no upgrade was ordered"),
@@ -226,8 +355,8 @@ fn refused_orders_change_nothing(lab: &Lab, n1: &Host) {
 }
 
 fn a_pause_after_one_node_and_the_way_back(lab: &Lab, n1: &Host) {
-    upgrade(n1, &["--to", "3.5.35", "--pause-after", "n2"]);
-    let expected = [("n1", "3.5.16"), ("n2", "3.5.35"), ("n3", "3.5.16")];
+    upgrade(n1, &["--to", "3.6.16", "--pause-after", "n2"]);
+    let expected = [("n1", "3.5.35"), ("n2", "3.6.16"), ("n3", "3.5.35")];
     let expected = expected.map(|(node, version)| (node.to_owned(), version.to_owned()));
     wait_until("only n2 to be upgraded", SOON, || {
         Ok(versions(lab)? == BTreeMap::from(expected.clone()))
@@ -236,6 +365,6 @@ fn a_pause_after_one_node_and_the_way_back(lab: &Lab, n1: &Host) {
     let shown = agent(n1, &["status"]).stdout;
     assert!(shown.contains("upgrade-paused"), "{shown}");
     upgrade(n1, &["--cancel"]);
-    all_run(lab, "3.5.16");
+    all_run(lab, "3.5.35");
     lab.wait_healthy(3, SOON).unwrap();
 }

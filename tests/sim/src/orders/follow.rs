@@ -198,7 +198,9 @@ fn ordered(
                         || h.server.is_none()
                 })
         }
-        DirectiveChange::Upgrade { to, .. } => newest.etcd_version() != Some(*to) || world.all_run(Some(*to)),
+        DirectiveChange::Upgrade { to, .. } | DirectiveChange::Downgrade { to } => {
+            newest.etcd_version() != Some(*to) || world.all_run(Some(*to))
+        }
         DirectiveChange::CancelUpgrade => world.all_run(newest.etcd_version()),
         DirectiveChange::Pause
         | DirectiveChange::Resume

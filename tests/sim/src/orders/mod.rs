@@ -42,7 +42,11 @@ pub fn give(sim: &Arc<Sim>, host: usize, what: What) {
     let mut orders = sim.orders();
     let index = orders.all.len();
     match order.what.clone() {
-        What::Change(DirectiveChange::Upgrade { .. } | DirectiveChange::CancelUpgrade) => {
+        What::Change(
+            DirectiveChange::Upgrade { .. }
+            | DirectiveChange::Downgrade { .. }
+            | DirectiveChange::CancelUpgrade,
+        ) => {
             direct_later(sim, index, &mut order);
         }
         What::Change(change) => direct(sim, &mut orders, index, &mut order, &change),
@@ -285,6 +289,10 @@ fn confirm(sim: &Sim, hosts: &[usize]) {
             let Ok(view) = at_once(&agent, &typed) else {
                 continue;
             };
+            // It was given here before, and one more node is necessary.
+            if !view.changed {
+                continue;
+            }
             let mut knows = lineage.get(&before).cloned().unwrap_or_default();
             knows.insert(index);
             lineage.insert(key(&view.directives), knows);

@@ -96,6 +96,7 @@ impl Order {
             What::Change(DirectiveChange::Restart { .. }) => "restart",
             What::Change(DirectiveChange::CancelRestart) => "cancel restart",
             What::Change(DirectiveChange::Upgrade { .. }) => "upgrade",
+            What::Change(DirectiveChange::Downgrade { .. }) => "downgrade",
             What::Change(DirectiveChange::CancelUpgrade) => "cancel upgrade",
             What::Change(DirectiveChange::ReleaseRebootLock { .. }) => "release reboot lock",
         };

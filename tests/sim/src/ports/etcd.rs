@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use etcd_agent::model::{EtcdStatus, MemberId, MemberList, NodeName};
+use etcd_agent::model::{EtcdStatus, EtcdVersion, MemberId, MemberList, NodeName};
 use etcd_agent::ports::{AgentHandle, ByteStream, Etcd, PortError, PortResult};
 
 use super::Seat;
@@ -139,6 +139,11 @@ impl Etcd for LocalEtcd {
     async fn move_leader(&self, to: MemberId) -> PortResult<()> {
         let host = self.host;
         self.change(|world| world.move_leader(host, to)).await
+    }
+
+    async fn downgrade(&self, to: Option<EtcdVersion>) -> PortResult<()> {
+        let host = self.host;
+        self.change(|world| world.downgrade(host, to)).await
     }
 
     async fn snapshot(&self) -> PortResult<ByteStream> {

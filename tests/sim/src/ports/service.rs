@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_agent::model::{DataState, EtcdVersion, Fact, InForce, UnitState, member_id_of};
+use etcd_agent::model::{BaseEtcd, DataState, EtcdSpec, EtcdVersion, Fact, InForce, UnitState, member_id_of};
 use etcd_agent::ports::{AgentHandle, DataReport, DataRequest, PortError, PortResult, ServiceManager};
 
 use super::Seat;
@@ -174,6 +174,11 @@ impl ServiceManager for Service {
                 error,
                 etcd_too_old: None,
                 last_words: None,
+                base: Some(BaseEtcd {
+                    file: host.packaged.to_string(),
+                    version: Some(host.packaged),
+                }),
+                v2_entries: Some(host.dir.as_ref().is_some_and(|dir| dir.v2)),
             }
         };
         self.0.cross().await;
@@ -183,6 +188,10 @@ impl ServiceManager for Service {
 
     fn etcd_versions(&self, _dir: &Path) -> BTreeSet<EtcdVersion> {
         VERSIONS.into()
+    }
+
+    async fn base_etcd(&self, _spec: &EtcdSpec) -> Option<String> {
+        Some(self.0.sim.world().hosts[self.0.host].packaged.to_string())
     }
 
     fn knows_mount(&self) -> bool {

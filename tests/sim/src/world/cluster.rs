@@ -100,6 +100,7 @@ impl World {
             storage_version: Some(server.version)
                 .filter(|version| version.minor >= 6)
                 .and_then(|_| self.truths.get(&dir.cluster)?.version),
+            downgrade_to: self.truths.get(&dir.cluster).and_then(|truth| truth.downgrade),
             cluster_id: dir.cluster,
             member_id: dir.member,
             leader: server.leader,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use etcd_agent::model::{
-    Assignment, BackupId, DataState, Directives, ElectorRecord, Epoch, EtcdRun, GateState, Generation,
-    InForce, Incarnation, MemberId, NodeName, RebootLocks, SpecRecord,
+    Assignment, BackupId, DataState, Directives, ElectorRecord, Epoch, EtcdRun, EtcdVersion, GateState,
+    Generation, InForce, Incarnation, MemberId, NodeName, RebootLocks, SpecRecord,
 };
 
 use super::broken::{Broken, Call, How};
@@ -67,6 +67,8 @@ pub enum Phase {
 pub struct Host {
     /// Its name.
     pub name: NodeName,
+    /// The version of the package of etcd.
+    pub packaged: EtcdVersion,
     /// Whether it has power.
     pub up: bool,
     /// When power comes back, if it does.
@@ -184,9 +186,10 @@ pub struct Host {
 
 impl Host {
     /// A host with nothing on it.
-    pub fn new(name: NodeName) -> Self {
+    pub fn new(name: NodeName, packaged: EtcdVersion) -> Self {
         Self {
             name,
+            packaged,
             up: true,
             power_at: None,
             boot: 1,

@@ -48,6 +48,8 @@ pub struct Truth {
     pub removed: BTreeSet<MemberId>,
     /// The cluster's version: the minor that all members have run.
     pub version: Option<EtcdVersion>,
+    /// The minor to which the cluster is being downgraded.
+    pub downgrade: Option<EtcdVersion>,
 }
 
 /// A genesis, once an agent has learned it as chosen.
@@ -93,6 +95,8 @@ pub struct World {
     pub broken_version: Option<EtcdVersion>,
     /// The host that lies now.
     pub liar: Option<usize>,
+    /// The host that reports a cancelled upgrade which nobody has cancelled.
+    pub forger: Option<usize>,
     /// Whether an agent has ever lied.
     pub lied: bool,
     /// The number of the client's next write.
@@ -113,7 +117,10 @@ impl World {
         Self {
             now: 0,
             rng: Rng::new(seed),
-            hosts: names.iter().map(|name| Host::new(name.clone())).collect(),
+            hosts: names
+                .iter()
+                .map(|name| Host::new(name.clone(), VERSIONS[0]))
+                .collect(),
             links: Links::new(names.len()),
             store,
             others: BTreeMap::new(),
@@ -127,6 +134,7 @@ impl World {
             unordered: None,
             broken_version: None,
             liar: None,
+            forger: None,
             lied: false,
             next_write: 0,
             writing: true,

@@ -73,6 +73,8 @@ pub struct Dir {
     pub commit: usize,
     /// The writes of the backup that it was restored from.
     pub base: Arc<[u32]>,
+    /// Whether etcd 3.5 has written to the log since the last snapshot of raft.
+    pub v2: bool,
 }
 
 impl Dir {
@@ -106,6 +108,7 @@ impl Dir {
             commit: log.len(),
             log,
             base,
+            v2: false,
         }
     }
 
@@ -119,6 +122,7 @@ impl Dir {
             log: Vec::new(),
             commit: 0,
             base: Arc::new([]),
+            v2: false,
         }
     }
 

@@ -2,10 +2,14 @@
 
 use etcd_agent::model::{ClusterId, EtcdVersion};
 
-use crate::world::{Host, World};
+use crate::world::raft::Server;
+use crate::world::{Host, Refused, World};
 
-/// The versions below `/opt` of every host. The first one is also that of `etcd.service`.
+/// The versions below `/opt` of every host. At first, the package of etcd has the first one.
 pub const VERSIONS: [EtcdVersion; 4] = [version(5, 30), version(5, 35), version(6, 16), version(7, 3)];
+
+/// The last minor that reads the entries which older ones write by etcd's v2 API.
+const LAST_WITH_V2: (u64, u64) = (3, 6);
 
 const fn version(minor: u64, patch: u64) -> EtcdVersion {
     EtcdVersion {
@@ -19,7 +23,7 @@ impl Host {
     /// The version that the settings in force start.
     pub(crate) fn etcd_version(&self) -> EtcdVersion {
         let selected = self.written.as_ref().and_then(|settings| settings.etcd_version);
-        selected.unwrap_or(VERSIONS[0])
+        selected.unwrap_or(self.packaged)
     }
 }
 
@@ -43,10 +47,60 @@ impl World {
             );
             self.violate(0, text);
         }
-        here.series() >= of_cluster.series()
+        let v2 = self.hosts[host].dir.as_ref().is_some_and(|dir| dir.v2);
+        if v2 && here.series() > LAST_WITH_V2 {
+            let name = &self.hosts[host].name;
+            let text = format!("etcd {here} starts on {name} with entries of v2 in its log");
+            self.violate(0, text);
+        }
+        let opens = here.series() >= of_cluster.series();
+        if !opens && self.forger.is_some_and(|forger| forger != host) {
+            let text = format!(
+                "{} goes back to etcd {here} in a cluster of version {of_cluster}",
+                self.hosts[host].name
+            );
+            self.violate(10, text);
+        }
+        opens
     }
 
-    /// Raises the version of each cluster to the minor that all its members run.
+    /// A package replaces etcd on all hosts at the same moment, and restarts nothing.
+    pub(crate) fn install_etcd(&mut self, version: EtcdVersion) {
+        for host in &mut self.hosts {
+            host.packaged = version;
+        }
+    }
+
+    /// The version of the package of etcd.
+    fn packaged(&self) -> EtcdVersion {
+        self.hosts.first().map_or(VERSIONS[0], |host| host.packaged)
+    }
+
+    /// The leader enables or ends a downgrade. The cluster's version is the older minor from then on.
+    pub(crate) fn downgrade(&mut self, host: usize, to: Option<EtcdVersion>) -> Result<(), Refused> {
+        let leads = |server: &Server| server.leads && server.ready;
+        let cluster = self.hosts[host].dir.as_ref().map(|dir| dir.cluster);
+        let Some(cluster) = cluster.filter(|_| self.hosts[host].server.as_ref().is_some_and(leads)) else {
+            return Err(Refused::Says("etcdserver: not leader"));
+        };
+        let Some(truth) = self.truths.get_mut(&cluster) else {
+            return Err(Refused::Down);
+        };
+        let to = to.map(|to| EtcdVersion { patch: 0, ..to });
+        if let Some(to) = to {
+            let next = (to.major, to.minor + 1);
+            if truth.downgrade.is_some() || truth.version.map(EtcdVersion::series) != Some(next) {
+                return Err(Refused::Says("etcdserver: invalid downgrade target version"));
+            }
+            truth.version = Some(to);
+        }
+        truth.downgrade = to;
+        self.saw("event", "a downgrade is enabled or ended");
+        Ok(())
+    }
+
+    /// Raises the version of each cluster to the minor that all its members run, unless it is downgraded. Ends
+    /// a downgrade that all members have done.
     pub(crate) fn raise_versions(&mut self) {
         let leads = |h: &&Host| {
             h.server
@@ -71,11 +125,20 @@ impl World {
                         .filter(|server| own && server.ready)
                         .map(|server| server.version)
                 });
-                let oldest = runs.collect::<Option<Vec<EtcdVersion>>>()?.into_iter().min()?;
+                let runs = runs.collect::<Option<Vec<EtcdVersion>>>()?;
+                if let Some(to) = self.truths.get(&cluster)?.downgrade
+                    && runs.iter().any(|version| version.series() != to.series())
+                {
+                    return None;
+                }
+                let oldest = runs.into_iter().min()?;
                 Some((cluster, EtcdVersion { patch: 0, ..oldest }))
             })
             .collect();
         for (cluster, version) in raised {
+            if let Some(truth) = self.truths.get_mut(&cluster) {
+                truth.downgrade = None;
+            }
             if let Some(truth) = self.truths.get_mut(&cluster)
                 && truth.version < Some(version)
             {
@@ -85,13 +148,31 @@ impl World {
                 }
             }
         }
+        self.write_snapshots();
+    }
+
+    /// While one member is older, entries of v2 may get into each log. Afterwards a snapshot of raft stands for
+    /// them, sooner or later.
+    fn write_snapshots(&mut self) {
+        for host in &mut self.hosts {
+            let (Some(dir), Some(server)) = (&mut host.dir, &host.server) else {
+                continue;
+            };
+            let version = self.truths.get(&dir.cluster).and_then(|truth| truth.version);
+            let older = version.is_none_or(|version| version.series() < LAST_WITH_V2);
+            if older {
+                dir.v2 = true;
+            } else if dir.v2 && server.ready && self.rng.chance(2) {
+                dir.v2 = false;
+            }
+        }
     }
 
     /// True if the newest cluster has a newer minor than this version.
     pub(crate) fn is_newer_than(&self, version: Option<EtcdVersion>) -> bool {
         let newest = self.newest().map(|newest| newest.genesis.cluster_id);
         let of_cluster = newest.and_then(|cluster| self.truths.get(&cluster)?.version);
-        of_cluster.is_some_and(|of_cluster| of_cluster.series() > version.unwrap_or(VERSIONS[0]).series())
+        of_cluster.is_some_and(|of_cluster| of_cluster.series() > version.unwrap_or(self.packaged()).series())
     }
 
     /// True if every member of the newest cluster runs this version.
@@ -102,7 +183,7 @@ impl World {
             let dir = h.dir.as_ref().filter(|dir| dir.cluster == cluster);
             dir.is_some_and(|dir| self.is_listed(cluster, dir.member))
         };
-        let version = wanted.unwrap_or(VERSIONS[0]);
+        let version = wanted.unwrap_or(self.packaged());
         // A new memory leaves an etcd alone that was there before it: the next start has the right version.
         let runs = |h: &Host| {
             let left_alone = h.reinstalled > 0 && wanted.is_none() && h.etcd_version() == version;

@@ -1,0 +1,219 @@
+//! Which versions of etcd a node takes: not an older one than its data, a binary that was replaced, a log
+//! that the next minor can read, and downgrades.
+
+use super::restarts::settled;
+use super::upgrades::{converted, each, runs, select, to, upgrade, version, wish_of, with_versions};
+use super::*;
+use crate::plan::upgrade_objection;
+
+/// A single node can forge the cancelled upgrade and what it runs. It cannot forge what this node's own etcd
+/// reports.
+#[test]
+fn rule_10_data_that_etcd_has_converted_keep_it_from_going_back() {
+    for selected in [None, Some(version("3.5.35"))] {
+        let mut obs = with_versions(1, &["3.5.35", "3.6.10", "3.6.16"]);
+        converted(&mut obs);
+        let forged = EtcdSelection {
+            version: selected,
+            before: Some(version("3.6.16")),
+            cancelled: true,
+            ..EtcdSelection::default()
+        };
+        select(&mut obs, &forged);
+        each(&mut obs, |status| {
+            status.assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
+        });
+        obs.assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
+        runs(peer(&mut obs, 2), "3.5.35");
+        peer(&mut obs, 2).assignment.as_mut().unwrap().etcd_version = selected;
+        let why = wish_of(&obs).unwrap_err();
+        assert!(
+            why.contains("etcd 3.5.35 does not open data that etcd 3.6 has converted"),
+            "{why}"
+        );
+        // The same where the version that is assigned has never served.
+        obs.assignment.as_mut().unwrap().etcd_version = Some(version("3.6.10"));
+        assert!(wish_of(&obs).is_err());
+        obs.assignment.as_mut().unwrap().etcd_version = Some(version("3.6.16"));
+        // No operator is locked out: the members stay where they are, and the version can be ordered again.
+        each(&mut obs, |status| {
+            status.etcd_binaries.as_mut().unwrap().base = None;
+        });
+        runs(peer(&mut obs, 2), "3.6.16");
+        assert_eq!(upgrade_objection(&obs, &upgrade("3.6.16")), None);
+
+        let mut down = obs.clone();
+        let present = down.me.data.clone();
+        take_down(&mut down.me, ActiveState::Failed);
+        down.me.data = present;
+        down.stored = Some(version("3.6.0"));
+        down.served = Some(version("3.6.10"));
+        let action = plan(&down, &Memory::default()).action;
+        assert!(!matches!(action, Some(Action::Assign { .. })), "{action:?}");
+    }
+}
+
+#[test]
+fn a_binary_that_was_replaced_needs_a_restart_if_that_is_a_good_step() {
+    let mut obs = with_versions(1, &[]);
+    let base = |obs: &mut Observation, text: &str| {
+        obs.me.etcd_binaries.as_mut().unwrap().base = Some(version(text));
+    };
+    base(&mut obs, "3.5.40");
+    assert_eq!(wish_of(&obs), Ok(None), "the process was started from it");
+    obs.base.replaced = true;
+    let wish = wish_of(&obs).unwrap().unwrap();
+    assert!(
+        wish.contains("etcd 3.5.35 runs, and its binary was replaced by 3.5.40"),
+        "{wish}"
+    );
+    for (good, text) in [
+        (true, "3.5.35"),
+        (true, "3.5.30"),
+        (true, "3.6.16"),
+        (false, "3.7.3"),
+        (false, "3.4.30"),
+    ] {
+        base(&mut obs, text);
+        assert_eq!(wish_of(&obs).is_ok(), good, "{text}");
+    }
+    base(&mut obs, "3.5.35");
+    assert_eq!(wish_of(&obs), Ok(None), "the same version");
+    base(&mut obs, "3.5.40");
+    select(&mut obs, &to("3.5.35"));
+    obs.assignment.as_mut().unwrap().etcd_version = Some(version("3.5.35"));
+    assert_eq!(wish_of(&obs), Ok(None), "another etcd is selected");
+}
+
+#[test]
+fn a_binary_is_asked_for_its_version_once() {
+    let mut obs = with_versions(1, &[]);
+    assert_eq!(plan(&obs, &Memory::default()).action, None);
+    obs.base.unknown = true;
+    let asked = plan(&obs, &Memory::default());
+    assert_eq!(asked.action, Some(Action::InspectData));
+    assert_eq!(plan(&obs, &asked.memory).action, None, "the answer is on its way");
+}
+
+#[test]
+fn a_log_is_read_where_a_newer_etcd_could_start_on_it() {
+    let mut obs = with_versions(1, &["3.6.16", "3.7.3"]);
+    let reads = |obs: &Observation, memory: &Memory| plan(obs, memory).action == Some(Action::InspectData);
+    assert!(!reads(&obs, &Memory::default()), "3.5 runs");
+    converted(&mut obs);
+    assert!(reads(&obs, &Memory::default()));
+    let looked = Memory {
+        looked_at: Some(obs.steady),
+        ..Memory::default()
+    };
+    obs.me.v2_entries = Some(true);
+    assert!(!reads(&obs, &looked));
+    obs.steady = SteadyMs(obs.steady.0 + 60_000);
+    assert!(reads(&obs, &looked), "etcd may have written a snapshot");
+    obs.me.v2_entries = Some(false);
+    assert!(!reads(&obs, &looked));
+    let mut none = with_versions(1, &["3.6.16"]);
+    converted(&mut none);
+    assert!(!reads(&none, &Memory::default()), "no newer etcd is there");
+}
+
+fn down_to(text: &str) -> EtcdSelection {
+    EtcdSelection {
+        downgrade: true,
+        before: Some(version("3.6.16")),
+        ..to(text)
+    }
+}
+
+fn prepares(obs: &mut Observation, downgrade: Option<&str>) {
+    each(obs, |status| {
+        let Fact::Known(etcd) = &mut status.etcd else {
+            return;
+        };
+        etcd.downgrade_to = downgrade.map(version);
+        etcd.storage_version = Some(version(downgrade.unwrap_or("3.6.0")));
+    });
+}
+
+#[test]
+fn a_downgrade_is_refused_unless_it_is_a_good_step() {
+    let mut obs = with_versions(0, &["3.5.16", "3.5.35", "3.6.16"]);
+    converted(&mut obs);
+    let refused = |obs: &Observation, text: &str| {
+        upgrade_objection(obs, &DirectiveChange::Downgrade { to: version(text) })
+    };
+    assert_eq!(refused(&obs, "3.5.35"), None);
+    for (text, part) in [
+        ("3.7.3", "an upgrade is not a downgrade"),
+        ("3.5.16", "take 3.5.26"),
+        ("3.4.30", "one minor at a time"),
+        ("3.6.1", "n1 has no etcd 3.6.1"),
+    ] {
+        let why = refused(&obs, text).unwrap();
+        assert!(why.contains(part), "{text}: {why}");
+    }
+    lose_data(peer(&mut obs, 1));
+    let why = refused(&obs, "3.5.35").unwrap();
+    assert!(why.contains("first all members have to be healthy"), "{why}");
+}
+
+#[test]
+fn etcd_converts_its_data_before_a_node_takes_the_older_version() {
+    let ordered = |me| {
+        let mut obs = with_versions(me, &["3.5.35", "3.6.16"]);
+        converted(&mut obs);
+        select(&mut obs, &down_to("3.5.35"));
+        obs
+    };
+    let action = plan(&ordered(0), &settled()).action;
+    let Some(Action::Downgrade { to: Some(wanted), .. }) = action else {
+        panic!("the coordinator does not ask etcd: {action:?}")
+    };
+    assert_eq!(wanted, version("3.5.35"));
+    let mut follower = ordered(1);
+    assert_eq!(wish_of(&follower), Ok(None), "the data have the format of 3.6");
+    prepares(&mut follower, Some("3.5.0"));
+    let wish = wish_of(&follower).unwrap().unwrap();
+    assert!(
+        wish.contains("etcd 3.6.16 runs, and 3.5.35 is selected"),
+        "{wish}"
+    );
+    let mut coordinator = ordered(0);
+    prepares(&mut coordinator, Some("3.5.0"));
+    let action = plan(&coordinator, &settled()).action;
+    assert!(
+        !matches!(action, Some(Action::Downgrade { .. })),
+        "asked again: {action:?}"
+    );
+
+    // Cancelled: etcd has to end it, and a downgraded member returns.
+    let back = EtcdSelection {
+        version: Some(version("3.6.16")),
+        before: Some(version("3.5.35")),
+        cancelled: true,
+        ..down_to("3.5.35")
+    };
+    select(&mut coordinator, &back);
+    let action = plan(&coordinator, &settled()).action;
+    assert!(
+        matches!(action, Some(Action::Downgrade { to: None, .. })),
+        "{action:?}"
+    );
+    select(&mut follower, &back);
+    runs(&mut follower.me, "3.5.35");
+    let wish = wish_of(&follower).unwrap().unwrap();
+    assert!(
+        wish.contains("etcd 3.5.35 runs, and 3.6.16 is selected"),
+        "{wish}"
+    );
+}
+
+#[test]
+fn a_downgrade_by_somebody_else_is_left_alone() {
+    let mut obs = with_versions(0, &["3.5.35", "3.6.16"]);
+    converted(&mut obs);
+    prepares(&mut obs, Some("3.5.0"));
+    assert_eq!(plan(&obs, &settled()).action, None);
+    select(&mut obs, &to("3.6.16"));
+    assert_eq!(plan(&obs, &settled()).action, None);
+}
