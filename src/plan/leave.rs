@@ -8,8 +8,23 @@ use crate::model::{
     ActiveState, Fact, Grant, GrantPurpose, Leave, Memory, NodeName, NodeStatus, Observation,
 };
 
-/// Judges whether etcd on this node may stop. `given` is the grant that this node has given as coordinator.
-pub fn leave_to_stop(observation: &Observation, given: Option<&Grant>) -> Leave {
+/// True if another voter is down and does not come back by itself, as far as can be seen at one moment. A
+/// restart by systemd shows the same for a moment.
+pub fn another_is_down(observation: &Observation) -> bool {
+    let cx = Context::new(observation, &Memory::default());
+    let (Some(etcd), Some(list)) = (cx.obs.me.etcd.known(), cx.obs.me.members.known()) else {
+        return false;
+    };
+    let mut others = list.voters().filter(|voter| voter.id != etcd.member_id);
+    others.any(|voter| {
+        let node = cx.spec.node_of(voter);
+        node.and_then(|node| cx.status_of(node)).is_some_and(is_down)
+    })
+}
+
+/// Judges whether etcd on this node may stop. `given` is the grant that this node has given as coordinator,
+/// `down_for_long` is true if [`another_is_down`] has been true for a while.
+pub fn leave_to_stop(observation: &Observation, given: Option<&Grant>, down_for_long: bool) -> Leave {
     let memory = Memory {
         grant: given.map(|grant| (grant.clone(), observation.steady)),
         ..Memory::default()
@@ -34,7 +49,7 @@ pub fn leave_to_stop(observation: &Observation, given: Option<&Grant>) -> Leave 
         others.map(|node| (node, cx.status_of(node))).collect();
     let stays_down = others
         .iter()
-        .find(|(_, status)| status.is_some_and(is_down_for_long));
+        .find(|(_, status)| down_for_long && status.is_some_and(is_down));
     if let Some((node, _)) = stays_down {
         return Leave::go(format!("etcd on {node} is down and does not come back by itself"));
     }
@@ -48,8 +63,8 @@ pub fn leave_to_stop(observation: &Observation, given: Option<&Grant>) -> Leave 
     })
 }
 
-/// True for an etcd that a person stopped, or that has failed: to wait for it is of no use.
-fn is_down_for_long(status: &NodeStatus) -> bool {
+/// True for an etcd that a person stopped, or that has failed: to wait for it is of no use if that lasts.
+fn is_down(status: &NodeStatus) -> bool {
     match &status.unit {
         Fact::Known(unit) => unit.held || matches!(unit.active, ActiveState::Inactive | ActiveState::Failed),
         Fact::Absent | Fact::Unreachable(_) => false,

@@ -68,7 +68,7 @@ pub use after::after;
 pub use directive::{known_orders, ordered_out};
 pub use failure::{is_lost, misses};
 pub use grant::GRANT_COOLDOWN;
-pub use leave::leave_to_stop;
+pub use leave::{another_is_down, leave_to_stop};
 pub use lock_holder::lock_of;
 pub use preview::preview;
 pub use reboot_lock::has_recorded;

@@ -45,7 +45,9 @@ pub(crate) async fn leave_to_stop(agent: &Agent) -> Leave {
     };
     // Others count this etcd as healthy while its stop is shown to wait.
     let shown = seen.me.steering.waits_to_stop;
-    let leave = plan::leave_to_stop(&seen, given.as_ref());
+    let down = plan::another_is_down(&seen);
+    let down_for_long = agent.shared.with(|inner| inner.stop.down_for_long(down, now));
+    let leave = plan::leave_to_stop(&seen, given.as_ref(), down_for_long);
     if !leave.go || !shown && matches!(&seen.me.etcd, Fact::Known(_)) {
         return Leave { go: false, ..leave };
     }

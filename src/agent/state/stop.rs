@@ -9,6 +9,9 @@ use crate::model::SteadyMs;
 /// leave.
 const ASKED_WITHIN: Duration = Duration::from_secs(3);
 
+/// Another member that is down for this long does not come back by itself. A restart by systemd takes less.
+const DOWN_FOR: Duration = Duration::from_secs(3);
+
 /// The stop of one etcd process.
 #[derive(Debug, Default)]
 pub(in crate::agent) struct StopAsk {
@@ -20,6 +23,8 @@ pub(in crate::agent) struct StopAsk {
     left: bool,
     /// The process that the agent itself asked systemd to stop.
     own: Option<u32>,
+    /// Since when another member is down.
+    down_since: Option<SteadyMs>,
 }
 
 impl StopAsk {
@@ -29,6 +34,12 @@ impl StopAsk {
             (self.pid, self.left) = (pid, false);
         }
         self.asked = Some(now);
+    }
+
+    /// Notes whether another member is down now. Returns true once it has been down for a while.
+    pub(in crate::agent) fn down_for_long(&mut self, down: bool, now: SteadyMs) -> bool {
+        self.down_since = self.down_since.or(Some(now)).filter(|_| down);
+        self.down_since.is_some_and(|since| now.since(since) >= DOWN_FOR)
     }
 
     /// The process has leave.
@@ -71,6 +82,14 @@ mod tests {
         assert!(!stop.waits(7, SteadyMs(5200)), "it is about to end");
         stop.ask(8, SteadyMs(9000));
         assert!(stop.waits(8, SteadyMs(9100)), "the next process");
+        assert!(!stop.down_for_long(true, SteadyMs(9000)));
+        assert!(!stop.down_for_long(true, SteadyMs(11_900)));
+        assert!(
+            !stop.down_for_long(false, SteadyMs(12_000)),
+            "systemd restarted it"
+        );
+        assert!(!stop.down_for_long(true, SteadyMs(12_100)));
+        assert!(stop.down_for_long(true, SteadyMs(15_100)));
         assert!(!stop.is_own(8));
         stop.note_own(8);
         assert!(stop.is_own(8) && !stop.is_own(9));

@@ -3,7 +3,7 @@
 use super::restarts::{settled, wish};
 use super::steering::{Spoil, pause};
 use super::*;
-use crate::plan::leave_to_stop;
+use crate::plan::{another_is_down, leave_to_stop};
 
 /// systemd stops etcd on this node, and the gate holds the stop back.
 fn stops(status: &mut NodeStatus) {
@@ -99,14 +99,21 @@ fn a_stop_waits_for_a_grant_unless_waiting_is_of_no_use() {
         let mut obs = healthy(1);
         stops(&mut obs.me);
         spoil(&mut obs);
-        let leave = leave_to_stop(&obs, None);
+        let leave = leave_to_stop(&obs, None, true);
         assert_eq!(leave.go, go, "{what}: {leave:?}");
+        if leave.text.contains("does not come back") {
+            assert!(another_is_down(&obs), "{what}");
+            assert!(!leave_to_stop(&obs, None, false).go, "{what}, for a moment");
+        }
         assert!(leave.text.contains(text), "{what}: {leave:?}");
     }
     let mut leader = healthy(0);
     stops(&mut leader.me);
-    assert!(!leave_to_stop(&leader, None).go);
-    assert!(leave_to_stop(&leader, Some(&grant_to(0))).go, "its own grant");
+    assert!(!leave_to_stop(&leader, None, true).go);
+    assert!(
+        leave_to_stop(&leader, Some(&grant_to(0)), true).go,
+        "its own grant"
+    );
 }
 
 #[test]
