@@ -100,7 +100,11 @@ pub(super) fn note_mount(cx: &mut Context<'_>) -> Option<Action> {
 
 /// Finds out which version the binary of `etcd.service` has, once for each file.
 pub(super) fn ask_base(cx: &mut Context<'_>) -> Option<Action> {
-    if !cx.obs.base.unknown || is_early(cx, cx.memory.looked_at, LOOK_AGAIN) {
+    // Any inspection notes the mount.
+    if !cx.obs.base.unknown || mutant!(MountForgotten) {
+        return None;
+    }
+    if is_early(cx, cx.memory.looked_at, LOOK_AGAIN) {
         return None;
     }
     inspect(cx)
