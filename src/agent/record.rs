@@ -81,7 +81,9 @@ fn note_data(agent: &Agent, facts: &Facts) -> Fact<DataState> {
     let silent = facts.unit.known().filter(|_| etcd.is_none());
     let runs_on = silent.and_then(|unit| agent.shared.with(|inner| inner.data.runs_on(unit)));
     agent.shared.with(|inner| {
-        inner.data.note_etcd(etcd);
+        if let Some(etcd) = etcd {
+            inner.data.etcd_serves(etcd);
+        }
         if up {
             let answers = etcd.map(|etcd| (etcd.cluster_id, etcd.member_id));
             inner.data.is_open(answers.or(runs_on));

@@ -39,6 +39,7 @@ mod store;
 mod systemd;
 mod upgrade;
 mod verify;
+mod version_path;
 mod wait;
 
 use std::path::PathBuf;

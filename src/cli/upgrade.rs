@@ -1,7 +1,6 @@
 //! `etcd-agent upgrade`: another version of etcd on all nodes, one after the other, by grants of the
 //! coordinator.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -11,9 +10,10 @@ use super::direct::{self, OrderArgs, Silent};
 use super::exit::{Exit, Failure, Outcome};
 use super::health;
 use super::progress::{Progress, note};
+use super::version_path::{Way, members, path, running};
 use super::wait::{self, Deadline, Timeout};
 use crate::model::{
-    AdminStatus, DirectiveChange, DirectiveView, Directives, EtcdSelection, EtcdVersion, Fact, NodeName,
+    AdminStatus, DirectiveChange, DirectiveView, Directives, EtcdSelection, EtcdVersion, NodeName,
     NodeStatus, OperatorRequest,
 };
 use crate::paths::Paths;
@@ -48,15 +48,64 @@ const SETTLES: Duration = Duration::from_mins(1);
 /// How often the next step is tried meanwhile.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The result of an upgrade.
+/// The result of an upgrade or a downgrade.
 #[derive(Debug, Serialize)]
-struct Upgraded {
+struct Done {
     /// False if every node ran the version already.
     changed: bool,
     /// The versions of the steps, in order.
     steps: Vec<EtcdVersion>,
     /// What was done.
     message: String,
+}
+
+/// What is to be carried out.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) way: Way,
+    pub(super) to: EtcdVersion,
+    /// From [`path`].
+    pub(super) steps: Vec<EtcdVersion>,
+    pub(super) pause_after: Option<NodeName>,
+    pub(super) no_backup: bool,
+    /// What an operator can do if the version does not do well.
+    pub(super) way_back: String,
+    pub(super) order: OrderArgs,
+    pub(super) timeout: Timeout,
+}
+
+impl Wanted {
+    fn change(&self, to: EtcdVersion) -> DirectiveChange {
+        match self.way {
+            Way::Up => DirectiveChange::Upgrade {
+                to,
+                pause_after: self.pause_after.clone(),
+            },
+            Way::Down => DirectiveChange::Downgrade { to },
+        }
+    }
+
+    /// What goes on if the command is interrupted.
+    fn fate(&self) -> &'static str {
+        match self.way {
+            Way::Up => {
+                "the upgrade goes on; `etcd-agent upgrade --cancel` goes back while a member still runs the former etcd"
+            }
+            Way::Down => {
+                "the downgrade goes on; `etcd-agent downgrade --cancel` ends it while a member still runs the newer etcd"
+            }
+        }
+    }
+
+    fn report(&self, changed: bool, steps: Vec<EtcdVersion>, message: String) -> Outcome {
+        let done = Done {
+            changed,
+            steps,
+            message,
+        };
+        self.order.output.print(&done, |done| done.message.clone())?;
+        Ok(Exit::Ok)
+    }
 }
 
 pub(super) async fn run(paths: &Paths, args: UpgradeArgs) -> Outcome {
@@ -69,7 +118,7 @@ pub(super) async fn run(paths: &Paths, args: UpgradeArgs) -> Outcome {
     if let Some(node) = &args.pause_after {
         direct::known(&seen, node)?;
     }
-    let steps = path(&seen, to).map_err(Failure::refused)?;
+    let steps = path(&seen, to, Way::Up).map_err(Failure::refused)?;
     if args.pause_after.is_some() && steps.len() > 1 {
         return Err(Failure::refused(format!(
             "the way to {to} is {}: --pause-after needs a version that is one step away, here {}",
@@ -77,76 +126,65 @@ pub(super) async fn run(paths: &Paths, args: UpgradeArgs) -> Outcome {
             steps.first().map(ToString::to_string).unwrap_or_default()
         )));
     }
-    if args.order.dry_run {
-        let view = direct::order(&client, upgrade(first(&steps, to), &args), args.order).await?;
+    let wanted = Wanted {
+        way: Way::Up,
+        to,
+        steps,
+        pause_after: args.pause_after,
+        no_backup: args.no_backup,
+        way_back: way_back(&seen, to),
+        order: args.order,
+        timeout: args.timeout,
+    };
+    carry_out(&client, &seen, wanted).await
+}
+
+/// Orders each step, and waits until it is done.
+pub(super) async fn carry_out(client: &Client, seen: &AdminStatus, mut wanted: Wanted) -> Outcome {
+    let steps = std::mem::take(&mut wanted.steps);
+    let (to, order) = (wanted.to, wanted.order);
+    let first = steps.first().copied().unwrap_or(to);
+    if order.dry_run {
+        let view = direct::order(client, wanted.change(first), order).await?;
         note(&format!("the way to {to}: {}", in_words(&steps)));
-        note(&way_back(&seen, to));
-        return direct::preview(&view, args.order);
+        note(&wanted.way_back);
+        return direct::preview(&view, order);
     }
-    if steps.is_empty() && !is_pending(&seen, to) {
-        let done = Upgraded {
-            changed: false,
-            steps,
-            message: format!("every member runs etcd {to} already"),
-        };
-        args.order.output.print(&done, |done| done.message.clone())?;
-        return Ok(Exit::Ok);
+    let is_pending = is_pending(seen, to);
+    if steps.is_empty() && !is_pending {
+        return wanted.report(false, steps, format!("every member runs etcd {to} already"));
     }
-    note(&way_back(&seen, to));
-    let deadline = Deadline::after(args.timeout.timeout);
+    note(&wanted.way_back);
+    let deadline = Deadline::after(wanted.timeout.timeout);
     // An order that would be refused takes no backup.
     let trial = OrderArgs {
         dry_run: true,
-        ..args.order
+        ..order
     };
-    direct::order(&client, upgrade(first(&steps, to), &args), trial).await?;
+    direct::order(client, wanted.change(first), trial).await?;
     if seen.store.is_none() {
         note("no store is configured: no backup is taken first");
-    } else if !args.no_backup && !is_pending(&seen, to) {
-        back_up(&client, &deadline).await?;
+    } else if !wanted.no_backup && !is_pending {
+        back_up(client, &deadline).await?;
     }
     let all = if steps.is_empty() { vec![to] } else { steps };
-    let fate = "the upgrade goes on; `etcd-agent upgrade --cancel` goes back while a member still runs the former etcd";
     for step in &all {
-        let view = next_step(
-            &client,
-            upgrade(*step, &args),
-            args.order,
-            *step == first(&all, to),
-        )
-        .await?;
-        let work = until_done(&client, &view.directives, *step, &deadline);
-        wait::or_interrupted(work, fate).await?;
+        let view = next_step(client, wanted.change(*step), order, *step == first).await?;
+        let work = until_done(client, &view.directives, *step, &deadline);
+        wait::or_interrupted(work, wanted.fate()).await?;
     }
-    let message = match &args.pause_after {
+    let message = match &wanted.pause_after {
         Some(node) => format!(
             "etcd {to} runs on {node}; no other node is upgraded before `etcd-agent upgrade --to {to}`"
         ),
         None => format!("etcd {to} runs on every member, and all are healthy"),
     };
-    let done = Upgraded {
-        changed: true,
-        steps: all,
-        message,
-    };
-    args.order.output.print(&done, |done| done.message.clone())?;
-    Ok(Exit::Ok)
-}
-
-pub(super) fn first(steps: &[EtcdVersion], to: EtcdVersion) -> EtcdVersion {
-    steps.first().copied().unwrap_or(to)
-}
-
-fn upgrade(to: EtcdVersion, args: &UpgradeArgs) -> DirectiveChange {
-    DirectiveChange::Upgrade {
-        to,
-        pause_after: args.pause_after.clone(),
-    }
+    wanted.report(true, all, message)
 }
 
 /// Orders the next step. Right after a step its last restart may not be settled, or an agent may be silent for
 /// a moment: the order is given again for a while.
-pub(super) async fn next_step(
+async fn next_step(
     client: &Client,
     change: DirectiveChange,
     order: OrderArgs,
@@ -184,7 +222,7 @@ pub(super) async fn cancel(client: &Client, order: OrderArgs, timeout: Timeout) 
     )
 }
 
-pub(super) async fn back_up(client: &Client, deadline: &Deadline) -> Result<(), Failure> {
+async fn back_up(client: &Client, deadline: &Deadline) -> Result<(), Failure> {
     let mut progress = Progress::new();
     let view = wait::submit(client, &OperatorRequest::Backup).await?;
     let work = wait::done(client, view, deadline, &mut progress);
@@ -194,78 +232,13 @@ pub(super) async fn back_up(client: &Client, deadline: &Deadline) -> Result<(), 
     Ok(())
 }
 
-/// Members' nodes that answer, each with its status.
-pub(super) fn members(status: &AdminStatus) -> impl Iterator<Item = (&NodeName, &NodeStatus)> {
-    health::nodes(status).filter_map(|(node, seen)| match seen {
-        Fact::Known(seen) if seen.assignment.is_some() => Some((node, seen)),
-        _ => None,
-    })
-}
-
-pub(super) fn running(status: &NodeStatus) -> Option<EtcdVersion> {
-    EtcdVersion::reported(&status.etcd.known()?.version)
-}
-
 /// True while this version is selected and not every member runs it.
-pub(super) fn is_pending(status: &AdminStatus, to: EtcdVersion) -> bool {
+fn is_pending(status: &AdminStatus, to: EtcdVersion) -> bool {
     let selected = status.node.steering.directives.etcd_version() == Some(to);
     selected && members(status).any(|(_, seen)| running(seen) != Some(to))
 }
 
-/// The versions through which etcd gets to `to`, the last one included: minor by minor, each the newest that
-/// all nodes have. Empty if every member runs it.
-///
-/// # Errors
-/// What is missing, for people.
-pub(super) fn path(status: &AdminStatus, to: EtcdVersion) -> Result<Vec<EtcdVersion>, String> {
-    let versions: BTreeSet<EtcdVersion> = members(status).filter_map(|(_, seen)| running(seen)).collect();
-    let Some(mut at) = versions.first().copied() else {
-        return Err("no etcd runs on any node: there is nothing to upgrade".to_owned());
-    };
-    if let Some(newest) = versions.last().filter(|newest| **newest > to) {
-        return Err(format!(
-            "a member runs etcd {newest}, which is newer than {to}; a downgrade is not an upgrade"
-        ));
-    }
-    let disks: Vec<(&NodeName, &BTreeSet<EtcdVersion>)> = health::nodes(status)
-        .filter_map(|(node, seen)| match seen {
-            Fact::Known(seen) => Some((node, &seen.etcd_binaries.as_ref()?.versions)),
-            _ => None,
-        })
-        .collect();
-    // Nothing is begun that cannot be ended.
-    let lacks = disks
-        .iter()
-        .find(|(_, versions)| at != to && !versions.contains(&to));
-    if let Some((node, _)) = lacks {
-        return Err(format!(
-            "{node} has no etcd {to}: unpack the release there, below etcd.versions_dir"
-        ));
-    }
-    let on_all = |version: &EtcdVersion| disks.iter().all(|(_, versions)| versions.contains(version));
-    let have: BTreeSet<EtcdVersion> = disks
-        .iter()
-        .flat_map(|(_, versions)| versions.iter().copied())
-        .filter(on_all)
-        .collect();
-    let mut steps = Vec::new();
-    while at != to {
-        let Some(why) = at.upgrade_objection(to) else {
-            steps.push(to);
-            break;
-        };
-        let possible =
-            |next: &&EtcdVersion| **next > at && **next < to && at.upgrade_objection(**next).is_none();
-        let Some(next) = have.iter().rfind(possible) else {
-            return Err(format!("{why}; no version on the way is on every node"));
-        };
-        steps.push(*next);
-        at = *next;
-    }
-    Ok(steps)
-}
-
-pub(super) fn in_words(steps: &[EtcdVersion]) -> String {
+fn in_words(steps: &[EtcdVersion]) -> String {
     let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
     if steps.is_empty() {
         return "nothing to do".to_owned();
@@ -360,7 +333,7 @@ pub(super) fn upgrade_progress(status: &AdminStatus, order: &Directives, to: Etc
     UpgradeProgress::Waits(text, down.into_iter().find(selected))
 }
 
-pub(super) async fn until_done(
+async fn until_done(
     client: &Client,
     order: &Directives,
     to: EtcdVersion,

@@ -216,6 +216,19 @@ mod tests {
         assert!(version("3.10.0") > version("3.9.9"));
     }
 
+    /// From which version, to which, and a part of the objection.
+    type Case = (&'static str, &'static str, Option<&'static str>);
+
+    fn check(table: &[Case], objection: fn(EtcdVersion, EtcdVersion) -> Option<String>) {
+        for (from, to, expected) in table {
+            let found = objection(version(from), version(to));
+            match expected {
+                None => assert_eq!(found, None, "{from} to {to}"),
+                Some(part) => assert!(found.unwrap().contains(part), "{from} to {to}"),
+            }
+        }
+    }
+
     #[test]
     fn upgrades_go_forward_one_minor_at_a_time() {
         let table = [
@@ -231,13 +244,7 @@ mod tests {
             ("3.6.16", "3.6.1", Some("a downgrade is not an upgrade")),
             ("3.7.0", "3.6.16", Some("a downgrade is not an upgrade")),
         ];
-        for (from, to, expected) in table {
-            let found = version(from).upgrade_objection(version(to));
-            match expected {
-                None => assert_eq!(found, None, "{from} to {to}"),
-                Some(part) => assert!(found.unwrap().contains(part), "{from} to {to}"),
-            }
-        }
+        check(&table, EtcdVersion::upgrade_objection);
     }
 
     #[test]
@@ -254,13 +261,7 @@ mod tests {
             ("3.6.16", "3.5.16", Some("take 3.5.26")),
             ("3.5.35", "3.5.16", Some("take 3.5.26")),
         ];
-        for (from, to, expected) in table {
-            let found = version(from).downgrade_objection(version(to));
-            match expected {
-                None => assert_eq!(found, None, "{from} to {to}"),
-                Some(part) => assert!(found.unwrap().contains(part), "{from} to {to}"),
-            }
-        }
+        check(&table, EtcdVersion::downgrade_objection);
     }
 
     #[test]

@@ -12,7 +12,6 @@ use crate::model::{Action, ActionKind, EtcdVersion, ReasonCode};
 pub(super) fn prepare(cx: &mut Context<'_>) -> Option<Action> {
     let list = cx.coordinated_list()?;
     let term = list.term;
-    let healthy = disturbances(cx, list).is_empty();
     let selected = cx.obs.me.steering.directives.etcd.as_ref()?;
     let etcd = cx.obs.me.etcd.known()?;
     let running = EtcdVersion::reported(&etcd.version)?;
@@ -20,10 +19,14 @@ pub(super) fn prepare(cx: &mut Context<'_>) -> Option<Action> {
         .version
         .filter(|to| selected.downgrade && !selected.cancelled && to.series() < running.series());
     let (to, text) = match (ordered, etcd.downgrade_to) {
-        (Some(to), None) if healthy && running.downgrade_objection(to).is_none() => (
-            Some(to),
-            format!("etcd {running} is to convert its data for the downgrade to {to}"),
-        ),
+        (Some(to), None)
+            if running.downgrade_objection(to).is_none() && disturbances(cx, list).is_empty() =>
+        {
+            (
+                Some(to),
+                format!("etcd {running} is to convert its data for the downgrade to {to}"),
+            )
+        }
         (None, Some(now)) if selected.downgrade && selected.cancelled => (
             None,
             format!(

@@ -81,16 +81,14 @@ pub(super) fn look_again(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     let looked_at = *cx.memory.looked_at.get_or_insert(cx.obs.steady);
-    let left = LOOK_AGAIN.saturating_sub(cx.obs.steady.since(looked_at));
-    if !left.is_zero() {
-        cx.wake_in(left);
+    if is_early(cx, Some(looked_at), LOOK_AGAIN) {
         return None;
     }
     inspect(cx)
 }
 
 /// Makes the owner of the data directory record which device it is on, if no agent has inspected it because
-/// the agent was installed while etcd ran. This is the only inspection while etcd runs and serves.
+/// the agent was installed while etcd ran.
 pub(super) fn note_mount(cx: &mut Context<'_>) -> Option<Action> {
     if !cx.obs.mount_unknown || mutant!(MountForgotten) {
         return None;
@@ -158,9 +156,7 @@ pub(super) fn identify(cx: &mut Context<'_>) -> Option<Action> {
     let since = cx.memory.silent_since.filter(|_| unknown)?;
     let seen = cx.memory.looked_at.filter(|at| *at > since);
     let (from, pause) = seen.map_or((since, SILENT), |at| (at, LOOK_AGAIN));
-    let left = pause.saturating_sub(cx.obs.steady.since(from));
-    if !left.is_zero() {
-        cx.wake_in(left);
+    if is_early(cx, Some(from), pause) {
         return None;
     }
     inspect(cx)

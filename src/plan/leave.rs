@@ -5,7 +5,8 @@
 use super::context::Context;
 use super::restart::leave;
 use crate::model::{
-    ActiveState, Fact, Grant, GrantPurpose, Leave, Memory, NodeName, NodeStatus, Observation,
+    ActiveState, Fact, Grant, GrantPurpose, Leave, MemberId, MemberList, Memory, NodeName, NodeStatus,
+    Observation,
 };
 
 /// True if another voter is down and does not come back by itself, as far as can be seen at one moment. A
@@ -15,11 +16,19 @@ pub fn another_is_down(observation: &Observation) -> bool {
     let (Some(etcd), Some(list)) = (cx.obs.me.etcd.known(), cx.obs.me.members.known()) else {
         return false;
     };
-    let mut others = list.voters().filter(|voter| voter.id != etcd.member_id);
-    others.any(|voter| {
-        let node = cx.spec.node_of(voter);
-        node.and_then(|node| cx.status_of(node)).is_some_and(is_down)
-    })
+    let others = other_voters(&cx, list, etcd.member_id);
+    others.iter().any(|(_, status)| status.is_some_and(is_down))
+}
+
+/// The nodes of the voters but this one, each with its status.
+fn other_voters<'a>(
+    cx: &'a Context<'_>,
+    list: &'a MemberList,
+    own: MemberId,
+) -> Vec<(&'a NodeName, Option<&'a NodeStatus>)> {
+    let others = list.voters().filter(|voter| voter.id != own);
+    let nodes = others.filter_map(|voter| cx.spec.node_of(voter));
+    nodes.map(|node| (node, cx.status_of(node))).collect()
 }
 
 /// Judges whether etcd on this node may stop. `given` is the grant that this node has given as coordinator,
@@ -43,10 +52,7 @@ pub fn leave_to_stop(observation: &Observation, given: Option<&Grant>, down_for_
     if let Some((coordinator, _)) = leave(&cx, GrantPurpose::Restart) {
         return Leave::go(format!("{coordinator} granted it"));
     }
-    let others = voters().filter(|voter| voter.id != etcd.member_id);
-    let others = others.filter_map(|voter| cx.spec.node_of(voter));
-    let others: Vec<(&NodeName, Option<&NodeStatus>)> =
-        others.map(|node| (node, cx.status_of(node))).collect();
+    let others = other_voters(&cx, list, etcd.member_id);
     let stays_down = others
         .iter()
         .find(|(_, status)| down_for_long && status.is_some_and(is_down));

@@ -19,8 +19,8 @@ use crate::agent::execute::fence::{
 use crate::agent::execute::membership::MemberRemoval;
 use crate::agent::jobs::{flush, full, handover, increments, prune, restore, verify};
 use crate::model::{
-    Action, ActiveState, BackupId, DataState, Epoch, Fact, Generation, Job, OperatorRequest, RequestState,
-    UnitState,
+    Action, ActiveState, BackupId, DataState, Epoch, EtcdStatus, Fact, Generation, Job, OperatorRequest,
+    RequestState, UnitState,
 };
 use crate::ports::{DataRequest, PortError, PortResult};
 
@@ -58,9 +58,10 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         Action::InspectData => {
             let failed = agent.shared.etcd_failed();
             let within = if failed { READING } else { DATA };
-            let (log, base) = agent
+            let etcd = agent
                 .shared
-                .with(|inner| (inner.data.log_decides(), inner.data.serves()));
+                .with(|inner| inner.last.status.as_ref()?.etcd.known().cloned());
+            let (log, base) = (etcd.as_ref().is_some_and(EtcdStatus::log_decides), etcd.is_some());
             let request = DataRequest::Inspect { failed, log, base };
             agent.ask_owner(&request, within, |_| Ok(())).await.map(drop)
         }

@@ -179,11 +179,9 @@ pub(crate) async fn move_leader(
 
 /// Asks etcd to prepare a downgrade that is still ordered, or to end one that is not.
 pub(crate) async fn downgrade(agent: &Agent, to: Option<EtcdVersion>, term: RaftTerm) -> PortResult<()> {
-    let ordered = agent.shared.directives().etcd.filter(|etcd| etcd.downgrade);
-    let wanted = ordered.as_ref().filter(|etcd| !etcd.cancelled);
-    if to.is_some() != wanted.is_some()
-        || to.is_some_and(|to| wanted.and_then(|etcd| etcd.version) != Some(to))
-    {
+    let selected = agent.shared.directives().etcd;
+    let ordered = selected.filter(|etcd| etcd.downgrade && !etcd.cancelled);
+    if to != ordered.and_then(|etcd| etcd.version) {
         return Err(stale("another version was selected meanwhile"));
     }
     fenced_list(agent, term).await?;

@@ -31,10 +31,6 @@ pub(crate) struct LocalData {
     /// etcd's last log lines when it last ended by itself, until it serves again.
     last_words: Option<LastWords>,
     staged: Option<(Epoch, BackupId)>,
-    /// True while etcd serves.
-    serves: bool,
-    /// True while an etcd serves whose log decides whether a newer one can start.
-    log_decides: bool,
     /// The etcd that `etcd.service` starts while no version is selected.
     base: Option<BaseEtcd>,
     /// The member whose log was read, and whether it holds entries of v2.
@@ -62,19 +58,9 @@ impl LocalData {
         self.staged.as_ref()
     }
 
-    /// True while etcd serves.
-    pub(crate) fn serves(&self) -> bool {
-        self.serves
-    }
-
     /// What is known of the etcd in this file.
     pub(crate) fn base(&self, file: &str) -> Option<&BaseEtcd> {
         self.base.as_ref().filter(|base| base.file == file)
-    }
-
-    /// True while an etcd serves whose log decides whether a newer one can start.
-    pub(crate) fn log_decides(&self) -> bool {
-        self.log_decides
     }
 
     /// Whether the log of this member holds entries of v2; `None` if it was not read.
@@ -121,14 +107,10 @@ impl LocalData {
         }
     }
 
-    /// Takes the status of etcd. Its last words no longer apply when it serves again.
-    pub(crate) fn note_etcd(&mut self, etcd: Option<&EtcdStatus>) {
-        if etcd.is_some() {
-            self.last_words = None;
-        }
-        self.serves = etcd.is_some();
-        self.log_decides = etcd.is_some_and(EtcdStatus::log_decides);
-        if etcd.is_some() && !self.log_decides {
+    /// Takes the status of an etcd that serves. Its last words no longer apply.
+    pub(crate) fn etcd_serves(&mut self, etcd: &EtcdStatus) {
+        self.last_words = None;
+        if !etcd.log_decides() {
             // While an older member is left, new entries of v2 may get into the log.
             self.v2_entries = None;
         }

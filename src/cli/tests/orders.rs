@@ -6,7 +6,8 @@ use super::fixture::{NOW, decision, name, node, observation, status};
 use crate::cli::direct::{self, Silent, Spread};
 use crate::cli::restart::{self, RestartProgress};
 use crate::cli::upgrade::{self, UpgradeProgress};
-use crate::cli::{Exit, downgrade, epoch, status as verb};
+use crate::cli::version_path::{Way, path};
+use crate::cli::{Exit, epoch, status as verb};
 use crate::model::*;
 
 fn register(change: &DirectiveChange) -> Directives {
@@ -181,11 +182,26 @@ fn runs_version(status: &mut NodeStatus, text: &str) {
     text.clone_into(&mut etcd.version);
 }
 
+/// What runs, what is on the disks, where to; the steps, or a part of the refusal.
+type WayCase<'a> = (&'a str, &'a [&'a str], &'a str, Result<&'a [&'a str], &'a str>);
+
+fn check_ways(way: Way, table: &[WayCase<'_>]) {
+    for (runs, disk, to, expected) in table {
+        let found = path(&with_versions(disk, runs), version(to), way);
+        match expected {
+            Ok(steps) => {
+                let steps: Vec<EtcdVersion> = steps.iter().map(|step| version(step)).collect();
+                assert_eq!(found, Ok(steps), "{runs} to {to}");
+            }
+            Err(part) => assert!(found.unwrap_err().contains(part), "{runs} to {to}"),
+        }
+    }
+}
+
 #[test]
 fn the_way_to_a_version_goes_minor_by_minor() {
-    type Case<'a> = (&'a str, &'a [&'a str], &'a str, Result<&'a [&'a str], &'a str>);
     let all = ["3.5.16", "3.5.35", "3.6.1", "3.6.16", "3.7.3"];
-    let table: [Case<'_>; 9] = [
+    let table: [WayCase<'_>; 9] = [
         ("3.6.16", &all, "3.6.16", Ok(&[])),
         ("3.5.35", &all, "3.6.16", Ok(&["3.6.16"])),
         ("3.5.16", &all, "3.6.16", Ok(&["3.5.35", "3.6.16"])),
@@ -201,23 +217,13 @@ fn the_way_to_a_version_goes_minor_by_minor() {
         ("3.7.3", &all, "3.6.16", Err("is newer than 3.6.16")),
         ("3.5.16", &all, "3.6.99", Err("n1 has no etcd 3.6.99")),
     ];
-    for (runs, disk, to, expected) in table {
-        let found = upgrade::path(&with_versions(disk, runs), version(to));
-        match expected {
-            Ok(steps) => {
-                let steps: Vec<EtcdVersion> = steps.iter().map(|step| version(step)).collect();
-                assert_eq!(found, Ok(steps), "{runs} to {to}");
-            }
-            Err(part) => assert!(found.unwrap_err().contains(part), "{runs} to {to}"),
-        }
-    }
+    check_ways(Way::Up, &table);
 }
 
 #[test]
 fn the_way_of_a_downgrade_goes_back_minor_by_minor() {
-    type Case<'a> = (&'a str, &'a [&'a str], &'a str, Result<&'a [&'a str], &'a str>);
     let all = ["3.5.16", "3.5.35", "3.6.1", "3.6.16", "3.7.3"];
-    let table: [Case<'_>; 7] = [
+    let table: [WayCase<'_>; 7] = [
         ("3.6.16", &all, "3.6.16", Ok(&[])),
         ("3.6.16", &all, "3.6.1", Ok(&["3.6.1"])),
         ("3.7.3", &all, "3.5.35", Ok(&["3.6.16", "3.5.35"])),
@@ -231,16 +237,7 @@ fn the_way_of_a_downgrade_goes_back_minor_by_minor() {
         ("3.5.35", &all, "3.6.16", Err("is older than 3.6.16")),
         ("3.6.16", &all, "3.5.34", Err("n1 has no etcd 3.5.34")),
     ];
-    for (runs, disk, to, expected) in table {
-        let found = downgrade::path(&with_versions(disk, runs), version(to));
-        match expected {
-            Ok(steps) => {
-                let steps: Vec<EtcdVersion> = steps.iter().map(|step| version(step)).collect();
-                assert_eq!(found, Ok(steps), "{runs} to {to}");
-            }
-            Err(part) => assert!(found.unwrap_err().contains(part), "{runs} to {to}"),
-        }
-    }
+    check_ways(Way::Down, &table);
 }
 
 #[test]
