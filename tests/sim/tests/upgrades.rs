@@ -1,9 +1,17 @@
 //! Upgrades of etcd: one member at a time, minor by minor, and back if a version does not start.
 
-use etcd_agent_sim::{Fault, Schedule, run, told};
+use etcd_agent_sim::{Fault, Outcome, Schedule, run, told};
 
 /// How many random schedules.
 const SCHEDULES: u64 = 800;
+
+/// The outcome of a schedule that breaks no rule, and its history.
+fn run_well(schedule: &Schedule) -> (Outcome, String) {
+    let outcome = run(schedule, true);
+    let history = outcome.history.join("\n");
+    assert_eq!(outcome.violation, None, "{history}");
+    (outcome, history)
+}
 
 /// Upgrades through all versions on a cluster without faults.
 #[test]
@@ -17,9 +25,7 @@ fn s09_etcd_is_upgraded_minor_by_minor() {
         schedule.faults.push((90_000, Fault::Upgrade(nodes - 1, 2)));
         // 3.7, once snapshots of raft stand for what 3.5 has written.
         schedule.faults.push((250_000, Fault::Upgrade(0, 3)));
-        let outcome = run(&schedule, true);
-        let history = outcome.history.join("\n");
-        assert_eq!(outcome.violation, None, "{history}");
+        let (outcome, history) = run_well(&schedule);
         assert!(outcome.seen.contains("order upgrade done"), "{history}");
         assert!(!outcome.seen.contains("order upgrade refused"), "{history}");
         assert!(
@@ -41,9 +47,7 @@ fn s09_etcd_is_downgraded_minor_by_minor() {
         schedule.faults.push((260_000, Fault::Downgrade(nodes - 1, 1)));
         // The downgrade is under way, or done.
         schedule.faults.push((262_000, Fault::CancelUpgrade(0)));
-        let outcome = run(&schedule, true);
-        let history = outcome.history.join("\n");
-        assert_eq!(outcome.violation, None, "{history}");
+        let (outcome, history) = run_well(&schedule);
         assert!(outcome.seen.contains("order downgrade done"), "{history}");
         assert!(!outcome.seen.contains("order downgrade refused"), "{history}");
         assert!(
@@ -64,9 +68,7 @@ fn a_log_is_read_again_after_a_downgrade() {
         for at in [260_000, 262_000, 265_000, 270_000] {
             schedule.faults.push((at, Fault::Upgrade(0, 3)));
         }
-        let outcome = run(&schedule, true);
-        let history = outcome.history.join("\n");
-        assert_eq!(outcome.violation, None, "{history}");
+        let (outcome, history) = run_well(&schedule);
         assert!(outcome.seen.contains("order downgrade done"), "{history}");
     }
 }
@@ -76,9 +78,7 @@ fn a_log_is_read_again_after_a_downgrade() {
 fn an_upgrade_that_skips_a_minor_is_refused() {
     let mut schedule = Schedule::calm(5, 3, 3, false);
     schedule.faults.push((20_000, Fault::Upgrade(1, 3)));
-    let outcome = run(&schedule, true);
-    let history = outcome.history.join("\n");
-    assert_eq!(outcome.violation, None, "{history}");
+    let (outcome, history) = run_well(&schedule);
     assert!(outcome.seen.contains("order upgrade refused"), "{history}");
     assert!(!history.contains("restarts etcd"), "{history}");
 }
@@ -93,9 +93,7 @@ fn an_upgrade_stops_at_its_first_failure_and_goes_back() {
         schedule.faults.push((20_000, Fault::Upgrade(0, 2)));
         schedule.faults.push((60_000, Fault::CancelUpgrade(2)));
         schedule.faults.push((120_000, Fault::Upgrade(0, 0)));
-        let outcome = run(&schedule, true);
-        let history = outcome.history.join("\n");
-        assert_eq!(outcome.violation, None, "{history}");
+        let (outcome, history) = run_well(&schedule);
         let failed = history
             .lines()
             .filter(|line| line.contains("ends with exit code 1"));
@@ -114,9 +112,7 @@ fn s51_members_that_a_package_restarts_at_once_go_down_one_at_a_time() {
         for host in 0..nodes {
             schedule.faults.push((30_000, Fault::RestartByOthers(host)));
         }
-        let outcome = run(&schedule, true);
-        let history = outcome.history.join("\n");
-        assert_eq!(outcome.violation, None, "{history}");
+        let (_, history) = run_well(&schedule);
         let with_leave = history.matches("granted it").count();
         assert_eq!(with_leave, if nodes == 1 { 0 } else { nodes }, "{history}");
         assert!(!history.contains("without leave"), "{history}");
@@ -154,9 +150,7 @@ fn a_binary_that_a_package_replaced_is_rolled_out_one_member_at_a_time() {
         let mut schedule = Schedule::calm(seed, nodes, nodes, false);
         schedule.faults.push((20_000, Fault::InstallEtcd(number)));
         schedule.faults.push((120_000, Fault::Mend));
-        let outcome = run(&schedule, true);
-        let history = outcome.history.join("\n");
-        assert_eq!(outcome.violation, None, "{history}");
+        let (outcome, history) = run_well(&schedule);
         let restarts = history.matches("restarts etcd").count();
         assert_eq!(restarts, nodes, "{history}");
         let rises = outcome.seen.contains("event a cluster's version rises");
@@ -181,9 +175,7 @@ fn rule_10_a_liar_brings_no_etcd_back_from_converted_data() {
         let mut schedule = with_a_forged_cancel(seed);
         // The lie does not lock operators out.
         schedule.faults.push((240_000, Fault::Upgrade(0, 2)));
-        let outcome = run(&schedule, true);
-        let history = outcome.history.join("\n");
-        assert_eq!(outcome.violation, None, "{history}");
+        let (outcome, history) = run_well(&schedule);
         assert!(outcome.seen.contains("order upgrade done"), "{history}");
         assert!(!outcome.seen.contains("order upgrade refused"), "{history}");
     }

@@ -96,8 +96,7 @@ impl Seat {
         let how = world.hosts[self.host].breaks(call);
         if let Some(how) = how {
             let now = world.now;
-            world.hosts[self.host].may_linger_from = now;
-            world.hosts[self.host].failed_at = Some(now);
+            world.hosts[self.host].failed(now);
             world.tell(|w| format!("{}: {call:?} is {how:?}", w.hosts[self.host].name));
             world.saw("broken", &format!("{call:?} {how:?}"));
         }

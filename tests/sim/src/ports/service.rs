@@ -42,8 +42,7 @@ impl Service {
             return Ok(());
         }
         host.stops_fail -= 1;
-        host.may_linger_from = now;
-        host.failed_at = Some(now);
+        host.failed(now);
         world.tell(|w| format!("{} is not stopped: systemd refuses", w.hosts[self.0.host].name));
         Err(PortError::Permanent(
             "systemd refused to stop etcd.service".to_owned(),
@@ -145,6 +144,10 @@ impl ServiceManager for Service {
         self.0.pause(20).await;
         let inspects = matches!(request, DataRequest::Inspect { .. });
         let outcome = if self.0.sim.world().hosts[self.0.host].inspect_fails {
+            let mut world = self.0.sim.world();
+            let now = world.now;
+            // An agent with a new memory does not know whose etcd runs before it has inspected the data.
+            world.hosts[self.0.host].failed(now);
             Err(PortError::Retryable("etcd-agent-data.service failed".to_owned()))
         } else {
             self.0.breaks(match request {

@@ -279,6 +279,12 @@ impl Host {
         }
     }
 
+    /// A call of the agent, or a stop, fails.
+    pub fn failed(&mut self, now: u64) {
+        self.may_linger_from = now;
+        self.failed_at = Some(now);
+    }
+
     /// Stores this memory of its elector.
     pub fn remember(&mut self, record: &ElectorRecord, now: u64) {
         let note = |since: &mut BTreeMap<Epoch, u64>, epoch: Epoch| {
