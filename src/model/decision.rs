@@ -59,6 +59,9 @@ pub struct Memory {
     /// What this node has granted as coordinator and what has not finished, and since when.
     #[serde(default)]
     pub grant: Option<(Grant, SteadyMs)>,
+    /// The grant that this node has acted on last.
+    #[serde(default)]
+    pub grant_used: Option<u64>,
     /// Nodes that did not use a grant, and when.
     #[serde(default)]
     pub grant_unused: BTreeMap<NodeName, SteadyMs>,

@@ -94,7 +94,7 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
         .restarted_at
         .is_some_and(|at| cx.obs.steady.since(at) < RESTART_QUEUED)
         && !cx.memory.failures.contains_key(&ActionKind::RestartEtcd);
-    if !up || !ready || queued {
+    if !up || !ready || queued || is_used(cx, &grant, ActionKind::RestartEtcd) {
         return None;
     }
     if !cx.may_try(
@@ -112,11 +112,18 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
     cx.memory.started_at = Some(cx.obs.steady);
     cx.memory.started_as = Some(assignment.member_id);
     cx.memory.start_shown = false;
+    cx.memory.grant_used = Some(grant.id);
     Some(Action::RestartEtcd {
         fence: StartFence::of(assignment),
         grant,
         coordinator,
     })
+}
+
+/// True if this node has acted on the grant. Each is for one restart or one defragmentation: the coordinator may
+/// take it for used, and grant the next one, at the moment at which this node wants another.
+pub(super) fn is_used(cx: &Context<'_>, grant: &Grant, action: ActionKind) -> bool {
+    cx.memory.grant_used == Some(grant.id) && !cx.memory.failures.contains_key(&action)
 }
 
 /// The grant for this purpose that is valid for this node now, and the node that gave it.
