@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::adapters::tls::{Expiry, Tls};
 use crate::genesis::Electorate;
 use crate::model::{
-    Enquire, Epoch, Fact, Genesis, NodeStatus, Spec, SpecRecord, Steering, UnitState, UnixMs,
+    ClusterId, Enquire, Epoch, Fact, Genesis, NodeStatus, Revision, Spec, SpecRecord, Steering, UnitState,
+    UnixMs,
 };
 use crate::ports::PortResult;
 use crate::telemetry::Counters;
@@ -116,6 +117,16 @@ impl Agent {
             return Fact::Absent;
         }
         Fact::Known(format!("{}:{}", self.boot_id, unit.main_pid))
+    }
+
+    /// The newest revision before which a coordinator has compacted the history of this node's cluster because of
+    /// NOSPACE, as far as this node knows.
+    pub(super) fn newest_compacted(&self, cluster_id: ClusterId) -> Option<Revision> {
+        let peers = self.ports.peers.last_seen();
+        let theirs = peers.values().filter_map(|peer| peer.known()?.steering.compacted);
+        let all = theirs.chain(self.shared.with(|inner| inner.jobs.compacted));
+        let of_it = all.filter(|compaction| compaction.cluster_id == cluster_id);
+        of_it.map(|compaction| compaction.revision).max()
     }
 
     /// The spec in force, given this node's record of the size.

@@ -135,7 +135,7 @@ pub async fn run(paths: Paths) -> anyhow::Result<()> {
             Some((settings, parts)) => {
                 let agent = build::agent(&paths, &settings, parts, counters.clone())?;
                 agent.shared.go_on(carried);
-                let end = configured(&paths, &settings, &agent, &sockets, &mut asked).await?;
+                let end = Box::pin(configured(&paths, &settings, &agent, &sockets, &mut asked)).await?;
                 carried = agent.shared.carry();
                 end
             }

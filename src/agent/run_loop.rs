@@ -11,6 +11,7 @@ use crate::ports::PortResult;
 use crate::telemetry::message_ids;
 
 use super::context::Agent;
+use super::jobs::space;
 use super::state::FirstLook;
 use super::{execute, gate, observe, record, watchdog};
 
@@ -31,6 +32,7 @@ impl Agent {
         let mut last: Option<Decision> = None;
         let mut backoff = RepeatBackoff::default();
         let begun = self.ports.clock.steady();
+        space::await_defrag(self);
         loop {
             watchdog::feed();
             self.shared.looks.begin();
@@ -220,6 +222,7 @@ fn material(status: &NodeStatus) -> NodeStatus {
         etcd.index = 0;
         etcd.applied = 0;
         etcd.db_size_bytes = 0;
+        etcd.db_in_use_bytes = None;
         etcd.revision = crate::model::Revision(0);
     }
     status

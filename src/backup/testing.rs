@@ -39,6 +39,7 @@ impl Etcd for FakeEtcd {
             index: 4,
             applied: 4,
             db_size_bytes: self.bytes.len() as u64,
+            db_in_use_bytes: None,
             revision: Revision(77),
             errors: vec![],
         })

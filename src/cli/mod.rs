@@ -8,6 +8,7 @@ mod client;
 mod commands;
 mod config;
 mod decision;
+mod defrag;
 mod direct;
 mod discard_empty;
 mod downgrade;
@@ -21,6 +22,7 @@ mod log_level;
 mod member;
 mod members;
 mod ok_to_stop;
+mod on_nodes;
 mod out;
 mod pause;
 mod plan;
@@ -84,6 +86,7 @@ enum Verb {
     Resume(pause::ResumeArgs),
     MoveLeader(leader::MoveArgs),
     Restart(restart::RestartArgs),
+    Defrag(defrag::DefragArgs),
     Upgrade(upgrade::UpgradeArgs),
     Downgrade(downgrade::DowngradeArgs),
     #[command(subcommand)]
@@ -170,6 +173,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Resume(args) => pause::resume(paths, args).await,
         Verb::MoveLeader(args) => leader::run(paths, args).await,
         Verb::Restart(args) => restart::run(paths, args).await,
+        Verb::Defrag(args) => defrag::run(paths, args).await,
         Verb::Downgrade(args) => downgrade::run(paths, args).await,
         Verb::Upgrade(args) => upgrade::run(paths, args).await,
         Verb::Members(output) | Verb::Member(member::MemberVerb::List(output)) => {

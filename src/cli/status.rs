@@ -72,6 +72,16 @@ pub(super) fn render(status: &AdminStatus) -> String {
         Some(format!("{node}: {}", wish.why))
     });
     list("To be restarted, one after the other", restarts.collect());
+    let defrags = health::nodes(status).filter_map(|(node, seen)| {
+        let steering = &seen.known()?.steering;
+        let wish = steering.defrag.wish.as_ref()?;
+        Some(match &wish.failed {
+            _ if steering.defrag.running => format!("{node}: under way"),
+            Some(error) => format!("{node}: {}; the last attempt failed: {error}", wish.why),
+            None => format!("{node}: {}", wish.why),
+        })
+    });
+    list("To be defragmented, one after the other", defrags.collect());
     let reasons = status.decision.reasons.iter().filter(|reason| !reason.halt);
     list("Why", reasons.map(ToString::to_string).collect());
     text

@@ -79,6 +79,13 @@ pub(super) fn count(value: &Value) -> Read<usize> {
     }
 }
 
+pub(super) fn percent(value: &Value) -> Read<usize> {
+    match value.kind {
+        Kind::Int(number @ 0..=100) => Ok(usize::try_from(number).unwrap_or(0)),
+        _ => bad(value, "a number from 0 to 100, without quotes"),
+    }
+}
+
 pub(super) fn flag(value: &Value) -> Read<bool> {
     match value.kind {
         Kind::Bool(flag) => Ok(flag),
@@ -121,7 +128,7 @@ pub(super) fn calendar(value: &Value) -> Read<Calendar> {
         .map_err(|why| format!("found {}, expected {expected}: {why}", value.describe()))?;
     if !calendar.comes_again() {
         return Err(format!(
-            "found {}, which never comes, or never again after the last year that it names: full backups would end; \
+            "found {}, which never comes, or never again after the last year that it names; \
              expected {expected}",
             value.describe()
         ));

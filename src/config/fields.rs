@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::field::{AnyField, Defaulted, Optional, Table, duration_json};
 use super::field_types::{
     address, backup_format, binary, bytes, calendar, cluster_name, count, duration, endpoint, flag,
-    increments, interval, join, keep, listen, moment, node_name, path, port, proxy, recipients, setting,
-    size, sse, store_url, word,
+    increments, interval, join, keep, listen, moment, node_name, path, percent, port, proxy, recipients,
+    setting, size, sse, store_url, word,
 };
 use super::flags;
 use super::settings::{Proxy, StoreUrl};
@@ -220,6 +220,16 @@ fields! {
     RESTORE_IDENTITY_FILE: Optional<PathBuf> = Optional::new("restore.identity_file", path);
     /// Accept unencrypted backups that were begun before this time.
     RESTORE_ACCEPT_PLAINTEXT_BEFORE: Optional<UnixMs> = Optional::new("restore.accept_plaintext_before", moment);
+
+    /// The free part of a database's file, in percent, at which etcd is defragmented; 0 for never.
+    SPACE_DEFRAG_PERCENT: Defaulted<usize> = Defaulted::new("space.defrag_percent", percent, || 50);
+    /// Databases smaller than this are not defragmented.
+    SPACE_DEFRAG_MIN_SIZE: Optional<u64> = Optional::new("space.defrag_min_size", bytes)
+        .in_force(|settings| Some(format!("{}MiB", settings.spec.space.defrag_min_size >> 20).into()));
+    /// The times at which a defragmentation may begin.
+    SPACE_DEFRAG_ON_CALENDAR: Optional<Calendar> = Optional::new("space.defrag_on_calendar", calendar);
+    /// Compact, defragment and disarm after NOSPACE.
+    SPACE_RECOVER: Defaulted<bool> = Defaulted::new("space.recover", flag, || true);
 
     /// How many replaced data directories older than `min_age` are kept.
     ARCHIVE_KEEP: Defaulted<usize> = Defaulted::new("archive.keep", keep, || 3);

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Assignment, BackupFormat, BackupId, ClusterId, Directives, Epoch, EtcdVersion, Generation, Genesis,
-    Grant, MemberId, NodeName, OperatorRequest, RaftTerm, RebootLock, SpecRecord, SteadyMs,
+    Grant, MemberId, NodeName, NodeOrder, OperatorRequest, RaftTerm, RebootLock, Revision, SpecRecord,
+    SteadyMs,
 };
 
 /// The conditions that must still hold when etcd is started.
@@ -216,6 +217,27 @@ pub enum Action {
         /// Who gave it.
         coordinator: NodeName,
     },
+    /// Begin to defragment this node's etcd in the background, with the coordinator's permission.
+    Defrag {
+        /// The order that is carried out, if any.
+        order: Option<NodeOrder>,
+        /// The permission.
+        grant: Grant,
+        /// Who gave it.
+        coordinator: NodeName,
+    },
+    /// Begin to compact the history of all keys in the background, because etcd has no space.
+    Compact {
+        /// Revisions before this one are compacted.
+        revision: Revision,
+        /// The raft term in which this node's member leads.
+        term: RaftTerm,
+    },
+    /// Disarm the alarm NOSPACE of all members: their databases have space again.
+    DisarmNoSpace {
+        /// The raft term in which this node's member leads.
+        term: RaftTerm,
+    },
     /// Store this node's own reboot lock: it takes the lock under a grant, or releases it.
     SetRebootLock {
         /// The lock.
@@ -282,6 +304,8 @@ impl Action {
                 | Self::Increments { .. }
                 | Self::Prune { .. }
                 | Self::Verify { .. }
+                | Self::Defrag { .. }
+                | Self::Compact { .. }
         )
     }
 }

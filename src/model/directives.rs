@@ -25,9 +25,9 @@ pub struct Paused {
     pub by: NodeName,
 }
 
-/// A restart of etcd that a person ordered.
+/// A person's order for some nodes: a restart or a defragmentation of their etcds, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct RestartOrder {
+pub struct NodeOrder {
     /// The version of the register that introduced the order. Each order is carried out once.
     pub id: u64,
     /// The node that took the order, because two concurrent orders on two nodes get the same version. `None`
@@ -38,7 +38,7 @@ pub struct RestartOrder {
     pub nodes: BTreeSet<NodeName>,
 }
 
-impl RestartOrder {
+impl NodeOrder {
     /// Its identity, which sorts like the registers do.
     pub fn identity(&self) -> (u64, &Option<NodeName>) {
         (self.id, &self.by)
@@ -99,7 +99,10 @@ pub struct Directives {
     pub out: BTreeSet<NodeName>,
     /// The last ordered restart.
     #[serde(default)]
-    pub restart: Option<RestartOrder>,
+    pub restart: Option<NodeOrder>,
+    /// The last ordered defragmentation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defrag: Option<NodeOrder>,
     /// The size that an operator last wrote into the store through an agent. If the store asks for a smaller
     /// size, it is followed only if it equals this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,6 +141,13 @@ pub enum DirectiveChange {
     },
     /// Cancel the part of an ordered restart that has not been carried out yet.
     CancelRestart,
+    /// Defragment etcd on these nodes, one after the other.
+    Defrag {
+        /// On which nodes.
+        nodes: BTreeSet<NodeName>,
+    },
+    /// Cancel the part of an ordered defragmentation that has not begun yet.
+    CancelDefrag,
     /// Release the reboot lock of a node, which does not do it itself.
     ReleaseRebootLock {
         /// The node.
@@ -178,6 +188,9 @@ impl fmt::Display for Directives {
         if let Some(order) = &self.restart {
             write!(f, ", restart {} of {} nodes", order.id, order.nodes.len())?;
         }
+        if let Some(order) = &self.defrag {
+            write!(f, ", defragmentation {} of {} nodes", order.id, order.nodes.len())?;
+        }
         if let Some(version) = self.etcd_version() {
             write!(f, ", etcd {version}")?;
         }
@@ -200,6 +213,7 @@ impl Directives {
         let said = (
             &self.out,
             &self.restart,
+            &self.defrag,
             &self.paused,
             self.size,
             &self.released,
@@ -225,8 +239,9 @@ impl Directives {
                 "version {version} of the released reboot lock of {node} leaves no room for later ones"
             ));
         }
-        let restarted = self.restart.as_ref().map_or(0, |order| order.nodes.len());
-        let names = self.out.len() + restarted + self.released.len();
+        let orders = self.restart.iter().chain(&self.defrag);
+        let ordered: usize = orders.map(|order| order.nodes.len()).sum();
+        let names = self.out.len() + ordered + self.released.len();
         (names > MOST_NAMES).then(|| format!("it has {names} node names, expected at most {MOST_NAMES}"))
     }
 
@@ -247,6 +262,15 @@ impl Directives {
         })
     }
 
+    /// The next order for these nodes.
+    fn order(&self, nodes: &BTreeSet<NodeName>, by: &NodeName) -> NodeOrder {
+        NodeOrder {
+            id: self.version.saturating_add(1),
+            by: Some(by.clone()),
+            nodes: nodes.clone(),
+        }
+    }
+
     /// The register after one more order, given on node `by`; `None` if the order changes nothing.
     #[must_use]
     pub fn after(&self, change: &DirectiveChange, by: &NodeName, now: UnixMs) -> Option<Self> {
@@ -265,14 +289,10 @@ impl Directives {
             DirectiveChange::Add { node } => {
                 next.out.remove(node);
             }
-            DirectiveChange::Restart { nodes } => {
-                next.restart = Some(RestartOrder {
-                    id: self.version.saturating_add(1),
-                    by: Some(by.clone()),
-                    nodes: nodes.clone(),
-                });
-            }
+            DirectiveChange::Restart { nodes } => next.restart = Some(self.order(nodes, by)),
             DirectiveChange::CancelRestart => next.restart = None,
+            DirectiveChange::Defrag { nodes } => next.defrag = Some(self.order(nodes, by)),
+            DirectiveChange::CancelDefrag => next.defrag = None,
             DirectiveChange::Upgrade { to, pause_after } => {
                 let selected = next.etcd.get_or_insert_default();
                 selected.select(*to, false);

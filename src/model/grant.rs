@@ -27,6 +27,8 @@ pub enum GrantPurpose {
     Restart,
     /// To take the reboot lock.
     Reboot,
+    /// To defragment etcd.
+    Defrag,
 }
 
 impl GrantPurpose {

@@ -29,6 +29,7 @@ mod reason;
 mod reboot_lock;
 mod running;
 mod size;
+mod space;
 mod spec;
 mod status;
 mod stop;
@@ -54,7 +55,7 @@ pub use backup_summary::BackupSummary;
 pub use calendar::{Calendar, CalendarError};
 pub use change::{KeyChange, Past, RevisionChanges, Watched};
 pub use decision::{Decision, LearnerProgress, Memory};
-pub use directives::{DirectiveChange, Directives, EtcdSelection, Paused, RestartOrder};
+pub use directives::{DirectiveChange, Directives, EtcdSelection, NodeOrder, Paused};
 pub use etcd_version::{EtcdVersion, forgets_promotions, is_too_old};
 pub use event::{Event, EventOutcome, EventsView};
 pub use fact::Fact;
@@ -79,6 +80,7 @@ pub use reason::{Reason, ReasonCode};
 pub use reboot_lock::{LockOwner, RebootHold, RebootLock, RebootLocks, RecordedLock, ReleaseView};
 pub use running::{BaseEtcd, EtcdRun, RestartWish};
 pub use size::{MOST_VOTERS, SizeChange, SizeSource, SpecRecord, unwise_size};
+pub use space::{Compaction, DefragEnd, DefragView, DefragWish, SpaceSpec, crowded_at, full_at};
 pub use spec::{EtcdSpec, Join, Spec, TlsFiles, default_versions_dir, digest, electorate_digest};
 pub use status::{
     ActiveState, AssignmentSummary, DataState, EtcdBinaries, EtcdStatus, LeaderAsk, LoadState, NodeStatus,

@@ -299,6 +299,9 @@ pub struct Observation {
     pub backups: BackupView,
     /// This agent's fetch or restore job.
     pub restore: Job,
+    /// This agent's compaction job.
+    #[serde(default)]
+    pub compact: Job,
     /// The open requests of a person.
     pub requests: Vec<OperatorRequest>,
     /// The spec at that time, so that a saved observation replays by itself.

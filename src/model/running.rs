@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EtcdVersion, Fact, NodeName, RestartOrder};
+use super::{EtcdVersion, Fact, NodeName, NodeOrder};
 
 /// The etcd that `etcd.service` starts while no version is selected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +45,9 @@ pub struct EtcdRun {
     /// The order before it. It counts again if a concurrent order of another node replaces the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former: Option<HeardOrder>,
+    /// The ordered defragmentation that was carried out last: its ID and the node that took the order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defragmented: Option<(u64, Option<NodeName>)>,
 }
 
 /// A received restart order.
@@ -62,7 +65,7 @@ pub struct HeardOrder {
 }
 
 impl HeardOrder {
-    /// As `RestartOrder::identity`.
+    /// As `NodeOrder::identity`.
     fn identity(&self) -> (u64, &Option<NodeName>) {
         (self.order, &self.order_by)
     }
@@ -97,7 +100,7 @@ impl EtcdRun {
         process: &Fact<String>,
         in_force: Option<&str>,
         base: Option<&str>,
-        order: Option<&RestartOrder>,
+        order: Option<&NodeOrder>,
         me: &NodeName,
     ) -> Self {
         let mut next = self.clone();
@@ -135,9 +138,18 @@ impl EtcdRun {
         }
     }
 
+    /// The record after this ordered defragmentation.
+    #[must_use]
+    pub fn defragments(self, order: &NodeOrder) -> Self {
+        Self {
+            defragmented: Some((order.id, order.by.clone())),
+            ..self
+        }
+    }
+
     /// Records an order. An older order replaces the newest one if the newest one was lost to a concurrent
     /// order of another node. The older order is carried out unless that was done before.
-    fn hear(&mut self, order: &RestartOrder, runs: Option<&str>, me: &NodeName) {
+    fn hear(&mut self, order: &NodeOrder, runs: Option<&str>, me: &NodeName) {
         let identity = order.identity();
         if identity == self.newest.identity() {
             return;
@@ -176,7 +188,7 @@ impl EtcdRun {
     }
 
     /// Whether the process that runs now needs a restart, and why. `order` is the last restart order.
-    pub fn wish(&self, process: Option<&str>, order: Option<&RestartOrder>) -> Option<RestartWish> {
+    pub fn wish(&self, process: Option<&str>, order: Option<&NodeOrder>) -> Option<RestartWish> {
         let process = process?;
         let order = order.filter(|order| order.identity() == self.newest.identity());
         if let Some(order) = order.filter(|_| self.newest.is_open(Some(process))) {
@@ -208,8 +220,8 @@ mod tests {
         Fact::Known(process.to_owned())
     }
 
-    fn order(id: u64) -> RestartOrder {
-        RestartOrder {
+    fn order(id: u64) -> NodeOrder {
+        NodeOrder {
             id,
             by: Some(me()),
             nodes: [me()].into(),
@@ -261,7 +273,7 @@ mod tests {
         assert_eq!(run.wish(Some("b:7"), None), None, "withdrawn");
         let done = run.look(&runs("b:8"), Some("x"), None, Some(&order(3)), &me());
         assert_eq!(done.wish(Some("b:8"), Some(&order(3))), None, "not again");
-        let elsewhere = RestartOrder {
+        let elsewhere = NodeOrder {
             id: 4,
             by: Some(me()),
             nodes: [NodeName::new("n2").unwrap()].into(),
@@ -279,7 +291,7 @@ mod tests {
     #[test]
     fn of_two_orders_at_one_time_at_two_nodes_each_is_carried_out() {
         let first = order(3);
-        let second = RestartOrder {
+        let second = NodeOrder {
             by: Some(NodeName::new("n2").unwrap()),
             ..order(3)
         };
@@ -309,7 +321,7 @@ mod tests {
 
     #[test]
     fn an_order_heard_of_late_counts_where_the_newer_one_was_lost_to_it() {
-        let by = |name: &str| RestartOrder {
+        let by = |name: &str| NodeOrder {
             by: Some(NodeName::new(name).unwrap()),
             ..order(4)
         };

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupSpec, ClusterName, Member, NodeName, SizeSource, SpecRecord};
+use super::{BackupSpec, ClusterName, Member, NodeName, SizeSource, SpaceSpec, SpecRecord};
+
+/// etcd's `DefaultQuotaBytes` (`server/storage/quota.go`).
+const DEFAULT_QUOTA_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
 /// The wanted state of the cluster and of this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +40,9 @@ pub struct Spec {
     pub shared_store: String,
     /// How long a member must be unreachable before it counts as dead.
     pub grace: Duration,
+    /// When etcd is defragmented, and whether it is freed from NOSPACE.
+    #[serde(default)]
+    pub space: SpaceSpec,
     /// The changes that the coordinator may make to the member list without an order.
     #[serde(default)]
     pub join: Join,
@@ -121,6 +127,21 @@ pub fn default_versions_dir() -> PathBuf {
 /// The default is left out, so that the digest of the settings is that of older versions of the agent.
 fn is_default_versions_dir(dir: &Path) -> bool {
     dir == default_versions_dir()
+}
+
+impl EtcdSpec {
+    /// The quota of its database in bytes; `None` if it is switched off.
+    pub fn quota(&self) -> Option<u64> {
+        match self
+            .settings
+            .get("quota-backend-bytes")
+            .map(|bytes| bytes.parse::<i64>())
+        {
+            Some(Ok(bytes)) if bytes < 0 => None,
+            Some(Ok(bytes)) if bytes > 0 => u64::try_from(bytes).ok(),
+            _ => Some(DEFAULT_QUOTA_BYTES),
+        }
+    }
 }
 
 impl Spec {

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::etcd_version::READS_V2;
 use super::{
-    BackupSummary, ClusterId, ClusterName, Directives, Epoch, EtcdVersion, Fact, Generation, Genesis, Grant,
-    Incarnation, MemberId, MemberList, NodeName, RaftTerm, RebootLocks, RestartWish, Revision, UnixMs,
+    BackupSummary, ClusterId, ClusterName, Compaction, DefragView, Directives, Epoch, EtcdVersion, Fact,
+    Generation, Genesis, Grant, Incarnation, MemberId, MemberList, NodeName, RaftTerm, RebootLocks,
+    RestartWish, Revision, UnixMs,
 };
 
 /// systemd's `ActiveState` of a unit (`org.freedesktop.systemd1(5)`).
@@ -200,6 +201,9 @@ pub struct EtcdStatus {
     pub applied: u64,
     /// Size of the backend database in bytes.
     pub db_size_bytes: u64,
+    /// The bytes of it that are in use; `None` from an agent of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub db_in_use_bytes: Option<u64>,
     /// Current revision.
     pub revision: Revision,
     /// Alarms and errors that it reports, e.g. `NOSPACE`.
@@ -222,6 +226,16 @@ impl EtcdStatus {
 }
 
 impl EtcdStatus {
+    /// The free bytes in the file of its database; `None` if it does not report them.
+    pub fn free_bytes(&self) -> Option<u64> {
+        Some(self.db_size_bytes.saturating_sub(self.db_in_use_bytes?))
+    }
+
+    /// True while the alarm NOSPACE of any member is raised.
+    pub fn has_no_space(&self) -> bool {
+        self.alarms().any(|alarm| alarm == "NOSPACE")
+    }
+
     /// The alarms that are raised, such as `NOSPACE`. etcd lists them among its errors as `memberID:1
     /// alarm:NOSPACE` (`Status` in etcd's `maintenance.go`).
     pub fn alarms(&self) -> impl Iterator<Item = &str> {
@@ -286,6 +300,12 @@ pub struct Steering {
     /// it has leave.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits_to_stop: bool,
+    /// The defragmentation of its etcd.
+    #[serde(default, skip_serializing_if = "DefragView::is_idle")]
+    pub defrag: DefragView,
+    /// Its last compaction as coordinator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<Compaction>,
     /// The disruption that it has granted as coordinator and that has not finished.
     #[serde(default)]
     pub grant: Option<Grant>,

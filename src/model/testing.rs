@@ -31,6 +31,7 @@ pub(crate) fn spec(nodes: &[&str]) -> Spec {
         store_shared: false,
         shared_store: String::new(),
         grace: Duration::from_mins(5),
+        space: super::SpaceSpec::default(),
         join: super::Join::default(),
     }
 }

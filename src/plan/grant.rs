@@ -1,15 +1,15 @@
-//! Grants to restart etcd or to take the reboot lock. The coordinator gives one to one node at a time (rule
-//! 4). Restarts come first: followers, then the leader, and only after another member leads. A grant is
-//! published in the status and is valid in one raft term. A grant to restart ends when its node is healthy
-//! again and no longer asks; a grant of the reboot lock, when its node holds the lock, which then takes its
-//! place.
+//! Grants to restart etcd, to take the reboot lock or to defragment etcd. The coordinator gives one to one
+//! node at a time (rule 4). Restarts come first: followers, then the leader, and only after another member
+//! leads. Defragmentations come last, in the same order. A grant is published in the status and is valid in
+//! one raft term. A grant to restart or to defragment ends when its node is healthy again and no longer asks;
+//! a grant of the reboot lock, when its node holds the lock, which then takes its place.
 
 use std::time::Duration;
 
 use super::context::{Context, names};
 use super::orders::{is_out, paused};
 use super::safety::undisturbed;
-use super::{leader, lock_holder, spares};
+use super::{leader, lock_holder, space, spares};
 use crate::model::{
     Action, Grant, GrantPurpose, Join, MemberList, NodeName, NodeStatus, RaftTerm, ReasonCode,
 };
@@ -59,41 +59,89 @@ fn give_for(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
     if wanting.is_empty() {
         report_left_alone(cx, &statuses);
         lend(cx, list, &whole);
-        return None;
+        let wanting = wanting_defrag(cx, list);
+        if cx.memory.grant.is_some() || wanting.is_empty() || cx.obs.backup.running {
+            // A snapshot that is read would hold a defragmentation up, with etcd's writes behind it.
+            return None;
+        }
+        return followers_first(cx, list, &whole, &wanting, &DEFRAG);
     }
-    let to_do = format!("etcd on {} is to be restarted", names(wanting.iter().copied()));
-    if !may_grant(cx, list, &whole, (ReasonCode::RestartWaits, &to_do)) {
+    followers_first(cx, list, &whole, &wanting, &RESTART)
+}
+
+/// What differs between grants to restart and to defragment.
+struct Work {
+    purpose: GrantPurpose,
+    /// What is done to etcd.
+    done: &'static str,
+    waits: ReasonCode,
+    unused: ReasonCode,
+    granted: ReasonCode,
+}
+
+const RESTART: Work = Work {
+    purpose: GrantPurpose::Restart,
+    done: "restarted",
+    waits: ReasonCode::RestartWaits,
+    unused: ReasonCode::RestartUnused,
+    granted: ReasonCode::RestartGranted,
+};
+const DEFRAG: Work = Work {
+    purpose: GrantPurpose::Defrag,
+    done: "defragmented",
+    waits: ReasonCode::DefragWaits,
+    unused: ReasonCode::DefragWaits,
+    granted: ReasonCode::DefragGranted,
+};
+
+/// Grants the work to the first node that wants it: followers first, and the leader once another member leads.
+fn followers_first(
+    cx: &mut Context<'_>,
+    list: &MemberList,
+    whole: &Result<(), String>,
+    wanting: &[&NodeName],
+    work: &Work,
+) -> Option<Action> {
+    let Work { purpose, done, .. } = *work;
+    let to_do = format!("etcd on {} is to be {done}", names(wanting.iter().copied()));
+    if !may_grant(cx, list, whole, (work.waits.clone(), &to_do)) {
         return None;
     }
     let me = &cx.spec.node;
-    let others = wanting
+    let mut others = wanting
         .iter()
         .copied()
         .filter(|node| *node != me || wanting.len() == 1);
-    let Some(node) = others.into_iter().find(|node| may_have_another(cx, node)) else {
-        cx.because(
-            ReasonCode::RestartUnused,
-            format!(
-                "{} did not use the grant to restart; another one follows",
-                names(wanting)
-            ),
-        );
+    let Some(node) = others.find(|node| may_have_another(cx, node)) else {
+        let text = format!("{to_do}, and the last grant was not used: another one follows");
+        cx.because(work.unused.clone(), text);
         cx.wake_in(Duration::from_secs(5));
         return None;
     };
     if node == me && list.members.len() > 1 {
         cx.because(
             ReasonCode::LeaderLast,
-            "etcd here is to be restarted too: another member leads first",
+            format!("etcd here is to be {done} too: another member leads first"),
         );
         return leader::away(cx, list);
     }
     cx.because(
-        ReasonCode::RestartGranted,
-        format!("etcd on {node} is restarted now: all members are healthy"),
+        work.granted.clone(),
+        format!("etcd on {node} is {done} now: all members are healthy"),
     );
-    grant_to(cx, list, node, GrantPurpose::Restart);
+    grant_to(cx, list, node, purpose);
     None
+}
+
+/// The nodes whose etcd is to be defragmented, by name.
+pub(super) fn wanting_defrag<'a>(cx: &Context<'a>, list: &MemberList) -> Vec<&'a NodeName> {
+    let is_paused = paused(cx).is_some();
+    let wants = |status: &&NodeStatus| {
+        let wish = status.steering.defrag.wish.as_ref();
+        wish.is_some_and(|wish| space::may_begin(cx, wish) && (wish.order.is_some() || !is_paused))
+    };
+    let wanting = statuses(cx, list).into_iter().filter(wants);
+    wanting.map(|status| &status.node).collect()
 }
 
 /// Grants the reboot lock to the first node that asks for it.
@@ -225,6 +273,10 @@ pub(super) fn in_progress(grant: &Grant) -> (ReasonCode, String) {
             ReasonCode::RebootLockGranted,
             format!("{} takes the reboot lock", grant.node),
         ),
+        GrantPurpose::Defrag => (
+            ReasonCode::Defragmenting,
+            format!("etcd on {} is being defragmented", grant.node),
+        ),
     }
 }
 
@@ -290,6 +342,17 @@ fn settle(cx: &mut Context<'_>, statuses: &[&NodeStatus], whole: bool) {
             )
         }
         GrantPurpose::Reboot => (lock_holder::is_taken(cx, &grant), age >= UNUSED),
+        GrantPurpose::Defrag => {
+            let status = statuses.iter().find(|status| status.node == grant.node);
+            let steering = status.map(|status| &status.steering);
+            let works = steering.is_some_and(|steering| steering.defrag.running);
+            let wish = steering.and_then(|steering| steering.defrag.wish.as_ref());
+            let wants = wish.is_some_and(|wish| !wish.rests);
+            (
+                whole && !wants && !works,
+                whole && wants && age >= UNUSED || age >= LONGEST,
+            )
+        }
     };
     if done {
         cx.memory.grant = None;

@@ -146,19 +146,20 @@ fn move_to(cx: &mut Context<'_>, list: &MemberList, (node, to): (NodeName, Membe
     })
 }
 
-/// The requested follower if it is healthy; without a request, the best one: preferably one that does not
-/// want a restart itself, then the one with the highest applied index.
+/// The requested follower if it is healthy; without a request, the best one: preferably one whose
+/// etcd is not to be restarted or defragmented itself, then the one with the highest applied index.
 fn pick(cx: &mut Context<'_>, list: &MemberList, to: Option<&NodeName>) -> Option<(NodeName, MemberId)> {
     let mut fit = candidates(cx, list);
     fit.retain(|(node, _, _)| to.is_none_or(|to| to == *node));
-    let restarts = |node: &NodeName| {
+    let is_next = |node: &NodeName| {
         let status = cx.obs.peers.get(node).and_then(crate::model::Fact::known);
-        status.is_some_and(|status| status.steering.wants_restart.is_some())
+        let steering = status.map(|status| &status.steering);
+        steering.is_some_and(|steering| steering.wants_restart.is_some() || steering.defrag.wish.is_some())
     };
     let best = fit
         .into_iter()
         .filter(|(node, _, _)| **node != cx.spec.node && !orders::is_out(cx, node))
-        .min_by_key(|(node, _, applied)| (restarts(node), std::cmp::Reverse(*applied), (*node).clone()));
+        .min_by_key(|(node, _, applied)| (is_next(node), std::cmp::Reverse(*applied), (*node).clone()));
     if best.is_none() {
         let wanted = names(to);
         cx.because(

@@ -49,6 +49,7 @@ mod resize;
 mod restart;
 mod retention;
 mod safety;
+mod space;
 mod spares;
 mod standalone_backup;
 mod status_line;
@@ -75,6 +76,7 @@ pub use reboot_lock::has_recorded;
 pub use removal_order::objection;
 pub use retention::{judge, keep_origin, needed_origin};
 pub use safety::{Change, is_healthy, keeps_quorum, other_stores, with_other_stores};
+pub use space::{SpaceSeen, is_full, wants_defrag};
 pub use standalone_backup::{backup_in, backup_of};
 pub use steps::{request_steps, steps};
 pub use stop::ok_to_stop;
@@ -127,6 +129,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| hand::over(cx))
         .or_else(|| leader::answer(cx))
         .or_else(|| restart::granted(cx))
+        .or_else(|| space::granted(cx))
         .or_else(|| reboot_lock::follow(cx))
         .or_else(|| coordinate(cx))
         .or_else(|| electors::regain(cx))
@@ -149,5 +152,6 @@ fn coordinate(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| leader::asked(cx))
         .or_else(|| removal_order::take_out(cx))
         .or_else(|| orders::unless_paused(cx, downgrade::prepare))
+        .or_else(|| orders::unless_paused(cx, space::recover))
         .or_else(|| orders::unless_paused(cx, membership::change))
 }

@@ -181,7 +181,7 @@ fn answered_by(
     };
     let members = names(genesis.members.keys());
     // The backup contains the alarm. The person who restored it has to know that the cluster refuses writes.
-    let alarm = serving.and_then(alarms::raised);
+    let alarm = serving.and_then(|etcd| alarms::raised(etcd, cx.spec.space.recover));
     let alarm = alarm.map_or_else(String::new, |text| format!("; but {text}"));
     let down = if serving.is_none() && ends_after_each_start(cx) {
         "; but etcd does not stay up on this node: see `journalctl -u etcd`"

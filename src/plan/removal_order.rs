@@ -109,13 +109,14 @@ pub fn objection(observation: &Observation, change: &DirectiveChange, force: boo
         DirectiveChange::Remove { node }
         | DirectiveChange::Add { node }
         | DirectiveChange::ReleaseRebootLock { node, .. } => node,
-        DirectiveChange::Restart { nodes } => {
+        DirectiveChange::Restart { nodes } | DirectiveChange::Defrag { nodes } => {
             let stranger = nodes.iter().find(|node| !cx.spec.nodes.contains_key(*node))?;
             return Some(format!("{stranger} is not in cluster.nodes"));
         }
         DirectiveChange::Pause
         | DirectiveChange::Resume
         | DirectiveChange::CancelRestart
+        | DirectiveChange::CancelDefrag
         | DirectiveChange::Upgrade { .. }
         | DirectiveChange::Downgrade { .. }
         | DirectiveChange::CancelUpgrade => return None,

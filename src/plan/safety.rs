@@ -127,6 +127,7 @@ pub(super) fn undisturbed(cx: &Context<'_>, list: &MemberList) -> Result<(), Str
     let what = match why {
         Disturbance::NoVote => "has no vote yet",
         Disturbance::NotHealthy => "is not seen healthy",
+        Disturbance::Defragmenting => "is being defragmented",
     };
     Err(format!("member {} on {who} {what}", member.id))
 }
@@ -138,6 +139,8 @@ pub(super) enum Disturbance {
     NoVote,
     /// The member is not seen healthy.
     NotHealthy,
+    /// The member is being defragmented.
+    Defragmenting,
 }
 
 /// The members for which the cluster is not whole, in the order of the list.
@@ -146,7 +149,14 @@ pub(super) fn disturbances<'l>(cx: &Context<'_>, list: &'l MemberList) -> Vec<(&
     let disturbance = |member: &Member| match member {
         member if member.is_learner => Some(Disturbance::NoVote),
         member if !healthy.contains(&member.id) => Some(Disturbance::NotHealthy),
-        _ => None,
+        member => {
+            let status = cx.status_of(cx.spec.node_of(member)?)?;
+            status
+                .steering
+                .defrag
+                .running
+                .then_some(Disturbance::Defragmenting)
+        }
     };
     list.members
         .iter()

@@ -131,6 +131,7 @@ mod tests {
             index: applied,
             applied,
             db_size_bytes: 0,
+            db_in_use_bytes: None,
             revision: Revision(applied),
             errors: vec![],
         }

@@ -1,5 +1,7 @@
 //! The steps that follow from an order, in words.
 
+use std::collections::BTreeSet;
+
 use crate::model::{DirectiveChange, NodeName, OperatorRequest};
 
 /// The steps that follow from this order, one line each.
@@ -22,16 +24,8 @@ pub fn steps(change: &DirectiveChange) -> Vec<String> {
             "{node} may be a member again: it joins as a learner when a member is missing, and gets its vote once it \
              has caught up"
         )],
-        DirectiveChange::Restart { nodes } => {
-            let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
-            vec![
-                format!(
-                    "etcd is restarted on {}, one node at a time, each only while all members are healthy",
-                    names.join(", ")
-                ),
-                "the raft leader comes last, after another member leads".to_owned(),
-            ]
-        }
+        DirectiveChange::Restart { nodes } => one_after_the_other("restarted", nodes),
+        DirectiveChange::Defrag { nodes } => one_after_the_other("defragmented", nodes),
         DirectiveChange::ReleaseRebootLock { node, .. } => vec![format!(
             "{node} no longer holds the reboot lock: etcd on another node may be restarted, and another host may reboot"
         )],
@@ -68,10 +62,25 @@ pub fn steps(change: &DirectiveChange) -> Vec<String> {
             "no further node gets the version that was ordered",
             "nodes that have it go back to the etcd of before, one at a time; an etcd that is down goes back at once",
         ]),
+        DirectiveChange::CancelDefrag => {
+            lines(&["no further etcd is defragmented by order; a defragmentation that is under way goes on"])
+        }
         DirectiveChange::CancelRestart => {
             lines(&["no further node is restarted by order; a restart that is under way goes on"])
         }
     }
+}
+
+/// What is done to etcd on these nodes.
+fn one_after_the_other(done: &str, nodes: &BTreeSet<NodeName>) -> Vec<String> {
+    let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+    vec![
+        format!(
+            "etcd is {done} on {}, one node at a time, each only while all members are healthy",
+            names.join(", ")
+        ),
+        "the raft leader comes last, after another member leads".to_owned(),
+    ]
 }
 
 /// The steps that follow from this request, one line each.

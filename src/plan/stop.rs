@@ -104,6 +104,10 @@ fn voter(cx: &Context<'_>, view: &Observation, list: &MemberList, node: &NodeNam
             let on = on.map_or("an unknown node", NodeName::as_str);
             let text = format!("the member of {on} is a learner: it joins, and has no vote yet");
             reasons.push(Reason::new(ReasonCode::LearnerJoins, text));
+        } else if disturbance == Disturbance::Defragmenting {
+            let on = on.map_or("an unknown node", NodeName::as_str);
+            let text = format!("etcd on {on} is being defragmented");
+            reasons.push(Reason::new(ReasonCode::Defragmenting, text));
         } else {
             reasons.extend(why_unhealthy(cx, list, member));
         }

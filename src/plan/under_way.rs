@@ -61,11 +61,18 @@ fn restarts(cx: &Context<'_>, list: &MemberList, node: &NodeName) -> Vec<Reason>
         let text = format!("etcd on {other} is to be restarted");
         Reason::new(ReasonCode::RestartWanted, text)
     });
+    let defragmented = grant::wanting_defrag(cx, list)
+        .into_iter()
+        .filter(|other| *other != node);
+    let defragmented = defragmented.map(|other| {
+        let text = format!("etcd on {other} is to be defragmented");
+        Reason::new(ReasonCode::DefragWaits, text)
+    });
     let held = lock_holder::holder(cx, Some(node)).map(|(holder, hold)| {
         let text = format!("{holder} holds the reboot lock for {}", hold.owner);
         Reason::new(ReasonCode::RebootLockHeld, text)
     });
-    granted.chain(wanted).chain(held).collect()
+    granted.chain(wanted).chain(defragmented).chain(held).collect()
 }
 
 /// What the coordinator does next, and what makes it halt.

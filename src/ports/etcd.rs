@@ -51,6 +51,22 @@ pub trait Etcd: Send + Sync {
     async fn disarm(&self, _member: MemberId, _alarm: AlarmKind) -> PortResult<()> {
         Ok(())
     }
+    /// Defragments the member's database. The member serves no request meanwhile. By default it cannot.
+    async fn defragment(&self) -> PortResult<()> {
+        Err(PortError::Permanent(
+            "this etcd cannot be defragmented".to_owned(),
+        ))
+    }
+    /// Reads from this member's database alone. The answer comes after a defragmentation has ended. By default
+    /// it comes at once.
+    async fn read(&self) -> PortResult<()> {
+        Ok(())
+    }
+    /// Compacts the history of all keys before this revision, and waits until the pages are free. A revision
+    /// that is compacted already is no error. By default it cannot.
+    async fn compact(&self, _at: Revision) -> PortResult<()> {
+        Err(PortError::Permanent("this etcd cannot be compacted".to_owned()))
+    }
     /// Streams a snapshot: the bbolt file and its 32-byte SHA-256 trailer.
     async fn snapshot(&self) -> PortResult<ByteStream>;
     /// Watches all keys from this revision on, without end. The stream ends after

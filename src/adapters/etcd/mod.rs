@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_client::{AlarmAction, AlarmOptions, AlarmType, GetOptions, MemberAddOptions};
+use etcd_client::{AlarmAction, AlarmOptions, AlarmType, CompactionOptions, GetOptions, MemberAddOptions};
 use futures::{StreamExt, stream};
 use hyper::http::uri::PathAndQuery;
 use tokio::time::timeout;
@@ -38,6 +38,8 @@ const STATUS: Duration = Duration::from_secs(1);
 const PAST: Duration = Duration::from_secs(5);
 /// etcd sends snapshot chunks without pause; before the first one it may have to commit a large batch.
 const SNAPSHOT_IDLE: Duration = Duration::from_secs(30);
+/// A defragmentation writes the whole database anew, and a compaction reads it.
+const DEFRAGMENT: Duration = Duration::from_mins(15);
 /// A hash reads the whole database.
 const FINGERPRINT: Duration = Duration::from_mins(10);
 
@@ -69,6 +71,10 @@ impl Etcd for LocalEtcd {
             index: answer.raft_index,
             applied: answer.raft_applied_index,
             db_size_bytes: u64::try_from(answer.db_size).unwrap_or(0),
+            // etcd 3.4 and newer report it.
+            db_in_use_bytes: u64::try_from(answer.db_size_in_use)
+                .ok()
+                .filter(|bytes| *bytes > 0),
             revision: Revision(u64::try_from(header.revision).unwrap_or(0)),
             // These include alarms: etcd writes `memberID:… alarm:NOSPACE`.
             errors: answer.errors.iter().map(|text| text.trim().to_owned()).collect(),
@@ -232,6 +238,45 @@ impl Etcd for LocalEtcd {
                 .map(drop)
         })
         .await
+    }
+
+    async fn defragment(&self) -> PortResult<()> {
+        self.call("defragment", Kind::Change, DEFRAGMENT, |client| async move {
+            client.maintenance_client().defragment().await.map(drop)
+        })
+        .await
+    }
+
+    async fn read(&self) -> PortResult<()> {
+        self.call("read", Kind::Read, MEMBERS, |client| async move {
+            let local = GetOptions::new().with_serializable().with_count_only();
+            client.kv_client().get("\0", Some(local)).await.map(drop)
+        })
+        .await
+    }
+
+    async fn compact(&self, at: Revision) -> PortResult<()> {
+        let revision =
+            i64::try_from(at.0).map_err(|_| PortError::Permanent(format!("etcd has no revision {at}")))?;
+        let doing = format!("compact revision {at}");
+        let done = self
+            .call(&doing, Kind::Change, DEFRAGMENT, |client| async move {
+                let physical = CompactionOptions::new().with_physical();
+                client
+                    .kv_client()
+                    .compact(revision, Some(physical))
+                    .await
+                    .map(drop)
+            })
+            .await;
+        match done {
+            Err(PortError::Permanent(why) | PortError::Retryable(why))
+                if why.contains("has been compacted") =>
+            {
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     async fn snapshot(&self) -> PortResult<ByteStream> {

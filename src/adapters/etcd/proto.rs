@@ -38,6 +38,8 @@ pub(super) struct StatusResponse {
     pub(super) raft_applied_index: u64,
     #[prost(string, repeated, tag = "8")]
     pub(super) errors: Vec<String>,
+    #[prost(int64, tag = "9")]
+    pub(super) db_size_in_use: i64,
     #[prost(bool, tag = "10")]
     pub(super) is_learner: bool,
     #[prost(string, tag = "11")]

@@ -3,11 +3,8 @@
 
 use crate::agent::Agent;
 use crate::agent::api::fresh;
-use crate::model::{Alarm, AlarmKind, DisarmOrder, DisarmView, Fact, MemberId, NodeStatus};
+use crate::model::{Alarm, AlarmKind, DisarmOrder, DisarmView, Fact, MemberId, NodeStatus, full_at};
 use crate::ports::{AgentHandle, PortError, PortResult};
-
-/// etcd's `DefaultQuotaBytes` (`server/storage/quota.go`).
-const DEFAULT_QUOTA_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
 /// The raised alarms, by node, read through quorum.
 ///
@@ -39,14 +36,7 @@ pub(crate) async fn disarm(agent: &Agent, order: &DisarmOrder) -> PortResult<Dis
     if !order.force && !disarmed.is_empty() {
         let seen = fresh::observation(agent).await?;
         let statuses = known(std::iter::once(Fact::Known(seen.me)).chain(seen.peers.into_values()));
-        let quota = quota(
-            agent
-                .spec
-                .etcd
-                .settings
-                .get("quota-backend-bytes")
-                .map(String::as_str),
-        );
+        let quota = agent.spec.etcd.quota();
         for alarm in &disarmed {
             let size = of_member(&statuses, alarm.member_id)
                 .and_then(|status| Some(status.etcd.known()?.db_size_bytes));
@@ -84,21 +74,6 @@ fn of_member(statuses: &[NodeStatus], id: MemberId) -> Option<&NodeStatus> {
     statuses.iter().find(is)
 }
 
-/// The quota for a database in bytes; `None` if it is switched off.
-fn quota(setting: Option<&str>) -> Option<u64> {
-    match setting.map(str::parse::<i64>) {
-        Some(Ok(bytes)) if bytes < 0 => None,
-        Some(Ok(bytes)) if bytes > 0 => u64::try_from(bytes).ok(),
-        _ => Some(DEFAULT_QUOTA_BYTES),
-    }
-}
-
-/// The size in bytes at which a database has too little space left: 95% of the quota. etcd raises the alarm
-/// when the next request does not fit any more, so the size is below the quota then.
-fn full_at(quota: u64) -> u64 {
-    quota - quota / 20
-}
-
 /// Why the cause of an alarm does not seem to be gone. `size` is that of the member's database in bytes.
 fn objection(alarm: &Alarm, size: Option<u64>, quota: Option<u64>) -> Option<String> {
     let node = alarm.node_name();
@@ -120,7 +95,7 @@ fn objection(alarm: &Alarm, size: Option<u64>, quota: Option<u64>) -> Option<Str
             (size >= full_at(quota)).then(|| {
                 format!(
                     "the database on {node} has {size} bytes, and its quota is {quota}: etcd would soon raise \
-                     the alarm again. Free space (`etcdctl compact`, `etcdctl defrag`) or set a \
+                     the alarm again. Free space (`etcdctl compact`, `etcd-agent defrag --rolling`) or set a \
                      larger etcd.settings.quota-backend-bytes first; --force disarms it anyway"
                 )
             })
@@ -166,19 +141,6 @@ mod tests {
                 found.unwrap_or_default().contains(expected.unwrap_or_default()),
                 "{what}"
             );
-        }
-    }
-
-    #[test]
-    fn the_quota_is_etcds() {
-        let table = [
-            (None, Some(2_147_483_648)),
-            (Some("0"), Some(2_147_483_648)),
-            (Some("16777216"), Some(16_777_216)),
-            (Some("-1"), None),
-        ];
-        for (setting, bytes) in table {
-            assert_eq!(quota(setting), bytes, "{setting:?}");
         }
     }
 }

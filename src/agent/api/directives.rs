@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::model::{
-    DirectiveChange, DirectiveOrder, DirectiveView, Directives, Fact, LeaderAsk, NodeName, NodeStatus,
-    Observation, OperatorRequest, RestartWish,
+    DefragWish, DirectiveChange, DirectiveOrder, DirectiveView, Directives, Fact, LeaderAsk, NodeName,
+    NodeOrder, NodeStatus, Observation, OperatorRequest, RestartWish, Steering,
 };
 use crate::plan;
 use crate::ports::{PortError, PortResult};
@@ -101,24 +101,33 @@ pub(crate) fn preview(agent: &Agent, request: &OperatorRequest) -> PortResult<Di
     })
 }
 
-/// Adds the nodes that an older restart order has not restarted yet, because a newer order replaces the older
-/// one.
+/// Adds the nodes on which an older order to restart or to defragment was not carried out yet, because a newer
+/// order replaces the older one.
 fn with_pending(seen: &Observation, change: &DirectiveChange) -> DirectiveChange {
-    let (DirectiveChange::Restart { nodes }, Some(old)) = (change, &seen.me.steering.directives.restart)
-    else {
-        return change.clone();
+    let ordered = &seen.me.steering.directives;
+    let (nodes, old, wish): (_, _, fn(&Steering) -> Option<u64>) = match change {
+        DirectiveChange::Restart { nodes } => (nodes, &ordered.restart, |steering| {
+            steering.wants_restart.as_ref()?.order
+        }),
+        DirectiveChange::Defrag { nodes } => (nodes, &ordered.defrag, |steering| {
+            steering.defrag.wish.as_ref()?.order
+        }),
+        _ => return change.clone(),
     };
+    let Some(old) = old else { return change.clone() };
     let waits = |node: &&NodeName| {
         let status = if **node == seen.me.node {
             Some(&seen.me)
         } else {
             seen.peers.get(*node).and_then(Fact::known)
         };
-        let wish = status.and_then(|status| status.steering.wants_restart.as_ref());
-        wish.is_some_and(|wish| wish.order == Some(old.id))
+        status.is_some_and(|status| wish(&status.steering) == Some(old.id))
     };
     let nodes: BTreeSet<NodeName> = old.nodes.iter().filter(waits).chain(nodes).cloned().collect();
-    DirectiveChange::Restart { nodes }
+    match change {
+        DirectiveChange::Defrag { .. } => DirectiveChange::Defrag { nodes },
+        _ => DirectiveChange::Restart { nodes },
+    }
 }
 
 /// Adds the version of the lock that is to be released, and the next one: the node may be about to confirm it.
@@ -139,16 +148,31 @@ fn with_lock(seen: &Observation, change: DirectiveChange) -> DirectiveChange {
 
 /// Changes the observation to what it would be once all nodes have taken over this register.
 fn imagine(seen: &mut Observation, directives: &Directives) {
-    let mine = seen.me.steering.directives.restart.as_ref().map(|order| order.id);
-    let order = directives.restart.as_ref().filter(|order| Some(order.id) != mine);
+    let mine = seen.me.steering.directives.clone();
+    let new = |order: &Option<NodeOrder>, mine: &Option<NodeOrder>, node: &NodeName| {
+        let order = order.as_ref().filter(|_| order != mine)?;
+        order.nodes.contains(node).then_some(order.id)
+    };
+    let why = || "an operator ordered it".to_owned();
     let take = |status: &mut NodeStatus| {
         status.steering.directives = directives.clone();
-        let meant = order.is_some_and(|order| order.nodes.contains(&status.node));
-        if meant && status.etcd.known().is_some() {
+        if status.etcd.known().is_none() {
+            return;
+        }
+        if let Some(id) = new(&directives.restart, &mine.restart, &status.node) {
             status.steering.wants_restart = Some(RestartWish {
-                why: "an operator ordered it".to_owned(),
-                order: order.map(|order| order.id),
+                why: why(),
+                order: Some(id),
                 version: false,
+            });
+        }
+        if let Some(id) = new(&directives.defrag, &mine.defrag, &status.node) {
+            status.steering.defrag.wish = Some(DefragWish {
+                why: why(),
+                order: Some(id),
+                failed: None,
+                no_space: false,
+                rests: false,
             });
         }
     };

@@ -9,6 +9,7 @@ mod membership;
 mod reboot_lock;
 mod removal_check;
 mod restart;
+mod space;
 
 use std::time::Duration;
 
@@ -171,6 +172,13 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             grant,
             coordinator,
         } => restart::restart(agent, fence, grant, coordinator).await,
+        Action::Defrag {
+            order,
+            grant,
+            coordinator,
+        } => restart::defragment(agent, order.as_ref(), grant, coordinator).await,
+        Action::Compact { revision, term } => space::compact(agent, *revision, *term).await,
+        Action::DisarmNoSpace { term } => space::disarm(agent, *term).await,
         Action::SetRebootLock { lock } => reboot_lock::set(agent, lock),
         Action::ConfirmRebootLock { version, coordinator } => {
             reboot_lock::confirm(agent, *version, coordinator).await

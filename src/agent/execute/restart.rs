@@ -1,4 +1,4 @@
-//! Carries out voluntary disruptions: a restart under the coordinator's grant, a move of the raft leader, and
+//! Carries out voluntary disruptions: a restart or a defragmentation under the coordinator's grant, a move of the raft leader, and
 //! the removal of a member that was ordered out. Also writes settings that a running etcd does not have yet.
 
 use std::time::Duration;
@@ -6,16 +6,17 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use crate::model::{
-    ActiveState, EtcdStatus, EtcdVersion, Fact, Grant, InForce, MemberId, MemberList, NodeName, NodeStatus,
-    RaftTerm, StartFence,
+    ActiveState, EtcdStatus, EtcdVersion, Fact, Grant, InForce, MemberId, MemberList, NodeName, NodeOrder,
+    NodeStatus, RaftTerm, StartFence,
 };
 use crate::ports::{PortError, PortResult};
 
 use crate::agent::Agent;
 use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, fence_start, fenced_list, stale};
 use crate::agent::jobs::flush::leave_to_coordinator;
+use crate::agent::jobs::space;
 
-/// The longest time from the first fresh check to the queued restart. A coordinator that has withdrawn a
+/// The longest time from the first fresh check to the queued restart or the call to defragment. A coordinator that has withdrawn a
 /// grant, or has just become the coordinator, grants nothing for longer than this (`plan/grant.rs`,
 /// `GRANT_COOLDOWN`). So two restarts never overlap.
 const RESTART: Duration = Duration::from_secs(3);
@@ -51,6 +52,28 @@ pub(crate) async fn restart(
     if unit.active != ActiveState::Active {
         return Err(stale("etcd.service is already starting or stopping"));
     }
+    fence_grant(agent, grant, coordinator).await?;
+    note_own_stop(agent, unit.main_pid);
+    agent.ports.service.restart_etcd().await?;
+    tracing::warn!("etcd.service is restarted: {coordinator} granted it");
+    Ok(())
+}
+
+/// Begins to defragment etcd if the grant is still valid and all other voters are seen healthy now.
+pub(crate) async fn defragment(
+    agent: &Agent,
+    order: Option<&NodeOrder>,
+    grant: &Grant,
+    coordinator: &NodeName,
+) -> PortResult<()> {
+    fence_grant(agent, grant, coordinator).await?;
+    tracing::warn!("etcd is defragmented: {coordinator} granted it");
+    space::defragment(agent, order.cloned());
+    Ok(())
+}
+
+/// Checks that the grant is still valid and that all other voters are healthy and have caught up.
+async fn fence_grant(agent: &Agent, grant: &Grant, coordinator: &NodeName) -> PortResult<()> {
     if *coordinator != agent.spec.node {
         leave_to_coordinator(agent).await;
     }
@@ -72,9 +95,6 @@ pub(crate) async fn restart(
             RESTART.as_secs()
         )));
     }
-    note_own_stop(agent, unit.main_pid);
-    agent.ports.service.restart_etcd().await?;
-    tracing::warn!("etcd.service is restarted: {coordinator} granted it");
     Ok(())
 }
 

@@ -9,6 +9,7 @@ pub(super) mod probe;
 pub(super) mod prune;
 pub(super) mod restore;
 pub(super) mod shutdown;
+pub(super) mod space;
 pub(super) mod store_view;
 pub(super) mod verify;
 

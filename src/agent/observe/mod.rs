@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use crate::agent::Agent;
 use crate::agent::observe::facts::Facts;
 use crate::model::{
-    AssignmentSummary, BackupSummary, BaseView, DataState, ElectorView, EtcdBinaries, EtcdRun, Fact,
-    GateView, LeaderAsk, LoadState, NodeName, NodeStatus, Observation, OperatorRequest, RequestView,
-    RestartWish, Steering, UnixMs,
+    AssignmentSummary, BackupSummary, BaseView, DataState, DefragView, DefragWish, ElectorView, EtcdBinaries,
+    EtcdRun, Fact, GateView, LeaderAsk, LoadState, NodeName, NodeStatus, Observation, OperatorRequest,
+    RequestView, RestartWish, Steering, UnixMs,
 };
 use crate::plan;
 use crate::ports::PortResult;
@@ -146,6 +146,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         backup,
         backups,
         restore,
+        compact,
         staged,
         fetched,
         last_words,
@@ -162,6 +163,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
             inner.jobs.full.clone(),
             inner.jobs.backups.clone(),
             inner.jobs.restore.clone(),
+            inner.jobs.compact.clone(),
             inner.data.staged().cloned(),
             inner.jobs.fetched.clone().map(|(id, _)| id),
             inner.data.last_words().cloned(),
@@ -258,6 +260,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         backup,
         backups,
         restore,
+        compact,
         requests: pending.into_iter().map(|r| r.request).collect(),
         spec,
     }
@@ -278,10 +281,22 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
         _ => None,
     });
     let pid = facts.unit.known().map_or(0, |unit| unit.main_pid);
+    let (defragments, compacted) = agent
+        .shared
+        .with(|inner| (inner.jobs.defrag.running, inner.jobs.compacted));
     Steering {
         directives: facts.directives.clone(),
         wants_restart,
+        defrag: DefragView {
+            wish: wants_defrag(agent, facts, run),
+            full: facts
+                .etcd
+                .known()
+                .is_some_and(|etcd| plan::is_full(etcd.db_size_bytes, facts.spec.etcd.quota())),
+            running: defragments,
+        },
         waits_to_stop: agent.shared.with(|inner| inner.stop.waits(pid, facts.steady)),
+        compacted,
         // A grant is published with the decision that gives it.
         grant: None,
         grants_over: None,
@@ -299,6 +314,28 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
             .any(|r| matches!(r.request, OperatorRequest::RebootLock { .. })),
         reboot_locks: agent.shared.reboot_locks(),
     }
+}
+
+/// Why the etcd that serves here is to be defragmented, if it is.
+fn wants_defrag(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>) -> Option<DefragWish> {
+    let etcd = facts.etcd.known()?;
+    let (job, last) = agent
+        .shared
+        .with(|inner| (inner.jobs.defrag.clone(), inner.jobs.last_defrag));
+    plan::wants_defrag(&plan::SpaceSeen {
+        node: &facts.spec.node,
+        spec: &facts.spec.space,
+        quota: facts.spec.etcd.quota(),
+        etcd,
+        members: facts.members.known().map(|list| list.members.len()),
+        order: facts.directives.defrag.as_ref(),
+        done: run?.defragmented.as_ref(),
+        job: &job,
+        last,
+        compacted: agent.newest_compacted(etcd.cluster_id),
+        steady: facts.steady,
+        now: agent.ports.clock.now(),
+    })
 }
 
 /// Adds the selected version of etcd to the wish, if another one runs.

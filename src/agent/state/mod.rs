@@ -28,9 +28,9 @@ use crate::agent::state::store::StoreCache;
 use crate::agent::state::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
-    BackupId, BackupSummary, BackupView, CopyStatus, Decision, Denial, Directives, ElectorRecord, EtcdRun,
-    Genesis, Job, NodeName, NodeStatus, Observation, RebootLocks, RemovalView, RequestState, Revision,
-    SteadyMs, UnixMs,
+    BackupId, BackupSummary, BackupView, Compaction, CopyStatus, Decision, DefragEnd, Denial, Directives,
+    ElectorRecord, EtcdRun, Genesis, Job, NodeName, NodeStatus, Observation, RebootLocks, RemovalView,
+    RequestState, Revision, SteadyMs, UnixMs,
 };
 use crate::ports::{NodeState, PortResult};
 
@@ -72,6 +72,14 @@ pub(super) struct GenesisNotes {
 pub(super) struct Jobs {
     pub(super) full: Job,
     pub(super) restore: Job,
+    /// The defragmentation of this node's etcd.
+    pub(super) defrag: Job,
+    /// The end of the last one.
+    pub(super) last_defrag: Option<DefragEnd>,
+    /// The compaction of etcd's history.
+    pub(super) compact: Job,
+    /// The last one.
+    pub(super) compacted: Option<Compaction>,
     /// Increments, pruning and verification.
     pub(super) backups: BackupView,
     /// Ends the job that stores etcd's changes.

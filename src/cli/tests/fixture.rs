@@ -100,6 +100,7 @@ pub(super) fn node(number: u64) -> NodeStatus {
             index: 90_000,
             applied: 90_000,
             db_size_bytes: 25_165_824,
+            db_in_use_bytes: None,
             revision: Revision(81_240),
             errors: Vec::new(),
         }),
@@ -195,6 +196,7 @@ pub(super) fn observation() -> Observation {
         backup: Job::default(),
         backups: BackupView::default(),
         restore: Job::default(),
+        compact: Job::default(),
         requests: Vec::new(),
         spec: testing::spec(&["n1", "n2", "n3"]),
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::fixture::{NOW, decision, name, node, observation, status};
 use crate::cli::direct::{self, Silent, Spread};
-use crate::cli::restart::{self, RestartProgress};
+use crate::cli::on_nodes::{NodeProgress, progress_of};
+use crate::cli::restart::RESTART;
 use crate::cli::upgrade::{self, UpgradeProgress};
 use crate::cli::version_path::{Way, path};
 use crate::cli::{Exit, epoch, status as verb};
@@ -74,9 +75,9 @@ fn where_a_restart_stands() {
             change(peer);
         }
     };
-    let waits = |text: &str| RestartProgress::Waits(text.to_owned());
+    let waits = |text: &str| NodeProgress::Waits(text.to_owned());
     assert_eq!(
-        restart::restart_progress(&seen, &order),
+        progress_of(&seen, &order, &RESTART),
         waits("not adopted yet by n2, n3")
     );
     for node in ["n2", "n3"] {
@@ -90,7 +91,7 @@ fn where_a_restart_stands() {
         peer.etcd = Fact::Absent;
     });
     assert_eq!(
-        restart::restart_progress(&seen, &order),
+        progress_of(&seen, &order, &RESTART),
         waits("1 of 3 restarted; not serving: n2; to come: n3")
     );
     insta::assert_snapshot!("status_restarting", verb::render(&seen));
@@ -100,14 +101,14 @@ fn where_a_restart_stands() {
             peer.etcd = fixture_etcd();
         });
     }
-    assert_eq!(restart::restart_progress(&seen, &order), RestartProgress::Done);
+    assert_eq!(progress_of(&seen, &order, &RESTART), NodeProgress::Done);
     let withdrawn = order
         .after(&DirectiveChange::CancelRestart, &name("n2"), NOW)
         .unwrap();
     seen.node.steering.directives = withdrawn;
     assert!(matches!(
-        restart::restart_progress(&seen, &order),
-        RestartProgress::Overruled(_)
+        progress_of(&seen, &order, &RESTART),
+        NodeProgress::Overruled(_)
     ));
 }
 

@@ -4,6 +4,7 @@
 mod backup;
 mod cluster;
 mod network;
+mod space;
 mod store;
 
 use super::field::{Defaulted, Optional, Parse};
@@ -72,6 +73,7 @@ impl<'a> Builder<'a> {
             store_shared: store.as_ref().is_some_and(|store| store.shared),
             shared_store: store.as_ref().map(StoreSettings::shared_url).unwrap_or_default(),
             grace: self.read(&CLUSTER_GRACE),
+            space: self.space(),
             join: self.read(&CLUSTER_JOIN),
         };
         let api = self.api(&spec);

@@ -151,3 +151,19 @@ fn which_size_is_in_force() {
         assert_eq!(seen.in_force(&record), seen, "{what}");
     }
 }
+
+#[test]
+fn the_quota_is_etcds() {
+    let table = [
+        (None, Some(2_147_483_648)),
+        (Some("0"), Some(2_147_483_648)),
+        (Some("16777216"), Some(16_777_216)),
+        (Some("-1"), None),
+    ];
+    let mut etcd = testing::spec(&["n1"]).etcd;
+    for (setting, bytes) in table {
+        let entry = |value: &str| ("quota-backend-bytes".to_owned(), value.to_owned());
+        etcd.settings = setting.map(entry).into_iter().collect();
+        assert_eq!(etcd.quota(), bytes, "{setting:?}");
+    }
+}

@@ -25,6 +25,7 @@ mod resizing;
 mod restarts;
 mod restore;
 mod sizing;
+mod space;
 mod steering;
 mod stop;
 mod trust;
@@ -67,6 +68,7 @@ fn spec(me: usize, nodes: usize, size: usize) -> Spec {
         store_shared: false,
         shared_store: String::new(),
         grace: Duration::from_mins(5),
+        space: crate::model::SpaceSpec::default(),
         join: crate::model::Join::Replace,
     }
 }
@@ -180,6 +182,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         backup: Job::default(),
         backups: BackupView::default(),
         restore: Job::default(),
+        compact: Job::default(),
         requests: Vec::new(),
         spec,
     }
@@ -229,6 +232,7 @@ fn serving(spec: &Spec, status: &mut NodeStatus, g: &Genesis, i: usize, n: usize
         index: 10,
         applied: 10,
         db_size_bytes: 1,
+        db_in_use_bytes: None,
         revision: Revision(5),
         errors: vec![],
     });

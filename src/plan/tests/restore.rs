@@ -95,6 +95,12 @@ fn c10a_a_restored_cluster_that_refuses_writes_says_so() {
     etcd.errors = vec!["memberID:8211f1d0f64f3269 alarm:NOSPACE".to_owned()];
     let (done, message, said) = answer(&obs);
     assert!(
+        done && message.contains("the agents free it") && said,
+        "{message}"
+    );
+    obs.spec.space.recover = false;
+    let (done, message, said) = answer(&obs);
+    assert!(
         done && message.contains("etcd-agent alarm disarm") && said,
         "{message}"
     );

@@ -75,6 +75,12 @@ pub enum Fault {
     Pause(usize),
     /// Typed here: resume.
     Resume(usize),
+    /// Most of the file of this host's database becomes free.
+    Fragments(usize),
+    /// Clients write until etcd has no space.
+    FillsUp,
+    /// Typed here: defragment etcd on all nodes, one after the other.
+    DefragAll(usize),
     /// Typed here: cancel the rest of a restart.
     CancelRestart(usize),
     /// Typed here: upgrade to the version with this number in `VERSIONS`.

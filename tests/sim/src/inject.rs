@@ -42,6 +42,7 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         Fault::Pause(_)
         | Fault::Resume(_)
         | Fault::RestartAll(_)
+        | Fault::DefragAll(_)
         | Fault::CancelRestart(_)
         | Fault::Upgrade(..)
         | Fault::Downgrade(..)
@@ -66,6 +67,8 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
                 sim.world().install_etcd(*version);
             }
         }
+        Fault::Fragments(host) => sim.world().fragment(*host),
+        Fault::FillsUp => sim.world().fill_up(),
         Fault::RestartByOthers(host) => sim.world().restart_by_others(*host),
         Fault::BreakVersion(number) => sim.world().broken_version = VERSIONS.get(*number).copied(),
         Fault::Clock(host, ms) => set_skew(sim, *host, *ms),
@@ -342,6 +345,10 @@ fn direct(sim: &Arc<Sim>, fault: &Fault) {
         Fault::RestartAll(host) => {
             let nodes = sim.world().hosts.iter().map(|h| h.name.clone()).collect();
             (host, DirectiveChange::Restart { nodes })
+        }
+        Fault::DefragAll(host) => {
+            let nodes = sim.world().hosts.iter().map(|h| h.name.clone()).collect();
+            (host, DirectiveChange::Defrag { nodes })
         }
         Fault::Out(host, node) => (
             host,

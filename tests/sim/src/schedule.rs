@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::rng::Rng;
-use crate::world::Weather;
+use crate::world::{Broken, Call, How, Weather};
 
 /// One run of the simulator.
 #[derive(Debug, Clone)]
@@ -201,6 +201,38 @@ impl Schedule {
         let (mut schedule, end) = Self::with_orders(seed, 0x0e7c_d0e7_cd0e_7cd0, pick);
         schedule.faults.push((end, Fault::Resume(0)));
         schedule
+    }
+
+    /// Databases get free space or fill up, and etcd is defragmented, by orders and by the agents themselves,
+    /// while agents, etcds and links fail and etcd is restarted.
+    pub fn with_little_space(seed: u64) -> Self {
+        let broken = |how| Broken {
+            call: Call::Defrag,
+            how,
+            times: Some(1),
+        };
+        let pick = |rng: &mut Rng, nodes, a, b| match rng.below(32) {
+            0..7 => Fault::Fragments(a),
+            7..9 => Fault::FillsUp,
+            9..13 => Fault::DefragAll(a),
+            13 => Fault::Breaks(a, broken(How::Refused)),
+            14 => Fault::Breaks(a, broken(How::Unheard)),
+            15 => network(rng, a, b),
+            16 | 17 => Fault::Mend,
+            18 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),
+            19..22 => Fault::AgentDies(a, u32::try_from(rng.below(25)).unwrap_or(0)),
+            22 => Fault::AgentStops(a, rng.below(10_000)),
+            23 => Fault::RestartAll(a),
+            24 => Fault::MoveLeader(a, None),
+            25 => Fault::RestartByOthers(a),
+            26 => Fault::PowerOff(a, rng.below(5000)),
+            27 if nodes > 1 => Fault::Reinstall(a),
+            28 => Fault::RebootLock(a),
+            29 => Fault::Reboot(a, rng.below(9000)),
+            30 => Fault::ReleaseLock(a),
+            _ => Fault::KillEtcd(a),
+        };
+        Self::with_orders(seed, 0x5bac_e5ba_ce5b_ace5, pick).0
     }
 
     /// Some faults and orders at random times on a small cluster that has formed. `pick` chooses each, given the

@@ -66,6 +66,7 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
             String::new()
         },
         grace: Duration::from_millis(schedule.grace_ms),
+        space: etcd_agent::model::SpaceSpec::default(),
         join: etcd_agent::model::Join::default(),
     })
 }

@@ -7,7 +7,7 @@ use crate::sim::Sim;
 use crate::world::World;
 use crate::world::raft::Dir;
 
-/// True when the newest epoch's cluster has its size, and every voter serves.
+/// True when the newest epoch's cluster has its size, every voter serves, and no alarm is raised.
 pub fn goal(sim: &Sim, schedule: &Schedule) -> bool {
     let mut world = sim.world();
     let Some(newest) = world.newest() else {
@@ -40,7 +40,7 @@ pub fn goal(sim: &Sim, schedule: &Schedule) -> bool {
     let others = world.hosts.iter().all(|h| {
         h.server.is_none() || h.assignment.is_none() || h.dir.as_ref().is_some_and(|d| d.cluster == cluster)
     });
-    if !whole || !others {
+    if !whole || !others || world.no_space {
         return false;
     }
     let number = world.next_write;

@@ -85,6 +85,7 @@ impl Etcd for Client {
             index: status.raft_index(),
             applied: status.raft_applied_index(),
             db_size_bytes: 0,
+            db_in_use_bytes: None,
             revision: Revision(u64::try_from(header.revision()).unwrap()),
             errors: vec![],
         })

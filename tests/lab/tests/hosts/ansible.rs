@@ -21,6 +21,7 @@ const CONFIG: &str = "\
 remote_user = root
 private_key_file = ssh-key
 host_key_checking = False
+interpreter_python = /usr/bin/python3
 [ssh_connection]
 pipelining = True
 ssh_args = -o ControlMaster=auto -o ControlPersist=20s -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR

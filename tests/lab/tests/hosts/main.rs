@@ -31,6 +31,7 @@ mod settings;
 mod site_lost;
 mod situations;
 mod size_store;
+mod space;
 mod stops;
 mod strangers;
 mod upgrades;

@@ -235,7 +235,8 @@ fn a_member_goes_out_and_comes_in_again_on_an_operators_word() {
 fn an_alarm_is_disarmed_once_there_is_space() {
     let lab = Lab::builder("alarm").package(&deb()).boot().unwrap();
     lab.s3().start().unwrap();
-    let quota = "[etcd.settings]\nquota-backend-bytes = \"4194304\"\n";
+    // The operator does what the agent does by default.
+    let quota = "[etcd.settings]\nquota-backend-bytes = \"4194304\"\n[space]\nrecover = false\n";
     lab.configure(|_, config| config.extra = quota.to_owned())
         .unwrap();
     lab.start_agents().unwrap();

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use etcd_agent::model::{BackupId, DirectiveChange, Directives, Epoch, NodeName, Origin, RequestState};
+use etcd_agent::model::{
+    BackupId, DirectiveChange, Directives, Epoch, NodeName, NodeOrder, Origin, RequestState,
+};
 use etcd_agent::ports::AgentHandle;
 
 use super::{Order, Orders, State, What, ask, key};
@@ -198,6 +200,18 @@ fn ordered(
                         || h.server.is_none()
                 })
         }
+        DirectiveChange::Defrag { nodes } => {
+            let latest = newest.defrag.as_ref().filter(|defrag| defrag.nodes == *nodes);
+            let done = |h: &Host, order: &NodeOrder| {
+                h.server.is_none()
+                    || !nodes.contains(&h.name)
+                    || h.etcd_run
+                        .defragmented
+                        .as_ref()
+                        .is_some_and(|done| done.0 == order.id)
+            };
+            latest.is_none_or(|order| world.hosts.iter().all(|h| done(h, order)))
+        }
         DirectiveChange::Upgrade { to, .. } | DirectiveChange::Downgrade { to } => {
             newest.etcd_version() != Some(*to) || world.all_run(Some(*to))
         }
@@ -206,7 +220,8 @@ fn ordered(
         | DirectiveChange::Resume
         | DirectiveChange::Add { .. }
         | DirectiveChange::ReleaseRebootLock { .. }
-        | DirectiveChange::CancelRestart => true,
+        | DirectiveChange::CancelRestart
+        | DirectiveChange::CancelDefrag => true,
     };
     if done {
         order.state = State::Done;

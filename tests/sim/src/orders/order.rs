@@ -95,6 +95,8 @@ impl Order {
             What::Change(DirectiveChange::Add { .. }) => "in",
             What::Change(DirectiveChange::Restart { .. }) => "restart",
             What::Change(DirectiveChange::CancelRestart) => "cancel restart",
+            What::Change(DirectiveChange::Defrag { .. }) => "defrag",
+            What::Change(DirectiveChange::CancelDefrag) => "cancel defrag",
             What::Change(DirectiveChange::Upgrade { .. }) => "upgrade",
             What::Change(DirectiveChange::Downgrade { .. }) => "downgrade",
             What::Change(DirectiveChange::CancelUpgrade) => "cancel upgrade",

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use etcd_agent::model::{EtcdStatus, EtcdVersion, MemberId, MemberList, NodeName};
+use etcd_agent::model::{AlarmKind, EtcdStatus, EtcdVersion, MemberId, MemberList, NodeName, Revision};
 use etcd_agent::ports::{AgentHandle, ByteStream, Etcd, PortError, PortResult};
 
 use super::Seat;
-use crate::world::{Plane, Refused, World};
+use crate::world::{Call, Plane, Refused, World};
 
 /// The etcd of one host, as the agent of `seat` reaches it.
 pub(super) struct LocalEtcd {
@@ -29,12 +29,12 @@ impl LocalEtcd {
         me == self.host || (world.hosts[self.host].up && world.links.both(Plane::Etcd, me, self.host))
     }
 
-    async fn read<T>(&self, ask: impl FnOnce(&mut World) -> Result<T, Refused>) -> PortResult<T> {
-        self.read_within(SILENT_MS, ask).await
+    async fn ask<T>(&self, ask: impl FnOnce(&mut World) -> Result<T, Refused>) -> PortResult<T> {
+        self.ask_within(SILENT_MS, ask).await
     }
 
     /// `patience` is the timeout of the answer, in milliseconds.
-    async fn read_within<T>(
+    async fn ask_within<T>(
         &self,
         patience: u64,
         ask: impl FnOnce(&mut World) -> Result<T, Refused>,
@@ -78,12 +78,12 @@ impl LocalEtcd {
 impl Etcd for LocalEtcd {
     async fn status(&self) -> PortResult<EtcdStatus> {
         let host = self.host;
-        self.read_within(STATUS_MS, |world| world.status(host)).await
+        self.ask_within(STATUS_MS, |world| world.status(host)).await
     }
 
     async fn members(&self, linearizable: bool) -> PortResult<MemberList> {
         let (host, own) = (self.host, self.host == self.seat.host);
-        self.read(|world| {
+        self.ask(|world| {
             let mut list = world.members(host, linearizable)?;
             if !own {
                 // The client port of a lying host lies as well.
@@ -122,7 +122,7 @@ impl Etcd for LocalEtcd {
 
     async fn probe(&self, client_url: &str) -> PortResult<()> {
         let host = self.host;
-        self.read(|world| world.probe(host, client_url)).await
+        self.ask(|world| world.probe(host, client_url)).await
     }
 
     fn of(&self, node: &NodeName) -> Option<Arc<dyn Etcd>> {
@@ -144,6 +144,50 @@ impl Etcd for LocalEtcd {
     async fn downgrade(&self, to: Option<EtcdVersion>) -> PortResult<()> {
         let host = self.host;
         self.change(|world| world.downgrade(host, to)).await
+    }
+
+    async fn defragment(&self) -> PortResult<()> {
+        let host = self.host;
+        let unheard = self.seat.breaks(Call::Defrag)?;
+        self.change(|world| world.begin_defrag(host)).await?;
+        if unheard {
+            return Err(PortError::OutcomeUnknown("no answer in time".to_owned()));
+        }
+        while self.seat.sim.world().hosts[host].db.defrag_until.is_some() {
+            self.seat.pause(100).await;
+        }
+        self.seat.cross().await;
+        Ok(())
+    }
+
+    async fn read(&self) -> PortResult<()> {
+        let host = self.host;
+        self.ask_within(STATUS_MS, |world| {
+            if world.hosts[host].db.defrag_until.is_some() {
+                return Err(Refused::NotReady);
+            }
+            world.status(host).map(drop)
+        })
+        .await
+    }
+
+    async fn compact(&self, _at: Revision) -> PortResult<()> {
+        let host = self.host;
+        self.change(|world| world.compact(host)).await
+    }
+
+    async fn alarms(&self) -> PortResult<Vec<(MemberId, AlarmKind)>> {
+        let host = self.host;
+        let raised = self.ask(|world| world.alarms(host)).await?;
+        Ok(raised
+            .into_iter()
+            .map(|member| (member, AlarmKind::NoSpace))
+            .collect())
+    }
+
+    async fn disarm(&self, _member: MemberId, _alarm: AlarmKind) -> PortResult<()> {
+        let host = self.host;
+        self.change(|world| world.disarm(host)).await
     }
 
     async fn snapshot(&self) -> PortResult<ByteStream> {

@@ -19,6 +19,8 @@ pub enum Call {
     Stage,
     /// Replacing it.
     Replace,
+    /// Defragmenting its database.
+    Defrag,
     /// Storing the agent's memory.
     Remember,
 }

@@ -112,9 +112,14 @@ impl World {
             term: RaftTerm(dir.term),
             index: dir.log.len() as u64,
             applied: dir.commit as u64,
-            db_size_bytes: 4096,
+            db_size_bytes: h.db.size,
+            db_in_use_bytes: Some(h.db.in_use),
             revision: Revision(dir.commit as u64),
-            errors: Vec::new(),
+            errors: if self.no_space {
+                vec![format!("memberID:{} alarm:NOSPACE", dir.member)]
+            } else {
+                Vec::new()
+            },
         })
     }
 

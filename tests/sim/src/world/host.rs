@@ -10,6 +10,7 @@ use etcd_agent::model::{
 
 use super::broken::{Broken, Call, How};
 use super::raft::{Dir, Server};
+use super::space::Database;
 
 /// The agent's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +146,8 @@ pub struct Host {
     pub look_refused: bool,
     /// An older copy of the data directory.
     pub copy: Option<Dir>,
+    /// Its database.
+    pub db: Database,
     /// True if the data directory exists and is unusable.
     pub broken: bool,
     /// The archive.
@@ -227,6 +230,7 @@ impl Host {
             held_by: None,
             look_refused: false,
             copy: None,
+            db: Database::default(),
             broken: false,
             archive: Vec::new(),
             staged: None,

@@ -10,6 +10,7 @@ mod link;
 mod loss;
 mod mount;
 pub mod raft;
+mod space;
 mod store;
 mod unit;
 
@@ -93,6 +94,10 @@ pub struct World {
     pub released: BTreeMap<NodeName, u64>,
     /// A version of etcd that starts on no host, until people repair it.
     pub broken_version: Option<EtcdVersion>,
+    /// True while the alarm NOSPACE is raised.
+    pub no_space: bool,
+    /// When clients last filled the databases.
+    pub filled_at: u64,
     /// The host that lies now.
     pub liar: Option<usize>,
     /// The host that reports a cancelled upgrade which nobody has cancelled.
@@ -133,6 +138,8 @@ impl World {
             released: BTreeMap::new(),
             unordered: None,
             broken_version: None,
+            no_space: false,
+            filled_at: 0,
             liar: None,
             forger: None,
             lied: false,

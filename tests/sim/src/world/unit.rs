@@ -146,7 +146,7 @@ impl World {
     }
 
     /// Rule 4: no two members of one cluster are down by leave at a time.
-    fn check_alone_down(&mut self, host: usize) {
+    pub(super) fn check_alone_down(&mut self, host: usize) {
         let now = self.now;
         let cluster = |w: &Self, h: usize| w.hosts[h].dir.as_ref().map(|dir| dir.cluster);
         let other = (0..self.hosts.len()).find(|other| {
@@ -156,14 +156,15 @@ impl World {
                     .dir
                     .as_ref()
                     .is_some_and(|dir| self.is_listed(dir.cluster, dir.member))
-                && self.hosts[*other]
-                    .disturbed
-                    .is_some_and(|at| now.saturating_sub(at) < RESTARTING_MS)
-                && self.hosts[*other].server.as_ref().is_none_or(|s| !s.ready)
+                && (self.hosts[*other].db.defrag_until.is_some_and(|at| at > now)
+                    || self.hosts[*other]
+                        .disturbed
+                        .is_some_and(|at| now.saturating_sub(at) < RESTARTING_MS)
+                        && self.hosts[*other].server.as_ref().is_none_or(|s| !s.ready))
         });
         if let Some(other) = other {
             let text = format!(
-                "{} restarts while {} does",
+                "{} goes down while {} is",
                 self.hosts[host].name, self.hosts[other].name
             );
             self.violate(4, text);
@@ -242,6 +243,7 @@ impl World {
             h.unit = if code == 0 { Phase::Down } else { Phase::Failed };
         }
         self.raise_versions();
+        self.end_defrags();
     }
 
     /// The production gate checks a held start. True if the agent has to be asked.
