@@ -119,6 +119,13 @@ fn followers_first(
         return None;
     };
     if node == me && list.members.len() > 1 {
+        if let Some(node) = has_not_heard(cx, list) {
+            // It may have to follow first.
+            let text = format!("{to_do}, but the last order has not reached {node} yet");
+            cx.because(work.waits.clone(), text);
+            cx.wake_in(Duration::from_millis(100));
+            return None;
+        }
         cx.because(
             ReasonCode::LeaderLast,
             format!("etcd here is to be {done} too: another member leads first"),
@@ -131,6 +138,14 @@ fn followers_first(
     );
     grant_to(cx, list, node, purpose);
     None
+}
+
+/// A member's node that does not have this node's orders yet: what it wants may change with them.
+fn has_not_heard<'a>(cx: &Context<'a>, list: &MemberList) -> Option<&'a NodeName> {
+    let mine = &cx.obs.me.steering.directives;
+    let mut statuses = statuses(cx, list).into_iter();
+    let late = statuses.find(|status| mine.is_newer_than(&status.steering.directives));
+    late.map(|status| &status.node)
 }
 
 /// The nodes whose etcd is to be defragmented, by name.

@@ -138,6 +138,12 @@ fn rule_4_stops_by_others_are_granted_one_at_a_time_and_the_leader_moves_first()
     let second = plan(&obs, &held.memory);
     assert_eq!(granted(&second), Some(&name(2)));
     obs.peers.insert(name(2), whole.peers[&name(2)].clone());
+    let early = plan(&obs, &second.memory);
+    assert_eq!(early.action, None, "they have not heard of the pause yet");
+    let orders = obs.me.steering.directives.clone();
+    for i in [1, 2] {
+        peer(&mut obs, i).steering.directives = orders.clone();
+    }
     let last = plan(&obs, &second.memory);
     assert_eq!(last.action.as_ref().map(Action::name), Some("move-leader"));
 }

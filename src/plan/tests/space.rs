@@ -255,6 +255,10 @@ fn rule_4_defragmentations_are_granted_one_at_a_time_and_the_leader_moves_first(
         last.action
     );
 
+    obs.me.steering.directives.version += 1;
+    let early = plan(&obs, &settled());
+    assert_eq!(early.action, None, "a follower may have to be defragmented first");
+
     let table: [(&str, Spoil); 5] = [
         ("a voter is down", |obs| {
             take_down(peer(obs, 2), ActiveState::Inactive);
