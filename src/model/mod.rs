@@ -80,7 +80,7 @@ pub use reason::{Reason, ReasonCode};
 pub use reboot_lock::{LockOwner, RebootHold, RebootLock, RebootLocks, RecordedLock, ReleaseView};
 pub use running::{BaseEtcd, EtcdRun, RestartWish};
 pub use size::{MOST_VOTERS, SizeChange, SizeSource, SpecRecord, unwise_size};
-pub use space::{Compaction, DefragEnd, DefragView, DefragWish, SpaceSpec, crowded_at, full_at};
+pub use space::{Compaction, DefragEnd, DefragView, DefragWish, SpaceSpec, crowded_at, is_full};
 pub use spec::{EtcdSpec, Join, Spec, TlsFiles, default_versions_dir, digest, electorate_digest};
 pub use status::{
     ActiveState, AssignmentSummary, DataState, EtcdBinaries, EtcdStatus, LeaderAsk, LoadState, NodeStatus,

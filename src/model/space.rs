@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Calendar, ClusterId, Revision};
 
-/// The size in bytes at which a database has too little space left: 95% of the quota. etcd raises NOSPACE
-/// when the next request does not fit any more, so the size is below the quota then.
-pub fn full_at(quota: u64) -> u64 {
-    quota - quota / 20
+/// True for a database of this size, in bytes, that has too little space left: 95% of the quota. etcd raises
+/// NOSPACE when the next request does not fit any more, so the size is below the quota then.
+pub fn is_full(size: u64, quota: Option<u64>) -> bool {
+    quota.is_some_and(|quota| size >= quota - quota / 20)
 }
 
 /// The pages in use, in bytes, at which a defragmentation alone would not give much space: 90% of the quota.

@@ -119,7 +119,7 @@ fn followers_first(
         return None;
     };
     if node == me && list.members.len() > 1 {
-        if let Some(node) = has_not_heard(cx, list) {
+        if let Some(node) = lacks_orders(cx, list) {
             // It may have to follow first.
             let text = format!("{to_do}, but the last order has not reached {node} yet");
             cx.because(work.waits.clone(), text);
@@ -141,7 +141,7 @@ fn followers_first(
 }
 
 /// A member's node that does not have this node's orders yet: what it wants may change with them.
-fn has_not_heard<'a>(cx: &Context<'a>, list: &MemberList) -> Option<&'a NodeName> {
+fn lacks_orders<'a>(cx: &Context<'a>, list: &MemberList) -> Option<&'a NodeName> {
     let mine = &cx.obs.me.steering.directives;
     let mut statuses = statuses(cx, list).into_iter();
     let late = statuses.find(|status| mine.is_newer_than(&status.steering.directives));

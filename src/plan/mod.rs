@@ -76,7 +76,7 @@ pub use reboot_lock::has_recorded;
 pub use removal_order::objection;
 pub use retention::{judge, keep_origin, needed_origin};
 pub use safety::{Change, is_healthy, keeps_quorum, other_stores, with_other_stores};
-pub use space::{SpaceSeen, is_full, wants_defrag};
+pub use space::{SpaceSeen, wants_defrag};
 pub use standalone_backup::{backup_in, backup_of};
 pub use steps::{request_steps, steps};
 pub use stop::ok_to_stop;

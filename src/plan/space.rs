@@ -10,7 +10,7 @@ use super::context::Context;
 use super::{orders, restart};
 use crate::model::{
     Action, ActionKind, Backoff, DefragEnd, DefragWish, EtcdStatus, GrantPurpose, Job, NodeName, NodeOrder,
-    NodeStatus, ReasonCode, Revision, SpaceSpec, SteadyMs, UnixMs, crowded_at, full_at,
+    NodeStatus, ReasonCode, Revision, SpaceSpec, SteadyMs, UnixMs, crowded_at, is_full,
 };
 
 /// How long after a time of `space.defrag_on_calendar` a defragmentation may begin.
@@ -109,11 +109,6 @@ fn free(etcd: &EtcdStatus) -> String {
         mib(free),
         mib(etcd.db_size_bytes)
     )
-}
-
-/// True for a database of this size that has too little space left.
-pub fn is_full(size: u64, quota: Option<u64>) -> bool {
-    quota.is_some_and(|quota| size >= full_at(quota))
 }
 
 fn is_compacted(cx: &Context<'_>, etcd: &EtcdStatus) -> bool {

@@ -3,7 +3,7 @@
 
 use crate::agent::Agent;
 use crate::agent::api::fresh;
-use crate::model::{Alarm, AlarmKind, DisarmOrder, DisarmView, Fact, MemberId, NodeStatus, full_at};
+use crate::model::{Alarm, AlarmKind, DisarmOrder, DisarmView, Fact, MemberId, NodeStatus, is_full};
 use crate::ports::{AgentHandle, PortError, PortResult};
 
 /// The raised alarms, by node, read through quorum.
@@ -92,7 +92,7 @@ fn objection(alarm: &Alarm, size: Option<u64>, quota: Option<u64>) -> Option<Str
                      answer; --force disarms the alarm anyway"
                 ));
             };
-            (size >= full_at(quota)).then(|| {
+            is_full(size, Some(quota)).then(|| {
                 format!(
                     "the database on {node} has {size} bytes, and its quota is {quota}: etcd would soon raise \
                      the alarm again. Free space (`etcdctl compact`, `etcd-agent defrag --rolling`) or set a \

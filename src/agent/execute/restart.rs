@@ -16,9 +16,9 @@ use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, fence_start, fenced_list, 
 use crate::agent::jobs::flush::leave_to_coordinator;
 use crate::agent::jobs::space;
 
-/// The longest time from the first fresh check to the queued restart or the call to defragment. A coordinator that has withdrawn a
-/// grant, or has just become the coordinator, grants nothing for longer than this (`plan/grant.rs`,
-/// `GRANT_COOLDOWN`). So two restarts never overlap.
+/// The longest time from the first fresh check to the queued restart or the call to defragment. A coordinator
+/// that has withdrawn a grant, or has just become the coordinator, grants nothing for longer than this
+/// (`plan/grant.rs`, `GRANT_COOLDOWN`). So two disruptions never overlap.
 const RESTART: Duration = Duration::from_secs(3);
 // Rule 4: a withdrawn grant is not acted on any more when the next one is given.
 const _: () = assert!(RESTART.as_millis() < crate::plan::GRANT_COOLDOWN.as_millis());

@@ -12,7 +12,7 @@ use crate::agent::observe::facts::Facts;
 use crate::model::{
     AssignmentSummary, BackupSummary, BaseView, DataState, DefragView, DefragWish, ElectorView, EtcdBinaries,
     EtcdRun, Fact, GateView, LeaderAsk, LoadState, NodeName, NodeStatus, Observation, OperatorRequest,
-    RequestView, RestartWish, Steering, UnixMs,
+    RequestView, RestartWish, Steering, UnixMs, is_full,
 };
 use crate::plan;
 use crate::ports::PortResult;
@@ -292,7 +292,7 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
             full: facts
                 .etcd
                 .known()
-                .is_some_and(|etcd| plan::is_full(etcd.db_size_bytes, facts.spec.etcd.quota())),
+                .is_some_and(|etcd| is_full(etcd.db_size_bytes, facts.spec.etcd.quota())),
             running: defragments,
         },
         waits_to_stop: agent.shared.with(|inner| inner.stop.waits(pid, facts.steady)),
@@ -332,7 +332,11 @@ fn wants_defrag(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>) -> Option<D
         done: run?.defragmented.as_ref(),
         job: &job,
         last,
-        compacted: agent.newest_compacted(etcd.cluster_id),
+        // It copies the statuses of all peers, and counts only then.
+        compacted: etcd
+            .has_no_space()
+            .then(|| agent.newest_compacted(etcd.cluster_id))
+            .flatten(),
         steady: facts.steady,
         now: agent.ports.clock.now(),
     })

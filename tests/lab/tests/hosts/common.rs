@@ -344,12 +344,17 @@ pub(crate) fn backups(lab: &Lab) -> Vec<String> {
         .collect()
 }
 
-/// Waits until the store has every change, in a full backup or in increments; returns the newest revision.
-pub(crate) fn wait_stored(lab: &Lab, host: &Host) -> u64 {
+/// The revision of etcd, by a read through quorum on this host.
+pub(crate) fn revision(lab: &Lab, host: &Host) -> u64 {
     let args = ["get", "x", "-w", "json", "--command-timeout=3s"];
     let answer = lab.etcdctl(&[host], &args).unwrap().ok().unwrap();
     let answer: Value = serde_json::from_str(&answer.stdout).unwrap();
-    let revision = answer["header"]["revision"].as_u64().unwrap();
+    answer["header"]["revision"].as_u64().unwrap()
+}
+
+/// Waits until the store has every change, in a full backup or in increments; returns the newest revision.
+pub(crate) fn wait_stored(lab: &Lab, host: &Host) -> u64 {
+    let revision = revision(lab, host);
     wait_until("all changes to be in the store", SOON, || {
         let list = agent(host, &["backup", "list", "-o", "json"]).ok()?;
         let list: Vec<Value> = serde_json::from_str(&list.stdout)?;

@@ -1,6 +1,6 @@
 //! The space of etcd's database: NOSPACE under a load like that of Kubernetes, and defragmentation.
 
-use crate::common::{SOON, agent, backups, deb, etcd_pids, follower, put, status};
+use crate::common::{SOON, agent, backups, deb, etcd_pids, follower, put, revision, status};
 use etcd_agent_lab::{Host, Lab, wait_until};
 
 /// Replaces the values of ten keys until etcd refuses a write. Little of the database is in use without its
@@ -123,13 +123,7 @@ fn s36_no_space_ends_without_an_operator_and_one_member_is_defragmented_at_a_tim
         .unwrap()
         .ok()
         .unwrap();
-    let answer = lab
-        .etcdctl(&[n1], &["get", "any", "-w", "json"])
-        .unwrap()
-        .ok()
-        .unwrap();
-    let answer: serde_json::Value = serde_json::from_str(&answer.stdout).unwrap();
-    let revision = answer["header"]["revision"].to_string();
+    let revision = revision(&lab, n1).to_string();
     lab.etcdctl(&[n1], &["compact", &revision]).unwrap().ok().unwrap();
     wait_until("all to be defragmented", 2 * SOON, || {
         let sizes = sizes(&lab);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::{
     DATA, SOON, agent, assert_value, backup_now, deb, etcd_pid, etcd_pids, follower, formed, holds_for,
-    increment_now, member_ids, others, put, status, wait_status,
+    increment_now, member_ids, others, put, revision, status, wait_status,
 };
 use crate::reboots::hosts_reboot_one_at_a_time;
 use crate::stops::{
@@ -267,15 +267,9 @@ fn an_alarm_is_disarmed_once_there_is_space() {
     );
 
     etcdctl(&["del", "--prefix", "fill/"]).ok().unwrap();
-    let revision = etcdctl(&["get", "any", "-w", "json"]).ok().unwrap().stdout;
-    let revision: serde_json::Value = serde_json::from_str(&revision).unwrap();
-    etcdctl(&[
-        "compact",
-        "--physical",
-        &revision["header"]["revision"].to_string(),
-    ])
-    .ok()
-    .unwrap();
+    etcdctl(&["compact", "--physical", &revision(&lab, n1).to_string()])
+        .ok()
+        .unwrap();
     etcdctl(&["defrag"]).ok().unwrap();
     agent(n1, &["alarm", "disarm", "NOSPACE"]).ok().unwrap();
     assert_eq!(agent(n1, &["alarm", "list"]).ok().unwrap().stdout, "No alarms.\n");
