@@ -1,5 +1,5 @@
 //! Planners that break a safety rule on purpose. They prove that the simulator detects it
-//! (`tests/sim/tests/mutants.rs`).
+//! (`tests/sim/tests/schedules/mutants.rs`).
 //!
 //! No shipped build has the feature `mutants`. Without it `mutant!(Name)` is `false`, and this file contains
 //! nothing else.

@@ -1,12 +1,12 @@
 //! Situations that the checks of the world must detect: agents that do not ask before they act break a rule.
 #![allow(clippy::expect_used)]
 
-mod by_hand;
-
 use etcd_agent::model::{ClusterId, Epoch, InitialState, MemberId, NodeName};
 use etcd_agent_sim::spec::name;
 use etcd_agent_sim::world::raft::Dir;
 use etcd_agent_sim::world::{AgentState, Plane, Truth, World};
+
+use crate::by_hand;
 
 /// A cluster of three forms within this time, in milliseconds.
 const FORMS_MS: u64 = 20_000;

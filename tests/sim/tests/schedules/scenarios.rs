@@ -1,4 +1,4 @@
-//! Scenarios by name (`shared/scenarios.md`) that need a fault at an exact point.
+//! Scenarios that need a fault at an exact point.
 
 use etcd_agent_sim::{Fault, Outcome, Schedule, run};
 

@@ -1,5 +1,4 @@
 //! Planners that break a safety rule on purpose. The simulator detects each, and reports the broken rule.
-#![cfg(feature = "mutants")]
 #![allow(clippy::panic, clippy::print_stdout)]
 
 use etcd_agent::mutant::{Mutant, set};

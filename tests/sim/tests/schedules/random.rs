@@ -41,7 +41,7 @@ fn calm_clusters_form_and_stay_whole() {
 
 #[test]
 fn regressions_stay_fixed() {
-    let seeds = include_str!("../regressions.txt");
+    let seeds = include_str!("../../regressions.txt");
     for line in seeds
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))

@@ -2,13 +2,13 @@
 //! same answers from real etcd.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod by_hand;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use etcd_agent::model::{ActiveState, Epoch, InitialState, MemberId, NodeName};
 use etcd_agent_sim::world::{Refused, Truth, World};
+
+use crate::by_hand;
 
 /// The most hosts of a history.
 const HOSTS: usize = 6;

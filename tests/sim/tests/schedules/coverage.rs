@@ -16,7 +16,7 @@ fn runs(schedules: u64, seen: &[&str]) -> Coverage {
 
 #[test]
 fn t05_a_large_run_that_saw_something_too_rarely_fails() {
-    let names: Vec<&str> = include_str!("../floors.txt")
+    let names: Vec<&str> = include_str!("../../floors.txt")
         .lines()
         .filter_map(|line| line.split_once(' '))
         .map(|(_, name)| name)

@@ -1,0 +1,26 @@
+//! Schedules of the simulator: random ones, and directed ones for what random ones seldom reach. All tests are
+//! one program: it is compiled once, and the tests of different files run concurrently.
+
+mod backups;
+mod beside_data;
+mod by_hand;
+mod checks;
+mod coverage;
+mod electorate;
+mod founder;
+mod fresh;
+mod gate;
+mod histories;
+mod liar;
+#[cfg(feature = "mutants")]
+mod mutants;
+mod orders;
+mod other_store;
+mod random;
+mod reboots;
+mod scenarios;
+mod silent;
+mod space;
+mod stops;
+mod unknown;
+mod upgrades;
