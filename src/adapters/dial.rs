@@ -15,6 +15,9 @@ use tokio::time::{sleep, timeout};
 const LOOKUP: Duration = Duration::from_secs(2);
 /// How long to wait for one address before trying the next one concurrently (RFC 8305, section 5).
 const STAGGER: Duration = Duration::from_millis(250);
+/// How long a living host takes at most to accept a connection. Its kernel does that, however busy its processes
+/// are; a round trip around the world takes less than 300 ms.
+const ACCEPTS: Duration = Duration::from_millis(400);
 /// How many addresses of one name are tried at most.
 const MOST: usize = 16;
 
@@ -90,6 +93,16 @@ pub(crate) async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, DialE
         (None, Some(error)) => Err(DialError::Unasked(error.to_string())),
         (None, None) => Err(DialError::Unasked("there is no address".to_owned())),
     }
+}
+
+/// Like [`connect`], within the time that a living host needs to accept a connection.
+pub(crate) async fn reach(addresses: &[SocketAddr]) -> Result<TcpStream, DialError> {
+    let others = addresses.len().saturating_sub(1).min(MOST);
+    let within = ACCEPTS + STAGGER * u32::try_from(others).unwrap_or(0);
+    timeout(within, connect(addresses)).await.unwrap_or_else(|_| {
+        let text = format!("no connection within {} ms", within.as_millis());
+        Err(DialError::Silent(io::Error::new(io::ErrorKind::TimedOut, text)))
+    })
 }
 
 /// Whether the peer caused an error: nothing listens, or nothing comes back. This host causes all other

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
+use futures::stream;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::caller::{Access, Caller};
 use super::limits::Limits;
@@ -26,6 +29,8 @@ use crate::telemetry::{Counters, exposition};
 /// How long an answer waits for the first observation of an agent that has just started. It is shorter than a
 /// peer's timeout.
 const FIRST_LOOK: Duration = Duration::from_millis(1500);
+/// How often a long poll that waits sends a space. The client notices a dead host when none comes.
+const BEAT: Duration = Duration::from_millis(750);
 
 struct Api {
     handle: Arc<dyn AgentHandle>,
@@ -88,32 +93,50 @@ async fn status(
     State(api): Shared,
     Extension(caller): Extension<Caller>,
     query: Result<Query<Poll>, QueryRejection>,
-) -> Reply<Versioned> {
+) -> Result<Response, Refused> {
     api.access.is_a_node(&caller)?;
     let Query(poll) = query.map_err(|error| Refused::bad(error.body_text()))?;
     if poll.fresh {
         let version = api.handle.status_version();
         let status = api.handle.fresh_status().await?;
-        return Ok(Json(Versioned { version, status }));
+        return Ok(Json(Versioned { version, status }).into_response());
     }
     if let (Some(after), Some(wait_ms)) = (poll.after, poll.wait_ms)
         && api.handle.status_version() <= after
     {
         let wait = Duration::from_millis(wait_ms).min(api.poll);
-        // A timeout is an answer too: nothing has changed.
-        let _ = tokio::time::timeout(wait, api.handle.status_after(after)).await;
+        return Ok(status_after(api, after, Instant::now() + wait));
     }
-    // An agent that has just started knows nothing about its etcd yet. Its status would look as if etcd were
-    // down.
-    let _ = tokio::time::timeout(FIRST_LOOK, api.handle.first_look()).await;
-    // Read the version first. If the status is newer than its version, the client asks for it once more and
-    // never misses it.
-    let version = api.handle.status_version();
-    let status = api.handle.status();
-    Ok(Json(Versioned { version, status }))
+    Ok(Json(api.versioned().await).into_response())
+}
+
+/// The status once it is newer than `after`, or at `end`: a timeout is an answer too, nothing has changed.
+/// Spaces come before it, which JSON permits (RFC 8259, section 2).
+fn status_after(api: Arc<Api>, after: u64, end: Instant) -> Response {
+    let body = stream::unfold(Some(api), move |waiting| async move {
+        let api = waiting?;
+        let beat = (Instant::now() + BEAT).min(end);
+        if timeout_at(beat, api.handle.status_after(after)).await.is_err() && beat < end {
+            return Some((Ok(Bytes::from_static(b" ")), Some(api)));
+        }
+        Some((serde_json::to_vec(&api.versioned().await).map(Bytes::from), None))
+    });
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    (kind, Body::from_stream(body)).into_response()
 }
 
 impl Api {
+    async fn versioned(&self) -> Versioned {
+        // An agent that has just started knows nothing about its etcd yet. Its status would look as if etcd
+        // were down.
+        let _ = timeout(FIRST_LOOK, self.handle.first_look()).await;
+        // Read the version first. If the status is newer than its version, the client asks for it once more
+        // and never misses it.
+        let version = self.handle.status_version();
+        let status = self.handle.status();
+        Versioned { version, status }
+    }
+
     /// Limits the number of concurrent calls that write to disk. Calls beyond the limit fail with a request
     /// to try again.
     fn write(&self) -> Result<SemaphorePermit<'_>, Refused> {

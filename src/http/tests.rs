@@ -157,6 +157,20 @@ async fn a_body_of_unknown_length_is_bounded_too() {
 }
 
 #[tokio::test]
+async fn a_long_poll_sends_something_while_it_waits() {
+    let served = serve(FakeAgent::new("n1"), None, Limits::peers()).await;
+    let answer = plain(&served, &request("GET", "/v1/status?after=1&wait_ms=2000", "")).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let beats = answer.matches("1\r\n \r\n").count();
+    assert!(beats >= 1, "{answer}");
+    let status = answer.find(r#"{"version":1,"status":{"#);
+    assert!(
+        status > answer.rfind("1\r\n \r\n"),
+        "the spaces come first: {answer}"
+    );
+}
+
+#[tokio::test]
 async fn garbage_and_slow_clients_are_cut_off() {
     let served = insecure().await;
     let answer = plain(&served, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n").await;

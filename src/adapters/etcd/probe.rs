@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::adapters::dial::{DialError, connect, is_silence, lookup};
+use crate::adapters::dial::{DialError, is_silence, lookup, reach};
 use crate::adapters::tls::Tls;
 use crate::ports::{PortError, PortResult};
 
@@ -39,7 +39,7 @@ pub(super) async fn probe(url: &str, tls: Option<Arc<Tls>>) -> PortResult<()> {
         .await
         .map_err(|error| unasked(error.to_string()))?;
     let asked = async {
-        let stream = connect(&addresses).await?;
+        let stream = reach(&addresses).await?;
         let answered = match tls.zip(name) {
             None => version(stream, host).await,
             Some((tls, name)) => {

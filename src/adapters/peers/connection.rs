@@ -11,6 +11,7 @@ use hyper_util::rt::TokioIo;
 use rustls::Error as TlsError;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -181,6 +182,15 @@ impl Connection {
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> Result<(StatusCode, Bytes), Failure> {
+        self.exchange_heard(request, &Notify::new()).await
+    }
+
+    /// Like [`Connection::exchange`]. Notifies `heard` whenever a part of the answer arrives.
+    pub(super) async fn exchange_heard(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        heard: &Notify,
+    ) -> Result<(StatusCode, Bytes), Failure> {
         self.sender
             .ready()
             .await
@@ -194,8 +204,13 @@ impl Connection {
                 why: text(&error),
             }
         })?;
+        heard.notify_one();
         let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_BYTES)
+        let body = response.into_body().map_frame(|frame| {
+            heard.notify_one();
+            frame
+        });
+        let body = Limited::new(body, ANSWER_BYTES)
             .collect()
             .await
             .map_err(|error| {

@@ -4,6 +4,7 @@
 mod board;
 mod call;
 mod connection;
+mod silence;
 mod watch;
 
 #[cfg(test)]

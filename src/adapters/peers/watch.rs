@@ -5,16 +5,18 @@ use std::time::{Duration, Instant};
 
 use hyper::Method;
 use serde::Deserialize;
+use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::board::Board;
 use super::connection::{Connection, Target, api_error};
+use super::silence;
 use crate::adapters::clock::SystemClock;
 use crate::model::{Backoff, NodeStatus};
 use crate::ports::Clock;
 
-/// How long the peer may delay its answer.
-const WAIT: Duration = Duration::from_secs(10);
+/// How long the peer may delay its answer. Meanwhile it sends spaces.
+const WAIT: Duration = Duration::from_secs(25);
 /// Extra time for the round trip.
 const GRACE: Duration = Duration::from_secs(2);
 /// The pause between two polls. It prevents a broken peer, or one whose status changes often, from keeping
@@ -88,8 +90,13 @@ async fn poll(
         .request(Method::GET, &path, Vec::new())
         .map_err(|failure| Broken::Peer(describe(&failure.why)))?;
     let deadline = if after.is_some() { WAIT + GRACE } else { GRACE };
-    let (status, body) = timeout(deadline, connection.exchange(request))
-        .await
+    let heard = Notify::new();
+    let exchange = timeout(deadline, connection.exchange_heard(request, &heard));
+    let answered = tokio::select! {
+        answered = exchange => answered,
+        why = silence::noticed(&target.address, target.port, &heard) => return Err(Broken::Peer(describe(&why))),
+    };
+    let (status, body) = answered
         .map_err(|_| Broken::Peer(describe(&format!("no answer within {} s", deadline.as_secs()))))?
         .map_err(|failure| Broken::Connection(describe(&failure.why)))?;
     if !status.is_success() {

@@ -122,6 +122,30 @@ impl Net {
         ))
     }
 
+    /// Begins to count what hosts send each other from and to this TCP port.
+    pub fn meter(&self, port: u16) -> Result<()> {
+        self.nft(&format!(
+            "add counter bridge lab metered\n\
+             add rule bridge lab forward ether type ip tcp sport {port} counter name metered\n\
+             add rule bridge lab forward ether type ip tcp dport {port} counter name metered\n"
+        ))
+    }
+
+    /// The bytes that were counted since [`Net::meter`], headers of IP and TCP included.
+    pub fn metered(&self) -> Result<u64> {
+        let list = ["list", "counter", "bridge", "lab", "metered"];
+        let output = Cmd::new("ip")
+            .args(["netns", "exec", &self.outside_namespace(), "nft"])
+            .args(list)
+            .ok()?;
+        let mut words = output
+            .stdout
+            .split_whitespace()
+            .skip_while(|word| *word != "bytes");
+        let bytes = words.nth(1).context("nft prints a number of bytes")?;
+        Ok(bytes.parse()?)
+    }
+
     /// Hosts of different groups can no longer reach each other. All can still reach the outside.
     pub fn partition(&self, groups: &[&[&str]]) -> Result<()> {
         let mut rules = String::new();

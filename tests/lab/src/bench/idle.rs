@@ -1,4 +1,4 @@
-//! The CPU time and memory that the agent uses on an idle host.
+//! The CPU time and memory that the agent uses on an idle host, and what three idle agents send each other.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,10 @@ use super::report::{Line, Samples};
 
 const SETTLED: Duration = Duration::from_secs(20);
 const WINDOW: Duration = Duration::from_mins(1);
+/// The port of the agents (`api.port`).
+const API_PORT: u16 = 2378;
+/// What three agents sent each other when they answered every 10 s and noticed a dead host within 12 s.
+const TRAFFIC: f64 = 1743.0;
 
 pub(crate) fn run() -> Result<Vec<Line>> {
     let lab = Lab::builder("bench-idle").hosts(3).boot()?;
@@ -20,8 +24,11 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     probe::healthy(&lab, None, PATIENCE)?;
     let ticks = f64::from(probe::ticks_in_a_second()?);
     let all = || lab.hosts().iter().map(cpu_ticks).collect::<Result<Vec<_>>>();
+    lab.net().meter(API_PORT)?;
     let (before, begun) = (all()?, Instant::now());
     std::thread::sleep(WINDOW);
+    #[allow(clippy::cast_precision_loss)]
+    let sent = lab.net().metered()? as f64;
     let (after, took) = (all()?, begun.elapsed().as_secs_f64());
     let (mut cpu, mut resident) = (Samples::new("% of a core"), Samples::new("resident MB"));
     for (before, after) in before.iter().zip(&after) {
@@ -36,6 +43,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
     Ok(vec![
         Line::new("idle_cpu", "% of a core", cpu.max()?, None, 0.2),
         Line::new("idle_memory", "MB", resident.max()?, None, 24.0),
+        Line::new("idle_traffic", "bytes/s", sent / took, None, TRAFFIC),
     ])
 }
 

@@ -13,14 +13,17 @@ use super::probe;
 use super::report::{Line, Samples};
 
 const ROUNDS: usize = 3;
-const GRACE: Duration = Duration::from_secs(10);
+/// After this time etcd has given up its connections to the dead member. Until then a removal can block the raft
+/// leader: it waits for a write to that member, whose timeout is 5 s, and the write begins to hang when the socket's
+/// buffer is full, some 10 s after the death of an idle cluster's member.
+const GRACE: Duration = Duration::from_secs(20);
 const DATA: &str = "/var/lib/etcd/default";
 /// etcd refuses changes of membership until its peers have been connected for 5 s.
 const SETTLED: Duration = Duration::from_secs(7);
 
-/// A peer is unreachable once a long poll of 12 s has failed and its etcd did not answer, for this node and
-/// for another.
-const NOTICED: f64 = 20.0;
+/// A peer is unreachable once its agent has sent nothing for 1 s and its host does not accept a connection to the
+/// agent or to etcd, each within 0.4 s, for this node and for another.
+const NOTICED: f64 = 2.0;
 
 /// How much longer than by hand the agents may take, in seconds.
 const LONGER: f64 = 0.5;

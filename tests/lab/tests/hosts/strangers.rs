@@ -131,7 +131,7 @@ fn strangers_fill_the_peer_api(lab: &Lab) {
             let what = format!("{} to receive from its peers", host.name());
             wait_until(&what, SOON, || Ok(heard(host)?.len() == 2)).unwrap();
         }
-        // A peer that does not answer a long poll counts as unreachable after 12 s.
+        // A peer that sends nothing counts as unreachable after 12 s.
         holds_for("all agents see each other", Duration::from_secs(15), || {
             lab.hosts().iter().all(|host| heard(host).unwrap().len() == 2)
         });
