@@ -61,6 +61,8 @@ mod chosen {
         RebootsTogether,
         /// Rule 4: a host reboots before all members have recorded its lock.
         RebootsUnrecorded,
+        /// Rule 5: data counts as right although no majority has the same.
+        TrustsAnyHash,
         /// Rule 5: the data of a cluster without a leader counts as useless.
         ReplacesOwnData,
         /// Rule 6: a restore begins before its backup is fetched.

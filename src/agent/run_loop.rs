@@ -36,7 +36,7 @@ impl Agent {
         loop {
             watchdog::feed();
             self.shared.looks.begin();
-            let observation = match self.observe().await {
+            let observation = match Box::pin(self.observe()).await {
                 Ok(observation) => observation,
                 Err(error) => {
                     // Unreadable state is not absent state, so the planner must not decide without it.

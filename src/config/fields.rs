@@ -231,6 +231,15 @@ fields! {
     /// Compact, defragment and disarm after NOSPACE.
     SPACE_RECOVER: Defaulted<bool> = Defaulted::new("space.recover", flag, || true);
 
+    /// How often the data of all voters is compared, or `off`.
+    REPAIR_CHECK_INTERVAL: Optional<Option<Duration>> = Optional::new("repair.check_interval", interval)
+        .in_force(|settings| {
+            let interval = settings.spec.repair.check_interval;
+            Some(interval.map_or_else(|| "off".into(), duration_json))
+        });
+    /// Rebuild a member whose data differs from that of a majority.
+    REPAIR_CORRUPT: Defaulted<bool> = Defaulted::new("repair.corrupt", flag, || false);
+
     /// How many replaced data directories older than `min_age` are kept.
     ARCHIVE_KEEP: Defaulted<usize> = Defaulted::new("archive.keep", keep, || 3);
     /// Replaced data directories younger than this are kept.

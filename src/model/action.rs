@@ -238,6 +238,11 @@ pub enum Action {
         /// The raft term in which this node's member leads.
         term: RaftTerm,
     },
+    /// Begin to compare the data of all voters in the background.
+    CheckHashes {
+        /// The raft term in which this node's member leads.
+        term: RaftTerm,
+    },
     /// Store this node's own reboot lock: it takes the lock under a grant, or releases it.
     SetRebootLock {
         /// The lock.
@@ -306,6 +311,7 @@ impl Action {
                 | Self::Verify { .. }
                 | Self::Defrag { .. }
                 | Self::Compact { .. }
+                | Self::CheckHashes { .. }
         )
     }
 }
@@ -322,6 +328,8 @@ pub enum Removal {
     Broken,
     /// It was added and has never started.
     Unstarted,
+    /// Its data differs from that of a majority.
+    Corrupt,
     /// A learner that makes no progress.
     Stuck,
     /// A learner that is no longer needed.
@@ -337,6 +345,7 @@ impl fmt::Display for Removal {
             Self::Dead => "nobody reaches it",
             Self::Broken => "its etcd does not run",
             Self::Unstarted => "it was never started",
+            Self::Corrupt => "its data differs from the others'",
             Self::Stuck => "it makes no progress",
             Self::Surplus => "it is not needed",
             Self::Excess => "there are more voters than wanted",

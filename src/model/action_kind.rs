@@ -75,6 +75,7 @@ action_kinds! {
     Defrag => "defrag",
     Compact => "compact",
     DisarmNoSpace => "disarm-no-space",
+    CheckHashes => "check-hashes",
     SetRebootLock => "set-reboot-lock",
     ConfirmRebootLock => "confirm-reboot-lock",
     Backup => "backup",

@@ -11,6 +11,7 @@ mod backup;
 mod backup_summary;
 mod calendar;
 mod change;
+mod corruption;
 mod decision;
 mod directives;
 mod etcd_version;
@@ -54,6 +55,7 @@ pub use backup::{
 pub use backup_summary::BackupSummary;
 pub use calendar::{Calendar, CalendarError};
 pub use change::{KeyChange, Past, RevisionChanges, Watched};
+pub use corruption::{Differences, HashCheck, MemberHash, RepairSpec};
 pub use decision::{Decision, LearnerProgress, Memory};
 pub use directives::{DirectiveChange, Directives, EtcdSelection, NodeOrder, Paused};
 pub use etcd_version::{EtcdVersion, forgets_promotions, is_too_old};

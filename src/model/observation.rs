@@ -302,6 +302,9 @@ pub struct Observation {
     /// This agent's compaction job.
     #[serde(default)]
     pub compact: Job,
+    /// This agent's comparison of the members' data.
+    #[serde(default)]
+    pub hash_check: Job,
     /// The open requests of a person.
     pub requests: Vec<OperatorRequest>,
     /// The spec at that time, so that a saved observation replays by itself.

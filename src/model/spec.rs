@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupSpec, ClusterName, Member, NodeName, SizeSource, SpaceSpec, SpecRecord};
+use super::{BackupSpec, ClusterName, Member, NodeName, RepairSpec, SizeSource, SpaceSpec, SpecRecord};
 
 /// etcd's `DefaultQuotaBytes` (`server/storage/quota.go`).
 const DEFAULT_QUOTA_BYTES: u64 = 2 * 1024 * 1024 * 1024;
@@ -43,6 +43,9 @@ pub struct Spec {
     /// When etcd is defragmented, and whether it is freed from NOSPACE.
     #[serde(default)]
     pub space: SpaceSpec,
+    /// When the members' data is compared, and what follows if one differs.
+    #[serde(default)]
+    pub repair: RepairSpec,
     /// The changes that the coordinator may make to the member list without an order.
     #[serde(default)]
     pub join: Join,

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::etcd_version::READS_V2;
 use super::{
     BackupSummary, ClusterId, ClusterName, Compaction, DefragView, Directives, Epoch, EtcdVersion, Fact,
-    Generation, Genesis, Grant, Incarnation, MemberId, MemberList, NodeName, RaftTerm, RebootLocks,
-    RestartWish, Revision, UnixMs,
+    Generation, Genesis, Grant, HashCheck, Incarnation, MemberId, MemberList, NodeName, RaftTerm,
+    RebootLocks, RestartWish, Revision, UnixMs,
 };
 
 /// systemd's `ActiveState` of a unit (`org.freedesktop.systemd1(5)`).
@@ -306,6 +306,9 @@ pub struct Steering {
     /// Its last compaction as coordinator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted: Option<Compaction>,
+    /// Its last comparison of the members' data as coordinator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash_check: Option<HashCheck>,
     /// The disruption that it has granted as coordinator and that has not finished.
     #[serde(default)]
     pub grant: Option<Grant>,

@@ -32,6 +32,7 @@ pub(crate) fn spec(nodes: &[&str]) -> Spec {
         shared_store: String::new(),
         grace: Duration::from_mins(5),
         space: super::SpaceSpec::default(),
+        repair: super::RepairSpec::default(),
         join: super::Join::default(),
     }
 }

@@ -1,5 +1,6 @@
-//! Alarms of etcd. While an alarm is raised, etcd refuses writes until its cause is gone and somebody has
-//! disarmed it: the agents themselves for NOSPACE, unless `space.recover` is off. etcd keeps alarms in the database, so a backup taken meanwhile contains them too.
+//! Alarms of etcd. While an alarm is raised, etcd refuses writes until its cause is gone and somebody has disarmed it:
+//! the agents themselves for NOSPACE, unless `space.recover` is off. etcd keeps alarms in the database, so a backup
+//! taken meanwhile contains them too.
 
 use super::context::Context;
 use crate::model::{EtcdStatus, ReasonCode};

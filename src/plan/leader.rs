@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::context::{Context, names};
-use super::orders;
+use super::{hashes, orders};
 use crate::model::{
     Action, ActionKind, LeaderAsk, Member, MemberId, MemberList, NodeName, NodeStatus, OperatorRequest,
     RaftTerm, ReasonCode,
@@ -146,8 +146,9 @@ fn move_to(cx: &mut Context<'_>, list: &MemberList, (node, to): (NodeName, Membe
     })
 }
 
-/// The requested follower if it is healthy; without a request, the best one: preferably one whose
-/// etcd is not to be restarted or defragmented itself, then the one with the highest applied index.
+/// The requested follower if it is healthy; without a request, the best one: preferably one whose data does not
+/// differ from the majority's and whose etcd is not to be restarted or defragmented itself, then the one with the
+/// highest applied index.
 fn pick(cx: &mut Context<'_>, list: &MemberList, to: Option<&NodeName>) -> Option<(NodeName, MemberId)> {
     let mut fit = candidates(cx, list);
     fit.retain(|(node, _, _)| to.is_none_or(|to| to == *node));
@@ -159,7 +160,15 @@ fn pick(cx: &mut Context<'_>, list: &MemberList, to: Option<&NodeName>) -> Optio
     let best = fit
         .into_iter()
         .filter(|(node, _, _)| **node != cx.spec.node && !orders::is_out(cx, node))
-        .min_by_key(|(node, _, applied)| (is_next(node), std::cmp::Reverse(*applied), (*node).clone()));
+        .min_by_key(|(node, id, applied)| {
+            let differs = hashes::is_corrupt(cx, list, *id);
+            (
+                differs,
+                is_next(node),
+                std::cmp::Reverse(*applied),
+                (*node).clone(),
+            )
+        });
     if best.is_none() {
         let wanted = names(to);
         cx.because(

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::failure::{self, Failing};
-use super::removal::{may_lose, remove};
+use super::removal::{may_lose, may_remove_voters, remove};
 use super::safety::{Change, healthy_members, keeps_quorum, takes_another};
-use super::{identity, learner, orders, resize, spares};
+use super::{corruption, identity, learner, orders, resize, spares};
 use crate::model::{Action, ActionKind, Genesis, Join, MemberList, ReasonCode, Removal};
 
 /// The next membership change, if this agent is the coordinator.
@@ -33,25 +33,13 @@ pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
     if let Some(action) = remove_unstarted_voter(cx, list) {
         return Some(action);
     }
+    if let Some(action) = corruption::replace(cx, list) {
+        return Some(action);
+    }
     if orders::staying(cx, list) > cx.spec.size {
         return resize::shrink(cx, list);
     }
     replace_failing(cx, genesis, list).or_else(|| add_missing(cx, genesis, list))
-}
-
-/// True if the join strategy allows removing a voter without the operator's word.
-fn may_remove_voters(cx: &mut Context<'_>, failing: &Failing<'_>) -> bool {
-    if matches!(cx.spec.join, Join::Replace | Join::Prune) {
-        return true;
-    }
-    cx.because(
-        ReasonCode::RemovalNotAllowed,
-        format!(
-            "{} ({}) stays a member: cluster.join = \"{}\" never removes one",
-            failing.node, failing.why, cx.spec.join
-        ),
-    );
-    false
 }
 
 /// Removes a member at once if its own agent attests that its data is lost. Its node comes back as a learner.

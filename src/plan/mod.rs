@@ -13,6 +13,7 @@ mod bootstrap_checks;
 mod clocks;
 mod context;
 mod coordinator_view;
+mod corruption;
 mod data;
 mod directive;
 mod downgrade;
@@ -24,6 +25,7 @@ mod founder;
 mod gate;
 mod grant;
 mod hand;
+mod hashes;
 mod identity;
 mod increments;
 mod inspection;
@@ -69,6 +71,7 @@ pub use after::after;
 pub use directive::{known_orders, ordered_out};
 pub use failure::{is_lost, misses};
 pub use grant::GRANT_COOLDOWN;
+pub use hashes::compare_hashes;
 pub use leave::{another_is_down, leave_to_stop};
 pub use lock_holder::lock_of;
 pub use preview::preview;
@@ -108,6 +111,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     store_reports::report_commands(cx);
     store_reports::report_history(cx);
     alarms::report(cx);
+    corruption::report(cx);
     version::report(cx);
     let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))
@@ -138,6 +142,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| increments::increments(cx))
         .or_else(|| prune::prune(cx))
         .or_else(|| verify::due(cx))
+        .or_else(|| orders::unless_paused(cx, corruption::due))
         .or_else(|| resize::remember(cx))
         .or_else(|| inspection::look_again(cx))
         .or_else(|| inspection::note_mount(cx))

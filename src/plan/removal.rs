@@ -5,7 +5,22 @@ use std::time::Duration;
 use super::context::Context;
 use super::failure::{self, Failing};
 use super::safety::{Change, healthy_members, keeps_quorum};
-use crate::model::{Action, ActionKind, Member, MemberId, MemberList, NodeName, ReasonCode, Removal};
+use crate::model::{Action, ActionKind, Join, Member, MemberId, MemberList, NodeName, ReasonCode, Removal};
+
+/// True if the join strategy allows removing a voter without the operator's word.
+pub(super) fn may_remove_voters(cx: &mut Context<'_>, failing: &Failing<'_>) -> bool {
+    if matches!(cx.spec.join, Join::Replace | Join::Prune) {
+        return true;
+    }
+    cx.because(
+        ReasonCode::RemovalNotAllowed,
+        format!(
+            "{} ({}) stays a member: cluster.join = \"{}\" never removes one",
+            failing.node, failing.why, cx.spec.join
+        ),
+    );
+    false
+}
 
 /// True if rule 3 allows the removal of this voter. Otherwise the reason is recorded.
 pub(super) fn may_lose(cx: &mut Context<'_>, list: &MemberList, failing: &Failing<'_>) -> bool {

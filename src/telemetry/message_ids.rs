@@ -23,6 +23,8 @@ pub const BACKUP_VERIFIED: &str = "0dbf3ccc5d91434aad01fa0fba80f539";
 pub const BACKUP_BAD: &str = "bdbbec5c1c504a7b8a035fe816b6f0cc";
 /// A backup could not be verified; whether it is valid is unknown.
 pub const VERIFY_FAILED: &str = "e64c33eb1da44aa79b2e993e08d25e35";
+/// The data of a member differs from the others'.
+pub const DATA_DIFFERS: &str = "7c2f1d0e5b0a4e0f9a86d3c4b1e75f28";
 /// A restore began, progressed, or ended.
 pub const RESTORE: &str = "c2e6ee15161f4a10822a2a028eae8096";
 /// The gate delays a start of etcd.service.

@@ -232,6 +232,19 @@ fn etcd(out: &mut Metrics, status: &AdminStatus) {
             out.sample(&[("alarm", &name)], u64::from(raised));
         }
     }
+    if let Some(check) = &status.node.steering.hash_check {
+        out.one(
+            "etcd_agent_hash_check_timestamp_seconds",
+            "When this node last compared the members' data, as coordinator.",
+            check.at.0 / 1000,
+        );
+        let differ = check.found.corrupt.len() + check.found.unclear.len();
+        out.one(
+            "etcd_agent_members_differing",
+            "Voters whose data differs from the others', in that comparison.",
+            u64::try_from(differ).unwrap_or(u64::MAX),
+        );
+    }
     if let Fact::Known(list) = &status.node.members {
         let voters = list.voters().count();
         out.head(

@@ -194,6 +194,10 @@ async fn check_again(
         Removal::Dead => status.is_none() && silent && others_miss(agent, node, list, fresh),
         Removal::Broken => down && unit.is_some_and(|u| !u.held),
         Removal::Unstarted => member.is_some_and(|m| m.name.is_empty()),
+        Removal::Corrupt => {
+            let last = agent.shared.with(|inner| inner.jobs.last_hash_check.clone());
+            !learner && last.is_some_and(|check| check.found.corrupt.contains(&removal.id))
+        }
         Removal::Stuck | Removal::Surplus => learner,
         Removal::Excess => !learner && list.voters().count() > agent.size() && *node != agent.spec.node,
     };

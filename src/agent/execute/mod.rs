@@ -18,7 +18,7 @@ use crate::agent::execute::fence::{
     assignment, fence_generation, fence_recorded, fence_start, fence_stop, stale,
 };
 use crate::agent::execute::membership::MemberRemoval;
-use crate::agent::jobs::{flush, full, handover, increments, prune, restore, verify};
+use crate::agent::jobs::{corruption, flush, full, handover, increments, prune, restore, verify};
 use crate::model::{
     Action, ActiveState, BackupId, DataState, Epoch, EtcdStatus, Fact, Generation, Job, OperatorRequest,
     RequestState, UnitState,
@@ -179,6 +179,10 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
         } => restart::defragment(agent, order.as_ref(), grant, coordinator).await,
         Action::Compact { revision, term } => space::compact(agent, *revision, *term).await,
         Action::DisarmNoSpace { term } => space::disarm(agent, *term).await,
+        Action::CheckHashes { term } => {
+            corruption::check_hashes(agent, fence::fenced_list(agent, *term).await?);
+            Ok(())
+        }
         Action::SetRebootLock { lock } => reboot_lock::set(agent, lock),
         Action::ConfirmRebootLock { version, coordinator } => {
             reboot_lock::confirm(agent, *version, coordinator).await

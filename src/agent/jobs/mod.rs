@@ -1,6 +1,7 @@
 //! Long-running work, in the background next to the loop.
 
 pub(super) mod copy;
+pub(super) mod corruption;
 pub(super) mod flush;
 pub(super) mod full;
 pub(super) mod handover;

@@ -147,6 +147,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         backups,
         restore,
         compact,
+        hash_check,
         staged,
         fetched,
         last_words,
@@ -164,6 +165,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
             inner.jobs.backups.clone(),
             inner.jobs.restore.clone(),
             inner.jobs.compact.clone(),
+            inner.jobs.hash_check.clone(),
             inner.data.staged().cloned(),
             inner.jobs.fetched.clone().map(|(id, _)| id),
             inner.data.last_words().cloned(),
@@ -261,6 +263,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         backups,
         restore,
         compact,
+        hash_check,
         requests: pending.into_iter().map(|r| r.request).collect(),
         spec,
     }
@@ -281,9 +284,10 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
         _ => None,
     });
     let pid = facts.unit.known().map_or(0, |unit| unit.main_pid);
-    let (defragments, compacted) = agent
-        .shared
-        .with(|inner| (inner.jobs.defrag.running, inner.jobs.compacted));
+    let (defragments, compacted, hash_check) = agent.shared.with(|inner| {
+        let jobs = &inner.jobs;
+        (jobs.defrag.running, jobs.compacted, jobs.last_hash_check.clone())
+    });
     Steering {
         directives: facts.directives.clone(),
         wants_restart,
@@ -297,6 +301,7 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
         },
         waits_to_stop: agent.shared.with(|inner| inner.stop.waits(pid, facts.steady)),
         compacted,
+        hash_check,
         // A grant is published with the decision that gives it.
         grant: None,
         grants_over: None,

@@ -29,8 +29,8 @@ use crate::agent::state::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, Compaction, CopyStatus, Decision, DefragEnd, Denial, Directives,
-    ElectorRecord, EtcdRun, Genesis, Job, NodeName, NodeStatus, Observation, RebootLocks, RemovalView,
-    RequestState, Revision, SteadyMs, UnixMs,
+    ElectorRecord, EtcdRun, Genesis, HashCheck, Job, NodeName, NodeStatus, Observation, RebootLocks,
+    RemovalView, RequestState, Revision, SteadyMs, UnixMs,
 };
 use crate::ports::{NodeState, PortResult};
 
@@ -80,6 +80,10 @@ pub(super) struct Jobs {
     pub(super) compact: Job,
     /// The last one.
     pub(super) compacted: Option<Compaction>,
+    /// The comparison of the members' data.
+    pub(super) hash_check: Job,
+    /// The last one.
+    pub(super) last_hash_check: Option<HashCheck>,
     /// Increments, pruning and verification.
     pub(super) backups: BackupView,
     /// Ends the job that stores etcd's changes.

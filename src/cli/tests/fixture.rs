@@ -197,6 +197,7 @@ pub(super) fn observation() -> Observation {
         backups: BackupView::default(),
         restore: Job::default(),
         compact: Job::default(),
+        hash_check: Job::default(),
         requests: Vec::new(),
         spec: testing::spec(&["n1", "n2", "n3"]),
     }

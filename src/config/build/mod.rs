@@ -4,8 +4,8 @@
 mod backup;
 mod cluster;
 mod network;
-mod space;
 mod store;
+mod upkeep;
 
 use super::field::{Defaulted, Optional, Parse};
 use super::fields::{
@@ -74,6 +74,7 @@ impl<'a> Builder<'a> {
             shared_store: store.as_ref().map(StoreSettings::shared_url).unwrap_or_default(),
             grace: self.read(&CLUSTER_GRACE),
             space: self.space(),
+            repair: self.repair(),
             join: self.read(&CLUSTER_JOIN),
         };
         let api = self.api(&spec);

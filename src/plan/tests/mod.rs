@@ -4,6 +4,7 @@
 
 mod after;
 mod backups;
+mod corruption;
 mod data;
 mod electors;
 mod epochs;
@@ -69,6 +70,11 @@ fn spec(me: usize, nodes: usize, size: usize) -> Spec {
         shared_store: String::new(),
         grace: Duration::from_mins(5),
         space: crate::model::SpaceSpec::default(),
+        // Only its own tests need it.
+        repair: crate::model::RepairSpec {
+            check_interval: None,
+            corrupt: false,
+        },
         join: crate::model::Join::Replace,
     }
 }
@@ -183,6 +189,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         backups: BackupView::default(),
         restore: Job::default(),
         compact: Job::default(),
+        hash_check: Job::default(),
         requests: Vec::new(),
         spec,
     }

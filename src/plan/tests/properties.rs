@@ -379,6 +379,7 @@ proptest! {
                     prop_assert!(replacement(replaced_by) || join == Join::Prune);
                 }
                 Removal::Broken => prop_assert!(waited && replacement(replaced_by)),
+                Removal::Corrupt => prop_assert!(false, "nothing was compared"),
                 Removal::Gone => prop_assert!(!matches!(obs.peers[&node].known().unwrap().data, Fact::Unreachable(_))),
                 Removal::Excess => prop_assert!(voters.len() > size),
                 Removal::Unstarted | Removal::Stuck | Removal::Surplus => prop_assert!(!voters.contains(&id)),

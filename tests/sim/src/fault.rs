@@ -77,6 +77,8 @@ pub enum Fault {
     Resume(usize),
     /// Most of the file of this host's database becomes free.
     Fragments(usize),
+    /// The data of the member here begins to differ from the others'.
+    Differs(usize),
     /// Clients write until etcd has no space.
     FillsUp,
     /// Typed here: defragment etcd on all nodes, one after the other.

@@ -68,6 +68,7 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
             }
         }
         Fault::Fragments(host) => sim.world().fragment(*host),
+        Fault::Differs(host) => sim.world().make_differ(*host),
         Fault::FillsUp => sim.world().fill_up(),
         Fault::RestartByOthers(host) => sim.world().restart_by_others(*host),
         Fault::BreakVersion(number) => sim.world().broken_version = VERSIONS.get(*number).copied(),

@@ -27,6 +27,8 @@ pub struct Schedule {
     pub keeps: Option<usize>,
     /// How many of the last hosts are in `cluster.nodes` of the others only after `Fault::Widen`.
     pub newcomers: usize,
+    /// Whether the members' data is compared often, and one that differs is rebuilt.
+    pub repairs: bool,
 }
 
 /// One schedule in this many is long.
@@ -46,6 +48,7 @@ impl Schedule {
             sized: false,
             keeps: None,
             newcomers: 0,
+            repairs: false,
         }
     }
 
@@ -233,6 +236,29 @@ impl Schedule {
             _ => Fault::KillEtcd(a),
         };
         Self::with_orders(seed, 0x5bac_e5ba_ce5b_ace5, pick).0
+    }
+
+    /// The data of members differs from the others' and is rebuilt from them, while agents, etcds and links fail.
+    pub fn with_differences(seed: u64) -> Self {
+        let pick = |rng: &mut Rng, nodes, a, b| match rng.below(24) {
+            0..8 => Fault::Differs(a),
+            8..10 => network(rng, a, b),
+            10..12 => Fault::Mend,
+            12 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),
+            13..16 => Fault::AgentDies(a, u32::try_from(rng.below(25)).unwrap_or(0)),
+            16 => Fault::AgentStops(a, rng.below(10_000)),
+            17 => Fault::RestartAll(a),
+            18 => Fault::MoveLeader(a, None),
+            19 => Fault::PowerOff(a, rng.below(5000)),
+            20 if nodes > 1 => Fault::Reinstall(a),
+            21 => Fault::Wipe(0),
+            _ => Fault::KillEtcd(a),
+        };
+        let schedule = Self::with_orders(seed, 0xd1ff_e2e4_d1ff_e2e4, pick).0;
+        Self {
+            repairs: true,
+            ..schedule
+        }
     }
 
     /// Some faults and orders at random times on a small cluster that has formed. `pick` chooses each, given the

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use etcd_agent::model::{ClusterName, EtcdSpec, NodeName, Retention, SizeSource, Spec};
+use etcd_agent::model::{ClusterName, EtcdSpec, NodeName, RepairSpec, Retention, SizeSource, Spec};
 
 use crate::schedule::Schedule;
 use crate::world::address;
@@ -67,6 +67,14 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
         },
         grace: Duration::from_millis(schedule.grace_ms),
         space: etcd_agent::model::SpaceSpec::default(),
+        repair: if schedule.repairs {
+            RepairSpec {
+                check_interval: Some(Duration::from_secs(15)),
+                corrupt: true,
+            }
+        } else {
+            RepairSpec::default()
+        },
         join: etcd_agent::model::Join::default(),
     })
 }

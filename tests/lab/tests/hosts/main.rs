@@ -6,6 +6,7 @@ mod ansible;
 mod auth;
 mod backups;
 mod common;
+mod corruption;
 mod crashes;
 mod damage;
 mod env_files;

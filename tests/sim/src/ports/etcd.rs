@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use etcd_agent::model::{AlarmKind, EtcdStatus, EtcdVersion, MemberId, MemberList, NodeName, Revision};
+use etcd_agent::model::{
+    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, MemberId, MemberList, NodeName, Revision,
+};
 use etcd_agent::ports::{AgentHandle, ByteStream, Etcd, PortError, PortResult};
 
 use super::Seat;
@@ -105,10 +107,17 @@ impl Etcd for LocalEtcd {
         let reasons = agent
             .and_then(|agent| agent.plan_view())
             .map(|view| view.decision.reasons);
-        let gone = reasons.is_some_and(|said| said.iter().any(|reason| reason.code == "replace-gone"));
+        let says = |code: &str| {
+            let mut reasons = reasons.iter().flatten();
+            reasons.any(|reason| reason.code == code)
+        };
+        let (gone, corrupt) = (says("replace-gone"), says("replace-corrupt"));
         self.change(|world| {
             if gone {
                 world.check_gone(host, id);
+            }
+            if corrupt {
+                world.check_differs(host, id);
             }
             world.remove_member(host, id)
         })
@@ -174,6 +183,11 @@ impl Etcd for LocalEtcd {
     async fn compact(&self, _at: Revision) -> PortResult<()> {
         let host = self.host;
         self.change(|world| world.compact(host)).await
+    }
+
+    async fn fingerprint(&self, revision: Revision, _hash: bool) -> PortResult<Fingerprint> {
+        let host = self.host;
+        self.ask(|world| world.fingerprint(host, revision)).await
     }
 
     async fn alarms(&self) -> PortResult<Vec<(MemberId, AlarmKind)>> {

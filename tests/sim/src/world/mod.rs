@@ -4,6 +4,7 @@
 mod broken;
 mod check;
 mod cluster;
+mod differs;
 mod election;
 mod host;
 mod link;
@@ -96,6 +97,8 @@ pub struct World {
     pub broken_version: Option<EtcdVersion>,
     /// True while the alarm NOSPACE is raised.
     pub no_space: bool,
+    /// Members whose data began to differ from the others'.
+    pub differing: raft::Differing,
     /// When clients last filled the databases.
     pub filled_at: u64,
     /// The host that lies now.
@@ -139,6 +142,7 @@ impl World {
             unordered: None,
             broken_version: None,
             no_space: false,
+            differing: raft::Differing::default(),
             filled_at: 0,
             liar: None,
             forger: None,

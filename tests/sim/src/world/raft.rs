@@ -75,6 +75,17 @@ pub struct Dir {
     pub base: Arc<[u32]>,
     /// Whether etcd 3.5 has written to the log since the last snapshot of raft.
     pub v2: bool,
+    /// Nonzero if its data differs from what the cluster wrote; equal numbers are equal differences.
+    pub differs: u32,
+}
+
+/// What is known of all differences.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Differing {
+    /// How often the data of a member began to differ.
+    pub made: u32,
+    /// Whether a new member got wrong data from the leader. Then a majority may have the same wrong data.
+    pub copied: bool,
 }
 
 impl Dir {
@@ -109,6 +120,7 @@ impl Dir {
             log,
             base,
             v2: false,
+            differs: 0,
         }
     }
 
@@ -123,6 +135,7 @@ impl Dir {
             commit: 0,
             base: Arc::new([]),
             v2: false,
+            differs: 0,
         }
     }
 

@@ -327,11 +327,12 @@ impl World {
             return;
         }
         if self.hosts[host].dir.is_none() {
-            let Some(dir) = self.first_dir(host) else {
+            let Some(mut dir) = self.first_dir(host) else {
                 self.tell(|w| format!("etcd of {} cannot start", w.hosts[host].name));
                 self.hosts[host].unit = Phase::Failed;
                 return;
             };
+            dir.differs = self.leaders_difference(dir.cluster);
             self.note_begun_again(host, &dir);
             let meant = self.hosts[host]
                 .written

@@ -6,6 +6,7 @@ mod beside_data;
 mod by_hand;
 mod checks;
 mod coverage;
+mod differs;
 mod electorate;
 mod founder;
 mod fresh;
