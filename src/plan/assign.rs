@@ -49,13 +49,17 @@ fn awaits_stop(cx: &mut Context<'_>, genesis: &Genesis) -> bool {
     if down || !may_be_older || cx.obs.me.etcd.known().is_some_and(serves_it) || mutant!(StopForgotten) {
         return false;
     }
-    cx.because(
-        ReasonCode::AwaitingStop,
-        format!(
-            "epoch {} is assigned to this node once etcd.service is known to be down",
-            genesis.epoch
+    let epoch = genesis.epoch;
+    let foreign = cx.obs.me.etcd.known().map(|etcd| etcd.cluster_id);
+    let foreign = foreign.filter(|id| cx.obs.assignment.is_none() && !genesis.replaces(*id));
+    let text = match foreign {
+        Some(id) => format!(
+            "etcd here serves cluster {id}, and this agent does not know whether epoch {epoch} has replaced it: if it has, \
+             `systemctl stop etcd`, and this node joins once the data is moved away"
         ),
-    );
+        None => format!("epoch {epoch} is assigned to this node once etcd.service is known to be down"),
+    };
+    cx.because(ReasonCode::AwaitingStop, text);
     cx.wake_in(Duration::from_secs(1));
     true
 }

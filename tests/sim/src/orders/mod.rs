@@ -254,6 +254,9 @@ pub fn heed(sim: &Arc<Sim>) {
         say.map(|(host, _)| host).collect()
     };
     confirm(sim, &says("orders-refused"));
+    for host in says("awaiting-stop") {
+        sim.world().discard_replaced(host);
+    }
     let size = sim.world().store.as_ref().and_then(|store| store.size);
     if let (Some(host), Some(size)) = (says("size-unconfirmed").first(), size) {
         give(sim, *host, What::Size(size));

@@ -3,7 +3,7 @@
 use etcd_agent::model::{ClusterId, Genesis, MemberId};
 
 use super::raft::{Config, Dir};
-use super::{Host, World};
+use super::{Host, Phase, World};
 
 impl World {
     /// A data directory is lost or set back. Records whether a majority of its cluster's voters still has its
@@ -21,6 +21,26 @@ impl World {
             let cluster = dir.cluster;
             self.tell(|_| format!("a majority of {cluster} has lost its disks"));
         }
+    }
+
+    /// A person stops an etcd of which its agent does not know that it was replaced, and moves its data away.
+    pub(crate) fn discard_replaced(&mut self, host: usize) {
+        let newest = self.newest().map(|chosen| chosen.genesis.epoch);
+        let h = &self.hosts[host];
+        let epoch = h.dir.as_ref().and_then(|dir| self.epoch_of(dir.cluster));
+        if h.assignment.is_some() || epoch.is_none() || epoch >= newest {
+            return;
+        }
+        self.tell(|w| {
+            format!(
+                "a person stops etcd on {} and moves its data away",
+                w.hosts[host].name
+            )
+        });
+        let h = &mut self.hosts[host];
+        h.end_server();
+        h.unit = Phase::Down;
+        h.dir = None;
     }
 
     /// A data directory is set back to this copy. Nothing is promised if the copy lacks acknowledged writes.

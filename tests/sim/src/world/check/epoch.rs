@@ -38,9 +38,17 @@ impl World {
             .and_then(|e| e.chosen.as_ref())
             .map(|g| g.epoch);
         let free = h.has_agent() && !h.unreadable;
+        // An agent that has lost its memory cannot distinguish an old epoch's etcd from a foreign one.
+        let chosen = h.elector.as_ref().and_then(|e| e.chosen.as_ref());
+        let cluster = h.dir.as_ref().map(|dir| dir.cluster);
+        let knows = h.assignment.is_some()
+            || chosen
+                .zip(cluster)
+                .is_some_and(|(genesis, cluster)| genesis.replaces(cluster));
         if let (Some(serves), Some(learned)) = (serves, learned)
             && serves < learned
             && free
+            && knows
         {
             let passed = |since: u64| self.now.saturating_sub(since);
             let late = passed(h.may_linger_from) > ENDED_MS
