@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::increments::{following_newest, gap};
-use super::orders;
+use super::{hashes, orders};
 use crate::model::{
     Action, Backoff, BackupFormat, Calendar, Fact, NodeName, NodeStatus, OperatorRequest, ReasonCode,
     Revision, UnixMs,
@@ -212,7 +212,7 @@ fn begin_as(cx: &Context<'_>, format: BackupFormat) -> Action {
     }
 }
 
-/// The nodes whose members are healthy voters of the newest epoch, followers first, then by name. The flag is
+/// The nodes whose members are healthy voters of the newest epoch with data like the majority's, followers first, then by name. The flag is
 /// true for the raft leader.
 pub(super) fn healthy_voters<'a>(cx: &Context<'a>) -> Vec<(bool, &'a NodeName)> {
     let Some(genesis) = cx.genesis() else {
@@ -223,7 +223,8 @@ pub(super) fn healthy_voters<'a>(cx: &Context<'a>) -> Vec<(bool, &'a NodeName)> 
         let healthy = etcd.cluster_id == genesis.cluster_id
             && etcd.leader.is_some()
             && !etcd.is_learner
-            && etcd.errors.is_empty();
+            && etcd.errors.is_empty()
+            && !hashes::is_corrupt(cx, etcd.cluster_id, etcd.member_id);
         healthy.then_some(etcd.leader == Some(etcd.member_id))
     };
     let mut healthy: Vec<(bool, &NodeName)> = cx

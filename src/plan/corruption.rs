@@ -25,7 +25,7 @@ pub(super) fn due(cx: &mut Context<'_>) -> Option<Action> {
     if list.voters().count() < 2 || cx.obs.hash_check.running {
         return None;
     }
-    let own = own_check(cx, list);
+    let own = own_check(cx, list.cluster_id);
     let told: Vec<&HashCheck> = cx
         .known_peers()
         .filter_map(|(_, status)| status.steering.hash_check.as_ref())
@@ -62,7 +62,7 @@ pub(super) fn report(cx: &mut Context<'_>) {
     let Some(list) = cx.obs.me.members.known() else {
         return;
     };
-    let Some(check) = own_check(cx, list) else {
+    let Some(check) = own_check(cx, list.cluster_id) else {
         return;
     };
     let (corrupt, unclear) = (
@@ -98,7 +98,9 @@ pub(super) fn replace<'a>(cx: &mut Context<'a>, list: &'a MemberList) -> Option<
     if !cx.spec.repair.corrupt {
         return None;
     }
-    let corrupt = list.voters().filter(|voter| is_corrupt(cx, list, voter.id));
+    let corrupt = list
+        .voters()
+        .filter(|voter| is_corrupt(cx, list.cluster_id, voter.id));
     let (member, node) = corrupt
         .filter_map(|voter| Some((voter, cx.spec.node_of(voter)?)))
         .max_by_key(|(_, node)| **node == cx.spec.node)?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::Context;
-use crate::model::{Differences, HashCheck, MemberHash, MemberId, MemberList};
+use crate::model::{ClusterId, Differences, HashCheck, MemberHash, MemberId};
 
 /// Compares the data of `voters`. Two hashes can be compared if both databases were compacted at the same revision and
 /// the same version of etcd computed them.
@@ -31,15 +31,15 @@ pub fn compare_hashes(voters: &BTreeSet<MemberId>, hashes: &BTreeMap<MemberId, M
     found
 }
 
-/// This node's last comparison of the members in this list.
-pub(super) fn own_check<'a>(cx: &Context<'a>, list: &MemberList) -> Option<&'a HashCheck> {
+/// This node's last comparison of the members of this cluster.
+pub(super) fn own_check<'a>(cx: &Context<'a>, cluster_id: ClusterId) -> Option<&'a HashCheck> {
     let check = cx.obs.me.steering.hash_check.as_ref()?;
-    (check.cluster_id == list.cluster_id).then_some(check)
+    (check.cluster_id == cluster_id).then_some(check)
 }
 
 /// True if this node has found that the data of this member differs from a majority's.
-pub(super) fn is_corrupt(cx: &Context<'_>, list: &MemberList, id: MemberId) -> bool {
-    own_check(cx, list).is_some_and(|check| check.found.corrupt.contains(&id))
+pub(super) fn is_corrupt(cx: &Context<'_>, cluster_id: ClusterId, id: MemberId) -> bool {
+    own_check(cx, cluster_id).is_some_and(|check| check.found.corrupt.contains(&id))
 }
 
 #[cfg(test)]

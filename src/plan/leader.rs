@@ -161,7 +161,7 @@ fn pick(cx: &mut Context<'_>, list: &MemberList, to: Option<&NodeName>) -> Optio
         .into_iter()
         .filter(|(node, _, _)| **node != cx.spec.node && !orders::is_out(cx, node))
         .min_by_key(|(node, id, applied)| {
-            let differs = hashes::is_corrupt(cx, list, *id);
+            let differs = hashes::is_corrupt(cx, list.cluster_id, *id);
             (
                 differs,
                 is_next(node),

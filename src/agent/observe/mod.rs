@@ -11,8 +11,8 @@ use crate::agent::Agent;
 use crate::agent::observe::facts::Facts;
 use crate::model::{
     AssignmentSummary, BackupSummary, BaseView, DataState, DefragView, DefragWish, ElectorView, EtcdBinaries,
-    EtcdRun, Fact, GateView, LeaderAsk, LoadState, NodeName, NodeStatus, Observation, OperatorRequest,
-    RequestView, RestartWish, Steering, UnixMs, is_full,
+    EtcdRun, Fact, GateView, HashCheck, LeaderAsk, LoadState, NodeName, NodeStatus, Observation,
+    OperatorRequest, RequestView, RestartWish, Steering, UnixMs, is_full,
 };
 use crate::plan;
 use crate::ports::PortResult;
@@ -301,7 +301,7 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
         },
         waits_to_stop: agent.shared.with(|inner| inner.stop.waits(pid, facts.steady)),
         compacted,
-        hash_check,
+        hash_check: hash_check.filter(|own| !is_superseded(agent, facts, own)),
         // A grant is published with the decision that gives it.
         grant: None,
         grants_over: None,
@@ -319,6 +319,19 @@ fn steering(agent: &Agent, facts: &Facts, run: Option<&EtcdRun>, pending: &[Requ
             .any(|r| matches!(r.request, OperatorRequest::RebootLock { .. })),
         reboot_locks: agent.shared.reboot_locks(),
     }
+}
+
+/// True if this node is not the coordinator, and another node has compared the members' data later.
+fn is_superseded(agent: &Agent, facts: &Facts, own: &HashCheck) -> bool {
+    let etcd = facts.etcd.known();
+    let leads = etcd.is_some_and(|etcd| etcd.leader == Some(etcd.member_id));
+    let now = agent.ports.clock.now();
+    let theirs = facts
+        .peers
+        .values()
+        .filter_map(|peer| peer.known()?.steering.hash_check.as_ref());
+    let mut of_it = theirs.filter(|their| their.cluster_id == own.cluster_id);
+    !leads && of_it.any(|their| their.at > own.at && their.at <= now)
 }
 
 /// Why the etcd that serves here is to be defragmented, if it is.

@@ -122,3 +122,17 @@ fn a_member_that_differs_is_rebuilt_only_where_the_configuration_says_so() {
     assert_eq!(action(&joins), None);
     assert!(has(&joins, "removal-not-allowed"));
 }
+
+#[test]
+fn no_backup_is_taken_of_a_member_that_differs() {
+    let mut obs = healthy(0);
+    obs.spec.backup_interval = Some(Duration::from_mins(1));
+    obs.store = Fact::Known(store_view(None, None));
+    let from = |obs: &Observation| match decide(obs).action {
+        Some(Action::Backup { from, .. }) => from,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(from(&obs), name(1));
+    obs.me.steering.hash_check = Some(check(&obs, obs.now, &[1]));
+    assert_eq!(from(&obs), name(2));
+}
