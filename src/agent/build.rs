@@ -10,7 +10,7 @@ use crate::adapters::etcd::LocalEtcd;
 use crate::adapters::peers::{HttpPeers, PeersConfig};
 use crate::adapters::store::{open_backups, open_store};
 use crate::adapters::systemd::Systemd;
-use crate::adapters::tls::{Expiry, Tls};
+use crate::adapters::tls::{EtcdCertificates, Tls};
 use crate::config::Settings;
 use crate::model::CopyStatus;
 use crate::paths::Paths;
@@ -89,7 +89,7 @@ pub(super) fn agent(
     agent.tls = tls;
     let etcds = [&settings.spec.etcd.client_tls, &settings.spec.etcd.peer_tls];
     let etcds: Vec<_> = etcds.into_iter().flatten().cloned().collect();
-    agent.etcd_certificates = Some(Arc::new(Expiry::of(etcds)));
+    agent.etcd_certificates = Some(Arc::new(EtcdCertificates::of(etcds)));
     agent.verify_dir = paths.verify();
     agent.counters = counters;
     Ok(agent)

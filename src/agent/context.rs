@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::adapters::tls::{Expiry, Tls};
+use crate::adapters::tls::{EtcdCertificates, Tls};
 use crate::genesis::Electorate;
 use crate::model::{
     ClusterId, Enquire, Epoch, Fact, Genesis, NodeStatus, Revision, Spec, SpecRecord, Steering, UnitState,
@@ -24,7 +24,7 @@ pub struct Agent {
     pub(super) insecure: bool,
     pub(super) tls: Option<Arc<Tls>>,
     /// When etcd's own certificates expire.
-    pub(super) etcd_certificates: Option<Arc<Expiry>>,
+    pub(super) etcd_certificates: Option<Arc<EtcdCertificates>>,
     pub(super) boot_id: String,
     pub(super) verify_dir: PathBuf,
     pub(super) shared: Arc<Shared>,

@@ -57,8 +57,12 @@ fn note_run(agent: &Agent, facts: &Facts) -> Option<EtcdRun> {
     let digest = facts.in_force.known().map(|f| f.settings_digest.as_str());
     let order = facts.directives.restart.as_ref();
     let etcd = facts.etcd.known();
+    let authorities = agent
+        .etcd_certificates
+        .as_ref()
+        .and_then(|files| files.authorities());
     let run = agent.shared.update_etcd_run(agent.ports.state.as_ref(), |run| {
-        let run = run.look(
+        let run = run.trusts(&process, authorities.as_deref()).look(
             &process,
             digest,
             facts.base_file.as_deref(),

@@ -45,6 +45,13 @@ pub struct EtcdRun {
     /// The order before it. It counts again if a concurrent order of another node replaces the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former: Option<HeardOrder>,
+    /// The authorities that the process trusts: a digest of the files when it was first seen, empty if they changed
+    /// just before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trusted: Option<String>,
+    /// The same digest at the last look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_trusted: Option<String>,
     /// The ordered defragmentation that was carried out last: its ID and the node that took the order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defragmented: Option<(u64, Option<NodeName>)>,
@@ -123,6 +130,26 @@ impl EtcdRun {
         next
     }
 
+    /// The record after a look at the authorities in etcd's files, before [`EtcdRun::look`]. etcd reads these files
+    /// only when it starts.
+    #[must_use]
+    pub fn trusts(&self, process: &Fact<String>, authorities: Option<&str>) -> Self {
+        let mut next = self.clone();
+        let Some(authorities) = authorities else {
+            return next;
+        };
+        let runs = process.known();
+        let same = self
+            .last_trusted
+            .as_deref()
+            .is_none_or(|last| last == authorities);
+        if runs.is_some() && (self.process.as_ref() != runs || self.trusted.is_none()) {
+            next.trusted = Some(if same { authorities } else { "" }.to_owned());
+        }
+        next.last_trusted = Some(authorities.to_owned());
+        next
+    }
+
     /// True if the process was started from another file than is there now, as far as is known.
     pub fn is_replaced(&self, base: Option<&str>) -> bool {
         base.is_some() && self.base.as_deref() != base
@@ -198,9 +225,18 @@ impl EtcdRun {
                 version: false,
             });
         }
-        let (settings, written) = (self.settings.as_ref()?, self.written.as_ref()?);
-        (self.process.as_deref() == Some(process) && settings != written).then(|| RestartWish {
-            why: "etcd was started with older settings than are written".to_owned(),
+        if self.process.as_deref() != Some(process) {
+            return None;
+        }
+        let why = if self.settings.is_some() && self.written.is_some() && self.settings != self.written {
+            "etcd was started with older settings than are written"
+        } else if self.trusted.is_some() && self.trusted != self.last_trusted {
+            "etcd was started with other authorities than are in its CA files now"
+        } else {
+            return None;
+        };
+        Some(RestartWish {
+            why: why.to_owned(),
             order: None,
             version: false,
         })
@@ -246,6 +282,35 @@ mod tests {
             None,
             "rebooted, before settings are written anew"
         );
+    }
+
+    #[test]
+    fn a_process_that_trusts_other_authorities_than_its_files_have_is_to_be_replaced_once() {
+        let look = |run: &EtcdRun, process: &str, authorities: Option<&str>| {
+            run.trusts(&runs(process), authorities)
+                .look(&runs(process), Some("x"), None, None, &me())
+        };
+        let first = look(&EtcdRun::default(), "b:7", Some("old"));
+        assert_eq!(first.wish(Some("b:7"), None), None, "nothing has changed");
+        let unreadable = look(&first, "b:7", None);
+        assert_eq!(unreadable.wish(Some("b:7"), None), None, "not known");
+        let changed = look(&first, "b:7", Some("both"));
+        let wish = changed.wish(Some("b:7"), None).unwrap();
+        assert!(wish.why.contains("authorities"), "{wish:?}");
+        let back = look(&changed, "b:7", Some("old"));
+        assert_eq!(back.wish(Some("b:7"), None), None, "taken back");
+        let restarted = look(&changed, "b:8", Some("both"));
+        assert_eq!(restarted.wish(Some("b:8"), None), None, "restarted");
+        let at_once = look(&first, "b:8", Some("both"));
+        assert!(
+            at_once.wish(Some("b:8"), None).is_some(),
+            "it may have started before the change"
+        );
+        let again = look(&at_once, "b:9", Some("both"));
+        assert_eq!(again.wish(Some("b:9"), None), None, "restarted");
+        let older_agent = EtcdRun::default().look(&runs("b:7"), Some("x"), None, None, &me());
+        let updated = look(&older_agent, "b:7", Some("old"));
+        assert_eq!(updated.wish(Some("b:7"), None), None, "the agent was upgraded");
     }
 
     #[test]

@@ -393,7 +393,8 @@ fn report_left_alone(cx: &mut Context<'_>, statuses: &[&NodeStatus]) {
     if statuses.iter().any(wants) && paused(cx).is_none() {
         cx.because(
             ReasonCode::RestartManual,
-            "etcd's settings have changed, and a cluster of one is not restarted by itself: `etcd-agent restart` does it",
+            "etcd's settings or authorities have changed, and a cluster of one is not restarted by itself: \
+             `etcd-agent restart` does it",
         );
     }
 }

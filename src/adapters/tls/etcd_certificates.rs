@@ -1,19 +1,19 @@
-//! The expiry of certificates that another program uses: etcd's own, as far as the agent's user can read
-//! them.
+//! The certificates that etcd uses, as far as the agent's user can read them: when they expire, and which authorities
+//! etcd trusts.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use super::files::{Stamps, expiry};
-use crate::model::{TlsFiles, UnixMs};
+use super::files::{Stamps, authorities, expiry};
+use crate::model::{TlsFiles, UnixMs, digest};
 
 /// The shortest interval between two checks of the files.
-const CHECK_EVERY: Duration = Duration::from_mins(1);
+const CHECK_EVERY: Duration = Duration::from_secs(10);
 
-/// The expiry of some certificates, read again when their files change.
-pub struct Expiry {
+/// What some files hold. They are read again when they change.
+pub struct EtcdCertificates {
     files: Vec<TlsFiles>,
     state: Mutex<State>,
 }
@@ -22,16 +22,25 @@ struct State {
     checked: Instant,
     seen: Vec<Stamps>,
     not_after: Option<UnixMs>,
+    authorities: Option<String>,
 }
 
-impl Expiry {
+impl State {
+    fn read(files: &[TlsFiles]) -> Self {
+        Self {
+            checked: Instant::now(),
+            // Before the content: what changes in between is read again.
+            seen: files.iter().map(Stamps::of).collect(),
+            not_after: earliest(files),
+            authorities: all_authorities(files),
+        }
+    }
+}
+
+impl EtcdCertificates {
     /// Reads the files for the first time. It reads only certificates and authorities, no keys.
     pub fn of(files: Vec<TlsFiles>) -> Self {
-        let state = Mutex::new(State {
-            checked: Instant::now(),
-            seen: files.iter().map(Stamps::of).collect(),
-            not_after: earliest(&files),
-        });
+        let state = Mutex::new(State::read(&files));
         Self { files, state }
     }
 
@@ -41,17 +50,30 @@ impl Expiry {
         self.not_after_checking_every(CHECK_EVERY)
     }
 
+    /// A digest of all authorities. `None` without TLS, if one of the files cannot be read, and if the authorities in
+    /// a set have not issued the certificate next to them: an etcd that trusted only them could not join the others.
+    pub fn authorities(&self) -> Option<String> {
+        self.authorities_checking_every(CHECK_EVERY)
+    }
+
     pub(super) fn not_after_checking_every(&self, check_every: Duration) -> Option<UnixMs> {
+        self.read(check_every, |state| state.not_after)
+    }
+
+    pub(super) fn authorities_checking_every(&self, check_every: Duration) -> Option<String> {
+        self.read(check_every, |state| state.authorities.clone())
+    }
+
+    fn read<T>(&self, check_every: Duration, ask: impl FnOnce(&State) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.checked.elapsed() >= check_every {
             state.checked = Instant::now();
             let found: Vec<_> = self.files.iter().map(Stamps::of).collect();
             if found != state.seen {
-                state.seen = found;
-                state.not_after = earliest(&self.files);
+                *state = State::read(&self.files);
             }
         }
-        state.not_after
+        ask(&state)
     }
 }
 
@@ -63,4 +85,19 @@ fn earliest(files: &[TlsFiles]) -> Option<UnixMs> {
             .ok()
     })
     .min()
+}
+
+fn all_authorities(files: &[TlsFiles]) -> Option<String> {
+    let mut all = Vec::new();
+    for set in files {
+        let found = authorities(set).inspect_err(|error| {
+            warn!("etcd is not restarted because of new authorities: {error}");
+        });
+        for authority in found.ok()? {
+            all.extend_from_slice(&authority);
+        }
+        // One authority moved from one set to the other is a change.
+        all.push(0);
+    }
+    (!all.is_empty()).then(|| digest(&all))
 }

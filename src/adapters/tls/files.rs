@@ -1,15 +1,17 @@
 //! Reads PEM files into rustls configurations.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustls::client::Resumption;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{CertificateError, ClientConfig, Error, RootCertStore, ServerConfig};
 
 use super::error::TlsError;
 use super::names::not_after;
@@ -109,6 +111,37 @@ impl Material {
 /// The earliest expiry of a set's certificates, including its authority's.
 pub(super) fn expiry(files: &TlsFiles) -> Result<UnixMs, TlsError> {
     chain(files).map(|(_, _, not_after)| not_after)
+}
+
+/// The authorities of a set, in the order of their encoding. Fails if they have not issued its certificate.
+pub(super) fn authorities(files: &TlsFiles) -> Result<Vec<Vec<u8>>, TlsError> {
+    let (chain, authorities, _) = chain(files)?;
+    let mut roots = RootCertStore::empty();
+    for authority in &authorities {
+        roots
+            .add(authority.clone())
+            .map_err(|error| cannot(&files.ca_file, "authority", &error.to_string()))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| cannot(&files.ca_file, "authority", &error.to_string()))?;
+    // The chain is verified before the name, and any name will do.
+    let (own, name) = (&chain[0], ServerName::from(IpAddr::from([127, 0, 0, 1])));
+    match verifier.verify_server_cert(own, &chain[1..], &name, &[], UnixTime::now()) {
+        Ok(_)
+        | Err(Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => {
+            let mut all: Vec<_> = authorities.iter().map(|one| one.as_ref().to_vec()).collect();
+            all.sort_unstable();
+            Ok(all)
+        }
+        Err(error) => {
+            let why = format!("it does not verify {}: {error}", files.cert_file.display());
+            Err(cannot(&files.ca_file, "authority", &why))
+        }
+    }
 }
 
 type Certificates = Vec<CertificateDer<'static>>;

@@ -4,7 +4,7 @@
 //! There is no fallback to anything weaker: if the files cannot be used, there is no connection.
 
 mod error;
-mod expiry;
+mod etcd_certificates;
 mod explain;
 mod files;
 mod names;
@@ -24,7 +24,7 @@ use tracing::{info, warn};
 use crate::model::{TlsFiles, UnixMs};
 
 pub use error::TlsError;
-pub use expiry::Expiry;
+pub use etcd_certificates::EtcdCertificates;
 pub use explain::explain;
 pub(crate) use explain::{find, one_line};
 pub use names::CertificateNames;

@@ -175,13 +175,13 @@ fn b13_the_expiry_is_that_of_the_authority_where_it_comes_first() {
     // The expiry of certificates that only etcd uses, with a key that this user cannot read.
     let sealed = Authority::until(2051).issue(dir.path(), "sealed", &["n1"], 2060);
     std::fs::remove_file(&sealed.key_file).unwrap();
-    let etcds = Expiry::of(vec![long.clone(), sealed.clone(), short.clone()]);
+    let etcds = EtcdCertificates::of(vec![long.clone(), sealed.clone(), short.clone()]);
     assert_eq!(etcds.not_after(), Some(expiry(&short)));
     std::fs::remove_file(&short.cert_file).unwrap();
     let rest = etcds.not_after_checking_every(Duration::ZERO).unwrap();
     assert!(expiry(&long) > rest, "the one with the key that cannot be read");
     let short = Authority::until(2050).issue(dir.path(), "short", &["n1"], 2060);
-    assert_eq!(Expiry::of(Vec::new()).not_after(), None);
+    assert_eq!(EtcdCertificates::of(Vec::new()).not_after(), None);
 
     // If the file holds the renewed authority next to the old one, the expiry of the old one does not count.
     let both = [&short.ca_file, &long.ca_file].map(|file| std::fs::read_to_string(file).unwrap());
@@ -195,4 +195,41 @@ fn b13_the_expiry_is_that_of_the_authority_where_it_comes_first() {
     let before = expiry(&long);
     replace(&long.cert_file, &chain.concat());
     assert!(expiry(&long) < before);
+}
+
+/// etcd reads its authorities only when it starts.
+#[test]
+fn a_change_of_etcds_authorities_is_seen_unless_they_would_cut_it_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let (old, new) = (Authority::new(), Authority::new());
+    let client = old.issue(dir.path(), "client", &["n1"], 2099);
+    let peer = old.issue(dir.path(), "peer", &["10.0.0.1"], 2099);
+    let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap();
+    let (old_pem, new_pem) = (
+        read(&peer.ca_file),
+        read(&new.issue(dir.path(), "new", &["n1"], 2099).ca_file),
+    );
+    let etcds = EtcdCertificates::of(vec![client.clone(), peer.clone()]);
+    let seen = || etcds.authorities_checking_every(Duration::ZERO);
+    let first = seen().unwrap();
+    std::fs::remove_file(&peer.key_file).unwrap();
+    old.issue(dir.path(), "client", &["n1"], 2098);
+    assert_eq!(
+        seen().as_ref(),
+        Some(&first),
+        "the same authority, a renewed certificate"
+    );
+
+    replace(&peer.ca_file, &format!("{old_pem}{new_pem}"));
+    let both = seen().unwrap();
+    assert_ne!(both, first);
+    replace(&peer.ca_file, &format!("{new_pem}{old_pem}"));
+    assert_eq!(seen().as_ref(), Some(&both), "in another order");
+    replace(&peer.ca_file, &new_pem);
+    assert_eq!(seen(), None, "its own certificate is of the old one");
+    replace(&peer.ca_file, "-----BEGIN CERTIFICATE-----\n");
+    assert_eq!(seen(), None, "half a file");
+    replace(&peer.ca_file, &old_pem);
+    assert_eq!(seen(), Some(first));
+    assert_eq!(EtcdCertificates::of(Vec::new()).authorities(), None);
 }

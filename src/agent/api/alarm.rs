@@ -96,7 +96,7 @@ fn objection(alarm: &Alarm, size: Option<u64>, quota: Option<u64>) -> Option<Str
                 format!(
                     "the database on {node} has {size} bytes, and its quota is {quota}: etcd would soon raise \
                      the alarm again. Free space (`etcdctl compact`, `etcd-agent defrag --rolling`) or set a \
-                     larger etcd.settings.quota-backend-bytes first; --force disarms it anyway"
+                     larger space.quota first; --force disarms it anyway"
                 )
             })
         }

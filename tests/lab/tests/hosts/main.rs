@@ -4,6 +4,7 @@
 
 mod ansible;
 mod auth;
+mod authorities;
 mod backups;
 mod common;
 mod corruption;
