@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Component, PathBuf};
 use std::time::Duration;
 
-use super::settings::{Proxy, StoreUrl};
+use super::settings::{Proxy, Quota, StoreUrl};
 use super::tree::{Kind, Value};
 use crate::model::{BackupFormat, Calendar, ClusterName, Join, NodeName, UnixMs};
 
@@ -157,6 +157,22 @@ pub(super) fn bytes(value: &Value) -> Read<u64> {
         })
         .filter(|bytes| *bytes >= 128 << 10)
         .map_or_else(|| bad(value, expected), Ok)
+}
+
+/// The smallest quota, in bytes. Less would be full after a few writes of the largest size.
+const SMALLEST_QUOTA: u64 = 16 << 20;
+
+pub(super) fn quota(value: &Value) -> Read<Quota> {
+    if text(value).is_some_and(|text| text == "auto") {
+        return Ok(Quota::Auto);
+    }
+    match bytes(value) {
+        Ok(number) if number >= SMALLEST_QUOTA => Ok(Quota::Bytes(number)),
+        _ => bad(
+            value,
+            "\"auto\", or a number of bytes with its unit, at least \"16MiB\", e.g. \"4GiB\"",
+        ),
+    }
 }
 
 pub(super) fn listen(value: &Value) -> Read<SocketAddr> {

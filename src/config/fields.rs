@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::field::{AnyField, Defaulted, Optional, Table, duration_json};
 use super::field_types::{
     address, backup_format, binary, bytes, calendar, cluster_name, count, duration, endpoint, flag,
-    increments, interval, join, keep, listen, moment, node_name, path, percent, port, proxy, recipients,
-    setting, size, sse, store_url, word,
+    increments, interval, join, keep, listen, moment, node_name, path, percent, port, proxy, quota,
+    recipients, setting, size, sse, store_url, word,
 };
 use super::flags;
-use super::settings::{Proxy, StoreUrl};
+use super::settings::{Proxy, Quota, StoreUrl};
 use crate::model::{
     BackupFormat, BackupSpec, Calendar, ClusterName, Join, NodeName, Retention, SizeSource, UnixMs,
     default_versions_dir,
@@ -221,6 +221,8 @@ fields! {
     /// Accept unencrypted backups that were begun before this time.
     RESTORE_ACCEPT_PLAINTEXT_BEFORE: Optional<UnixMs> = Optional::new("restore.accept_plaintext_before", moment);
 
+    /// The quota of etcd's database, or `auto`.
+    SPACE_QUOTA: Optional<Quota> = Optional::new("space.quota", quota);
     /// The free part of a database's file, in percent, at which etcd is defragmented; 0 for never.
     SPACE_DEFRAG_PERCENT: Defaulted<usize> = Defaulted::new("space.defrag_percent", percent, || 50);
     /// Databases smaller than this are not defragmented.

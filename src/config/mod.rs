@@ -10,6 +10,7 @@ mod fields;
 mod flags;
 mod location;
 mod losses;
+mod machine;
 mod problem;
 mod redact;
 mod schema;
@@ -33,6 +34,7 @@ pub use settings::{
 pub use show::Entry;
 
 use crate::paths::Paths;
+use machine::Machine;
 use sources::Source;
 
 /// A validated configuration and the origin of each value.
@@ -56,7 +58,7 @@ pub fn load(paths: &Paths) -> Result<Option<Loaded>, Problems> {
     if found.is_empty() {
         return Ok(None);
     }
-    assemble(&found, &short_host_name()).map(Some)
+    assemble(&found, &Machine::here()).map(Some)
 }
 
 /// [`load`] for a node that may already run a member. A configuration that drops the member's cluster name,
@@ -96,7 +98,7 @@ pub fn loss_identity(settings: &Settings) -> String {
 /// # Errors
 /// [`Problems`], as [`load`]; also if the file does not exist.
 pub fn load_file(path: &Path) -> Result<Loaded, Problems> {
-    assemble(&sources::only(path)?, &short_host_name())
+    assemble(&sources::only(path)?, &Machine::here())
 }
 
 /// Checks the configuration as it would be with `candidate`. If `candidate` is one of the sources, it is read
@@ -107,7 +109,7 @@ pub fn load_file(path: &Path) -> Result<Loaded, Problems> {
 /// [`Problems`], as [`load`].
 pub fn check_candidate(paths: &Paths, candidate: &Path, place: &Path) -> Result<Loaded, Problems> {
     let found = sources::find_with(paths, candidate, place)?;
-    assemble(&found, &short_host_name())
+    assemble(&found, &Machine::here())
 }
 
 /// Warnings about settings that are allowed but rarely intended, one line each.
@@ -134,18 +136,16 @@ pub fn existing_files(paths: &Paths) -> Result<Vec<PathBuf>, Problems> {
 
 /// The host name up to its first dot, from uname(2).
 pub fn short_host_name() -> String {
-    let uname = rustix::system::uname();
-    let full = uname.nodename().to_string_lossy();
-    full.split('.').next().unwrap_or_default().to_owned()
+    Machine::here().name
 }
 
-fn assemble(found: &[Source], host: &str) -> Result<Loaded, Problems> {
+fn assemble(found: &[Source], machine: &Machine) -> Result<Loaded, Problems> {
     let files = found.iter().map(|source| source.path.clone()).collect();
     let mut checked = schema::Checked::default();
     for source in found {
         checked.add(source);
     }
-    let built = build::build(&checked, host);
+    let built = build::build(&checked, machine);
     let mut problems = checked.problems;
     match built {
         Ok(settings) if problems.is_empty() => Ok(Loaded {

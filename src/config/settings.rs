@@ -6,6 +6,15 @@ use std::time::Duration;
 
 use crate::model::{Spec, TlsFiles, UnixMs};
 
+/// The quota of etcd's database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quota {
+    /// By the memory of the host.
+    Auto,
+    /// This many bytes.
+    Bytes(u64),
+}
+
 /// Where backups and control records are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreUrl {

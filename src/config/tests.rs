@@ -33,11 +33,19 @@ fn tree(files: &[(&str, &str)]) -> (TempDir, Paths) {
     (root, paths)
 }
 
+/// Host `n1`, which has 16 GiB of memory.
+fn n1() -> Machine {
+    Machine {
+        name: "n1".to_owned(),
+        memory: 16 << 30,
+    }
+}
+
 /// Loads the configuration as on host `n1`. Returns errors as text, without the path of the temporary root.
 fn load_tree(files: &[(&str, &str)]) -> Result<Loaded, String> {
     let (root, paths) = tree(files);
     sources::find(&paths)
-        .and_then(|found| assemble(&found, "n1"))
+        .and_then(|found| assemble(&found, &n1()))
         .map_err(|problems| problems.to_string().replace(root.path().to_str().unwrap(), ""))
 }
 
@@ -205,6 +213,11 @@ fn errors_name_file_line_field_and_what_to_do() {
             "[cluster]\nnodes = { n1 = \"http://a\", n2 = \"10.0.0.2:2380\", n3 = \"same\", n4 = \"same\", \"n 5\" = \"x\" }\n[api]\ninsecure = true\n",
         ),
         ("ports", "[etcd]\nclient_port = 2380\n"),
+        (
+            "quotas",
+            "[etcd.settings]\nquota-backend-bytes = 4294967296\n[space]\nquota = \"auto\"\n",
+        ),
+        ("small_quota", "[space]\nquota = \"1MiB\"\n"),
     ];
     let mut text = String::new();
     for (name, config) in rows {
@@ -212,6 +225,15 @@ fn errors_name_file_line_field_and_what_to_do() {
         text.push_str(&format!("## {name}\n{error}\n\n"));
     }
     insta::assert_snapshot!("errors", text);
+}
+
+#[test]
+fn the_quota_is_a_size_or_follows_the_memory() {
+    let quota =
+        |text: &str| load_one(&format!("[space]\n{text}")).map(|loaded| loaded.settings.spec.etcd.quota());
+    assert_eq!(quota("quota = \"auto\"\n"), Ok(Some(8 << 30)));
+    assert_eq!(quota("quota = \"3GiB\"\n"), Ok(Some(3 << 30)));
+    assert_eq!(quota(""), Ok(Some(2 << 30)), "etcd's default");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::context::Context;
 use crate::model::{EtcdStatus, ReasonCode};
 
 /// The remedy, in one line.
-const HELP: &str = "free room (`etcdctl compact`, `etcd-agent defrag --rolling`, a larger etcd.settings.quota-backend-bytes), then `etcd-agent \
+const HELP: &str = "free room (`etcdctl compact`, `etcd-agent defrag --rolling`, a larger space.quota), then `etcd-agent \
                     alarm disarm`";
 
 /// Says that the etcd of this node has an alarm.

@@ -198,7 +198,7 @@ pub(super) fn recover(cx: &mut Context<'_>) -> Option<Action> {
                 ReasonCode::EtcdAlarm,
                 format!(
                     "the database on {} has no space after its defragmentation: delete keys, or set a larger \
-                     etcd.settings.quota-backend-bytes",
+                     space.quota",
                     first.node
                 ),
             );

@@ -14,6 +14,7 @@ use super::fields::{
     ETCD_PEER_TLS, ETCD_VERSIONS_DIR, STORE, STORE_COPY,
 };
 use super::location::SourceLocation;
+use super::machine::Machine;
 use super::problem::Problem;
 use super::schema::Checked;
 use super::settings::{ArchiveSettings, Settings, StoreSettings};
@@ -21,12 +22,12 @@ use super::tree::Value;
 use crate::model::{ClusterName, EtcdSpec, Spec};
 
 /// Builds the settings, or returns all problems.
-pub(super) fn build(checked: &Checked, host: &str) -> Result<Settings, Vec<Problem>> {
+pub(super) fn build(checked: &Checked, machine: &Machine) -> Result<Settings, Vec<Problem>> {
     let mut builder = Builder {
         checked,
         problems: Vec::new(),
     };
-    let settings = builder.settings(host);
+    let settings = builder.settings(machine);
     match settings {
         Some(settings) if builder.problems.is_empty() => Ok(settings),
         _ => Err(builder.problems),
@@ -39,8 +40,8 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn settings(&mut self, host: &str) -> Option<Settings> {
-        let node = self.node(host)?;
+    fn settings(&mut self, machine: &Machine) -> Option<Settings> {
+        let node = self.node(&machine.name)?;
         let cluster = self
             .optional(&CLUSTER_NAME)
             .or_else(|| ClusterName::new("default").ok())?;
@@ -54,7 +55,7 @@ impl<'a> Builder<'a> {
             peer_tls: self.tls(&ETCD_PEER_TLS),
             binary: self.optional(&ETCD_BINARY),
             versions_dir: self.read(&ETCD_VERSIONS_DIR),
-            settings: self.etcd_settings(),
+            settings: self.with_quota(machine),
         };
         let store = self.store(&STORE);
         let store_copy = self.store_copy(store.as_ref());

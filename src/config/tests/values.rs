@@ -30,7 +30,7 @@ fn who_holds_the_size() {
     ];
     for (what, size, store, expected, wanted) in rows {
         let (root, paths) = tree(&[(MAIN, &format!("[cluster]\n{size}{nodes}{store}"))]);
-        let loaded = sources::find(&paths).and_then(|found| assemble(&found, "n1"));
+        let loaded = sources::find(&paths).and_then(|found| assemble(&found, &n1()));
         let mut spec = loaded.unwrap().settings.spec;
         if let SizeSource::Config { file, .. } = &mut spec.size_source {
             *file = Path::new("/").join(file.strip_prefix(root.path()).unwrap());
