@@ -1,6 +1,8 @@
 //! Members whose data differs from the others': who is rebuilt, and who is not.
 
-use etcd_agent_sim::{Fault, Outcome, Schedule, run, told};
+use etcd_agent_sim::{Fault, Outcome, Schedule, run};
+
+use crate::by_seed::none_breaks_a_rule;
 
 /// How many random schedules.
 const SCHEDULES: u64 = 600;
@@ -51,17 +53,7 @@ fn nobody_is_rebuilt_where_no_majority_has_the_same_data() {
 
 #[test]
 fn rule_5_members_that_differ_are_rebuilt_under_faults_only_from_a_majority() {
-    let start = told("START", 0);
-    let mut rebuilt = 0_u64;
-    for seed in start..start + told("SEEDS", SCHEDULES) {
-        let schedule = Schedule::with_differences(seed);
-        let outcome = run(&schedule, false);
-        if outcome.violation.is_some() {
-            let history = run(&schedule, true).history.join("\n");
-            panic!("seed {seed}: {:?}: {schedule:?}\n{history}", outcome.violation);
-        }
-        rebuilt += u64::from(outcome.seen.contains(REBUILT));
-    }
+    let [rebuilt] = none_breaks_a_rule(SCHEDULES, Schedule::with_differences, [REBUILT]);
     assert!(
         rebuilt > SCHEDULES / 5,
         "only {rebuilt} schedules had a member that was rebuilt"

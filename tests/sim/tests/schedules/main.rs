@@ -4,6 +4,7 @@
 mod backups;
 mod beside_data;
 mod by_hand;
+mod by_seed;
 mod checks;
 mod coverage;
 mod differs;

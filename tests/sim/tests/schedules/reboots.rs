@@ -1,7 +1,9 @@
 //! Hosts that reboot under the reboot lock, one at a time (rule 4).
 
 use etcd_agent_sim::world::{Broken, Call, How};
-use etcd_agent_sim::{Fault, Schedule, run, told};
+use etcd_agent_sim::{Fault, Schedule, run};
+
+use crate::by_seed::none_breaks_a_rule;
 
 /// How many random schedules.
 const SCHEDULES: u64 = 800;
@@ -43,17 +45,7 @@ fn rule_4_hosts_that_ask_at_one_time_reboot_one_after_the_other() {
 
 #[test]
 fn rule_4_at_most_one_host_holds_the_reboot_lock() {
-    let start = told("START", 0);
-    let mut locks = 0_u64;
-    for seed in start..start + told("SEEDS", SCHEDULES) {
-        let schedule = Schedule::with_reboots(seed);
-        let outcome = run(&schedule, false);
-        if outcome.violation.is_some() {
-            let history = run(&schedule, true).history.join("\n");
-            panic!("seed {seed}: {:?}: {schedule:?}\n{history}", outcome.violation);
-        }
-        locks += u64::from(outcome.seen.contains("event a reboot lock"));
-    }
+    let [locks] = none_breaks_a_rule(SCHEDULES, Schedule::with_reboots, ["event a reboot lock"]);
     assert!(locks > SCHEDULES / 4, "only {locks} schedules had a reboot lock");
 }
 

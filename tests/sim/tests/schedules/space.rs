@@ -1,6 +1,8 @@
 //! Defragmentation, one member at a time (rule 4), and the way back from NOSPACE.
 
-use etcd_agent_sim::{Fault, Outcome, Schedule, run, told};
+use etcd_agent_sim::{Fault, Outcome, Schedule, run};
+
+use crate::by_seed::none_breaks_a_rule;
 
 /// How many random schedules.
 const SCHEDULES: u64 = 800;
@@ -50,18 +52,11 @@ fn s36_no_space_ends_without_an_operator() {
 
 #[test]
 fn rule_4_defragmentations_under_faults_take_one_member_at_a_time() {
-    let start = told("START", 0);
-    let (mut defragmented, mut recovered) = (0_u64, 0_u64);
-    for seed in start..start + told("SEEDS", SCHEDULES) {
-        let schedule = Schedule::with_little_space(seed);
-        let outcome = run(&schedule, false);
-        if outcome.violation.is_some() {
-            let history = run(&schedule, true).history.join("\n");
-            panic!("seed {seed}: {:?}: {schedule:?}\n{history}", outcome.violation);
-        }
-        defragmented += u64::from(outcome.seen.contains("event a defragmentation"));
-        recovered += u64::from(outcome.seen.contains("event NOSPACE is disarmed"));
-    }
+    let [defragmented, recovered] = none_breaks_a_rule(
+        SCHEDULES,
+        Schedule::with_little_space,
+        ["event a defragmentation", "event NOSPACE is disarmed"],
+    );
     assert!(
         defragmented > SCHEDULES / 2,
         "only {defragmented} schedules had a defragmentation"

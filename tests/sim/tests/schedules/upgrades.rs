@@ -1,6 +1,8 @@
 //! Upgrades of etcd: one member at a time, minor by minor, and back if a version does not start.
 
-use etcd_agent_sim::{Fault, Outcome, Schedule, run, told};
+use etcd_agent_sim::{Fault, Outcome, Schedule, run};
+
+use crate::by_seed::none_breaks_a_rule;
 
 /// How many random schedules.
 const SCHEDULES: u64 = 800;
@@ -121,18 +123,11 @@ fn s51_members_that_a_package_restarts_at_once_go_down_one_at_a_time() {
 
 #[test]
 fn rule_4_upgrades_under_faults_take_one_member_at_a_time() {
-    let start = told("START", 0);
-    let (mut upgraded, mut back) = (0_u64, 0_u64);
-    for seed in start..start + told("SEEDS", SCHEDULES) {
-        let schedule = Schedule::with_upgrades(seed);
-        let outcome = run(&schedule, false);
-        if outcome.violation.is_some() {
-            let history = run(&schedule, true).history.join("\n");
-            panic!("seed {seed}: {:?}: {schedule:?}\n{history}", outcome.violation);
-        }
-        upgraded += u64::from(outcome.seen.contains("order upgrade done"));
-        back += u64::from(outcome.seen.contains("order cancel upgrade done"));
-    }
+    let [upgraded, back] = none_breaks_a_rule(
+        SCHEDULES,
+        Schedule::with_upgrades,
+        ["order upgrade done", "order cancel upgrade done"],
+    );
     assert!(
         upgraded > SCHEDULES / 4,
         "only {upgraded} schedules had an upgrade"
