@@ -144,7 +144,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "unit/apply/",
         &["adapters::systemd"],
-        "root's oneshot reloads systemd and reads back the settings in force",
+        "root's oneshot reloads systemd and reads back the settings in force, and finds out what sets them",
     ),
 ];
 

@@ -19,7 +19,9 @@ pub type ExecCommand = (String, Vec<String>, bool, u64, u64, u64, u64, u32, i32,
 pub trait Manager {
     #[zbus(property)]
     fn version(&self) -> zbus::Result<String>;
-
+    /// `Environment`: the environment that all services get.
+    #[zbus(property)]
+    fn environment(&self) -> zbus::Result<Vec<String>>;
     /// `SystemState`: `stopping` while the host shuts down. systemd sends no signal when it changes.
     #[zbus(property(emits_changed_signal = "false"))]
     fn system_state(&self) -> zbus::Result<String>;

@@ -1,10 +1,9 @@
 //! Finds what would override our settings, each with its file and line and what to do. Pure.
 
-use super::exec_line::{Env, Var, Word, words};
+use super::exec_line::{Env, Flag, flags_of, words};
+use super::origins::{assignments, environment};
 use super::view::UnitView;
-use crate::config::is_etcd_flag;
 use crate::render::variable;
-use crate::unit::env_file;
 
 /// Everything that keeps our settings from being in force. Empty when all is well.
 pub fn conflicts(view: &UnitView) -> Vec<String> {
@@ -34,48 +33,6 @@ pub fn conflicts(view: &UnitView) -> Vec<String> {
         }
     }
     out
-}
-
-/// The environment that the main process gets, with where each variable is set (systemd.exec(5)).
-fn environment(view: &UnitView) -> Env {
-    let mut env = Env::new();
-    let mut set = |key: &str, value: &str, place: String| {
-        let value = value.to_owned();
-        env.insert(key.to_owned(), Var { value, place });
-    };
-    for pair in &view.loaded.environment {
-        if let Some((key, value)) = pair.split_once('=') {
-            let place = view
-                .place("Environment", |line| line.contains(&format!("{key}=")))
-                .unwrap_or_else(|| view.loaded.fragment_path.clone());
-            set(key, value, place);
-        }
-    }
-    for (path, _) in &view.loaded.environment_files {
-        for found in assignments(view, path) {
-            set(&found.key, &found.value, format!("{path}:{}", found.line));
-        }
-    }
-    for unset in &view.loaded.unset_environment {
-        match unset.split_once('=') {
-            None => {
-                env.remove(unset);
-            }
-            Some((key, value)) => {
-                if env.get(key).is_some_and(|var| var.value == value) {
-                    env.remove(key);
-                }
-            }
-        }
-    }
-    env
-}
-
-/// What an environment file assigns.
-fn assignments(view: &UnitView, path: &str) -> Vec<env_file::Assignment> {
-    let text = view.text(path);
-    text.map(|text| env_file::parse(text, view.systemd))
-        .unwrap_or_default()
 }
 
 fn ours_is_listed(view: &UnitView, out: &mut Vec<String>) -> bool {
@@ -191,21 +148,17 @@ fn flags(view: &UnitView, argv: &[String], env: &Env, out: &mut Vec<String>) {
     let exec = view
         .place("ExecStart", |line| !line.is_empty())
         .unwrap_or_else(|| view.loaded.fragment_path.clone());
-    let words = words(argv, env);
-    let mut rest = words.iter().peekable();
-    while let Some(word) = rest.next() {
-        let Some((flag, value)) = as_flag(word) else {
-            continue;
-        };
-        let value = value.or_else(|| {
-            rest.next_if(|next| !next.text.starts_with('-'))
-                .map(|next| next.text.clone())
-        });
+    for Flag {
+        name: flag,
+        value,
+        var,
+    } in flags_of(&words(argv, env))
+    {
         let key = variable(&flag);
         let shown = value
             .as_ref()
             .map_or_else(|| format!("--{flag}"), |value| format!("--{flag}={value}"));
-        let from = match word.var.as_ref().and_then(|name| Some((name, env.get(name)?))) {
+        let from = match var.and_then(|name| Some((name.clone(), env.get(&name)?))) {
             Some((name, var)) => format!("{} ({name}, used by ExecStart= at {exec})", var.place),
             None => exec.clone(),
         };
@@ -249,19 +202,6 @@ fn flags(view: &UnitView, argv: &[String], env: &Env, out: &mut Vec<String>) {
             }
         }
     }
-}
-
-/// `-name`, `--name`, `--name=value` of a flag that etcd has.
-fn as_flag(word: &Word) -> Option<(String, Option<String>)> {
-    let rest = word
-        .text
-        .strip_prefix("--")
-        .or_else(|| word.text.strip_prefix('-'))?;
-    let (name, value) = match rest.split_once('=') {
-        Some((name, value)) => (name, Some(value.to_owned())),
-        None => (rest, None),
-    };
-    is_etcd_flag(name).then(|| (name.to_owned(), value))
 }
 
 fn runs_as_etcd(view: &UnitView, out: &mut Vec<String>) {

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::config::is_etcd_flag;
+
 /// A variable and where it is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Var {
@@ -18,6 +20,61 @@ pub(super) type Env = BTreeMap<String, Var>;
 pub(super) struct Word {
     pub(super) text: String,
     pub(super) var: Option<String>,
+}
+
+/// A flag of etcd in a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flag {
+    /// Its name, without dashes.
+    pub name: String,
+    /// Its value, if it has one.
+    pub value: Option<String>,
+    /// The variable that it came from, if any.
+    pub var: Option<String>,
+}
+
+/// The flags that etcd has among these words: `-name`, `--name value`, `--name=value`.
+pub(super) fn flags_of(words: &[Word]) -> Vec<Flag> {
+    let mut rest = words.iter().peekable();
+    let mut out = Vec::new();
+    while let Some(word) = rest.next() {
+        let Some(text) = word
+            .text
+            .strip_prefix("--")
+            .or_else(|| word.text.strip_prefix('-'))
+        else {
+            continue;
+        };
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (text, None),
+        };
+        if !is_etcd_flag(name) {
+            continue;
+        }
+        let value = value.or_else(|| {
+            rest.next_if(|next| !next.text.starts_with('-'))
+                .map(|next| next.text.clone())
+        });
+        out.push(Flag {
+            name: name.to_owned(),
+            value,
+            var: word.var.clone(),
+        });
+    }
+    out
+}
+
+/// The flags that etcd has among the arguments of a process.
+pub fn flags_of_process(args: &[String]) -> Vec<Flag> {
+    let words: Vec<Word> = args
+        .iter()
+        .map(|text| Word {
+            text: text.clone(),
+            var: None,
+        })
+        .collect();
+    flags_of(&words)
 }
 
 /// All words of a command; for `sh -c SCRIPT`, the words of the script.

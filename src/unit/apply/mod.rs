@@ -3,6 +3,7 @@
 pub mod allow;
 mod conflicts;
 mod exec_line;
+mod origins;
 mod version;
 mod view;
 
@@ -20,8 +21,12 @@ use crate::paths::Paths;
 use crate::render;
 
 pub use conflicts::conflicts;
+pub use exec_line::{Flag, flags_of_process};
+pub use origins::Origins;
 pub use version::selected_etcd;
 pub use view::UnitView;
+
+use view::systemd_major;
 
 /// Writes what the assignment says, makes systemd read it, and reports what is in force. Fails when the
 /// assignment is refused. What would override it is reported, and is not a failure.
@@ -177,7 +182,7 @@ async fn put_in_force(
         render::environment(assignment, &settings.spec),
         &paths.etcd_env(),
         &written.drop_in,
-        major(
+        systemd_major(
             &live
                 .manager
                 .version()
@@ -207,31 +212,4 @@ async fn put_in_force(
         notes: written.notes,
         error: None,
     })
-}
-
-/// `257` of `257.9-1~deb13u1`.
-fn major(version: &str) -> u32 {
-    let digits = version.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-    digits
-        .get(..end)
-        .and_then(|major| major.parse().ok())
-        .unwrap_or(u32::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn systemds_major_version() {
-        for (version, expected) in [
-            ("257.9-1~deb13u1", 257),
-            ("252", 252),
-            ("v255.4", 255),
-            ("x", u32::MAX),
-        ] {
-            assert_eq!(major(version), expected, "{version}");
-        }
-    }
 }

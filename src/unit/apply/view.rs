@@ -88,3 +88,30 @@ fn text(path: &str, of_environment: bool) -> Result<Option<String>, String> {
         Err(error) => Err(error.to_string()),
     }
 }
+
+/// `257` of `257.9-1~deb13u1`.
+pub(super) fn systemd_major(version: &str) -> u32 {
+    let digits = version.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits
+        .get(..end)
+        .and_then(|major| major.parse().ok())
+        .unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systemds_major_version() {
+        for (version, expected) in [
+            ("257.9-1~deb13u1", 257),
+            ("252", 252),
+            ("v255.4", 255),
+            ("x", u32::MAX),
+        ] {
+            assert_eq!(systemd_major(version), expected, "{version}");
+        }
+    }
+}
