@@ -72,7 +72,8 @@ pub use last_words::{LastWords, Trouble};
 pub use log_level::{LogLevel, LogOrder, LogView};
 pub use member::{Member, MemberList};
 pub use observation::{
-    BaseView, Denial, ElectorView, GateView, InForce, Observation, OperatorRequest, RemovalView, StoreView,
+    BaseView, Denial, DriftView, ElectorView, GateView, InForce, Observation, OperatorRequest, RemovalView,
+    StoreView,
 };
 pub use paxos::{
     Accept, AcceptReply, ElectorRecord, Enquire, EnquireAnswer, EnquireReply, EpochVotes, Learn, Prepare,

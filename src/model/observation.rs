@@ -155,6 +155,24 @@ pub struct InForce {
     pub conflicts: Vec<String>,
 }
 
+/// How the settings of the running etcd differ from those that are written for its next start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriftView {
+    /// True if etcd serves and its settings were not compared yet.
+    pub unread: bool,
+    /// A line for each setting that differs; absent if they were not compared.
+    pub found: Fact<Vec<String>>,
+}
+
+impl Default for DriftView {
+    fn default() -> Self {
+        Self {
+            unread: false,
+            found: Fact::Absent,
+        }
+    }
+}
+
 /// The binary that `etcd.service` starts while no version of etcd is selected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaseView {
@@ -287,6 +305,9 @@ pub struct Observation {
     /// The binary of `etcd.service`.
     #[serde(default)]
     pub base: BaseView,
+    /// The settings of the running etcd.
+    #[serde(default)]
+    pub drift: DriftView,
     /// The staged restore: the backup that is restored next to the old data and ready to replace it, with its
     /// epoch.
     pub staged: Option<(Epoch, BackupId)>,

@@ -176,6 +176,7 @@ reason_codes! {
     RestoreFailed => "restore-failed",
     Restoring => "restoring",
     SettingsChanged => "settings-changed",
+    SettingsDrift => "settings-drift",
     SettingsOverridden => "settings-overridden",
     Shrink => "shrink",
     SizeUnconfirmed => "size-unconfirmed",

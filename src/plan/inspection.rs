@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::context::Context;
 use crate::model::{
-    Action, ActionKind, ActiveState, DataState, EtcdVersion, Fact, ReasonCode, SteadyMs, UnitState,
+    Action, ActionKind, ActiveState, DataState, EtcdVersion, Fact, ReasonCode, RestartWish, SteadyMs,
+    UnitState,
 };
 
 /// Data that waits for a person is inspected again after this time.
@@ -100,6 +101,20 @@ pub(super) fn note_mount(cx: &mut Context<'_>) -> Option<Action> {
 pub(super) fn ask_base(cx: &mut Context<'_>) -> Option<Action> {
     // Any inspection notes the mount.
     if !cx.obs.base.unknown || mutant!(MountForgotten) {
+        return None;
+    }
+    if is_early(cx, cx.memory.looked_at, LOOK_AGAIN) {
+        return None;
+    }
+    inspect(cx)
+}
+
+/// Has the settings of the running etcd compared with those that are written, once for each process. An etcd that
+/// is to be restarted for new settings differs until then.
+pub(super) fn compare_settings(cx: &mut Context<'_>) -> Option<Action> {
+    let by_order = |wish: &RestartWish| wish.order.is_some();
+    let stays = cx.obs.me.steering.wants_restart.as_ref().is_none_or(by_order);
+    if !cx.obs.drift.unread || !stays {
         return None;
     }
     if is_early(cx, cx.memory.looked_at, LOOK_AGAIN) {

@@ -17,6 +17,7 @@ mod corruption;
 mod data;
 mod directive;
 mod downgrade;
+mod drift;
 mod electors;
 mod epoch;
 mod etcd_unit;
@@ -113,6 +114,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
     alarms::report(cx);
     corruption::report(cx);
     version::report(cx);
+    drift::report(cx);
     let first = epoch::follow(cx)
         .or_else(|| directive::take(cx))
         .or_else(|| resize::follow(cx))
@@ -148,6 +150,7 @@ fn decide(cx: &mut Context<'_>) -> Option<Action> {
         .or_else(|| inspection::note_mount(cx))
         .or_else(|| inspection::identify(cx))
         .or_else(|| inspection::ask_base(cx))
+        .or_else(|| inspection::compare_settings(cx))
         .or_else(|| inspection::read_log(cx))
 }
 

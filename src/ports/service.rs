@@ -33,6 +33,9 @@ pub enum DataRequest {
         /// selected.
         #[serde(default)]
         base: bool,
+        /// The process of etcd whose settings are to be compared with those that are written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        process: Option<u32>,
     },
     /// Restore a snapshot file next to the data directory; nothing is replaced.
     Stage {
@@ -94,6 +97,19 @@ pub struct DataReport {
     /// The etcd that `etcd.service` starts while no version is selected, if the request asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BaseEtcd>,
+    /// The settings of the process, if the request asked for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessReport>,
+}
+
+/// What was found out about the process of etcd.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessReport {
+    /// Its PID.
+    pub pid: u32,
+    /// A line for each setting that differs from what is written for its next start, without secrets.
+    pub drift: Fact<Vec<String>>,
 }
 
 /// A request to verify a fetched snapshot (`etcd-agent-verify.service`).
@@ -187,6 +203,11 @@ pub trait ServiceManager: Send + Sync {
     /// replaces it; `None` if that is not known, which is the default.
     async fn base_etcd(&self, _spec: &EtcdSpec) -> Option<String> {
         None
+    }
+    /// Whether the owner of the data directory can compare the settings of the running etcd with those that are
+    /// written. By default it cannot.
+    fn compares_settings(&self) -> bool {
+        false
     }
     /// Whether the mount that holds etcd's data directory is recorded; true if that makes no difference.
     fn knows_mount(&self) -> bool {

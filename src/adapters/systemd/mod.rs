@@ -184,6 +184,10 @@ impl ServiceManager for Systemd {
         is_started(&path, &exec_start, &spec.versions_dir).then_some(file)
     }
 
+    fn compares_settings(&self) -> bool {
+        true
+    }
+
     fn knows_mount(&self) -> bool {
         // Checked each time: an operator removes the file if the file system of the data is permanently lost
         // (`missing` in `src/unit/data/inspect.rs`). An unreadable file counts as present.
@@ -248,6 +252,7 @@ mod tests {
                     failed: false,
                     log: false,
                     base: false,
+                    process: None,
                 },
                 within * 9,
             ),

@@ -54,16 +54,23 @@ pub(super) async fn execute(agent: &Agent, action: &Action) -> PortResult<()> {
             for conflict in &in_force.conflicts {
                 tracing::error!("{conflict}");
             }
+            agent.shared.with(|inner| inner.data.forget_drift());
             Ok(())
         }
         Action::InspectData => {
             let failed = agent.shared.etcd_failed();
             let within = if failed { READING } else { DATA };
-            let etcd = agent
-                .shared
-                .with(|inner| inner.last.status.as_ref()?.etcd.known().cloned());
-            let (log, base) = (etcd.as_ref().is_some_and(EtcdStatus::log_decides), etcd.is_some());
-            let request = DataRequest::Inspect { failed, log, base };
+            let last = agent.shared.with(|inner| inner.last.status.clone());
+            let etcd = last.as_ref().and_then(|last| last.etcd.known());
+            let unit = last.as_ref().and_then(|last| last.unit.known());
+            let process = unit.map(|unit| unit.main_pid).filter(|pid| *pid != 0);
+            let (log, base) = (etcd.is_some_and(EtcdStatus::log_decides), etcd.is_some());
+            let request = DataRequest::Inspect {
+                failed,
+                log,
+                base,
+                process,
+            };
             agent.ask_owner(&request, within, |_| Ok(())).await.map(drop)
         }
         Action::FetchBackup { backup } => {

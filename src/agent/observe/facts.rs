@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::agent::Agent;
 use crate::model::{
-    Assignment, Directives, ElectorRecord, EtcdBinaries, EtcdStatus, Fact, Generation, InForce, MemberList,
-    NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnitState,
+    Assignment, Directives, DriftView, ElectorRecord, EtcdBinaries, EtcdStatus, Fact, Generation, InForce,
+    MemberList, NodeName, NodeStatus, Spec, SpecRecord, SteadyMs, UnitState,
 };
 
 /// What the ports answered in one tick: the local facts are fresh, the peers' statuses are the last received.
@@ -32,6 +32,8 @@ pub(in crate::agent) struct Facts {
     pub(in crate::agent) etcd_binaries: EtcdBinaries,
     /// The file of the etcd that `etcd.service` starts while none is selected.
     pub(in crate::agent) base_file: Option<String>,
+    /// How the settings of the running etcd differ from those that are written.
+    pub(in crate::agent) drift: DriftView,
     /// True if it is not known which version that file has.
     pub(in crate::agent) base_unknown: bool,
 }

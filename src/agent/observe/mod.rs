@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use crate::agent::Agent;
 use crate::agent::observe::facts::Facts;
 use crate::model::{
-    AssignmentSummary, BackupSummary, BaseView, DataState, DefragView, DefragWish, ElectorView, EtcdBinaries,
-    EtcdRun, Fact, GateView, HashCheck, LeaderAsk, LoadState, NodeName, NodeStatus, Observation,
-    OperatorRequest, RequestView, RestartWish, Steering, UnixMs, is_full,
+    AssignmentSummary, BackupSummary, BaseView, DataState, DefragView, DefragWish, DriftView, ElectorView,
+    EtcdBinaries, EtcdRun, Fact, GateView, HashCheck, LeaderAsk, LoadState, NodeName, NodeStatus,
+    Observation, OperatorRequest, RequestView, RestartWish, Steering, UnixMs, is_full,
 };
 use crate::plan;
 use crate::ports::PortResult;
@@ -74,6 +74,7 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
         etcd_binaries: EtcdBinaries::default(),
         base_file: None,
         base_unknown: false,
+        drift: DriftView::default(),
     };
     let serves = facts.etcd.known().is_some();
     facts.no_room = facts.is_up() && !serves && !ports.service.has_room(&facts.spec.etcd.data_dir);
@@ -88,8 +89,23 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
         versions: ports.service.etcd_versions(&facts.spec.etcd.versions_dir),
         pinned: facts.spec.etcd.binary.is_some(),
     };
+    facts.drift = drift(agent, &facts);
     facts.mount_unknown = serves && !ports.service.knows_mount();
     Ok(facts)
+}
+
+/// How the settings of the running etcd differ from those that are written.
+fn drift(agent: &Agent, facts: &Facts) -> DriftView {
+    let Some(unit) = facts.unit.known().filter(|unit| unit.main_pid != 0) else {
+        return DriftView::default();
+    };
+    let found = agent.shared.with(|inner| inner.data.drift(unit).cloned());
+    let serves = facts.etcd.known().is_some();
+    let written = facts.in_force.known().is_some();
+    DriftView {
+        unread: found.is_none() && serves && written && agent.ports.service.compares_settings(),
+        found: found.unwrap_or(Fact::Absent),
+    }
 }
 
 /// The results of recording the facts that the observation needs.
@@ -128,6 +144,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         etcd_binaries,
         base_file,
         base_unknown,
+        drift,
     } = facts;
     // To all other nodes, a node whose member was removed is a spare.
     let held_to = assignment.as_ref().filter(|a| !a.removed);
@@ -257,6 +274,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
                 .as_ref()
                 .is_some_and(|run| run.is_replaced(base_file.as_deref())),
         },
+        drift,
         staged,
         fetched,
         backup,

@@ -6,7 +6,7 @@ use crate::model::{
     BackupId, BaseEtcd, ClusterId, DataState, Epoch, EtcdStatus, Fact, LastWords, MemberId, SteadyMs,
     UnitState,
 };
-use crate::ports::DataReport;
+use crate::ports::{DataReport, ProcessReport};
 
 /// How often an etcd that was found too old, and does not run, is checked again.
 const OLD_AGAIN: Duration = Duration::from_secs(30);
@@ -16,15 +16,17 @@ const REPORT_LASTS: Duration = Duration::from_secs(2);
 /// A member and its cluster.
 pub(crate) type Whose = (ClusterId, MemberId);
 
+/// A process of etcd: its PID and `UnitState::ended_us`.
+type Process = (u32, u64);
+
 /// The last report of the data directory's owner, as far as it is still valid.
 #[derive(Debug, Default)]
 pub(crate) struct LocalData {
     state: Fact<DataState>,
     /// When etcd had ended last (`UnitState::ended_us`) before the report.
     ended_us: u64,
-    /// The PID and `UnitState::ended_us` of the etcd that ran during the report, and the member whose data
-    /// was found.
-    runs_on: Option<((u32, u64), Whose)>,
+    /// The etcd that ran during the report, and the member whose data was found.
+    runs_on: Option<(Process, Whose)>,
     reported_at: Option<SteadyMs>,
     /// The version of an etcd that is too old, and when that was found.
     too_old: Option<(String, SteadyMs)>,
@@ -33,6 +35,8 @@ pub(crate) struct LocalData {
     staged: Option<(Epoch, BackupId)>,
     /// The etcd that `etcd.service` starts while no version is selected.
     base: Option<BaseEtcd>,
+    /// The etcd whose settings were compared with those that are written, and the differences.
+    drift: Option<(Process, Fact<Vec<String>>)>,
     /// The member whose log was read, and whether it holds entries of v2.
     v2_entries: Option<(Whose, bool)>,
 }
@@ -75,6 +79,17 @@ impl LocalData {
         (process == (unit.main_pid, unit.ended_us)).then_some(whose)
     }
 
+    /// How the settings of the etcd of `unit` differ from those that are written; `None` if they were not compared.
+    pub(crate) fn drift(&self, unit: &UnitState) -> Option<&Fact<Vec<String>>> {
+        let (process, drift) = self.drift.as_ref()?;
+        (*process == (unit.main_pid, unit.ended_us)).then_some(drift)
+    }
+
+    /// Drops the comparison of the settings: others may be written since, or set by other files.
+    pub(crate) fn forget_drift(&mut self) {
+        self.drift = None;
+    }
+
     /// Takes over a report. `unit` is the state of `etcd.service` before the request.
     pub(crate) fn take_report(&mut self, report: &DataReport, unit: &UnitState, now: SteadyMs) {
         self.ended_us = unit.ended_us;
@@ -86,6 +101,11 @@ impl LocalData {
         self.runs_on = runs_on.map(|member| (process, member));
         self.last_words.clone_from(&report.last_words);
         self.staged.clone_from(&report.staged);
+        if let Some(ProcessReport { drift, .. }) =
+            report.process.as_ref().filter(|found| found.pid == unit.main_pid)
+        {
+            self.drift = Some((process, drift.clone()));
+        }
         if report.base.is_some() {
             self.base.clone_from(&report.base);
         }
@@ -148,5 +168,46 @@ impl LocalData {
         {
             self.forget("etcd was too old at the last inspection");
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::model::{ActiveState, LoadState};
+
+    #[test]
+    fn a_comparison_of_settings_counts_for_its_process_until_others_are_written() {
+        let unit = |main_pid, ended_us| UnitState {
+            active: ActiveState::Active,
+            sub: "running".into(),
+            result: "success".into(),
+            main_pid,
+            load: LoadState::Loaded,
+            held: false,
+            ended_us,
+        };
+        let report = |pid| DataReport {
+            data: DataState::Missing,
+            staged: None,
+            error: None,
+            etcd_too_old: None,
+            last_words: None,
+            v2_entries: None,
+            base: None,
+            process: Some(ProcessReport {
+                pid,
+                drift: Fact::Known(vec!["x".into()]),
+            }),
+        };
+        let mut data = LocalData::default();
+        data.take_report(&report(6), &unit(7, 1), SteadyMs(1));
+        assert_eq!(data.drift(&unit(7, 1)), None, "another process was compared");
+        data.take_report(&report(7), &unit(7, 1), SteadyMs(2));
+        assert_eq!(data.drift(&unit(7, 1)), Some(&Fact::Known(vec!["x".into()])));
+        assert_eq!(data.drift(&unit(8, 2)), None, "restarted");
+        data.forget_drift();
+        assert_eq!(data.drift(&unit(7, 1)), None);
     }
 }

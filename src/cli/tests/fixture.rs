@@ -191,6 +191,7 @@ pub(super) fn observation() -> Observation {
         served: None,
         stored: None,
         base: BaseView::default(),
+        drift: DriftView::default(),
         staged: None,
         fetched: None,
         backup: Job::default(),

@@ -6,6 +6,7 @@ mod after;
 mod backups;
 mod corruption;
 mod data;
+mod drift;
 mod electors;
 mod epochs;
 mod forming;
@@ -183,6 +184,7 @@ fn fresh(me: usize, nodes: usize, size: usize) -> Observation {
         served: None,
         stored: None,
         base: BaseView::default(),
+        drift: DriftView::default(),
         staged: None,
         fetched: None,
         backup: Job::default(),

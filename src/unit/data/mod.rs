@@ -5,6 +5,7 @@ mod ages;
 mod archive;
 pub mod build_data_dir;
 mod database;
+mod drift;
 mod inspect;
 mod judge;
 mod last_words;
@@ -24,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::{boot, files, settings, wal};
 use crate::model::DataState;
 use crate::paths::Paths;
-use crate::ports::{DataReport, DataRequest};
+use crate::ports::{DataReport, DataRequest, ProcessReport};
 
 pub use mounts::Mount;
 
@@ -106,6 +107,15 @@ impl Owner {
         let log = matches!(file.request, DataRequest::Inspect { log: true, .. });
         // etcd may have been about to write when it was read. The agent asks again.
         let v2_entries = log.then(|| wal::v2::holds_v2(&self.data_dir.join("member")).ok());
+        let process = match file.request {
+            DataRequest::Inspect {
+                process: Some(pid), ..
+            } => Some(ProcessReport {
+                pid,
+                drift: drift::drift(self, pid),
+            }),
+            _ => None,
+        };
         let mount = if remembers { self.mount() } else { None };
         let (report, unknown) = match found {
             Ok(data) => {
@@ -117,6 +127,7 @@ impl Owner {
                     last_words: words,
                     v2_entries: v2_entries.flatten(),
                     base,
+                    process,
                 };
                 (Some(report), None)
             }

@@ -8,6 +8,7 @@ use crate::config::{ArchiveSettings, Settings};
 use crate::etcd_versions::base_etcd;
 use crate::model::{BaseEtcd, ClusterId, EtcdVersion, GateState, MemberId, is_too_old};
 use crate::paths::Paths;
+use crate::unit::apply::Origins;
 use crate::unit::roots::roots_own;
 use crate::unit::{files, selected};
 
@@ -34,6 +35,12 @@ pub(crate) struct Owner {
     pub(crate) short_of_space: fn(&Path) -> bool,
     /// The mount that held the data when they were last seen.
     pub(crate) held_by: Result<Option<Mount>, String>,
+    /// The environment file with the settings that are written for etcd.
+    pub(crate) env_file: PathBuf,
+    /// `/proc`.
+    pub(crate) proc: PathBuf,
+    /// Finds out what sets the settings of the next start. It is given the environment file.
+    pub(crate) origins: fn(&Path) -> Result<Origins, String>,
     /// How etcd's last starts ended.
     pub(crate) starts: fn() -> Vec<starts::Start>,
 }
@@ -53,6 +60,9 @@ impl Owner {
             now: ages::Moment::now,
             short_of_space,
             held_by: held_by(&paths.data_mount()),
+            env_file: paths.etcd_env(),
+            proc: "/proc".into(),
+            origins: Origins::read,
             starts: starts::of_this_boot,
         }
     }

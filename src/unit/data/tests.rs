@@ -14,16 +14,16 @@ mod archive_bounds;
 mod damaged;
 mod staging;
 
-struct World {
+pub(super) struct World {
     dir: tempfile::TempDir,
-    owner: Owner,
+    pub(super) owner: Owner,
 }
 
 const OLD: (ClusterId, MemberId) = (ClusterId(1), MemberId(2));
 const NEW: (ClusterId, MemberId) = (ClusterId(3), MemberId(4));
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let owner = Owner {
             data_dir: dir.path().join("default"),
@@ -45,6 +45,9 @@ impl World {
             },
             short_of_space: |_| false,
             held_by: Ok(None),
+            env_file: dir.path().join("etcd.env"),
+            proc: dir.path().join("proc"),
+            origins: |_| Err("no systemd here".to_owned()),
             starts: Vec::new,
         };
         Self { dir, owner }
@@ -199,6 +202,7 @@ fn swapped_for_a_staged_restore() {
                 failed: false,
                 log: false,
                 base: false,
+                process: None,
             })
             .staged,
         Some((Epoch(2), marker().backup))
@@ -242,6 +246,7 @@ fn finished_after_a_crash_at_each_step() {
                 failed: false,
                 log: false,
                 base: false,
+                process: None,
             })
             .data,
         DataState::Missing
@@ -306,6 +311,7 @@ fn a_request_is_carried_out_once() {
             failed: false,
             log: false,
             base: false,
+            process: None,
         },
     };
     fs::write(
@@ -331,6 +337,7 @@ fn h08_an_etcd_that_is_too_old_is_reported() {
             failed: false,
             log: false,
             base: false,
+            process: None,
         });
         assert_eq!(report.etcd_too_old.as_deref(), expected, "{version}");
         assert_eq!(report.error, None);

@@ -25,6 +25,7 @@ fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
         failed: true,
         log: false,
         base: false,
+        process: None,
     };
     let damaged = damaged_log(log_damaged);
     let report = damaged.ask(failed.clone());
@@ -75,6 +76,7 @@ fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
         failed: false,
         log: false,
         base: false,
+        process: None,
     });
     assert_eq!(
         (report.data, report.last_words),
@@ -91,6 +93,7 @@ fn c11_nothing_is_judged_while_etcd_has_its_database_open() {
         failed: true,
         log: false,
         base: false,
+        process: None,
     };
     assert_eq!(world.ask(failed.clone()).data, present(OLD));
     drop(held);
@@ -149,6 +152,7 @@ fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
                 failed: false,
                 log: false,
                 base: false,
+                process: None,
             },
         };
         world.owner.answer(&file, false)

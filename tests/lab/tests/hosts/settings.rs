@@ -94,7 +94,83 @@ fn s27_rendered_settings_are_exact_and_win() {
         ours.keys().collect::<Vec<_>>()
     );
     assert!(drop_in.contains(&format!("\nEnvironmentFile={ENV}\n")));
+    foreign_settings_of_the_process_are_named(n1);
+    wait_status(n1, 0);
     lab.passed();
+}
+
+/// Waits until the settings that differ are these, each with the text that says what sets it.
+fn wait_drift(host: &Host, expected: &[(&str, &str)]) {
+    wait_for(&format!("the settings {expected:?} to be named"), SOON, || {
+        let status = status(host)?;
+        let reasons = status["decision"]["reasons"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let lines: Vec<String> = reasons
+            .iter()
+            .filter(|reason| reason["code"] == "settings-drift")
+            .filter_map(|reason| Some(reason["text"].as_str()?.to_owned()))
+            .collect();
+        let is_there = |(setting, place): &(&str, &str)| {
+            let start = format!("etcd runs with {setting}, ");
+            lines
+                .iter()
+                .any(|line| line.starts_with(&start) && line.contains(place))
+        };
+        let found = lines.len() == expected.len() && expected.iter().all(is_there);
+        anyhow::ensure!(found, "it names {lines:?}");
+        Ok(Some(()))
+    })
+    .unwrap();
+}
+
+/// A person may set what the agent does not set. `status` names it as long as the process has it.
+fn foreign_settings_of_the_process_are_named(host: &Host) {
+    let runtime = "/run/systemd/system/etcd.service.d/99-test.conf";
+    let restart = || host.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
+    let quota = ("quota-backend-bytes=4294967296", "/etc/default/etcd:5 sets it");
+    wait_drift(host, &[quota]);
+    host.write_file(DEFAULTS, "\n", "0644", "root:root").unwrap();
+    wait_drift(
+        host,
+        &[("quota-backend-bytes=4294967296", "nothing sets it any more")],
+    );
+
+    let text = "[Service]\nEnvironment=ETCD_HEARTBEAT_INTERVAL=250\nExecStart=\n\
+                ExecStart=/usr/bin/etcd --election-timeout 2500\n";
+    host.write_file(runtime, text, "0644", "root:root").unwrap();
+    let command = "systemctl set-environment ETCD_MAX_WALS=9 && systemctl daemon-reload";
+    host.sh(command).unwrap().ok().unwrap();
+    restart();
+    wait_drift(
+        host,
+        &[
+            ("heartbeat-interval=250", "99-test.conf:2 sets it"),
+            ("election-timeout=2500", "99-test.conf:4 sets it"),
+            (
+                "max-wals=9",
+                "`systemctl set-environment ETCD_MAX_WALS=...` sets it",
+            ),
+        ],
+    );
+    let shown = agent(host, &["status"]).stdout;
+    assert!(
+        shown.contains("settings-drift: etcd runs with heartbeat-interval=250"),
+        "{shown}"
+    );
+    let report = "setpriv --reuid=etcd-agent --regid=etcd-agent --clear-groups \
+                  cat /proc/$(systemctl show -P MainPID etcd)/environ";
+    assert!(
+        !host.sh(report).unwrap().success(),
+        "the daemon cannot read etcd's environment"
+    );
+
+    host.wipe(runtime).unwrap();
+    let command = "systemctl unset-environment ETCD_MAX_WALS && systemctl daemon-reload";
+    host.sh(command).unwrap().ok().unwrap();
+    restart();
+    wait_drift(host, &[]);
 }
 
 /// The agent reports the conflicting flag and its file, and etcd is not started.

@@ -181,6 +181,7 @@ impl ServiceManager for Service {
                     file: host.packaged.to_string(),
                     version: Some(host.packaged),
                 }),
+                process: None,
                 v2_entries: Some(host.dir.as_ref().is_some_and(|dir| dir.v2)),
             }
         };

@@ -1,0 +1,185 @@
+//! How the settings of the running etcd differ from those that are written for its next start. The process is
+//! the truth: the files of `etcd.service` may have changed since it was started.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::owner::Owner;
+use crate::config::{is_etcd_variable, redact};
+use crate::model::Fact;
+use crate::unit::apply::{Origins, flags_of_process};
+use crate::unit::{env_file, files, journal};
+
+/// etcd reads these only when it starts without data.
+const OF_THE_FIRST_START: &[&str] = &[
+    "initial-advertise-peer-urls",
+    "initial-cluster",
+    "initial-cluster-state",
+    "initial-cluster-token",
+];
+/// With this flag etcd ignores all other settings.
+const CONFIG_FILE: &str = "config-file";
+/// Their values are never shown.
+const SECRET: &[&str] = &["auth-token", "discovery-password", "discovery-user"];
+/// Longer values are cut off.
+const MAX_SHOWN: usize = 120;
+/// More settings than these are only counted.
+const MAX_LINES: usize = 8;
+
+/// A setting of the process that differs from what is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Difference {
+    /// The flag, without dashes.
+    flag: String,
+    /// What the process has.
+    runs: Option<String>,
+    /// What is written.
+    written: Option<String>,
+}
+
+/// A line for each setting of the process that differs from what is written.
+pub(super) fn drift(owner: &Owner, pid: u32) -> Fact<Vec<String>> {
+    match compare(owner, pid) {
+        Ok(differences) => Fact::Known(lines(owner, &differences)),
+        Err(why) => Fact::Unreachable(why),
+    }
+}
+
+fn compare(owner: &Owner, pid: u32) -> Result<Vec<Difference>, String> {
+    let path = &owner.env_file;
+    let failed = |why: String| format!("reading {}: {why}", path.display());
+    let text = files::read_bounded(path)
+        .map_err(|error| failed(error.to_string()))?
+        .ok_or_else(|| failed("it is not there".to_owned()))?;
+    let text = String::from_utf8(text).map_err(|error| failed(error.to_string()))?;
+    // Our own file has nothing that versions of systemd read differently.
+    let written = env_file::parse(&text, u32::MAX);
+    let written = of_variables(written.into_iter().map(|line| (line.key, line.value)));
+    Ok(differences(&of_process(owner, pid)?, &written))
+}
+
+/// The settings that the process was started with.
+fn of_process(owner: &Owner, pid: u32) -> Result<BTreeMap<String, String>, String> {
+    let dir = owner.proc.join(pid.to_string());
+    let failed = |error: io::Error| format!("reading the settings of etcd's process {pid}: {error}");
+    let uid = fs::metadata(&dir).map_err(failed)?.uid();
+    if uid != owner.uid {
+        return Err(format!(
+            "etcd's process {pid} belongs to uid {uid}, and uid {} reads its settings",
+            owner.uid
+        ));
+    }
+    let args = strings(&dir.join("cmdline")).map_err(failed)?;
+    if args.is_empty() {
+        return Err(format!("etcd's process {pid} has ended"));
+    }
+    let environ = strings(&dir.join("environ")).map_err(failed)?;
+    let pairs = environ.iter().filter_map(|pair| pair.split_once('='));
+    let mut settings = of_variables(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    for flag in flags_of_process(&args) {
+        settings.insert(flag.name, flag.value.unwrap_or_else(|| "true".to_owned()));
+    }
+    Ok(settings)
+}
+
+/// The strings of a file of `/proc` (`proc_pid_cmdline(5)`, `proc_pid_environ(5)`).
+fn strings(path: &Path) -> io::Result<Vec<String>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(files::MAX_BYTES).read_to_end(&mut bytes)?;
+    let parts = bytes.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+    Ok(parts
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect())
+}
+
+/// The settings of etcd among these variables, by flag.
+fn of_variables(variables: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
+    variables
+        .filter(|(key, _)| is_etcd_variable(key))
+        .filter_map(|(key, value)| {
+            let flag = key.strip_prefix("ETCD_")?.to_ascii_lowercase().replace('_', "-");
+            Some((flag, value))
+        })
+        .collect()
+}
+
+fn differences(runs: &BTreeMap<String, String>, written: &BTreeMap<String, String>) -> Vec<Difference> {
+    if let Some(path) = runs.get(CONFIG_FILE) {
+        return vec![Difference {
+            flag: CONFIG_FILE.to_owned(),
+            runs: Some(path.clone()),
+            written: None,
+        }];
+    }
+    let mut flags: Vec<&String> = runs.keys().chain(written.keys()).collect();
+    flags.sort_unstable();
+    flags.dedup();
+    flags
+        .into_iter()
+        .filter(|flag| !OF_THE_FIRST_START.contains(&flag.as_str()))
+        .map(|flag| Difference {
+            flag: flag.clone(),
+            runs: runs.get(flag).cloned(),
+            written: written.get(flag).cloned(),
+        })
+        .filter(|difference| difference.runs != difference.written)
+        .collect()
+}
+
+/// One line for each difference: what the process has, what is written, and what to do.
+fn lines(owner: &Owner, differences: &[Difference]) -> Vec<String> {
+    if differences.is_empty() {
+        return Vec::new();
+    }
+    let origins = (owner.origins)(&owner.env_file);
+    if let Err(why) = &origins {
+        journal::say(&format!("what sets etcd's settings is not known: {why}"));
+    }
+    let origins = origins.ok();
+    let mut lines: Vec<String> = differences
+        .iter()
+        .take(MAX_LINES)
+        .map(|difference| line(difference, origins.as_ref()))
+        .collect();
+    if let Some(more) = differences.len().checked_sub(MAX_LINES).filter(|more| *more > 0) {
+        lines.push(format!(
+            "etcd runs with {more} more settings that differ from what is configured"
+        ));
+    }
+    lines
+}
+
+fn line(difference: &Difference, origins: Option<&Origins>) -> String {
+    let Difference { flag, runs, written } = difference;
+    let Some(runs) = runs else {
+        let written = shown(flag, written.as_deref().unwrap_or_default());
+        return format!("etcd runs without {flag}, configured is {written}: restart etcd");
+    };
+    let instead = match written {
+        Some(written) => format!("configured is {}", shown(flag, written)),
+        None if flag == CONFIG_FILE => "and ignores all other settings".to_owned(),
+        None => "which is not configured".to_owned(),
+    };
+    let then = match origins.map(|origins| origins.of(flag, runs)) {
+        Some(Some(place)) => format!("{place} sets it: take it out or configure it, and restart etcd"),
+        Some(None) => "nothing sets it any more: restart etcd".to_owned(),
+        None => "find out what sets it (`systemctl cat etcd`), take it out, and restart etcd".to_owned(),
+    };
+    format!("etcd runs with {flag}={}, {instead}; {then}", shown(flag, runs))
+}
+
+/// A value on one line, without secrets.
+fn shown(flag: &str, value: &str) -> String {
+    if SECRET.contains(&flag) {
+        return "***".to_owned();
+    }
+    let plain = redact(value).replace(char::is_control, "?");
+    let cut: String = plain.chars().take(MAX_SHOWN).collect();
+    if cut.len() < plain.len() { cut + "..." } else { cut }
+}
+
+#[cfg(test)]
+mod tests;
