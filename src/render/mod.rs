@@ -27,12 +27,20 @@ pub fn environment(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, Str
         .collect()
 }
 
-/// Digest of the settings that matter to a running etcd: all except those about how its member joined, which
-/// etcd reads only at its first start. If the digest changes, a restart would change something.
+/// How the member joined: etcd reads these flags only when it starts without data.
+pub const OF_THE_FIRST_START: &[&str] = &[
+    "initial-advertise-peer-urls",
+    "initial-cluster",
+    "initial-cluster-state",
+    "initial-cluster-token",
+];
+
+/// Digest of the settings that matter to a running etcd: all except [`OF_THE_FIRST_START`]. If the digest
+/// changes, a restart would change something.
 pub fn running_digest(assignment: &Assignment, spec: &Spec) -> String {
     let mut text = String::new();
     for (name, value) in environment(assignment, spec) {
-        if !name.starts_with("ETCD_INITIAL_") {
+        if !OF_THE_FIRST_START.iter().any(|flag| variable(flag) == name) {
             let _ = writeln!(text, "{name}={value}");
         }
     }

@@ -177,3 +177,20 @@ fn a_node_that_moved_has_other_settings() {
         "https://[::]:2379"
     );
 }
+
+#[test]
+fn a_restart_puts_every_setting_in_force_that_is_not_of_the_first_start() {
+    let mut spec = spec(&["n1", "n2", "n3"], false);
+    let before = running_digest(&assignment(&spec), &spec);
+    let mut joined = assignment(&spec);
+    joined.initial_state = InitialState::Existing;
+    joined.token = "other".into();
+    assert_eq!(running_digest(&joined, &spec), before, "read only without data");
+    let flag = "initial-election-tick-advance".to_owned();
+    spec.etcd.settings.insert(flag, "false".into());
+    assert_ne!(
+        running_digest(&assignment(&spec), &spec),
+        before,
+        "read at each start"
+    );
+}

@@ -10,16 +10,10 @@ use std::path::Path;
 use super::owner::Owner;
 use crate::config::{is_etcd_variable, redact};
 use crate::model::Fact;
+use crate::render::OF_THE_FIRST_START;
 use crate::unit::apply::{Origins, flags_of_process};
 use crate::unit::{env_file, files, journal};
 
-/// etcd reads these only when it starts without data.
-const OF_THE_FIRST_START: &[&str] = &[
-    "initial-advertise-peer-urls",
-    "initial-cluster",
-    "initial-cluster-state",
-    "initial-cluster-token",
-];
 /// With this flag etcd ignores all other settings.
 const CONFIG_FILE: &str = "config-file";
 /// Their values are never shown.
