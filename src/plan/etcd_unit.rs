@@ -157,7 +157,10 @@ fn write_settings(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Actio
 /// True when etcd must not be started because its settings are not in force.
 fn conflicts(cx: &mut Context<'_>) -> bool {
     let Some(in_force) = cx.obs.in_force.known() else {
-        cx.because(ReasonCode::NotApplied, "etcd's settings are not written yet");
+        let error = cx.memory.errors.get(&ActionKind::Apply);
+        let error = error.map_or_else(String::new, |error| format!(": {error}"));
+        let text = format!("etcd's settings are not written yet{error}");
+        cx.because(ReasonCode::NotApplied, text);
         return true;
     };
     for conflict in in_force.conflicts.clone() {

@@ -295,3 +295,24 @@ fn s34_an_etcd_that_starts_without_room_is_named() {
     assert!(has(&obs, "no-space") && has(&obs, "starting"));
     assert_eq!(action(&obs), None);
 }
+
+#[test]
+fn settings_that_are_refused_are_reported_with_the_reason() {
+    let mut obs = healthy(1);
+    obs.in_force = Fact::Absent;
+    let mut memory = Memory::default();
+    memory.failures.insert(ActionKind::Apply, (1, obs.steady));
+    memory
+        .errors
+        .insert(ActionKind::Apply, "the log is elsewhere".into());
+    let decision = plan(&obs, &memory);
+    assert_eq!(decision.action.as_ref().map(Action::name), None);
+    let reason = decision
+        .reasons
+        .iter()
+        .find(|reason| reason.code == "not-applied");
+    assert_eq!(
+        reason.unwrap().text,
+        "etcd's settings are not written yet: the log is elsewhere"
+    );
+}

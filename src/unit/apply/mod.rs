@@ -3,6 +3,7 @@
 pub mod allow;
 mod conflicts;
 mod exec_line;
+mod foreign_log;
 mod origins;
 mod version;
 mod view;
@@ -71,12 +72,11 @@ fn try_run(paths: &Paths) -> Result<ApplyResult, String> {
     if let Some(version) = assignment.etcd_version {
         settings.spec.etcd.binary = Some(selected_etcd(&settings.spec.etcd, version)?);
     }
-    let written = write(paths, &assignment, &settings)?;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("starting a runtime: {error}"))?
-        .block_on(put_in_force(paths, &assignment, &settings, written))
+        .block_on(put_in_force(paths, &assignment, &settings))
 }
 
 fn read_assignment(paths: &Paths) -> Result<Assignment, String> {
@@ -148,7 +148,6 @@ async fn put_in_force(
     paths: &Paths,
     assignment: &Assignment,
     settings: &Settings,
-    written: Written,
 ) -> Result<ApplyResult, String> {
     let failed = |what: &'static str| move |error: zbus::Error| format!("{what}: {error}");
     let live = Live::connect_to_reload()
@@ -158,7 +157,16 @@ async fn put_in_force(
     if before.load_state == LoadState::NotFound {
         return Err("etcd.service is not installed: install the distribution's etcd server".to_owned());
     }
-    let mut reload = written.changed || before.need_daemon_reload;
+    let systemd = live.manager.version().await;
+    let systemd = systemd_major(&systemd.map_err(failed("reading systemd's version"))?);
+    let need_daemon_reload = before.need_daemon_reload;
+    let ours = render::environment(assignment, &settings.spec);
+    let env_file = paths.etcd_env();
+    let before = UnitView::read(before, ours.clone(), &env_file, Path::new(""), systemd);
+    // Before anything is written: etcd would start without its log.
+    foreign_log::refuse(&before, &assignment.data_dir)?;
+    let written = write(paths, assignment, settings)?;
+    let mut reload = written.changed || need_daemon_reload;
     // A host whose agent is broken must still boot its etcd.
     if live
         .manager
@@ -177,19 +185,7 @@ async fn put_in_force(
     }
     let loaded = live.loaded().await.map_err(failed("reading etcd.service"))?;
     let fingerprint = loaded.fingerprint();
-    let view = UnitView::read(
-        loaded,
-        render::environment(assignment, &settings.spec),
-        &paths.etcd_env(),
-        &written.drop_in,
-        systemd_major(
-            &live
-                .manager
-                .version()
-                .await
-                .map_err(failed("reading systemd's version"))?,
-        ),
-    );
+    let view = UnitView::read(loaded, ours, &env_file, &written.drop_in, systemd);
     let conflicts = if view.loaded.load_state == LoadState::Masked {
         Vec::new()
     } else {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{
     DATA, SOON, agent, assert_value, backups, deb, etcd_pid, etcd_pids, formed, holds_for, member_ids, put,
-    status, wait_reason, wait_status,
+    reason_now, status, wait_reason, wait_status,
 };
 use etcd_agent_lab::{Lab, Store, Suite, wait_for, wait_until};
 
@@ -102,6 +102,51 @@ fn s01_init_takes_over_a_running_cluster_of_one() {
         n1.sh("etcdctl get before --print-value-only").unwrap().text(),
         "agent"
     );
+    lab.passed();
+}
+
+/// With the agent's settings it would start without its log.
+#[test]
+fn s01_init_writes_no_settings_for_an_etcd_whose_log_is_elsewhere() {
+    let lab = Lab::builder("s01-wal-dir").plain().boot().unwrap();
+    let n1 = lab.host(1).unwrap();
+    let (defaults, log) = ("/etc/default/etcd", "/var/lib/etcd/log");
+    let text = format!("ETCD_WAL_DIR={log}\n");
+    n1.write_file(defaults, text, "0644", "root:root").unwrap();
+    n1.systemctl(&["enable", "--now", "etcd"]).unwrap().ok().unwrap();
+    n1.sh("etcdctl put before agent").unwrap().ok().unwrap();
+    n1.install_deb(&deb()).unwrap();
+    agent(n1, &["init"]);
+    let has_its_key = |when: &str| {
+        let key = n1.sh("etcdctl get before --print-value-only").unwrap();
+        assert_eq!(key.text(), "agent", "{when}");
+    };
+    wait_until("the log to be named", SOON, || {
+        let why = reason_now(n1, "not-applied")?.unwrap_or_default();
+        let named = why.contains("/etc/default/etcd:1: ") && why.contains(log);
+        anyhow::ensure!(named, "{why}");
+        Ok(true)
+    })
+    .unwrap();
+    let drop_in = "ls /etc/systemd/system/etcd.service.d/90-etcd-agent.conf";
+    assert!(!n1.sh(drop_in).unwrap().success(), "nothing was written");
+    n1.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
+    has_its_key("after a restart by hand");
+
+    // As the message says.
+    n1.systemctl(&["stop", "etcd"]).unwrap().ok().unwrap();
+    let own = format!("{DATA}/member/wal");
+    n1.sh(&format!("mv {log} {own}")).unwrap().ok().unwrap();
+    n1.write_file(defaults, "\n", "0644", "root:root").unwrap();
+    n1.systemctl(&["start", "etcd"]).unwrap().ok().unwrap();
+    wait_status(n1, 0);
+    wait_until("the settings to be written", SOON, || {
+        Ok(n1.sh(drop_in)?.success())
+    })
+    .unwrap();
+    n1.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
+    wait_status(n1, 0);
+    has_its_key("with the agent's settings");
     lab.passed();
 }
 
