@@ -6,9 +6,7 @@ use crate::agent::Agent;
 use crate::agent::jobs::{probe, store_view};
 use crate::agent::observe::facts::Facts;
 use crate::agent::observe::{Recorded, reachability};
-use crate::model::{
-    DataState, EtcdRun, EtcdVersion, Fact, NodeName, NodeStatus, SizeSource, Spec, is_too_old,
-};
+use crate::model::{DataState, EtcdRun, EtcdVersion, Fact, NodeName, NodeStatus, SizeSource, Spec, is_old};
 
 /// Records the facts.
 pub(super) fn record(agent: &Agent, facts: &Facts) -> Recorded {
@@ -103,7 +101,7 @@ fn note_version(agent: &Agent, facts: &Facts) {
     agent.shared.with(|inner| match facts.etcd.known() {
         Some(etcd) => inner
             .data
-            .runs_version(&etcd.version, is_too_old(&etcd.version), facts.steady),
+            .runs_version(&etcd.version, is_old(&etcd.version), facts.steady),
         None if !facts.is_up() => inner.data.check_version_again(facts.steady),
         None => {}
     });

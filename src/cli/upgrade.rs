@@ -253,6 +253,11 @@ fn way_back(status: &AdminStatus, to: EtcdVersion) -> String {
     } else {
         "there is none without a backup"
     };
+    // etcd 3.5 does not report whether 3.4 still opens its data.
+    let oldest = members(status).filter_map(|(_, seen)| running(seen)).min();
+    if let Some(oldest) = oldest.filter(|oldest| oldest.series() < (3, 5) && to.series() >= (3, 5)) {
+        return format!("the way back: a member that runs etcd {to} does not return to {oldest}; {backup}");
+    }
     format!(
         "the way back: while a member still runs the former etcd, `etcd-agent upgrade --cancel`; once all run {to}: {backup}"
     )

@@ -147,8 +147,11 @@ impl From<EtcdVersion> for String {
     }
 }
 
-/// The oldest supported version: major and minor.
+/// The oldest version that is fully supported: major and minor.
 const LEAST: (u64, u64) = (3, 5);
+
+/// The oldest version that runs at all, so that it can be upgraded: it has learners.
+const LEAST_TO_UPGRADE: (u64, u64) = (3, 4);
 
 /// The first version that does not store the promotion of a learner in its database:
 /// <https://github.com/etcd-io/etcd/issues/19557>.
@@ -158,10 +161,20 @@ const LOSES_PROMOTIONS: (u64, u64, u64) = (3, 5, 1);
 /// versions left: <https://github.com/etcd-io/etcd/issues/20793>.
 const STORES_PROMOTIONS: (u64, u64, u64) = (3, 5, 26);
 
-/// True if this version of etcd, e.g. `3.4.23`, is older than the oldest supported one. False for a text that
+/// True if this version of etcd, e.g. `3.4.23`, is older than the oldest one that is fully supported. False
+/// for a text that is not a version.
+pub fn is_old(version: &str) -> bool {
+    is_older(version, LEAST)
+}
+
+/// True if this version of etcd, e.g. `3.3.10`, is older than the oldest one that runs. False for a text that
 /// is not a version.
 pub fn is_too_old(version: &str) -> bool {
-    matches!(numbers(version)[..], [major, minor, ..] if (major, minor) < LEAST)
+    is_older(version, LEAST_TO_UPGRADE)
+}
+
+fn is_older(version: &str, least: (u64, u64)) -> bool {
+    matches!(numbers(version)[..], [major, minor, ..] if (major, minor) < least)
 }
 
 /// True for an etcd whose database may lack the promotion of a learner; false for a text that is not a
@@ -293,9 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn h08_what_is_older_than_3_5_is_too_old() {
-        for old in ["3.4.23", "3.3.0", "2.3.8", "v3.4.0", "3.4"] {
-            assert!(is_too_old(old), "{old}");
+    fn h08_what_is_older_than_3_5_is_old_and_before_3_4_too_old() {
+        for old in ["3.4.23", "v3.4.0", "3.4"] {
+            assert!(is_old(old) && !is_too_old(old), "{old}");
+        }
+        for too_old in ["3.3.0", "2.3.8", "v3.3.27", "3.3"] {
+            assert!(is_old(too_old) && is_too_old(too_old), "{too_old}");
         }
         for good in [
             "3.5.0",
@@ -306,7 +322,7 @@ mod tests {
             "not_decided",
             "3",
         ] {
-            assert!(!is_too_old(good), "{good}");
+            assert!(!is_old(good) && !is_too_old(good), "{good}");
         }
     }
 }

@@ -58,7 +58,7 @@ pub use change::{KeyChange, Past, RevisionChanges, Watched};
 pub use corruption::{Differences, HashCheck, MemberHash, RepairSpec};
 pub use decision::{Decision, LearnerProgress, Memory};
 pub use directives::{DirectiveChange, Directives, EtcdSelection, NodeOrder, Paused};
-pub use etcd_version::{EtcdVersion, forgets_promotions, is_too_old};
+pub use etcd_version::{EtcdVersion, forgets_promotions, is_old, is_too_old};
 pub use event::{Event, EventOutcome, EventsView};
 pub use fact::Fact;
 pub use genesis::{Genesis, Origin, cluster_id_of, member_id_of, memories_lost, token_of};

@@ -366,7 +366,7 @@ pub struct NodeStatus {
     pub etcd: Fact<EtcdStatus>,
     /// The member list that it read from its own etcd.
     pub members: Fact<MemberList>,
-    /// The version of its etcd, if that is older than the oldest supported one.
+    /// The version of its etcd, if that is older than the oldest one that is fully supported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_too_old: Option<String>,
     /// Whether its etcd's log holds entries of v2, on which etcd 3.7 panics; `None` if that is not known.

@@ -1,8 +1,8 @@
-//! An etcd older than the oldest supported version. No cluster is formed with it. In an existing cluster it
-//! is only reported.
+//! An etcd older than the oldest version that is fully supported. 3.4 is only reported: it runs, so that it
+//! can be upgraded. With an older one no cluster is formed.
 
 use super::context::Context;
-use crate::model::{NodeName, ReasonCode};
+use crate::model::{NodeName, ReasonCode, is_too_old};
 
 /// True when there is no cluster yet and a node's etcd is too old for one.
 pub(super) fn refuses(cx: &mut Context<'_>) -> bool {
@@ -11,21 +11,32 @@ pub(super) fn refuses(cx: &mut Context<'_>) -> bool {
         .into_iter()
         .filter_map(|(node, status)| Some((node, status.etcd_too_old.as_ref()?)))
         .collect();
-    if old.is_empty() {
-        return false;
-    }
-    let found: Vec<String> = old
-        .iter()
-        .map(|(node, version)| format!("{node} has etcd {version}"))
-        .collect();
-    let text = format!(
-        "{}: older than 3.5, the oldest supported version; install etcd 3.5 or newer there",
-        found.join(", ")
-    );
-    if cx.genesis().is_some() {
+    let found = |old: &[(&NodeName, &String)]| {
+        let found = old
+            .iter()
+            .map(|(node, version)| format!("{node} has etcd {version}"));
+        found.collect::<Vec<_>>().join(", ")
+    };
+    let (too_old, only_old): (Vec<_>, Vec<_>) = old.into_iter().partition(|(_, version)| is_too_old(version));
+    let is_formed = cx.genesis().is_some();
+    if !only_old.is_empty() {
+        let text = format!(
+            "{}: older than 3.5, the oldest fully supported version; `etcd-agent upgrade` to 3.5 or newer",
+            found(&only_old)
+        );
         cx.because(ReasonCode::EtcdTooOld, text);
+    }
+    if too_old.is_empty() {
         return false;
     }
-    cx.halt(ReasonCode::EtcdTooOld, text);
-    true
+    let text = format!(
+        "{}: older than 3.4, the oldest version that runs; install etcd 3.5 or newer there",
+        found(&too_old)
+    );
+    if is_formed {
+        cx.because(ReasonCode::EtcdTooOld, text);
+    } else {
+        cx.halt(ReasonCode::EtcdTooOld, text);
+    }
+    !is_formed
 }

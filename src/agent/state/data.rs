@@ -157,8 +157,8 @@ impl LocalData {
     }
 
     /// Takes the version of an etcd that runs.
-    pub(crate) fn runs_version(&mut self, version: &str, is_too_old: bool, now: SteadyMs) {
-        self.too_old = is_too_old.then(|| (version.to_owned(), now));
+    pub(crate) fn runs_version(&mut self, version: &str, is_old: bool, now: SteadyMs) {
+        self.too_old = is_old.then(|| (version.to_owned(), now));
     }
 
     /// Drops the report on an etcd that was too old and does not run: it may have been upgraded since.

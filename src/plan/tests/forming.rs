@@ -19,9 +19,9 @@ fn three_fresh_nodes_the_lowest_name_proposes_all_three() {
 fn h08_no_cluster_is_formed_on_an_etcd_that_is_too_old() {
     type Change = fn(&mut Observation);
     let old: [(&str, Change); 2] = [
-        ("here", |obs| obs.me.etcd_too_old = Some("3.4.23".into())),
+        ("here", |obs| obs.me.etcd_too_old = Some("3.3.27".into())),
         ("on a peer", |obs| {
-            peer(obs, 2).etcd_too_old = Some("3.4.23".into());
+            peer(obs, 2).etcd_too_old = Some("3.3.27".into());
         }),
     ];
     for (what, change) in old {
@@ -35,9 +35,26 @@ fn h08_no_cluster_is_formed_on_an_etcd_that_is_too_old() {
             .find(|reason| reason.code == "etcd-too-old");
         let reason = reason.unwrap_or_else(|| panic!("{what}: {:?}", decision.reasons));
         assert!(
-            reason.halt && reason.text.contains("3.4.23"),
+            reason.halt && reason.text.contains("3.3.27"),
             "{what}: {reason:?}"
         );
+    }
+}
+
+#[test]
+fn a_cluster_is_formed_on_etcd_3_4_and_its_age_is_shown() {
+    for node in [0, 2] {
+        let mut obs = fresh(0, 3, 3);
+        let old = Some("3.4.23".to_owned());
+        match node {
+            0 => obs.me.etcd_too_old = old,
+            _ => peer(&mut obs, node).etcd_too_old = old,
+        }
+        let decision = decide(&obs);
+        assert!(matches!(decision.action, Some(Action::Propose { .. })), "{node}");
+        let mut shown = decision.reasons.iter();
+        let reason = shown.find(|reason| reason.code == "etcd-too-old").unwrap();
+        assert!(!reason.halt && reason.text.contains("3.4.23"), "{reason:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use super::mounts::{self, Mount};
 use super::{ages, starts, tool};
 use crate::config::{ArchiveSettings, Settings};
 use crate::etcd_versions::base_etcd;
-use crate::model::{BaseEtcd, ClusterId, EtcdVersion, GateState, MemberId, is_too_old};
+use crate::model::{BaseEtcd, ClusterId, EtcdVersion, GateState, MemberId, is_old};
 use crate::paths::Paths;
 use crate::unit::apply::Origins;
 use crate::unit::roots::roots_own;
@@ -95,7 +95,7 @@ impl Owner {
     /// The version of the installed etcd, if it is too old.
     pub(super) fn too_old(&self) -> Option<String> {
         let etcd = self.tools.etcd().ok()?;
-        tool::etcd_version(&etcd).filter(|version| is_too_old(version))
+        tool::etcd_version(&etcd).filter(|version| is_old(version))
     }
 }
 

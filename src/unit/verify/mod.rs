@@ -80,7 +80,7 @@ impl Prover {
         let etcd = self.tools.etcd()?;
         if let Some(version) = tool::etcd_version(&etcd).filter(|version| is_too_old(version)) {
             return Err(format!(
-                "{} is etcd {version}, older than 3.5, the least that is supported: install a newer one",
+                "{} is etcd {version}, older than 3.4, the oldest that is used: install a newer one",
                 etcd.display()
             ));
         }
