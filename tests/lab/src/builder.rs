@@ -10,7 +10,7 @@ use crate::lab::Lab;
 use crate::managed::{self, Manager};
 use crate::place::{Owner, Record, S3Server, Wanted};
 use crate::tree::{self, Suite};
-use crate::{machine, package, sweep};
+use crate::{debian_etcd, machine, package, sweep};
 
 /// The etcd at `/usr/bin/etcd` on the hosts.
 #[derive(Debug, Clone)]
@@ -19,6 +19,16 @@ enum Etcd {
     Version(String),
     /// The one of the package `etcd-server` of the hosts' Debian.
     OfDebian,
+}
+
+/// The etcds under `/opt/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InOpt {
+    Nothing,
+    /// All of [`ETCD_VERSIONS`].
+    Releases,
+    /// Those, and the etcds of both Debian releases.
+    DebiansToo,
 }
 
 /// The description of a lab to boot.
@@ -33,7 +43,7 @@ pub struct Builder {
     keep: bool,
     s3: Wanted,
     tls: bool,
-    all_etcds: bool,
+    in_opt: InOpt,
 }
 
 impl Builder {
@@ -61,7 +71,7 @@ impl Builder {
     /// No etcd under `/opt/`, so that at most one version has to be built.
     #[must_use]
     pub fn one_etcd(mut self) -> Self {
-        self.all_etcds = false;
+        self.in_opt = InOpt::Nothing;
         self
     }
 
@@ -70,6 +80,13 @@ impl Builder {
     #[must_use]
     pub fn etcd_of_debian(mut self) -> Self {
         self.etcd = Etcd::OfDebian;
+        self
+    }
+
+    /// The etcds of both Debian releases under `/opt/` as well: 3.4.23 and 3.5.16.
+    #[must_use]
+    pub fn debian_etcds(mut self) -> Self {
+        self.in_opt = InOpt::DebiansToo;
         self
     }
 
@@ -139,8 +156,13 @@ impl Builder {
             }
             Etcd::OfDebian => (tree.clone(), Vec::new()),
         };
-        for version in ETCD_VERSIONS.iter().filter(|_| self.all_etcds) {
+        for version in ETCD_VERSIONS.iter().filter(|_| self.in_opt != InOpt::Nothing) {
             layers.push(golang::etcd(version)?.join("opt"));
+        }
+        if self.in_opt == InOpt::DebiansToo {
+            for suite in [Suite::Bookworm, Suite::Trixie] {
+                layers.push(debian_etcd::layer(suite)?);
+            }
         }
         if let Some(manager) = self.manager {
             if self.package.is_some() || self.suite != manager.suite() {
@@ -195,7 +217,7 @@ impl Lab {
                 proxied: false,
             },
             tls: true,
-            all_etcds: true,
+            in_opt: InOpt::Releases,
         }
     }
 }

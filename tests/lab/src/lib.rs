@@ -21,6 +21,7 @@ mod client;
 mod cmd;
 mod config;
 mod daemon;
+mod debian_etcd;
 mod etcd;
 mod faults;
 mod golang;

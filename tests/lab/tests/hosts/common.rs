@@ -387,3 +387,25 @@ pub(crate) fn healthy(lab: &Lab) {
         wait_status(host, 0);
     }
 }
+
+/// The version of etcd that runs on each node.
+pub(crate) fn versions(lab: &Lab) -> Result<BTreeMap<String, String>> {
+    let version = |host: &Host| {
+        let status = status(host)?;
+        let version = &status["node"]["etcd"]["value"]["version"];
+        Ok((
+            host.name().to_owned(),
+            version.as_str().unwrap_or_default().to_owned(),
+        ))
+    };
+    lab.hosts().iter().map(version).collect()
+}
+
+pub(crate) fn all_run(lab: &Lab, version: &str) {
+    wait_until(&format!("all to run etcd {version}"), SOON, || {
+        let versions = versions(lab)?;
+        anyhow::ensure!(versions.values().all(|found| found == version), "{versions:?}");
+        Ok(true)
+    })
+    .unwrap();
+}

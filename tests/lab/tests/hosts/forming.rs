@@ -87,7 +87,16 @@ fn s01_init_needs_no_other_input() {
 /// Debian's `etcd-server` starts an etcd when it is installed: `init` keeps it, its data and its process.
 #[test]
 fn s01_init_takes_over_a_running_cluster_of_one() {
-    let lab = Lab::builder("s01-takeover").plain().boot().unwrap();
+    init_takes_over(Lab::builder("s01-takeover").plain().boot().unwrap());
+}
+
+#[test]
+fn s01_init_takes_over_debian_12s_etcd_3_4() {
+    let lab = Lab::builder("s01-takeover-3-4").plain().suite(Suite::Bookworm);
+    init_takes_over(lab.etcd_of_debian().boot().unwrap());
+}
+
+fn init_takes_over(lab: Lab) {
     let n1 = lab.host(1).unwrap();
     n1.systemctl(&["enable", "--now", "etcd"]).unwrap().ok().unwrap();
     n1.sh("etcdctl put before agent").unwrap().ok().unwrap();

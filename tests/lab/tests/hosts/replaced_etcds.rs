@@ -1,0 +1,109 @@
+//! An etcd that a package or a person replaces on all hosts at once: what restarts it is held to one member at
+//! a time.
+
+use crate::common::{SOON, all_run, deb, etcd_pids};
+use etcd_agent_lab::{Host, Lab};
+
+/// Packs the installed package of etcd again, as a newer one.
+const REPACK: &str = r#"set -e
+cd /root && rm -rf package && mkdir -p package/DEBIAN
+dpkg -L etcd-server | while read -r path; do
+    if [ -f "$path" ]; then cp --parents "$path" package; fi
+done
+for script in conffiles postinst postrm preinst prerm; do
+    if [ -f "/var/lib/dpkg/info/etcd-server.$script" ]; then cp "/var/lib/dpkg/info/etcd-server.$script" "package/DEBIAN/$script"; fi
+done
+dpkg-query -s etcd-server | sed -e '/^Status:/d' -e '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ /d}'     -e 's/^Version: .*/&+newer/' > package/DEBIAN/control
+dpkg-deb -Zgzip -z1 --root-owner-group -b package etcd-server.deb
+"#;
+
+/// Packages and binaries of etcd that are replaced on all hosts in the same second, under writes: at most one
+/// member is down at any moment.
+#[test]
+fn s51_a_package_upgraded_on_all_hosts_at_once_takes_one_member_at_a_time() {
+    let lab = Lab::builder("packages").hosts(3).etcd_of_debian();
+    let lab = lab.package(&deb()).boot().unwrap();
+    lab.form().unwrap();
+    all_run(&lab, "3.5.16");
+    let load = lab.start_load("p").unwrap();
+    load.wait_for(100, SOON).unwrap();
+    newer_packages_are_installed(&lab);
+    a_binary_replaced_on_all_hosts_at_once_is_rolled_out(&lab);
+    load.wait_for(100, SOON).unwrap();
+    load.stop().unwrap().verify_all(&lab).unwrap();
+    lab.passed();
+}
+
+fn newer_packages_are_installed(lab: &Lab) {
+    lab.each(|host| host.sh(REPACK)?.ok().map(drop)).unwrap();
+    let before = etcd_pids(lab.hosts());
+    let since = format!("@{}", now_us(&lab.hosts()[0]) / 1_000_000);
+    let install =
+        "DEBIAN_FRONTEND=noninteractive apt-get install --yes --allow-downgrades /root/etcd-server.deb";
+    lab.each(|host| host.sh(install)?.ok().map(drop)).unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    let after = etcd_pids(lab.hosts());
+    assert!(
+        after.iter().all(|(node, pid)| before.get(node) != Some(pid)),
+        "{before:?} {after:?}"
+    );
+    one_at_a_time(lab, &since);
+}
+
+/// Another binary on all hosts in the same second, and nobody restarts etcd: the agents do.
+fn a_binary_replaced_on_all_hosts_at_once_is_rolled_out(lab: &Lab) {
+    let since = format!("@{}", now_us(&lab.hosts()[0]) / 1_000_000);
+    let replace = "cp /opt/etcd-v3.5.35/etcd /usr/bin/etcd.new && mv /usr/bin/etcd.new /usr/bin/etcd";
+    lab.each(|host| host.sh(replace)?.ok().map(drop)).unwrap();
+    all_run(lab, "3.5.35");
+    lab.wait_healthy(3, SOON).unwrap();
+    one_at_a_time(lab, &since);
+}
+
+/// Each etcd went down once since then, and no two of them at one moment.
+fn one_at_a_time(lab: &Lab, since: &str) {
+    let mut down: Vec<(String, String, &str)> = lab
+        .hosts()
+        .iter()
+        .map(|host| {
+            let (from, to) = down_between(host, since);
+            (from, to, host.name())
+        })
+        .collect();
+    down.sort_unstable();
+    for pair in down.windows(2) {
+        let [(_, up, one), (stopped, _, other)] = pair else {
+            panic!("two intervals")
+        };
+        assert!(up <= stopped, "{other} went down before {one} was up: {down:?}");
+    }
+}
+
+fn now_us(host: &Host) -> u64 {
+    let now = host.sh("date +%s%6N").unwrap().ok().unwrap();
+    now.text().parse().unwrap()
+}
+
+/// When etcd got its SIGTERM, and when it served again, by its own log. The hosts have one clock, and etcd
+/// writes all times in one form, so that they can be compared as text.
+fn down_between(host: &Host, since: &str) -> (String, String) {
+    let journal = host
+        .journalctl(&["-u", "etcd", "--since", since, "-o", "cat"])
+        .unwrap();
+    let lines: Vec<serde_json::Value> = journal
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    let time = |message: &str, after: &str| -> String {
+        let said = |line: &&serde_json::Value| {
+            let text = line["msg"].as_str().unwrap_or_default();
+            text.contains(message) && line["ts"].as_str() > Some(after)
+        };
+        let found = lines.iter().find(said).and_then(|line| line["ts"].as_str());
+        let found = found.unwrap_or_else(|| panic!("no {message:?} on {}:\n{journal}", host.name()));
+        found.to_owned()
+    };
+    let stopped = time("received signal; shutting down", "");
+    let served = time("ready to serve client requests", &stopped);
+    (stopped, served)
+}
