@@ -22,7 +22,8 @@ stage=$target/deb/build
 rm -rf "$stage"
 mkdir -p "$stage"
 cp -a debian units "$stage/"
-mkdir -p "$stage/packaging" && cp -a packaging/reasons.sh packaging/prometheus packaging/grafana "$stage/packaging/"
+mkdir -p "$stage/packaging" && cp -a packaging/reasons.sh packaging/prometheus packaging/grafana packaging/needrestart \
+    packaging/unattended-upgrades "$stage/packaging/"
 cp -a docs "$stage/"
 for file in README.md CHANGELOG.md; do
     [ ! -e "$file" ] || cp -a "$file" "$stage/"

@@ -44,6 +44,7 @@ pub struct Builder {
     s3: Wanted,
     tls: bool,
     in_opt: InOpt,
+    needrestart: bool,
 }
 
 impl Builder {
@@ -104,6 +105,14 @@ impl Builder {
     pub fn managed_by(mut self, manager: Manager) -> Self {
         self.suite = manager.suite();
         self.manager = Some(manager);
+        self
+    }
+
+    /// The hosts have Debian's needrestart. They do not have the agent's package yet: [`Lab::install`] installs
+    /// it.
+    #[must_use]
+    pub fn needrestart(mut self) -> Self {
+        self.needrestart = true;
         self
     }
 
@@ -170,6 +179,12 @@ impl Builder {
             }
             layers.push(managed::layer(manager)?);
         }
+        if self.needrestart {
+            if self.package.is_some() {
+                bail!("the layers of needrestart and of the package both have dpkg's list of packages");
+            }
+            layers.push(managed::needrestart(self.suite)?);
+        }
         if let Some(deb) = &self.package {
             layers.push(package::layer(deb, self.suite, &tree)?);
         }
@@ -218,6 +233,7 @@ impl Lab {
             },
             tls: true,
             in_opt: InOpt::Releases,
+            needrestart: false,
         }
     }
 }

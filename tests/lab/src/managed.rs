@@ -1,5 +1,5 @@
-//! Hosts that Ansible or Puppet configures: the Debian packages which these need there, as a layer of the hosts'
-//! disks.
+//! Debian packages on hosts, as a layer of their disks: needrestart, and what Ansible or Puppet need there to
+//! configure them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,11 +55,19 @@ const INSTALL: &str = "tree=$1; shift\n\
     test ! -e root/usr/lib/systemd/system/puppet.service -a ! -e root/lib/systemd/system/puppet.service ||\n\
     chroot root systemctl mask puppet.service";
 
-/// The layer that the packages make on the tree of their suite. It is made now if it does not exist.
+/// What this tool needs on hosts. It is made now if it does not exist.
 pub(crate) fn layer(manager: Manager) -> Result<PathBuf> {
-    let suite = manager.suite();
+    of_packages(manager.suite(), manager.packages())
+}
+
+/// needrestart on hosts with this Debian release. It is made now if it does not exist.
+pub(crate) fn needrestart(suite: Suite) -> Result<PathBuf> {
+    of_packages(suite, &["needrestart"])
+}
+
+/// The layer that the packages make on the tree of this suite.
+fn of_packages(suite: Suite, packages: &[&str]) -> Result<PathBuf> {
     let tree = tree::ensure(suite)?;
-    let packages = manager.packages();
     let recipe = format!("{RECIPE} {} {packages:?}", tree.display());
     let name = format!("managed-{suite}");
     let entry = cache::entry(&name, &recipe, |dir| make(packages, &tree, dir))?;

@@ -38,7 +38,11 @@ fn make(suites: &[Suite], managers: &[Manager], servers: impl FnOnce() -> Result
                 .try_for_each(|suite| tree::ensure(*suite).map(drop))?;
             managers
                 .iter()
-                .try_for_each(|manager| managed::layer(*manager).map(drop))
+                .try_for_each(|manager| managed::layer(*manager).map(drop))?;
+            if !managers.is_empty() {
+                managed::needrestart(Suite::Trixie)?;
+            }
+            Ok(())
         });
         servers()?;
         match trees.join() {
