@@ -9,7 +9,7 @@ pub mod mutant;
 pub mod adapters;
 pub mod agent;
 pub mod backup;
-pub mod bolt_meta;
+pub(crate) mod bolt;
 pub mod cli;
 pub mod config;
 pub mod etcd_versions;

@@ -25,7 +25,7 @@ pub use chosen::{Mutant, is, restores_unasked, set};
 mod chosen {
     use std::cell::Cell;
 
-    use crate::model::{BackupId, Epoch, Observation, OperatorRequest, UnixMs};
+    use crate::model::{BackupId, Epoch, EpochEtcd, Observation, OperatorRequest, UnixMs};
 
     /// One way to break a planner.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,8 @@ mod chosen {
         FounderForgets,
         /// Rule 2: an empty cluster is formed although a node has data.
         FormsBesideData,
+        /// Rule 2: a move opens its epoch whatever was written since its backup.
+        MovesUnfenced,
         /// Rule 3: a voter is removed without a check of the other voters.
         RemovesAnyway,
         /// Rule 3: a second member is added while one is still a learner.
@@ -144,9 +146,15 @@ mod chosen {
     /// A restore of the newest backup that nobody has ordered, in the planner that is broken in this way.
     pub fn restores_unasked(
         seen: &Observation,
-    ) -> Option<(OperatorRequest, BackupId, Option<Epoch>, UnixMs)> {
+    ) -> Option<(
+        OperatorRequest,
+        BackupId,
+        Option<Epoch>,
+        UnixMs,
+        Option<EpochEtcd>,
+    )> {
         let newest = seen.store.known()?.newest_backup.as_ref()?.id.clone();
         let asked = OperatorRequest::Backup;
-        is(Mutant::RestoresUnasked).then(|| (asked, newest, Some(Epoch::default()), seen.now))
+        is(Mutant::RestoresUnasked).then(|| (asked, newest, Some(Epoch::default()), seen.now, None))
     }
 }

@@ -23,7 +23,7 @@ mod units;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("paths", &[]),
-    ("bolt_meta", &[]),
+    ("bolt", &[]),
     ("etcd_versions", &["model"]),
     ("ports", &["model"]),
     ("mutant", &["model"]),
@@ -32,7 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("config", &["model", "paths"]),
     ("render", &["model"]),
     ("telemetry", &["model"]),
-    ("backup", &["ports", "model", "bolt_meta"]),
+    ("backup", &["ports", "model", "bolt"]),
     ("adapters", &["ports", "model", "paths", "etcd_versions"]),
     (
         "unit",
@@ -40,7 +40,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "ports",
             "model",
             "paths",
-            "bolt_meta",
+            "bolt",
             "etcd_versions",
             "config",
             "render",

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::backup::{self, BackupMeta, Failed, Format, Room};
-use crate::model::{BackupId, BackupSummary, ClusterName};
+use crate::backup::{self, BackupContent, BackupMeta, Failed, Format, Room};
+use crate::model::{BackupId, BackupSummary, ClusterName, EtcdVersion};
 use crate::ports::{Clock, Etcd, NodeState, ObjectStore, Peers, PortResult, ServiceManager};
 
 /// The part of backups that needs threads and the local disk, which a simulator does not have.
@@ -29,6 +29,15 @@ pub trait Backups: Send + Sync {
         cluster: &ClusterName,
         id: &BackupId,
     ) -> PortResult<String>;
+    /// What the commit marker of a backup says of its content.
+    async fn content(
+        &self,
+        store: &dyn ObjectStore,
+        cluster: &ClusterName,
+        id: &BackupId,
+    ) -> PortResult<BackupContent>;
+    /// Takes out of a fetched snapshot what this version of etcd does not know.
+    async fn fit(&self, file_name: &str, to: EtcdVersion) -> PortResult<()>;
 }
 
 /// [`Backups`] on this host.
@@ -66,6 +75,23 @@ impl Backups for LocalBackups {
         let fetched = backup::fetch_within(store, cluster, id, &self.restore_dir, room).await?;
         tracing::info!("backup {id} is fetched and checked: {} bytes", fetched.size_bytes);
         Ok(fetched.file_name)
+    }
+
+    async fn content(
+        &self,
+        store: &dyn ObjectStore,
+        cluster: &ClusterName,
+        id: &BackupId,
+    ) -> PortResult<BackupContent> {
+        backup::content(store, cluster, id).await
+    }
+
+    async fn fit(&self, file_name: &str, to: EtcdVersion) -> PortResult<()> {
+        let path = self.restore_dir.join(file_name);
+        if backup::fit(path, to).await? {
+            tracing::info!("{file_name}: what etcd {to} does not know is taken out");
+        }
+        Ok(())
     }
 }
 

@@ -141,6 +141,7 @@ pub(super) fn genesis(epoch: u64, token: &str) -> Genesis {
         cluster_id: ClusterId(1),
         created: UnixMs(5),
         former: Vec::new(),
+        etcd: None,
     }
 }
 

@@ -21,6 +21,7 @@ mod leader;
 mod log_level;
 mod member;
 mod members;
+mod move_etcd;
 mod ok_to_stop;
 mod on_nodes;
 mod out;
@@ -89,6 +90,7 @@ enum Verb {
     Defrag(defrag::DefragArgs),
     Upgrade(upgrade::UpgradeArgs),
     Downgrade(downgrade::DowngradeArgs),
+    Move(move_etcd::MoveArgs),
     #[command(subcommand)]
     RebootLock(reboot_lock::LockVerb),
     LogLevel(log_level::LogArgs),
@@ -175,6 +177,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Restart(args) => restart::run(paths, args).await,
         Verb::Defrag(args) => defrag::run(paths, args).await,
         Verb::Downgrade(args) => downgrade::run(paths, args).await,
+        Verb::Move(args) => move_etcd::run(paths, args).await,
         Verb::Upgrade(args) => upgrade::run(paths, args).await,
         Verb::Members(output) | Verb::Member(member::MemberVerb::List(output)) => {
             members::run(paths, output).await

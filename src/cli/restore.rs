@@ -10,8 +10,8 @@ use super::progress::Progress;
 use super::wait::{self, Deadline, Timeout};
 use super::{direct, health, out, restore_to, status};
 use crate::model::{
-    AdminStatus, BackupId, BackupSummary, ClusterName, DirectiveView, NodeName, OperatorRequest,
-    RestoreTarget, Revision, UnixMs,
+    AdminStatus, BackupId, BackupSummary, ClusterName, DirectiveView, EpochEtcd, EtcdVersion, NodeName,
+    OperatorRequest, RestoreTarget, Revision, UnixMs,
 };
 use crate::paths::Paths;
 
@@ -45,6 +45,10 @@ pub(super) struct RestoreArgs {
     /// the cluster's name
     #[arg(long, value_name = "CLUSTER")]
     replace_electorate: Option<ClusterName>,
+    /// Open the epoch with this version of etcd, below `etcd.versions_dir` on every node; the data of a newer one is
+    /// made to fit
+    #[arg(long, value_name = "VERSION", conflicts_with = "to")]
+    etcd_version: Option<EtcdVersion>,
     /// Change nothing; show what would happen
     #[arg(long)]
     dry_run: bool,
@@ -119,6 +123,10 @@ pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool)
         backup: backup.id.clone(),
         without,
         replace: args.replace_electorate.clone(),
+        etcd: args.etcd_version.map(|version| EpochEtcd {
+            version,
+            continues: false,
+        }),
         above: None,
         asked: UnixMs::default(),
     };

@@ -234,7 +234,7 @@ async fn back_up(client: &Client, deadline: &Deadline) -> Result<(), Failure> {
 
 /// True while this version is selected and not every member runs it.
 fn is_pending(status: &AdminStatus, to: EtcdVersion) -> bool {
-    let selected = status.node.steering.directives.etcd_version() == Some(to);
+    let selected = status.node.selected_etcd().and_then(|selected| selected.version) == Some(to);
     selected && members(status).any(|(_, seen)| running(seen) != Some(to))
 }
 

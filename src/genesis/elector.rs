@@ -109,7 +109,7 @@ pub fn on_prepare(record: &mut ElectorRecord, electorate: &Electorate, message: 
     }
     PrepareReply::Promise {
         incarnation: record.incarnation.clone(),
-        accepted: votes.accepted.clone(),
+        accepted: votes.accepted.clone().map(Box::new),
     }
 }
 

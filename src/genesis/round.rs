@@ -90,7 +90,7 @@ impl Round {
                     return;
                 }
                 self.promised.insert(from.clone(), incarnation);
-                if let Some((ballot, value)) = accepted
+                if let Some((ballot, value)) = accepted.map(|accepted| *accepted)
                     && self.highest.as_ref().is_none_or(|(b, _)| ballot > *b)
                 {
                     self.highest = Some((ballot, value));

@@ -90,6 +90,7 @@ impl World {
             electorate,
             created: UnixMs(0),
             former: Vec::new(),
+            etcd: None,
         };
         let round = Round::new(
             Ballot {

@@ -16,8 +16,8 @@ use super::strict::Strict;
 use crate::model::{
     AdminStatus, Alarm, BackupId, BackupSummary, CommandName, DirectiveOrder, DirectiveView, DisarmOrder,
     DisarmView, EventsView, Fact, ListedBackup, LogOrder, LogView, MemberList, NodeName, OperatorRequest,
-    Page, PlanView, ReleaseView, ReloadView, RequestView, RestoreTarget, Revision, SizeOrder, SizeView, Spec,
-    StopVerdict, StoreCommand, UnixMs, Verdict,
+    Page, PlanView, QuarantineOrder, QuarantineView, ReleaseView, ReloadView, RequestView, RestoreTarget,
+    Revision, SizeOrder, SizeView, Spec, StopVerdict, StoreCommand, UnixMs, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError};
 use crate::telemetry::{self, Counters, exposition};
@@ -39,6 +39,7 @@ pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>, relo
         .route("/v1/ok-to-stop", get(ok_to_stop))
         .route("/v1/alarms", get(alarms))
         .route("/v1/alarms/disarm", post(disarm))
+        .route("/v1/quarantine", post(quarantine))
         .route("/v1/reboot-lock/release", post(release_reboot_lock))
         .route("/v1/spec", get(spec).post(set_size))
         .route("/v1/backups", get(backups))
@@ -144,6 +145,10 @@ async fn alarms(State(api): Shared) -> Reply<Vec<Alarm>> {
 
 async fn disarm(State(api): Shared, Strict(order): Strict<DisarmOrder>) -> Reply<DisarmView> {
     Ok(Json(api.handle.disarm(&order).await?))
+}
+
+async fn quarantine(State(api): Shared, Strict(order): Strict<QuarantineOrder>) -> Reply<QuarantineView> {
+    Ok(Json(api.handle.quarantine(&order).await?))
 }
 
 async fn release_reboot_lock(State(api): Shared) -> Reply<ReleaseView> {

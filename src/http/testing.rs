@@ -261,6 +261,17 @@ impl AgentHandle for FakeAgent {
             alarm: AlarmKind::NoSpace,
         }])
     }
+    async fn quarantine(&self, order: &QuarantineOrder) -> PortResult<QuarantineView> {
+        if matches!(order, QuarantineOrder::End { force: false }) {
+            return Err(PortError::Permanent("refused: a node does not answer".to_owned()));
+        }
+        self.wrote();
+        Ok(QuarantineView {
+            changed: true,
+            compared: String::new(),
+        })
+    }
+
     async fn disarm(&self, order: &DisarmOrder) -> PortResult<DisarmView> {
         if !order.force {
             return Err(PortError::Permanent("refused: the database is full".to_owned()));

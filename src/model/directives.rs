@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EtcdVersion, NodeName, UnixMs};
+use super::{Epoch, EtcdVersion, Genesis, NodeName, UnixMs};
 
 /// No cluster has more nodes than this. A register with more names is refused.
 const MOST_NAMES: usize = 256;
@@ -63,12 +63,20 @@ pub struct EtcdSelection {
     /// True if an upgrade was cancelled: nodes that run the version of before it need not wait for others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancelled: bool,
+    /// The epoch in which it was ordered, if that epoch was opened with a version of its own; else 0.
+    #[serde(default, skip_serializing_if = "Epoch::is_zero")]
+    pub epoch: Epoch,
 }
 
 impl EtcdSelection {
     /// `upgrade` or `downgrade`, as the verbs of the program.
     pub fn noun(&self) -> &'static str {
         if self.downgrade { "downgrade" } else { "upgrade" }
+    }
+
+    /// True if nothing was ordered in an epoch that was opened with this version: there is nothing to return to.
+    pub fn opened_epoch(&self) -> bool {
+        !self.epoch.is_zero() && self.before.is_none()
     }
 
     fn select(&mut self, to: EtcdVersion, downgrade: bool) {
@@ -204,6 +212,32 @@ impl Directives {
         self.etcd.as_ref().and_then(|selected| selected.version)
     }
 
+    /// The etcd that is selected in the epoch of `genesis`: by an order in that epoch, or else by the genesis. An
+    /// order of an earlier epoch does not count in one that was opened with a version of its own.
+    pub fn etcd_in(&self, genesis: Option<&Genesis>) -> Option<EtcdSelection> {
+        let opened = genesis.and_then(|genesis| Some((genesis.epoch, genesis.etcd?.version)));
+        let Some((epoch, version)) = opened else {
+            return self.etcd.clone();
+        };
+        let ordered = self.etcd.clone().filter(|selected| selected.epoch == epoch);
+        ordered.or_else(|| {
+            Some(EtcdSelection {
+                version: Some(version),
+                epoch,
+                ..EtcdSelection::default()
+            })
+        })
+    }
+
+    /// This register with the etcd that is selected in the epoch of `genesis`.
+    #[must_use]
+    pub fn in_epoch(&self, genesis: Option<&Genesis>) -> Self {
+        Self {
+            etcd: self.etcd_in(genesis),
+            ..self.clone()
+        }
+    }
+
     /// True if this register replaces `other`.
     pub fn is_newer_than(&self, other: &Self) -> bool {
         self.rank() > other.rank()
@@ -302,6 +336,7 @@ impl Directives {
             DirectiveChange::CancelUpgrade => {
                 if let Some(selected) = &mut next.etcd
                     && !selected.cancelled
+                    && !selected.opened_epoch()
                 {
                     std::mem::swap(&mut selected.version, &mut selected.before);
                     selected.pause_after = None;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
 use super::{
-    BackupId, ClusterId, ClusterName, Epoch, Incarnation, Member, MemberId, MemberList, NodeName, RaftTerm,
-    UnixMs, electorate_digest,
+    BackupId, ClusterId, ClusterName, Epoch, EtcdVersion, Incarnation, Member, MemberId, MemberList,
+    NodeName, RaftTerm, UnixMs, electorate_digest,
 };
 
 /// The source of an epoch's data.
@@ -31,6 +31,18 @@ impl fmt::Display for Origin {
             Self::Member(node) => write!(f, "member {node}"),
         }
     }
+}
+
+/// The etcd that an epoch is opened with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpochEtcd {
+    /// A version below `etcd.versions_dir`. It is the selected one until operators select another in this epoch.
+    pub version: EtcdVersion,
+    /// True if the epoch continues the one before it (a move): the backup was taken in quarantine, nothing was
+    /// written after it, and the revisions go on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continues: bool,
 }
 
 /// The value that a majority of the electorate chooses, once, to open an epoch (design §6).
@@ -59,6 +71,9 @@ pub struct Genesis {
     /// foreign one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<ClusterId>,
+    /// The etcd that the epoch is opened with; `None` for the one that is selected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<EpochEtcd>,
 }
 
 /// The maximum number of replaced epochs that a genesis names.
@@ -80,6 +95,12 @@ impl Genesis {
             && self.members == other.members
             && self.origin == other.origin
             && self.cluster_id == other.cluster_id
+            && self.etcd == other.etcd
+    }
+
+    /// True if it continues the epoch before it with what this backup holds.
+    pub fn continues_with(&self, backup: &BackupId) -> bool {
+        self.origin == Origin::Backup(backup.clone()) && self.etcd.is_some_and(|etcd| etcd.continues)
     }
 
     /// The defect of its form, if any. A value from the network is not believed before this check.
@@ -98,6 +119,9 @@ impl Genesis {
                 "the token {:?} is not <cluster>-<epoch>-<random>",
                 self.token
             ));
+        }
+        if self.etcd.is_some_and(|etcd| etcd.continues) && !matches!(self.origin, Origin::Backup(_)) {
+            return Some("it continues the epoch before it without a backup".to_owned());
         }
         if self.former.len() > FORMER {
             return Some(format!(

@@ -26,6 +26,7 @@ mod log_level;
 mod member;
 mod observation;
 mod paxos;
+mod quarantine;
 mod reason;
 mod reboot_lock;
 mod running;
@@ -61,7 +62,7 @@ pub use directives::{DirectiveChange, Directives, EtcdSelection, NodeOrder, Paus
 pub use etcd_version::{EtcdVersion, forgets_promotions, is_old, is_too_old};
 pub use event::{Event, EventOutcome, EventsView};
 pub use fact::Fact;
-pub use genesis::{Genesis, Origin, cluster_id_of, member_id_of, memories_lost, token_of};
+pub use genesis::{EpochEtcd, Genesis, Origin, cluster_id_of, member_id_of, memories_lost, token_of};
 pub use grant::{Grant, GrantPurpose};
 pub use ids::{
     BackupId, Ballot, ClusterId, ClusterName, Epoch, Generation, IdError, Incarnation, MemberId, NodeName,
@@ -79,6 +80,7 @@ pub use paxos::{
     Accept, AcceptReply, ElectorRecord, Enquire, EnquireAnswer, EnquireReply, EpochVotes, Learn, Prepare,
     PrepareReply, Refusal,
 };
+pub use quarantine::{CHECKS_USERS_IN_QUARANTINE, QUARANTINE, QuarantineOrder, QuarantineView};
 pub use reason::{Reason, ReasonCode};
 pub use reboot_lock::{LockOwner, RebootHold, RebootLock, RebootLocks, RecordedLock, ReleaseView};
 pub use running::{BaseEtcd, EtcdRun, RestartWish};

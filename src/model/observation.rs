@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assignment, BackupFormat, BackupId, BackupSummary, BackupView, ClusterId, ClusterName, Epoch,
+    Assignment, BackupFormat, BackupId, BackupSummary, BackupView, ClusterId, ClusterName, Epoch, EpochEtcd,
     EtcdVersion, Fact, Generation, Genesis, Job, LastWords, LockOwner, MemberId, NodeName, NodeStatus, Spec,
     SpecRecord, SteadyMs, UnixMs, VerifyView,
 };
@@ -25,6 +25,9 @@ pub enum OperatorRequest {
         /// node's configuration does not name are lost permanently.
         #[serde(default)]
         replace: Option<ClusterName>,
+        /// The etcd that the new epoch begins with; `None` for the one that is selected.
+        #[serde(default)]
+        etcd: Option<EpochEtcd>,
         /// The newest epoch at the time of the request, which the restore has to replace; the agent fills it
         /// in. `None` while the agent's memory is new: an epoch that it learns then was opened before the
         /// order.

@@ -154,7 +154,7 @@ pub enum PrepareReply {
         /// The answering elector's incarnation.
         incarnation: Incarnation,
         /// The value that it had accepted.
-        accepted: Option<(Ballot, Genesis)>,
+        accepted: Option<Box<(Ballot, Genesis)>>,
     },
     /// Refused.
     Refused(Refusal),

@@ -148,6 +148,7 @@ reason_codes! {
     PruneDead => "prune-dead",
     PruneDue => "prune-due",
     PruneFailed => "prune-failed",
+    Quarantine => "quarantine",
     QuorumLost => "quorum-lost",
     RebootLockAcquired => "reboot-lock-acquired",
     RebootLockConfirmed => "reboot-lock-confirmed",

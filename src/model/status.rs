@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::etcd_version::READS_V2;
 use super::{
-    BackupSummary, ClusterId, ClusterName, Compaction, DefragView, Directives, Epoch, EtcdVersion, Fact,
-    Generation, Genesis, Grant, HashCheck, Incarnation, MemberId, MemberList, NodeName, RaftTerm,
-    RebootLocks, RestartWish, Revision, UnixMs,
+    BackupSummary, ClusterId, ClusterName, Compaction, DefragView, Directives, Epoch, EtcdSelection,
+    EtcdVersion, Fact, Generation, Genesis, Grant, HashCheck, Incarnation, MemberId, MemberList, NodeName,
+    RaftTerm, RebootLocks, RestartWish, Revision, UnixMs,
 };
 
 /// systemd's `ActiveState` of a unit (`org.freedesktop.systemd1(5)`).
@@ -225,6 +225,13 @@ impl EtcdStatus {
     }
 }
 
+impl NodeStatus {
+    /// The etcd that is selected in the newest epoch, as this node knows both.
+    pub fn selected_etcd(&self) -> Option<EtcdSelection> {
+        self.steering.directives.etcd_in(self.genesis.as_ref())
+    }
+}
+
 impl EtcdStatus {
     /// The free bytes in the file of its database; `None` if it does not report them.
     pub fn free_bytes(&self) -> Option<u64> {
@@ -234,6 +241,17 @@ impl EtcdStatus {
     /// True while the alarm NOSPACE of any member is raised.
     pub fn has_no_space(&self) -> bool {
         self.alarms().any(|alarm| alarm == "NOSPACE")
+    }
+
+    /// True while the cluster is in quarantine.
+    pub fn in_quarantine(&self) -> bool {
+        let (member, kind) = (super::QUARANTINE.0.0.to_string(), super::QUARANTINE.1.to_string());
+        self.errors.iter().any(|error| {
+            let parts = error
+                .strip_prefix("memberID:")
+                .and_then(|rest| rest.split_once("alarm:"));
+            parts.is_some_and(|(id, alarm)| id.trim() == member && alarm.trim() == kind)
+        })
     }
 
     /// The alarms that are raised, such as `NOSPACE`. etcd lists them among its errors as `memberID:1

@@ -139,6 +139,7 @@ pub(super) fn propose(
         electorate,
         created: cx.obs.now,
         former: electors::replaced(cx).map(Genesis::lineage).unwrap_or_default(),
+        etcd: None,
     };
     cx.because(
         ReasonCode::ProposeGenesis,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::{
-    Action, ActionKind, Backoff, Decision, Epoch, Fact, Generation, Genesis, Incarnation, Job, MemberList,
-    Memory, NodeName, NodeStatus, Observation, Reason, ReasonCode, Spec,
+    Action, ActionKind, Backoff, Decision, Epoch, EtcdSelection, Fact, Generation, Genesis, Incarnation, Job,
+    MemberList, Memory, NodeName, NodeStatus, Observation, Reason, ReasonCode, Spec,
 };
 
 /// The longest that the loop sleeps without an event.
@@ -16,6 +16,8 @@ pub(super) struct Context<'a> {
     pub(super) obs: &'a Observation,
     pub(super) spec: &'a Spec,
     pub(super) memory: Memory,
+    /// The etcd that is selected in the newest epoch that is known here.
+    pub(super) selected: Option<EtcdSelection>,
     reasons: Vec<Reason>,
     order: Option<String>,
     wake: Duration,
@@ -34,6 +36,7 @@ impl<'a> Context<'a> {
             obs,
             spec: &obs.spec,
             memory,
+            selected: obs.me.selected_etcd(),
             reasons: Vec::new(),
             order: None,
             wake: IDLE,

@@ -12,7 +12,7 @@ use crate::model::{Action, ActionKind, EtcdVersion, ReasonCode};
 pub(super) fn prepare(cx: &mut Context<'_>) -> Option<Action> {
     let list = cx.coordinated_list()?;
     let term = list.term;
-    let selected = cx.obs.me.steering.directives.etcd.as_ref()?;
+    let selected = cx.selected.as_ref()?;
     let etcd = cx.obs.me.etcd.known()?;
     let running = EtcdVersion::reported(&etcd.version)?;
     let ordered = selected

@@ -81,7 +81,11 @@ fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         restore: None,
         restored: false,
         settings_digest: cx.spec.settings_digest(),
-        etcd_version: cx.obs.me.steering.directives.etcd_version(),
+        // What is selected later is put in force under a grant.
+        etcd_version: match genesis.etcd {
+            Some(etcd) => Some(etcd.version),
+            None => cx.selected.as_ref().and_then(|selected| selected.version),
+        },
     })
 }
 

@@ -8,6 +8,7 @@ use super::bootstrap::{become_eligible, propose};
 use super::clocks::CLOCK_SKEW;
 use super::context::{Context, names};
 use super::electors;
+use super::epoch_etcd;
 use super::failure;
 use super::orders::is_out;
 use super::removed::removed_by;
@@ -24,13 +25,17 @@ const STARTS: u32 = 5;
 pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     let asked = cx.obs.requests.iter().find_map(|request| match request {
         OperatorRequest::Restore {
-            backup, above, asked, ..
-        } => Some((request.clone(), backup.clone(), *above, *asked)),
+            backup,
+            above,
+            asked,
+            etcd,
+            ..
+        } => Some((request.clone(), backup.clone(), *above, *asked, *etcd)),
         _ => None,
     });
     #[cfg(feature = "mutants")]
     let asked = asked.or_else(|| crate::mutant::restores_unasked(cx.obs));
-    let (request, backup, above, at) = asked.filter(|_| !mutant!(RestoresDropped))?;
+    let (request, backup, above, at, etcd) = asked.filter(|_| !mutant!(RestoresDropped))?;
     let opened_since = cx
         .genesis()
         .filter(|genesis| above.is_some_and(|above| genesis.epoch > above));
@@ -52,6 +57,13 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         .filter(|_| cx.obs.restore.failures >= 3)
     {
         let message = format!("{backup} cannot be fetched: {error}; nothing was changed");
+        return Some(Action::Answer {
+            request,
+            done: false,
+            message,
+        });
+    }
+    if let Some(message) = epoch_etcd::objection(cx, etcd, &backup) {
         return Some(Action::Answer {
             request,
             done: false,
@@ -131,7 +143,12 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
         .filter_map(|node| cx.spec.peer_url(node).map(|url| ((*node).clone(), vec![url])))
         .collect();
     let epoch = Epoch(super::safety::newest_epoch(cx).0.saturating_add(1));
-    propose(cx, epoch, Origin::Backup(backup), members, gone)
+    let with = epoch_etcd::etcd_of_epoch(cx, etcd);
+    let mut action = propose(cx, epoch, Origin::Backup(backup), members, gone)?;
+    if let Action::Propose { genesis, .. } = &mut action {
+        genesis.etcd = with;
+    }
+    Some(action)
 }
 
 /// The answer to an order to restore `backup`, given at `at`, if an epoch was restored since: whether the

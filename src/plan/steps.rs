@@ -113,10 +113,13 @@ pub fn request_steps(request: &OperatorRequest) -> Vec<String> {
             format.as_str()
         )],
         OperatorRequest::Backup => vec!["this node takes a full backup".to_owned()],
-        OperatorRequest::Restore { backup, .. } => vec![
-            format!("{backup} is fetched, checked, and restored next to the old data"),
-            "a new epoch opens on all nodes, and the old data goes into the archive".to_owned(),
-        ],
+        OperatorRequest::Restore { backup, etcd, .. } => {
+            let with = etcd.map_or_else(String::new, |etcd| format!(" with etcd {}", etcd.version));
+            vec![
+                format!("{backup} is fetched, checked, and restored next to the old data"),
+                format!("a new epoch opens on all nodes{with}, and the old data goes into the archive"),
+            ]
+        }
         OperatorRequest::Bootstrap { .. } => vec!["the first cluster is formed".to_owned()],
         OperatorRequest::ConfirmEpoch { epoch, token } => vec![
             format!("the electors are asked once more; if a majority denies epoch {epoch}, nothing changes"),

@@ -5,7 +5,7 @@ use super::coordinator_view::as_coordinator;
 use super::member_health::{known_members, why_unhealthy};
 use super::safety::disturbances;
 use super::under_way::under_way;
-use super::version::{self, not_on_disk, pinned};
+use super::version::{self, lacks};
 use crate::model::{
     DirectiveChange, EtcdSelection, EtcdStatus, EtcdVersion, MemberList, Memory, NodeName, NodeStatus,
     Observation,
@@ -41,7 +41,7 @@ fn objection(
         return Some(format!("{node} has no member: the upgrade cannot pause after it"));
     }
     // The same version again continues an upgrade that was paused. It must not end the way back to that version.
-    let selected = cx.obs.me.steering.directives.etcd.as_ref();
+    let selected = cx.selected.as_ref();
     if selected.is_some_and(|selected| {
         selected.version == Some(to) && !selected.cancelled && selected.downgrade == downgrade
     }) {
@@ -59,7 +59,7 @@ fn objection(
 
 /// The upgrade that is still under way, or on its way back.
 fn unfinished(cx: &Context<'_>, members: &[&NodeName]) -> Option<String> {
-    let selected = cx.obs.me.steering.directives.etcd.as_ref()?;
+    let selected = cx.selected.as_ref()?;
     let follows = |node: &&&NodeName| {
         let status = cx.status_of(node)?;
         let assigned = status.assignment.as_ref()?.etcd_version;
@@ -82,13 +82,13 @@ fn unfinished(cx: &Context<'_>, members: &[&NodeName]) -> Option<String> {
 /// True if a node has checked whether it can go back from a cancelled upgrade, and stays at the version that
 /// it runs.
 fn stays(status: &NodeStatus, selected: &EtcdSelection) -> bool {
-    let knows = status.steering.directives.etcd.as_ref() == Some(selected);
+    let knows = status.selected_etcd().as_ref() == Some(selected);
     let wants = status.steering.wants_restart.as_ref();
     selected.cancelled && knows && status.etcd.known().is_some() && wants.is_none_or(|wish| !wish.version)
 }
 
 /// Why the cluster is not to be changed now.
-fn disturbed(cx: &Context<'_>, view: &Observation, list: &MemberList) -> Option<String> {
+pub(super) fn disturbed(cx: &Context<'_>, view: &Observation, list: &MemberList) -> Option<String> {
     let unhealthy = disturbances(cx, list);
     if let Some((member, _)) = unhealthy.first() {
         let why = why_unhealthy(cx, list, member).map(|reason| reason.text);
@@ -130,25 +130,10 @@ fn step_objection(
     })
 }
 
-/// Why this node could not run that version.
-fn lacks(cx: &Context<'_>, node: &NodeName, status: &NodeStatus, to: EtcdVersion) -> Option<String> {
-    let Some(binaries) = &status.etcd_binaries else {
-        return Some(format!(
-            "the agent on {node} is {} and cannot select a version of etcd: upgrade it first",
-            status.agent_version
-        ));
-    };
-    if binaries.pinned {
-        return Some(pinned(node, to));
-    }
-    let there = binaries.versions.contains(&to);
-    (!there).then(|| not_on_disk(node, to, &cx.spec.etcd.versions_dir))
-}
-
 fn cancel_objection(observation: &Observation) -> Option<String> {
     let view = as_coordinator(observation);
     let cx = Context::new(&view, &Memory::default());
-    let Some(selected) = &cx.obs.me.steering.directives.etcd else {
+    let Some(selected) = cx.selected.as_ref().filter(|selected| !selected.opened_epoch()) else {
         return Some("no upgrade was ordered".to_owned());
     };
     let (Some(version), false) = (selected.version, selected.cancelled) else {

@@ -141,18 +141,38 @@ fn is_available(seen: &EtcdSeen<'_>, version: EtcdVersion) -> Result<(), String>
     Err(not_on_disk(seen.node, version, seen.versions_dir))
 }
 
-pub(super) fn pinned(node: &NodeName, version: EtcdVersion) -> String {
+fn pinned(node: &NodeName, version: EtcdVersion) -> String {
     format!(
         "etcd.binary is configured on {node}, so etcd {version} cannot be selected there: remove that line and reload the agent"
     )
 }
 
-pub(super) fn not_on_disk(node: &NodeName, version: EtcdVersion, dir: &Path) -> String {
+fn not_on_disk(node: &NodeName, version: EtcdVersion, dir: &Path) -> String {
     let dir = dir.display();
     format!(
         "{node} has no etcd {version}: unpack the release there, so that {dir}/etcd-v{version}/etcd or \
          {dir}/etcd-v{version}-linux-*/etcd exists and belongs to root"
     )
+}
+
+/// Why this node could not run that version.
+pub(super) fn lacks(
+    cx: &Context<'_>,
+    node: &NodeName,
+    status: &NodeStatus,
+    to: EtcdVersion,
+) -> Option<String> {
+    let Some(binaries) = &status.etcd_binaries else {
+        return Some(format!(
+            "the agent on {node} is {} and cannot select a version of etcd: upgrade it first",
+            status.agent_version
+        ));
+    };
+    if binaries.pinned {
+        return Some(pinned(node, to));
+    }
+    let there = binaries.versions.contains(&to);
+    (!there).then(|| not_on_disk(node, to, &cx.spec.etcd.versions_dir))
 }
 
 /// Checks that this version of etcd opens data of the format of `stored`. An unknown format is that of no etcd
@@ -208,7 +228,7 @@ fn goes_back(
 fn seen_by<'a>(cx: &'a Context<'_>, none: &'a EtcdBinaries) -> EtcdSeen<'a> {
     EtcdSeen {
         node: &cx.spec.node,
-        selected: cx.obs.me.steering.directives.etcd.as_ref(),
+        selected: cx.selected.as_ref(),
         assigned: cx
             .obs
             .assignment
@@ -252,7 +272,7 @@ pub(super) fn report(cx: &mut Context<'_>) {
 /// was cancelled, the members that are left may all run a newer minor. The version of the oldest one of them
 /// always fits.
 pub(super) fn of_new_member(cx: &Context<'_>) -> Option<EtcdVersion> {
-    let selected = cx.obs.me.steering.directives.etcd_version();
+    let selected = cx.selected.as_ref().and_then(|selected| selected.version);
     let runs = |status: &NodeStatus| {
         let assigned = status.assignment.as_ref()?.etcd_version;
         Some((EtcdVersion::reported(&status.etcd.known()?.version)?, assigned))

@@ -5,8 +5,9 @@ use async_trait::async_trait;
 use crate::model::{
     Accept, AcceptReply, AdminStatus, Alarm, BackupId, BackupSummary, DirectiveOrder, DirectiveView,
     DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Learn, Leave, ListedBackup, LockOwner,
-    NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply, ReleaseView, RequestView,
-    RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand, Verdict,
+    NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply, QuarantineOrder,
+    QuarantineView, ReleaseView, RequestView, RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand,
+    Verdict,
 };
 
 use super::{OrderError, PortResult};
@@ -85,6 +86,8 @@ pub trait AgentHandle: Send + Sync {
     async fn ok_to_stop(&self, node: Option<NodeName>) -> PortResult<StopVerdict>;
     /// The alarms that etcd's members have raised.
     async fn alarms(&self) -> PortResult<Vec<Alarm>>;
+    /// Begins or ends the quarantine.
+    async fn quarantine(&self, order: &QuarantineOrder) -> PortResult<QuarantineView>;
     /// Disarms alarms whose cause is gone.
     ///
     /// # Errors

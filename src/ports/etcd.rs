@@ -47,6 +47,11 @@ pub trait Etcd: Send + Sync {
     async fn alarms(&self) -> PortResult<Vec<(MemberId, AlarmKind)>> {
         Ok(Vec::new())
     }
+    /// Raises an alarm for this member ID, which need not be a member's. An alarm that is raised already is no
+    /// error. By default it cannot.
+    async fn raise(&self, _member: MemberId, _alarm: AlarmKind) -> PortResult<()> {
+        Err(PortError::Permanent("this etcd raises no alarms".to_owned()))
+    }
     /// Disarms an alarm of a member. An alarm that is not raised is no error.
     async fn disarm(&self, _member: MemberId, _alarm: AlarmKind) -> PortResult<()> {
         Ok(())
@@ -90,6 +95,10 @@ pub trait Etcd: Send + Sync {
     /// The revision of the authentication store: users, roles, and whether authentication is on. It grows
     /// with each such change. A watch does not report these changes.
     async fn auth_revision(&self) -> PortResult<u64> {
+        Err(PortError::Permanent("this etcd reports no users".to_owned()))
+    }
+    /// True if authentication is on. By default it is not known.
+    async fn auth_enabled(&self) -> PortResult<bool> {
         Err(PortError::Permanent("this etcd reports no users".to_owned()))
     }
     /// Counts the keys at this revision and, if `hash` is set, hashes them (`HashKV`, which reads the whole

@@ -55,6 +55,10 @@ pub enum DataRequest {
         cluster_id: ClusterId,
         /// The member that the restored directory must belong to.
         member_id: MemberId,
+        /// True if the epoch continues the one before it: the revisions go on, and the restored data is compared
+        /// with the snapshot.
+        #[serde(default)]
+        continues: bool,
     },
     /// Rename the data directory into the archive, and a staged restore of `epoch`, if there is one, into its
     /// place.

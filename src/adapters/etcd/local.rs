@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{Client, ConnectOptions};
+use etcd_client::{AlarmAction, AlarmOptions, AlarmType, Client, ConnectOptions};
 use hyper::http::uri::PathAndQuery;
 use tokio::time::timeout;
 use tonic::Request;
@@ -17,7 +17,7 @@ use super::channel::{Address, Connector};
 use super::errors::{Kind, client_error, no_answer, status_error};
 use super::{proto, watch};
 use crate::config::Settings;
-use crate::model::{NodeName, TlsFiles};
+use crate::model::{AlarmKind, MemberId, NodeName, TlsFiles};
 use crate::ports::{PortError, PortResult};
 
 /// How long a request about members may take.
@@ -201,6 +201,28 @@ impl LocalEtcd {
                 Err(no_answer(&what, Kind::Read, deadline))
             }
         }
+    }
+
+    /// Raises or disarms an alarm of this member ID.
+    pub(super) async fn alarm(
+        &self,
+        verb: &str,
+        action: AlarmAction,
+        member: MemberId,
+        alarm: AlarmKind,
+    ) -> PortResult<()> {
+        let kind = match alarm {
+            AlarmKind::NoSpace => AlarmType::Nospace,
+            AlarmKind::Corrupt => AlarmType::Corrupt,
+        };
+        let doing = format!("{verb} the alarm {alarm} of member {member}");
+        self.call(&doing, Kind::Change, MEMBERS, |client| async move {
+            let mut of = AlarmOptions::new();
+            of.with_member(member.0);
+            let mut maintenance = client.maintenance_client();
+            maintenance.alarm(action, kind, Some(of)).await.map(drop)
+        })
+        .await
     }
 
     pub(super) async fn list(&self, linearizable: bool) -> PortResult<proto::MemberListResponse> {

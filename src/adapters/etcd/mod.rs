@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_client::{AlarmAction, AlarmOptions, AlarmType, CompactionOptions, GetOptions, MemberAddOptions};
+use etcd_client::{AlarmAction, AlarmType, CompactionOptions, GetOptions, MemberAddOptions};
 use futures::{StreamExt, stream};
 use hyper::http::uri::PathAndQuery;
 use tokio::time::timeout;
@@ -222,22 +222,12 @@ impl Etcd for LocalEtcd {
         Ok(known.collect())
     }
 
+    async fn raise(&self, member: MemberId, alarm: AlarmKind) -> PortResult<()> {
+        self.alarm("raise", AlarmAction::Activate, member, alarm).await
+    }
+
     async fn disarm(&self, member: MemberId, alarm: AlarmKind) -> PortResult<()> {
-        let kind = match alarm {
-            AlarmKind::NoSpace => AlarmType::Nospace,
-            AlarmKind::Corrupt => AlarmType::Corrupt,
-        };
-        let doing = format!("disarm the alarm {alarm} of member {member}");
-        self.call(&doing, Kind::Change, MEMBERS, |client| async move {
-            let mut of = AlarmOptions::new();
-            of.with_member(member.0);
-            let mut maintenance = client.maintenance_client();
-            maintenance
-                .alarm(AlarmAction::Deactivate, kind, Some(of))
-                .await
-                .map(drop)
-        })
-        .await
+        self.alarm("disarm", AlarmAction::Deactivate, member, alarm).await
     }
 
     async fn defragment(&self) -> PortResult<()> {
@@ -404,6 +394,35 @@ impl Etcd for LocalEtcd {
             .unary("read the state of authentication", path, message)
             .await?;
         Ok(answer.auth_revision)
+    }
+
+    async fn auth_enabled(&self) -> PortResult<bool> {
+        if !self.is_3_4() {
+            let path = "/etcdserverpb.Auth/AuthStatus";
+            let answer: proto::AuthStatusResponse = self
+                .unary("read the state of authentication", path, proto::AuthStatusRequest {})
+                .await?;
+            return Ok(answer.enabled);
+        }
+        // Before etcd looks at name and password, it says if authentication is off.
+        let path = "/etcdserverpb.Auth/Authenticate";
+        let nobody = proto::AuthenticateRequest::default();
+        let answer: PortResult<proto::AuthenticateResponse> =
+            self.unary("ask whether authentication is on", path, nobody).await;
+        match answer {
+            Err(PortError::Permanent(why) | PortError::Retryable(why))
+                if why.contains("authentication is not enabled") =>
+            {
+                Ok(false)
+            }
+            Err(PortError::Permanent(why) | PortError::Retryable(why))
+                if why.contains("authentication failed") || why.contains("user name is empty") =>
+            {
+                Ok(true)
+            }
+            Err(error) => Err(error),
+            Ok(_) => Ok(true),
+        }
     }
 
     async fn lease_ttl(&self, id: i64) -> PortResult<Option<i64>> {

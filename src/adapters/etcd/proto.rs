@@ -132,9 +132,23 @@ pub(super) struct AuthStatusRequest {}
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct AuthStatusResponse {
+    #[prost(bool, tag = "2")]
+    pub(super) enabled: bool,
     #[prost(uint64, tag = "3")]
     pub(super) auth_revision: u64,
 }
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AuthenticateRequest {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) password: String,
+}
+
+/// The token is of no use here.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AuthenticateResponse {}
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct WatchRequest {

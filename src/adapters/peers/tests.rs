@@ -334,6 +334,7 @@ async fn an_outcome_is_unknown_only_after_the_request_was_out() {
             cluster_id: crate::model::ClusterId(1),
             created: UnixMs(1),
             former: Vec::new(),
+            etcd: None,
         },
         electorate_digest: String::new(),
     };

@@ -3,7 +3,9 @@
 
 use crate::agent::Agent;
 use crate::agent::api::fresh;
-use crate::model::{Alarm, AlarmKind, DisarmOrder, DisarmView, Fact, MemberId, NodeStatus, is_full};
+use crate::model::{
+    Alarm, AlarmKind, DisarmOrder, DisarmView, Fact, MemberId, NodeStatus, QUARANTINE, is_full,
+};
 use crate::ports::{AgentHandle, PortError, PortResult};
 
 /// The raised alarms, by node, read through quorum.
@@ -77,6 +79,12 @@ fn of_member(statuses: &[NodeStatus], id: MemberId) -> Option<&NodeStatus> {
 /// Why the cause of an alarm does not seem to be gone. `size` is that of the member's database in bytes.
 fn objection(alarm: &Alarm, size: Option<u64>, quota: Option<u64>) -> Option<String> {
     let node = alarm.node_name();
+    if (alarm.member_id, alarm.alarm) == QUARANTINE {
+        return Some(
+            "the cluster is in quarantine for a move to another version of etcd: `etcd-agent move --cancel` ends it"
+                .to_owned(),
+        );
+    }
     match alarm.alarm {
         AlarmKind::Corrupt => Some(format!(
             "the data of member {} on {node} differs from the others' (CORRUPT): find out which data is \

@@ -30,8 +30,10 @@ pub(crate) async fn direct(agent: &Agent, order: &DirectiveOrder) -> PortResult<
     let now = agent.ports.clock.now();
     let change = with_lock(&seen, with_pending(&seen, &order.change));
     let known = plan::known_orders(&seen);
+    let genesis = seen.me.genesis.clone();
     let after = |mine: &Directives| {
         let base = if known.is_newer_than(mine) { &known } else { mine };
+        let base = base.in_epoch(genesis.as_ref());
         base.after(&change, &agent.spec.node, now)
     };
     if let Some(why) =

@@ -11,8 +11,8 @@ use crate::model::{
     Accept, AcceptReply, AdminStatus, Alarm, BackupId, BackupSummary, Decision, DirectiveOrder,
     DirectiveView, DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Fact, Learn, Leave,
     ListedBackup, LockOwner, NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply,
-    ReleaseView, RequestState, RequestView, RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand,
-    Verdict,
+    QuarantineOrder, QuarantineView, ReleaseView, RequestState, RequestView, RestoreTarget, SizeOrder,
+    SizeView, StopVerdict, StoreCommand, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
@@ -22,6 +22,7 @@ use crate::agent::api::directives;
 use crate::agent::api::fresh;
 use crate::agent::api::leave;
 use crate::agent::api::listing;
+use crate::agent::api::quarantine;
 use crate::agent::api::reboot_lock;
 use crate::agent::api::size;
 use crate::agent::api::stop;
@@ -277,6 +278,10 @@ impl AgentHandle for Agent {
 
     async fn alarms(&self) -> PortResult<Vec<Alarm>> {
         alarm::list(self).await
+    }
+
+    async fn quarantine(&self, order: &QuarantineOrder) -> PortResult<QuarantineView> {
+        quarantine::order(self, order).await
     }
 
     async fn disarm(&self, order: &DisarmOrder) -> PortResult<DisarmView> {

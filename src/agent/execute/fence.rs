@@ -6,7 +6,9 @@ use tokio::time::timeout;
 
 use crate::agent::Agent;
 use crate::backup::newest_epoch;
-use crate::model::{Assignment, ClusterId, Epoch, Generation, MemberList, RaftTerm, StartFence};
+use crate::model::{
+    Assignment, BackupId, ClusterId, Epoch, Generation, MemberList, QUARANTINE, RaftTerm, StartFence,
+};
 use crate::ports::{PortError, PortResult};
 
 /// A member that is at most this many raft entries behind has caught up. Statuses are read one after the
@@ -132,4 +134,41 @@ pub(crate) async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<Mem
         )));
     }
     Ok(list)
+}
+
+/// Checks that the cluster holds exactly what this backup holds, and nothing can be written: the epoch that is
+/// opened from it may continue this one. Everything acknowledged up to now is known to this member after it has
+/// read the alarms through raft.
+pub(crate) async fn fence_quarantine(agent: &Agent, backup: &BackupId) -> PortResult<()> {
+    if mutant!(MovesUnfenced) {
+        return Ok(());
+    }
+    let etcd = &agent.ports.etcd;
+    if !etcd.alarms().await?.contains(&QUARANTINE) {
+        return Err(stale("the cluster is not in quarantine any more"));
+    }
+    let status = etcd.status().await?;
+    let store = agent
+        .ports
+        .store
+        .as_ref()
+        .ok_or_else(|| stale("there is no store"))?;
+    let (backups, cluster) = (&agent.ports.backups, &agent.spec.cluster);
+    let held = timeout(ASK_STORE, backups.content(store.as_ref(), cluster, backup));
+    let held = held.await.map_err(|_| stale("the store does not answer"))??;
+    if (held.cluster_id, held.revision) != (status.cluster_id, status.revision) {
+        return Err(PortError::Permanent(format!(
+            "{backup} holds revision {} of cluster {}, and etcd is at revision {} of cluster {}: take another backup",
+            held.revision, held.cluster_id, status.revision, status.cluster_id
+        )));
+    }
+    // Users and roles change in quarantine, too.
+    if let Some(then) = held.auth_revision
+        && etcd.auth_revision().await? != then
+    {
+        return Err(PortError::Permanent(format!(
+            "users or roles have changed since {backup} was taken: take another backup"
+        )));
+    }
+    Ok(())
 }

@@ -9,13 +9,14 @@ use futures::{FutureExt, StreamExt};
 use crate::backup::{Recorded, record_epoch};
 use crate::genesis::{Electorate, Outcome, Round, absorb, explain, hear_of, on_accept, on_prepare, renew};
 use crate::model::{
-    Accept, AcceptReply, Ballot, ElectorRecord, EnquireAnswer, Genesis, Learn, NodeName, Prepare,
+    Accept, AcceptReply, Ballot, ElectorRecord, EnquireAnswer, Genesis, Learn, NodeName, Origin, Prepare,
     PrepareReply,
 };
 use crate::plan::with_other_stores;
 use crate::ports::{Peers, PortError, PortResult};
 
 use crate::agent::Agent;
+use crate::agent::execute::fence::fence_quarantine;
 
 /// The next round exceeds the last one by at most this, whatever promised round an elector reports.
 const STEP: u64 = 1 << 20;
@@ -142,6 +143,7 @@ pub(crate) async fn propose(
     candidate
         .electorate
         .insert(agent.spec.node.clone(), record.incarnation.clone());
+    let candidate_continues = candidate.etcd.is_some_and(|etcd| etcd.continues);
     let mut round = Round::new(
         ballot,
         agent.shared.electorate.digest.clone(),
@@ -151,6 +153,10 @@ pub(crate) async fn propose(
 
     let prepare = round.prepare(&record.incarnation);
     run_phase(agent, &mut round, gone, &PREPARE, prepare).await?;
+    // The round may carry a value that was accepted before.
+    if candidate_continues && let Origin::Backup(backup) = &round.value().origin {
+        fence_quarantine(agent, backup).await?;
+    }
     let accept = round.accept();
     run_phase(agent, &mut round, gone, &ACCEPT, accept).await?;
     let genesis = round.value();

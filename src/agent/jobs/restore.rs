@@ -34,6 +34,12 @@ pub(crate) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
             .with(|inner| inner.jobs.fetched.clone())
             .filter(|(have, _)| *have == id);
         let (_, snapshot_file) = file.ok_or_else(|| PortError::Retryable(format!("{id} is not fetched")))?;
+        let elector = worker.shared.elector();
+        let genesis = elector.known().filter(|genesis| genesis.epoch == assigned.epoch);
+        let with = genesis.and_then(|genesis| genesis.etcd);
+        if let Some(etcd) = with {
+            worker.ports.backups.fit(&snapshot_file, etcd.version).await?;
+        }
         let request = DataRequest::Stage {
             epoch: assigned.epoch,
             backup: id,
@@ -43,6 +49,7 @@ pub(crate) fn stage(agent: &Agent, id: &BackupId, assigned: Assignment) {
             token: assigned.token,
             cluster_id: assigned.cluster_id,
             member_id: assigned.member_id,
+            continues: with.is_some_and(|etcd| etcd.continues),
         };
         let staged = worker.ask_owner(&request, STAGE_WITHIN, |_| Ok(())).await?;
         staged.ok_or_else(|| PortError::Retryable("nothing was staged".to_owned()))

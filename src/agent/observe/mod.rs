@@ -388,9 +388,10 @@ fn with_version(
     let Some(assignment) = facts.assignment.as_ref().filter(|a| !a.removed) else {
         return wish;
     };
+    let selected = facts.directives.etcd_in(facts.elector.acted_on());
     let seen = plan::EtcdSeen {
         node: &facts.spec.node,
-        selected: facts.directives.etcd.as_ref(),
+        selected: selected.as_ref(),
         assigned: assignment.etcd_version,
         etcd: facts.etcd.known(),
         replaced: run.is_some_and(|run| run.is_replaced(facts.base_file.as_deref())),

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 use prost::Message;
 
-use super::page::{BUCKET, Child, IS_BUCKET, Item, Meta, meta_page};
-use super::read::{Bucket, Reader, bucket};
-use super::write::{Leaves, Writer, tree_of};
-use super::{Bolt, BoltError, damaged};
 use crate::backup::increments::increment::{Entry, Lease};
+use crate::bolt::page::{Child, Item, Meta};
+use crate::bolt::read::{Bucket, Reader, bucket};
+use crate::bolt::write::{Leaves, Writer, publish, tree_item, tree_of};
+use crate::bolt::{Bolt, BoltError, damaged};
 use crate::model::Revision;
 
 const KEYS: &[u8] = b"key";
@@ -195,30 +194,11 @@ impl<'a> Merge<'a> {
             (KEYS, keys, self.key_sequence),
             (LEASES, leases, self.lease_sequence),
         ] {
-            let mut value = Vec::with_capacity(BUCKET);
-            value.extend_from_slice(&root.to_le_bytes());
-            value.extend_from_slice(&sequence.to_le_bytes());
-            let item = Item {
-                flags: IS_BUCKET,
-                key: name.to_vec(),
-                value,
-            };
-            self.buckets.insert(name.to_vec(), item);
+            self.buckets
+                .insert(name.to_vec(), tree_item(name, root, sequence));
         }
         let root = tree_of(&mut self.writer, std::mem::take(&mut self.buckets).into_values())?;
-        // All pages are on disk before a meta page names them.
-        self.file.sync_data()?;
-        for (id, txid) in [(1, self.meta.txid + 1), (0, self.meta.txid + 2)] {
-            let meta = Meta {
-                root,
-                high: self.writer.high,
-                txid,
-                ..self.meta
-            };
-            let at = id * u64::from(self.meta.page_size);
-            self.file.write_all_at(&meta_page(meta, id)?, at)?;
-        }
-        Ok(())
+        publish(self.file, self.meta, root, self.writer.high)
     }
 }
 

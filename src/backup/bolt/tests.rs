@@ -3,11 +3,12 @@ use std::os::unix::fs::FileExt;
 
 use proptest::prelude::*;
 
-use super::page::{Item, Meta, head, meta_page};
-use super::read::{Bucket, Reader, bucket};
-use super::write::{Writer, tree_of};
 use super::*;
 use crate::backup::increments::increment::{Change, Entry, Lease};
+use crate::bolt::compare::difference;
+use crate::bolt::page::{self, Item, Meta, head, meta_page};
+use crate::bolt::read::{Bucket, Reader, bucket};
+use crate::bolt::write::{Writer, tree_of};
 
 const PAGE: u32 = 4096;
 
@@ -34,9 +35,6 @@ fn inline(name: &str, items: &[(&[u8], &[u8])]) -> Item {
 
 /// The database of a new etcd: small inline buckets, no keys.
 fn empty(compacted: Option<u64>) -> File {
-    let file = tempfile::tempfile().unwrap();
-    file.set_len(2 * u64::from(PAGE)).unwrap();
-    let mut writer = Writer::new(&file, PAGE, 2);
     let revision = compacted.map(|revision| {
         let mut bytes = revision.to_be_bytes().to_vec();
         bytes.extend_from_slice(b"_\0\0\0\0\0\0\0\0");
@@ -46,29 +44,12 @@ fn empty(compacted: Option<u64>) -> File {
         .iter()
         .map(|revision| (b"finishedCompactRev".as_slice(), revision.as_slice()))
         .collect();
-    let root = tree_of(
-        &mut writer,
-        [
-            inline("auth", &[(b"authRevision", b"\0\0\0\0\0\0\0\x01")]),
-            inline("key", &[]),
-            inline("lease", &[]),
-            inline("meta", &meta),
-        ],
-    )
-    .unwrap();
-    let meta = Meta {
-        version: crate::bolt_meta::VERSION,
-        page_size: PAGE,
-        root,
-        sequence: 0,
-        high: writer.high,
-        txid: 7,
-    };
-    for id in [0, 1] {
-        file.write_all_at(&meta_page(meta, id).unwrap(), id * u64::from(PAGE))
-            .unwrap();
-    }
-    file
+    with_buckets(vec![
+        inline("auth", &[(b"authRevision", b"\0\0\0\0\0\0\0\x01")]),
+        inline("key", &[]),
+        inline("lease", &[]),
+        inline("meta", &meta),
+    ])
 }
 
 fn entry(revision: u64, changes: Vec<Change>) -> Entry {
@@ -91,6 +72,123 @@ fn change(size: usize) -> Change {
             stored.resize(stored.len() + size, 7);
             stored
         },
+    }
+}
+
+/// A database with these small buckets.
+fn with_buckets(buckets: Vec<Item>) -> File {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(2 * u64::from(PAGE)).unwrap();
+    let mut writer = Writer::new(&file, PAGE, 2);
+    let root = tree_of(&mut writer, buckets).unwrap();
+    let meta = Meta {
+        version: crate::bolt::meta::VERSION,
+        page_size: PAGE,
+        root,
+        sequence: 0,
+        high: writer.high,
+        txid: 7,
+    };
+    for id in [0, 1] {
+        file.write_all_at(&meta_page(meta, id).unwrap(), id * u64::from(PAGE))
+            .unwrap();
+    }
+    file
+}
+
+#[test]
+fn what_an_older_etcd_does_not_know_is_taken_out() {
+    let of_3_7: &[(&[u8], &[u8])] = &[
+        (b"confState", b"{}"),
+        (b"consistent_index", b"\0\0\0\0\0\0\0\x05"),
+        (b"finishedCompactRev", b"\0\0\0\0\0\0\0\x03_\0\0\0\0\0\0\0\0"),
+        (b"storageVersion", b"3.7.0"),
+        (b"term", b"\0\0\0\0\0\0\0\x02"),
+    ];
+    let new = || {
+        with_buckets(vec![
+            inline("cluster", &[(b"clusterVersion", b"3.7.0")]),
+            inline("key", &[(b"\0\0\0\0\0\0\0\x04_\0\0\0\0\0\0\0\0", b"kv")]),
+            inline("lease", &[]),
+            inline("meta", of_3_7),
+        ])
+    };
+    let all = [
+        "confState",
+        "consistent_index",
+        "finishedCompactRev",
+        "storageVersion",
+        "term",
+    ];
+    let table: [(&str, bool, &[&str]); 5] = [
+        ("3.7.3", false, &all),
+        ("3.8.0", false, &all),
+        (
+            "3.6.16",
+            true,
+            &["confState", "consistent_index", "finishedCompactRev", "term"],
+        ),
+        (
+            "3.5.35",
+            true,
+            &["confState", "consistent_index", "finishedCompactRev", "term"],
+        ),
+        ("3.4.23", true, &["consistent_index", "finishedCompactRev"]),
+    ];
+    for (to, changes, left) in table {
+        let file = new();
+        assert_eq!(strip(&file, to.parse().unwrap()).unwrap(), changes, "{to}");
+        let names: Vec<Vec<u8>> = contents(&file, "meta").into_iter().map(|(key, _)| key).collect();
+        let expected: Vec<Vec<u8>> = left.iter().map(|name| name.as_bytes().to_vec()).collect();
+        assert_eq!(names, expected, "{to}");
+        let buckets = Reader::open(&file).unwrap().buckets().unwrap();
+        assert_eq!(
+            buckets.iter().any(|item| item.key == b"cluster"),
+            to != "3.4.23",
+            "{to}"
+        );
+        assert_eq!(
+            difference(&file, &new()).unwrap(),
+            None,
+            "{to}: what clients store is left alone"
+        );
+        assert!(
+            !strip(&file, to.parse().unwrap()).unwrap(),
+            "{to}: nothing is left to do"
+        );
+    }
+}
+
+#[test]
+fn the_first_difference_is_named_without_a_value() {
+    let entries = |n: u64, last: usize| -> Vec<Entry> {
+        let size = |r| if r == n { last } else { 10 };
+        (2..=n).map(|r| entry(r, vec![change(size(r))])).collect()
+    };
+    let made = |n, last, leases: &[Lease]| {
+        let file = empty(None);
+        merge(&file, &entries(n, last), leases);
+        file
+    };
+    let one = made(900, 10, &[]);
+    assert_eq!(difference(&one, &made(900, 10, &[])).unwrap(), None);
+    let leased = [Lease { id: 0x1f, ttl_s: 60 }];
+    let table = [
+        (
+            made(900, 11, &[]),
+            "in the bucket key, the values of element revision 900.0 differ",
+        ),
+        (
+            made(899, 10, &[]),
+            "in the bucket key, after 898 equal elements one has revision 900.0 and the other nothing",
+        ),
+        (
+            made(900, 10, &leased),
+            "in the bucket lease, after 0 equal elements one has nothing and the other 1f",
+        ),
+    ];
+    for (other, expected) in table {
+        assert_eq!(difference(&one, &other).unwrap().as_deref(), Some(expected));
     }
 }
 

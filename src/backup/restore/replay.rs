@@ -11,13 +11,14 @@ use crate::model::Revision;
 use crate::ports::{ObjectStore, PortError};
 
 use super::error::FetchError;
-use crate::backup::bolt::{BoltError, Merge};
+use crate::backup::bolt::Merge;
 use crate::backup::increments::increment::Increment;
 use crate::backup::increments::read::read;
 use crate::backup::store::chain;
 use crate::backup::store::layout::{INCREMENTS, Layout};
 use crate::backup::store::manifest::Manifest;
 use crate::backup::trailer::hex;
+use crate::bolt::BoltError;
 
 /// Increments that are downloaded concurrently.
 const AT_ONCE: usize = 8;
@@ -111,7 +112,7 @@ fn merge(
 }
 
 /// Appends the SHA-256 that etcd's tools check, as `etcdctl snapshot save` does.
-fn seal(file: &mut File) -> io::Result<(u64, String)> {
+pub(super) fn seal(file: &mut File) -> io::Result<(u64, String)> {
     file.seek(SeekFrom::Start(0))?;
     let mut hash = Sha256::new();
     let mut reader = BufReader::with_capacity(1 << 20, &*file);

@@ -138,7 +138,7 @@ pub(super) fn decision(text: &str) -> Decision {
 }
 
 /// All is well.
-pub(super) fn status() -> AdminStatus {
+pub(in crate::cli) fn status() -> AdminStatus {
     AdminStatus {
         starting: false,
         node: node(1),
@@ -205,7 +205,7 @@ pub(super) fn observation() -> Observation {
 }
 
 /// The same, and all know the genesis of the epoch. Each agent has a memory of its own.
-pub(super) fn observation_of_an_epoch() -> Observation {
+pub(in crate::cli) fn observation_of_an_epoch() -> Observation {
     let mut seen = observation();
     let genesis = Genesis {
         epoch: Epoch(1),
@@ -217,6 +217,7 @@ pub(super) fn observation_of_an_epoch() -> Observation {
         electorate: BTreeMap::new(),
         created: UnixMs(1),
         former: Vec::new(),
+        etcd: None,
     };
     let peers = seen.peers.values_mut().filter_map(|peer| match peer {
         Fact::Known(status) => Some(status),

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod fixture;
+pub(in crate::cli) mod fixture;
 mod ok_to_stop;
 mod orders;
 mod plan_after;

@@ -131,6 +131,7 @@ fn f02_what_an_operator_confirms_is_one_genesis_that_is_told() {
         cluster_id: ClusterId(2),
         created: NOW,
         former: Vec::new(),
+        etcd: None,
     };
     let tell = |seen: &mut Observation, number: u64, genesis: Genesis| {
         let mut status = node(number);

@@ -14,6 +14,7 @@ fn genesis_of(epoch: u64, random: &str) -> Genesis {
         cluster_id: ClusterId(epoch),
         created: UnixMs(1),
         former: Vec::new(),
+        etcd: None,
     }
 }
 

@@ -52,6 +52,7 @@ fn a_change_of_the_electorate_needs_both_majorities() {
             .collect(),
         created: UnixMs(0),
         former: Vec::new(),
+        etcd: None,
     };
     let begin = |previous: Option<BTreeSet<NodeName>>| {
         let ballot = Ballot {

@@ -107,6 +107,7 @@ fn t05_memories_lost_count_against_the_electors_of_the_newest_epoch() {
             electorate: (0..n).map(|i| (name(i), incarnation(i + 1))).collect(),
             created: UnixMs(0),
             former: Vec::new(),
+            etcd: None,
         }
     };
     // The number of electors that opened epoch 1, the node that asks, the lost memories, and whether the

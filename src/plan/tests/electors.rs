@@ -50,6 +50,7 @@ fn restore(without: &[usize]) -> OperatorRequest {
         backup: BackupId::new(BACKUP).unwrap(),
         without: without.iter().map(|i| name(*i)).collect(),
         replace: None,
+        etcd: None,
         above: Some(Epoch(1)),
         asked: UnixMs::default(),
     }
@@ -265,6 +266,7 @@ fn ordered(obs: &Observation, without: &[&str], replace: Option<&str>) -> Option
         backup: BackupId::new(BACKUP).unwrap(),
         without: without.iter().map(|name| NodeName::new(*name).unwrap()).collect(),
         replace: replace.map(|name| ClusterName::new(name).unwrap()),
+        etcd: None,
         above: Some(Epoch(1)),
         asked: UnixMs::default(),
     }];

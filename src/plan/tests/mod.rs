@@ -20,6 +20,7 @@ mod learners;
 mod leave;
 mod losses;
 mod membership;
+mod moves;
 mod orders;
 mod properties;
 mod reboots;
@@ -95,6 +96,7 @@ fn genesis(spec: &Spec, members: usize, epoch: u64, origin: Origin) -> Genesis {
         electorate: (0..spec.nodes.len()).map(|i| (name(i), incarnation(i))).collect(),
         created: UnixMs(1),
         former: Vec::new(),
+        etcd: None,
     }
 }
 
@@ -350,6 +352,7 @@ fn restore_from(backup: BackupId, above: Option<Epoch>) -> OperatorRequest {
         backup,
         without: BTreeSet::new(),
         replace: None,
+        etcd: None,
         above,
         asked: UnixMs::default(),
     }

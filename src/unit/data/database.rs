@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::tool::{self, Programs};
-use crate::bolt_meta::Meta;
+use crate::bolt::meta::Meta;
 
 /// Where the second meta page may begin: the size of a page.
 const PAGE_SIZES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
@@ -81,7 +81,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::bolt_meta::{HEAD, VERSION};
+    use crate::bolt::meta::{HEAD, VERSION};
 
     fn meta(txid: u64, high: u64) -> Vec<u8> {
         let meta = Meta {

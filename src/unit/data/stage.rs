@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::owner::Owner;
 use super::tool;
+use crate::bolt::compare::difference;
 use crate::model::{BackupId, ClusterId, Epoch, MemberId, NodeName};
 use crate::ports::{DataRequest, STAGE_WITHIN};
 use crate::unit::{files, wal};
@@ -112,6 +113,7 @@ pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> 
         token,
         cluster_id,
         member_id,
+        continues,
     } = request
     else {
         return Err("not a request to stage".to_owned());
@@ -135,7 +137,11 @@ pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> 
     let own_urls = initial_cluster
         .get(name)
         .ok_or_else(|| format!("{name} is not in the initial cluster"))?;
-    let tool = owner.tools.restore_tool()?;
+    let tool = if *continues {
+        owner.tools.own_restore_tool()?
+    } else {
+        owner.tools.restore_tool()?
+    };
     // Any other staged restore is of a former epoch, of another backup, or incomplete.
     for old in staged_epochs(owner)? {
         remove(owner, old)?;
@@ -151,7 +157,7 @@ pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> 
         format!("--initial-cluster-token={token}"),
         format!("--initial-advertise-peer-urls={}", own_urls.join(",")),
     ];
-    if tool::bumps(&tool)? {
+    if !continues && tool::bumps(&tool)? {
         args.push(format!("--bump-revision={BUMP}"));
         args.push("--mark-compacted".to_owned());
     }
@@ -163,7 +169,23 @@ pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> 
             found.1, found.0
         ));
     }
+    if *continues {
+        compare(&snapshot, &target.join("member/snap/db"))?;
+    }
     finish(owner, &wanted).map_err(|error| format!("{}: {error}", target.display()))
+}
+
+/// Compares what clients had stored in the snapshot with the restored database.
+fn compare(snapshot: &Path, restored: &Path) -> Result<(), String> {
+    let open = |path: &Path| fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()));
+    let found = difference(&open(snapshot)?, &open(restored)?);
+    match found.map_err(|error| format!("{}: {error}", restored.display()))? {
+        None => Ok(()),
+        Some(what) => Err(format!(
+            "the restored data is not that of {}: {what}",
+            snapshot.display()
+        )),
+    }
 }
 
 /// Syncs the restore to disk, then writes the marker.

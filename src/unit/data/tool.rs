@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::unit::roots::roots_own;
 
+/// The programs that can restore a snapshot, the better one first.
+const RESTORE_TOOLS: [&str; 2] = ["etcdutl", "etcdctl"];
+
 /// Where etcd's programs may be, best first, and whether only root may have installed them.
 #[derive(Debug, Clone)]
 pub struct Programs {
@@ -39,12 +42,28 @@ impl Programs {
         }
     }
 
-    /// The restore tool: `etcdutl` if there is one (etcd >= 3.5), else `etcdctl`, each next to etcd first.
+    /// The restore tool: `etcdutl` if there is one (etcd >= 3.5), else `etcdctl`, next to etcd first.
     pub(in crate::unit) fn restore_tool(&self) -> Result<PathBuf, String> {
-        self.find(&["etcdutl", "etcdctl"])?.ok_or_else(|| {
+        self.find(&RESTORE_TOOLS)?.ok_or_else(|| {
             format!(
                 "neither etcdutl nor etcdctl in {}: install etcd-client",
                 self.shown()
+            )
+        })
+    }
+
+    /// The restore tool next to the etcd that is selected. One of another version writes what that etcd may not
+    /// know.
+    pub(super) fn own_restore_tool(&self) -> Result<PathBuf, String> {
+        let dirs = self.dirs.iter().take(1).cloned().collect();
+        let own = Self {
+            dirs,
+            roots_only: self.roots_only,
+        };
+        own.find(&RESTORE_TOOLS)?.ok_or_else(|| {
+            format!(
+                "neither etcdutl nor etcdctl in {}: a move needs the one of the release that is selected, so unpack the                  whole release there",
+                own.shown()
             )
         })
     }
@@ -58,9 +77,10 @@ impl Programs {
     /// The first that exists. A program that others than root can have installed is an error and is not
     /// skipped: an operator has to look at it.
     fn find(&self, names: &[&str]) -> Result<Option<PathBuf>, String> {
-        let mut places = names
+        let mut places = self
+            .dirs
             .iter()
-            .flat_map(|name| self.dirs.iter().map(move |dir| dir.join(name)));
+            .flat_map(|dir| names.iter().map(move |name| dir.join(name)));
         let Some(found) = places.find(|path| path.is_file()) else {
             return Ok(None);
         };

@@ -55,7 +55,9 @@ impl World {
         let reply = match self.requests.get(request) {
             Request::Prepare(m) => Some(Reply::Prepare(on_prepare(&mut after, &electorate, m))),
             Request::Accept(m) => Some(Reply::Accept(on_accept(&mut after, &electorate, m))),
-            Request::Enquire(m) => on_enquire(&mut after, &electorate, m).ok().map(Reply::Enquire),
+            Request::Enquire(m) => on_enquire(&mut after, &electorate, m)
+                .ok()
+                .map(|told| Reply::Enquire(Box::new(told))),
         };
         let reply = reply.filter(|reply| {
             !matches!(
@@ -143,7 +145,7 @@ impl World {
                     Request::Prepare(_) | Request::Accept(_) => return (process, None),
                 };
                 if told.incarnations.get(&self.requests.get(request).from().clone()) == Some(&mine) {
-                    replies.insert(sender, told.clone());
+                    replies.insert(sender, (**told).clone());
                 }
             }
             _ => return (process, None),

@@ -31,7 +31,7 @@ impl Request {
 pub(crate) enum Reply {
     Prepare(PrepareReply),
     Accept(AcceptReply),
-    Enquire(EnquireReply),
+    Enquire(Box<EnquireReply>),
 }
 
 /// The progress of an agent's process. It is not stored: a crash makes it `Idle`.

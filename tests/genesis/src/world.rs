@@ -309,6 +309,7 @@ pub(crate) fn candidate(
         electorate,
         created: UnixMs(0),
         former: Vec::new(),
+        etcd: None,
     };
     let ballot = Ballot {
         round,

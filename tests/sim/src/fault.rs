@@ -87,6 +87,10 @@ pub enum Fault {
     CancelRestart(usize),
     /// Typed here: upgrade to the version with this number in `VERSIONS`.
     Upgrade(usize, usize),
+    /// Typed here: move to the version with this number in `VERSIONS`.
+    Move(usize, usize),
+    /// Typed here: `move --cancel`, also while another person moves the cluster.
+    CancelMove(usize),
     /// Typed here: cancel the upgrade.
     CancelUpgrade(usize),
     /// Typed here: downgrade to the version with this number in `VERSIONS`.

@@ -6,6 +6,7 @@ use etcd_agent::model::{ClusterId, DirectiveChange, MemberId, NodeName};
 use etcd_agent::ports::AgentHandle;
 
 use crate::fault::Fault;
+use crate::moves;
 use crate::orders::{What, give};
 use crate::ports::set_skew;
 use crate::sim::Sim;
@@ -52,6 +53,12 @@ pub fn inject(sim: &Arc<Sim>, fault: &Fault) {
         Fault::Blackout(_) | Fault::AgentOff(..) | Fault::StoreRefuses(_) | Fault::Breaks(..) => {
             longer(sim, fault);
         }
+        Fault::Move(host, number) => {
+            if let Some(to) = VERSIONS.get(*number).copied() {
+                moves::start(sim, *host, to);
+            }
+        }
+        Fault::CancelMove(host) => moves::cancel(sim, *host),
         Fault::Lies(host) => {
             let mut world = sim.world();
             world.liar = Some(*host);

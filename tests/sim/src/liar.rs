@@ -154,6 +154,7 @@ fn cancel(rng: &mut Rng, status: &mut NodeStatus) {
     told.by = Some(status.node.clone());
     told.version += 1;
     told.etcd = Some(EtcdSelection {
+        epoch: etcd_agent::model::Epoch::default(),
         version: selected,
         before: told.etcd.take().and_then(|etcd| etcd.version),
         pause_after: None,

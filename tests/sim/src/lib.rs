@@ -10,6 +10,7 @@ mod long;
 mod many;
 mod measure;
 mod mend;
+mod moves;
 pub mod orders;
 pub mod ports;
 pub mod rng;

@@ -261,6 +261,32 @@ impl Schedule {
         }
     }
 
+    /// The cluster moves between versions, while agents, etcds and links fail, and people cancel.
+    pub fn with_moves(seed: u64) -> Self {
+        let pick = |rng: &mut Rng, nodes, a, b| match rng.below(28) {
+            0..7 => Fault::Move(a, rng.index(4)),
+            7..9 => network(rng, a, b),
+            9..12 => Fault::Mend,
+            12 => Fault::Noise(rng.below(20), rng.below(40), rng.below(400)),
+            13..16 => Fault::AgentDies(a, u32::try_from(rng.below(25)).unwrap_or(0)),
+            16 => Fault::AgentStops(a, rng.below(10_000)),
+            17 => Fault::RestartAll(a),
+            18 => Fault::MoveLeader(a, None),
+            19 => Fault::PowerOff(a, rng.below(5000)),
+            20 if nodes > 1 => Fault::Reinstall(a),
+            21 => Fault::Upgrade(a, rng.index(4)),
+            22 => Fault::CancelUpgrade(a),
+            23 => Fault::Backup(a),
+            24 | 25 => Fault::CancelMove(a),
+            _ => Fault::KillEtcd(a),
+        };
+        let (schedule, _) = Self::with_orders(seed, 0x0e7c_d0e7_cd0e_7cd0, pick);
+        Self {
+            store: true,
+            ..schedule
+        }
+    }
+
     /// Some faults and orders at random times on a small cluster that has formed. `pick` chooses each, given the
     /// number of nodes and two nodes. Also the time after the last one. `salt` distinguishes the kinds.
     fn with_orders(

@@ -16,6 +16,7 @@ fn stage_request(file: &str) -> DataRequest {
         token: "prod-2-abc".to_owned(),
         cluster_id: NEW.0,
         member_id: NEW.1,
+        continues: false,
     }
 }
 

@@ -20,6 +20,7 @@ mod managed;
 mod manager_store;
 mod membership;
 mod model;
+mod moves;
 mod needrestart;
 mod package;
 mod partitions;

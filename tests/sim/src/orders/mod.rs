@@ -14,6 +14,7 @@ use etcd_agent::model::{
 use etcd_agent::ports::{AgentHandle, OrderError, PortError, PortResult};
 use futures::FutureExt;
 
+use crate::moves;
 use crate::sim::Sim;
 use crate::verdict::reasons;
 use crate::world::{Host, Store};
@@ -82,6 +83,7 @@ fn ask(sim: &Sim, order: &mut Order) {
             backup: backup.clone(),
             without: BTreeSet::new(),
             replace: None,
+            etcd: None,
             above: None,
             asked: etcd_agent::model::UnixMs::default(),
         },
@@ -256,6 +258,9 @@ pub fn heed(sim: &Arc<Sim>) {
     confirm(sim, &says("orders-refused"));
     for host in says("awaiting-stop") {
         sim.world().discard_replaced(host);
+    }
+    if let Some(host) = says("quarantine").first() {
+        moves::resume(sim, *host);
     }
     let size = sim.world().store.as_ref().and_then(|store| store.size);
     if let (Some(host), Some(size)) = (says("size-unconfirmed").first(), size) {

@@ -6,12 +6,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_agent::agent::Backups;
 use etcd_agent::backup::{
-    BackupMeta, BackupName, Cause, CausedBy, Compression, Failed, Format, Layout, Manifest,
+    self, BackupContent, BackupMeta, BackupName, Cause, CausedBy, Compression, Failed, Format, Layout,
+    Manifest,
 };
-use etcd_agent::model::{BackupId, BackupSummary, ClusterName, UnixMs};
+use etcd_agent::model::{BackupId, BackupSummary, ClusterName, EtcdVersion, UnixMs};
 use etcd_agent::ports::{Etcd, ObjectStore, PortError, PortResult};
 
 use super::Seat;
+use crate::world::Host;
 
 pub(super) struct Work(pub(super) Arc<Seat>);
 
@@ -30,10 +32,17 @@ impl Backups for Work {
             let id = name
                 .id()
                 .map_err(|error| PortError::Permanent(error.to_string()))?;
-            let writes = self.0.sim.world().snapshot(self.0.host);
-            let writes = writes.ok_or_else(|| PortError::Retryable("etcd does not run".to_owned()))?;
             let layout = Layout::of(store, &meta.cluster);
+            // The snapshot holds this revision at least.
             let status = etcd.status().await?;
+            let fingerprint = etcd.fingerprint(status.revision, true).await.ok();
+            let (writes, quarantined) = {
+                let mut world = self.0.sim.world();
+                let read = |h: &Host| h.dir.as_ref().is_some_and(|dir| dir.member == status.member_id);
+                let from = world.hosts.iter().position(read).unwrap_or(self.0.host);
+                (world.snapshot(from), world.knows_quarantine(from))
+            };
+            let writes = writes.ok_or_else(|| PortError::Retryable("etcd does not run".to_owned()))?;
             if meta.cluster_id.is_some_and(|wanted| wanted != status.cluster_id) {
                 return Err(PortError::Retryable("etcd is of another epoch".to_owned()));
             }
@@ -45,6 +54,9 @@ impl Backups for Work {
                 .await?;
             if let Some(store) = self.0.sim.world().store_of_mut(self.0.host) {
                 store.contents.insert(id.clone(), writes);
+                if quarantined {
+                    store.quarantined.insert(id.clone());
+                }
             }
             let manifest = Manifest {
                 format: 1,
@@ -61,7 +73,7 @@ impl Backups for Work {
                 breaks: None,
                 changes_sum: None,
                 auth_revision: None,
-                fingerprint: None,
+                fingerprint,
                 raw_size_bytes: 1,
                 stored_size_bytes: 1,
                 sha256: String::new(),
@@ -109,5 +121,18 @@ impl Backups for Work {
         world.ever_fetched.insert(id.clone());
         world.hosts[self.0.host].fetched.insert(id.clone(), writes);
         Ok(format!("{id}.db"))
+    }
+
+    async fn content(
+        &self,
+        store: &dyn ObjectStore,
+        cluster: &ClusterName,
+        id: &BackupId,
+    ) -> PortResult<BackupContent> {
+        backup::content(store, cluster, id).await
+    }
+
+    async fn fit(&self, _file_name: &str, _to: EtcdVersion) -> PortResult<()> {
+        Ok(())
     }
 }

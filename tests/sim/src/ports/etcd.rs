@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use etcd_agent::model::{
-    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, MemberId, MemberList, NodeName, Revision,
+    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, MemberId, MemberList, NodeName, QUARANTINE, Revision,
 };
 use etcd_agent::ports::{AgentHandle, ByteStream, Etcd, PortError, PortResult};
 
@@ -192,16 +192,28 @@ impl Etcd for LocalEtcd {
 
     async fn alarms(&self) -> PortResult<Vec<(MemberId, AlarmKind)>> {
         let host = self.host;
-        let raised = self.ask(|world| world.alarms(host)).await?;
-        Ok(raised
-            .into_iter()
-            .map(|member| (member, AlarmKind::NoSpace))
-            .collect())
+        self.change(|world| world.alarms(host)).await
     }
 
-    async fn disarm(&self, _member: MemberId, _alarm: AlarmKind) -> PortResult<()> {
+    async fn raise(&self, _member: MemberId, _alarm: AlarmKind) -> PortResult<()> {
         let host = self.host;
-        self.change(|world| world.disarm(host)).await
+        self.change(|world| world.set_quarantine(host, true)).await
+    }
+
+    async fn disarm(&self, member: MemberId, alarm: AlarmKind) -> PortResult<()> {
+        let host = self.host;
+        self.change(|world| {
+            if (member, alarm) == QUARANTINE {
+                world.set_quarantine(host, false)
+            } else {
+                world.disarm(host)
+            }
+        })
+        .await
+    }
+
+    async fn auth_enabled(&self) -> PortResult<bool> {
+        Ok(false)
     }
 
     async fn snapshot(&self) -> PortResult<ByteStream> {

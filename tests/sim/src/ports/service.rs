@@ -232,7 +232,12 @@ fn carry_out(world: &mut World, host: usize, request: &DataRequest) -> Result<()
                 .values()
                 .filter_map(|urls| Some((member_id_of(urls, token), world.host_at(urls.first()?)?)))
                 .collect();
-            let dir = Dir::founded(*cluster_id, *member_id, &voters, base);
+            let store = world.store_of(host);
+            let quarantined = store.is_some_and(|store| store.quarantined.contains(backup));
+            let dir = Dir {
+                quarantined,
+                ..Dir::founded(*cluster_id, *member_id, &voters, base)
+            };
             world.hosts[host].staged = Some((*epoch, backup.clone(), dir));
             Ok(())
         }

@@ -80,9 +80,15 @@ impl World {
         if self.hosts[host].server.as_ref().is_none_or(|s| !s.ready) {
             return None;
         }
+        let leader = self.leader_named(host).ok()?;
+        let dir = self.hosts[leader].dir.as_ref()?;
+        if dir.in_quarantine(dir.log.len()) {
+            return None;
+        }
         let leader = self.propose(host, What::Write(number)).ok()?;
         let cluster = self.hosts[leader].dir.as_ref()?.cluster;
         self.truths.get_mut(&cluster)?.acked.push(number);
+        self.check_acknowledged(cluster, number);
         Some(leader)
     }
 
@@ -114,11 +120,12 @@ impl World {
             applied: dir.commit as u64,
             db_size_bytes: h.db.size,
             db_in_use_bytes: Some(h.db.in_use),
-            revision: Revision(dir.commit as u64),
-            errors: if self.no_space {
-                vec![format!("memberID:{} alarm:NOSPACE", dir.member)]
-            } else {
-                Vec::new()
+            revision: Revision(1 + self.stored_writes(host) as u64),
+            errors: {
+                let full = self
+                    .no_space
+                    .then(|| format!("memberID:{} alarm:NOSPACE", dir.member));
+                full.into_iter().chain(self.quarantine_error(host)).collect()
             },
         })
     }
@@ -297,6 +304,16 @@ impl World {
         self.tell(|w| format!("{} promotes {id}", w.hosts[host].name));
         self.propose(host, What::Change(Change::Promote(id)))?;
         Ok(())
+    }
+
+    /// The number of committed writes that the etcd here knows.
+    fn stored_writes(&self, host: usize) -> usize {
+        let Some(dir) = &self.hosts[host].dir else {
+            return 0;
+        };
+        let committed = dir.log.get(..dir.commit).unwrap_or(&dir.log);
+        let writes = committed.iter().filter(|e| matches!(e.what, What::Write(_)));
+        dir.base.len() + writes.count()
     }
 
     /// The content of a backup of the etcd here.

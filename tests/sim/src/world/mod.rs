@@ -10,6 +10,7 @@ mod host;
 mod link;
 mod loss;
 mod mount;
+mod quarantine;
 pub mod raft;
 mod space;
 mod store;
@@ -54,6 +55,15 @@ pub struct Truth {
     pub downgrade: Option<EtcdVersion>,
 }
 
+/// What people do about moves.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Moves {
+    /// True while a person moves the cluster.
+    pub under_way: bool,
+    /// The version of the last move.
+    pub to: Option<EtcdVersion>,
+}
+
 /// A genesis, once an agent has learned it as chosen.
 #[derive(Debug, Clone)]
 pub struct Chosen {
@@ -95,6 +105,8 @@ pub struct World {
     pub released: BTreeMap<NodeName, u64>,
     /// A version of etcd that starts on no host, until people repair it.
     pub broken_version: Option<EtcdVersion>,
+    /// Moves to another version.
+    pub moves: Moves,
     /// True while the alarm NOSPACE is raised.
     pub no_space: bool,
     /// Members whose data began to differ from the others'.
@@ -141,6 +153,7 @@ impl World {
             released: BTreeMap::new(),
             unordered: None,
             broken_version: None,
+            moves: Moves::default(),
             no_space: false,
             differing: raft::Differing::default(),
             filled_at: 0,

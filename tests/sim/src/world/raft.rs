@@ -45,6 +45,8 @@ pub enum What {
     Write(u32),
     /// A change of the members.
     Change(Change),
+    /// The alarm of the quarantine is raised or disarmed.
+    Quarantine(bool),
 }
 
 /// One entry.
@@ -73,6 +75,8 @@ pub struct Dir {
     pub commit: usize,
     /// The writes of the backup that it was restored from.
     pub base: Arc<[u32]>,
+    /// Whether that backup was taken in quarantine.
+    pub quarantined: bool,
     /// Whether etcd 3.5 has written to the log since the last snapshot of raft.
     pub v2: bool,
     /// Nonzero if its data differs from what the cluster wrote; equal numbers are equal differences.
@@ -119,6 +123,7 @@ impl Dir {
             commit: log.len(),
             log,
             base,
+            quarantined: false,
             v2: false,
             differs: 0,
         }
@@ -134,6 +139,7 @@ impl Dir {
             log: Vec::new(),
             commit: 0,
             base: Arc::new([]),
+            quarantined: false,
             v2: false,
             differs: 0,
         }

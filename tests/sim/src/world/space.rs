@@ -1,6 +1,6 @@
 //! The database of each member: its size, its free pages, defragmentation and NOSPACE.
 
-use etcd_agent::model::MemberId;
+use etcd_agent::model::{AlarmKind, MemberId, QUARANTINE};
 
 use super::{Refused, World};
 
@@ -88,15 +88,23 @@ impl World {
         Ok(())
     }
 
-    /// The members with the alarm NOSPACE.
-    pub(crate) fn alarms(&self, host: usize) -> Result<Vec<MemberId>, Refused> {
+    /// The raised alarms.
+    pub(crate) fn alarms(&mut self, host: usize) -> Result<Vec<(MemberId, AlarmKind)>, Refused> {
+        // The request goes through raft, so the member here knows everything committed before it.
+        let leader = self.leader_behind(host)?;
+        let commit = |host: usize| self.hosts[host].dir.as_ref().map(|dir| dir.commit);
+        if commit(host) < commit(leader) {
+            return Err(Refused::NotReady);
+        }
         let h = &self.hosts[host];
         let dir = h
             .dir
             .as_ref()
             .filter(|_| h.server.is_some())
             .ok_or(Refused::Down)?;
-        Ok(self.no_space.then_some(dir.member).into_iter().collect())
+        let full = self.no_space.then_some((dir.member, AlarmKind::NoSpace));
+        let quarantine = self.knows_quarantine(host).then_some(QUARANTINE);
+        Ok(full.into_iter().chain(quarantine).collect())
     }
 
     /// An agent disarms NOSPACE. It comes back with the next write while a database is full.

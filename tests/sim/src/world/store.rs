@@ -28,6 +28,8 @@ pub struct Store {
     pub weather: Weather,
     /// The writes in each backup.
     pub contents: BTreeMap<BackupId, Arc<[u32]>>,
+    /// Backups that were taken in quarantine.
+    pub quarantined: BTreeSet<BackupId>,
     /// Epochs that were ever recorded, by token.
     pub recorded: BTreeSet<(Epoch, String)>,
     /// True once everything in it was deleted.
@@ -46,6 +48,7 @@ impl Store {
         Self {
             objects: BTreeMap::new(),
             weather: Weather::Fair,
+            quarantined: BTreeSet::new(),
             contents: BTreeMap::new(),
             recorded: BTreeSet::new(),
             emptied: false,

@@ -132,6 +132,7 @@ async fn rule_1_an_elector_tells_the_gate_what_it_has_accepted() {
                 electorate: names.iter().map(|node| (node.clone(), mine.clone())).collect(),
                 created: UnixMs(1),
                 former: Vec::new(),
+                etcd: None,
             },
         })
         .await;

@@ -14,6 +14,7 @@ mod fresh;
 mod gate;
 mod histories;
 mod liar;
+mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod orders;

@@ -241,6 +241,7 @@ async fn an_epoch_is_recorded_once() {
         cluster_id: ClusterId(1),
         created: UnixMs(5),
         former: Vec::new(),
+        etcd: None,
     };
     let view = backup::store_view(store.as_ref(), &cluster(), || EVER)
         .await

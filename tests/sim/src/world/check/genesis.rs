@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use etcd_agent::model::{ElectorRecord, Epoch, Genesis, NodeName, Origin};
+use etcd_agent::model::{ClusterId, ElectorRecord, Epoch, Genesis, NodeName, Origin};
 
 use crate::world::{Chosen, Plane, World};
 
@@ -38,6 +38,7 @@ impl World {
         }
         self.check_chosen(genesis);
         self.check_empty(genesis);
+        self.check_continues(genesis);
         let at = self.now;
         self.tell(|w| {
             let members: Vec<&str> = genesis.members.keys().map(NodeName::as_str).collect();
@@ -81,6 +82,46 @@ impl World {
                 || host.disk().is_some_and(|dir| dir.cluster == genesis.cluster_id)
         });
         !stored && !kept
+    }
+
+    /// Rule 2: an epoch that continues the one before it has all that was acknowledged in it.
+    fn check_continues(&mut self, genesis: &Genesis) {
+        let Origin::Backup(backup) = &genesis.origin else {
+            return;
+        };
+        if !genesis.continues_with(backup) {
+            return;
+        }
+        let held = self
+            .stores()
+            .find_map(|store| store.contents.get(backup).cloned());
+        let held: BTreeSet<u32> = held.iter().flat_map(|writes| writes.iter().copied()).collect();
+        let former = self.chosen.range(..genesis.epoch).next_back();
+        let truth = former.and_then(|(_, former)| self.truths.get(&former.genesis.cluster_id));
+        let Some(truth) = truth.filter(|truth| !truth.tainted) else {
+            return;
+        };
+        if let Some(lost) = truth.acked.iter().find(|write| !held.contains(write)) {
+            let text = format!(
+                "epoch {} continues without the acknowledged write {lost}",
+                genesis.epoch
+            );
+            self.violate(2, text);
+        }
+    }
+
+    /// Rule 2: a client's write was acknowledged by this cluster. An epoch that continues it lacks that write.
+    pub(in crate::world) fn check_acknowledged(&mut self, cluster: ClusterId, number: u32) {
+        let Some(truth) = self.truths.get(&cluster).filter(|truth| !truth.tainted) else {
+            return;
+        };
+        let next = self.chosen.range(truth.epoch.next()..).next();
+        let continues = next.filter(|(_, next)| next.genesis.etcd.is_some_and(|etcd| etcd.continues));
+        if let Some(epoch) = continues.map(|(epoch, _)| *epoch) {
+            let text =
+                format!("write {number} is acknowledged in an epoch that epoch {epoch} continues already");
+            self.violate(2, text);
+        }
     }
 
     fn check_chosen(&mut self, genesis: &Genesis) {

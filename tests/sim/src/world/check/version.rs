@@ -159,7 +159,7 @@ impl World {
                 continue;
             };
             let version = self.truths.get(&dir.cluster).and_then(|truth| truth.version);
-            let older = version.is_none_or(|version| version.series() < LAST_WITH_V2);
+            let older = version.unwrap_or(server.version).series() < LAST_WITH_V2;
             if older {
                 dir.v2 = true;
             } else if dir.v2 && server.ready && self.rng.chance(2) {

@@ -3,19 +3,19 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use super::page::{self, BRANCH, Child, ELEMENT, HEAD, Item, LEAF};
+use super::page::{self, BRANCH, BUCKET, Child, ELEMENT, HEAD, IS_BUCKET, Item, LEAF, Meta, meta_page};
 use super::{Bolt, damaged};
 
 /// Appends pages after `high`.
-pub(super) struct Writer<'a> {
+pub(crate) struct Writer<'a> {
     file: &'a File,
     page_size: usize,
     /// The first page number that is not used yet.
-    pub(super) high: u64,
+    pub(crate) high: u64,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(file: &'a File, page_size: u32, high: u64) -> Self {
+    pub(crate) fn new(file: &'a File, page_size: u32, high: u64) -> Self {
         Self {
             file,
             page_size: page_size as usize,
@@ -79,7 +79,7 @@ impl<'a> Writer<'a> {
 
     /// Writes the branches above these pages and returns the root. Without any page the root is an empty
     /// leaf.
-    pub(super) fn tree(&mut self, mut level: Vec<Child>) -> Bolt<u64> {
+    pub(crate) fn tree(&mut self, mut level: Vec<Child>) -> Bolt<u64> {
         loop {
             match level.as_slice() {
                 [] => return Ok(self.leaf(&[])?.page),
@@ -113,14 +113,14 @@ impl<'a> Writer<'a> {
 }
 
 /// Writes leaves while their elements arrive.
-pub(super) struct Leaves {
+pub(crate) struct Leaves {
     pending: Vec<Item>,
     size: usize,
-    pub(super) written: Vec<Child>,
+    pub(crate) written: Vec<Child>,
 }
 
 impl Leaves {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             pending: Vec::new(),
             size: HEAD,
@@ -129,7 +129,7 @@ impl Leaves {
     }
 
     /// Takes the next element; keys ascend.
-    pub(super) fn push(&mut self, writer: &mut Writer<'_>, item: Item) -> Bolt<()> {
+    pub(crate) fn push(&mut self, writer: &mut Writer<'_>, item: Item) -> Bolt<()> {
         let size = ELEMENT + item.key.len() + item.value.len();
         if !self.pending.is_empty() && self.size + size > writer.page_size {
             self.flush(writer)?;
@@ -140,7 +140,7 @@ impl Leaves {
     }
 
     /// Writes what is left.
-    pub(super) fn flush(&mut self, writer: &mut Writer<'_>) -> Bolt<()> {
+    pub(crate) fn flush(&mut self, writer: &mut Writer<'_>) -> Bolt<()> {
         if !self.pending.is_empty() {
             self.written.push(writer.leaf(&self.pending)?);
         }
@@ -151,13 +151,43 @@ impl Leaves {
 }
 
 /// Writes a whole tree of elements whose keys ascend; returns its root.
-pub(super) fn tree_of(writer: &mut Writer<'_>, items: impl IntoIterator<Item = Item>) -> Bolt<u64> {
+pub(crate) fn tree_of(writer: &mut Writer<'_>, items: impl IntoIterator<Item = Item>) -> Bolt<u64> {
     let mut leaves = Leaves::new();
     for item in items {
         leaves.push(writer, item)?;
     }
     leaves.flush(writer)?;
     writer.tree(leaves.written)
+}
+
+/// The top-level element of a bucket whose tree begins at this page.
+pub(crate) fn tree_item(name: &[u8], root: u64, sequence: u64) -> Item {
+    let mut value = Vec::with_capacity(BUCKET);
+    value.extend_from_slice(&root.to_le_bytes());
+    value.extend_from_slice(&sequence.to_le_bytes());
+    Item {
+        flags: IS_BUCKET,
+        key: name.to_vec(),
+        value,
+    }
+}
+
+/// Writes both meta pages, so that appended pages take effect. `before` is the meta page in force, `root` the
+/// new root, and `high` the first page number that is not used.
+pub(crate) fn publish(file: &File, before: Meta, root: u64, high: u64) -> Bolt<()> {
+    // All pages are on disk before a meta page names them.
+    file.sync_data()?;
+    for (id, txid) in [(1, before.txid + 1), (0, before.txid + 2)] {
+        let meta = Meta {
+            root,
+            high,
+            txid,
+            ..before
+        };
+        let at = id * u64::from(before.page_size);
+        file.write_all_at(&meta_page(meta, id)?, at)?;
+    }
+    Ok(())
 }
 
 fn word(number: usize) -> Bolt<u32> {

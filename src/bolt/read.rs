@@ -11,21 +11,21 @@ use super::{Bolt, damaged};
 const DEEPEST: usize = 32;
 
 /// An opened file.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     file: &'a File,
-    pub(super) meta: Meta,
+    pub(crate) meta: Meta,
 }
 
 /// A bucket: a tree, or a few elements inside the element of its parent.
 #[derive(Debug, Clone)]
-pub(super) enum Bucket {
+pub(crate) enum Bucket {
     Tree { root: u64, sequence: u64 },
     Inline { items: Vec<Item>, sequence: u64 },
 }
 
 impl<'a> Reader<'a> {
     /// Reads the meta pages and takes the valid one with the higher transaction number.
-    pub(super) fn open(file: &'a File) -> Bolt<Self> {
+    pub(crate) fn open(file: &'a File) -> Bolt<Self> {
         let mut first = [0; 80];
         file.read_exact_at(&mut first, 0)?;
         let size = match page::meta(&first)? {
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
 
     /// The leaf pages below a page, in order, each with the first key below it. It reads a leaf page itself
     /// only if the root is one.
-    pub(super) fn leaves(&self, root: u64) -> Bolt<Vec<Child>> {
+    pub(crate) fn leaves(&self, root: u64) -> Bolt<Vec<Child>> {
         let page = self.page(root)?;
         if u16_at(&page, 8)? == LEAF {
             let first = page::items(&page)?.into_iter().next();
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
     }
 
     /// All elements below a page.
-    pub(super) fn all(&self, root: u64) -> Bolt<Vec<Item>> {
+    pub(crate) fn all(&self, root: u64) -> Bolt<Vec<Item>> {
         let mut items = Vec::new();
         for leaf in self.leaves(root)? {
             items.extend(self.leaf(leaf.page)?);
@@ -124,17 +124,17 @@ impl<'a> Reader<'a> {
     }
 
     /// The elements of one leaf page.
-    pub(super) fn leaf(&self, id: u64) -> Bolt<Vec<Item>> {
+    pub(crate) fn leaf(&self, id: u64) -> Bolt<Vec<Item>> {
         page::items(&self.page(id)?)
     }
 
     /// The top-level buckets.
-    pub(super) fn buckets(&self) -> Bolt<Vec<Item>> {
+    pub(crate) fn buckets(&self) -> Bolt<Vec<Item>> {
         self.all(self.meta.root)
     }
 
     /// A bucket's elements, wherever they are.
-    pub(super) fn contents(&self, bucket: &Bucket) -> Bolt<Vec<Item>> {
+    pub(crate) fn contents(&self, bucket: &Bucket) -> Bolt<Vec<Item>> {
         match bucket {
             Bucket::Tree { root, .. } => self.all(*root),
             Bucket::Inline { items, .. } => Ok(items.clone()),
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
 }
 
 /// The bucket in a top-level element.
-pub(super) fn bucket(item: &Item) -> Bolt<Bucket> {
+pub(crate) fn bucket(item: &Item) -> Bolt<Bucket> {
     if item.flags & IS_BUCKET == 0 {
         return damaged("a top-level element is not a bucket");
     }

@@ -5,9 +5,9 @@
 //! counts.
 
 /// Bytes of a page's header, which precedes the meta.
-pub const HEAD: usize = 16;
+pub(crate) const HEAD: usize = 16;
 /// The version that bbolt writes.
-pub const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 2;
 const MAGIC: u32 = 0xed0c_daed;
 /// Bytes that the checksum covers: from the magic number up to the checksum itself.
 const SUMMED: usize = 56;
@@ -16,25 +16,25 @@ const NO_FREELIST: u64 = u64::MAX;
 
 /// The content of a meta page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Meta {
+pub(crate) struct Meta {
     /// The version of the file format: [`VERSION`].
-    pub version: u32,
+    pub(crate) version: u32,
     /// The page size in bytes.
-    pub page_size: u32,
+    pub(crate) page_size: u32,
     /// The page at which the tree begins.
-    pub root: u64,
+    pub(crate) root: u64,
     /// The sequence number of the root bucket.
-    pub sequence: u64,
+    pub(crate) sequence: u64,
     /// The first page number that is not used yet.
-    pub high: u64,
+    pub(crate) high: u64,
     /// The transaction that wrote this page.
-    pub txid: u64,
+    pub(crate) txid: u64,
 }
 
 impl Meta {
     /// Reads a page; `None` if the magic number or the checksum is wrong. The version and the page's flags
     /// are not checked.
-    pub fn read(page: &[u8]) -> Option<Self> {
+    pub(crate) fn read(page: &[u8]) -> Option<Self> {
         let meta = page.get(HEAD..)?;
         let quarter = |at: usize| Some(u32::from_le_bytes(*meta.get(at..)?.first_chunk()?));
         let word = |at: usize| Some(u64::from_le_bytes(*meta.get(at..)?.first_chunk()?));
@@ -50,7 +50,7 @@ impl Meta {
     }
 
     /// The bytes of a page after its header.
-    pub fn to_bytes(self) -> Vec<u8> {
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for word in [MAGIC, self.version, self.page_size, 0] {
             bytes.extend_from_slice(&word.to_le_bytes());
@@ -64,7 +64,7 @@ impl Meta {
     }
 
     /// The minimum size of the file in bytes.
-    pub fn file_bytes(&self) -> u64 {
+    pub(crate) fn file_bytes(&self) -> u64 {
         self.high.saturating_mul(self.page_size.into())
     }
 }

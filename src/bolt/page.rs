@@ -1,45 +1,45 @@
 //! Pages and their elements, little-endian as on every platform that etcd supports.
 
+use super::meta::VERSION;
+pub(crate) use super::meta::{HEAD, Meta};
 use super::{Bolt, damaged};
-use crate::bolt_meta::VERSION;
-pub(super) use crate::bolt_meta::{HEAD, Meta};
 
 /// Bytes of one element's head, on branch and leaf pages alike.
-pub(super) const ELEMENT: usize = 16;
+pub(crate) const ELEMENT: usize = 16;
 /// Bytes of a bucket's head, which is the value of its element.
-pub(super) const BUCKET: usize = 16;
-pub(super) const BRANCH: u16 = 0x01;
-pub(super) const LEAF: u16 = 0x02;
-pub(super) const META: u16 = 0x04;
+pub(crate) const BUCKET: usize = 16;
+pub(crate) const BRANCH: u16 = 0x01;
+pub(crate) const LEAF: u16 = 0x02;
+pub(crate) const META: u16 = 0x04;
 /// An element of a leaf that is a bucket.
-pub(super) const IS_BUCKET: u32 = 0x01;
+pub(crate) const IS_BUCKET: u32 = 0x01;
 
 /// One element of a leaf page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Item {
-    pub(super) flags: u32,
-    pub(super) key: Vec<u8>,
-    pub(super) value: Vec<u8>,
+pub(crate) struct Item {
+    pub(crate) flags: u32,
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
 }
 
 /// One element of a branch page: a child and the first key below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Child {
-    pub(super) key: Vec<u8>,
-    pub(super) page: u64,
+pub(crate) struct Child {
+    pub(crate) key: Vec<u8>,
+    pub(crate) page: u64,
 }
 
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> Bolt<u16> {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Bolt<u16> {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     found.map_or_else(|| damaged("a page is too short"), |b| Ok(u16::from_le_bytes(*b)))
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> Bolt<u32> {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Bolt<u32> {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     found.map_or_else(|| damaged("a page is too short"), |b| Ok(u32::from_le_bytes(*b)))
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> Bolt<u64> {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Bolt<u64> {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     found.map_or_else(|| damaged("a page is too short"), |b| Ok(u64::from_le_bytes(*b)))
 }
@@ -62,7 +62,7 @@ fn kind(page: &[u8], wanted: u16, what: &str) -> Bolt<usize> {
 }
 
 /// The elements of a leaf page.
-pub(super) fn items(page: &[u8]) -> Bolt<Vec<Item>> {
+pub(crate) fn items(page: &[u8]) -> Bolt<Vec<Item>> {
     let count = kind(page, LEAF, "leaf")?;
     (0..count)
         .map(|n| {
@@ -79,7 +79,7 @@ pub(super) fn items(page: &[u8]) -> Bolt<Vec<Item>> {
 }
 
 /// The elements of a branch page.
-pub(super) fn children(page: &[u8]) -> Bolt<Vec<Child>> {
+pub(crate) fn children(page: &[u8]) -> Bolt<Vec<Child>> {
     let count = kind(page, BRANCH, "branch")?;
     (0..count)
         .map(|n| {
@@ -93,7 +93,7 @@ pub(super) fn children(page: &[u8]) -> Bolt<Vec<Child>> {
 }
 
 /// A page's head.
-pub(super) fn head(id: u64, flags: u16, count: usize, overflow: usize) -> Bolt<[u8; HEAD]> {
+pub(crate) fn head(id: u64, flags: u16, count: usize, overflow: usize) -> Bolt<[u8; HEAD]> {
     let (Ok(count), Ok(overflow)) = (u16::try_from(count), u32::try_from(overflow)) else {
         return damaged("a value is too large for a page");
     };
@@ -106,7 +106,7 @@ pub(super) fn head(id: u64, flags: u16, count: usize, overflow: usize) -> Bolt<[
 }
 
 /// Reads a meta page; `None` when it is not valid. bbolt then uses the other one.
-pub(super) fn meta(page: &[u8]) -> Bolt<Option<Meta>> {
+pub(crate) fn meta(page: &[u8]) -> Bolt<Option<Meta>> {
     if u16_at(page, 8)? != META {
         return Ok(None);
     }
@@ -114,7 +114,7 @@ pub(super) fn meta(page: &[u8]) -> Bolt<Option<Meta>> {
 }
 
 /// Meta page `id` (0 or 1).
-pub(super) fn meta_page(meta: Meta, id: u64) -> Bolt<Vec<u8>> {
+pub(crate) fn meta_page(meta: Meta, id: u64) -> Bolt<Vec<u8>> {
     let mut page = head(id, META, 0, 0)?.to_vec();
     page.extend(meta.to_bytes());
     page.resize(meta.page_size as usize, 0);

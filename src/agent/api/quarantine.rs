@@ -1,0 +1,178 @@
+//! Begins and ends the quarantine of a move. Both are judged from looks that begin after the order.
+
+use crate::agent::Agent;
+use crate::agent::api::fresh;
+use crate::model::{
+    CHECKS_USERS_IN_QUARANTINE, EtcdVersion, Fact, Fingerprint, Genesis, NodeName, Observation, Origin,
+    QUARANTINE, QuarantineOrder, QuarantineView,
+};
+use crate::plan;
+use crate::ports::{Etcd, PortError, PortResult};
+
+/// Carries out the order.
+///
+/// # Errors
+/// Permanent if it is refused; otherwise of etcd, of the store, or if no look ends in time.
+pub(crate) async fn order(agent: &Agent, order: &QuarantineOrder) -> PortResult<QuarantineView> {
+    match order {
+        QuarantineOrder::Begin { to, dry_run } => begin(agent, *to, *dry_run).await,
+        QuarantineOrder::End { force } => end(agent, *force).await,
+    }
+}
+
+fn refused(why: impl std::fmt::Display) -> PortError {
+    PortError::Permanent(format!("refused: {why}"))
+}
+
+async fn begin(agent: &Agent, to: EtcdVersion, dry_run: bool) -> PortResult<QuarantineView> {
+    let seen = fresh::observation(agent).await?;
+    if let Some(why) = plan::move_objection(&seen, to) {
+        return Err(refused(why));
+    }
+    if let Some((node, running)) = unsafe_with_users(&seen)
+        && agent.ports.etcd.auth_enabled().await?
+    {
+        return Err(refused(format_args!(
+            "authentication is on, and etcd {running} on {node} would let anybody administer users in quarantine: \
+             upgrade it to {}.{} first",
+            CHECKS_USERS_IN_QUARANTINE.0, CHECKS_USERS_IN_QUARANTINE.1
+        )));
+    }
+    let mut view = QuarantineView {
+        changed: false,
+        compared: String::new(),
+    };
+    let (member, alarm) = QUARANTINE;
+    if !dry_run && !agent.ports.etcd.alarms().await?.contains(&QUARANTINE) {
+        agent.ports.etcd.raise(member, alarm).await?;
+        tracing::warn!(
+            "an operator moves the cluster to etcd {to}: it is in quarantine, and etcd refuses writes"
+        );
+        agent.shared.wake.notify_one();
+        view.changed = true;
+    }
+    Ok(view)
+}
+
+/// A node whose etcd does not check users while an alarm is raised, and its version.
+fn unsafe_with_users(seen: &Observation) -> Option<(NodeName, String)> {
+    let peers = seen.peers.values().filter_map(Fact::known);
+    let mut statuses = peers.chain([&seen.me]);
+    statuses.find_map(|status| {
+        let version = &status.etcd.known()?.version;
+        let checks = EtcdVersion::reported(version).is_some_and(|v| v.series() >= CHECKS_USERS_IN_QUARANTINE);
+        (!checks).then(|| (status.node.clone(), version.clone()))
+    })
+}
+
+async fn end(agent: &Agent, force: bool) -> PortResult<QuarantineView> {
+    let etcd = &agent.ports.etcd;
+    let mut view = QuarantineView {
+        changed: false,
+        compared: String::new(),
+    };
+    if !etcd.alarms().await?.contains(&QUARANTINE) {
+        return Ok(view);
+    }
+    let seen = fresh::observation(agent).await?;
+    let serves = etcd.status().await?.cluster_id;
+    if let Some(why) = plan::end_objection(&seen, serves, force) {
+        return Err(refused(why));
+    }
+    let genesis = seen
+        .me
+        .genesis
+        .as_ref()
+        .filter(|genesis| genesis.cluster_id == serves);
+    if let Some(genesis) = genesis.filter(|genesis| genesis.etcd.is_some_and(|etcd| etcd.continues)) {
+        view.compared = match compare(agent, genesis).await {
+            Ok(text) => text,
+            Err(error) if force => format!("not compared, by the operator's word: {error}"),
+            Err(error) => return Err(error),
+        };
+    }
+    let (member, alarm) = QUARANTINE;
+    etcd.disarm(member, alarm).await?;
+    tracing::warn!(
+        "an operator ended the quarantine: etcd accepts writes. {}",
+        view.compared
+    );
+    agent.shared.wake.notify_one();
+    view.changed = true;
+    Ok(view)
+}
+
+/// Compares what each voter of a moved epoch serves with what was backed up. Returns the result in one line.
+///
+/// # Errors
+/// Permanent if a voter serves other data or another version of etcd; otherwise of an etcd or of the store.
+async fn compare(agent: &Agent, genesis: &Genesis) -> PortResult<String> {
+    let (Origin::Backup(backup), Some(with)) = (&genesis.origin, genesis.etcd) else {
+        return Ok(String::new());
+    };
+    let store = agent.ports.store.as_ref();
+    let store = store.ok_or_else(|| refused("no store is configured that has the backup"))?;
+    let backups = &agent.ports.backups;
+    let content = backups
+        .content(store.as_ref(), &agent.spec.cluster, backup)
+        .await?;
+    // Something was written since: this is the quarantine of a further move.
+    if agent.ports.etcd.status().await?.revision > content.revision {
+        return Ok(String::new());
+    }
+    let expected = content.fingerprint;
+    let expected =
+        expected.ok_or_else(|| refused(format_args!("{backup} has no fingerprint to compare with")))?;
+    let list = agent.ports.etcd.members(true).await?;
+    let mut voters = 0;
+    let mut hashed = true;
+    for member in list.voters() {
+        let node = agent.spec.node_of(member);
+        let node = node.ok_or_else(|| refused(format_args!("member {} is on no known node", member.id)))?;
+        let own = agent.ports.etcd.clone();
+        let etcd = if *node == agent.spec.node {
+            own
+        } else {
+            own.of(node).unwrap_or(own)
+        };
+        hashed &= compare_one(etcd.as_ref(), node, with.version, expected).await?;
+        voters += 1;
+    }
+    let what = if hashed {
+        "all revisions of all keys (HashKV)"
+    } else {
+        "the number of keys"
+    };
+    Ok(format!("{what} on {voters} voters equal {backup}"))
+}
+
+/// True if the hashes could be compared, too.
+async fn compare_one(
+    etcd: &dyn Etcd,
+    node: &NodeName,
+    version: EtcdVersion,
+    expected: Fingerprint,
+) -> PortResult<bool> {
+    let status = etcd.status().await?;
+    if EtcdVersion::reported(&status.version) != Some(version) {
+        return Err(refused(format_args!(
+            "{node} runs etcd {}, expected {version}",
+            status.version
+        )));
+    }
+    let found = etcd.fingerprint(expected.revision, true).await?;
+    let hashes = found.hash.zip(expected.hash);
+    let counts = found.keys.zip(expected.keys);
+    if hashes.is_none() && counts.is_none() {
+        return Err(refused(format_args!(
+            "{node} reports neither the number of keys nor a hash"
+        )));
+    }
+    if hashes.is_some_and(|(one, other)| one != other) || counts.is_some_and(|(one, other)| one != other) {
+        return Err(refused(format_args!(
+            "{node} serves other data than was backed up: found {found:?}, expected {expected:?}. `etcd-agent restore` \
+             with `--etcd-version` goes back"
+        )));
+    }
+    Ok(hashes.is_some())
+}

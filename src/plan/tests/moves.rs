@@ -1,0 +1,250 @@
+//! Moves to another version of etcd through a new epoch.
+
+use super::upgrades::{each, runs, select, to, version, with_versions};
+use super::*;
+use crate::model::{EpochEtcd, QUARANTINE};
+use crate::plan::{end_objection, move_objection};
+
+const ALARM: &str = "memberID:7310577378113058405  alarm:CORRUPT";
+
+fn quarantine(obs: &mut Observation) {
+    each(obs, |status| {
+        if let Fact::Known(etcd) = &mut status.etcd {
+            etcd.errors = vec![ALARM.to_owned()];
+        }
+    });
+}
+
+/// A healthy cluster of three with etcd 3.7.3 and a shared store.
+fn movable() -> Observation {
+    let mut obs = with_versions(0, &["3.4.23", "3.7.3"]);
+    each(&mut obs, |status| runs(status, "3.7.3"));
+    obs.spec.store_shared = true;
+    obs.spec.backup_interval = Some(Duration::from_hours(1));
+    obs
+}
+
+fn backup() -> BackupId {
+    BackupId::new("2026-01-01T00:00:00Z-000001").unwrap()
+}
+
+fn order(continues: bool) -> OperatorRequest {
+    OperatorRequest::Restore {
+        backup: backup(),
+        without: BTreeSet::new(),
+        replace: None,
+        etcd: Some(EpochEtcd {
+            version: version("3.4.23"),
+            continues,
+        }),
+        above: Some(Epoch(1)),
+        asked: UnixMs::default(),
+    }
+}
+
+#[test]
+fn the_marker_of_the_quarantine_is_what_etcd_shows() {
+    assert_eq!(QUARANTINE.0.0.to_string(), "7310577378113058405");
+    let mut obs = movable();
+    assert!(!obs.me.etcd.known().unwrap().in_quarantine());
+    quarantine(&mut obs);
+    assert!(obs.me.etcd.known().unwrap().in_quarantine());
+    let shown = |obs: &Observation, code: &str| decide(obs).reasons.iter().any(|r| r.code == code);
+    assert!(shown(&obs, "quarantine") && !shown(&obs, "etcd-alarm"));
+    if let Fact::Known(etcd) = &mut obs.me.etcd {
+        etcd.errors = vec!["memberID:5 alarm:CORRUPT".to_owned()];
+    }
+    assert!(
+        !shown(&obs, "quarantine") && shown(&obs, "etcd-alarm"),
+        "a real one"
+    );
+}
+
+#[test]
+fn a_move_that_cannot_succeed_is_refused_before_anything_changes() {
+    type Case = (&'static str, &'static str, fn(&mut Observation), &'static str);
+    let target = "3.4.23";
+    let table: [Case; 8] = [
+        ("etcd 2", "2.3.8", |_| {}, "expected 3.4 or a newer 3.x"),
+        ("etcd 4", "4.0.0", |_| {}, "expected 3.4 or a newer 3.x"),
+        (
+            "no store",
+            target,
+            |obs| obs.spec.backup_interval = None,
+            "set store.url",
+        ),
+        (
+            "a local store",
+            target,
+            |obs| obs.spec.store_shared = false,
+            "not shared",
+        ),
+        (
+            "a silent node",
+            target,
+            |obs| _ = obs.peers.insert(name(2), Fact::Unreachable("no answer".into())),
+            "n3 does not answer",
+        ),
+        ("nobody has it", "3.5.1", |_| {}, "n1 has no etcd 3.5.1"),
+        (
+            "one lacks it",
+            target,
+            |obs| peer(obs, 1).etcd_binaries = Some(EtcdBinaries::default()),
+            "n2 has no etcd 3.4.23",
+        ),
+        (
+            "a member is down",
+            target,
+            |obs| peer(obs, 1).etcd = Fact::Unreachable("down".into()),
+            "first all members have to be healthy",
+        ),
+    ];
+    for (what, wanted, change, expected) in table {
+        let mut obs = movable();
+        change(&mut obs);
+        let found = move_objection(&obs, version(wanted));
+        assert!(
+            found.as_ref().is_some_and(|why| why.contains(expected)),
+            "{what}: {found:?}"
+        );
+    }
+    assert_eq!(move_objection(&movable(), version(target)), None);
+    let mut again = movable();
+    quarantine(&mut again);
+    assert_eq!(
+        move_objection(&again, version(target)),
+        None,
+        "a move that goes on"
+    );
+}
+
+#[test]
+fn a_move_opens_its_epoch_only_in_quarantine_and_with_its_version() {
+    let mut obs = movable();
+    obs.requests = vec![order(true)];
+    obs.fetched = Some(backup());
+    let Some(Action::Answer { done, message, .. }) = decide(&obs).action else {
+        panic!("no answer")
+    };
+    assert!(
+        !done && message.contains("does not serve in quarantine"),
+        "{message}"
+    );
+    quarantine(&mut obs);
+    let Some(Action::Propose { genesis, .. }) = decide(&obs).action else {
+        panic!("no proposal")
+    };
+    assert!(genesis.continues_with(&backup()));
+    assert_eq!(genesis.etcd.unwrap().version, version("3.4.23"));
+    let mut lacks = obs.clone();
+    peer(&mut lacks, 2).etcd_binaries = Some(EtcdBinaries::default());
+    assert!(matches!(
+        decide(&lacks).action,
+        Some(Action::Answer { done: false, .. })
+    ));
+    // An ordinary restore with a version needs no quarantine.
+    let mut plain = movable();
+    plain.requests = vec![order(false)];
+    plain.fetched = Some(backup());
+    let Some(Action::Propose { genesis, .. }) = decide(&plain).action else {
+        panic!("no proposal")
+    };
+    assert!(!genesis.continues_with(&backup()));
+}
+
+#[test]
+fn the_version_of_an_epoch_counts_until_another_is_ordered_in_it() {
+    let mut obs = movable();
+    select(&mut obs, &to("3.7.3"));
+    let moved = |obs: &Observation, epoch| {
+        let mut genesis = genesis(&obs.spec, 3, epoch, Origin::Backup(backup()));
+        genesis.etcd = Some(EpochEtcd {
+            version: version("3.4.23"),
+            continues: true,
+        });
+        genesis
+    };
+    let second = moved(&obs, 2);
+    let selected = |register: &Directives| register.etcd_in(Some(&second)).unwrap().version;
+    let old = obs.me.steering.directives.clone();
+    assert_eq!(
+        selected(&old),
+        Some(version("3.4.23")),
+        "an order of the epoch before"
+    );
+    let upgrade = DirectiveChange::Upgrade {
+        to: version("3.5.35"),
+        pause_after: None,
+    };
+    let next = old
+        .in_epoch(Some(&second))
+        .after(&upgrade, &name(0), UnixMs(5))
+        .unwrap();
+    assert_eq!(selected(&next), Some(version("3.5.35")));
+    assert_eq!(next.etcd.as_ref().unwrap().before, Some(version("3.4.23")));
+    let cancel = |register: &Directives| register.after(&DirectiveChange::CancelUpgrade, &name(0), UnixMs(6));
+    assert_eq!(
+        cancel(&old.in_epoch(Some(&second))),
+        None,
+        "nothing was ordered in this epoch"
+    );
+    assert_eq!(cancel(&next).unwrap().etcd_version(), Some(version("3.4.23")));
+    let in_later = next.etcd_in(Some(&moved(&obs, 3))).unwrap();
+    assert_eq!(in_later.version, Some(version("3.4.23")), "moved again");
+    assert_eq!(next.etcd_in(None), next.etcd);
+    // The next restore keeps the version.
+    obs.requests = vec![restore_from(backup(), Some(Epoch(2)))];
+    obs.fetched = Some(backup());
+    each(&mut obs, |status| {
+        status.genesis = Some(second.clone());
+        status.newest_epoch = Epoch(2);
+    });
+    (obs.newest_epoch, obs.assignment) = (Epoch(2), Some(assignment(&obs.spec, &second, 0)));
+    let Some(Action::Propose { genesis, .. }) = decide(&obs).action else {
+        panic!("no proposal: {:?}", decide(&obs))
+    };
+    let kept = genesis.etcd.unwrap();
+    assert_eq!((kept.version, kept.continues), (version("3.4.23"), false));
+}
+
+#[test]
+fn the_quarantine_ends_only_when_no_node_can_open_an_epoch_from_the_backup() {
+    type Case = (&'static str, fn(&mut Observation), bool, &'static str);
+    let silent: fn(&mut Observation) =
+        |obs| _ = obs.peers.insert(name(1), Fact::Unreachable("no answer".into()));
+    let table: [Case; 5] = [
+        (
+            "a node restores",
+            |obs| peer(obs, 1).steering.restoring = true,
+            true,
+            "n2 is about to open a new epoch",
+        ),
+        ("a silent node", silent, false, "add --force"),
+        ("a silent node that is down for good", silent, true, ""),
+        (
+            "a newer epoch elsewhere",
+            |obs| {
+                let newer = genesis(&obs.spec, 3, 2, Origin::Empty);
+                peer(obs, 2).genesis = Some(newer);
+            },
+            true,
+            "is not of epoch 2",
+        ),
+        ("nothing", |_| {}, false, ""),
+    ];
+    for (what, change, force, expected) in table {
+        let mut obs = movable();
+        quarantine(&mut obs);
+        change(&mut obs);
+        let serves = obs.me.etcd.known().unwrap().cluster_id;
+        let found = end_objection(&obs, serves, force);
+        if expected.is_empty() {
+            assert_eq!(found, None, "{what}");
+        } else {
+            assert!(
+                found.as_ref().is_some_and(|why| why.contains(expected)),
+                "{what}: {found:?}"
+            );
+        }
+    }
+}

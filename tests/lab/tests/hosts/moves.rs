@@ -1,0 +1,260 @@
+//! Moves between versions of etcd that no rolling upgrade or downgrade joins, under writes: the cluster is put into
+//! quarantine, backed up, and continues as a new epoch.
+
+use std::time::Duration;
+
+use crate::common::{SOON, agent, archived, backups, etcd_pids, revision, status};
+use etcd_agent_lab::{Host, Lab, Output, wait_until};
+use serde_json::Value;
+
+fn etcdctl(lab: &Lab, args: &[&str]) -> Output {
+    lab.etcdctl(&[lab.host(1).unwrap()], args).unwrap().ok().unwrap()
+}
+
+/// All keys with their revisions, versions and leases, all leases, users and roles, as etcd reports them.
+fn content(lab: &Lab) -> Vec<Value> {
+    let json = |args: &[&str]| -> Value {
+        let said = etcdctl(lab, &[args, &["-w", "json"]].concat());
+        let mut said: Value = serde_json::from_str(said.text().trim()).unwrap();
+        // etcdctl writes the header of `lease list` without a name.
+        for field in ["header", "cluster_id", "member_id", "raft_term", "revision"] {
+            said.as_object_mut().unwrap().remove(field);
+        }
+        said
+    };
+    vec![
+        json(&["get", "", "--prefix"]),
+        json(&["get", "k/", "--prefix", "--rev", "8"]),
+        json(&["lease", "list"]),
+        json(&["user", "list"]),
+        json(&["role", "get", "reader"]),
+    ]
+}
+
+/// Some history, a lease, a user and a role.
+fn fill(lab: &Lab) -> String {
+    for number in 0..5 {
+        for value in ["a", "b", "c"] {
+            etcdctl(lab, &["put", &format!("k/{number}"), value]);
+        }
+    }
+    etcdctl(lab, &["del", "k/3"]);
+    let granted = etcdctl(lab, &["lease", "grant", "7200"]).text().to_owned();
+    let lease = granted.split_whitespace().nth(1).unwrap().to_owned();
+    etcdctl(lab, &["put", "--lease", &lease, "leased", "x"]);
+    for args in [
+        ["role", "add", "reader"].as_slice(),
+        &["role", "grant-permission", "reader", "read", "k/"],
+        &["user", "add", "alice:wonder"],
+        &["user", "grant-role", "alice", "reader"],
+    ] {
+        etcdctl(lab, args);
+    }
+    lease
+}
+
+fn all_run(lab: &Lab, version: &str) {
+    for host in lab.hosts() {
+        let status = status(host).unwrap();
+        assert_eq!(
+            status["node"]["etcd"]["value"]["version"],
+            version,
+            "{}",
+            host.name()
+        );
+    }
+}
+
+fn in_quarantine(host: &Host) -> anyhow::Result<bool> {
+    let errors = status(host)?["node"]["etcd"]["value"]["errors"].to_string();
+    Ok(errors.contains("7310577378113058405"))
+}
+
+fn epoch(host: &Host) -> u64 {
+    status(host).unwrap()["node"]["newest_epoch"].as_u64().unwrap()
+}
+
+#[test]
+fn s09_a_cluster_moves_between_any_two_versions_with_all_of_its_data() {
+    let lab = Lab::builder("moves")
+        .hosts(3)
+        .etcd("3.7.3")
+        .debian_etcds()
+        .package(&crate::common::deb())
+        .boot()
+        .unwrap();
+    lab.form().unwrap();
+    let n1 = lab.host(1).unwrap();
+    let lease = fill(&lab);
+    refused_orders_change_nothing(&lab, n1);
+    a_move_that_is_cancelled_changes_nothing(&lab, n1);
+
+    let load = lab.start_load("m").unwrap();
+    load.wait_for(50, SOON).unwrap();
+    let before = content(&lab);
+    let at = revision(&lab, n1);
+    let said = agent(n1, &["move", "--to", "3.4.23", "--yes", "--timeout", "150s"])
+        .ok()
+        .unwrap();
+    assert!(
+        said.stdout.contains("accepts writes; all revisions of all keys"),
+        "{}",
+        said.stdout
+    );
+    assert!(said.stderr.contains("the way back"), "{}", said.stderr);
+    all_run(&lab, "3.4.23");
+    load.wait_for(50, SOON).unwrap();
+    let written = load.stop().unwrap();
+    written.verify_all(&lab).unwrap();
+    eprintln!(
+        "{} writes, longest gap {:?}",
+        written.acknowledged, written.longest_gap
+    );
+    let now = revision(&lab, n1);
+    assert!(
+        now > at && now < at + 100_000,
+        "the revisions go on: {at}, then {now}"
+    );
+    let after = content(&lab);
+    assert_eq!(after[1..], before[1..], "history, leases, users and roles");
+    let ttl = etcdctl(&lab, &["lease", "timetolive", &lease, "--keys"]);
+    assert!(
+        ttl.text().contains("granted with TTL(7200s)") && ttl.text().contains("leased"),
+        "{}",
+        ttl.text()
+    );
+    for host in lab.hosts() {
+        assert_eq!(archived(host).len(), 1, "{}", host.name());
+    }
+    lab.wait_healthy(3, SOON).unwrap();
+    let again = agent(n1, &["move", "--to", "3.4.23", "--yes", "-o", "json"])
+        .ok()
+        .unwrap();
+    let again: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(again["changed"], false);
+
+    it_is_finished_by_the_next_run_whoever_is_killed(&lab, n1);
+    lab.passed();
+}
+
+/// Each is refused with what was found, and nothing has changed.
+fn refused_orders_change_nothing(lab: &Lab, n1: &Host) {
+    let pids = etcd_pids(lab.hosts());
+    let n2 = lab.host(2).unwrap();
+    n2.sh("mv /opt/etcd-v3.4.23 /opt/away").unwrap().ok().unwrap();
+    for (args, code, expected) in [
+        (
+            ["--to", "3.5", "--yes"].as_slice(),
+            2,
+            "expected a version of etcd",
+        ),
+        (&["--to", "3.3.27", "--yes"], 4, "expected 3.4 or a newer 3.x"),
+        (&["--to", "3.5.1", "--yes"], 4, "n1 has no etcd 3.5.1"),
+        (&["--to", "3.4.23", "--yes"], 4, "n2 has no etcd 3.4.23"),
+        (&["--to", "3.6.16"], 4, "give --yes"),
+    ] {
+        let refused = agent(n1, &[&["move"], args].concat());
+        assert_eq!(refused.code, code, "{args:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains(expected), "{args:?}: {}", refused.stderr);
+    }
+    n2.sh("mv /opt/away /opt/etcd-v3.4.23").unwrap().ok().unwrap();
+    let dry = agent(n1, &["move", "--to", "3.4.23", "--dry-run"]).ok().unwrap();
+    assert!(dry.stdout.contains("from etcd 3.7.3 to 3.4.23"), "{}", dry.stdout);
+    let none = agent(n1, &["move", "--cancel", "-o", "json"]).ok().unwrap();
+    assert!(none.stdout.contains("\"changed\": false"), "{}", none.stdout);
+    assert_eq!(etcd_pids(lab.hosts()), pids, "nothing was restarted");
+    assert_eq!(epoch(n1), 1);
+    assert!(!in_quarantine(n1).unwrap());
+}
+
+/// The store does not answer, so that the move stops in quarantine. Reads are served, and writes are not.
+fn a_move_that_is_cancelled_changes_nothing(lab: &Lab, n1: &Host) {
+    let pids = etcd_pids(lab.hosts());
+    let before = content(lab);
+    lab.s3().stop().unwrap();
+    let failed = agent(n1, &["move", "--to", "3.4.23", "--yes", "--timeout", "60s"]);
+    assert_ne!(failed.code, 0, "{}", failed.stdout);
+    assert!(in_quarantine(n1).unwrap(), "{}", failed.stderr);
+    for args in [
+        ["put", "k/9", "no"].as_slice(),
+        &["del", "k/1"],
+        &["lease", "grant", "5"],
+    ] {
+        let refused = lab.etcdctl(&[n1], args).unwrap();
+        assert!(
+            refused.stderr.contains("corrupt cluster"),
+            "{args:?}: {}",
+            refused.stderr
+        );
+    }
+    let shown = agent(n1, &["status"]).stdout;
+    assert!(shown.contains("in quarantine for a move"), "{shown}");
+    let disarm = agent(n1, &["alarm", "disarm"]);
+    assert!(
+        disarm.code == 4 && disarm.stderr.contains("move --cancel"),
+        "{}",
+        disarm.stderr
+    );
+    let cancelled = agent(n1, &["move", "--cancel"]).ok().unwrap();
+    assert!(
+        cancelled.stdout.contains("nothing was moved"),
+        "{}",
+        cancelled.stdout
+    );
+    assert_eq!(content(lab), before);
+    etcdctl(lab, &["put", "k/9", "yes"]);
+    lab.s3().start().unwrap();
+    assert_eq!(etcd_pids(lab.hosts()), pids, "nothing was restarted");
+    assert_eq!(epoch(n1), 1);
+    lab.wait_healthy(3, SOON).unwrap();
+}
+
+/// The command and its agent are killed in quarantine, a host loses its power while the epoch opens. The same command
+/// goes on, also on another node.
+fn it_is_finished_by_the_next_run_whoever_is_killed(lab: &Lab, n1: &Host) {
+    let load = lab.start_load("z").unwrap();
+    load.wait_for(50, SOON).unwrap();
+    let (n2, n3) = (lab.host(2).unwrap(), lab.host(3).unwrap());
+    let (opened, stored) = (epoch(n1), backups(lab).len());
+    let command = ["move", "--to", "3.7.3", "--yes", "--timeout", "150s"];
+    std::thread::scope(|scope| {
+        let moving = scope.spawn(|| agent(n1, &command));
+        wait_until("the quarantine", SOON, || in_quarantine(n2)).unwrap();
+        n1.sh("pkill -KILL -f '^etcd-agent move'; systemctl kill -s KILL etcd-agent")
+            .unwrap();
+        assert_ne!(moving.join().unwrap().code, 0);
+    });
+    wait_until("n2 to see the agent of n1 again", SOON, || {
+        Ok(status(n2)?["peers"]["n1"]["fact"] == "known")
+    })
+    .unwrap();
+    std::thread::scope(|scope| {
+        let moving = scope.spawn(|| agent(n2, &command));
+        wait_until("the epoch to open", SOON, || {
+            anyhow::ensure!(!moving.is_finished(), "the command has ended");
+            Ok(epoch(n2) > opened)
+        })
+        .unwrap();
+        n3.kill().unwrap();
+        n3.boot().unwrap();
+        let said = moving.join().unwrap();
+        eprintln!("{} {} {}", said.code, said.stdout, said.stderr);
+    });
+    let said = agent(n3, &command).ok().unwrap();
+    assert!(
+        said.stdout.contains("accepts writes") || said.stdout.contains("already"),
+        "{}",
+        said.stdout
+    );
+    all_run(lab, "3.7.3");
+    lab.wait_healthy(3, SOON).unwrap();
+    assert!(backups(lab).len() > stored);
+    load.wait_for(50, SOON).unwrap();
+    let written = load.stop().unwrap();
+    written.verify_all(lab).unwrap();
+    assert!(
+        written.longest_gap < Duration::from_mins(3),
+        "{:?}",
+        written.longest_gap
+    );
+}

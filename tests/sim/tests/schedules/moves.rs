@@ -1,0 +1,78 @@
+//! Moves between versions of etcd: nothing that was acknowledged is lost, whoever dies meanwhile.
+
+use etcd_agent_sim::{Fault, Schedule, run};
+
+use crate::by_seed::none_breaks_a_rule;
+
+/// How many random schedules.
+const SCHEDULES: u64 = 600;
+
+fn calm(seed: u64, nodes: usize) -> Schedule {
+    let mut schedule = Schedule::calm(seed, nodes, nodes, true);
+    // From 3.5.30 to 3.7.3 and back, which no rolling upgrade does in one step.
+    schedule.faults.push((20_000, Fault::Move(0, 3)));
+    schedule.faults.push((80_000, Fault::Move(nodes - 1, 0)));
+    schedule
+}
+
+#[test]
+fn s09_a_calm_cluster_moves_there_and_back() {
+    for (seed, nodes) in [(1, 1), (2, 3), (3, 5)] {
+        let outcome = run(&calm(seed, nodes), true);
+        let history = outcome.history.join("\n");
+        assert_eq!(outcome.violation, None, "{history}");
+        let done = history.matches("Ok(\"done\")").count();
+        assert_eq!(done, 2, "{history}");
+    }
+}
+
+#[test]
+fn rule_2_random_faults_during_a_move_lose_no_acknowledged_write() {
+    let [done, interrupted, cancelled] = none_breaks_a_rule(
+        SCHEDULES,
+        Schedule::with_moves,
+        [
+            "event a move is done",
+            "event a move is interrupted",
+            "event a move is cancelled",
+        ],
+    );
+    eprintln!("{done} done, {interrupted} interrupted, {cancelled} cancelled");
+    assert!(
+        done > SCHEDULES / 3 && interrupted > SCHEDULES / 4 && cancelled > SCHEDULES / 40,
+        "{done} {interrupted} {cancelled}"
+    );
+}
+
+/// Another person cancels the move in each of its moments.
+fn cancelled(seed: u64) -> Schedule {
+    let mut schedule = Schedule::calm(seed, 3, 3, true);
+    schedule.faults.push((20_000, Fault::Move(0, 3)));
+    for nth in 0..12 {
+        schedule
+            .faults
+            .push((20_200 + seed % 5 * 60 + nth * 300, Fault::CancelMove(1)));
+    }
+    schedule
+}
+
+#[test]
+fn rule_2_a_move_that_another_person_cancels_loses_no_acknowledged_write() {
+    none_breaks_a_rule(60, cancelled, []);
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn rule_2_without_the_fence_a_move_loses_writes() {
+    use etcd_agent::mutant::{Mutant, set};
+
+    let broken = |seed| {
+        set(Some(Mutant::MovesUnfenced));
+        let violation = run(&Schedule::with_moves(seed), false).violation;
+        set(None);
+        violation
+    };
+    let found = (0..SCHEDULES).find_map(broken);
+    let found = found.expect("the simulator does not see it");
+    assert!(found.contains("rule 2"), "{found}");
+}
