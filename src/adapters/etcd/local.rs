@@ -15,10 +15,10 @@ use tonic_prost::ProstCodec;
 
 use super::channel::{Address, Connector};
 use super::errors::{Kind, client_error, no_answer, status_error};
-use super::{proto, watch};
+use super::{probe, proto, watch};
 use crate::config::Settings;
 use crate::model::{AlarmKind, MemberId, NodeName, TlsFiles};
-use crate::ports::{PortError, PortResult};
+use crate::ports::{Etcd, PortError, PortResult};
 
 /// How long a request about members may take.
 pub(super) const MEMBERS: Duration = Duration::from_secs(5);
@@ -229,6 +229,42 @@ impl LocalEtcd {
         let message = proto::MemberListRequest { linearizable };
         self.unary("list members", "/etcdserverpb.Cluster/MemberList", message)
             .await
+    }
+
+    /// The state of authentication. etcd asks its members through raft, and those of etcd 3.4 do not know the request:
+    /// 3.4.23 panics on it. So it is not asked for while there may be one.
+    pub(super) async fn auth_status(&self) -> PortResult<proto::AuthStatusResponse> {
+        let doing = "read the state of authentication";
+        if self.has_3_4().await? {
+            let what = self.what(doing);
+            return Err(PortError::Permanent(format!(
+                "{what}: a member may run etcd 3.4, which cannot report it"
+            )));
+        }
+        let path = "/etcdserverpb.Auth/AuthStatus";
+        self.unary(doing, path, proto::AuthStatusRequest {}).await
+    }
+
+    /// True if a member of the cluster may run etcd 3.4.
+    pub(super) async fn has_3_4(&self) -> PortResult<bool> {
+        let version = || {
+            self.version
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        };
+        if version().is_empty() {
+            self.status().await?;
+        }
+        if self.is_3_4() {
+            return Ok(true);
+        }
+        if !version().starts_with("3.5.") {
+            return Ok(false);
+        }
+        let tls = self.connector.tls().map_err(PortError::Retryable)?;
+        let cluster = probe::cluster_version(self.connector.url(), tls).await?;
+        Ok(cluster.is_none_or(|cluster| cluster.series() <= (3, 4)))
     }
 
     pub(super) fn is_3_4(&self) -> bool {

@@ -388,21 +388,12 @@ impl Etcd for LocalEtcd {
     }
 
     async fn auth_revision(&self) -> PortResult<u64> {
-        let message = proto::AuthStatusRequest {};
-        let path = "/etcdserverpb.Auth/AuthStatus";
-        let answer: proto::AuthStatusResponse = self
-            .unary("read the state of authentication", path, message)
-            .await?;
-        Ok(answer.auth_revision)
+        Ok(self.auth_status().await?.auth_revision)
     }
 
     async fn auth_enabled(&self) -> PortResult<bool> {
-        if !self.is_3_4() {
-            let path = "/etcdserverpb.Auth/AuthStatus";
-            let answer: proto::AuthStatusResponse = self
-                .unary("read the state of authentication", path, proto::AuthStatusRequest {})
-                .await?;
-            return Ok(answer.enabled);
+        if !self.has_3_4().await? {
+            return Ok(self.auth_status().await?.enabled);
         }
         // Before etcd looks at name and password, it says if authentication is off.
         let path = "/etcdserverpb.Auth/Authenticate";

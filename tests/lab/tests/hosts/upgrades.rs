@@ -172,6 +172,12 @@ fn from_3_4_there_is_no_way_back(lab: &Lab, n1: &Host) {
     assert_ne!(cancel.code, 0, "{}", cancel.stdout);
     let why = wait_reason(lab.host(2).unwrap(), "upgrade-refused");
     assert!(why.contains("etcd here stays at 3.5.16"), "{why}");
+    // etcd 3.4.23 panics on what 3.5 asks its members for users. Each node takes a backup, also of n2's member.
+    let pids = etcd_pids(lab.hosts());
+    for host in lab.hosts() {
+        backup_now(host);
+    }
+    assert_eq!(etcd_pids(lab.hosts()), pids, "an etcd ended");
     upgrade(n1, &["--to", "3.5.16"]);
     all_run(lab, "3.5.16");
     lab.wait_healthy(3, SOON).unwrap();
