@@ -257,10 +257,10 @@ async fn end(
     progress.say("the data is compared with the backup");
     let order = QuarantineOrder::End { force: false };
     let view: QuarantineView = client.post("/v1/quarantine", &order).await?;
-    Ok(if view.compared.is_empty() {
-        "the quarantine had ended already".to_owned()
-    } else {
-        view.compared
+    Ok(match (view.changed, view.compared.is_empty()) {
+        (false, _) => "the quarantine had ended already".to_owned(),
+        (true, true) => "something was written since the move, so nothing was compared".to_owned(),
+        (true, false) => view.compared,
     })
 }
 

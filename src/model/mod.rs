@@ -80,7 +80,9 @@ pub use paxos::{
     Accept, AcceptReply, ElectorRecord, Enquire, EnquireAnswer, EnquireReply, EpochVotes, Learn, Prepare,
     PrepareReply, Refusal,
 };
-pub use quarantine::{CHECKS_USERS_IN_QUARANTINE, QUARANTINE, QuarantineOrder, QuarantineView};
+pub use quarantine::{
+    CHECKS_USERS_IN_QUARANTINE, QUARANTINE, QuarantineOrder, QuarantineView, is_quarantine, seal,
+};
 pub use reason::{Reason, ReasonCode};
 pub use reboot_lock::{LockOwner, RebootHold, RebootLock, RebootLocks, RecordedLock, ReleaseView};
 pub use running::{BaseEtcd, EtcdRun, RestartWish};

@@ -9,8 +9,27 @@ use serde::{Deserialize, Serialize};
 
 use super::{AlarmKind, EtcdVersion, MemberId};
 
-/// The member ID for which the alarm is raised: `etcdmove` in ASCII. A member's ID is a hash, so no member has it.
+/// The upper half of the member IDs for which the alarm is raised: `etcd` in ASCII. The ID of a member is a hash, so
+/// hardly any member has it.
+const UPPER: u64 = 0x6574_6364_0000_0000;
+const LOWER: u64 = 0xffff_ffff;
+
+/// The alarm that begins the quarantine; its member ID is `etcdmove` in ASCII.
 pub const QUARANTINE: (MemberId, AlarmKind) = (MemberId(0x6574_6364_6d6f_7665), AlarmKind::Corrupt);
+
+/// A seal: the same alarm for an ID of its own. A node raises one before it opens an epoch from the backup. etcd refuses
+/// writes while any such alarm is raised. An order to end the quarantine disarms only alarms that were there before it
+/// has seen that no node opens an epoch, so it cannot end the quarantine of a node that begins to do so later.
+pub fn seal(random: u64) -> (MemberId, AlarmKind) {
+    let id = MemberId(UPPER | random & LOWER);
+    let other = MemberId(QUARANTINE.0.0 ^ 1);
+    (if id == QUARANTINE.0 { other } else { id }, QUARANTINE.1)
+}
+
+/// True for the alarm of the quarantine, and for a seal.
+pub fn is_quarantine((member, alarm): (MemberId, AlarmKind)) -> bool {
+    alarm == QUARANTINE.1 && member.0 & !LOWER == UPPER
+}
 
 /// The first minor in which an alarm leaves the checks of users and roles in force. In an older etcd anybody who
 /// reaches it could administer users meanwhile (`applierV3backend.Alarm` in 3.4 and 3.5).
@@ -44,4 +63,21 @@ pub struct QuarantineView {
     /// What was compared, one line; empty if nothing was.
     #[serde(default)]
     pub compared: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seal_is_of_the_quarantine_and_not_its_beginning() {
+        for random in [0, 1, u64::MAX, QUARANTINE.0.0] {
+            let seal = seal(random);
+            assert!(is_quarantine(seal) && seal != QUARANTINE, "{random:x}");
+        }
+        assert!(is_quarantine(QUARANTINE));
+        for (member, alarm) in [(7, AlarmKind::Corrupt), (QUARANTINE.0.0, AlarmKind::NoSpace)] {
+            assert!(!is_quarantine((MemberId(member), alarm)), "{member:x}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use super::etcd_version::READS_V2;
 use super::{
     BackupSummary, ClusterId, ClusterName, Compaction, DefragView, Directives, Epoch, EtcdSelection,
     EtcdVersion, Fact, Generation, Genesis, Grant, HashCheck, Incarnation, MemberId, MemberList, NodeName,
-    RaftTerm, RebootLocks, RestartWish, Revision, UnixMs,
+    RaftTerm, RebootLocks, RestartWish, Revision, UnixMs, is_quarantine,
 };
 
 /// systemd's `ActiveState` of a unit (`org.freedesktop.systemd1(5)`).
@@ -245,21 +245,38 @@ impl EtcdStatus {
 
     /// True while the cluster is in quarantine.
     pub fn in_quarantine(&self) -> bool {
-        let (member, kind) = (super::QUARANTINE.0.0.to_string(), super::QUARANTINE.1.to_string());
-        self.errors.iter().any(|error| {
-            let parts = error
-                .strip_prefix("memberID:")
-                .and_then(|rest| rest.split_once("alarm:"));
-            parts.is_some_and(|(id, alarm)| id.trim() == member && alarm.trim() == kind)
-        })
+        self.alarms_with_members()
+            .any(|(member, alarm)| is_of_quarantine(member, alarm))
     }
 
-    /// The alarms that are raised, such as `NOSPACE`. etcd lists them among its errors as `memberID:1
-    /// alarm:NOSPACE` (`Status` in etcd's `maintenance.go`).
+    /// The alarms that are raised, such as `NOSPACE`.
     pub fn alarms(&self) -> impl Iterator<Item = &str> {
-        let errors = self.errors.iter();
-        errors.filter_map(|error| error.split_once("alarm:").map(|(_, alarm)| alarm.trim()))
+        self.alarms_with_members().map(|(_, alarm)| alarm)
     }
+
+    /// The alarms that are raised, without those of a quarantine.
+    pub fn other_alarms(&self) -> impl Iterator<Item = &str> {
+        let others = self
+            .alarms_with_members()
+            .filter(|(member, alarm)| !is_of_quarantine(*member, alarm));
+        others.map(|(_, alarm)| alarm)
+    }
+
+    /// etcd lists alarms among its errors as `memberID:1 alarm:NOSPACE` (`Status` in etcd's `maintenance.go`).
+    fn alarms_with_members(&self) -> impl Iterator<Item = (Option<MemberId>, &str)> {
+        self.errors.iter().filter_map(|error| {
+            let (rest, alarm) = error.split_once("alarm:")?;
+            let id = rest
+                .strip_prefix("memberID:")
+                .and_then(|id| id.trim().parse().ok());
+            Some((id.map(MemberId), alarm.trim()))
+        })
+    }
+}
+
+fn is_of_quarantine(member: Option<MemberId>, alarm: &str) -> bool {
+    let kind = alarm.parse().ok();
+    member.zip(kind).is_some_and(is_quarantine)
 }
 
 /// The fence-relevant part of an assignment.

@@ -3,7 +3,7 @@
 //! taken meanwhile contains them too.
 
 use super::context::Context;
-use crate::model::{EtcdStatus, QUARANTINE, ReasonCode};
+use crate::model::{EtcdStatus, ReasonCode};
 
 /// The remedy, in one line.
 const HELP: &str = "free room (`etcdctl compact`, `etcd-agent defrag --rolling`, a larger space.quota), then `etcd-agent \
@@ -20,10 +20,7 @@ pub(super) fn report(cx: &mut Context<'_>) {
 /// What an alarm of this etcd means; `None` without one. `recovers` is true if the agents free etcd from
 /// NOSPACE.
 pub(super) fn raised(etcd: &EtcdStatus, recovers: bool) -> Option<String> {
-    let mut alarms: Vec<&str> = etcd.alarms().collect();
-    if etcd.in_quarantine() {
-        alarms.retain(|alarm| *alarm != QUARANTINE.1.to_string());
-    }
+    let alarms: Vec<&str> = etcd.other_alarms().collect();
     match alarms.first()? {
         alarm if alarm.starts_with("NOSPACE") => {
             let help = if recovers { "the agents free it" } else { HELP };

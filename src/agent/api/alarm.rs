@@ -4,7 +4,7 @@
 use crate::agent::Agent;
 use crate::agent::api::fresh;
 use crate::model::{
-    Alarm, AlarmKind, DisarmOrder, DisarmView, Fact, MemberId, NodeStatus, QUARANTINE, is_full,
+    Alarm, AlarmKind, DisarmOrder, DisarmView, Fact, MemberId, NodeStatus, is_full, is_quarantine,
 };
 use crate::ports::{AgentHandle, PortError, PortResult};
 
@@ -79,7 +79,7 @@ fn of_member(statuses: &[NodeStatus], id: MemberId) -> Option<&NodeStatus> {
 /// Why the cause of an alarm does not seem to be gone. `size` is that of the member's database in bytes.
 fn objection(alarm: &Alarm, size: Option<u64>, quota: Option<u64>) -> Option<String> {
     let node = alarm.node_name();
-    if (alarm.member_id, alarm.alarm) == QUARANTINE {
+    if is_quarantine((alarm.member_id, alarm.alarm)) {
         return Some(
             "the cluster is in quarantine for a move to another version of etcd: `etcd-agent move --cancel` ends it"
                 .to_owned(),

@@ -4,7 +4,7 @@ use crate::agent::Agent;
 use crate::agent::api::fresh;
 use crate::model::{
     CHECKS_USERS_IN_QUARANTINE, EtcdVersion, Fact, Fingerprint, Genesis, NodeName, Observation, Origin,
-    QUARANTINE, QuarantineOrder, QuarantineView,
+    QUARANTINE, QuarantineOrder, QuarantineView, is_quarantine,
 };
 use crate::plan;
 use crate::ports::{Etcd, PortError, PortResult};
@@ -71,28 +71,29 @@ async fn end(agent: &Agent, force: bool) -> PortResult<QuarantineView> {
         changed: false,
         compared: String::new(),
     };
-    if !etcd.alarms().await?.contains(&QUARANTINE) {
+    // Before the look: the seal of a node that begins later to open an epoch stays.
+    let mut raised = etcd.alarms().await?;
+    raised.retain(|alarm| is_quarantine(*alarm));
+    if raised.is_empty() {
         return Ok(view);
     }
-    let seen = fresh::observation(agent).await?;
     let serves = etcd.status().await?.cluster_id;
-    if let Some(why) = plan::end_objection(&seen, serves, force) {
-        return Err(refused(why));
-    }
-    let genesis = seen
-        .me
-        .genesis
-        .as_ref()
-        .filter(|genesis| genesis.cluster_id == serves);
+    let genesis = agent.shared.elector().chosen;
+    let genesis = genesis.filter(|genesis| genesis.cluster_id == serves);
     if let Some(genesis) = genesis.filter(|genesis| genesis.etcd.is_some_and(|etcd| etcd.continues)) {
-        view.compared = match compare(agent, genesis).await {
+        view.compared = match compare(agent, &genesis).await {
             Ok(text) => text,
             Err(error) if force => format!("not compared, by the operator's word: {error}"),
             Err(error) => return Err(error),
         };
     }
-    let (member, alarm) = QUARANTINE;
-    etcd.disarm(member, alarm).await?;
+    let seen = fresh::observation(agent).await?;
+    if let Some(why) = plan::end_objection(&seen, serves, force) {
+        return Err(refused(why));
+    }
+    for (member, alarm) in raised {
+        etcd.disarm(member, alarm).await?;
+    }
     tracing::warn!(
         "an operator ended the quarantine: etcd accepts writes. {}",
         view.compared
@@ -133,7 +134,8 @@ async fn compare(agent: &Agent, genesis: &Genesis) -> PortResult<String> {
         let etcd = if *node == agent.spec.node {
             own
         } else {
-            own.of(node).unwrap_or(own)
+            let other = own.of(node);
+            other.ok_or_else(|| refused(format_args!("the etcd of {node} cannot be asked")))?
         };
         hashed &= compare_one(etcd.as_ref(), node, with.version, expected).await?;
         voters += 1;

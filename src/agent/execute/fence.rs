@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use crate::agent::Agent;
 use crate::backup::newest_epoch;
 use crate::model::{
-    Assignment, BackupId, ClusterId, Epoch, Generation, MemberList, QUARANTINE, RaftTerm, StartFence,
+    Assignment, BackupId, ClusterId, Epoch, Generation, MemberList, QUARANTINE, RaftTerm, StartFence, seal,
 };
 use crate::ports::{PortError, PortResult};
 
@@ -136,13 +136,38 @@ pub(crate) async fn fenced_list(agent: &Agent, term: RaftTerm) -> PortResult<Mem
     Ok(list)
 }
 
-/// Checks that the cluster holds exactly what this backup holds, and nothing can be written: the epoch that is
-/// opened from it may continue this one. Everything acknowledged up to now is known to this member after it has
-/// read the alarms through raft.
+/// Checks that the cluster holds exactly what this backup holds, and seals its quarantine: the epoch that is opened from
+/// the backup may continue this one. The seal of an earlier attempt is disarmed. Without an error the new one stays,
+/// whatever comes of the attempt, because the epoch may be chosen later.
 pub(crate) async fn fence_quarantine(agent: &Agent, backup: &BackupId) -> PortResult<()> {
     if mutant!(MovesUnfenced) {
         return Ok(());
     }
+    let etcd = &agent.ports.etcd;
+    let raised = etcd.alarms().await?;
+    if !raised.contains(&QUARANTINE) {
+        return Err(stale("the cluster is not in quarantine any more"));
+    }
+    let (member, alarm) = seal(agent.ports.clock.random());
+    etcd.raise(member, alarm).await?;
+    let checked = holds_all(agent, backup).await;
+    let former = agent.shared.with(|inner| {
+        let former = inner.genesis.seal;
+        if checked.is_ok() {
+            inner.genesis.seal = Some(member);
+        }
+        former
+    });
+    let over = if checked.is_ok() { former } else { Some(member) };
+    if let Some(over) = over {
+        etcd.disarm(over, alarm).await?;
+    }
+    checked
+}
+
+/// Checks that the backup holds everything that etcd has acknowledged. This member knows all of it once it has read the
+/// alarms through raft, and with them a seal nothing more is acknowledged.
+async fn holds_all(agent: &Agent, backup: &BackupId) -> PortResult<()> {
     let etcd = &agent.ports.etcd;
     if !etcd.alarms().await?.contains(&QUARANTINE) {
         return Err(stale("the cluster is not in quarantine any more"));

@@ -154,7 +154,14 @@ pub(crate) async fn propose(
     let prepare = round.prepare(&record.incarnation);
     run_phase(agent, &mut round, gone, &PREPARE, prepare).await?;
     // The round may carry a value that was accepted before.
-    if candidate_continues && let Origin::Backup(backup) = &round.value().origin {
+    if candidate_continues {
+        let value = round.value();
+        let Origin::Backup(backup) = &value.origin else {
+            return Err(PortError::Permanent(format!(
+                "an elector has accepted epoch {} from {}, which does not continue this one",
+                value.epoch, value.origin
+            )));
+        };
         fence_quarantine(agent, backup).await?;
     }
     let accept = round.accept();

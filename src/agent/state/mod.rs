@@ -29,8 +29,8 @@ use crate::agent::state::version::Version;
 use crate::genesis::Electorate;
 use crate::model::{
     BackupId, BackupSummary, BackupView, Compaction, CopyStatus, Decision, DefragEnd, Denial, Directives,
-    ElectorRecord, EtcdRun, Genesis, HashCheck, Job, NodeName, NodeStatus, Observation, RebootLocks,
-    RemovalView, RequestState, Revision, SteadyMs, UnixMs,
+    ElectorRecord, EtcdRun, Genesis, HashCheck, Job, MemberId, NodeName, NodeStatus, Observation,
+    RebootLocks, RemovalView, RequestState, Revision, SteadyMs, UnixMs,
 };
 use crate::ports::{NodeState, PortResult};
 
@@ -65,6 +65,8 @@ pub(super) struct GenesisNotes {
     pub(super) denied: BTreeMap<String, Denial>,
     /// The highest round of a ballot that preempted one of this node's.
     pub(super) highest_round: u64,
+    /// The seal of the quarantine under which this node has tried to open an epoch.
+    pub(super) seal: Option<MemberId>,
 }
 
 /// The background jobs and their results.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use etcd_agent::model::{
-    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, MemberId, MemberList, NodeName, QUARANTINE, Revision,
+    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, MemberId, MemberList, NodeName, Revision, is_quarantine,
 };
 use etcd_agent::ports::{AgentHandle, ByteStream, Etcd, PortError, PortResult};
 
@@ -195,16 +195,17 @@ impl Etcd for LocalEtcd {
         self.change(|world| world.alarms(host)).await
     }
 
-    async fn raise(&self, _member: MemberId, _alarm: AlarmKind) -> PortResult<()> {
+    async fn raise(&self, member: MemberId, _alarm: AlarmKind) -> PortResult<()> {
         let host = self.host;
-        self.change(|world| world.set_quarantine(host, true)).await
+        self.change(|world| world.set_quarantine(host, member, true))
+            .await
     }
 
     async fn disarm(&self, member: MemberId, alarm: AlarmKind) -> PortResult<()> {
         let host = self.host;
         self.change(|world| {
-            if (member, alarm) == QUARANTINE {
-                world.set_quarantine(host, false)
+            if is_quarantine((member, alarm)) {
+                world.set_quarantine(host, member, false)
             } else {
                 world.disarm(host)
             }

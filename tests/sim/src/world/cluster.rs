@@ -125,7 +125,7 @@ impl World {
                 let full = self
                     .no_space
                     .then(|| format!("memberID:{} alarm:NOSPACE", dir.member));
-                full.into_iter().chain(self.quarantine_error(host)).collect()
+                full.into_iter().chain(self.quarantine_errors(host)).collect()
             },
         })
     }

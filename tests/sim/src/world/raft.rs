@@ -45,8 +45,8 @@ pub enum What {
     Write(u32),
     /// A change of the members.
     Change(Change),
-    /// The alarm of the quarantine is raised or disarmed.
-    Quarantine(bool),
+    /// An alarm of the quarantine, with this member ID, is raised or disarmed.
+    Quarantine(MemberId, bool),
 }
 
 /// One entry.

@@ -1,6 +1,6 @@
 //! The database of each member: its size, its free pages, defragmentation and NOSPACE.
 
-use etcd_agent::model::{AlarmKind, MemberId, QUARANTINE};
+use etcd_agent::model::{AlarmKind, MemberId};
 
 use super::{Refused, World};
 
@@ -103,7 +103,7 @@ impl World {
             .filter(|_| h.server.is_some())
             .ok_or(Refused::Down)?;
         let full = self.no_space.then_some((dir.member, AlarmKind::NoSpace));
-        let quarantine = self.knows_quarantine(host).then_some(QUARANTINE);
+        let quarantine = self.quarantine_alarms(host);
         Ok(full.into_iter().chain(quarantine).collect())
     }
 
