@@ -56,7 +56,7 @@ pub enum QuarantineOrder {
 }
 
 /// The answer to `POST /v1/quarantine`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuarantineView {
     /// True if the order changed something.
     pub changed: bool,

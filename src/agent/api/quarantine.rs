@@ -2,6 +2,7 @@
 
 use crate::agent::Agent;
 use crate::agent::api::fresh;
+use crate::agent::jobs::corruption::etcd_of;
 use crate::model::{
     CHECKS_USERS_IN_QUARANTINE, EtcdVersion, Fact, Fingerprint, Genesis, NodeName, Observation, Origin,
     QUARANTINE, QuarantineOrder, QuarantineView, is_quarantine,
@@ -38,10 +39,7 @@ async fn begin(agent: &Agent, to: EtcdVersion, dry_run: bool) -> PortResult<Quar
             CHECKS_USERS_IN_QUARANTINE.0, CHECKS_USERS_IN_QUARANTINE.1
         )));
     }
-    let mut view = QuarantineView {
-        changed: false,
-        compared: String::new(),
-    };
+    let mut view = QuarantineView::default();
     let (member, alarm) = QUARANTINE;
     if !dry_run && !agent.ports.etcd.alarms().await?.contains(&QUARANTINE) {
         agent.ports.etcd.raise(member, alarm).await?;
@@ -67,10 +65,7 @@ fn unsafe_with_users(seen: &Observation) -> Option<(NodeName, String)> {
 
 async fn end(agent: &Agent, force: bool) -> PortResult<QuarantineView> {
     let etcd = &agent.ports.etcd;
-    let mut view = QuarantineView {
-        changed: false,
-        compared: String::new(),
-    };
+    let mut view = QuarantineView::default();
     // Before the look: the seal of a node that begins later to open an epoch stays.
     let mut raised = etcd.alarms().await?;
     raised.retain(|alarm| is_quarantine(*alarm));
@@ -130,13 +125,8 @@ async fn compare(agent: &Agent, genesis: &Genesis) -> PortResult<String> {
     for member in list.voters() {
         let node = agent.spec.node_of(member);
         let node = node.ok_or_else(|| refused(format_args!("member {} is on no known node", member.id)))?;
-        let own = agent.ports.etcd.clone();
-        let etcd = if *node == agent.spec.node {
-            own
-        } else {
-            let other = own.of(node);
-            other.ok_or_else(|| refused(format_args!("the etcd of {node} cannot be asked")))?
-        };
+        let etcd = etcd_of(agent, member);
+        let etcd = etcd.ok_or_else(|| refused(format_args!("the etcd of {node} cannot be asked")))?;
         hashed &= compare_one(etcd.as_ref(), node, with.version, expected).await?;
         voters += 1;
     }

@@ -120,7 +120,8 @@ async fn hash(agent: &Agent, member: &Member, revision: Revision) -> PortResult<
     Ok(MemberHash { hash, version })
 }
 
-fn etcd_of(agent: &Agent, member: &Member) -> Option<Arc<dyn Etcd>> {
+/// The etcd of a member: this node's own, or another node's; `None` if it cannot be asked from here.
+pub(crate) fn etcd_of(agent: &Agent, member: &Member) -> Option<Arc<dyn Etcd>> {
     let node = agent.spec.node_of(member)?;
     if *node == agent.spec.node {
         return Some(agent.ports.etcd.clone());
