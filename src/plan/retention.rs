@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::model::{
-    BackupId, Epoch, Fact, Keep, MemberList, Observation, Origin, Retention, Revision, StoredBackup, UnixMs,
-    Verdict, Verified, Writer,
+    BackupId, Epoch, EtcdStatus, Fact, Keep, MemberList, NodeStatus, Observation, Origin, Retention,
+    Revision, StoredBackup, UnixMs, Verdict, Verified, Writer,
 };
 
 const HOUR_MS: u64 = 3_600_000;
@@ -79,8 +79,9 @@ pub fn keep_origin(verdicts: &mut [Verdict], origin: &BackupId) {
 }
 
 /// The backup that founders of the newest epoch may have still to be restored from. It is needed until some
-/// member list of that epoch shows that each founder has started or was removed. While this is not known, the
-/// backup counts as needed.
+/// member list of that epoch shows that each founder has started or was removed. The data of an epoch that was
+/// opened by a move is compared with its backup until the quarantine ends. While this is not known, the backup
+/// counts as needed.
 pub fn needed_origin(observation: &Observation) -> Option<BackupId> {
     let genesis = observation.me.genesis.as_ref()?;
     let Origin::Backup(backup) = &genesis.origin else {
@@ -97,10 +98,14 @@ pub fn needed_origin(observation: &Observation) -> Option<BackupId> {
         list.cluster_id == genesis.cluster_id && !list.members.is_empty() && founders.all(done)
     };
     let peers = observation.peers.values().filter_map(Fact::known);
-    let mut lists = std::iter::once(&observation.me)
-        .chain(peers)
-        .filter_map(|status| status.members.known());
-    lists.find(settled).is_none().then(|| backup.clone())
+    let nodes: Vec<&NodeStatus> = std::iter::once(&observation.me).chain(peers).collect();
+    let mut lists = nodes.iter().filter_map(|status| status.members.known());
+    let moved = genesis.etcd.is_some_and(|etcd| etcd.continues);
+    // Such an epoch begins in quarantine, so a member that does not show it has seen its end.
+    let ended = |etcd: &EtcdStatus| etcd.cluster_id == genesis.cluster_id && !etcd.in_quarantine();
+    let mut etcds = nodes.iter().filter_map(|status| status.etcd.known());
+    let needed = lists.find(settled).is_none() || moved && !etcds.any(ended);
+    needed.then(|| backup.clone())
 }
 
 /// Why a backup is kept without being counted by the classes, if so.

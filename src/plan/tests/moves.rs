@@ -248,3 +248,41 @@ fn the_quarantine_ends_only_when_no_node_can_open_an_epoch_from_the_backup() {
         }
     }
 }
+
+#[test]
+fn the_backup_of_a_move_stays_until_its_quarantine_has_ended() {
+    let needed = |obs: &Observation| crate::plan::needed_origin(obs);
+    let opened = |continues: bool| {
+        let mut obs = movable();
+        each(&mut obs, |status| {
+            if let Fact::Known(list) = &mut status.members {
+                for member in &mut list.members {
+                    member.client_urls = vec!["https://it:2379".into()];
+                }
+            }
+            let genesis = status.genesis.as_mut().unwrap();
+            genesis.origin = Origin::Backup(backup());
+            genesis.etcd = Some(EpochEtcd {
+                version: version("3.7.3"),
+                continues,
+            });
+        });
+        obs
+    };
+    let mut obs = opened(true);
+    assert_eq!(needed(&obs), None, "it has ended");
+    quarantine(&mut obs);
+    assert_eq!(
+        needed(&obs),
+        Some(backup()),
+        "the data may have still to be compared"
+    );
+    obs.me.etcd = Fact::Unreachable("x".into());
+    for peer in obs.peers.values_mut() {
+        *peer = Fact::Unreachable("x".into());
+    }
+    assert_eq!(needed(&obs), Some(backup()), "nobody knows");
+    let mut obs = opened(false);
+    quarantine(&mut obs);
+    assert_eq!(needed(&obs), None, "a restore is not compared");
+}
