@@ -41,7 +41,7 @@ check: machine ## format, clippy and the agent's own tests: what to run before e
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --locked --lib --test layering
 
-test: machine go promtool management-tools ## all tests, including those on real systemd hosts; the last line is the sum
+test: machine go ## all tests, including those on real systemd hosts; the last line is the sum
 	@tests/run.sh
 
 genesis: machine ## check the genesis protocol exhaustively within larger bounds: takes hours and up to 16 GB

@@ -30,23 +30,35 @@ slowest() {
     sed -n 's/^test \(.*\) \.\.\. ok <\([0-9.]*\)s>$/\2 \1/p' "$log" | sort -rn | head -20 | awk '{ printf "%7.0f s  %s\n", $1, $2 }'
 }
 
+# Every crate of the workspace is checked with clippy when it is compiled.
+export RUSTC_WORKSPACE_WRAPPER=$PWD/tests/rustc-and-clippy.sh
+
 everything() {
+    step "format"
+    cargo fmt --all --check
+
+    step "build, and clippy"
+    # Packages, Debian trees, etcd and the S3 servers are often waited for, so they are made while the agent compiles.
+    cargo build --workspace --exclude etcd-agent-sim --locked --bin lab
+    {
+        make --no-print-directory promtool management-tools && "$target/debug/lab" prepare
+    } >"$target/prepared.log" 2>&1 &
+    preparing=$!
+    trap 'wait "$preparing"' EXIT
+    # Without the simulator: tokio with a clock that can stand still is not for the binary that the lab installs.
+    cargo test --workspace --exclude etcd-agent-sim --locked --no-run
+
+    step "what the checks and the lab need: packages, Debian trees, etcd, S3 servers"
+    prepared=0
+    wait "$preparing" || prepared=$?
+    cat "$target/prepared.log"
+    [ "$prepared" = 0 ]
+
     step "monitoring"
     packaging/prometheus/check.sh
 
     step "configuration management"
     packaging/configuration-management/check.sh
-
-    step "format and clippy"
-    cargo fmt --all --check
-    cargo clippy --workspace --all-targets --locked -- -D warnings
-
-    step "build"
-    # Without the simulator: tokio with a clock that can stand still is not for the binary that the lab installs.
-    cargo test --workspace --exclude etcd-agent-sim --locked --no-run
-
-    step "what the lab is made of: packages, Debian trees, etcd, an S3 server"
-    "$target/debug/lab" prepare
 
     step "the package"
     deb=$(BINARY=$target/debug/etcd-agent packaging/deb.sh)
