@@ -7,8 +7,8 @@ RUNS ?= 1000000
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
 
-.PHONY: machine go promtool monitoring management-tools management lint check test genesis sim fuzz robust demo deb lab \
-  lab-down bench
+.PHONY: machine go promtool monitoring management-tools management package-tools packages lint check test genesis sim \
+  fuzz robust demo deb arm64 reproducible licenses lab lab-down bench
 
 machine: ## the packages that a build needs; `lab prepare` installs the rest
 	@command -v cargo >/dev/null || { echo "cargo is missing. Run: curl --proto '=https' --tlsv1.2 -sSf \
@@ -34,7 +34,13 @@ management-tools: ## Ansible, Puppet and their linters, if this machine has none
 management: management-tools ## check the Ansible collection and the Puppet module: half a minute, nothing is compiled
 	@packaging/configuration-management/check.sh
 
-lint: monitoring management ## what is checked without compiling
+package-tools: ## lintian, rpmlint and the like, if this machine has none
+	@packaging/tools.sh
+
+packages: package-tools ## check what packages are made of: half a minute, nothing is compiled
+	@packaging/check.sh
+
+lint: monitoring management packages ## what is checked without compiling
 
 check: machine ## format, clippy and the agent's own tests: what to run before each commit
 	cargo fmt --all --check
@@ -71,6 +77,15 @@ demo: machine go ## three hosts: a cluster with mutual TLS, a backup in S3, a lo
 
 deb: machine ## the Debian package, in target/deb/
 	@packaging/deb.sh
+
+arm64: machine ## the Debian package for arm64, cross-compiled and started under qemu
+	@packaging/debian/arm64.sh
+
+reproducible: machine ## build the Debian package twice, in two directories, and compare (PROFILE=demo is quicker)
+	@packaging/debian/reproducible.sh
+
+licenses: ## packaging/licenses/THIRD-PARTY.txt, with cargo-about: some minutes
+	@packaging/licenses/generate.sh
 
 lab: machine go ## boot N hosts that keep running, with the package installed and a cluster formed (N=3)
 	@$(LAB) prepare

@@ -41,7 +41,7 @@ everything() {
     # Packages, Debian trees, etcd and the S3 servers are often waited for, so they are made while the agent compiles.
     cargo build --workspace --exclude etcd-agent-sim --locked --bin lab
     {
-        make --no-print-directory promtool management-tools && "$target/debug/lab" prepare
+        make --no-print-directory promtool management-tools package-tools && "$target/debug/lab" prepare
     } >"$target/prepared.log" 2>&1 &
     preparing=$!
     trap 'wait "$preparing"' EXIT
@@ -60,9 +60,13 @@ everything() {
     step "configuration management"
     packaging/configuration-management/check.sh
 
+    step "what packages are made of"
+    packaging/check.sh
+
     step "the package"
     deb=$(BINARY=$target/debug/etcd-agent packaging/deb.sh)
     echo "$deb"
+    packaging/check.sh "$deb"
 
     # What only computes runs with what the cores have left: the tests of the lab mostly wait. First the genesis
     # protocol, then the simulator and planners that are broken on purpose. The protocol is checked by the program

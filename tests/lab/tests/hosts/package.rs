@@ -38,7 +38,8 @@ pub(crate) fn version(host: &Host) -> String {
         .to_owned()
 }
 
-fn apt(host: &Host, verb: &str) {
+/// Returns what it printed.
+fn apt(host: &Host, verb: &str) -> String {
     let argv = [
         "env",
         "DEBIAN_FRONTEND=noninteractive",
@@ -48,7 +49,8 @@ fn apt(host: &Host, verb: &str) {
         "-q",
         "etcd-agent",
     ];
-    host.exec(&argv).unwrap().ok().unwrap();
+    let output = host.exec(&argv).unwrap().ok().unwrap();
+    format!("{}{}", output.stdout, output.stderr)
 }
 
 #[test]
@@ -153,7 +155,16 @@ fn an_empty_etcd_is_discarded_and_no_other() {
 
     n1.systemctl(&["stop", "etcd"]).unwrap().ok().unwrap();
     n1.sh(&format!("rm -rf {DATA}")).unwrap().ok().unwrap();
-    agent(n1, &["init"]).ok().unwrap();
+    // The package's own test, as Debian's autopkgtest runs it, on an empty etcd. It makes the host a cluster.
+    start();
+    n1.write_file(
+        "/root/smoke",
+        include_bytes!("../../../../debian/tests/smoke"),
+        "0755",
+        "root:root",
+    )
+    .unwrap();
+    n1.exec(&["/root/smoke"]).unwrap().ok().unwrap();
     discard(n1, false, "which the agent manages");
     lab.passed();
 }
@@ -211,7 +222,22 @@ fn s42_package() {
     );
 
     let pid = etcd_pid(n1);
-    apt(n1, "purge");
+    // As `init` writes it; and what an administrator has put next to it.
+    n1.sh(
+        "echo >/etc/etcd-agent/config.toml; mkdir -p /etc/etcd-agent/tls; echo >/etc/etcd-agent/tls/mine.key",
+    )
+    .unwrap()
+    .ok()
+    .unwrap();
+    let said = apt(n1, "purge");
+    assert!(
+        said.contains("kept keys and other files in /etc/etcd-agent"),
+        "{said}"
+    );
+    n1.sh("test ! -e /etc/etcd-agent/config.toml && test -e /etc/etcd-agent/tls/mine.key && test ! -e /var/lib/etcd-agent/state")
+        .unwrap()
+        .ok()
+        .unwrap();
     assert_eq!(etcd_pid(n1), pid, "after the purge");
     assert!(
         n1.disk()
