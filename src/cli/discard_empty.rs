@@ -11,7 +11,7 @@ use super::exit::{Exit, Failure, Outcome};
 use super::out::Output;
 use super::systemd;
 use crate::adapters::etcd::LocalEtcd;
-use crate::config::{self, DEFAULT_DATA_DIR};
+use crate::config;
 use crate::model::{Assignment, ClusterId, MemberId};
 use crate::paths::Paths;
 use crate::ports::Etcd;
@@ -52,7 +52,10 @@ struct DiscardView {
 pub(super) async fn run(paths: &Paths, args: DiscardArgs) -> Outcome {
     let settings = config::load_here(paths)?.map(|loaded| loaded.settings);
     let etcd = settings.as_ref().map(|settings| &settings.spec.etcd);
-    let data_dir = etcd.map_or_else(|| DEFAULT_DATA_DIR.into(), |etcd| etcd.data_dir.clone());
+    let data_dir = match etcd {
+        Some(etcd) => etcd.data_dir.clone(),
+        None => config::default_data_dir(paths)?,
+    };
     let port = etcd.map_or(CLIENT_PORT, |etcd| etcd.client_port);
     let view = discard(paths, paths.host(&data_dir), port).await?;
     args.output.print(&view, |view| format!("{}\n", view.message))?;

@@ -82,7 +82,7 @@ pub(super) fn refuse_foreign_data(paths: &Paths) -> Result<(), Failure> {
     if exists(&paths.assignment())? {
         return Ok(());
     }
-    let data = paths.host(Path::new(config::DEFAULT_DATA_DIR));
+    let data = paths.host(&config::default_data_dir(paths)?);
     if exists(&data.join("member"))? {
         let data = data.display();
         return Err(Failure::refused(format!(
@@ -93,9 +93,9 @@ pub(super) fn refuse_foreign_data(paths: &Paths) -> Result<(), Failure> {
     Ok(())
 }
 
-/// True when an etcd runs on the default data directory: a cluster of one (Debian's `etcd-server` starts one
-/// when it is installed) is taken over with its data, and the planner refuses anything larger. Refuses an
-/// etcd that runs elsewhere, whose data would no longer be found at its next start.
+/// True when an etcd runs on the data directory of `etcd.service`: a cluster of one (Debian's `etcd-server`
+/// starts one when it is installed) is taken over with its data, and the planner refuses anything larger.
+/// Refuses an etcd that runs elsewhere, whose data would no longer be found at its next start.
 async fn runs_with_default_data(paths: &Paths) -> Result<bool, Failure> {
     if exists(&paths.assignment())? {
         return Ok(false);
@@ -108,13 +108,14 @@ async fn runs_with_default_data(paths: &Paths) -> Result<bool, Failure> {
     if !matches!(state.as_str(), "active" | "activating" | "reloading") {
         return Ok(false);
     }
-    if exists(&paths.host(Path::new(config::DEFAULT_DATA_DIR)).join("member"))? {
+    let data = config::default_data_dir(paths)?;
+    if exists(&paths.host(&data).join("member"))? {
         return Ok(true);
     }
     Err(Failure::refused(format!(
         "etcd.service is {state} with its data elsewhere than in {}: write /etc/etcd-agent/config.toml with that \
          etcd.data_dir by hand, or stop it if nobody needs it (`systemctl disable --now etcd`)",
-        config::DEFAULT_DATA_DIR
+        data.display()
     )))
 }
 

@@ -18,9 +18,6 @@ use crate::model::{
     default_versions_dir,
 };
 
-/// etcd's data directory in Debian's unit.
-pub const DEFAULT_DATA_DIR: &str = "/var/lib/etcd/default";
-
 macro_rules! fields {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $field:expr;)*) => {
         $($(#[$doc])* pub(super) const $name: $type = $field;)*
@@ -82,7 +79,8 @@ fields! {
         .in_force(|settings| settings.api.fleet_lock.map(|address| address.to_string().into()));
 
     /// etcd's data directory.
-    ETCD_DATA_DIR: Defaulted<PathBuf> = Defaulted::new("etcd.data_dir", path, || DEFAULT_DATA_DIR.into());
+    ETCD_DATA_DIR: Optional<PathBuf> = Optional::new("etcd.data_dir", path)
+        .in_force(|settings| Some(settings.spec.etcd.data_dir.display().to_string().into()));
     /// The port that clients connect to.
     ETCD_CLIENT_PORT: Defaulted<u16> = Defaulted::new("etcd.client_port", port, || 2379);
     /// The port that members connect to.

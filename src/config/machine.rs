@@ -1,5 +1,10 @@
 //! What the configuration takes from the host.
 
+use std::path::PathBuf;
+
+use super::etcd_unit;
+use crate::paths::Paths;
+
 /// The facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Machine {
@@ -7,6 +12,8 @@ pub(super) struct Machine {
     pub(super) name: String,
     /// Its memory in bytes.
     pub(super) memory: u64,
+    /// The data directory of `etcd.service`, or why it is unknown.
+    pub(super) data_dir: Result<PathBuf, String>,
 }
 
 const GIB: u64 = 1 << 30;
@@ -15,15 +22,14 @@ const GIB: u64 = 1 << 30;
 const QUOTAS: [u64; 4] = [8, 4, 2, 1];
 
 impl Machine {
-    /// This host: uname(2) and sysinfo(2).
-    pub(super) fn here() -> Self {
-        let uname = rustix::system::uname();
-        let full = uname.nodename().to_string_lossy();
+    /// This host: uname(2), sysinfo(2) and the files of `etcd.service`.
+    pub(super) fn here(paths: &Paths) -> Self {
         let info = rustix::system::sysinfo();
         let unit = u64::from(info.mem_unit);
         Self {
-            name: full.split('.').next().unwrap_or_default().to_owned(),
+            name: short_host_name(),
             memory: info.totalram.saturating_mul(unit),
+            data_dir: etcd_unit::data_dir(paths),
         }
     }
 
@@ -36,6 +42,13 @@ impl Machine {
         let fits = QUOTAS.into_iter().find(|quota| nominal >= 2 * quota * GIB);
         fits.unwrap_or(1) * GIB
     }
+}
+
+/// The host name up to its first dot.
+pub(super) fn short_host_name() -> String {
+    let uname = rustix::system::uname();
+    let full = uname.nodename().to_string_lossy();
+    full.split('.').next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -56,9 +69,10 @@ mod tests {
             let machine = Machine {
                 name: "n1".to_owned(),
                 memory: mib << 20,
+                data_dir: Ok("/d".into()),
             };
             assert_eq!(machine.quota(), quota * GIB, "{mib} MiB");
         }
-        assert!(Machine::here().memory > 1 << 20);
+        assert!(Machine::here(&Paths::system()).memory > 1 << 20);
     }
 }

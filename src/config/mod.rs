@@ -4,6 +4,8 @@
 //! reported at once.
 
 mod build;
+pub mod env_file;
+mod etcd_unit;
 mod field;
 mod field_types;
 mod fields;
@@ -24,7 +26,6 @@ mod warnings;
 
 use std::path::{Path, PathBuf};
 
-pub use fields::DEFAULT_DATA_DIR;
 pub use flags::{is_etcd_flag, is_etcd_variable};
 pub use problem::{Problem, Problems};
 pub use redact::redact;
@@ -58,7 +59,7 @@ pub fn load(paths: &Paths) -> Result<Option<Loaded>, Problems> {
     if found.is_empty() {
         return Ok(None);
     }
-    assemble(&found, &Machine::here()).map(Some)
+    assemble(&found, &Machine::here(paths)).map(Some)
 }
 
 /// [`load`] for a node that may already run a member. A configuration that drops the member's cluster name,
@@ -98,7 +99,7 @@ pub fn loss_identity(settings: &Settings) -> String {
 /// # Errors
 /// [`Problems`], as [`load`]; also if the file does not exist.
 pub fn load_file(path: &Path) -> Result<Loaded, Problems> {
-    assemble(&sources::only(path)?, &Machine::here())
+    assemble(&sources::only(path)?, &Machine::here(&Paths::system()))
 }
 
 /// Checks the configuration as it would be with `candidate`. If `candidate` is one of the sources, it is read
@@ -109,7 +110,7 @@ pub fn load_file(path: &Path) -> Result<Loaded, Problems> {
 /// [`Problems`], as [`load`].
 pub fn check_candidate(paths: &Paths, candidate: &Path, place: &Path) -> Result<Loaded, Problems> {
     let found = sources::find_with(paths, candidate, place)?;
-    assemble(&found, &Machine::here())
+    assemble(&found, &Machine::here(paths))
 }
 
 /// Warnings about settings that are allowed but rarely intended, one line each.
@@ -136,7 +137,16 @@ pub fn existing_files(paths: &Paths) -> Result<Vec<PathBuf>, Problems> {
 
 /// The host name up to its first dot, from uname(2).
 pub fn short_host_name() -> String {
-    Machine::here().name
+    machine::short_host_name()
+}
+
+/// The value of `etcd.data_dir` if no file sets it: the data directory of `etcd.service`.
+///
+/// # Errors
+/// [`Problems`] if it is unknown.
+pub fn default_data_dir(paths: &Paths) -> Result<PathBuf, Problems> {
+    let dir = etcd_unit::data_dir(paths);
+    dir.map_err(|text| Problems::new(vec![Problem::at(None, "etcd.data_dir", text)]))
 }
 
 fn assemble(found: &[Source], machine: &Machine) -> Result<Loaded, Problems> {

@@ -38,6 +38,7 @@ fn n1() -> Machine {
     Machine {
         name: "n1".to_owned(),
         memory: 16 << 30,
+        data_dir: Ok("/var/lib/etcd/default".into()),
     }
 }
 

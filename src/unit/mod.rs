@@ -3,7 +3,6 @@
 pub mod apply;
 pub mod boot;
 pub mod data;
-mod env_file;
 pub mod files;
 pub mod gate;
 pub mod journal;

@@ -7,6 +7,8 @@ mod network;
 mod store;
 mod upkeep;
 
+use std::path::PathBuf;
+
 use super::field::{Defaulted, Optional, Parse};
 use super::fields::{
     ARCHIVE_KEEP, ARCHIVE_MAX_AGE, ARCHIVE_MIN_AGE, BACKUP_INTERVAL, CLUSTER_GRACE, CLUSTER_JOIN,
@@ -48,7 +50,7 @@ impl<'a> Builder<'a> {
         let nodes = self.nodes(&node);
         let size = self.size(nodes.len());
         let etcd = EtcdSpec {
-            data_dir: self.read(&ETCD_DATA_DIR),
+            data_dir: self.data_dir(machine)?,
             client_port: self.read(&ETCD_CLIENT_PORT),
             peer_port: self.read(&ETCD_PEER_PORT),
             client_tls: self.tls(&ETCD_CLIENT_TLS),
@@ -92,6 +94,15 @@ impl<'a> Builder<'a> {
                 max_age: self.read(&ARCHIVE_MAX_AGE),
             },
         })
+    }
+
+    fn data_dir(&mut self, machine: &Machine) -> Option<PathBuf> {
+        if let Some(dir) = self.optional(&ETCD_DATA_DIR) {
+            return Some(dir);
+        }
+        let dir = machine.data_dir.clone();
+        dir.map_err(|text| self.problems.push(Problem::at(None, ETCD_DATA_DIR.key, text)))
+            .ok()
     }
 
     /// The value of a field, or its default.

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::exec_line::{Env, Var, flags_of, words};
 use super::view::{UnitView, systemd_major};
 use crate::adapters::systemd::live::Live;
+use crate::config::env_file;
 use crate::render::variable;
-use crate::unit::env_file;
 
 /// The environment that the main process gets, with where each variable is set (systemd.exec(5)).
 pub(super) fn environment(view: &UnitView) -> Env {

@@ -8,11 +8,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::owner::Owner;
-use crate::config::{is_etcd_variable, redact};
+use crate::config::{env_file, is_etcd_variable, redact};
 use crate::model::Fact;
 use crate::render::OF_THE_FIRST_START;
 use crate::unit::apply::{Origins, flags_of_process};
-use crate::unit::{env_file, files, journal};
+use crate::unit::{files, journal};
 
 /// With this flag etcd ignores all other settings.
 const CONFIG_FILE: &str = "config-file";

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::env_file;
 use super::files;
 use super::journal::{one_line, say};
 use super::wal;
+use crate::config::env_file;
 use crate::model::{GateState, Generation, InitialSettings, InitialState};
 use crate::paths::Paths;
 use crate::telemetry::message_ids;

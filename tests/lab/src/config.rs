@@ -77,9 +77,8 @@ impl AgentConfig {
         if self.tls {
             let _ = write!(text, "\n[api.tls]\n{}", files("/etc/etcd-agent/tls"));
         }
-        text.push_str(
-            "\n[etcd]\ndata_dir = \"/var/lib/etcd/default\"\nclient_port = 2379\npeer_port = 2380\n",
-        );
+        // The data directory follows etcd's unit.
+        text.push_str("\n[etcd]\nclient_port = 2379\npeer_port = 2380\n");
         if self.tls {
             for table in ["client_tls", "peer_tls"] {
                 let _ = write!(text, "\n[etcd.{table}]\n{}", files("/etc/etcd/tls"));

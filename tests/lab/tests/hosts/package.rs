@@ -59,8 +59,8 @@ fn s42_install_and_purge_leave_a_foreign_etcd_alone() {
     let n1 = lab.host(1).unwrap();
     // Its data is elsewhere, so `init` must not take it over: it would not find the data at the next start.
     n1.write_file(
-        "/etc/default/etcd",
-        b"ETCD_DATA_DIR=/var/lib/etcd/theirs\n",
+        "/etc/systemd/system/etcd.service.d/theirs.conf",
+        b"[Service]\nEnvironment=\nExecStart=\nExecStart=/usr/bin/etcd --name=n1 --data-dir=/var/lib/etcd/theirs\n",
         "0644",
         "root:root",
     )

@@ -3,11 +3,13 @@
 
 /// One assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Assignment {
-    pub(super) key: String,
-    pub(super) value: String,
+pub struct Assignment {
+    /// The name of the variable.
+    pub key: String,
+    /// Its value, without quotes.
+    pub value: String,
     /// Counted from 1.
-    pub(super) line: usize,
+    pub line: usize,
 }
 
 /// From this version on a backslash at the end of a comment does not make the next line a comment too.
@@ -28,7 +30,7 @@ enum State {
 }
 
 /// All assignments in order, as this version of systemd reads them. Those that it ignores are left out.
-pub(super) fn parse(text: &str, systemd: u32) -> Vec<Assignment> {
+pub fn parse(text: &str, systemd: u32) -> Vec<Assignment> {
     let mut out = Vec::new();
     let mut state = State::PreKey;
     let mut current = Current::default();
