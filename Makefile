@@ -8,7 +8,7 @@ TARGET = $(or $(CARGO_TARGET_DIR),target)
 LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
 
 .PHONY: machine go promtool monitoring management-tools management package-tools packages lint check test genesis sim \
-  fuzz robust demo deb arm64 reproducible licenses lab lab-down bench
+  fuzz robust demo deb rpm arm64 reproducible licenses lab lab-down bench
 
 machine: ## the packages that a build needs; `lab prepare` installs the rest
 	@command -v cargo >/dev/null || { echo "cargo is missing. Run: curl --proto '=https' --tlsv1.2 -sSf \
@@ -77,6 +77,9 @@ demo: machine go ## three hosts: a cluster with mutual TLS, a backup in S3, a lo
 
 deb: machine ## the Debian package, in target/deb/
 	@packaging/deb.sh
+
+rpm: machine package-tools ## the RPM, in target/rpm/
+	@packaging/rpm.sh
 
 arm64: machine ## the Debian package for arm64, cross-compiled and started under qemu
 	@packaging/debian/arm64.sh

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Checks what packages are made of: the manual pages, the source package and the licenses of others.
-# With packages as arguments it checks those: lintian, systemd-analyze. `make test` runs both. The last line is
+# Checks what packages are made of: the manual pages, the source package, the spec of the RPM and the licenses of others.
+# With packages as arguments it checks those: lintian, systemd-analyze, rpmlint. `make test` runs both. The last line is
 # that of a test program, so that tests/run.sh can add it up.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-for program in lintian man groff systemd-analyze; do
+for program in lintian man groff rpmbuild rpmlint systemd-analyze; do
     command -v "$program" >/dev/null || {
         echo "$program is missing. Run: make package-tools" >&2
         exit 1
@@ -39,6 +39,16 @@ page() {
 
 run_lintian() { lintian --allow-root --no-tag-display-limit --fail-on error,warning "$1"; }
 
+run_rpmlint() { rpmlint -c packaging/rpm/rpmlint.toml "$1" | tee "$work/rpmlint" && grep -q ' 0 errors, 0 warnings' "$work/rpmlint"; }
+
+# What it needs of the C library is in EL 9, which has glibc 2.34.
+old_enough() {
+    local needed
+    needed=$(rpm -qp --requires --nosignature "$1" | sed -n 's/.*(GLIBC_\([0-9.]*\)).*/\1/p' | sort -V | tail -1)
+    echo "the program needs glibc $needed"
+    [ "$(printf '%s\n2.34\n' "$needed" | sort -V | tail -1)" = 2.34 ]
+}
+
 source_package() { run_lintian "$(packaging/debian/source.sh)"; }
 
 # The units as systemd reads them in the package, and each page that they name. Of other packages they need targets.
@@ -57,12 +67,17 @@ if [ $# = 0 ]; then
     done
     check "the licenses of the crates are listed" packaging/licenses/check.sh
     check "lintian: the source package" source_package
+    check "rpmlint: the spec" run_rpmlint packaging/rpm/etcd-agent.spec
 fi
 for package in "$@"; do
     case $package in
         *.deb)
             check "lintian: $(basename "$package")" run_lintian "$package"
             check "systemd-analyze verify" units "$package"
+            ;;
+        *.rpm)
+            check "rpmlint: $(basename "$package")" run_rpmlint "$package"
+            check "EL 9 has the C library" old_enough "$package"
             ;;
         *)
             echo "$package is no package" >&2

@@ -4,7 +4,7 @@ set -eu
 
 missing=
 # A program of each package shows that it is installed.
-for pair in lintian:lintian man-db:man groff-base:groff systemd:systemd-analyze; do
+for pair in lintian:lintian man-db:man groff-base:groff rpm:rpmbuild rpmlint:rpmlint systemd:systemd-analyze; do
     command -v "${pair#*:}" >/dev/null || missing="$missing ${pair%:*}"
 done
 [ -n "$missing" ] || exit 0

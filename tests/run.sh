@@ -63,10 +63,12 @@ everything() {
     step "what packages are made of"
     packaging/check.sh
 
-    step "the package"
+    step "the packages"
     deb=$(BINARY=$target/debug/etcd-agent packaging/deb.sh)
     echo "$deb"
-    packaging/check.sh "$deb"
+    rpm=$(BINARY=$target/debug/etcd-agent packaging/rpm.sh)
+    echo "$rpm"
+    packaging/check.sh "$deb" "$rpm"
 
     # What only computes runs with what the cores have left: the tests of the lab mostly wait. First the genesis
     # protocol, then the simulator and planners that are broken on purpose. The protocol is checked by the program

@@ -4,12 +4,11 @@
 set -eu
 
 cd "$(dirname "$0")/../.."
-sources=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for tree in "$work/one" "$work/another-directory/two"; do
     mkdir -p "$tree"
-    git -C "$sources" ls-files -z | tar -C "$sources" -c --null -T - | tar -x -C "$tree"
+    packaging/files.sh | tar -c --null -T - | tar -x -C "$tree"
     (cd "$tree" && CARGO_TARGET_DIR=$tree/target packaging/deb.sh >/dev/null)
     (cd "$tree/target/deb" && sha256sum -- *.deb) >>"$work/sums"
     mkdir -p "$work/packages/$(basename "$tree")"

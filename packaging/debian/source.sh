@@ -9,14 +9,11 @@ version=$(dpkg-parsechangelog -S Version)
 tree=$target/deb/source/etcd-agent-$version
 rm -rf "$target/deb/source"
 mkdir -p "$tree"
-if [ -e .git ]; then
-    git ls-files -z --cached --others --exclude-standard | tar -c --null -T - | tar -x -C "$tree"
-else
-    tar -c --exclude ./target . | tar -x -C "$tree"
-fi
+packaging/files.sh >"$target/deb/files"
+tar -c --null -T "$target/deb/files" | tar -x -C "$tree"
 (cd "$target/deb" && dpkg-source --build "$tree" >source.log 2>&1) || {
     cat "$target/deb/source.log" >&2
     exit 1
 }
-rm -rf "$target/deb/source"
+rm -rf "$target/deb/source" "$target/deb/files"
 ls "$target/deb/etcd-agent_$version.dsc"
