@@ -25,6 +25,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("make", "/usr/bin/make"),
     ("debhelper", "/usr/bin/dh"),
     ("protobuf-compiler", "/usr/bin/protoc"),
+    ("rpm", "/usr/bin/rpmbuild"),
     ("libprotobuf-dev", "/usr/include/google/protobuf/any.proto"),
 ];
 

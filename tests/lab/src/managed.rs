@@ -1,5 +1,5 @@
-//! Debian packages on hosts, as a layer of their disks: needrestart, and what Ansible or Puppet need there to
-//! configure them.
+//! Debian packages on hosts, as a layer of their disks: needrestart, and what Ansible, Puppet or dnf need there to
+//! install and configure the agent.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,17 +20,19 @@ pub enum Manager {
     Ansible,
     /// Runs on the hosts.
     Puppet,
+    /// Runs on the hosts, which are shaped like Fedora.
+    Dnf,
 }
 
 impl Manager {
-    pub(crate) const ALL: [Self; 2] = [Self::Ansible, Self::Puppet];
+    pub(crate) const ALL: [Self; 3] = [Self::Ansible, Self::Puppet, Self::Dnf];
 
     /// The hosts' Debian. Ansible of Debian 12 does not know the Python of Debian 13; with Puppet there is a
     /// test on either.
     pub(crate) fn suite(self) -> Suite {
         match self {
             Self::Ansible => Suite::Bookworm,
-            Self::Puppet => Suite::Trixie,
+            Self::Puppet | Self::Dnf => Suite::Trixie,
         }
     }
 
@@ -38,6 +40,7 @@ impl Manager {
         match self {
             Self::Ansible => &["openssh-server", "python3", "python3-apt"],
             Self::Puppet => &["puppet-agent"],
+            Self::Dnf => &["createrepo-c", "dnf", "rpm"],
         }
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::golang::{self, ETCD_VERSIONS};
 use crate::managed::{self, Manager};
 use crate::tree::{self, Suite};
-use crate::{machine, sweep};
+use crate::{machine, rpm, sweep};
 
 /// Makes all that the tests and the bench need.
 pub fn prepare() -> Result<()> {
@@ -41,6 +41,7 @@ fn make(suites: &[Suite], managers: &[Manager], servers: impl FnOnce() -> Result
                 .try_for_each(|manager| managed::layer(*manager).map(drop))?;
             if !managers.is_empty() {
                 managed::needrestart(Suite::Trixie)?;
+                rpm::sources()?;
             }
             Ok(())
         });

@@ -31,6 +31,7 @@ mod replaced_etcds;
 mod resizing;
 mod robust;
 mod roots;
+mod rpm;
 mod selftest;
 mod settings;
 mod site_lost;
