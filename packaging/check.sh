@@ -37,7 +37,7 @@ page() {
     [ -z "$said" ]
 }
 
-run_lintian() { lintian --allow-root --no-tag-display-limit --fail-on error,warning "$1"; }
+run_lintian() { lintian --allow-root --tag-display-limit 0 --fail-on error,warning "$1"; }
 
 run_rpmlint() { rpmlint -c packaging/rpm/rpmlint.toml "$1" | tee "$work/rpmlint" && grep -q ' 0 errors, 0 warnings' "$work/rpmlint"; }
 
@@ -51,13 +51,15 @@ old_enough() {
 
 source_package() { run_lintian "$(packaging/debian/source.sh)"; }
 
+# Debian 13's lintian refuses files below links such as /lib, and Debian 12's does not know that.
+real_places() { ! dpkg-deb -c "$1" | grep -E ' \./(bin|sbin|lib[^/]*)/'; }
+
 # The units as systemd reads them in the package, and each page that they name. Of other packages they need targets.
 units() {
-    local root=$work/units here=/usr/lib/systemd/system
-    mkdir "$root"
-    dpkg-deb -x "$1" "$root"
-    cp -a "$here"/*.target "$here"/*.slice "$here"/dbus.* "$here"/systemd-journald* "$root$here"
-    MANPATH=$root/usr/share/man systemd-analyze verify --root="$root" $(cd "$root$here" && ls etcd-agent*.service)
+    local root here=/usr/lib/systemd/system
+    root=$(mktemp -d -p "$work") && dpkg-deb -x "$1" "$root" &&
+        cp -a "$here"/*.target "$here"/*.slice "$here"/dbus.* "$here"/systemd-journald* "$root$here" &&
+        MANPATH=$root/usr/share/man systemd-analyze verify --root="$root" $(cd "$root$here" && ls etcd-agent*.service)
 }
 
 if [ $# = 0 ]; then
@@ -73,6 +75,7 @@ for package in "$@"; do
     case $package in
         *.deb)
             check "lintian: $(basename "$package")" run_lintian "$package"
+            check "no file is below a link to /usr" real_places "$package"
             check "systemd-analyze verify" units "$package"
             ;;
         *.rpm)
