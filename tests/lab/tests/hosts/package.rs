@@ -101,7 +101,36 @@ fn s42_install_and_purge_leave_a_foreign_etcd_alone() {
         n1.sh("etcdctl get hello --print-value-only").unwrap().text(),
         "world"
     );
+    taken_over_where_its_file_says(n1);
     lab.passed();
+}
+
+/// The same data, with its directory in the file that the unit names: `init` finds it there.
+fn taken_over_where_its_file_says(n1: &Host) {
+    n1.sh(
+        "rm /etc/systemd/system/etcd.service.d/theirs.conf && systemctl daemon-reload
+        echo ETCD_DATA_DIR=/var/lib/etcd/theirs >/etc/default/etcd && systemctl restart etcd",
+    )
+    .unwrap()
+    .ok()
+    .unwrap();
+    let pid = etcd_pid(n1);
+    n1.install_deb(&deb()).unwrap();
+    agent(n1, &["init"]).ok().unwrap();
+    assert_eq!(etcd_pid(n1), pid, "taken over without a restart");
+    // From now on the agent's own file says it, and nobody else's moves etcd away from its data.
+    n1.sh("rm /etc/default/etcd && systemctl restart etcd-agent etcd")
+        .unwrap()
+        .ok()
+        .unwrap();
+    wait_status(n1, 0);
+    let value = n1.sh("etcdctl get hello --print-value-only").unwrap();
+    assert_eq!(value.ok().unwrap().text(), "world");
+    let environ = etcd_environ(n1);
+    assert_eq!(
+        environ.get("ETCD_DATA_DIR").map(String::as_str),
+        Some("/var/lib/etcd/theirs")
+    );
 }
 
 /// The data directory, its owner in the archive, and whether etcd runs.
