@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::common::{SOON, agent, deb, etcd_environ, holds_for, member_ids, status, wait_status};
+use crate::common::{DATA, SOON, agent, deb, etcd_environ, holds_for, member_ids, status, wait_status};
 use etcd_agent_lab::{Host, Lab, wait_for};
 
 const ENV: &str = "/var/lib/etcd-agent/etcd.env";
@@ -25,6 +25,10 @@ fn s27_rendered_settings_are_exact_and_win() {
                    ETCD_LISTEN_CLIENT_URLS=http://0.0.0.0:4001\nETCD_QUOTA_BACKEND_BYTES=4294967296\n\
                    ETCD_DISCOVERY=http://evil.example/\n";
     n1.write_file(DEFAULTS, hostile, "0644", "root:root").unwrap();
+    // Without it the data directory is that of the file.
+    let dir = format!("[etcd]\ndata_dir = \"{DATA}\"\n");
+    n1.write_file("/etc/etcd-agent/config.d/data.toml", dir, "0644", "root:root")
+        .unwrap();
     lab.start_agents().unwrap();
     lab.wait_healthy(1, SOON).unwrap();
     wait_status(n1, 0);
