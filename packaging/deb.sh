@@ -32,7 +32,8 @@ stage=$target/deb/build
 rm -rf "$stage"
 mkdir -p "$stage/packaging"
 cp -a README.md CHANGELOG.md debian units docs "$stage/"
-(cd packaging && cp -a reasons.sh prometheus grafana needrestart unattended-upgrades licenses "$stage/packaging/")
+(cd packaging && cp -a reasons.sh prometheus grafana needrestart unattended-upgrades licenses make-certificates \
+    "$stage/packaging/")
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 sed -i "1s/(.*)/($version${SUFFIX:-})/" "$stage/debian/changelog"

@@ -25,6 +25,7 @@ mod needrestart;
 mod package;
 mod partitions;
 mod puppet;
+mod readme;
 mod reboots;
 mod reload;
 mod replaced_etcds;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use etcd_agent_lab::{Cmd, Host, Lab, Manager};
 
-use crate::common::{GUIDE, archived, block, deb, etcd_pids, healthy, member_ids};
+use crate::common::{archived, block, deb, etcd_pids, healthy, member_ids};
 
 const PAGE: &str = include_str!("../../../../docs/configuration-management.md");
-const NODES: &str = "n1:10.0.0.1 n2:10.0.0.2 n3:10.0.0.3";
+const NODES: [&str; 3] = ["n1=10.0.0.1", "n2=10.0.0.2", "n3=10.0.0.3"];
 
 /// The root of the sources.
 pub(crate) fn sources() -> PathBuf {
@@ -17,7 +17,7 @@ pub(crate) fn sources() -> PathBuf {
 }
 
 /// Three hosts as the distribution leaves them: an empty etcd runs, and there is no agent. The second value is
-/// a directory with the guide's certificates in `pki`, and the package.
+/// a directory with the certificates of the guide in `pki`, and the package.
 pub(crate) fn hosts(name: &str, manager: Manager) -> (Lab, PathBuf) {
     let lab = Lab::builder(name).hosts(3).managed_by(manager).boot().unwrap();
     lab.s3().start().unwrap();
@@ -26,10 +26,11 @@ pub(crate) fn hosts(name: &str, manager: Manager) -> (Lab, PathBuf) {
     let dir = lab.dir().join("managed");
     let pki = dir.join("pki");
     fs::create_dir_all(&pki).unwrap();
-    let certificates = block(GUIDE, "\n", "openssl req -x509");
-    assert!(certificates.contains(NODES), "{certificates}");
-    let script = with_addresses(&lab, &certificates);
-    Cmd::new("sh").args(["-ec", &script]).dir(&pki).ok().unwrap();
+    Cmd::new(sources().join("packaging/make-certificates"))
+        .args(NODES.map(|node| with_addresses(&lab, node)))
+        .dir(&pki)
+        .ok()
+        .unwrap();
     // The lab's own authority for clients, so that the lab's clients reach etcd.
     let clients = lab.ca().unwrap();
     for host in lab.hosts() {
@@ -59,7 +60,8 @@ pub(crate) fn command(has: &str) -> String {
     line.to_owned()
 }
 
-fn with_addresses(lab: &Lab, text: &str) -> String {
+/// The text with the addresses of the lab's first three hosts.
+pub(crate) fn with_addresses(lab: &Lab, text: &str) -> String {
     (1..=3).fold(text.to_owned(), |text, number| {
         let address = lab.host(number).unwrap().address().to_string();
         text.replace(&format!("10.0.0.{number}"), &address)

@@ -1,0 +1,150 @@
+//! The commands of the README, as they are written there: one node, three nodes, and what is given at 2 a.m.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use etcd_agent_lab::{Cmd, Host, Lab, Output, S3, wait_until};
+
+use crate::common::{SOON, block, deb, wait_status};
+use crate::managed::{replaced, with_addresses};
+
+const README: &str = include_str!("../../../../README.md");
+
+/// The time in the README's example of a restore.
+const TIME: &str = "2026-03-01T12:00:00Z";
+
+/// Runs a script of the README in root's home.
+fn run(host: &Host, script: &str) -> Output {
+    let script = format!("cd /root; export DEBIAN_FRONTEND=noninteractive\n{script}");
+    let done = host.exec_for(Duration::from_mins(5), &["sh", "-ec", &script]);
+    done.unwrap().ok().unwrap()
+}
+
+fn readme(has: &str) -> String {
+    block(README, "\n", has)
+}
+
+fn copy(from: &Host, to: &Host, file: &str) {
+    let at = |host: &Host| host.disk().join("root").join(file);
+    Cmd::new("cp").arg(at(from)).arg(at(to)).ok().unwrap();
+}
+
+/// Three nodes from hosts on which the distribution's empty etcd runs.
+fn three_nodes(lab: &Lab, hosts: &[Host]) {
+    for host in hosts {
+        run(host, &readme("etcd-agent discard-empty"));
+    }
+    let makes = with_addresses(lab, &readme("make-certificates"));
+    let made = run(&hosts[0], &makes);
+    assert_eq!(made.text(), "n1.tar\nn2.tar\nn3.tar", "{}", made.stderr);
+    assert!(!made.stderr.contains("warning"), "{}", made.stderr);
+
+    let config = with_addresses(lab, &block(README, "toml\n", "[etcd.peer_tls]"));
+    let config = replaced(
+        &config,
+        "s3://backups/prod",
+        &format!("s3://{}/readme", S3::BUCKET),
+    );
+    let server = format!(
+        "region = \"{}\"\nendpoint = \"{}\"\npath_style = true",
+        S3::REGION,
+        lab.s3().endpoint()
+    );
+    let config = replaced(&config, "region = \"us-east-1\"", &server);
+    for host in hosts {
+        if host.name() != "n1" {
+            copy(&hosts[0], host, &format!("{}.tar", host.name()));
+        }
+        let file = |name: &str, content: &str| {
+            host.write_file(&format!("/root/{name}"), content, "0600", "root:root")
+                .unwrap();
+        };
+        file("config.toml", &config);
+        file("aws-credentials", &lab.s3().credentials_file());
+        // The last command has its exit code 0 once the cluster has formed.
+        run(host, &replaced(&readme("tar -xpf"), "etcd-agent status\n", ""));
+    }
+    for host in hosts {
+        wait_status(host, 0);
+    }
+}
+
+fn etcdctl(host: &Host, args: &str) -> String {
+    let pair = "--cacert /etc/etcd/tls/ca.crt --cert /etc/etcd/tls/node.crt --key /etc/etcd/tls/node.key";
+    let script = format!("etcdctl --endpoints https://localhost:2379 {pair} {args}");
+    run(host, &script).text().to_owned()
+}
+
+fn clock(host: &Host) -> String {
+    run(host, "date -u +%FT%TZ").text().to_owned()
+}
+
+/// Waits until this host's clock shows a later second than this; returns it.
+fn later(host: &Host, than: &str) -> String {
+    let mut now = String::new();
+    wait_until("the next second", SOON, || {
+        now = clock(host);
+        Ok(now.as_str() > than)
+    })
+    .unwrap();
+    now
+}
+
+/// Each command of the section for 2 a.m., on one node of a healthy cluster.
+fn at_night(n1: &Host) {
+    let section = README.split("\n## At 2 a.m.\n").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let code = section.split('`').skip(1).step_by(2);
+    let mut left: BTreeSet<&str> = code
+        .filter(|text| text.starts_with("etcd-agent ") || text.starts_with("systemctl "))
+        .collect();
+    let mut night = |command: &str, given: &str| {
+        assert!(left.remove(command), "the README does not say {command:?}");
+        run(n1, given)
+    };
+    for command in [
+        "etcd-agent status",
+        "etcd-agent events",
+        "etcd-agent ok-to-stop",
+        "etcd-agent pause",
+        "etcd-agent resume",
+        "etcd-agent backup list",
+        "etcd-agent backup verify",
+        "etcd-agent restore latest --to /var/tmp/look",
+    ] {
+        night(command, command);
+    }
+    assert!(run(n1, "ls /var/tmp/look/member").text().contains("snap"));
+
+    etcdctl(n1, "put hello world");
+    let at = later(n1, &clock(n1));
+    later(n1, &at);
+    etcdctl(n1, "del hello");
+    run(n1, "etcd-agent backup now");
+    let command = format!("etcd-agent restore latest --time {TIME}");
+    night(&command, &format!("{} --yes", command.replace(TIME, &at)));
+    assert_eq!(etcdctl(n1, "get hello --print-value-only"), "world");
+    run(n1, "etcd-agent backup now");
+    night("etcd-agent restore latest", "etcd-agent restore latest --yes");
+    assert_eq!(etcdctl(n1, "get hello --print-value-only"), "world");
+
+    night("systemctl stop etcd-agent", "systemctl stop etcd-agent");
+    assert_eq!(n1.unit_property("etcd", "ActiveState").unwrap(), "active");
+    assert!(left.is_empty(), "not run: {left:?}");
+}
+
+#[test]
+fn every_command_of_the_readme_works_as_it_is_written() {
+    let lab = Lab::builder("readme").hosts(4).boot().unwrap();
+    lab.s3().start().unwrap();
+    lab.each(|host| {
+        host.systemctl(&["start", "etcd"])?.ok()?;
+        host.push(&deb(), "/root/etcd-agent_0.1.0_amd64.deb")
+    })
+    .unwrap();
+    let single = lab.host(4).unwrap();
+    run(single, &readme("etcd-agent init"));
+    three_nodes(&lab, &lab.hosts()[..3]);
+    at_night(lab.host(1).unwrap());
+    lab.passed();
+}
