@@ -40,6 +40,7 @@ pub(super) fn save_gate(agent: &Agent) -> PortResult<()> {
         generation: assigned.generation,
         initial: Some(assigned.initial_settings()),
         data_dir: assigned.data_dir,
+        wal_dir: assigned.wal_dir,
         voters: voters.unwrap_or(0),
         electors: agent.spec.nodes.len(),
     })

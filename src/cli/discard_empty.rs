@@ -9,14 +9,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::exit::{Exit, Failure, Outcome};
 use super::out::Output;
-use super::systemd;
+use super::{running_etcd, systemd};
 use crate::adapters::etcd::LocalEtcd;
 use crate::config;
 use crate::model::{Assignment, ClusterId, MemberId};
 use crate::paths::Paths;
 use crate::ports::Etcd;
 use crate::unit::data::archive_empty;
-use crate::unit::{files, wal};
+use crate::unit::{DataDirs, files, wal};
 
 const ETCD: &str = "etcd.service";
 const CLIENT_PORT: u16 = 2379;
@@ -57,12 +57,19 @@ pub(super) async fn run(paths: &Paths, args: DiscardArgs) -> Outcome {
         None => config::default_data_dir(paths)?,
     };
     let port = etcd.map_or(CLIENT_PORT, |etcd| etcd.client_port);
-    let view = discard(paths, paths.host(&data_dir), port).await?;
+    // The distribution's etcd does not have the settings of the configuration yet.
+    let log = match running_etcd::wal_dir(&data_dir).await {
+        Ok(log) => log,
+        Err(_) => etcd.and_then(|etcd| etcd.wal_dir.clone()),
+    };
+    let dirs = DataDirs::new(paths.host(&data_dir), log.map(|dir| paths.host(&dir)));
+    let view = discard(paths, &dirs, port).await?;
     args.output.print(&view, |view| format!("{}\n", view.message))?;
     Ok(Exit::Ok)
 }
 
-async fn discard(paths: &Paths, data_dir: PathBuf, port: u16) -> Result<DiscardView, Failure> {
+async fn discard(paths: &Paths, dirs: &DataDirs, port: u16) -> Result<DiscardView, Failure> {
+    let data_dir = dirs.data().to_owned();
     let shown = data_dir.display().to_string();
     let nothing = |why: String| DiscardView {
         changed: false,
@@ -71,9 +78,10 @@ async fn discard(paths: &Paths, data_dir: PathBuf, port: u16) -> Result<DiscardV
         message: format!("Nothing to discard: {why}."),
     };
     if !holds_data(&data_dir)? {
+        refuse_log_alone(paths, dirs)?;
         return Ok(nothing(format!("{shown} holds no data")));
     }
-    let owner = wal::identify(&data_dir.join("member/wal"));
+    let owner = wal::identify(&dirs.log());
     let (cluster_id, member_id) = owner.map_err(|error| refused(&format!("{shown}: {error}")))?;
     if is_the_agents(paths, cluster_id, member_id)? {
         return Ok(nothing(format!(
@@ -82,7 +90,7 @@ async fn discard(paths: &Paths, data_dir: PathBuf, port: u16) -> Result<DiscardV
     }
     is_empty(port, cluster_id, member_id).await?;
     stop_etcd().await?;
-    let archived = archive_empty(&data_dir).map_err(|error| {
+    let archived = archive_empty(dirs).map_err(|error| {
         Failure::failed(format!(
             "etcd.service is stopped, and its data could not be moved away: {error}; `systemctl start etcd` starts it again"
         ))
@@ -96,6 +104,24 @@ async fn discard(paths: &Paths, data_dir: PathBuf, port: u16) -> Result<DiscardV
         data_dir,
         archived,
     })
+}
+
+/// Refuses a log without data that is not the agent's: an earlier run may have died after it had moved the data.
+fn refuse_log_alone(paths: &Paths, dirs: &DataDirs) -> Result<(), Failure> {
+    let Some(log) = dirs.wal().filter(|log| wal::is_there(log).unwrap_or(true)) else {
+        return Ok(());
+    };
+    let owner = wal::identify(log).ok();
+    if let Some((cluster_id, member_id)) = owner
+        && is_the_agents(paths, cluster_id, member_id)?
+    {
+        return Ok(());
+    }
+    Err(refused(&format!(
+        "{} has a log, and there is no data of it in {}: move it away by hand",
+        log.display(),
+        dirs.data().display()
+    )))
 }
 
 fn refused(why: &str) -> Failure {

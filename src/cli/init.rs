@@ -8,11 +8,15 @@ use super::exit::{Exit, Failure, Outcome};
 use super::health::{self, Health};
 use super::progress::Progress;
 use super::wait::{self, Deadline};
-use super::{out, status, systemd};
+use super::{out, running_etcd, status, systemd};
 use crate::config;
 use crate::model::{AdminStatus, NodeName};
 use crate::paths::Paths;
-use crate::unit::files;
+use crate::unit::apply::refuse_mount_point;
+use crate::unit::{DataDirs, files};
+
+/// What comes before the name of the log's directory.
+const LOG: &str = "\n[etcd]\nwal_dir = ";
 
 /// Make this host a single-node cluster with local backups
 #[derive(Debug, clap::Args)]
@@ -32,9 +36,13 @@ pub(super) async fn run(paths: &Paths, args: InitArgs) -> Outcome {
     })?;
     let text = configuration(&node);
     if write_wanted(paths, &text)? {
-        if !runs_with_default_data(paths).await? {
+        let log = if runs_with_default_data(paths).await? {
+            running_etcd::wal_dir_to_keep(paths, &config::default_data_dir(paths)?).await?
+        } else {
             refuse_foreign_data(paths)?;
-        }
+            None
+        };
+        let text = with_log(paths, text, log.as_deref())?;
         write(paths, &text)?;
     }
     systemd::reload_agent().await?;
@@ -59,6 +67,32 @@ pub(super) fn configuration(node: &NodeName) -> String {
     )
 }
 
+/// The configuration with the write-ahead log in this directory. Refuses a directory that the configuration
+/// would not accept.
+pub(super) fn with_log(paths: &Paths, text: String, log: Option<&Path>) -> Result<String, Failure> {
+    let Some(log) = log else {
+        return Ok(text);
+    };
+    let shown = log.display();
+    let refused = |why: &str| {
+        Failure::refused(format!(
+            "etcd has its write-ahead log in {shown}, which etcd-agent cannot take over: {why}; move the log to a directory \
+             next to it (`systemctl stop etcd`, `mv`, change ETCD_WAL_DIR, `systemctl start etcd`), then run init again"
+        ))
+    };
+    let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let dirs = DataDirs::new(config::default_data_dir(paths)?, Some(log.to_owned()));
+    refuse_mount_point(&dirs, &mountinfo).map_err(|why| refused(&why))?;
+    let quoted = log
+        .to_str()
+        .filter(|text| !text.contains(['"', '\\']) && !text.contains(char::is_control));
+    let quoted =
+        quoted.ok_or_else(|| refused("its name has characters that the configuration cannot have"))?;
+    let text = format!("{text}{LOG}\"{quoted}\"\n");
+    config::check_text(&text, paths).map_err(|problems| refused(&problems.one_line()))?;
+    Ok(text)
+}
+
 /// False when an earlier `init` wrote the same configuration; refuses any other one.
 pub(super) fn write_wanted(paths: &Paths, text: &str) -> Result<bool, Failure> {
     let existing = config::existing_files(paths)?;
@@ -66,7 +100,7 @@ pub(super) fn write_wanted(paths: &Paths, text: &str) -> Result<bool, Failure> {
     if existing.is_empty() {
         return Ok(true);
     }
-    if existing == [own.clone()] && std::fs::read_to_string(&own).is_ok_and(|found| found == text) {
+    if existing == [own.clone()] && std::fs::read_to_string(&own).is_ok_and(|found| is_ours(&found, text)) {
         return Ok(false);
     }
     let names: Vec<String> = existing.iter().map(|file| file.display().to_string()).collect();
@@ -75,6 +109,14 @@ pub(super) fn write_wanted(paths: &Paths, text: &str) -> Result<bool, Failure> {
          and `etcd-agent status`",
         names.join(", ")
     )))
+}
+
+/// What `init` has written, with or without a log that is elsewhere.
+fn is_ours(found: &str, text: &str) -> bool {
+    let rest = found.strip_prefix(text);
+    rest.is_some_and(|rest| {
+        rest.is_empty() || rest.strip_prefix(LOG).is_some_and(|dir| dir.lines().count() == 1)
+    })
 }
 
 /// Refuses etcd data that does not belong to an assignment of this agent.

@@ -36,6 +36,7 @@ mod restart;
 mod restore;
 mod restore_to;
 mod run;
+mod running_etcd;
 mod spec;
 mod status;
 mod store;

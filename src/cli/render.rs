@@ -105,6 +105,7 @@ pub(super) fn would_be(spec: &Spec) -> Assignment {
         initial_state: InitialState::New,
         initial_cluster: members,
         data_dir: spec.etcd.data_dir.clone(),
+        wal_dir: spec.etcd.wal_dir.clone(),
         started: false,
         removed: false,
         listed: RaftTerm::default(),

@@ -196,6 +196,9 @@ pub(super) fn render(spec: &Spec) -> String {
     let shared = if spec.store_shared { ", shared store" } else { "" };
     let mut text = String::new();
     let binary = spec.etcd.binary.as_ref().map(|path| path.display().to_string());
+    let log = spec.etcd.wal_dir.as_ref();
+    let log = log.map_or_else(String::new, |dir| format!(", log in {}", dir.display()));
+    let data = format!("{}{log}", spec.etcd.data_dir.display());
     let rows = [
         ("cluster", spec.cluster.to_string()),
         ("node", spec.node.to_string()),
@@ -203,7 +206,7 @@ pub(super) fn render(spec: &Spec) -> String {
         ("nodes", nodes.join(", ")),
         ("grace", humantime::format_duration(spec.grace).to_string()),
         ("backups", format!("{interval}{shared}")),
-        ("data", spec.etcd.data_dir.display().to_string()),
+        ("data", data),
         (
             "clients",
             format!(

@@ -2,7 +2,7 @@
 
 use super::exit::Failure;
 use crate::adapters::systemd::live::Live;
-use crate::adapters::systemd::proxy::UnitProxy;
+use crate::adapters::systemd::proxy::{ServiceProxy, UnitProxy};
 
 const AGENT: &str = "etcd-agent.service";
 
@@ -24,6 +24,17 @@ pub(super) async fn reload_agent() -> Result<(), Failure> {
 pub(super) async fn stop(unit: &str) -> zbus::Result<()> {
     let manager = Live::connect().await?.manager;
     manager.stop_unit(unit, "replace").await.map(drop)
+}
+
+/// `MainPID` of a service.
+pub(super) async fn main_pid(unit: &str) -> zbus::Result<u32> {
+    let manager = Live::connect().await?.manager;
+    let path = manager.load_unit(unit).await?;
+    let service = ServiceProxy::builder(manager.inner().connection())
+        .path(path)
+        .build()
+        .await?;
+    service.main_pid().await
 }
 
 /// `ActiveState` of a unit.

@@ -196,6 +196,23 @@ pub(super) fn path(value: &Value) -> Read<PathBuf> {
         .map_or_else(|| bad(value, "an absolute path without \"..\""), Ok)
 }
 
+/// A directory that goes into a unit file: `render` writes it there as it is.
+pub(super) fn unit_dir(value: &Value) -> Read<PathBuf> {
+    let plain = |text: &&str| {
+        text.chars()
+            .all(|c| c.is_ascii_alphanumeric() || "/._-+@:".contains(c))
+    };
+    text(value).filter(plain).and_then(absolute).map_or_else(
+        || {
+            bad(
+                value,
+                "an absolute path without \"..\", of a-z A-Z 0-9 / . _ - + @ : (it goes into a unit file)",
+            )
+        },
+        Ok,
+    )
+}
+
 pub(super) fn binary(value: &Value) -> Read<PathBuf> {
     let plain = |text: &&str| {
         text.chars()

@@ -9,7 +9,7 @@ use super::field::{AnyField, Defaulted, Optional, Table, duration_json};
 use super::field_types::{
     address, backup_format, binary, bytes, calendar, cluster_name, count, duration, endpoint, flag,
     increments, interval, join, keep, listen, moment, node_name, path, percent, port, proxy, quota,
-    recipients, setting, size, sse, store_url, word,
+    recipients, setting, size, sse, store_url, unit_dir, word,
 };
 use super::flags;
 use super::settings::{Proxy, Quota, StoreUrl};
@@ -81,6 +81,8 @@ fields! {
     /// etcd's data directory.
     ETCD_DATA_DIR: Optional<PathBuf> = Optional::new("etcd.data_dir", path)
         .in_force(|settings| Some(settings.spec.etcd.data_dir.display().to_string().into()));
+    /// The directory of etcd's write-ahead log. Default: `member/wal` in the data directory.
+    ETCD_WAL_DIR: Optional<PathBuf> = Optional::new("etcd.wal_dir", unit_dir);
     /// The port that clients connect to.
     ETCD_CLIENT_PORT: Defaulted<u16> = Defaulted::new("etcd.client_port", port, || 2379);
     /// The port that members connect to.

@@ -158,10 +158,7 @@ const KNOWN: &[&str] = &[
 const MANAGED: &[(&str, &str)] = &[
     ("name", "set node.name"),
     ("data-dir", "set etcd.data_dir"),
-    (
-        "wal-dir",
-        "the write-ahead log stays in etcd.data_dir, which is replaced as a whole",
-    ),
+    ("wal-dir", "set etcd.wal_dir"),
     ("initial-election-tick-advance", ""),
     ("initial-*", "it follows from cluster.nodes and the epoch"),
     ("listen-metrics-urls", ""),
@@ -276,6 +273,7 @@ mod tests {
             ("discovery-srv", "cluster.nodes"),
             ("peer-client-cert-auth", "etcd.peer_tls"),
             ("data-dir", "etcd.data_dir"),
+            ("wal-dir", "etcd.wal_dir"),
             ("quota-backend-byte", "\"quota-backend-bytes\""),
             ("--heartbeat-interval", "\"heartbeat-interval\""),
             ("ETCD_SNAPSHOT_COUNT", "\"snapshot-count\""),

@@ -1,6 +1,6 @@
-//! Detects a configuration that drops the cluster's name, the peers or TLS of a node that runs a member. An
-//! empty or truncated file is a valid configuration of a single node without TLS, but it is rarely intended
-//! on such a node.
+//! Detects a configuration that drops the cluster's name, the peers or TLS of a node that runs a member, or
+//! that names another place for its log. An empty or truncated file is a valid configuration of a single node
+//! without TLS, but it is rarely intended on such a node.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};
@@ -44,11 +44,12 @@ pub(super) fn identity(settings: &Settings) -> String {
     let spec = &settings.spec;
     let nodes: Vec<&str> = spec.nodes.keys().map(NodeName::as_str).collect();
     format!(
-        "cluster = {}\nnodes = {}\nclient_tls = {}\npeer_tls = {}\n",
+        "cluster = {}\nnodes = {}\nclient_tls = {}\npeer_tls = {}\nwal_dir = {:?}\n",
         spec.cluster,
         nodes.join(" "),
         spec.etcd.client_tls.is_some(),
-        spec.etcd.peer_tls.is_some()
+        spec.etcd.peer_tls.is_some(),
+        spec.etcd.wal_dir
     )
 }
 
@@ -94,6 +95,23 @@ fn compare(assignment: &Assignment, serves_tls: bool, settings: &Settings) -> Ve
             format!(
                 "this node's etcd joined a cluster of {}, and the configuration names {named} of them, no majority",
                 names.join(", ")
+            ),
+        );
+    }
+    // Without its log a member with data is none. A removed member has neither.
+    let has_log = assignment.had_data() && !assignment.removed;
+    if has_log && assignment.wal_dir != spec.etcd.wal_dir {
+        let log = |wal_dir: Option<&Path>| match wal_dir {
+            Some(dir) => dir.display().to_string(),
+            None => "the data directory (member/wal)".to_owned(),
+        };
+        say(
+            "etcd.wal_dir",
+            format!(
+                "this member's write-ahead log is in {}, and the configuration says {}: a log is moved by hand while etcd is \
+                 stopped, or the member leaves first",
+                log(assignment.wal_dir.as_deref()),
+                log(spec.etcd.wal_dir.as_deref())
             ),
         );
     }

@@ -102,6 +102,18 @@ pub fn load_file(path: &Path) -> Result<Loaded, Problems> {
     assemble(&sources::only(path)?, &Machine::here(&Paths::system()))
 }
 
+/// Checks a text as the only source.
+///
+/// # Errors
+/// [`Problems`], as [`load`].
+pub fn check_text(text: &str, paths: &Paths) -> Result<(), Problems> {
+    let source = Source {
+        path: "config.toml".into(),
+        text: text.to_owned(),
+    };
+    assemble(&[source], &Machine::here(paths)).map(drop)
+}
+
 /// Checks the configuration as it would be with `candidate`. If `candidate` is one of the sources, it is read
 /// in its own place. Otherwise it is the new content of `place`: Puppet and Ansible pass a temporary copy to
 /// a validator.

@@ -90,6 +90,9 @@ pub struct Assignment {
     pub initial_cluster: BTreeMap<NodeName, Vec<String>>,
     /// The data directory.
     pub data_dir: PathBuf,
+    /// The directory of the write-ahead log; `None`: `member/wal` in the data directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_dir: Option<PathBuf>,
     /// The raft term of the member list that named this member first. An older list that does not name it
     /// proves no removal: the member was not added yet. Zero for a founder, which every list names until it
     /// is removed.
@@ -165,6 +168,9 @@ pub struct GateState {
     pub member_id: MemberId,
     /// The directory that must hold the data.
     pub data_dir: PathBuf,
+    /// The directory that must hold the write-ahead log; `None`: `member/wal` in the data directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_dir: Option<PathBuf>,
     /// The number of voters of the epoch, as last seen.
     pub voters: usize,
     /// The number of electors of the epoch.
@@ -188,6 +194,7 @@ impl GateState {
             cluster_id: ClusterId(0),
             member_id: MemberId(0),
             data_dir: PathBuf::new(),
+            wal_dir: None,
             voters: 0,
             electors: 0,
             started_once: false,

@@ -101,6 +101,9 @@ pub struct TlsFiles {
 pub struct EtcdSpec {
     /// The data directory, absolute.
     pub data_dir: PathBuf,
+    /// The directory of the write-ahead log, absolute; `None`: `member/wal` in the data directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_dir: Option<PathBuf>,
     /// Client port.
     pub client_port: u16,
     /// Peer port.

@@ -18,6 +18,7 @@ pub(crate) fn spec(nodes: &[&str]) -> Spec {
         nodes: nodes.iter().map(|n| (name(n), (*n).to_owned())).collect(),
         etcd: EtcdSpec {
             data_dir: "/var/lib/etcd/default".into(),
+            wal_dir: None,
             client_port: 2379,
             peer_port: 2380,
             client_tls: None,

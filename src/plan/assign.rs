@@ -114,6 +114,7 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         );
         wanted.settings_digest = digest;
         wanted.data_dir.clone_from(&cx.spec.etcd.data_dir);
+        wanted.wal_dir.clone_from(&cx.spec.etcd.wal_dir);
         follow_address(cx, &mut wanted);
     }
     version::follow(cx, assignment, &mut wanted);

@@ -210,10 +210,9 @@ fn watch_start(cx: &mut Context<'_>, assignment: &Assignment, active: ActiveStat
                 cx.because(ReasonCode::EtcdSilent, text);
             }
             if cx.obs.no_room {
-                cx.because(
-                    ReasonCode::NoSpace,
-                    "the disk of etcd's data directory is full: make room on it",
-                );
+                let log = cx.spec.etcd.wal_dir.as_ref().map_or("", |_| " or of its log");
+                let text = format!("the disk of etcd's data directory{log} is full: make room on it");
+                cx.because(ReasonCode::NoSpace, text);
             }
         }
     }

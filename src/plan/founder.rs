@@ -75,6 +75,7 @@ fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         initial_state: InitialState::New,
         initial_cluster: genesis.members.clone(),
         data_dir: cx.spec.etcd.data_dir.clone(),
+        wal_dir: cx.spec.etcd.wal_dir.clone(),
         listed: RaftTerm::default(),
         started: false,
         removed: false,

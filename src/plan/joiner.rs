@@ -92,6 +92,7 @@ fn joined(
         initial_state: InitialState::Existing,
         initial_cluster,
         data_dir: cx.spec.etcd.data_dir.clone(),
+        wal_dir: cx.spec.etcd.wal_dir.clone(),
         listed,
         started: false,
         removed: false,

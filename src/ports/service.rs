@@ -192,9 +192,9 @@ pub trait ServiceManager: Send + Sync {
     async fn is_etcds(&self, _pid: u32) -> PortResult<bool> {
         Ok(true)
     }
-    /// Whether the file system of etcd's data directory has space for the next file of etcd's log; true if
-    /// that cannot be determined.
-    fn has_room(&self, _data_dir: &Path) -> bool {
+    /// Whether the file system of this directory has space for the next file of etcd's log; true if that
+    /// cannot be determined.
+    fn has_room(&self, _dir: &Path) -> bool {
         true
     }
     /// The versions of etcd in this directory. The name of each subdirectory counts, e.g.

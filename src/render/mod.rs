@@ -72,6 +72,10 @@ pub fn env_file(assignment: &Assignment, spec: &Spec) -> Result<String, RenderEr
 /// [`RenderError`] if a path has a character that is not allowed in a unit file.
 pub fn drop_in(assignment: &Assignment, spec: &Spec, env_file: &Path) -> Result<String, RenderError> {
     let set = environment(assignment, spec);
+    let log = assignment.wal_dir.as_ref();
+    let log = log
+        .map(|dir| escape::unit_path("etcd.wal_dir", dir))
+        .transpose()?;
     let mut text = format!(
         "# Written by etcd-agent. Do not edit: it is written again at the next change.\n\
          # `etcd-agent render -o dropin` prints it; `etcd-agent status` says what overrides it.\n\
@@ -79,13 +83,14 @@ pub fn drop_in(assignment: &Assignment, spec: &Spec, env_file: &Path) -> Result<
          After=network-online.target\n\
          Wants=network-online.target\n\
          # A data directory whose disk is not mounted yet looks like an empty one.\n\
-         RequiresMountsFor={}\n\
+         RequiresMountsFor={}{}\n\
          \n\
          [Service]\n\
          # The last file wins over those of the base unit.\n\
          EnvironmentFile={}\n\
          # Variables that a base unit's file may set and that etcd-agent does not set.\n",
         escape::unit_path("etcd.data_dir", &assignment.data_dir)?,
+        log.map_or_else(String::new, |log| format!(" {log}")),
         escape::unit_path("the environment file", env_file)?
     );
     for name in unset::not_ours(&set) {
@@ -149,6 +154,9 @@ fn settings(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, String> {
         .unwrap_or_default();
     set("name", assignment.node.to_string());
     set("data-dir", assignment.data_dir.display().to_string());
+    if let Some(log) = &assignment.wal_dir {
+        set("wal-dir", log.display().to_string());
+    }
     set("listen-peer-urls", spec.listen_peer_url());
     set("listen-client-urls", spec.listen_client_url());
     set("initial-advertise-peer-urls", own_peer_urls);

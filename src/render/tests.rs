@@ -36,6 +36,7 @@ fn assignment(spec: &Spec) -> Assignment {
             .map(|n| (n.clone(), vec![spec.peer_url(n).unwrap()]))
             .collect(),
         data_dir: spec.etcd.data_dir.clone(),
+        wal_dir: spec.etcd.wal_dir.clone(),
         started: false,
         removed: false,
         listed: RaftTerm(0),
@@ -69,6 +70,26 @@ fn one_node_without_tls_and_a_pinned_binary() {
     insta::assert_snapshot!("env_one", env_file(&assignment, &spec).unwrap());
     let env_path = Path::new("/var/lib/etcd-agent/etcd.env");
     insta::assert_snapshot!("dropin_one", drop_in(&assignment, &spec, env_path).unwrap());
+}
+
+#[test]
+fn a_log_that_is_elsewhere() {
+    let mut spec = spec(&["n1"], false);
+    let before = running_digest(&assignment(&spec), &spec);
+    spec.etcd.wal_dir = Some("/disk/etcd".into());
+    let assignment = assignment(&spec);
+    assert_eq!(environment(&assignment, &spec)["ETCD_WAL_DIR"], "/disk/etcd");
+    assert_ne!(
+        running_digest(&assignment, &spec),
+        before,
+        "it is read at each start"
+    );
+    let text = drop_in(&assignment, &spec, Path::new("/e")).unwrap();
+    assert!(
+        text.contains("\nRequiresMountsFor=/var/lib/etcd/default /disk/etcd\n"),
+        "{text}"
+    );
+    assert!(!text.contains("UnsetEnvironment=ETCD_WAL_DIR"), "{text}");
 }
 
 #[test]

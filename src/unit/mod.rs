@@ -3,13 +3,19 @@
 pub mod apply;
 pub mod boot;
 pub mod data;
+mod dirs;
 pub mod files;
 pub mod gate;
 pub mod journal;
 pub mod loaded;
+mod mounts;
+pub mod process;
 pub mod result;
 mod roots;
 mod selected;
 mod settings;
 pub mod verify;
 pub mod wal;
+
+pub use dirs::DataDirs;
+pub use mounts::HeldBy;

@@ -166,8 +166,8 @@ impl ServiceManager for Systemd {
         }
     }
 
-    fn has_room(&self, data_dir: &Path) -> bool {
-        has_free(data_dir, LOG_FILE)
+    fn has_room(&self, dir: &Path) -> bool {
+        has_free(dir, LOG_FILE)
     }
 
     fn etcd_versions(&self, dir: &Path) -> BTreeSet<EtcdVersion> {

@@ -11,7 +11,8 @@ use super::connection::{Systemd, Verb};
 use super::error::{Ask, port_error};
 use crate::model::{Fact, InForce};
 use crate::ports::{DataReport, DataRequest, PortError, PortResult, RestoreReport, VerifyRestoreRequest};
-use crate::unit::data::{Mount, ReportFile, RequestFile};
+use crate::unit::HeldBy;
+use crate::unit::data::{ReportFile, RequestFile};
 use crate::unit::result::ApplyResult;
 use crate::unit::{boot, files, verify};
 
@@ -108,8 +109,8 @@ pub(super) async fn data(
         .map_err(|error| PortError::Retryable(format!("writing {}: {error}", path.display())))?;
     systemd.run_job(Verb::Start, DATA, deadline).await?;
     let report = read::<ReportFile>(&paths.data_report())?.filter(|report| report.id == file.id);
-    if let Some(mount) = report.as_ref().and_then(|report| report.mount.as_ref()) {
-        remember(&paths.data_mount(), mount)?;
+    if let Some(held_by) = report.as_ref().and_then(|report| report.held_by.as_ref()) {
+        remember(&paths.data_mount(), held_by)?;
     }
     match report {
         Some(ReportFile {
@@ -124,12 +125,12 @@ pub(super) async fn data(
     }
 }
 
-/// Records on disk that the data directory belongs to this mount.
-fn remember(path: &Path, mount: &Mount) -> PortResult<()> {
-    if read::<Mount>(path).is_ok_and(|known| known.as_ref() == Some(mount)) {
+/// Records on disk what holds the data, and the log if it is elsewhere.
+fn remember(path: &Path, held_by: &HeldBy) -> PortResult<()> {
+    if read::<HeldBy>(path).is_ok_and(|known| known.as_ref() == Some(held_by)) {
         return Ok(());
     }
-    let body = serde_json::to_vec_pretty(mount).map_err(|error| PortError::Permanent(error.to_string()))?;
+    let body = serde_json::to_vec_pretty(held_by).map_err(|error| PortError::Permanent(error.to_string()))?;
     files::write_atomic(path, &body, 0o644)
         .map_err(|error| PortError::Retryable(format!("writing {}: {error}", path.display())))
 }

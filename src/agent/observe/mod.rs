@@ -77,7 +77,9 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
         drift: DriftView::default(),
     };
     let serves = facts.etcd.known().is_some();
-    facts.no_room = facts.is_up() && !serves && !ports.service.has_room(&facts.spec.etcd.data_dir);
+    let dirs = [Some(&facts.spec.etcd.data_dir), facts.spec.etcd.wal_dir.as_ref()];
+    let full = dirs.into_iter().flatten().any(|dir| !ports.service.has_room(dir));
+    facts.no_room = facts.is_up() && !serves && full;
     facts.base_file = ports.service.base_etcd(&facts.spec.etcd).await;
     let base = facts
         .base_file

@@ -135,6 +135,40 @@ fn init_goes_on_after_itself_and_refuses_anything_else() {
 }
 
 #[test]
+fn init_keeps_a_log_that_is_elsewhere() {
+    let text = init::configuration(&name("n1"));
+    let (_empty, host) = settings_tree("");
+    assert_eq!(init::with_log(&host, text.clone(), None), Ok(text.clone()));
+    let with_log = init::with_log(&host, text.clone(), Some("/disk/etcd".as_ref())).unwrap();
+    let (_root, paths) = settings_tree(&with_log);
+    let spec = crate::config::load(&paths).unwrap().unwrap().settings.spec;
+    assert_eq!(spec.etcd.wal_dir, Some("/disk/etcd".into()));
+    assert_eq!(
+        init::write_wanted(&paths, &text),
+        Ok(false),
+        "a second init goes on"
+    );
+    let more = format!("{with_log}client_port = 2377\n");
+    let (_root, paths) = settings_tree(&more);
+    assert_eq!(init::write_wanted(&paths, &text).unwrap_err().exit, Exit::Refused);
+    for dir in [
+        "etcd",
+        "/disk/my etcd",
+        "/var/lib/etcd/default/log",
+        "/proc",
+        "/a\"b",
+    ] {
+        let refused = init::with_log(&host, text.clone(), Some(dir.as_ref())).unwrap_err();
+        assert_eq!(refused.exit, Exit::Refused, "{dir}");
+        assert!(
+            refused.text.contains("cannot take over"),
+            "{dir}: {}",
+            refused.text
+        );
+    }
+}
+
+#[test]
 fn init_refuses_data_that_is_not_the_agents() {
     let (root, paths) = settings_tree("");
     assert_eq!(init::refuse_foreign_data(&paths), Ok(()));

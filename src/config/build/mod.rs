@@ -13,7 +13,7 @@ use super::field::{Defaulted, Optional, Parse};
 use super::fields::{
     ARCHIVE_KEEP, ARCHIVE_MAX_AGE, ARCHIVE_MIN_AGE, BACKUP_INTERVAL, CLUSTER_GRACE, CLUSTER_JOIN,
     CLUSTER_NAME, ETCD_BINARY, ETCD_CLIENT_PORT, ETCD_CLIENT_TLS, ETCD_DATA_DIR, ETCD_PEER_PORT,
-    ETCD_PEER_TLS, ETCD_VERSIONS_DIR, STORE, STORE_COPY,
+    ETCD_PEER_TLS, ETCD_VERSIONS_DIR, ETCD_WAL_DIR, STORE, STORE_COPY,
 };
 use super::location::SourceLocation;
 use super::machine::Machine;
@@ -51,6 +51,7 @@ impl<'a> Builder<'a> {
         let size = self.size(nodes.len());
         let etcd = EtcdSpec {
             data_dir: self.data_dir(machine)?,
+            wal_dir: self.optional(&ETCD_WAL_DIR),
             client_port: self.read(&ETCD_CLIENT_PORT),
             peer_port: self.read(&ETCD_PEER_PORT),
             client_tls: self.tls(&ETCD_CLIENT_TLS),
@@ -61,8 +62,9 @@ impl<'a> Builder<'a> {
         };
         let store = self.store(&STORE);
         let store_copy = self.store_copy(store.as_ref());
-        self.apart(STORE.url.key, store.as_ref(), &etcd.data_dir);
-        self.apart(STORE_COPY.url.key, store_copy.as_ref(), &etcd.data_dir);
+        self.log_apart(&etcd);
+        self.apart(STORE.url.key, store.as_ref(), &etcd);
+        self.apart(STORE_COPY.url.key, store_copy.as_ref(), &etcd);
         let interval = self.read(&BACKUP_INTERVAL);
         let spec = Spec {
             cluster,
@@ -103,6 +105,23 @@ impl<'a> Builder<'a> {
         let dir = machine.data_dir.clone();
         dir.map_err(|text| self.problems.push(Problem::at(None, ETCD_DATA_DIR.key, text)))
             .ok()
+    }
+
+    /// The data directory and the log must not contain one another: each is replaced by renaming it.
+    fn log_apart(&mut self, etcd: &EtcdSpec) {
+        let Some(log) = &etcd.wal_dir else { return };
+        let (shown, data) = (log.display(), etcd.data_dir.display());
+        let text = if log.starts_with(&etcd.data_dir) {
+            format!(
+                "{shown} is inside etcd.data_dir ({data}): name a directory outside of it, or leave etcd.wal_dir out \
+                 for etcd's own place of the log, {data}/member/wal"
+            )
+        } else if etcd.data_dir.starts_with(log) {
+            format!("etcd.data_dir ({data}) is inside {shown}: name a directory of the log's own")
+        } else {
+            return;
+        };
+        self.wrong(ETCD_WAL_DIR.key, text);
     }
 
     /// The value of a field, or its default.

@@ -1,11 +1,10 @@
 //! The stores.
 
-use std::path::Path;
-
 use super::Builder;
 use crate::config::fields::{STORE_COPY, StoreFields};
 use crate::config::settings::{S3Options, Sse, StoreSettings, StoreUrl};
 use crate::config::tree::Kind;
+use crate::model::EtcdSpec;
 
 impl Builder<'_> {
     pub(super) fn store(&mut self, fields: &StoreFields) -> Option<StoreSettings> {
@@ -66,23 +65,26 @@ impl Builder<'_> {
         Some(copy)
     }
 
-    /// A directory store and etcd's data directory must not contain one another: etcd's data is replaced as a
-    /// whole, and the store lists the files below it.
-    pub(super) fn apart(&mut self, field: &str, store: Option<&StoreSettings>, data_dir: &Path) {
+    /// A directory store must neither contain etcd's data or its log nor be inside of them: both are replaced
+    /// as a whole, and the store lists the files below it.
+    pub(super) fn apart(&mut self, field: &str, store: Option<&StoreSettings>, etcd: &EtcdSpec) {
         let Some(StoreUrl::Directory(dir)) = store.map(|store| &store.url) else {
             return;
         };
-        let (store, data) = (dir.display(), data_dir.display());
-        let text = if dir.starts_with(data_dir) {
-            format!(
-                "{store} is inside etcd.data_dir ({data}), which is replaced as a whole: name another directory"
-            )
-        } else if data_dir.starts_with(dir) {
-            format!("etcd.data_dir ({data}) is inside {store}: name a directory of the store's own")
-        } else {
-            return;
-        };
-        self.wrong(field, text);
+        let log = etcd.wal_dir.as_ref().map(|dir| ("etcd.wal_dir", dir));
+        for (other, at) in [("etcd.data_dir", &etcd.data_dir)].into_iter().chain(log) {
+            let (store, data) = (dir.display(), at.display());
+            let text = if dir.starts_with(at) {
+                format!(
+                    "{store} is inside {other} ({data}), which is replaced as a whole: name another directory"
+                )
+            } else if at.starts_with(dir) {
+                format!("{other} ({data}) is inside {store}: name a directory of the store's own")
+            } else {
+                continue;
+            };
+            self.wrong(field, text);
+        }
     }
 
     fn sse(&mut self, fields: &StoreFields) -> Sse {

@@ -196,3 +196,36 @@ fn a_fleet_lock_port_is_reached_from_this_host_only() {
         );
     }
 }
+
+#[test]
+fn a_log_that_is_elsewhere_has_a_directory_of_its_own() {
+    let load =
+        |rest: &str| load_one(&format!("[etcd]\n{rest}")).map(|loaded| loaded.settings.spec.etcd.wal_dir);
+    assert_eq!(load(""), Ok(None));
+    assert_eq!(load("wal_dir = \"/disk/etcd\"\n"), Ok(Some("/disk/etcd".into())));
+    let rows = [
+        ("wal_dir = \"disk/etcd\"", "expected an absolute path"),
+        ("wal_dir = \"/disk/my etcd\"", "it goes into a unit file"),
+        (
+            "wal_dir = \"/var/lib/etcd/default/member/wal\"",
+            "is inside etcd.data_dir",
+        ),
+        (
+            "wal_dir = \"/var/lib/etcd\"",
+            "is inside /var/lib/etcd: name a directory of the log's own",
+        ),
+        (
+            "wal_dir = \"/disk/etcd\"\n[store]\nurl = \"file:///disk\"",
+            "etcd.wal_dir (/disk/etcd) is inside /disk",
+        ),
+        (
+            "wal_dir = \"/disk/etcd\"\n[store]\nurl = \"file:///disk/etcd/backups\"",
+            "is inside etcd.wal_dir (/disk/etcd)",
+        ),
+        ("settings = { wal-dir = \"/disk/etcd\" }", "set etcd.wal_dir"),
+    ];
+    for (text, why) in rows {
+        let refused = load(text).expect_err(text);
+        assert!(refused.contains(why), "{text}: {refused}");
+    }
+}

@@ -296,6 +296,19 @@ fn s34_an_etcd_that_starts_without_room_is_named() {
     assert_eq!(action(&obs), None);
 }
 
+/// Root's oneshot compares the assignment with the configuration, and the gate goes by the assignment.
+#[test]
+fn the_assignment_follows_the_configured_place_of_the_log() {
+    let mut obs = healthy(1);
+    obs.spec.etcd.wal_dir = Some("/disk/etcd".into());
+    let Some(Action::Assign { assignment }) = decide(&obs).action else {
+        unreachable!("{:?}", decide(&obs));
+    };
+    assert_eq!(assignment.wal_dir, Some("/disk/etcd".into()));
+    assert_eq!(assignment.settings_digest, obs.spec.settings_digest());
+    assert_eq!((assignment.started, assignment.generation), (true, Generation(3)));
+}
+
 #[test]
 fn settings_that_are_refused_are_reported_with_the_reason() {
     let mut obs = healthy(1);

@@ -58,6 +58,7 @@ fn spec(me: usize, nodes: usize, size: usize) -> Spec {
         nodes: (0..nodes).map(|i| (name(i), name(i).to_string())).collect(),
         etcd: EtcdSpec {
             data_dir: "/var/lib/etcd/default".into(),
+            wal_dir: None,
             client_port: 2379,
             peer_port: 2380,
             client_tls: None,
@@ -264,6 +265,7 @@ fn assignment(spec: &Spec, g: &Genesis, i: usize) -> Assignment {
         initial_state: InitialState::Existing,
         initial_cluster: g.members.clone(),
         data_dir: spec.etcd.data_dir.clone(),
+        wal_dir: spec.etcd.wal_dir.clone(),
         started: true,
         removed: false,
         listed: RaftTerm(0),

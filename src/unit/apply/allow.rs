@@ -2,6 +2,7 @@
 //! may have written it: every part of it is checked against root's configuration and against a pattern.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::config::{Settings, is_etcd_variable};
 use crate::model::{Assignment, Epoch, Generation};
@@ -28,6 +29,13 @@ pub fn check(assignment: &Assignment, settings: &Settings) -> Result<(), String>
             "its data directory is {:?}, configured is {}",
             assignment.data_dir.display().to_string(),
             spec.etcd.data_dir.display()
+        ));
+    }
+    if assignment.wal_dir != spec.etcd.wal_dir {
+        return refuse(format!(
+            "it has its write-ahead log in {:?}, configured is {:?}",
+            shown(assignment.wal_dir.as_deref()),
+            shown(spec.etcd.wal_dir.as_deref())
         ));
     }
     if assignment.generation == Generation(0) || assignment.epoch == Epoch(0) {
@@ -67,6 +75,14 @@ pub fn check(assignment: &Assignment, settings: &Settings) -> Result<(), String>
         roots_own("etcd.binary", binary)?;
     }
     Ok(())
+}
+
+/// `etcd.wal_dir`, as it was set.
+fn shown(wal_dir: Option<&Path>) -> String {
+    wal_dir.map_or_else(
+        || "the data directory".to_owned(),
+        |dir| dir.display().to_string(),
+    )
 }
 
 /// Checks the environment before it is written.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::result::ApplyResult;
-use super::{files, settings};
+use super::{DataDirs, files, settings};
 use crate::adapters::systemd::live::{ETCD, Live};
 use crate::config::{self, Settings};
 use crate::model::{Assignment, InForce, LoadState};
@@ -23,6 +23,7 @@ use crate::render;
 
 pub use conflicts::conflicts;
 pub use exec_line::{Flag, flags_of_process};
+pub use foreign_log::{NamedLog, named_log, refuse_mount_point};
 pub use origins::Origins;
 pub use version::selected_etcd;
 pub use view::UnitView;
@@ -164,7 +165,10 @@ async fn put_in_force(
     let env_file = paths.etcd_env();
     let before = UnitView::read(before, ours.clone(), &env_file, Path::new(""), systemd);
     // Before anything is written: etcd would start without its log.
-    foreign_log::refuse(&before, &assignment.data_dir)?;
+    let dirs = DataDirs::of(&settings.spec.etcd);
+    foreign_log::refuse(&before, &dirs)?;
+    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    foreign_log::refuse_mount_point(&dirs, &mountinfo)?;
     let written = write(paths, assignment, settings)?;
     let mut reload = written.changed || need_daemon_reload;
     // A host whose agent is broken must still boot its etcd.

@@ -68,10 +68,10 @@ pub(super) fn note(archive: &Path, name: &str, now: &Moment) -> io::Result<()> {
     write(archive, &ages)
 }
 
-/// Removes the entries of directories that are no longer in the archive.
-pub(super) fn forget(archive: &Path, mut ages: Ages) -> io::Result<()> {
+/// Removes the entries of what is no longer there.
+pub(super) fn forget(archive: &Path, mut ages: Ages, is_there: impl Fn(&str) -> bool) -> io::Result<()> {
     let before = ages.len();
-    ages.retain(|name, _| archive.join(name).exists());
+    ages.retain(|name, _| is_there(name));
     if ages.len() == before {
         return Ok(());
     }
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(lived("x", &at("a", 107)), 7, "in the same boot");
         assert_eq!(lived("x", &at("b", 50)), 50, "in a later boot");
         assert_eq!(lived("y", &at("a", 107)), 107, "by an earlier version");
-        forget(dir.path(), read(dir.path())).unwrap();
+        forget(dir.path(), read(dir.path()), |_| false).unwrap();
         assert!(read(dir.path()).is_empty(), "what is gone is forgotten");
         std::fs::write(path(dir.path()), "x").unwrap();
         assert!(read(dir.path()).is_empty());

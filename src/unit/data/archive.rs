@@ -1,4 +1,5 @@
-//! The archive of replaced data directories: next to the data, on the same file system, bounded.
+//! The archive of replaced data directories: next to the data, on the same file system, bounded. A log that
+//! is elsewhere has an archive next to it, in which it has the name of its data with `.wal` after it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,86 +12,183 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 
 use super::ages::{self, Moment};
-use super::inspect;
 use super::owner::{Owner, parent};
+use super::{inspect, moves};
 use crate::config::ArchiveSettings;
 use crate::model::ClusterId;
-use crate::unit::{files, journal, wal};
-
-/// `<parent of the data directory>/etcd-agent-archive`
-pub(super) fn dir(owner: &Owner) -> Result<PathBuf, String> {
-    beside(&owner.data_dir)
-}
-
-fn beside(data_dir: &Path) -> Result<PathBuf, String> {
-    Ok(parent(data_dir)?.join("etcd-agent-archive"))
-}
+use crate::unit::{DataDirs, files, journal, wal};
 
 const FORM: &str = "%Y%m%dT%H%M%SZ";
 
-/// Renames the data directory into the archive as `<UTC time>-<why>-<cluster>-<member>`. Nothing to do when
-/// it is not there or empty.
-pub(super) fn put(owner: &Owner, why: &str, now: &Moment) -> Result<Option<PathBuf>, String> {
-    put_dir(&owner.data_dir, why, now)
+/// The archive of the data, and that of the log. They are one if both are in the same directory, or if the
+/// log is part of the data.
+struct Archives {
+    data: PathBuf,
+    log: PathBuf,
+}
+
+impl Archives {
+    fn of(dirs: &DataDirs) -> Result<Self, String> {
+        Ok(Self {
+            data: beside(dirs.data())?,
+            log: beside(dirs.wal().unwrap_or(dirs.data()))?,
+        })
+    }
+
+    fn data(&self, name: &str) -> PathBuf {
+        self.data.join(name)
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.log.join(format!("{name}.wal"))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        is_there(&self.data(name)) || is_there(&self.log(name))
+    }
+
+    /// The names of what is archived, whether of data, of a log or of both.
+    fn names(&self) -> Result<BTreeSet<String>, String> {
+        let mut names = BTreeSet::new();
+        for archive in [&self.data, &self.log] {
+            let entries = match fs::read_dir(archive) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(format!("{}: {error}", archive.display())),
+            };
+            for entry in entries.flatten() {
+                let Ok(name) = entry.file_name().into_string() else {
+                    continue;
+                };
+                if time_of(&name).is_some() {
+                    names.insert(name.strip_suffix(".wal").unwrap_or(&name).to_owned());
+                }
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// `<parent of the data directory>/etcd-agent-archive`
+#[cfg(test)]
+pub(super) fn dir(owner: &Owner) -> Result<PathBuf, String> {
+    beside(owner.dirs.data())
+}
+
+fn beside(dir: &Path) -> Result<PathBuf, String> {
+    Ok(parent(dir)?.join("etcd-agent-archive"))
+}
+
+fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
 }
 
 /// As [`put`], for root: the archive belongs to the owner of the data. The caller knows that the data is of
 /// no use.
-pub(super) fn put_as_root(data_dir: &Path, why: &str, now: &Moment) -> Result<Option<PathBuf>, String> {
-    let failed = |error: io::Error| format!("{}: {error}", data_dir.display());
-    let data = fs::metadata(data_dir).map_err(failed)?;
-    let put = put_dir(data_dir, why, now)?;
-    let archive = beside(data_dir)?;
-    let made: Vec<PathBuf> = [archive.clone(), ages::path(&archive)].into();
+pub(super) fn put_as_root(dirs: &DataDirs, why: &str, now: &Moment) -> Result<Option<PathBuf>, String> {
+    let failed = |error: io::Error| format!("{}: {error}", dirs.data().display());
+    let owner = fs::metadata(dirs.data()).map_err(failed)?;
+    let put = put(dirs, why, now)?;
+    let archives = Archives::of(dirs)?;
+    let made = [ages::path(&archives.data), archives.data, archives.log];
     for path in made.iter().filter(|path| path.exists()) {
-        std::os::unix::fs::lchown(path, Some(data.uid()), Some(data.gid())).map_err(failed)?;
+        std::os::unix::fs::lchown(path, Some(owner.uid()), Some(owner.gid())).map_err(failed)?;
     }
     Ok(put)
 }
 
-fn put_dir(data_dir: &Path, why: &str, now: &Moment) -> Result<Option<PathBuf>, String> {
-    match inspect::is_empty(data_dir) {
-        Ok(true) => return Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        // Unreadable, or not a directory: move it away as well.
-        Ok(false) | Err(_) => {}
+/// Renames the data directory into the archive as `<UTC time>-<why>-<cluster>-<member>`, then its log, if
+/// that is elsewhere. Nothing to do for what is not there or empty. Returns where the data, or the log alone,
+/// is now.
+///
+/// Each rename is on disk before the next one. A log without data is what is left after a crash between them:
+/// it is archived under the name that its data has.
+pub(super) fn put(dirs: &DataDirs, why: &str, now: &Moment) -> Result<Option<PathBuf>, String> {
+    let data = holds_something(dirs.data());
+    let log = dirs.wal().filter(|dir| holds_something(dir));
+    if !data && log.is_none() {
+        return Ok(None);
     }
-    let archive = beside(data_dir)?;
-    let failed = |what: &Path, error: &io::Error| format!("{}: {error}", what.display());
-    match fs::create_dir(&archive) {
-        Ok(()) => files::sync_dir(parent(data_dir)?).map_err(|error| failed(&archive, &error))?,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(failed(&archive, &error)),
+    let archives = Archives::of(dirs)?;
+    let ids =
+        wal::identify(&dirs.log()).map_or_else(|_| "unknown-unknown".to_owned(), |(c, m)| format!("{c}-{m}"));
+    let without_log = if data { None } else { without_log(&archives, &ids)? };
+    let name = match without_log {
+        Some(name) => name,
+        None => free_name(&archives, &ids, why, now)?,
+    };
+    let _lock = inspect::lock(dirs)?;
+    make(&archives.data)?;
+    if log.is_some() {
+        make(&archives.log)?;
     }
-    let ids = wal::identify(&data_dir.join("member/wal"))
-        .map_or_else(|_| "unknown-unknown".to_owned(), |(c, m)| format!("{c}-{m}"));
+    if data {
+        rename(dirs.data(), &archives.data(&name))?;
+    }
+    // Without the note, the uptime of the host counts.
+    let _ = ages::note(&archives.data, &name, now);
+    let Some(log) = log else {
+        return Ok(Some(archives.data(&name)));
+    };
+    rename(log, &archives.log(&name))?;
+    Ok(Some(if data {
+        archives.data(&name)
+    } else {
+        archives.log(&name)
+    }))
+}
+
+/// Unreadable, or not a directory: it is moved away as well.
+fn holds_something(dir: &Path) -> bool {
+    match inspect::is_empty(dir) {
+        Ok(empty) => !empty,
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+/// The newest of the archive, if it is data of this member without its log.
+fn without_log(archives: &Archives, ids: &str) -> Result<Option<String>, String> {
+    let suffix = format!("-{ids}");
+    let of_it = |name: &String| {
+        let numbered = name.rsplit_once('-').filter(|(_, n)| n.len() < 3);
+        name.ends_with(&suffix) || numbered.is_some_and(|(stem, _)| stem.ends_with(&suffix))
+    };
+    let newest = archives.names()?.pop_last();
+    Ok(newest.filter(|name| of_it(name) && !is_there(&archives.log(name))))
+}
+
+fn free_name(archives: &Archives, ids: &str, why: &str, now: &Moment) -> Result<String, String> {
     let stem = format!("{}-{}-{ids}", now.wall.strftime(FORM), name_part(why));
-    let target = (1..100)
-        .map(|n| {
-            archive.join(if n == 1 {
-                stem.clone()
-            } else {
-                format!("{stem}-{n}")
-            })
-        })
-        .find(|path| fs::symlink_metadata(path).is_err())
-        .ok_or_else(|| format!("{} holds too many of {stem}", archive.display()))?;
-    let _lock = inspect::lock(data_dir)?;
-    fs::rename(data_dir, &target).map_err(|error| match error.raw_os_error() {
+    let names = (1..100).map(|n| {
+        if n == 1 {
+            stem.clone()
+        } else {
+            format!("{stem}-{n}")
+        }
+    });
+    let mut free = names.filter(|name| !archives.has(name));
+    free.next()
+        .ok_or_else(|| format!("{} holds too many of {stem}", archives.data.display()))
+}
+
+fn make(archive: &Path) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{}: {error}", archive.display());
+    match fs::create_dir(archive) {
+        Ok(()) => files::sync_dir(parent(archive)?).map_err(failed),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && archive.is_dir() => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn rename(dir: &Path, target: &Path) -> Result<(), String> {
+    moves::rename(dir, target).map_err(|error| match error.raw_os_error() {
         // EBUSY and EXDEV
         Some(16 | 18) => format!(
             "{} is a mount point and cannot be archived: configure a directory below it",
-            data_dir.display()
+            dir.display()
         ),
-        _ => format!("renaming {} to {}: {error}", data_dir.display(), target.display()),
-    })?;
-    if let Some(name) = target.file_name().and_then(|name| name.to_str()) {
-        // Without the note, the uptime of the host counts.
-        let _ = ages::note(&archive, name, now);
-    }
-    files::sync_dir(&archive).map_err(|error| failed(&archive, &error))?;
-    files::sync_dir(parent(data_dir)?).map_err(|error| failed(data_dir, &error))?;
-    Ok(Some(target))
+        _ => format!("renaming {} to {}: {error}", dir.display(), target.display()),
+    })
 }
 
 /// The reason as a part of a name: lower-case letters, digits and dashes, at most 40.
@@ -109,42 +207,56 @@ fn name_part(why: &str) -> String {
     }
 }
 
-/// Removes surplus directories and logs them; see [`surplus`]. When the disk is nearly full, those beyond the
-/// count are removed regardless of their age.
+/// Removes surplus directories, each with its log, and logs them; see [`surplus`]. When a disk is nearly
+/// full, those beyond the count are removed regardless of their age.
 pub(super) fn prune(owner: &Owner, now: &Moment) -> Result<(), String> {
-    let archive = dir(owner)?;
-    let names = match fs::read_dir(&archive) {
-        Ok(entries) => entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(format!("{}: {error}", archive.display())),
-    };
-    let put = ages::read(&archive);
+    let archives = Archives::of(&owner.dirs)?;
+    if !is_there(&archives.data) {
+        return Ok(());
+    }
+    let put = ages::read(&archives.data);
+    let names = archives.names()?.into_iter();
     let mut entries: Vec<Entry> = names
-        .filter_map(|name| Entry::new(&archive, name, &put, now))
+        .filter_map(|name| Entry::new(&archives, name, &put, now))
         .collect();
     entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
-    let remove = |name: &str, why: &str| {
-        let path = archive.join(name);
-        fs::remove_dir_all(&path).map_err(|error| format!("removing {}: {error}", path.display()))?;
-        journal::say(&format!("{} was removed: {why}", path.display()));
-        Ok::<(), String>(())
-    };
     let gone = surplus(&entries, owner.archive);
     for name in &gone {
-        remove(name, "it is old, and beyond archive.keep or archive.max_age")?;
+        remove(
+            &archives,
+            name,
+            "it is old, and beyond archive.keep or archive.max_age",
+        )?;
     }
+    let short = || {
+        [&archives.data, &archives.log]
+            .into_iter()
+            .any(|dir| (owner.short_of_space)(dir))
+    };
     for name in for_space(&entries, owner.archive) {
-        if gone.contains(&name) || !(owner.short_of_space)(&archive) {
+        if gone.contains(&name) || !short() {
             continue;
         }
         remove(
+            &archives,
             &name,
             "the disk is nearly full, and there are more than archive.keep",
         )?;
     }
-    ages::forget(&archive, put).map_err(|error| format!("{}: {error}", archive.display()))
+    ages::forget(&archives.data, put, |name| archives.has(name))
+        .map_err(|error| format!("{}: {error}", archives.data.display()))
+}
+
+/// Removes the log first: what a crash leaves is found by its data.
+fn remove(archives: &Archives, name: &str, why: &str) -> Result<(), String> {
+    for path in [archives.log(name), archives.data(name)] {
+        match fs::remove_dir_all(&path) {
+            Ok(()) => journal::say(&format!("{} was removed: {why}", path.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(format!("removing {}: {error}", path.display())),
+        }
+    }
+    Ok(())
 }
 
 /// One archived data directory.
@@ -161,13 +273,15 @@ struct Entry {
 
 impl Entry {
     /// `None` if its name is not one of ours.
-    fn new(archive: &Path, name: String, put: &ages::Ages, now: &Moment) -> Option<Self> {
+    fn new(archives: &Archives, name: String, put: &ages::Ages, now: &Moment) -> Option<Self> {
         let time = time_of(&name)?;
+        let log = [archives.log(&name), archives.data(&name).join("member/wal")];
         Some(Self {
             age: Duration::try_from(now.wall.duration_since(time)).unwrap_or_default(),
             lived: ages::lived(put.get(&name), now),
-            cluster: wal::identify(&archive.join(&name).join("member/wal"))
-                .ok()
+            cluster: log
+                .iter()
+                .find_map(|log| wal::identify(log).ok())
                 .map(|ids| ids.0),
             name,
         })

@@ -2,17 +2,16 @@
 //! the truth: the files of `etcd.service` may have changed since it was started.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use super::owner::Owner;
-use crate::config::{env_file, is_etcd_variable, redact};
+use crate::config::{env_file, redact};
 use crate::model::Fact;
 use crate::render::OF_THE_FIRST_START;
-use crate::unit::apply::{Origins, flags_of_process};
-use crate::unit::{files, journal};
+use crate::unit::apply::Origins;
+use crate::unit::{files, journal, process};
 
 /// With this flag etcd ignores all other settings.
 const CONFIG_FILE: &str = "config-file";
@@ -51,7 +50,7 @@ fn compare(owner: &Owner, pid: u32) -> Result<Vec<Difference>, String> {
     let text = String::from_utf8(text).map_err(|error| failed(error.to_string()))?;
     // Our own file has nothing that versions of systemd read differently.
     let written = env_file::parse(&text, u32::MAX);
-    let written = of_variables(written.into_iter().map(|line| (line.key, line.value)));
+    let written = process::of_variables(written.into_iter().map(|line| (line.key, line.value)));
     Ok(differences(&of_process(owner, pid)?, &written))
 }
 
@@ -66,38 +65,9 @@ fn of_process(owner: &Owner, pid: u32) -> Result<BTreeMap<String, String>, Strin
             owner.uid
         ));
     }
-    let args = strings(&dir.join("cmdline")).map_err(failed)?;
-    if args.is_empty() {
-        return Err(format!("etcd's process {pid} has ended"));
-    }
-    let environ = strings(&dir.join("environ")).map_err(failed)?;
-    let pairs = environ.iter().filter_map(|pair| pair.split_once('='));
-    let mut settings = of_variables(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())));
-    for flag in flags_of_process(&args) {
-        settings.insert(flag.name, flag.value.unwrap_or_else(|| "true".to_owned()));
-    }
-    Ok(settings)
-}
-
-/// The strings of a file of `/proc` (`proc_pid_cmdline(5)`, `proc_pid_environ(5)`).
-fn strings(path: &Path) -> io::Result<Vec<String>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(files::MAX_BYTES).read_to_end(&mut bytes)?;
-    let parts = bytes.split(|byte| *byte == 0).filter(|part| !part.is_empty());
-    Ok(parts
-        .map(|part| String::from_utf8_lossy(part).into_owned())
-        .collect())
-}
-
-/// The settings of etcd among these variables, by flag.
-fn of_variables(variables: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
-    variables
-        .filter(|(key, _)| is_etcd_variable(key))
-        .filter_map(|(key, value)| {
-            let flag = key.strip_prefix("ETCD_")?.to_ascii_lowercase().replace('_', "-");
-            Some((flag, value))
-        })
-        .collect()
+    process::settings(&dir)
+        .map_err(failed)?
+        .ok_or_else(|| format!("etcd's process {pid} has ended"))
 }
 
 fn differences(runs: &BTreeMap<String, String>, written: &BTreeMap<String, String>) -> Vec<Difference> {

@@ -32,14 +32,14 @@ pub(super) fn judge(owner: &Owner, found: DataState, words: &LastWords) -> DataS
 }
 
 fn damage(owner: &Owner, trouble: Trouble) -> Result<Option<String>, String> {
-    let lock = inspect::lock(&owner.data_dir)?;
-    let member = owner.data_dir.join("member");
+    let dirs = &owner.dirs;
+    let lock = inspect::lock(dirs)?;
     match trouble {
-        Trouble::Log => check::damage(&member).map_err(|error| error.to_string()),
+        Trouble::Log => check::damage(&dirs.log(), &dirs.snap()).map_err(|error| error.to_string()),
         Trouble::Database => {
             // etcd's tool takes the lock itself.
             drop(lock);
-            database::damage(&member.join("snap/db"), &owner.tools)
+            database::damage(&dirs.database(), &owner.tools)
         }
         _ => Ok(None),
     }

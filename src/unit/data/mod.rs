@@ -9,7 +9,7 @@ mod drift;
 mod inspect;
 mod judge;
 mod last_words;
-mod mounts;
+mod moves;
 mod owner;
 mod replace;
 mod stage;
@@ -22,12 +22,11 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use super::{boot, files, settings, wal};
+use super::mounts::HeldBy;
+use super::{DataDirs, boot, files, settings, wal};
 use crate::model::DataState;
 use crate::paths::Paths;
 use crate::ports::{DataReport, DataRequest, ProcessReport};
-
-pub use mounts::Mount;
 
 use owner::Owner;
 
@@ -53,9 +52,9 @@ pub struct ReportFile {
     pub report: Option<DataReport>,
     /// Why nothing could be found out. The data directory is then unknown, neither missing nor unusable.
     pub unknown: Option<String>,
-    /// The mount that holds the data, if it is to be remembered.
+    /// What holds the data, if it is to be remembered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mount: Option<Mount>,
+    pub held_by: Option<HeldBy>,
 }
 
 impl Owner {
@@ -106,7 +105,7 @@ impl Owner {
         };
         let log = matches!(file.request, DataRequest::Inspect { log: true, .. });
         // etcd may have been about to write when it was read. The agent asks again.
-        let v2_entries = log.then(|| wal::v2::holds_v2(&self.data_dir.join("member")).ok());
+        let v2_entries = log.then(|| wal::v2::holds_v2(&self.dirs.log(), &self.dirs.snap()).ok());
         let process = match file.request {
             DataRequest::Inspect {
                 process: Some(pid), ..
@@ -116,7 +115,7 @@ impl Owner {
             }),
             _ => None,
         };
-        let mount = if remembers { self.mount() } else { None };
+        let held_by = if remembers { self.holds_now() } else { None };
         let (report, unknown) = match found {
             Ok(data) => {
                 let report = DataReport {
@@ -140,7 +139,7 @@ impl Owner {
             id: file.id.clone(),
             report,
             unknown,
-            mount,
+            held_by,
         }
     }
 }
@@ -149,8 +148,8 @@ impl Owner {
 ///
 /// # Errors
 /// Why it cannot be moved, for example because etcd still has its database open. Nothing was moved then.
-pub fn archive_empty(data_dir: &Path) -> Result<Option<PathBuf>, String> {
-    archive::put_as_root(data_dir, "empty", &ages::Moment::now())
+pub fn archive_empty(dirs: &DataDirs) -> Result<Option<PathBuf>, String> {
+    archive::put_as_root(dirs, "empty", &ages::Moment::now())
 }
 
 /// Carries out the request in [`Paths::data_request`]. Succeeds when a report was written, whatever it says.
@@ -193,7 +192,7 @@ fn refused(request: &RequestFile, why: &str) -> ReportFile {
         id: request.id.clone(),
         report: None,
         unknown: Some(why.to_owned()),
-        mount: None,
+        held_by: None,
     }
 }
 

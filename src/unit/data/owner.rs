@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use super::mounts::{self, Mount};
 use super::{ages, starts, tool};
 use crate::config::{ArchiveSettings, Settings};
 use crate::etcd_versions::base_etcd;
 use crate::model::{BaseEtcd, ClusterId, EtcdVersion, GateState, MemberId, is_old};
 use crate::paths::Paths;
 use crate::unit::apply::Origins;
+use crate::unit::mounts::{self, HeldBy, HeldLog, Mount};
 use crate::unit::roots::roots_own;
-use crate::unit::{files, selected};
+use crate::unit::{DataDirs, files, selected};
 
 /// The data directory, and what its owner may do with it.
 #[derive(Debug, Clone)]
 pub(crate) struct Owner {
-    pub(crate) data_dir: PathBuf,
+    pub(crate) dirs: DataDirs,
     pub(crate) archive: ArchiveSettings,
     /// Where fetched snapshots are.
     pub(crate) restore: PathBuf,
@@ -27,14 +27,16 @@ pub(crate) struct Owner {
     pub(crate) uid: u32,
     /// The member that has run here before, so that its data must hold something of raft's log.
     pub(crate) started: Option<(ClusterId, MemberId)>,
+    /// Where the assigned member has its log; `None`: in the data directory.
+    pub(crate) assigned_wal: Option<PathBuf>,
     /// Texts of `/etc/fstab` and `/proc/self/mountinfo`.
     pub(crate) mounts: (String, String),
     /// The time.
     pub(crate) now: fn() -> ages::Moment,
     /// Whether the file system of a directory is nearly full.
     pub(crate) short_of_space: fn(&Path) -> bool,
-    /// The mount that held the data when they were last seen.
-    pub(crate) held_by: Result<Option<Mount>, String>,
+    /// What held the data when they were last seen.
+    pub(crate) held_by: Result<Option<HeldBy>, String>,
     /// The environment file with the settings that are written for etcd.
     pub(crate) env_file: PathBuf,
     /// `/proc`.
@@ -48,14 +50,17 @@ pub(crate) struct Owner {
 impl Owner {
     pub(super) fn new(paths: &Paths, settings: &Settings, uid: u32) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let gate = gate(&paths.gate());
+        let started = gate.as_ref().filter(|gate| gate.started_once);
         Self {
-            data_dir: settings.spec.etcd.data_dir.clone(),
+            dirs: DataDirs::of(&settings.spec.etcd),
             archive: settings.archive,
             restore: paths.restore(),
             binary: settings.spec.etcd.binary.clone(),
             tools: tool::Programs::of_root(selected::etcd_binary(paths, settings).as_deref()),
             uid,
-            started: started(&paths.gate()),
+            started: started.map(|gate| (gate.cluster_id, gate.member_id)),
+            assigned_wal: gate.and_then(|gate| gate.wal_dir),
             mounts: (read("/etc/fstab"), read("/proc/self/mountinfo")),
             now: ages::Moment::now,
             short_of_space,
@@ -67,22 +72,28 @@ impl Owner {
         }
     }
 
-    /// The directory that holds the data directory.
-    pub(super) fn parent(&self) -> Result<&Path, String> {
-        parent(&self.data_dir)
+    /// The mount that a directory is on, or would be.
+    pub(super) fn mount(&self, dir: &Path) -> Option<Mount> {
+        mounts::of(dir, &self.mounts.1)
     }
 
-    /// The mount that the data directory is on, or would be.
-    pub(super) fn mount(&self) -> Option<Mount> {
-        let there = self
-            .data_dir
-            .ancestors()
-            .find_map(|dir| dir.canonicalize().ok())?;
-        mounts::holding(&there, &self.mounts.1)
+    /// What holds the data now, or would.
+    pub(super) fn holds_now(&self) -> Option<HeldBy> {
+        let log = match self.dirs.wal() {
+            Some(dir) => Some(HeldLog {
+                dir: dir.to_owned(),
+                mount: self.mount(dir)?,
+            }),
+            None => None,
+        };
+        Some(HeldBy {
+            data: self.mount(self.dirs.data())?,
+            log,
+        })
     }
 
-    /// The etcd that `etcd.service` starts while no version is selected. It reports no version if somebody else
-    /// than root can have put it there.
+    /// The etcd that `etcd.service` starts while no version is selected. It reports no version if somebody
+    /// else than root can have put it there.
     pub(super) fn base_etcd(&self) -> Option<BaseEtcd> {
         let (path, file) = base_etcd(self.binary.as_deref())?;
         let says = roots_own("etcd", &path)
@@ -99,11 +110,10 @@ impl Owner {
     }
 }
 
-/// The directory that holds this data directory.
-pub(super) fn parent(data_dir: &Path) -> Result<&Path, String> {
-    data_dir
-        .parent()
-        .ok_or_else(|| format!("{} has no parent directory", data_dir.display()))
+/// The directory that holds this one.
+pub(super) fn parent(dir: &Path) -> Result<&Path, String> {
+    dir.parent()
+        .ok_or_else(|| format!("{} has no parent directory", dir.display()))
 }
 
 /// Less than a tenth is free. Unknown counts as enough.
@@ -111,14 +121,13 @@ fn short_of_space(dir: &Path) -> bool {
     rustix::fs::statvfs(dir).is_ok_and(|stat| stat.f_bavail < stat.f_blocks / 10)
 }
 
-/// The member that has run on this node, from the gate's state.
-fn started(gate: &Path) -> Option<(ClusterId, MemberId)> {
-    let gate: GateState = serde_json::from_slice(&files::read_bounded(gate).ok()??).ok()?;
-    gate.started_once.then_some((gate.cluster_id, gate.member_id))
+/// The gate's state. Without it no member is known to have run.
+fn gate(path: &Path) -> Option<GateState> {
+    serde_json::from_slice(&files::read_bounded(path).ok()??).ok()
 }
 
-/// The mount that the agent remembers. A file that cannot be read is an error, not an absence.
-fn held_by(path: &Path) -> Result<Option<Mount>, String> {
+/// What the agent remembers. A file that cannot be read is an error, not an absence.
+fn held_by(path: &Path) -> Result<Option<HeldBy>, String> {
     let failed = |why: String| format!("{}: {why}", path.display());
     let Some(body) = files::read_bounded(path).map_err(|error| failed(error.to_string()))? else {
         return Ok(None);

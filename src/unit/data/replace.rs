@@ -1,13 +1,18 @@
-//! Moves the data directory into the archive, and a staged restore into its place.
+//! Moves the data directory into the archive, and a staged restore into its place. A log that is elsewhere
+//! goes with its data.
 //!
-//! Each step is one rename, and each can be the last before a crash: the next run finishes a swap after an
-//! archival, and never archives a swapped directory again for the old request.
+//! Each step is one rename, which is on disk before the next one, and each can be the last before a crash.
+//! The order is: the old data, its log, the new data, its log, the marker. So a log is never in its place
+//! with data of another member, and a new log never without its data. The next run finishes what the last one
+//! began, and never archives a swapped directory again for the old request.
 
-use std::fs;
+use std::path::Path;
 
+use super::ages::Moment;
 use super::owner::Owner;
-use super::{archive, inspect, stage};
-use crate::model::{ClusterId, DataState, Epoch, MemberId};
+use super::stage::{self, Swap};
+use super::{archive, inspect, moves};
+use crate::model::{ClusterId, Epoch, MemberId};
 use crate::unit::{files, journal};
 
 /// Replaces the data directory for an epoch. Only the data of `whose` is moved: an operator may have put
@@ -19,65 +24,64 @@ pub(super) fn replace(
     staged: bool,
     whose: (ClusterId, MemberId),
 ) -> Result<(), String> {
+    let now = (owner.now)();
     // Before anything is moved, check that the staged restore is complete.
-    let incoming = if staged {
-        match incoming(owner, epoch)? {
-            None => return finished(owner, epoch),
-            incoming => incoming,
-        }
+    let swap = if staged {
+        Some(incoming(owner, epoch)?)
     } else {
         None
     };
-    if let Some((cluster_id, member_id)) = inspect::inspect(owner)?.member()
-        && (cluster_id, member_id) != whose
+    if matches!(swap, None | Some(Swap::Ahead)) {
+        put_away(owner, why, whose, &now)?;
+    }
+    let from = stage::dirs(owner, epoch);
+    if swap == Some(Swap::Ahead) {
+        swap_in(from.data(), owner.dirs.data())?;
+    }
+    if matches!(swap, Some(Swap::Ahead | Swap::Half))
+        && let (Some(log), Some(target)) = (from.wal(), owner.dirs.wal())
     {
-        return Err(format!(
-            "{} now holds member {member_id} of cluster {cluster_id}, expected member {} of cluster {}: \
-             nothing was moved",
-            owner.data_dir.display(),
-            whose.1,
-            whose.0
-        ));
+        swap_in(log, target)?;
     }
-    let now = (owner.now)();
-    if let Some(path) = archive::put(owner, why, &now)? {
-        journal::say(&format!(
-            "{} was moved to {} ({why}); nothing was deleted",
-            owner.data_dir.display(),
-            path.display()
-        ));
-    }
-    if let Some(dir) = incoming {
-        // An empty directory may be in the way; rename(2) replaces an empty directory, and nothing else.
-        fs::rename(&dir, &owner.data_dir).map_err(|error| {
-            format!(
-                "renaming {} to {}: {error}",
-                dir.display(),
-                owner.data_dir.display()
-            )
-        })?;
-        files::sync_dir(owner.parent()?).map_err(|error| error.to_string())?;
+    if staged {
         finished(owner, epoch)?;
     }
     archive::prune(owner, &now)
 }
 
-/// The staged directory to swap in; `None` when it is in place already.
-fn incoming(owner: &Owner, epoch: Epoch) -> Result<Option<std::path::PathBuf>, String> {
-    if stage::complete(owner, epoch).is_some() {
-        return Ok(Some(stage::dir(owner, epoch)));
+fn put_away(owner: &Owner, why: &str, whose: (ClusterId, MemberId), now: &Moment) -> Result<(), String> {
+    let shown = owner.dirs.data().display();
+    if let Some((cluster_id, member_id)) = inspect::inspect(owner)?.whose()
+        && (cluster_id, member_id) != whose
+    {
+        return Err(format!(
+            "{shown} now holds member {member_id} of cluster {cluster_id}, expected member {} of cluster {}: \
+             nothing was moved",
+            whose.1, whose.0
+        ));
     }
+    if let Some(path) = archive::put(&owner.dirs, why, now)? {
+        journal::say(&format!(
+            "{shown} was moved to {} ({why}); nothing was deleted",
+            path.display()
+        ));
+    }
+    Ok(())
+}
+
+/// An empty directory may be in the way; rename(2) replaces an empty directory, and nothing else.
+fn swap_in(dir: &Path, target: &Path) -> Result<(), String> {
+    moves::rename(dir, target)
+        .map_err(|error| format!("renaming {} to {}: {error}", dir.display(), target.display()))
+}
+
+/// How far the staged restore is swapped in.
+fn incoming(owner: &Owner, epoch: Epoch) -> Result<Swap, String> {
     let marker = stage::marker(owner, epoch)
         .ok_or_else(|| format!("no complete restore is staged for epoch {epoch}: nothing was moved"))?;
-    match inspect::inspect(owner)? {
-        DataState::Present {
-            cluster_id,
-            member_id,
-        } if (cluster_id, member_id) == (marker.cluster_id, marker.member_id) => Ok(None),
-        _ => Err(format!(
-            "the restore staged for epoch {epoch} is damaged: nothing was moved, stage it again"
-        )),
-    }
+    stage::swap(owner, &marker).ok_or_else(|| {
+        format!("the restore staged for epoch {epoch} is damaged: nothing was moved, stage it again")
+    })
 }
 
 /// The marker is removed last, so that a run after a crash knows what happened.

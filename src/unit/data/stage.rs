@@ -2,17 +2,18 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::owner::Owner;
+use super::owner::{Owner, parent};
 use super::tool;
 use crate::bolt::compare::difference;
 use crate::model::{BackupId, ClusterId, Epoch, MemberId, NodeName};
 use crate::ports::{DataRequest, STAGE_WITHIN};
-use crate::unit::{files, wal};
+use crate::unit::{DataDirs, files, wal};
 
 /// Revisions of the restored cluster start this much higher, so that no watcher sees a revision go backwards.
 const BUMP: &str = "1000000000";
@@ -26,24 +27,41 @@ pub(super) struct Marker {
     pub(super) backup: BackupId,
     pub(super) cluster_id: ClusterId,
     pub(super) member_id: MemberId,
+    /// The inode of the staged data directory, by which it is known again in its place.
+    pub(super) inode: u64,
 }
 
-/// `<data_dir>.etcd-agent-staged-`
-fn prefix(owner: &Owner) -> String {
-    let name = owner.data_dir.file_name().unwrap_or_default().to_string_lossy();
+/// How far a complete restore is swapped in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Swap {
+    /// It is next to the data directory, and its log next to that of the member.
+    Ahead,
+    /// The data is in place, and its log, which is elsewhere, is still staged.
+    Half,
+    /// All is in place.
+    Done,
+}
+
+/// What is staged for a directory has this before its epoch.
+fn prefix(dir: &Path) -> String {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
     format!("{name}.etcd-agent-staged-")
 }
 
-/// Where an epoch's restore is staged.
-pub(super) fn dir(owner: &Owner, epoch: Epoch) -> PathBuf {
-    owner.data_dir.with_file_name(format!("{}{epoch}", prefix(owner)))
+fn staged(dir: &Path, epoch: Epoch) -> PathBuf {
+    dir.with_file_name(format!("{}{epoch}", prefix(dir)))
+}
+
+/// Where an epoch's restore is staged, and its log if that is elsewhere.
+pub(super) fn dirs(owner: &Owner, epoch: Epoch) -> DataDirs {
+    let log = owner.dirs.wal().map(|dir| staged(dir, epoch));
+    DataDirs::new(staged(owner.dirs.data(), epoch), log)
 }
 
 /// Its marker.
 pub(super) fn marker_path(owner: &Owner, epoch: Epoch) -> PathBuf {
-    owner
-        .data_dir
-        .with_file_name(format!("{}{epoch}.json", prefix(owner)))
+    let dir = owner.dirs.data();
+    dir.with_file_name(format!("{}{epoch}.json", prefix(dir)))
 }
 
 /// An epoch's marker, whether or not its directory is still there.
@@ -54,11 +72,30 @@ pub(super) fn marker(owner: &Owner, epoch: Epoch) -> Option<Marker> {
         .filter(|marker| marker.epoch == epoch)
 }
 
-/// The complete staged restore of an epoch.
+/// How far the restore of this marker is swapped in; `None` if it is not complete.
+pub(super) fn swap(owner: &Owner, marker: &Marker) -> Option<Swap> {
+    let staged = dirs(owner, marker.epoch);
+    let is_its =
+        |log: &Path| wal::identify(log).is_ok_and(|ids| ids == (marker.cluster_id, marker.member_id));
+    let is_the_data = |dir: &Path| fs::metadata(dir).is_ok_and(|meta| meta.ino() == marker.inode);
+    if is_the_data(staged.data()) {
+        return is_its(&staged.log()).then_some(Swap::Ahead);
+    }
+    if !is_the_data(owner.dirs.data()) {
+        return None;
+    }
+    if is_its(&owner.dirs.log()) {
+        return Some(Swap::Done);
+    }
+    let staged = staged.wal().is_some_and(is_its);
+    staged.then_some(Swap::Half)
+}
+
+/// The restore of an epoch that is complete and not in place yet.
 pub(super) fn complete(owner: &Owner, epoch: Epoch) -> Option<Marker> {
     let marker = marker(owner, epoch)?;
-    let ids = wal::identify(&dir(owner, epoch).join("member/wal")).ok()?;
-    (ids == (marker.cluster_id, marker.member_id)).then_some(marker)
+    let swap = swap(owner, &marker)?;
+    (swap != Swap::Done).then_some(marker)
 }
 
 /// The newest complete staged restore.
@@ -71,19 +108,19 @@ pub(super) fn newest(owner: &Owner) -> Option<(Epoch, BackupId)> {
         .find_map(|epoch| complete(owner, epoch).map(|marker| (epoch, marker.backup)))
 }
 
-/// Every epoch with a staged restore, complete or not.
+/// Every epoch with a staged restore, complete or not, or with a rest of it.
 fn staged_epochs(owner: &Owner) -> Result<Vec<Epoch>, String> {
-    let parent = owner.parent()?;
-    let prefix = prefix(owner);
-    let entries = fs::read_dir(parent).map_err(|error| format!("{}: {error}", parent.display()))?;
-    let mut epochs: Vec<Epoch> = entries
-        .flatten()
-        .filter_map(|entry| {
+    let mut epochs = Vec::new();
+    for dir in [Some(owner.dirs.data()), owner.dirs.wal()].into_iter().flatten() {
+        let (parent, prefix) = (parent(dir)?, prefix(dir));
+        let entries = fs::read_dir(parent).map_err(|error| format!("{}: {error}", parent.display()))?;
+        epochs.extend(entries.flatten().filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let rest = name.strip_prefix(&prefix)?;
-            rest.strip_suffix(".json").unwrap_or(rest).parse().ok().map(Epoch)
-        })
-        .collect();
+            let number = [".json", ".tmp"].iter().find_map(|end| rest.strip_suffix(end));
+            number.unwrap_or(rest).parse().ok().map(Epoch)
+        }));
+    }
     epochs.sort_unstable();
     epochs.dedup();
     Ok(epochs)
@@ -92,14 +129,21 @@ fn staged_epochs(owner: &Owner) -> Result<Vec<Epoch>, String> {
 /// Removes what is staged for an epoch: the marker first, so that an interrupted removal does not look like a
 /// complete restore.
 fn remove(owner: &Owner, epoch: Epoch) -> Result<(), String> {
-    let (dir, marker) = (dir(owner, epoch), marker_path(owner, epoch));
+    let (dirs, marker) = (dirs(owner, epoch), marker_path(owner, epoch));
     let failed = |path: &Path, error: &io::Error| format!("removing {}: {error}", path.display());
     files::remove_file(&marker).map_err(|error| failed(&marker, &error))?;
-    files::sync_dir(owner.parent()?).map_err(|error| failed(&marker, &error))?;
-    match fs::remove_dir_all(&dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&dir, &error)),
-        _ => Ok(()),
+    files::sync_dir(parent(&marker)?).map_err(|error| failed(&marker, &error))?;
+    // etcd's tool makes the log under the second of these names.
+    let log = dirs
+        .wal()
+        .map(|dir| [dir.to_owned(), dir.with_added_extension("tmp")]);
+    for dir in log.into_iter().flatten().chain([dirs.data().to_owned()]) {
+        match fs::remove_dir_all(&dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&dir, &error)),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// Restores the requested snapshot next to the data directory. Does nothing when exactly that is staged.
@@ -118,13 +162,10 @@ pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> 
     else {
         return Err("not a request to stage".to_owned());
     };
-    let wanted = Marker {
-        epoch: *epoch,
-        backup: backup.clone(),
-        cluster_id: *cluster_id,
-        member_id: *member_id,
+    let is_wanted = |marker: &Marker| {
+        (&marker.backup, marker.cluster_id, marker.member_id) == (backup, *cluster_id, *member_id)
     };
-    if complete(owner, *epoch).as_ref() == Some(&wanted) {
+    if complete(owner, *epoch).as_ref().is_some_and(is_wanted) {
         return Ok(());
     }
     if snapshot_file.is_empty() || snapshot_file.contains('/') || snapshot_file.starts_with('.') {
@@ -146,23 +187,26 @@ pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> 
     for old in staged_epochs(owner)? {
         remove(owner, old)?;
     }
-    let target = dir(owner, *epoch);
+    let target = dirs(owner, *epoch);
     let mut args = vec![
         "snapshot".to_owned(),
         "restore".to_owned(),
         snapshot.display().to_string(),
-        format!("--data-dir={}", target.display()),
+        format!("--data-dir={}", target.data().display()),
         format!("--name={name}"),
         format!("--initial-cluster={}", cluster_flag(initial_cluster)),
         format!("--initial-cluster-token={token}"),
         format!("--initial-advertise-peer-urls={}", own_urls.join(",")),
     ];
+    if let Some(log) = target.wal() {
+        args.push(format!("--wal-dir={}", log.display()));
+    }
     if !continues && tool::bumps(&tool)? {
         args.push(format!("--bump-revision={BUMP}"));
         args.push("--mark-compacted".to_owned());
     }
     tool::run(&tool, &args, TOOL_WITHIN)?;
-    let found = wal::identify(&target.join("member/wal")).map_err(|error| error.to_string())?;
+    let found = wal::identify(&target.log()).map_err(|error| error.to_string())?;
     if found != (*cluster_id, *member_id) {
         return Err(format!(
             "the restored data is of member {} of cluster {}, expected member {member_id} of cluster {cluster_id}",
@@ -170,9 +214,17 @@ pub(super) fn stage(owner: &Owner, request: &DataRequest) -> Result<(), String> 
         ));
     }
     if *continues {
-        compare(&snapshot, &target.join("member/snap/db"))?;
+        compare(&snapshot, &target.database())?;
     }
-    finish(owner, &wanted).map_err(|error| format!("{}: {error}", target.display()))
+    let failed = |error: io::Error| format!("{}: {error}", target.data().display());
+    let marker = Marker {
+        epoch: *epoch,
+        backup: backup.clone(),
+        cluster_id: *cluster_id,
+        member_id: *member_id,
+        inode: fs::metadata(target.data()).map_err(failed)?.ino(),
+    };
+    finish(owner, &marker).map_err(failed)
 }
 
 /// Compares what clients had stored in the snapshot with the restored database.
@@ -190,7 +242,10 @@ fn compare(snapshot: &Path, restored: &Path) -> Result<(), String> {
 
 /// Syncs the restore to disk, then writes the marker.
 pub(super) fn finish(owner: &Owner, marker: &Marker) -> io::Result<()> {
-    rustix::fs::syncfs(fs::File::open(dir(owner, marker.epoch))?)?;
+    let dirs = dirs(owner, marker.epoch);
+    for dir in [Some(dirs.data()), dirs.wal()].into_iter().flatten() {
+        rustix::fs::syncfs(fs::File::open(dir)?)?;
+    }
     let body = serde_json::to_vec_pretty(marker)?;
     files::write_atomic(&marker_path(owner, marker.epoch), &body, 0o644)
 }

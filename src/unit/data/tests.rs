@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use crate::unit::wal;
 
 mod archive_bounds;
 mod damaged;
+mod log_elsewhere;
 mod staging;
 
 pub(super) struct World {
@@ -26,7 +27,7 @@ impl World {
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let owner = Owner {
-            data_dir: dir.path().join("default"),
+            dirs: DataDirs::new(dir.path().join("default"), None),
             archive: ArchiveSettings {
                 keep: 3,
                 min_age: Duration::from_hours(7 * 24),
@@ -37,6 +38,7 @@ impl World {
             tools: tool::Programs::anywhere(vec![dir.path().join("bin")]),
             uid: rustix::process::geteuid().as_raw(),
             started: None,
+            assigned_wal: None,
             mounts: (String::new(), String::new()),
             now: || ages::Moment {
                 wall: jiff::Timestamp::now(),
@@ -55,13 +57,13 @@ impl World {
 
     fn with_data(ids: (ClusterId, MemberId)) -> Self {
         let world = Self::new();
-        fill(&world.owner.data_dir, ids);
+        fill(world.owner.dirs.data(), ids);
         world
     }
 
     fn stage(&self, ids: (ClusterId, MemberId)) {
-        fill(&stage::dir(&self.owner, Epoch(2)), ids);
-        stage::finish(&self.owner, &marker()).unwrap();
+        fill_at(&stage::dirs(&self.owner, Epoch(2)), ids);
+        stage::finish(&self.owner, &marker(&self.owner)).unwrap();
     }
 
     fn ask(&self, request: DataRequest) -> DataReport {
@@ -102,18 +104,28 @@ impl World {
     }
 }
 
-fn fill(dir: &Path, (cluster, member): (ClusterId, MemberId)) {
-    fs::create_dir_all(dir.join("member/wal")).unwrap();
-    fs::create_dir_all(dir.join("member/snap")).unwrap();
-    let wal = wal::encode(cluster, member);
-    fs::write(dir.join("member/wal/0000000000000000-0000000000000000.wal"), wal).unwrap();
-    fs::write(dir.join("member/snap/db"), "db").unwrap();
+fn fill(dir: &Path, ids: (ClusterId, MemberId)) {
+    fill_at(&DataDirs::new(dir.to_owned(), None), ids);
 }
 
-fn marker() -> stage::Marker {
+fn fill_at(dirs: &DataDirs, (cluster, member): (ClusterId, MemberId)) {
+    fs::create_dir_all(dirs.log()).unwrap();
+    fs::create_dir_all(dirs.snap()).unwrap();
+    let wal = wal::encode(cluster, member);
+    fs::write(dirs.log().join("0000000000000000-0000000000000000.wal"), wal).unwrap();
+    fs::write(dirs.database(), "db").unwrap();
+}
+
+fn backup() -> BackupId {
+    BackupId::new("2026-01-01T00:00:00Z-000001").unwrap()
+}
+
+/// The marker of what is staged.
+fn marker(owner: &Owner) -> stage::Marker {
     stage::Marker {
+        inode: fs::metadata(stage::dirs(owner, Epoch(2)).data()).unwrap().ino(),
         epoch: Epoch(2),
-        backup: BackupId::new("2026-01-01T00:00:00Z-000001").unwrap(),
+        backup: backup(),
         cluster_id: NEW.0,
         member_id: NEW.1,
     }
@@ -129,7 +141,7 @@ fn present((cluster_id, member_id): (ClusterId, MemberId)) -> DataState {
 #[test]
 fn what_a_directory_is() {
     let world = World::new();
-    let dir = &world.owner.data_dir;
+    let dir = world.owner.dirs.data();
     assert_eq!(world.state(), DataState::Missing, "not there");
     fs::create_dir_all(dir.join("lost+found")).unwrap();
     assert_eq!(world.state(), DataState::Missing, "as mkfs leaves it");
@@ -186,7 +198,7 @@ fn rule_5_only_the_data_that_was_decided_on_is_moved() {
         let report = world.replace_of(NEW, staged);
         let error = report.error.unwrap();
         assert!(error.contains("nothing was moved"), "{error}");
-        assert!(world.archived().is_empty() && world.owner.data_dir.join("member/snap/db").exists());
+        assert!(world.archived().is_empty() && world.owner.dirs.data().join("member/snap/db").exists());
         assert_eq!(world.replace(staged).error, None);
         assert_eq!(world.archived().len(), 1);
     }
@@ -205,7 +217,7 @@ fn swapped_for_a_staged_restore() {
                 process: None,
             })
             .staged,
-        Some((Epoch(2), marker().backup))
+        Some((Epoch(2), backup()))
     );
     let report = world.replace(true);
     assert_eq!(
@@ -220,11 +232,11 @@ fn nothing_is_moved_before_the_restore_is_complete() {
     for damage in ["no marker", "another member", "no directory"] {
         let world = World::with_data(OLD);
         match damage {
-            "no marker" => fill(&stage::dir(&world.owner, Epoch(2)), NEW),
+            "no marker" => fill(stage::dirs(&world.owner, Epoch(2)).data(), NEW),
             "another member" => world.stage(OLD),
             _ => {
                 world.stage(NEW);
-                fs::remove_dir_all(stage::dir(&world.owner, Epoch(2))).unwrap();
+                fs::remove_dir_all(stage::dirs(&world.owner, Epoch(2)).data()).unwrap();
             }
         }
         let report = world.replace(true);
@@ -239,7 +251,7 @@ fn finished_after_a_crash_at_each_step() {
     // After the old data was archived.
     let world = World::with_data(OLD);
     world.stage(NEW);
-    archive::put(&world.owner, "restore", &(world.owner.now)()).unwrap();
+    archive::put(&world.owner.dirs, "restore", &(world.owner.now)()).unwrap();
     assert_eq!(
         world
             .ask(DataRequest::Inspect {
@@ -256,10 +268,13 @@ fn finished_after_a_crash_at_each_step() {
     assert_eq!(world.archived().len(), 1);
 
     // After the swap, before the marker was removed: the new data is not archived.
-    let world = World::with_data(NEW);
-    fs::create_dir(stage::dir(&world.owner, Epoch(2))).unwrap();
-    stage::finish(&world.owner, &marker()).unwrap();
-    fs::remove_dir(stage::dir(&world.owner, Epoch(2))).unwrap();
+    let world = World::new();
+    world.stage(NEW);
+    fs::rename(
+        stage::dirs(&world.owner, Epoch(2)).data(),
+        world.owner.dirs.data(),
+    )
+    .unwrap();
     let report = world.replace(true);
     assert_eq!((report.error, report.data), (None, present(NEW)));
     assert!(world.archived().is_empty());
@@ -273,7 +288,7 @@ fn finished_after_a_crash_at_each_step() {
 #[test]
 fn refused_while_etcd_holds_its_database() {
     let world = World::with_data(OLD);
-    let held = inspect::lock(&world.owner.data_dir).unwrap();
+    let held = inspect::lock(&world.owner.dirs).unwrap();
     let report = world.replace(false);
     assert!(report.error.unwrap().contains("in use"));
     assert_eq!(report.data, present(OLD));
@@ -292,7 +307,8 @@ fn a_member_that_has_run_must_remember_something() {
     let wal = wal::encode_with(OLD.0, OLD.1, &[(2, b"entry")]);
     let file = world
         .owner
-        .data_dir
+        .dirs
+        .data()
         .join("member/wal/0000000000000000-0000000000000000.wal");
     fs::write(file, wal).unwrap();
     assert_eq!(world.state(), present(OLD));

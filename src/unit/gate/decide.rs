@@ -1,6 +1,5 @@
 //! Whether etcd may start: a pure decision (design §5).
 
-use std::path::Path;
 use std::time::Duration;
 
 use crate::model::{ClusterId, Epoch, GateState, Generation, InitialSettings, MemberId};
@@ -45,7 +44,7 @@ pub enum Step {
     Wait(String),
 }
 
-/// The owner of the log in the data directory.
+/// The owner of the member's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Log {
     /// Its cluster.
@@ -56,13 +55,13 @@ pub struct Log {
     pub remembers: bool,
 }
 
-/// Decides. `log` returns the owner of the log in the data directory, `None` if there is no log, or why that
-/// is not known. It is called only when the answer matters.
+/// Decides. `log` returns the owner of the log at the place that the gate's state names, `None` if there is
+/// no log, or why that is not known. It is called only when the answer matters.
 ///
 /// Invariant: without an answer of the agent, voters of a replaced epoch cannot form a quorum, because every
 /// quorum of its voters intersects every majority of the electorate, and such a majority has replaced the
 /// epoch.
-pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>) -> Step {
+pub fn decide(known: &Known, log: impl Fn(&GateState) -> Result<Option<Log>, String>) -> Step {
     if known.overridden {
         return Step::Pass("overridden by root for this boot".to_owned());
     }
@@ -114,7 +113,7 @@ pub fn decide(known: &Known, log: impl Fn(&Path) -> Result<Option<Log>, String>)
 fn check_own_data(
     gate: &GateState,
     initial: Option<&InitialSettings>,
-    log: &impl Fn(&Path) -> Result<Option<Log>, String>,
+    log: &impl Fn(&GateState) -> Result<Option<Log>, String>,
 ) -> Result<(), String> {
     if gate.epoch == Epoch::default() {
         return Err(format!(
@@ -128,10 +127,11 @@ fn check_own_data(
             gate.epoch, gate.newest_epoch
         ));
     }
-    let Some(found) = log(&gate.data_dir)? else {
+    let place = gate.wal_dir.as_ref().unwrap_or(&gate.data_dir).display();
+    let Some(found) = log(gate)? else {
         // It has no data yet.
         return if gate.started_once {
-            Err(format!("there is no log in {}", gate.data_dir.display()))
+            Err(format!("there is no log in {place}"))
         } else {
             check_settings(gate, initial)
         };
@@ -141,19 +141,12 @@ fn check_own_data(
     // that this one replaces.
     if (found.cluster_id, found.member_id) != (gate.cluster_id, gate.member_id) {
         return Err(format!(
-            "{} holds member {} of cluster {}, expected member {} of cluster {}",
-            gate.data_dir.display(),
-            found.member_id,
-            found.cluster_id,
-            gate.member_id,
-            gate.cluster_id
+            "{place} holds member {} of cluster {}, expected member {} of cluster {}",
+            found.member_id, found.cluster_id, gate.member_id, gate.cluster_id
         ));
     }
     if gate.started_once && !found.remembers {
-        return Err(format!(
-            "the log in {} remembers nothing",
-            gate.data_dir.display()
-        ));
+        return Err(format!("the log in {place} remembers nothing"));
     }
     Ok(())
 }

@@ -8,13 +8,15 @@ mod ask;
 mod decide;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use super::DataDirs;
 use super::files;
 use super::journal::{one_line, say};
 use super::wal;
@@ -128,14 +130,16 @@ fn look(paths: &Paths, heard: &mut Instant) -> Step {
         gate: read_gate(&paths.gate()),
         // Any error other than "not found" counts as present.
         assigned: !matches!(fs::symlink_metadata(paths.assignment()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound),
+            Err(error) if error.kind() == ErrorKind::NotFound),
         cleared: read_cleared(&paths.gate_cleared()),
         initial: read_initial(&paths.etcd_env()),
         overridden: owned_by_root(&paths.gate_override()),
         agent: Answer::NotYet(String::new()),
     };
+    let etcds_log = read_variable(&paths.etcd_env(), "ETCD_WAL_DIR").map(PathBuf::from);
+    let log = |gate: &GateState| identify(gate, etcds_log.as_deref());
     // If the files alone decide, the agent is not asked.
-    let step = decide(&known, identify);
+    let step = decide(&known, log);
     if matches!(step, Step::Pass(_)) {
         return step;
     }
@@ -150,7 +154,7 @@ fn look(paths: &Paths, heard: &mut Instant) -> Step {
         }
         Err(_) => Answer::Silent(heard.elapsed()),
     };
-    decide(&known, identify)
+    decide(&known, log)
 }
 
 fn read_gate(path: &Path) -> Result<Option<GateState>, String> {
@@ -164,18 +168,20 @@ fn read_gate(path: &Path) -> Result<Option<GateState>, String> {
     }
 }
 
-/// The `initial-cluster-*` settings that etcd will start with. systemd reads the file again for each of a
-/// unit's commands (`systemd.exec(5)`, `EnvironmentFile=`), so the gate's own environment may be older.
-fn read_initial(path: &Path) -> Option<InitialSettings> {
+/// A setting that etcd will start with. systemd reads the file again for each of a unit's commands
+/// (`systemd.exec(5)`, `EnvironmentFile=`), so the gate's own environment may be older.
+fn read_variable(path: &Path, key: &str) -> Option<String> {
     let body = files::read_bounded(path).ok()??;
     let lines = env_file::parse(std::str::from_utf8(&body).ok()?, ANY_SYSTEMD);
-    let value = |key: &str| {
-        let line = lines.iter().rfind(|line| line.key == key)?;
-        Some(line.value.as_str())
-    };
+    let line = lines.into_iter().rfind(|line| line.key == key)?;
+    Some(line.value)
+}
+
+/// The `initial-cluster-*` settings that etcd will start with.
+fn read_initial(path: &Path) -> Option<InitialSettings> {
     Some(InitialSettings {
-        token: value("ETCD_INITIAL_CLUSTER_TOKEN")?.to_owned(),
-        state: InitialState::from_word(value("ETCD_INITIAL_CLUSTER_STATE")?)?,
+        token: read_variable(path, "ETCD_INITIAL_CLUSTER_TOKEN")?,
+        state: InitialState::from_word(&read_variable(path, "ETCD_INITIAL_CLUSTER_STATE")?)?,
     })
 }
 
@@ -195,17 +201,58 @@ fn owned_by_root(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.uid() == 0 && meta.nlink() == 1)
 }
 
-/// The owner of the log.
-fn identify(data_dir: &Path) -> Result<Option<Log>, String> {
-    let dir = data_dir.join("member/wal");
+/// The owner of the log. Of data and a log that is elsewhere, both have to be there or none, and they have to
+/// belong together: etcd 3.5 and 3.6 serve an empty cluster from a log without its data. `etcds_log` is the
+/// `wal-dir` that etcd will start with: with another one it would make a log of its own.
+fn identify(gate: &GateState, etcds_log: Option<&Path>) -> Result<Option<Log>, String> {
+    let dirs = DataDirs::of_gate(gate);
+    if etcds_log != dirs.wal() {
+        let shown = |dir: Option<&Path>| dir.map_or_else(|| dirs.own_log(), Path::to_owned);
+        return Err(format!(
+            "etcd's environment file has the log in {}, expected {}: etcd-agent-apply.service has not written it yet",
+            shown(etcds_log).display(),
+            shown(dirs.wal()).display()
+        ));
+    }
+    let log = dirs.log();
     let failed = |error: wal::WalError| error.to_string();
-    if !wal::is_there(&dir).map_err(failed)? {
+    let there = wal::is_there(&log).map_err(failed)?;
+    if dirs.wal().is_some() {
+        belong_together(&dirs, there)?;
+    }
+    if !there {
         return Ok(None);
     }
-    let (cluster_id, member_id) = wal::identify(&dir).map_err(failed)?;
+    let (cluster_id, member_id) = wal::identify(&log).map_err(failed)?;
     Ok(Some(Log {
         cluster_id,
         member_id,
-        remembers: wal::remembers(&dir).map_err(failed)?,
+        remembers: wal::remembers(&log).map_err(failed)?,
     }))
 }
+
+fn belong_together(dirs: &DataDirs, log_there: bool) -> Result<(), String> {
+    let (log, data) = (dirs.log(), dirs.data().display());
+    let shown = log.display();
+    let part = if log_there { dirs.database() } else { dirs.member() };
+    let data_there = match fs::symlink_metadata(&part) {
+        Ok(_) => true,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => false,
+        Err(error) => return Err(format!("{}: {error}", part.display())),
+    };
+    match (data_there, log_there) {
+        (true, false) => Err(format!("{data} has data, and there is no log in {shown}")),
+        (false, true) => Err(format!("{shown} has a log, and there is no database in {data}")),
+        (false, false) => Ok(()),
+        (true, true) => match wal::check::apart(&log, &dirs.snap()) {
+            Ok(None) => Ok(()),
+            Ok(Some(why)) => Err(format!(
+                "the log in {shown} does not belong to the data in {data}: {why}"
+            )),
+            Err(error) => Err(error.to_string()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

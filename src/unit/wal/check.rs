@@ -17,21 +17,32 @@ const MOST_RECORD_BYTES: u64 = 512 << 20;
 /// etcd treats a record as torn by a crash when one of its sectors was never written.
 const SECTOR: usize = 512;
 
-/// What is damaged in the log below `member`, one line; `None` if etcd can read it, or would truncate its end
-/// and start.
+/// What is damaged in the log in `dir`, one line; `None` if etcd can read it, or would truncate its end and
+/// start. `snap` is the directory of the snapshots of raft.
 ///
 /// # Errors
 /// [`WalError::Io`] when it could not be read: nothing is known.
-pub(in crate::unit) fn damage(member: &Path) -> Result<Option<String>, WalError> {
-    let dir = member.join("wal");
-    let names = names(&dir)?;
+pub(in crate::unit) fn damage(dir: &Path, snap: &Path) -> Result<Option<String>, WalError> {
+    let names = names(dir)?;
     let Some(first) = names.first() else {
         return Ok(None);
     };
-    if let Some(why) = reaches_no_snapshot(first, &member.join("snap"))? {
+    if let Some(why) = reaches_no_snapshot(first, snap)? {
         return Ok(Some(why));
     }
-    read(&dir, &names, &mut |_| ())
+    read(dir, &names, &mut |_| ())
+}
+
+/// Why the log in `dir` does not continue any of the snapshots in `snap`; `None` if it does, or if it is
+/// whole.
+///
+/// # Errors
+/// [`WalError::Io`] when it could not be read: nothing is known.
+pub(in crate::unit) fn apart(dir: &Path, snap: &Path) -> Result<Option<String>, WalError> {
+    match names(dir)?.first() {
+        Some(first) => reaches_no_snapshot(first, snap),
+        None => Ok(None),
+    }
 }
 
 /// Reads these successive files of a log, the last of which may still be written, and hands over each record
@@ -206,6 +217,11 @@ mod tests {
     use super::super::ENTRY;
     use super::super::testing::{append, encode, metadata_crc};
     use super::*;
+
+    /// As [`damage`], of a log below this directory of a member.
+    fn damaged(member: &Path) -> Result<Option<String>, WalError> {
+        damage(&member.join("wal"), &member.join("snap"))
+    }
     use crate::model::{ClusterId, MemberId};
 
     const SECOND: &str = "0000000000000001-0000000000000004.wal";
@@ -242,7 +258,7 @@ mod tests {
             let mut second = self.second.clone();
             second.extend([0; 4096]);
             std::fs::write(wal.join(SECOND), second).unwrap();
-            damage(self.dir.path()).unwrap()
+            damaged(self.dir.path()).unwrap()
         }
     }
 
@@ -267,14 +283,14 @@ mod tests {
         torn.damage();
         std::fs::write(wal.join(SECOND), &torn.second).unwrap();
         assert_eq!(
-            damage(torn.dir.path()).unwrap(),
+            damaged(torn.dir.path()).unwrap(),
             None,
             "the last record is cut off"
         );
         std::fs::write(wal.join(SECOND), &torn.second[..torn.second.len() / 8 * 8 + 3]).unwrap();
-        assert_eq!(damage(torn.dir.path()).unwrap(), None, "within a length");
+        assert_eq!(damaged(torn.dir.path()).unwrap(), None, "within a length");
         std::fs::write(wal.join(SECOND), "").unwrap();
-        assert_eq!(damage(torn.dir.path()).unwrap(), None, "an empty file");
+        assert_eq!(damaged(torn.dir.path()).unwrap(), None, "an empty file");
     }
 
     #[test]
@@ -311,13 +327,16 @@ mod tests {
         assert_eq!(log.damage(), None);
         let wal = log.dir.path().join("wal");
         std::fs::remove_file(wal.join("0000000000000000-0000000000000000.wal")).unwrap();
-        let why = damage(log.dir.path()).unwrap().unwrap();
+        let why = damaged(log.dir.path()).unwrap().unwrap();
         assert!(why.contains("no snapshot"), "{why}");
         let snap = log.dir.path().join("snap");
         std::fs::write(snap.join("0000000000000002-0000000000000003.snap"), "").unwrap();
-        assert!(damage(log.dir.path()).unwrap().is_some(), "from before it begins");
+        assert!(
+            damaged(log.dir.path()).unwrap().is_some(),
+            "from before it begins"
+        );
         std::fs::write(snap.join("0000000000000002-0000000000000004.snap"), "").unwrap();
-        assert_eq!(damage(log.dir.path()).unwrap(), None);
+        assert_eq!(damaged(log.dir.path()).unwrap(), None);
     }
 
     #[test]
@@ -326,6 +345,6 @@ mod tests {
         log.damage();
         std::fs::remove_file(log.dir.path().join("wal").join(SECOND)).unwrap();
         std::fs::create_dir(log.dir.path().join("wal").join(SECOND)).unwrap();
-        assert!(matches!(damage(log.dir.path()), Err(WalError::Io { .. })));
+        assert!(matches!(damaged(log.dir.path()), Err(WalError::Io { .. })));
     }
 }

@@ -32,14 +32,14 @@ pub(super) struct Request {
     pub(super) v2: Option<Vec<u8>>,
 }
 
-/// Whether etcd would apply an entry of v2 if it started on the log below `member`. etcd may be writing to it.
+/// Whether etcd would apply an entry of v2 if it started on the log in `dir`, with the snapshots of raft in
+/// `snap`. etcd may be writing to it.
 ///
 /// # Errors
 /// [`WalError::Io`] when it could not be read, [`WalError::Content`] when it is damaged: nothing is known.
-pub(in crate::unit) fn holds_v2(member: &Path) -> Result<bool, WalError> {
-    let dir = member.join("wal");
-    let snapshots = snapshots(&member.join("snap"))?;
-    let names = names(&dir)?;
+pub(in crate::unit) fn holds_v2(dir: &Path, snap: &Path) -> Result<bool, WalError> {
+    let snapshots = snapshots(snap)?;
+    let names = names(dir)?;
     // The file in which the newest snapshot is mentioned, or one before it.
     let newest = snapshots.last().copied().unwrap_or(0);
     let first = names
@@ -48,7 +48,7 @@ pub(in crate::unit) fn holds_v2(member: &Path) -> Result<bool, WalError> {
         .unwrap_or(0);
     let (mut snapshot, mut v2) = (0, None);
     let damage = read(
-        &dir,
+        dir,
         names.get(first..).unwrap_or_default(),
         &mut |record| match record.kind {
             SNAPSHOT => {
@@ -151,7 +151,7 @@ mod tests {
             file.extend([0; 4096]);
             let name = "0000000000000000-0000000000000000.wal";
             fs::write(self.dir.path().join("wal").join(name), file).unwrap();
-            holds_v2(self.dir.path())
+            holds_v2(&self.dir.path().join("wal"), &self.dir.path().join("snap"))
         }
     }
 

@@ -44,6 +44,7 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
         },
         etcd: EtcdSpec {
             data_dir: PathBuf::from("/var/lib/etcd/sim"),
+            wal_dir: None,
             client_port: 2379,
             peer_port: 2380,
             client_tls: None,

@@ -41,6 +41,7 @@ fn assignment() -> Assignment {
         initial_state: InitialState::New,
         initial_cluster: [(node, vec!["http://n1:2380".to_owned()])].into(),
         data_dir: "/var/lib/etcd/default".into(),
+        wal_dir: None,
         started: false,
         removed: false,
         listed: RaftTerm(0),
@@ -67,6 +68,11 @@ fn what_root_writes_and_what_not() {
             "a directory with a newline",
             |a| a.data_dir = "/var/lib/etcd/default\nX=1".into(),
             "configured is",
+        ),
+        (
+            "a log elsewhere than configured",
+            |a| a.wal_dir = Some("/disk/log".into()),
+            "log in \"/disk/log\", configured is \"the data directory\"",
         ),
         ("no epoch", |a| a.epoch = Epoch(0), "no epoch"),
         (

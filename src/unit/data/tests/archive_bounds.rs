@@ -21,7 +21,7 @@ fn the_archive_is_bounded() {
     }
     fill(&archive.join("20260101T000000Z-restore-3-4"), NEW);
     fs::create_dir(archive.join("by-hand")).unwrap();
-    fill(&world.owner.data_dir, OLD);
+    fill(world.owner.dirs.data(), OLD);
     assert_eq!(world.replace(false).error, None);
     // All others are older than thirty days; one is the newest of its cluster.
     let left = names(&world);
@@ -34,7 +34,7 @@ fn the_archive_is_bounded() {
 fn f06_five_replacements_in_a_minute_keep_all() {
     let mut world = World::new();
     for _ in 0..5 {
-        fill(&world.owner.data_dir, OLD);
+        fill(world.owner.dirs.data(), OLD);
         assert_eq!(world.replace(false).error, None);
     }
     assert_eq!(world.archived().len(), 5);
@@ -44,12 +44,12 @@ fn f06_five_replacements_in_a_minute_keep_all() {
         boot: "this".to_owned(),
         uptime: Duration::from_hours(10 * 24 + 1),
     };
-    fill(&world.owner.data_dir, OLD);
+    fill(world.owner.dirs.data(), OLD);
     assert_eq!(world.replace(false).error, None);
     assert_eq!(world.archived().len(), 6);
     // If space is short, only the count matters.
     world.owner.short_of_space = |_| true;
-    fill(&world.owner.data_dir, OLD);
+    fill(world.owner.dirs.data(), OLD);
     assert_eq!(world.replace(false).error, None);
     assert_eq!(world.archived().len(), 3);
 }

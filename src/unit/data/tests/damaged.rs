@@ -9,7 +9,8 @@ fn damaged_log(starts: fn() -> Vec<starts::Start>) -> World {
     let log = wal::encode_with(OLD.0, OLD.1, &[(2, b"an entry with a wrong checksum")]);
     let path = world
         .owner
-        .data_dir
+        .dirs
+        .data()
         .join("member/wal/0000000000000000-0000000000000000.wal");
     fs::write(path, log).unwrap();
     world
@@ -88,7 +89,7 @@ fn c11_damaged_only_when_etcd_says_so_and_reading_it_finds_the_same() {
 #[test]
 fn c11_nothing_is_judged_while_etcd_has_its_database_open() {
     let world = damaged_log(log_damaged);
-    let held = inspect::lock(&world.owner.data_dir).unwrap();
+    let held = inspect::lock(&world.owner.dirs).unwrap();
     let failed = DataRequest::Inspect {
         failed: true,
         log: false,
@@ -111,15 +112,15 @@ fn c11_of_another_owner_is_unknown_and_not_lost() {
 #[test]
 fn what_cannot_be_looked_at_is_unknown_and_never_missing() {
     let mut world = World::new();
-    world.owner.data_dir = world.owner.data_dir.join("deeper/still");
+    world.owner.dirs = DataDirs::new(world.owner.dirs.data().join("deeper/still"), None);
     assert!(inspect::inspect(&world.owner).is_err(), "the parent is not there");
 
     let world = World::new();
-    std::os::unix::fs::symlink("/nowhere/at/all", &world.owner.data_dir).unwrap();
+    std::os::unix::fs::symlink("/nowhere/at/all", world.owner.dirs.data()).unwrap();
     assert!(inspect::inspect(&world.owner).is_err(), "a link to nothing");
 
     let mut world = World::new();
-    let point = world.owner.data_dir.parent().unwrap().display().to_string();
+    let point = world.owner.dirs.data().parent().unwrap().display().to_string();
     world.owner.mounts.0 = format!("/dev/sdb1 {point} ext4 defaults 0 2\n");
     assert!(
         inspect::inspect(&world.owner)
@@ -130,7 +131,7 @@ fn what_cannot_be_looked_at_is_unknown_and_never_missing() {
     // Root can read everything, so this part only works if the tests do not run as root.
     let world = World::with_data(OLD);
     if world.owner.uid != 0 {
-        let member = world.owner.data_dir.join("member");
+        let member = world.owner.dirs.data().join("member");
         fs::set_permissions(&member, fs::Permissions::from_mode(0o000)).unwrap();
         assert!(inspect::inspect(&world.owner).is_err(), "no permission");
         fs::set_permissions(&member, fs::Permissions::from_mode(0o700)).unwrap();
@@ -142,7 +143,10 @@ fn what_cannot_be_looked_at_is_unknown_and_never_missing() {
 fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
     let root = "22 1 8:1 / / rw - ext4 /dev/a rw\n".to_owned();
     let mut world = World::with_data(OLD);
-    let parent = world.owner.parent().unwrap().canonicalize().unwrap();
+    let parent = owner::parent(world.owner.dirs.data())
+        .unwrap()
+        .canonicalize()
+        .unwrap();
     let disk = format!("{root}23 22 8:2 / {} rw - xfs /dev/b rw\n", parent.display());
     let look = |world: &World| {
         let file = RequestFile {
@@ -161,19 +165,19 @@ fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
     world.owner.started = Some(OLD);
     let log = "member/wal/0000000000000000-0000000000000000.wal";
     let wal = wal::encode_with(OLD.0, OLD.1, &[(2, b"entry")]);
-    fs::write(world.owner.data_dir.join(log), wal).unwrap();
-    let held_by = look(&world).mount.expect("remembered while the data are there");
-    assert_eq!(held_by.source, "/dev/b");
+    fs::write(world.owner.dirs.data().join(log), wal).unwrap();
+    let held_by = look(&world).held_by.expect("remembered while the data are there");
+    assert_eq!(held_by.data.source, "/dev/b");
 
     world.owner.held_by = Ok(Some(held_by));
-    fs::remove_dir_all(&world.owner.data_dir).unwrap();
+    fs::remove_dir_all(world.owner.dirs.data()).unwrap();
     let lost = look(&world);
     assert_eq!(
         lost.report.map(|r| r.data),
         Some(DataState::Missing),
         "the same device"
     );
-    assert_eq!(lost.mount, None, "lost data is not remembered again");
+    assert_eq!(lost.held_by, None, "lost data is not remembered again");
 
     world.owner.mounts.1 = root;
     let late = look(&world);
@@ -190,5 +194,8 @@ fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
     assert!(look(&world).report.is_some(), "nothing is remembered");
     world.owner.started = None;
     world.owner.mounts.1 = disk;
-    assert!(look(&world).mount.is_some(), "remembered before the first start");
+    assert!(
+        look(&world).held_by.is_some(),
+        "remembered before the first start"
+    );
 }

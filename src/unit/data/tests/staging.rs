@@ -5,7 +5,7 @@ use super::*;
 fn stage_request(file: &str) -> DataRequest {
     DataRequest::Stage {
         epoch: Epoch(2),
-        backup: marker().backup,
+        backup: backup(),
         snapshot_file: file.to_owned(),
         name: crate::model::NodeName::new("n1").unwrap(),
         initial_cluster: [(
@@ -22,7 +22,7 @@ fn stage_request(file: &str) -> DataRequest {
 
 /// A tool that copies a prepared directory to the path in `--data-dir` and records its arguments.
 fn tool(world: &World, help: &str, ids: (ClusterId, MemberId)) {
-    let root = world.owner.data_dir.parent().unwrap();
+    let root = world.owner.dirs.data().parent().unwrap();
     let bin = root.join("bin");
     fs::create_dir_all(&bin).unwrap();
     fs::create_dir_all(&world.owner.restore).unwrap();
@@ -43,12 +43,12 @@ fn staged_by_the_tool() {
     let world = World::with_data(OLD);
     tool(&world, "--bump-revision --mark-compacted", NEW);
     // An incomplete restore that a crash left is removed first.
-    fs::create_dir_all(stage::dir(&world.owner, Epoch(2)).join("member")).unwrap();
+    fs::create_dir_all(stage::dirs(&world.owner, Epoch(2)).data().join("member")).unwrap();
     let report = world.ask(stage_request("s.db"));
     assert_eq!(report.error, None);
-    assert_eq!(report.staged, Some((Epoch(2), marker().backup)));
+    assert_eq!(report.staged, Some((Epoch(2), backup())));
     assert_eq!(report.data, present(OLD), "nothing is replaced");
-    let args = world.owner.data_dir.with_file_name("args");
+    let args = world.owner.dirs.data().with_file_name("args");
     let told = fs::read_to_string(&args).unwrap();
     for part in [
         "--initial-cluster=n1=http://n1:2380 ",
@@ -80,7 +80,7 @@ fn not_staged() {
         assert!(error.contains("plain file name"), "{name}: {error}");
     }
     fs::write(
-        world.owner.data_dir.with_file_name("bin").join("etcdutl"),
+        world.owner.dirs.data().with_file_name("bin").join("etcdutl"),
         "#!/bin/sh\necho boom >&2; exit 3\n",
     )
     .unwrap();

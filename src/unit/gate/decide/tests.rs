@@ -12,6 +12,7 @@ fn gate() -> GateState {
         cluster_id: ClusterId(7),
         member_id: MemberId(9),
         data_dir: "/var/lib/etcd/default".into(),
+        wal_dir: None,
         voters: 3,
         electors: 3,
         started_once: true,
@@ -325,7 +326,7 @@ fn rule_1_an_etcd_without_data_starts_only_on_the_settings_of_its_assignment() {
 
 #[test]
 fn rule_1_a_gate_alone_holds_a_start_back_where_its_elector_has_accepted_a_later_epoch() {
-    let own = |_: &Path| Ok(Some(own()));
+    let own = |_: &GateState| Ok(Some(own()));
     for (voted, passes) in [(0, true), (2, true), (3, false)] {
         let alone = with_gate(|gate| gate.voted = Epoch(voted));
         let step = decide(&alone, own);

@@ -34,6 +34,7 @@ pub(crate) fn start(
         initial_state: state,
         initial_cluster,
         data_dir: "/var/lib/etcd/default".into(),
+        wal_dir: None,
         started: false,
         removed: false,
         listed: RaftTerm(0),

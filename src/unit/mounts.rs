@@ -19,6 +19,26 @@ pub struct Mount {
     pub source: String,
 }
 
+/// What held a member's data when they were last seen: the file `data-mount.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldBy {
+    /// The mount of the data directory.
+    #[serde(flatten)]
+    pub data: Mount,
+    /// The log, if it is elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<HeldLog>,
+}
+
+/// What held a member's write-ahead log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldLog {
+    /// The directory (`etcd.wal_dir`).
+    pub dir: PathBuf,
+    /// Its mount.
+    pub mount: Mount,
+}
+
 impl fmt::Display for Mount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}) at {}", self.source, self.kind, self.point.display())
@@ -43,6 +63,18 @@ pub(super) fn holding(dir: &Path, mountinfo: &str) -> Option<Mount> {
     mounts
         .filter(|mount| dir.starts_with(&mount.point))
         .max_by_key(|mount| mount.point.components().count())
+}
+
+/// The mount that `dir` is on, or would be.
+pub(super) fn of(dir: &Path, mountinfo: &str) -> Option<Mount> {
+    let there = dir.ancestors().find_map(|dir| dir.canonicalize().ok())?;
+    holding(&there, mountinfo)
+}
+
+/// Whether `dir` is itself a mount point: it cannot be renamed then, and etcd cannot make a log of it.
+pub(super) fn is_point(dir: &Path, mountinfo: &str) -> bool {
+    dir.canonicalize()
+        .is_ok_and(|there| holding(&there, mountinfo).is_some_and(|mount| mount.point == there))
 }
 
 /// The mount point at or above `dir` that `fstab` lists and `mountinfo` lacks.
