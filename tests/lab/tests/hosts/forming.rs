@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::common::{
-    DATA, SOON, agent, assert_value, backups, deb, etcd_pid, etcd_pids, formed, holds_for, member_ids, put,
-    reason_now, status, wait_reason, wait_status,
+    DATA, SOON, agent, assert_value, backups, deb, etcd_environ, etcd_pid, etcd_pids, formed, holds_for,
+    member_ids, put, status, wait_reason, wait_status,
 };
 use etcd_agent_lab::{Lab, Store, Suite, wait_for, wait_until};
 
@@ -114,48 +114,67 @@ fn init_takes_over(lab: Lab) {
     lab.passed();
 }
 
-/// With the agent's settings it would start without its log.
+/// `init` keeps the place of the log. A configuration with another one is refused, until the log is moved by
+/// hand.
 #[test]
-fn s01_init_writes_no_settings_for_an_etcd_whose_log_is_elsewhere() {
+fn s01_init_takes_over_an_etcd_whose_log_is_elsewhere() {
     let lab = Lab::builder("s01-wal-dir").plain().boot().unwrap();
     let n1 = lab.host(1).unwrap();
-    let (defaults, log) = ("/etc/default/etcd", "/var/lib/etcd/log");
+    let (config, log, moved) = ("/etc/etcd-agent/config.toml", "/disk/etcd", "/disk/moved");
+    let disk = "mkdir /disk; mount -t tmpfs disk /disk; chown --reference=/var/lib/etcd /disk";
+    n1.sh(disk).unwrap().ok().unwrap();
     let text = format!("ETCD_WAL_DIR={log}\n");
-    n1.write_file(defaults, text, "0644", "root:root").unwrap();
+    n1.write_file("/etc/default/etcd", text, "0644", "root:root")
+        .unwrap();
     n1.systemctl(&["enable", "--now", "etcd"]).unwrap().ok().unwrap();
     n1.sh("etcdctl put before agent").unwrap().ok().unwrap();
+    let pid = etcd_pid(n1);
     n1.install_deb(&deb()).unwrap();
-    agent(n1, &["init"]);
-    let has_its_key = |when: &str| {
+    agent(n1, &["init"]).ok().unwrap();
+    assert_eq!(etcd_pid(n1), pid, "it was not restarted");
+    wait_status(n1, 0);
+    let written = n1.read_file(config).unwrap();
+    assert!(
+        written.ends_with(&format!("[etcd]\nwal_dir = \"{log}\"\n")),
+        "{written}"
+    );
+    agent(n1, &["init"]).ok().unwrap();
+    let serves_from = |log: &str| {
+        n1.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
+        wait_status(n1, 0);
         let key = n1.sh("etcdctl get before --print-value-only").unwrap();
-        assert_eq!(key.text(), "agent", "{when}");
+        assert_eq!(key.text(), "agent");
+        let environ = etcd_environ(n1);
+        assert_eq!(environ.get("ETCD_WAL_DIR").map(String::as_str), Some(log));
+        let only = format!("ls {log}/*.wal && ! ls {DATA}/member/wal");
+        n1.sh(&only).unwrap().ok().unwrap();
     };
-    wait_until("the log to be named", SOON, || {
-        let why = reason_now(n1, "not-applied")?.unwrap_or_default();
-        let named = why.contains("/etc/default/etcd:1: ") && why.contains(log);
-        anyhow::ensure!(named, "{why}");
-        Ok(true)
-    })
-    .unwrap();
-    let drop_in = "ls /etc/systemd/system/etcd.service.d/90-etcd-agent.conf";
-    assert!(!n1.sh(drop_in).unwrap().success(), "nothing was written");
-    n1.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
-    has_its_key("after a restart by hand");
+    n1.write_file("/etc/default/etcd", "\n", "0644", "root:root")
+        .unwrap();
+    serves_from(log);
 
-    // As the message says.
+    let changed = written.replace(log, moved);
+    n1.write_file(config, changed, "0644", "root:root").unwrap();
+    let pid = etcd_pid(n1);
+    let refused = agent(n1, &["config", "check"]);
+    assert!(
+        !refused.success() && refused.stderr.contains(log),
+        "{}",
+        refused.stderr
+    );
+    n1.systemctl(&["reload", "etcd-agent"]).unwrap();
+    let applied = n1.systemctl(&["start", "etcd-agent-apply"]).unwrap();
+    assert!(!applied.success(), "root's oneshot refuses it too");
+    assert_eq!(etcd_pid(n1), pid, "etcd is left alone");
+
+    // As docs/operations.md says.
     n1.systemctl(&["stop", "etcd"]).unwrap().ok().unwrap();
-    let own = format!("{DATA}/member/wal");
-    n1.sh(&format!("mv {log} {own}")).unwrap().ok().unwrap();
-    n1.write_file(defaults, "\n", "0644", "root:root").unwrap();
+    agent(n1, &["config", "check", "--accept-losses"]).ok().unwrap();
+    n1.systemctl(&["reload", "etcd-agent"]).unwrap().ok().unwrap();
+    n1.sh(&format!("mv {log} {moved}")).unwrap().ok().unwrap();
     n1.systemctl(&["start", "etcd"]).unwrap().ok().unwrap();
     wait_status(n1, 0);
-    wait_until("the settings to be written", SOON, || {
-        Ok(n1.sh(drop_in)?.success())
-    })
-    .unwrap();
-    n1.systemctl(&["restart", "etcd"]).unwrap().ok().unwrap();
-    wait_status(n1, 0);
-    has_its_key("with the agent's settings");
+    serves_from(moved);
     lab.passed();
 }
 

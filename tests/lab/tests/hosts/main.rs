@@ -15,6 +15,7 @@ mod faults;
 mod forming;
 mod full_disk;
 mod liar;
+mod log_elsewhere;
 mod loss;
 mod managed;
 mod manager_store;

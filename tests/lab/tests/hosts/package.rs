@@ -167,6 +167,15 @@ fn an_empty_etcd_is_discarded_and_no_other() {
     assert_eq!(owners.ok().unwrap().text(), "etcd");
     discard(n1, false, "holds no data");
 
+    let (defaults, log) = ("/etc/default/etcd", "/var/lib/etcd/log");
+    n1.write_file(defaults, format!("ETCD_WAL_DIR={log}\n"), "0644", "root:root")
+        .unwrap();
+    start();
+    discard(n1, true, "is moved to /var/lib/etcd/etcd-agent-archive/");
+    let together = format!("test ! -e {log} && stat -c %U /var/lib/etcd/etcd-agent-archive/*.wal");
+    assert_eq!(n1.sh(&together).unwrap().ok().unwrap().text(), "etcd");
+    n1.write_file(defaults, "\n", "0644", "root:root").unwrap();
+
     start();
     n1.sh("etcdctl put a 1 && etcdctl del a").unwrap().ok().unwrap();
     keeps(n1, "keys were written (revision 3)");
