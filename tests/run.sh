@@ -54,32 +54,29 @@ everything() {
     cat "$target/prepared.log"
     [ "$prepared" = 0 ]
 
-    step "monitoring"
-    packaging/prometheus/check.sh
-
-    step "configuration management"
-    packaging/configuration-management/check.sh
-
-    step "what packages are made of"
-    packaging/check.sh
-
     step "the packages"
     deb=$(BINARY=$target/debug/etcd-agent packaging/deb.sh)
     echo "$deb"
     rpm=$(BINARY=$target/debug/etcd-agent packaging/rpm.sh)
     echo "$rpm"
-    packaging/check.sh "$deb" "$rpm"
 
-    # What only computes runs with what the cores have left: the tests of the lab mostly wait. First the genesis
-    # protocol, then the simulator and planners that are broken on purpose. The protocol is checked by the program
-    # that is built already: another choice of packages would build it again, and the tests of the lab would wait for
-    # that. The simulator has a profile, and so a directory, of its own: the binary that the package was made of
-    # stays as it is.
+    # What only computes runs with what the cores have left: the tests of the lab mostly wait. First the checks that
+    # compile nothing, then the genesis protocol, the simulator and planners that are broken on purpose. The genesis
+    # protocol is checked by the program that is built already: another choice of packages would build it again, and
+    # the tests of the lab would wait for that. The simulator has a profile, and so a directory, of its own: the
+    # binary that the package was made of stays as it is.
     setsid bash -c 'echo 19 2>/dev/null >/proc/self/autogroup; exec chrt --idle 0 bash -c "$@"' idle '
-        genesis=0
-        cargo test --workspace --exclude etcd-agent-sim --locked --no-fail-fast --test exhaustive "$@" || genesis=$?
-        cargo test --package etcd-agent-sim --features mutants --profile sim --locked --no-fail-fast && exit "$genesis"
-        ' idle "${times[@]:---}" >"$target/computed.log" 2>&1 &
+        packages=("$1" "$2")
+        shift 2
+        failed=0
+        packaging/prometheus/check.sh || failed=$?
+        packaging/configuration-management/check.sh || failed=$?
+        packaging/check.sh || failed=$?
+        packaging/check.sh "${packages[@]}" || failed=$?
+        cargo test --workspace --exclude etcd-agent-sim --locked --no-fail-fast --test exhaustive "$@" || failed=$?
+        cargo test --package etcd-agent-sim --features mutants --profile sim --locked --no-fail-fast || failed=$?
+        exit "$failed"
+        ' idle "$deb" "$rpm" "${times[@]:---}" >"$target/computed.log" 2>&1 &
     computing=$!
     trap 'kill -- -"$computing" 2>/dev/null || true' EXIT
 
@@ -89,7 +86,7 @@ everything() {
     ETCD_AGENT_DEB=$deb cargo test --workspace --exclude etcd-agent-sim --exclude etcd-agent-genesis-check --locked \
         --no-fail-fast "${times[@]:---}" --test-threads=4 || failed=$?
 
-    step "the genesis protocol and the simulator"
+    step "what compiles nothing, the genesis protocol and the simulator"
     wait "$computing" || failed=$?
     cat "$target/computed.log"
     return "$failed"
