@@ -12,7 +12,7 @@ use super::{out, running_etcd, status, systemd};
 use crate::config;
 use crate::model::{AdminStatus, NodeName};
 use crate::paths::Paths;
-use crate::unit::apply::refuse_mount_point;
+use crate::unit::apply::refuse_fixed;
 use crate::unit::{DataDirs, files};
 
 /// What comes before the name of the log's directory.
@@ -82,7 +82,7 @@ pub(super) fn with_log(paths: &Paths, text: String, log: Option<&Path>) -> Resul
     };
     let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let dirs = DataDirs::new(config::default_data_dir(paths)?, Some(log.to_owned()));
-    refuse_mount_point(&dirs, &mountinfo).map_err(|why| refused(&why))?;
+    refuse_fixed(&dirs, &mountinfo).map_err(|why| refused(&why))?;
     let quoted = log
         .to_str()
         .filter(|text| !text.contains(['"', '\\']) && !text.contains(char::is_control));

@@ -1,6 +1,7 @@
 //! An etcd that keeps its write-ahead log elsewhere than the agent's settings say. It would start without
 //! that log.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::exec_line::{flags_of, words};
@@ -58,20 +59,28 @@ pub(super) fn refuse(view: &UnitView, dirs: &DataDirs) -> Result<(), String> {
     }
 }
 
-/// Refuses an `etcd.wal_dir` that is a mount point: etcd makes its log next to it and renames it, and so does
-/// the archive.
+/// Refuses an `etcd.wal_dir` that cannot be renamed: a mount point, and a symbolic link, of which only the
+/// link would be. etcd makes its log next to it and renames it, and so does the archive.
 ///
 /// # Errors
 /// One line: what to configure.
-pub fn refuse_mount_point(dirs: &DataDirs, mountinfo: &str) -> Result<(), String> {
-    match dirs.wal().filter(|dir| mounts::is_point(dir, mountinfo)) {
-        Some(dir) => Err(format!(
-            "etcd.wal_dir {} is a mount point: set it to a directory below it, such as {}",
-            dir.display(),
-            dir.join("etcd").display()
-        )),
-        None => Ok(()),
+pub fn refuse_fixed(dirs: &DataDirs, mountinfo: &str) -> Result<(), String> {
+    let Some(dir) = dirs.wal() else {
+        return Ok(());
+    };
+    let shown = dir.display();
+    if fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_symlink()) {
+        return Err(format!(
+            "etcd.wal_dir {shown} is a symbolic link: set it to the directory itself"
+        ));
     }
+    if mounts::is_point(dir, mountinfo) {
+        return Err(format!(
+            "etcd.wal_dir {shown} is a mount point: set it to a directory below it, such as {}",
+            dir.join("etcd").display()
+        ));
+    }
+    Ok(())
 }
 
 /// Whether both are the same directory.
@@ -225,15 +234,19 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_point_is_refused() {
+    fn a_mount_point_and_a_link_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let real = dir.path().canonicalize().unwrap();
         let mountinfo = format!("23 22 8:2 / {} rw - xfs /dev/b rw\n", real.display());
-        let refused = |log: PathBuf| refuse_mount_point(&DataDirs::new("/d".into(), Some(log)), &mountinfo);
+        let refused = |log: PathBuf| refuse_fixed(&DataDirs::new("/d".into(), Some(log)), &mountinfo);
         let why = refused(real.clone()).unwrap_err();
         assert!(why.contains("a directory below it, such as"), "{why}");
-        assert_eq!(refused(real.join("etcd")), Ok(()));
-        assert_eq!(refuse_mount_point(&DataDirs::new(real, None), &mountinfo), Ok(()));
+        assert_eq!(refused(real.join("etcd")), Ok(()), "not there yet");
+        let link = real.join("link");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        assert!(refused(link.clone()).unwrap_err().contains("is a symbolic link"));
+        assert_eq!(refused(link.join("etcd")), Ok(()), "below a link");
+        assert_eq!(refuse_fixed(&DataDirs::new(real, None), &mountinfo), Ok(()));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::render;
 
 pub use conflicts::conflicts;
 pub use exec_line::{Flag, flags_of_process};
-pub use foreign_log::{NamedLog, named_log, refuse_mount_point};
+pub use foreign_log::{NamedLog, named_log, refuse_fixed};
 pub use origins::Origins;
 pub use version::selected_etcd;
 pub use view::UnitView;
@@ -168,7 +168,7 @@ async fn put_in_force(
     let dirs = DataDirs::of(&settings.spec.etcd);
     foreign_log::refuse(&before, &dirs)?;
     let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    foreign_log::refuse_mount_point(&dirs, &mountinfo)?;
+    foreign_log::refuse_fixed(&dirs, &mountinfo)?;
     let written = write(paths, assignment, settings)?;
     let mut reload = written.changed || need_daemon_reload;
     // A host whose agent is broken must still boot its etcd.
