@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Uri;
+use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
@@ -70,7 +72,11 @@ async fn ask(url: &str, tls: Option<Arc<Tls>>, most: u64) -> PortResult<Vec<u8>>
     let asked = async {
         let stream = reach(&addresses).await?;
         let answered = match tls.zip(name) {
-            None => version(stream, host, most).await,
+            None => match version(stream, host, most).await {
+                // etcd closes a connection that does not begin with a handshake, if it serves over TLS.
+                Err(error) if is_silence(&error) => shake_hands(reach(&addresses).await?, host).await,
+                answered => answered,
+            },
             Some((tls, name)) => {
                 let (config, _) = tls.client(None, &[b"http/1.1"]);
                 match TlsConnector::from(config).connect(name, stream).await {
@@ -110,6 +116,22 @@ async fn version(
     match asked.await {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
         Ok(_) => Ok(answer),
+        Err(error) => answered(error),
+    }
+}
+
+/// An empty answer if there is an etcd that serves over TLS. Its certificate is not verified: only that
+/// something answers counts.
+async fn shake_hands(stream: impl AsyncRead + AsyncWrite + Unpin, host: &str) -> io::Result<Vec<u8>> {
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    match TlsConnector::from(Arc::new(config)).connect(name, stream).await {
+        Ok(_) => Ok(Vec::new()),
         Err(error) => answered(error),
     }
 }

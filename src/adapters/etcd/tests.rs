@@ -88,3 +88,33 @@ async fn b01_an_etcd_that_takes_no_connection_is_silent() {
     let error = etcd.probe(&format!("http://{hole}")).await.unwrap_err();
     assert!(matches!(error, PortError::Retryable(_)), "{error:?}");
 }
+
+/// etcd closes a connection in plain HTTP to a port where it speaks TLS.
+#[tokio::test]
+async fn an_etcd_that_speaks_tls_answers_a_probe_in_plain_http() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (etcd, serves) = (local(free_port(), None), |answer: &'static [u8]| async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 1024];
+        tokio::io::AsyncReadExt::read(&mut stream, &mut request)
+            .await
+            .unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, answer)
+            .await
+            .unwrap();
+    });
+    let closes = async {
+        serves(b"").await;
+        // The alert handshake_failure.
+        serves(b"\x15\x03\x03\x00\x02\x02\x28").await;
+    };
+    let (answer, ()) = tokio::join!(etcd.probe(&url), closes);
+    assert_eq!(answer, Ok(()));
+    let closes = async {
+        serves(b"").await;
+        serves(b"").await;
+    };
+    let (answer, ()) = tokio::join!(etcd.probe(&url), closes);
+    assert!(matches!(answer, Err(PortError::Retryable(_))), "{answer:?}");
+}
