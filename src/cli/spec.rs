@@ -199,6 +199,8 @@ pub(super) fn render(spec: &Spec) -> String {
     let log = spec.etcd.wal_dir.as_ref();
     let log = log.map_or_else(String::new, |dir| format!(", log in {}", dir.display()));
     let data = format!("{}{log}", spec.etcd.data_dir.display());
+    let plain = spec.etcd.plain_client_port;
+    let plain = plain.map(|port| format!("; port {port}, plain HTTP"));
     let rows = [
         ("cluster", spec.cluster.to_string()),
         ("node", spec.node.to_string()),
@@ -210,9 +212,10 @@ pub(super) fn render(spec: &Spec) -> String {
         (
             "clients",
             format!(
-                "port {}, {}",
+                "port {}, {}{}",
                 spec.etcd.client_port,
-                tls(spec.etcd.client_tls.is_some())
+                tls(spec.etcd.client_tls.is_some()),
+                plain.unwrap_or_default()
             ),
         ),
         (

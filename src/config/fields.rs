@@ -85,6 +85,9 @@ fields! {
     ETCD_WAL_DIR: Optional<PathBuf> = Optional::new("etcd.wal_dir", unit_dir);
     /// The port that clients connect to.
     ETCD_CLIENT_PORT: Defaulted<u16> = Defaulted::new("etcd.client_port", port, || 2379);
+    /// A second port for clients, in plain HTTP whatever `etcd.client_tls` says, while clients move to TLS or
+    /// back.
+    ETCD_PLAIN_CLIENT_PORT: Optional<u16> = Optional::new("etcd.plain_client_port", port);
     /// The port that members connect to.
     ETCD_PEER_PORT: Defaulted<u16> = Defaulted::new("etcd.peer_port", port, || 2380);
     /// A pinned etcd binary. Default: the binary of `etcd.service`.

@@ -106,6 +106,9 @@ pub struct EtcdSpec {
     pub wal_dir: Option<PathBuf>,
     /// Client port.
     pub client_port: u16,
+    /// A second port for clients, always in plain HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain_client_port: Option<u16>,
     /// Peer port.
     pub peer_port: u16,
     /// TLS for clients; `None`: plain HTTP.
@@ -166,9 +169,14 @@ impl Spec {
         self.listened(self.etcd.peer_tls.is_some(), self.etcd.peer_port)
     }
 
-    /// The URL on which this node's etcd listens for clients: `https://0.0.0.0:2379`, or loopback only.
-    pub fn listen_client_url(&self) -> String {
-        self.listened(self.etcd.client_tls.is_some(), self.etcd.client_port)
+    /// The URLs on which this node's etcd listens for clients: `https://0.0.0.0:2379`, or loopback only, and
+    /// the one of the second port.
+    pub fn listen_client_urls(&self) -> String {
+        let first = self.listened(self.etcd.client_tls.is_some(), self.etcd.client_port);
+        match self.etcd.plain_client_port {
+            Some(port) => format!("{first},{}", self.listened(false, port)),
+            None => first,
+        }
     }
 
     /// The one rule that keeps etcd on loopback: it applies to a single node that has no configured address
@@ -279,7 +287,7 @@ impl Spec {
             self.peer_url(&self.node).unwrap_or_default(),
             self.client_url(&self.node).unwrap_or_default(),
             self.listen_peer_url(),
-            self.listen_client_url(),
+            self.listen_client_urls(),
         ];
         digest(format!("{etcd}\n{}", urls.join("\n")).as_bytes())
     }

@@ -20,6 +20,7 @@ pub(crate) fn spec(nodes: &[&str]) -> Spec {
             data_dir: "/var/lib/etcd/default".into(),
             wal_dir: None,
             client_port: 2379,
+            plain_client_port: None,
             peer_port: 2380,
             client_tls: None,
             peer_tls: None,

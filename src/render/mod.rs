@@ -158,7 +158,7 @@ fn settings(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, String> {
         set("wal-dir", log.display().to_string());
     }
     set("listen-peer-urls", spec.listen_peer_url());
-    set("listen-client-urls", spec.listen_client_url());
+    set("listen-client-urls", spec.listen_client_urls());
     set("initial-advertise-peer-urls", own_peer_urls);
     set(
         "advertise-client-urls",

@@ -13,7 +13,7 @@ use super::field::{Defaulted, Optional, Parse};
 use super::fields::{
     ARCHIVE_KEEP, ARCHIVE_MAX_AGE, ARCHIVE_MIN_AGE, BACKUP_INTERVAL, CLUSTER_GRACE, CLUSTER_JOIN,
     CLUSTER_NAME, ETCD_BINARY, ETCD_CLIENT_PORT, ETCD_CLIENT_TLS, ETCD_DATA_DIR, ETCD_PEER_PORT,
-    ETCD_PEER_TLS, ETCD_VERSIONS_DIR, ETCD_WAL_DIR, STORE, STORE_COPY,
+    ETCD_PEER_TLS, ETCD_PLAIN_CLIENT_PORT, ETCD_VERSIONS_DIR, ETCD_WAL_DIR, STORE, STORE_COPY,
 };
 use super::location::SourceLocation;
 use super::machine::Machine;
@@ -53,6 +53,7 @@ impl<'a> Builder<'a> {
             data_dir: self.data_dir(machine)?,
             wal_dir: self.optional(&ETCD_WAL_DIR),
             client_port: self.read(&ETCD_CLIENT_PORT),
+            plain_client_port: self.optional(&ETCD_PLAIN_CLIENT_PORT),
             peer_port: self.read(&ETCD_PEER_PORT),
             client_tls: self.tls(&ETCD_CLIENT_TLS),
             peer_tls: self.tls(&ETCD_PEER_TLS),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::Builder;
 use crate::config::fields::{
     API_INSECURE, API_LISTEN, API_TLS, CLUSTER_NODES, ETCD_CLIENT_PORT, ETCD_CLIENT_TLS, ETCD_PEER_PORT,
-    ETCD_PEER_TLS, METRICS_LISTEN, REBOOT_LOCK_LISTEN, TlsFields,
+    ETCD_PEER_TLS, ETCD_PLAIN_CLIENT_PORT, METRICS_LISTEN, REBOOT_LOCK_LISTEN, TlsFields,
 };
 use crate::config::settings::ApiSettings;
 use crate::model::{Spec, TlsFiles};
@@ -82,6 +82,14 @@ impl Builder<'_> {
                 }
             }
         }
+        if spec.etcd.plain_client_port.is_some() && !insecure && !self.is_inconclusive(API_INSECURE.key) {
+            self.wrong(
+                ETCD_PLAIN_CLIENT_PORT.key,
+                "serves clients in plain HTTP: remove it once they speak TLS, or spell out api.insecure = true \
+                 ([api.tls] stays in force)"
+                    .to_owned(),
+            );
+        }
         let metrics = self.metrics(spec, listen);
         ApiSettings {
             listen,
@@ -140,6 +148,7 @@ impl Builder<'_> {
     pub(super) fn ports(&mut self, spec: &Spec, api: &ApiSettings) {
         let mut used = BTreeMap::from([(spec.etcd.client_port, ETCD_CLIENT_PORT.key)]);
         let others = [
+            (spec.etcd.plain_client_port, ETCD_PLAIN_CLIENT_PORT.key),
             (Some(spec.etcd.peer_port), ETCD_PEER_PORT.key),
             (api.listen.map(|address| address.port()), API_LISTEN.key),
         ];
@@ -155,7 +164,8 @@ impl Builder<'_> {
 
 /// True if etcd or the peer API uses this port.
 fn is_taken(port: u16, spec: &Spec, api: Option<SocketAddr>) -> bool {
-    let etcd = [spec.etcd.client_port, spec.etcd.peer_port].contains(&port);
+    let etcd = [spec.etcd.client_port, spec.etcd.peer_port].contains(&port)
+        || spec.etcd.plain_client_port == Some(port);
     let own = api.is_some_and(|api| api.port() == port);
     let more = spec.etcd.settings.get("listen-metrics-urls");
     let more = more.is_some_and(|urls| {

@@ -229,3 +229,20 @@ fn a_log_that_is_elsewhere_has_a_directory_of_its_own() {
         assert!(refused.contains(why), "{text}: {refused}");
     }
 }
+
+#[test]
+fn a_plain_port_for_clients_has_to_be_spelled_out() {
+    let text = |more: &str| format!("[node]\nname = \"n1\"\n[etcd]\nplain_client_port = {more}");
+    let refused = load_one(&text("12379")).unwrap_err();
+    assert!(
+        refused.contains("etcd.plain_client_port") && refused.contains("api.insecure = true"),
+        "{refused}"
+    );
+    let spec = load_one(&text("12379\n[api]\ninsecure = true\n"))
+        .unwrap()
+        .settings
+        .spec;
+    assert!(spec.listen_client_urls().ends_with(":12379"));
+    let taken = load_one(&text("2380\n[api]\ninsecure = true\n")).unwrap_err();
+    assert!(taken.contains("port 2380 is already used"), "{taken}");
+}

@@ -73,7 +73,7 @@ fn what_is_advertised_and_listened_on() {
             Some(*advertised),
             "{name}"
         );
-        assert_eq!(spec.listen_client_url(), *listened, "{name}");
+        assert_eq!(spec.listen_client_urls(), *listened, "{name}");
         let (peer, listen) = (spec.peer_url(&spec.node).unwrap(), spec.listen_peer_url());
         assert_eq!(peer, advertised.replace("2379", "2380"), "{name}");
         assert_eq!(listen, listened.replace("2379", "2380"), "{name}");

@@ -46,6 +46,7 @@ pub fn spec(schedule: &Schedule, host: usize) -> Option<Spec> {
             data_dir: PathBuf::from("/var/lib/etcd/sim"),
             wal_dir: None,
             client_port: 2379,
+            plain_client_port: None,
             peer_port: 2380,
             client_tls: None,
             peer_tls: None,
