@@ -98,6 +98,7 @@ impl Agent {
             backup_failures: 0,
             store_failures: 0,
             peer_url: self.spec.peer_url(&self.spec.node),
+            transport: None,
             last_backup: None,
             certificate_not_after: self.certificate_not_after(),
             steering: Steering {

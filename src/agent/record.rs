@@ -59,6 +59,11 @@ fn note_run(agent: &Agent, facts: &Facts) -> Option<EtcdRun> {
         .etcd_certificates
         .as_ref()
         .and_then(|files| files.authorities());
+    // The settings in force are those of the assignment only if they were written for it.
+    let generation = facts.in_force.known().map(|f| f.generation);
+    let assigned = facts.assignment.as_ref();
+    let assigned = assigned.filter(|assigned| Some(assigned.generation) == generation);
+    let written = assigned.map(|assigned| assigned.transport(&agent.spec.etcd));
     let run = agent.shared.update_etcd_run(agent.ports.state.as_ref(), |run| {
         let run = run.trusts(&process, authorities.as_deref()).look(
             &process,
@@ -67,6 +72,7 @@ fn note_run(agent: &Agent, facts: &Facts) -> Option<EtcdRun> {
             order,
             &agent.spec.node,
         );
+        let run = run.speaks(written.as_ref());
         match etcd {
             Some(etcd) => run.serves(EtcdVersion::reported(&etcd.version), etcd.stored()),
             None => run,

@@ -111,6 +111,7 @@ pub(super) fn would_be(spec: &Spec) -> Assignment {
         listed: RaftTerm::default(),
         restore: None,
         restored: false,
+        transport: None,
         settings_digest: spec.settings_digest(),
         etcd_version: None,
     }

@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use super::problem::{Problem, Problems};
 use super::settings::Settings;
 use super::trusted;
-use crate::model::{Assignment, NodeName};
+use crate::model::{Assignment, NodeName, Transport};
 use crate::paths::Paths;
 
 const MAX_BYTES: u64 = 1 << 20;
@@ -28,11 +28,7 @@ pub(super) fn of(paths: &Paths, settings: &Settings) -> Result<Option<Problems>,
         return Ok(None);
     };
     let assignment: Assignment = serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))?;
-    let environment = read(&paths.etcd_env()).ok().flatten().unwrap_or_default();
-    let serves_tls = String::from_utf8_lossy(&environment)
-        .lines()
-        .any(|line| line.starts_with("ETCD_ADVERTISE_CLIENT_URLS=\"https://"));
-    let lost = compare(&assignment, serves_tls, settings);
+    let lost = compare(&assignment, settings);
     if lost.is_empty() || is_accepted(paths, settings) {
         return Ok(None);
     }
@@ -60,7 +56,7 @@ fn is_accepted(paths: &Paths, settings: &Settings) -> bool {
         && text == identity(settings)
 }
 
-fn compare(assignment: &Assignment, serves_tls: bool, settings: &Settings) -> Vec<Problem> {
+fn compare(assignment: &Assignment, settings: &Settings) -> Vec<Problem> {
     let spec = &settings.spec;
     let mut lost = Vec::new();
     let mut say = |field: &str, text: String| {
@@ -115,14 +111,14 @@ fn compare(assignment: &Assignment, serves_tls: bool, settings: &Settings) -> Ve
             ),
         );
     }
-    let peer_tls = assignment
-        .initial_cluster
-        .values()
-        .flatten()
-        .any(|url| url.starts_with("https://"));
+    let over = assignment
+        .transport
+        .as_ref()
+        .map(Transport::over)
+        .unwrap_or_default();
     for (table, had, has) in [
-        ("etcd.peer_tls", peer_tls, spec.etcd.peer_tls.is_some()),
-        ("etcd.client_tls", serves_tls, spec.etcd.client_tls.is_some()),
+        ("etcd.peer_tls", over.dials_tls, spec.etcd.peer_tls.is_some()),
+        ("etcd.client_tls", over.client_tls, spec.etcd.client_tls.is_some()),
     ] {
         if had && !has {
             say(

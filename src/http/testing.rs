@@ -61,6 +61,7 @@ pub(crate) fn node_status(node: &str) -> NodeStatus {
         backup_failures: 0,
         store_failures: 0,
         peer_url: None,
+        transport: None,
         last_backup: None,
         certificate_not_after: None,
         steering: Steering::default(),

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupId, ClusterId, Epoch, EtcdVersion, Generation, MemberId, MemberList, NodeName, RaftTerm};
+use super::{
+    BackupId, ClusterId, Epoch, EtcdSpec, EtcdVersion, Generation, MemberId, MemberList, NodeName, RaftTerm,
+    Transport,
+};
 
 /// How this member joined the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +114,9 @@ pub struct Assignment {
     /// second restore would lose what it acknowledged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restored: bool,
+    /// Over what its next start speaks; `None` in a file of an older version: as configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
     /// The digest of the settings (`Spec::settings_digest`) of this assignment. A change makes a new
     /// generation.
     pub settings_digest: String,
@@ -132,6 +138,12 @@ impl Assignment {
     /// True for a member that has had its data. It never starts without them.
     pub fn had_data(&self) -> bool {
         self.started || self.restored
+    }
+
+    /// Over what its next start speaks, where `etcd` is configured.
+    pub fn transport(&self, etcd: &EtcdSpec) -> Transport {
+        let assigned = self.transport.clone();
+        assigned.unwrap_or_else(|| Transport::configured(etcd))
     }
 
     /// True if the assignment is for that member.

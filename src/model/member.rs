@@ -52,3 +52,28 @@ impl MemberList {
         self.voters().count() / 2 + 1
     }
 }
+
+/// True if all of these URLs are `https`, and there is one.
+pub fn are_tls(urls: &[String]) -> bool {
+    !urls.is_empty() && urls.iter().all(|url| url.starts_with("https://"))
+}
+
+/// True if two URLs differ at most in their scheme.
+pub fn same_endpoint(one: &str, other: &str) -> bool {
+    let endpoint = |url: &str| url.split_once("://").map(|(_, rest)| rest.to_owned());
+    endpoint(one).is_some_and(|rest| endpoint(other) == Some(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_compared_without_their_scheme() {
+        assert!(same_endpoint("http://n1:2380", "https://n1:2380"));
+        assert!(!same_endpoint("http://n1:2380", "http://n1:2381"));
+        assert!(!same_endpoint("n1:2380", "n1:2380"), "no URLs");
+        assert!(are_tls(&["https://n1:2380".to_owned()]));
+        assert!(!are_tls(&[]));
+    }
+}

@@ -38,6 +38,7 @@ mod stop;
 #[cfg(test)]
 pub(crate) mod testing;
 mod time;
+mod transport;
 mod verification;
 
 pub use action::{Action, Removal, StartFence};
@@ -71,7 +72,7 @@ pub use ids::{
 pub use job::Job;
 pub use last_words::{LastWords, Trouble};
 pub use log_level::{LogLevel, LogOrder, LogView};
-pub use member::{Member, MemberList};
+pub use member::{Member, MemberList, are_tls, same_endpoint};
 pub use observation::{
     BaseView, Denial, DriftView, ElectorView, GateView, InForce, Observation, OperatorRequest, RemovalView,
     StoreView,
@@ -97,4 +98,5 @@ pub use stop::{
     Fault, FurtherFault, Hypothesis, HypothesisError, HypothesisView, Leave, StopVerdict, VotersLeft,
 };
 pub use time::{SteadyMs, UnixMs};
+pub use transport::{Over, Transport, TransportView};
 pub use verification::{Fingerprint, KvHash, Verified, VerifyView};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EtcdVersion, Fact, NodeName, NodeOrder};
+use super::{EtcdVersion, Fact, NodeName, NodeOrder, Transport};
 
 /// The etcd that `etcd.service` starts while no version is selected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,9 @@ pub struct EtcdRun {
     /// The version whose format its data had then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored: Option<EtcdVersion>,
+    /// Over what the process speaks; `None` if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
     /// The last received restart order.
     #[serde(flatten)]
     pub newest: HeardOrder,
@@ -148,6 +151,17 @@ impl EtcdRun {
         }
         next.last_trusted = Some(authorities.to_owned());
         next
+    }
+
+    /// The record after [`EtcdRun::look`], if the settings in force are those of this transport. Until a
+    /// process is known to run with them, the transport of the one before counts.
+    #[must_use]
+    pub fn speaks(self, written: Option<&Transport>) -> Self {
+        let is_it = self.settings.is_some() && self.settings == self.written;
+        Self {
+            transport: written.filter(|_| is_it).cloned().or(self.transport),
+            ..self
+        }
     }
 
     /// True if the process was started from another file than is there now, as far as is known.
@@ -419,6 +433,31 @@ mod tests {
         assert_eq!(unknown, run, "nothing is recorded");
         let heard = unknown.look(&runs("b:7"), Some("x"), None, Some(&order(3)), &me());
         assert_eq!(heard.wish(Some("b:7"), Some(&order(3))).unwrap().order, Some(3));
+    }
+
+    #[test]
+    fn a_process_speaks_as_its_settings_say_until_another_one_runs_with_other_settings() {
+        let (plain, tls) = (
+            Transport::default(),
+            Transport {
+                peer_listens: true,
+                ..Transport::default()
+            },
+        );
+        let look = |run: &EtcdRun, process: &str, digest: &str, transport: &Transport| {
+            run.look(&runs(process), Some(digest), None, None, &me())
+                .speaks(Some(transport))
+        };
+        let first = look(&EtcdRun::default(), "b:7", "plain", &plain);
+        assert_eq!(first.transport.as_ref(), Some(&plain));
+        let written = look(&first, "b:7", "tls", &tls);
+        assert_eq!(written.transport.as_ref(), Some(&plain), "not restarted yet");
+        let unknown = written.look(&runs("b:7"), None, None, None, &me()).speaks(None);
+        assert_eq!(unknown.transport.as_ref(), Some(&plain), "nothing is in force");
+        let restarted = look(&written, "b:8", "tls", &tls);
+        assert_eq!(restarted.transport.as_ref(), Some(&tls));
+        let before = EtcdRun::default().look(&runs("b:7"), None, None, None, &me());
+        assert_eq!(look(&before, "b:7", "tls", &tls).transport, None, "not ours");
     }
 
     #[test]

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackupSpec, ClusterName, Member, NodeName, RepairSpec, SizeSource, SpaceSpec, SpecRecord};
+use super::{
+    BackupSpec, ClusterName, Member, NodeName, RepairSpec, SizeSource, SpaceSpec, SpecRecord, same_endpoint,
+};
 
 /// etcd's `DefaultQuotaBytes` (`server/storage/quota.go`).
 const DEFAULT_QUOTA_BYTES: u64 = 2 * 1024 * 1024 * 1024;
@@ -228,12 +230,18 @@ impl Spec {
     /// another name (a cluster that was taken over).
     pub fn node_of(&self, member: &Member) -> Option<&NodeName> {
         let named = self.nodes.keys().find(|node| member.name == node.as_str());
-        named.or_else(|| {
-            self.nodes.keys().find(|node| {
-                self.peer_url(node)
-                    .is_some_and(|url| member.peer_urls.contains(&url))
-            })
-        })
+        named.or_else(|| self.nodes.keys().find(|node| self.is_at(node, &member.peer_urls)))
+    }
+
+    /// True if one of these peer URLs is the node's, over TLS or in plain HTTP.
+    pub fn is_at(&self, node: &NodeName, peer_urls: &[String]) -> bool {
+        self.peer_url(node)
+            .is_some_and(|own| peer_urls.iter().any(|url| same_endpoint(url, &own)))
+    }
+
+    /// The node's peer URL over TLS or in plain HTTP, whatever is configured.
+    pub fn peer_url_over(&self, node: &NodeName, tls: bool) -> Option<String> {
+        self.advertised(node, tls, self.etcd.peer_port)
     }
 
     /// A majority of the electorate.

@@ -9,7 +9,7 @@ use super::etcd_version::READS_V2;
 use super::{
     BackupSummary, ClusterId, ClusterName, Compaction, DefragView, Directives, Epoch, EtcdSelection,
     EtcdVersion, Fact, Generation, Genesis, Grant, HashCheck, Incarnation, MemberId, MemberList, NodeName,
-    RaftTerm, RebootLocks, RestartWish, Revision, UnixMs, is_quarantine,
+    RaftTerm, RebootLocks, RestartWish, Revision, TransportView, UnixMs, is_quarantine,
 };
 
 /// systemd's `ActiveState` of a unit (`org.freedesktop.systemd1(5)`).
@@ -435,6 +435,9 @@ pub struct NodeStatus {
     /// Its peer URL in its own configuration.
     #[serde(default)]
     pub peer_url: Option<String>,
+    /// Over what its etcd speaks; `None` from an agent of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<TransportView>,
     /// The newest backup that it knows of.
     pub last_backup: Option<BackupSummary>,
     /// The earliest expiry of a certificate on this node: the agent's, etcd's, or one that these depend on.

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::founder::founder;
 use super::invitation::{invitations, linearizable_lists};
 use super::joiner::{joiner, own_member};
-use super::{electors, spares, version};
+use super::{electors, spares, transport, version};
 use crate::model::{
     Action, ActiveState, Assignment, DataState, EtcdStatus, Fact, Genesis, InitialState, Origin, ReasonCode,
     Role,
@@ -115,8 +115,8 @@ fn refresh(cx: &mut Context<'_>, assignment: &Assignment) -> Option<Assignment> 
         wanted.settings_digest = digest;
         wanted.data_dir.clone_from(&cx.spec.etcd.data_dir);
         wanted.wal_dir.clone_from(&cx.spec.etcd.wal_dir);
-        follow_address(cx, &mut wanted);
     }
+    transport::follow(cx, assignment, &mut wanted);
     version::follow(cx, assignment, &mut wanted);
     if wanted == *assignment {
         return None;
@@ -133,18 +133,6 @@ fn has_published(cx: &Context<'_>, assignment: &Assignment) -> bool {
         .filter(|list| list.cluster_id == assignment.cluster_id)
         .filter_map(|list| list.get(assignment.member_id))
         .any(|member| !member.client_urls.is_empty())
-}
-
-/// Sets etcd's own peer address to the node's, once the member has started. Before that its ID is derived
-/// from the URLs under which it was added. A cluster of one may have been taken over under an address that
-/// its owner chose.
-fn follow_address(cx: &Context<'_>, wanted: &mut Assignment) {
-    if let Some(url) = cx.spec.peer_url(&cx.spec.node)
-        && wanted.started
-        && cx.spec.nodes.len() > 1
-    {
-        wanted.initial_cluster.insert(cx.spec.node.clone(), vec![url]);
-    }
 }
 
 /// The assignment to the new member, after this node's member was removed and the node was added again.

@@ -7,6 +7,7 @@ use super::bootstrap_checks::{PATIENCE, data_allows, nothing_stored, store_allow
 use super::context::{Context, names};
 use super::electors;
 use super::safety::same_store;
+use super::transport;
 use super::unfinished::unfinished_round;
 use crate::model::{
     Action, ActionKind, DataState, Epoch, Fact, Genesis, NodeName, NodeStatus, OperatorRequest, Origin,
@@ -68,6 +69,12 @@ pub(super) fn first_epoch(cx: &mut Context<'_>) -> Option<Action> {
         .take(cx.spec.size)
         .filter_map(|node| cx.spec.peer_url(node).map(|url| ((*node).clone(), vec![url])))
         .collect();
+    if let Some(differs) = transport::mixture(cx, members.keys()) {
+        let text = format!("no cluster is formed: {differs}");
+        cx.because(ReasonCode::TransportDiffers, text);
+        cx.wake_in(Duration::from_secs(1));
+        return None;
+    }
     if ready.len() < cx.spec.majority() {
         cx.because(
             ReasonCode::NoMajority,

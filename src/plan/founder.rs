@@ -1,7 +1,10 @@
 //! The assignment of an initial voter of the genesis.
 
 use super::context::Context;
-use crate::model::{Assignment, DataState, Fact, Genesis, InitialState, Origin, RaftTerm, ReasonCode, Role};
+use crate::model::{
+    Assignment, DataState, Fact, Genesis, InitialState, MemberId, Origin, RaftTerm, ReasonCode, Role,
+    Transport,
+};
 
 /// The assignment of an initial voter of the genesis. It says `initial-cluster-state=new` only if this very
 /// memory took part in the genesis and nothing was ever assigned: then the member cannot have started before.
@@ -20,6 +23,7 @@ pub(super) fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignm
             );
             wanted.initial_state = InitialState::Existing;
             wanted.started = true;
+            wanted.transport = Some(transport_of(cx, genesis, member_id));
             return Some(wanted);
         }
         if let Origin::Member(node) = &genesis.origin
@@ -63,6 +67,18 @@ pub(super) fn founder(cx: &mut Context<'_>, genesis: &Genesis) -> Option<Assignm
     }
 }
 
+/// The transport of a member that has run: of the URLs under which it is listed, or as configured.
+fn transport_of(cx: &Context<'_>, genesis: &Genesis, id: MemberId) -> Transport {
+    let lists = cx.known_peers().filter_map(|(_, status)| status.members.known());
+    let listed = lists
+        .filter(|list| list.linearizable && list.cluster_id == genesis.cluster_id)
+        .find_map(|list| list.get(id));
+    match listed {
+        Some(member) => Transport::at(&cx.spec.etcd, &member.peer_urls),
+        None => Transport::configured(&cx.spec.etcd),
+    }
+}
+
 fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
     Some(Assignment {
         generation: cx.next_generation(),
@@ -81,6 +97,7 @@ fn base(cx: &Context<'_>, genesis: &Genesis) -> Option<Assignment> {
         removed: false,
         restore: None,
         restored: false,
+        transport: Some(Transport::at(&cx.spec.etcd, genesis.members.get(&cx.spec.node)?)),
         settings_digest: cx.spec.settings_digest(),
         // What is selected later is put in force under a grant.
         etcd_version: match genesis.etcd {

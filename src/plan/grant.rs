@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::context::{Context, names};
 use super::orders::{is_out, paused};
 use super::safety::undisturbed;
-use super::{leader, lock_holder, space, spares};
+use super::{leader, lock_holder, space, spares, transport_list};
 use crate::model::{
     Action, Grant, GrantPurpose, Join, MemberList, NodeName, NodeStatus, RaftTerm, ReasonCode,
 };
@@ -49,13 +49,25 @@ fn give_for(cx: &mut Context<'_>, list: &MemberList) -> Option<Action> {
     let statuses = statuses(cx, list);
     let whole = undisturbed(cx, list);
     settle(cx, &statuses, whole.is_ok());
-    if let Some((grant, _)) = &cx.memory.grant {
-        let (code, text) = in_progress(grant);
+    if let Some((grant, _)) = cx.memory.grant.clone() {
+        let (code, text) = in_progress(&grant);
         cx.because(code, text);
         cx.wake_in(Duration::from_secs(1));
+        let restarts = (grant.purpose == GrantPurpose::Restart).then(|| grant.node.clone());
+        return restarts.and_then(|node| transport_list::list_anew(cx, list, Some(&node)));
+    }
+    let mut wanting = wanting(cx, list);
+    let half = transport_list::half_switched(cx, list);
+    if !half.is_empty() && wanting.iter().any(|node| half.contains(node)) {
+        wanting.retain(|node| half.contains(node));
+    } else if !half.is_empty() {
+        let text = format!(
+            "etcd on {} does not listen at the peer URL under which it is listed: nothing else is disturbed before it does",
+            names(half)
+        );
+        cx.because(ReasonCode::TransportWaits, text);
         return None;
     }
-    let wanting = wanting(cx, list);
     if wanting.is_empty() {
         report_left_alone(cx, &statuses);
         lend(cx, list, &whole);

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::context::Context;
-use crate::model::{Action, ActionKind, Genesis, Incarnation, MemberList, NodeName, ReasonCode};
+use crate::model::{
+    Action, ActionKind, Genesis, Incarnation, MemberList, NodeName, ReasonCode, are_tls, same_endpoint,
+};
 
 /// Reports doubtful members and nodes. True if the member list cannot be acted on.
 pub(super) fn doubtful(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> bool {
@@ -93,13 +95,17 @@ pub(super) fn address_changed(cx: &mut Context<'_>, genesis: &Genesis, list: &Me
     // learner that is not reachable at its old address is given up and added again at the new one.
     let (member, node, url) = list.voters().find_map(|member| {
         let node = cx.spec.nodes.keys().find(|node| member.name == node.as_str())?;
-        let url = cx.spec.peer_url(node)?;
+        // The scheme stays: `transport::list_anew` changes it together with the listener.
+        let url = cx.spec.peer_url_over(node, are_tls(&member.peer_urls))?;
         let status = cx.status_of(node)?;
         let its_own = status
             .assignment
             .as_ref()
             .is_some_and(|a| a.member_id == member.id && a.epoch == genesis.epoch);
-        let agreed = status.peer_url.as_deref() == Some(url.as_str());
+        let agreed = status
+            .peer_url
+            .as_deref()
+            .is_some_and(|theirs| same_endpoint(theirs, &url));
         (its_own && agreed && member.peer_urls != [url.clone()]).then_some((member, node, url))
     })?;
     cx.because(

@@ -14,15 +14,13 @@ pub(super) struct Invitation<'a> {
 
 /// The invitations of this node in the member lists of its peers.
 pub(super) fn invitations<'a>(cx: &Context<'a>, genesis: &Genesis) -> Vec<Invitation<'a>> {
-    let Some(url) = cx.spec.peer_url(&cx.spec.node) else {
-        return Vec::new();
-    };
     // Under `prepare` an operator adds the entry, and may add it as a voter too.
     let may_enter = |m: &Member| m.is_learner || cx.spec.join == Join::Prepare;
     linearizable_lists(cx, genesis)
         .into_iter()
         .filter_map(|(by, list)| {
-            let unstarted = |m: &&Member| may_enter(m) && m.name.is_empty() && m.peer_urls.contains(&url);
+            let at_me = |m: &Member| cx.spec.is_at(&cx.spec.node, &m.peer_urls);
+            let unstarted = |m: &&Member| may_enter(m) && m.name.is_empty() && at_me(m);
             let member = list.members.iter().find(unstarted)?;
             Some(Invitation { by, list, member })
         })

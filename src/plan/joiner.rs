@@ -8,7 +8,7 @@ use super::invitation::{Invitation, is_believed, linearizable_lists, witnesses};
 use super::version;
 use crate::model::{
     Assignment, DataState, Fact, Genesis, InitialState, Member, MemberId, MemberList, NodeName, RaftTerm,
-    ReasonCode, Role,
+    ReasonCode, Role, Transport, are_tls,
 };
 
 /// The assignment of a member that joined later and whose agent has lost its memory but not its data. The
@@ -68,6 +68,14 @@ pub(super) fn joiner(
         return None;
     }
     let initial_cluster = named(cx, list)?;
+    if cx.spec.etcd.peer_tls.is_none() && are_tls(&member.peer_urls) {
+        let text = format!(
+            "this node was added at {}, and has no [etcd.peer_tls]: configure it as on the other nodes",
+            member.peer_urls.join(",")
+        );
+        cx.because(ReasonCode::TransportDiffers, text);
+        return None;
+    }
     cx.because(
         ReasonCode::Joiner,
         format!("the coordinator has added this node as learner {}", member.id),
@@ -81,6 +89,7 @@ fn joined(
     (member_id, listed): (MemberId, RaftTerm),
     initial_cluster: BTreeMap<NodeName, Vec<String>>,
 ) -> Assignment {
+    let own = initial_cluster.get(&cx.spec.node).cloned().unwrap_or_default();
     Assignment {
         generation: cx.next_generation(),
         epoch: genesis.epoch,
@@ -98,6 +107,7 @@ fn joined(
         removed: false,
         restore: None,
         restored: false,
+        transport: Some(Transport::at(&cx.spec.etcd, &own)),
         settings_digest: cx.spec.settings_digest(),
         etcd_version: version::of_new_member(cx),
     }
@@ -119,10 +129,6 @@ fn name_of(cx: &Context<'_>, member: &Member) -> Option<NodeName> {
     cx.spec
         .nodes
         .keys()
-        .find(|node| {
-            cx.spec
-                .peer_url(node)
-                .is_some_and(|url| member.peer_urls.contains(&url))
-        })
+        .find(|node| cx.spec.is_at(node, &member.peer_urls))
         .cloned()
 }

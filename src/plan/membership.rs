@@ -7,7 +7,7 @@ use super::context::Context;
 use super::failure::{self, Failing};
 use super::removal::{may_lose, may_remove_voters, remove};
 use super::safety::{Change, healthy_members, keeps_quorum, takes_another};
-use super::{corruption, identity, learner, orders, resize, spares};
+use super::{corruption, identity, learner, orders, resize, spares, transport, transport_list};
 use crate::model::{Action, ActionKind, Genesis, Join, MemberList, ReasonCode, Removal};
 
 /// The next membership change, if this agent is the coordinator.
@@ -20,6 +20,9 @@ pub(super) fn change(cx: &mut Context<'_>) -> Option<Action> {
         return None;
     }
     if let Some(action) = identity::address_changed(cx, genesis, list) {
+        return Some(action);
+    }
+    if let Some(action) = transport_list::list_anew(cx, list, None) {
         return Some(action);
     }
     if let Some(gone) = failure::lost_member(cx, genesis, list)
@@ -172,6 +175,13 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
         );
         return None;
     }
+    let peer_urls = match transport::url_to_add(cx, list, node) {
+        Ok(urls) => urls,
+        Err(why) => {
+            cx.because(ReasonCode::TransportDiffers, why);
+            return None;
+        }
+    };
     if let resize::Before::Wait(action) = resize::before_growth(cx, list) {
         return action;
     }
@@ -179,7 +189,6 @@ fn add_missing(cx: &mut Context<'_>, genesis: &Genesis, list: &MemberList) -> Op
         ReasonCode::AddLearner,
         format!("{node} joins as a learner: {counts}"),
     );
-    let peer_urls = cx.spec.peer_url(node).into_iter().collect();
     cx.may_try(
         ActionKind::AddLearner,
         Duration::from_millis(100),

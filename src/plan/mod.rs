@@ -63,6 +63,9 @@ mod stop;
 mod store_reports;
 #[cfg(test)]
 mod tests;
+mod transport;
+mod transport_list;
+mod transport_step;
 mod under_way;
 mod unfinished;
 mod upgrade;
@@ -87,6 +90,8 @@ pub use space::{SpaceSeen, wants_defrag};
 pub use standalone_backup::{backup_in, backup_of};
 pub use steps::{request_steps, steps};
 pub use stop::ok_to_stop;
+pub use transport::transport_objection;
+pub use transport_step::{TransportSeen, next_transport};
 pub use upgrade::upgrade_objection;
 pub use version::{EtcdSeen, wants_version};
 

@@ -1,6 +1,6 @@
 //! Restore: a new epoch from a backup, on a person's command (rule 6).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::alarms;
@@ -13,6 +13,7 @@ use super::failure;
 use super::orders::is_out;
 use super::removed::removed_by;
 use super::safety::other_stores_without;
+use super::transport;
 use crate::model::{
     Action, ActionKind, Assignment, BackupId, Epoch, Fact, Genesis, NodeName, OperatorRequest, Origin,
     ReasonCode, UnixMs,
@@ -72,8 +73,20 @@ pub(super) fn restore(cx: &mut Context<'_>) -> Option<Action> {
     }
     // A node with another store has neither the backup nor the record of the epoch. With a new memory it
     // would vote for another epoch.
-    let besides = request.without().cloned().collect();
+    let besides: BTreeSet<NodeName> = request.without().cloned().collect();
     if let Some(differs) = other_stores_without(cx.obs, &besides).filter(|_| !mutant!(RestoresApart)) {
+        return Some(Action::Answer {
+            request,
+            done: false,
+            message: format!(
+                "{differs}, or add `--without NODE` for one that you do not trust; nothing was changed"
+            ),
+        });
+    }
+    let out = &cx.obs.me.steering.directives.out;
+    let counted = cx.spec.nodes.keys();
+    let counted = counted.filter(|node| !besides.contains(*node) && !out.contains(*node));
+    if let Some(differs) = transport::mixture(cx, counted) {
         return Some(Action::Answer {
             request,
             done: false,

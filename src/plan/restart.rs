@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use super::last_words;
-use super::orders;
+use super::{last_words, orders, transport_list};
 use crate::model::{
     Action, ActionKind, Assignment, Backoff, Grant, GrantPurpose, NodeName, ReasonCode, StartFence,
 };
@@ -102,6 +101,9 @@ pub(super) fn granted(cx: &mut Context<'_>) -> Option<Action> {
         Duration::from_millis(200),
         Duration::from_secs(5),
     ) {
+        return None;
+    }
+    if transport_list::waits_for_list(cx, assignment) {
         return None;
     }
     cx.because(

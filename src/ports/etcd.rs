@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::model::{
-    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, MemberId, MemberList, NodeName, Past, Revision,
+    AlarmKind, EtcdStatus, EtcdVersion, Fingerprint, MemberId, MemberList, NodeName, Past, Revision, TlsFiles,
 };
 
 use super::{ByteStream, PortError, PortResult, WatchStream};
@@ -13,6 +13,9 @@ use super::{ByteStream, PortError, PortResult, WatchStream};
 /// The local etcd, and through it the cluster.
 #[async_trait]
 pub trait Etcd: Send + Sync {
+    /// From now on the local member serves clients with one of these files, or in plain HTTP for `None`, the
+    /// first one being the likeliest. By default it is always asked in the same way.
+    fn serves_with(&self, _ways: &[Option<TlsFiles>]) {}
     /// The local member's status.
     async fn status(&self) -> PortResult<EtcdStatus>;
     /// The member list; read through quorum if `linearizable`.

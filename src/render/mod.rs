@@ -142,6 +142,8 @@ pub fn variable(flag: &str) -> String {
 /// Flag name → value. `[etcd.settings]` comes first, so that it can never replace the agent's own settings
 /// (the configuration already refuses such names).
 fn settings(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, String> {
+    let transport = assignment.transport(&spec.etcd);
+    let spec = &transport.put_in(spec);
     let mut out = spec.etcd.settings.clone();
     let mut set = |flag: &str, value: String| {
         out.insert(flag.to_owned(), value);
@@ -183,10 +185,11 @@ fn settings(assignment: &Assignment, spec: &Spec) -> BTreeMap<String, String> {
         );
         set(&format!("{prefix}client-cert-auth"), "true".to_owned());
     };
-    if let Some(files) = &spec.etcd.client_tls {
+    if let Some(files) = &transport.client {
         tls("", files);
     }
-    if let Some(files) = &spec.etcd.peer_tls {
+    // Also where etcd still listens in plain HTTP: it connects to other members with them.
+    if let Some(files) = &transport.peer {
         tls("peer-", files);
     }
     out

@@ -42,6 +42,7 @@ fn assignment(spec: &Spec) -> Assignment {
         listed: RaftTerm(0),
         restore: None,
         restored: false,
+        transport: None,
         settings_digest: spec.settings_digest(),
         etcd_version: None,
     }

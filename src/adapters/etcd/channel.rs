@@ -2,7 +2,7 @@
 //! change.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hyper::Uri;
@@ -37,15 +37,36 @@ pub(super) struct Address {
 /// Makes channels to the local etcd.
 pub(super) struct Connector {
     address: Address,
-    files: Option<TlsFiles>,
-    tls: Mutex<Option<Arc<Tls>>>,
+    ways: Mutex<Ways>,
     current: Kept,
     watching: Kept,
 }
 
-/// A channel that is reused while the certificates stay the same.
+/// How etcd may serve: over TLS with one of these files, or in plain HTTP (`None`). It has one way, except
+/// between the order of a restart and the look at the new process.
+struct Ways {
+    all: Vec<Option<TlsFiles>>,
+    /// Which of them is tried, and how often that has changed.
+    tried: usize,
+    changes: u64,
+    tls: Option<Arc<Tls>>,
+}
+
+impl Ways {
+    fn files(&self) -> Option<&TlsFiles> {
+        self.all.get(self.tried).and_then(Option::as_ref)
+    }
+
+    fn try_way(&mut self, which: usize) {
+        self.tried = which;
+        self.changes += 1;
+        self.tls = None;
+    }
+}
+
+/// A channel that is reused while the way and its certificates stay the same.
 #[derive(Default)]
-struct Kept(Mutex<Option<(u64, Channel)>>);
+struct Kept(Mutex<Option<((u64, u64), Channel)>>);
 
 impl Kept {
     fn forget(&self) {
@@ -60,15 +81,59 @@ impl Connector {
     pub(super) fn new(address: Address, files: Option<TlsFiles>) -> Self {
         Self {
             address,
-            files,
-            tls: Mutex::new(None),
+            ways: Mutex::new(Ways {
+                all: vec![files],
+                tried: 0,
+                changes: 0,
+                tls: None,
+            }),
             current: Kept::default(),
             watching: Kept::default(),
         }
     }
 
-    pub(super) fn url(&self) -> &str {
-        &self.address.url
+    /// The URL, with the scheme of the way that is tried.
+    pub(super) fn url(&self) -> String {
+        let scheme = if self.files().is_some() { "https" } else { "http" };
+        match self.address.url.split_once("://") {
+            Some((_, rest)) => format!("{scheme}://{rest}"),
+            None => self.address.url.clone(),
+        }
+    }
+
+    /// The files of the way that is tried.
+    pub(super) fn files(&self) -> Option<TlsFiles> {
+        self.ways().files().cloned()
+    }
+
+    /// From now on etcd serves in one of these ways; the first one is tried first, unless another one of them
+    /// is in use.
+    pub(super) fn serves_in(&self, all: Vec<Option<TlsFiles>>) {
+        let mut ways = self.ways();
+        if ways.all == all || all.is_empty() {
+            return;
+        }
+        let in_use = ways.files().cloned();
+        let still = all.iter().position(|way| *way == in_use);
+        ways.all = all;
+        match still {
+            Some(which) => ways.tried = which,
+            None => ways.try_way(0),
+        }
+    }
+
+    /// Tries another way from the next request on, after one has failed.
+    pub(super) fn try_another(&self) {
+        let mut ways = self.ways();
+        if let Some(next) = (ways.tried + 1).checked_rem(ways.all.len())
+            && next != ways.tried
+        {
+            ways.try_way(next);
+        }
+    }
+
+    fn ways(&self) -> MutexGuard<'_, Ways> {
+        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The shared channel. It connects at the first request, and again at the next request after a failure:
@@ -100,19 +165,24 @@ impl Connector {
     /// The certificates. Each call tries to load them until it succeeds, because they may be installed after
     /// the agent has started.
     pub(super) fn tls(&self) -> Result<Option<Arc<Tls>>, String> {
-        let Some(files) = &self.files else {
-            return Ok(None);
-        };
-        let mut tls = self.tls.lock().unwrap_or_else(PoisonError::into_inner);
-        if tls.is_none() {
-            *tls = Some(Tls::load(files.clone()).map_err(|error| error.to_string())?);
+        Self::tls_of(&mut self.ways())
+    }
+
+    fn tls_of(ways: &mut Ways) -> Result<Option<Arc<Tls>>, String> {
+        if let Some(files) = ways.files().cloned()
+            && ways.tls.is_none()
+        {
+            ways.tls = Some(Tls::load(files).map_err(|error| error.to_string())?);
         }
-        Ok(tls.clone())
+        Ok(ways.tls.clone())
     }
 
     fn kept(&self, kept: &Kept) -> Result<Channel, String> {
-        let tls = self.tls()?;
-        let generation = tls.as_ref().map_or(0, |tls| tls.generation());
+        let (changes, tls) = {
+            let mut ways = self.ways();
+            (ways.changes, Self::tls_of(&mut ways)?)
+        };
+        let generation = (changes, tls.as_ref().map_or(0, |tls| tls.generation()));
         let mut kept = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, channel)) = &*kept
             && *of == generation

@@ -28,7 +28,8 @@ pub struct LocalEtcd {
     pub(super) connector: Connector,
     /// The addresses of the other nodes' etcds.
     pub(super) others: BTreeMap<NodeName, Address>,
-    pub(super) files: Option<TlsFiles>,
+    /// The agent's own certificate, which it presents to etcd; etcd's if there is none.
+    pub(super) own: Option<TlsFiles>,
     /// The largest message of a watch, in bytes.
     pub(super) watch_limit: usize,
     /// etcd's version as last seen: 3.4 does not support linearizable member lists.
@@ -50,14 +51,9 @@ impl LocalEtcd {
                 node: node.as_str().to_owned(),
             }
         };
-        let files = spec.etcd.client_tls.as_ref().map(|etcd| {
-            let own = settings.api.tls.as_ref().unwrap_or(etcd);
-            TlsFiles {
-                cert_file: own.cert_file.clone(),
-                key_file: own.key_file.clone(),
-                ca_file: etcd.ca_file.clone(),
-            }
-        });
+        let own_files = settings.api.tls.clone();
+        let etcd = spec.etcd.client_tls.as_ref();
+        let files = etcd.map(|etcd| presented(own_files.as_ref(), etcd));
         let own = Address {
             host: spec.own_client_host().to_owned(),
             ..address(&spec.node)
@@ -65,6 +61,7 @@ impl LocalEtcd {
         let others = spec.nodes.keys().filter(|node| **node != spec.node);
         Self {
             others: others.map(|node| (node.clone(), address(node))).collect(),
+            own: own_files,
             watch_limit: watch::limit(
                 spec.etcd
                     .settings
@@ -113,9 +110,9 @@ impl LocalEtcd {
 
     pub(super) fn at(address: Address, files: Option<TlsFiles>) -> Self {
         Self {
-            connector: Connector::new(address, files.clone()),
+            connector: Connector::new(address, files),
             others: BTreeMap::new(),
-            files,
+            own: None,
             watch_limit: watch::limit(None),
             version: Mutex::default(),
         }
@@ -130,8 +127,19 @@ impl LocalEtcd {
         let what = self.what(doing);
         match self.connector.channel() {
             Ok(channel) => Ok((what, channel)),
-            Err(why) => Err(PortError::Retryable(format!("{what}: {why}"))),
+            Err(why) => {
+                self.connector.try_another();
+                Err(PortError::Retryable(format!("{what}: {why}")))
+            }
         }
+    }
+
+    /// The error of a request. Where etcd may serve in more than one way, another one is tried next.
+    fn failed(&self, error: PortError) -> PortError {
+        if matches!(error, PortError::Retryable(_)) {
+            self.connector.try_another();
+        }
+        error
     }
 
     /// One call of `etcd-client`, with a deadline.
@@ -154,9 +162,10 @@ impl LocalEtcd {
         };
         match timeout(deadline, asked).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(client_error(&what, kind, error)),
+            Ok(Err(error)) => Err(self.failed(client_error(&what, kind, error))),
             Err(_) => {
                 self.connector.reset();
+                self.connector.try_another();
                 Err(no_answer(&what, kind, deadline))
             }
         }
@@ -195,9 +204,10 @@ impl LocalEtcd {
         };
         match timeout(deadline, asked).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
-            Ok(Err(status)) => Err(status_error(&what, Kind::Read, &status)),
+            Ok(Err(status)) => Err(self.failed(status_error(&what, Kind::Read, &status))),
             Err(_) => {
                 self.connector.reset();
+                self.connector.try_another();
                 Err(no_answer(&what, Kind::Read, deadline))
             }
         }
@@ -263,7 +273,7 @@ impl LocalEtcd {
             return Ok(false);
         }
         let tls = self.connector.tls().map_err(PortError::Retryable)?;
-        let cluster = probe::cluster_version(self.connector.url(), tls).await?;
+        let cluster = probe::cluster_version(&self.connector.url(), tls).await?;
         Ok(cluster.is_none_or(|cluster| cluster.series() <= (3, 4)))
     }
 
@@ -272,5 +282,15 @@ impl LocalEtcd {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .starts_with("3.4.")
+    }
+}
+
+/// What the agent presents to etcd, and the authority of etcd's own certificate.
+pub(super) fn presented(own: Option<&TlsFiles>, etcd: &TlsFiles) -> TlsFiles {
+    let own = own.unwrap_or(etcd);
+    TlsFiles {
+        cert_file: own.cert_file.clone(),
+        key_file: own.key_file.clone(),
+        ca_file: etcd.ca_file.clone(),
     }
 }

@@ -24,14 +24,14 @@ use tonic_prost::ProstCodec;
 
 use crate::model::{
     AlarmKind, ClusterId, EtcdStatus, EtcdVersion, Fingerprint, KvHash, Member, MemberId, MemberList,
-    NodeName, Past, RaftTerm, Revision, Watched,
+    NodeName, Past, RaftTerm, Revision, TlsFiles, Watched,
 };
 use crate::ports::{ByteStream, Etcd, PortError, PortResult, WatchStream};
 
 pub use local::LocalEtcd;
 
 use errors::{Kind, no_answer, status_error};
-use local::MEMBERS;
+use local::{MEMBERS, presented};
 
 const STATUS: Duration = Duration::from_secs(1);
 /// The deadline for the changes of a past revision. A large transaction comes in several messages.
@@ -45,6 +45,11 @@ const FINGERPRINT: Duration = Duration::from_mins(10);
 
 #[async_trait]
 impl Etcd for LocalEtcd {
+    fn serves_with(&self, ways: &[Option<TlsFiles>]) {
+        let with = |way: &Option<TlsFiles>| way.as_ref().map(|etcd| presented(self.own.as_ref(), etcd));
+        self.connector.serves_in(ways.iter().map(with).collect());
+    }
+
     async fn status(&self) -> PortResult<EtcdStatus> {
         let doing = "read the status";
         let path = "/etcdserverpb.Maintenance/Status";
@@ -163,7 +168,7 @@ impl Etcd for LocalEtcd {
         let address = self.others.get(node)?.clone();
         Some(Arc::new(Self {
             watch_limit: self.watch_limit,
-            ..Self::at(address, self.files.clone())
+            ..Self::at(address, self.connector.files())
         }))
     }
 

@@ -118,3 +118,33 @@ async fn an_etcd_that_speaks_tls_answers_a_probe_in_plain_http() {
     let (answer, ()) = tokio::join!(etcd.probe(&url), closes);
     assert!(matches!(answer, Err(PortError::Retryable(_))), "{answer:?}");
 }
+
+#[tokio::test]
+async fn an_etcd_that_may_serve_in_two_ways_is_asked_in_the_other_one_after_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = TlsFiles {
+        cert_file: dir.path().join("n1.crt"),
+        key_file: dir.path().join("n1.key"),
+        ca_file: dir.path().join("n1.ca"),
+    };
+    let etcd = local(free_port(), None);
+    let ways = [Some(files), None];
+    let ask = async || etcd.status().await.unwrap_err().to_string();
+    etcd.serves_with(&ways);
+    let plain = ask().await;
+    assert!(
+        plain.contains("at etcd http://") && plain.contains("refused"),
+        "{plain}"
+    );
+    etcd.serves_with(&ways);
+    let tls = ask().await;
+    assert!(
+        tls.contains("at etcd https://") && tls.contains("n1.crt"),
+        "{tls}"
+    );
+    let plain = ask().await;
+    assert!(plain.contains("at etcd http://"), "{plain}");
+    etcd.serves_with(&ways[..1]);
+    assert!(ask().await.contains("n1.crt"), "there is no other way now");
+    assert!(ask().await.contains("n1.crt"));
+}

@@ -9,10 +9,11 @@ use crate::model::{
     ActiveState, EtcdStatus, EtcdVersion, Fact, Grant, InForce, MemberId, MemberList, NodeName, NodeOrder,
     NodeStatus, RaftTerm, StartFence,
 };
+use crate::plan;
 use crate::ports::{PortError, PortResult};
 
 use crate::agent::Agent;
-use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, fence_start, fenced_list, stale};
+use crate::agent::execute::fence::{CAUGHT_UP_ENTRIES, assignment, fence_start, fenced_list, stale};
 use crate::agent::jobs::flush::leave_to_coordinator;
 use crate::agent::jobs::space;
 
@@ -52,7 +53,8 @@ pub(crate) async fn restart(
     if unit.active != ActiveState::Active {
         return Err(stale("etcd.service is already starting or stopping"));
     }
-    fence_grant(agent, grant, coordinator).await?;
+    let others = fence_grant(agent, grant, coordinator).await?;
+    fence_transport(agent, &others)?;
     note_own_stop(agent, unit.main_pid);
     agent.ports.service.restart_etcd().await?;
     tracing::warn!("etcd.service is restarted: {coordinator} granted it");
@@ -72,8 +74,22 @@ pub(crate) async fn defragment(
     Ok(())
 }
 
-/// Checks that the grant is still valid and that all other voters are healthy and have caught up.
-async fn fence_grant(agent: &Agent, grant: &Grant, coordinator: &NodeName) -> PortResult<()> {
+/// Checks that etcd and the other members can still connect to each other after the restart.
+fn fence_transport(agent: &Agent, others: &[(NodeStatus, EtcdStatus)]) -> PortResult<()> {
+    let next = assignment(agent)?.transport(&agent.spec.etcd).over();
+    let own = agent.shared.with(|inner| inner.last.status.clone());
+    let runs = own.and_then(|status| status.transport?.runs);
+    let objection = plan::transport_objection(next, runs, others.iter().map(|(status, _)| status));
+    objection.map_or(Ok(()), |why| Err(stale(why)))
+}
+
+/// Checks that the grant is still valid and that all other voters are healthy and have caught up. Returns
+/// them.
+async fn fence_grant(
+    agent: &Agent,
+    grant: &Grant,
+    coordinator: &NodeName,
+) -> PortResult<Vec<(NodeStatus, EtcdStatus)>> {
     if *coordinator != agent.spec.node {
         leave_to_coordinator(agent).await;
     }
@@ -95,7 +111,7 @@ async fn fence_grant(agent: &Agent, grant: &Grant, coordinator: &NodeName) -> Po
             RESTART.as_secs()
         )));
     }
-    Ok(())
+    Ok(others)
 }
 
 /// Notes that the agent itself is about to stop etcd: the gate need not ask for leave.

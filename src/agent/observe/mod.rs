@@ -4,6 +4,7 @@
 pub(super) mod facts;
 pub(super) mod reachability;
 pub(super) mod store;
+mod transport;
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,8 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
         Ok(unit) if unit.load == LoadState::NotFound => Fact::Absent,
         other => Fact::from(other),
     };
+    let assignment = ports.state.assignment()?;
+    transport::note_ways(agent, assignment.as_ref());
     let running = unit.known().is_some_and(|u| u.main_pid != 0);
     let etcd = if running {
         Fact::from(ports.etcd.status().await)
@@ -43,7 +46,6 @@ pub(super) async fn gather(agent: &Agent) -> PortResult<Facts> {
         None => Fact::Unreachable("etcd does not serve here".to_owned()),
     };
     let in_force = ports.service.in_force().await;
-    let assignment = ports.state.assignment()?;
     let peers = ports.peers.last_seen();
     if let Fact::Known(unit) = &mut unit {
         // Before its first start under this agent, a stopped etcd is not held by an operator: the
@@ -124,7 +126,9 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
     let ports = &agent.ports;
     let silence = reachability::silence(agent, &facts);
     let pending = agent.shared.undecided();
-    let steering = steering(agent, &facts, run.as_ref(), &pending);
+    let transport = transport::view(agent, &facts, run.as_ref());
+    let mut steering = steering(agent, &facts, run.as_ref(), &pending);
+    steering.wants_restart = transport::with_listener(&transport, steering.wants_restart);
     let v2_entries = v2_entries(agent, &facts);
     let store = store::view(agent);
     let Facts {
@@ -233,6 +237,7 @@ pub(super) fn observation(agent: &Agent, facts: Facts, recorded: Recorded) -> Ob
         backup_failures: backup.failures,
         store_failures,
         peer_url: agent.spec.peer_url(&agent.spec.node),
+        transport: Some(transport),
         last_backup: newest_of(newest_backup.into_iter().chain(&last_backup), &peers, now),
         certificate_not_after: agent.certificate_not_after(),
         steering,

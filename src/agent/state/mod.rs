@@ -289,6 +289,11 @@ impl Shared {
         Ok((next, true))
     }
 
+    /// The record of the etcd process.
+    pub(super) fn etcd_run(&self) -> EtcdRun {
+        relock(&self.etcd_run).clone()
+    }
+
     /// Replaces the record of the etcd process by the result of `f`, on disk first.
     pub(super) fn update_etcd_run(
         &self,

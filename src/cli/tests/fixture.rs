@@ -116,6 +116,7 @@ pub(super) fn node(number: u64) -> NodeStatus {
         backup_failures: 0,
         store_failures: 0,
         peer_url: None,
+        transport: None,
         last_backup: backups().pop(),
         certificate_not_after: None,
         steering: Steering::default(),

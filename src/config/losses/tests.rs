@@ -9,6 +9,8 @@ const TLS: &str = "[api.tls]\ncert_file = \"/a/c\"\nkey_file = \"/a/k\"\nca_file
     [etcd.client_tls]\ncert_file = \"/e/c\"\nkey_file = \"/e/k\"\nca_file = \"/e/ca\"\n\
     [etcd.peer_tls]\ncert_file = \"/p/c\"\nkey_file = \"/p/k\"\nca_file = \"/p/ca\"\n";
 
+const FILES: &str = "{\"cert_file\":\"/c\",\"key_file\":\"/k\",\"ca_file\":\"/ca\"}";
+
 /// A node that runs a member: the first of three nodes with TLS.
 struct Node {
     root: tempfile::TempDir,
@@ -26,15 +28,10 @@ impl Node {
             "{{\"generation\":1,\"epoch\":1,\"node\":\"n1\",\"member_id\":\"1\",\"cluster_id\":\"1\",\
              \"token\":\"my-prod-1-abc\",\"role\":\"founder\",\"initial_state\":\"existing\",\
              \"initial_cluster\":{{{}}},\"data_dir\":\"/var/lib/etcd/default\",\"listed\":0,\"started\":true,\
-             \"restore\":null,\"settings_digest\":\"x\"}}",
+             \"restore\":null,\"settings_digest\":\"x\",\"transport\":{{\"client\":{FILES},\"peer\":{FILES},\"peer_listens\":true}}}}",
             members.join(",")
         );
         fs::write(paths.assignment(), assignment).unwrap();
-        fs::write(
-            paths.etcd_env(),
-            "ETCD_NAME=\"n1\"\nETCD_ADVERTISE_CLIENT_URLS=\"https://n1:2379\"\n",
-        )
-        .unwrap();
         Self { root, paths }
     }
 

@@ -31,6 +31,8 @@ mod sizing;
 mod space;
 mod steering;
 mod stop;
+mod transport;
+mod transport_world;
 mod trust;
 mod upgrades;
 mod verify;
@@ -39,6 +41,7 @@ mod versions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::{TransportSeen, next_transport, transport_objection};
 use crate::model::*;
 
 fn name(i: usize) -> NodeName {
@@ -142,6 +145,7 @@ fn node(spec: &Spec, i: usize) -> NodeStatus {
         backup_failures: 0,
         store_failures: 0,
         peer_url: None,
+        transport: None,
         last_backup: None,
         certificate_not_after: None,
         steering: Steering::default(),
@@ -272,6 +276,7 @@ fn assignment(spec: &Spec, g: &Genesis, i: usize) -> Assignment {
         listed: RaftTerm(0),
         restore: None,
         restored: false,
+        transport: Some(Transport::configured(&spec.etcd)),
         settings_digest: spec.settings_digest(),
         etcd_version: None,
     }

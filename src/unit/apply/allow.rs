@@ -2,10 +2,10 @@
 //! may have written it: every part of it is checked against root's configuration and against a pattern.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::config::{Settings, is_etcd_variable};
-use crate::model::{Assignment, Epoch, Generation};
+use crate::model::{Assignment, Epoch, Generation, TlsFiles, Transport};
 use crate::unit::roots::roots_own;
 
 const MAX_MEMBERS: usize = 64;
@@ -83,6 +83,70 @@ fn shown(wal_dir: Option<&Path>) -> String {
         || "the data directory".to_owned(),
         |dir| dir.display().to_string(),
     )
+}
+
+/// Checks the transport of an assignment. Root takes files of certificates only from its own configuration,
+/// and from `written`, the environment that it wrote last: without a table in the configuration, etcd needs
+/// its files until all members speak plain HTTP. Nothing takes TLS away that is configured and written.
+///
+/// # Errors
+/// One line: what is not allowed.
+pub fn check_transport(
+    assignment: &Assignment,
+    settings: &Settings,
+    written: &BTreeMap<String, String>,
+) -> Result<(), String> {
+    let refuse = |why: String| Err(format!("the assignment is refused: {why}"));
+    let etcd = &settings.spec.etcd;
+    let next = assignment.transport(etcd);
+    let last = written_transport(written);
+    for (table, next, configured, last) in [
+        ("etcd.client_tls", &next.client, &etcd.client_tls, &last.client),
+        ("etcd.peer_tls", &next.peer, &etcd.peer_tls, &last.peer),
+    ] {
+        match next {
+            Some(_) if next != configured && next != last => {
+                return refuse(format!(
+                    "its files for {table} are neither configured nor those that etcd has"
+                ));
+            }
+            None if configured.is_some() && last.is_some() => {
+                return refuse(format!("{table} is configured, and etcd has it already"));
+            }
+            _ => {}
+        }
+    }
+    if next.peer_listens && next.peer.is_none() {
+        return refuse("it listens for members over TLS without certificates".to_owned());
+    }
+    if !next.peer_listens && etcd.peer_tls.is_some() && last.peer_listens {
+        return refuse(
+            "etcd.peer_tls is configured, and etcd listens for members over TLS already".to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// The transport of an environment that root wrote.
+fn written_transport(written: &BTreeMap<String, String>) -> Transport {
+    let files = |prefix: &str| {
+        let path = |file: &str| {
+            written
+                .get(&format!("ETCD_{prefix}{file}_FILE"))
+                .map(PathBuf::from)
+        };
+        Some(TlsFiles {
+            cert_file: path("CERT")?,
+            key_file: path("KEY")?,
+            ca_file: path("TRUSTED_CA")?,
+        })
+    };
+    let listens = written.get("ETCD_LISTEN_PEER_URLS");
+    Transport {
+        client: files(""),
+        peer: files("PEER_"),
+        peer_listens: listens.is_some_and(|urls| urls.starts_with("https://")),
+    }
 }
 
 /// Checks the environment before it is written.

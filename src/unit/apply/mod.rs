@@ -8,6 +8,7 @@ mod origins;
 mod version;
 mod view;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 use super::result::ApplyResult;
 use super::{DataDirs, files, settings};
 use crate::adapters::systemd::live::{ETCD, Live};
-use crate::config::{self, Settings};
+use crate::config::{self, Settings, env_file};
 use crate::model::{Assignment, InForce, LoadState};
 use crate::paths::Paths;
 use crate::render;
@@ -67,6 +68,7 @@ fn try_run(paths: &Paths) -> Result<ApplyResult, String> {
     let mut settings = settings::load(paths)?;
     let assignment = read_assignment(paths)?;
     allow::check(&assignment, &settings)?;
+    allow::check_transport(&assignment, &settings, &written(paths)?)?;
     if let Some(lost) = config::losses(paths, &settings)? {
         return Err(lost.one_line());
     }
@@ -86,6 +88,15 @@ fn read_assignment(paths: &Paths) -> Result<Assignment, String> {
         .map_err(|error| format!("reading {}: {error}", path.display()))?
         .ok_or_else(|| format!("{} is not there: nothing is assigned yet", path.display()))?;
     serde_json::from_slice(&body).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The environment that was written last; empty if there is none.
+fn written(paths: &Paths) -> Result<BTreeMap<String, String>, String> {
+    let path = paths.etcd_env();
+    let body = files::read_bounded(&path).map_err(|error| format!("reading {}: {error}", path.display()))?;
+    let text = String::from_utf8_lossy(body.as_deref().unwrap_or_default()).into_owned();
+    let assigned = env_file::parse(&text, u32::MAX).into_iter();
+    Ok(assigned.map(|line| (line.key, line.value)).collect())
 }
 
 /// What was written.

@@ -47,6 +47,7 @@ fn assignment() -> Assignment {
         listed: RaftTerm(0),
         restore: None,
         restored: false,
+        transport: None,
         settings_digest: settings().spec.settings_digest(),
         etcd_version: None,
     }
@@ -135,4 +136,50 @@ fn only_settings_of_etcd() {
     }
     let rendered = crate::render::environment(&assignment(), &settings().spec);
     assert_eq!(check_environment(&rendered), Ok(()));
+}
+
+#[test]
+fn roots_own_files_and_those_that_etcd_has_and_nothing_takes_tls_away() {
+    let files = |dir: &str| TlsFiles {
+        cert_file: format!("{dir}/c").into(),
+        key_file: format!("{dir}/k").into(),
+        ca_file: format!("{dir}/ca").into(),
+    };
+    // `p`: files of peers, `l`: listens with them, `c`: of clients.
+    let transport = |what: &str| Transport {
+        client: what.contains('c').then(|| files("/etc/clients")),
+        peer: what.contains('p').then(|| files("/etc/peers")),
+        peer_listens: what.contains('l'),
+    };
+    for (configured, written, next, says) in [
+        ("", "", "", ""),
+        ("cpl", "", "p", ""),
+        ("cpl", "p", "cpl", ""),
+        ("cpl", "cpl", "cpl", ""),
+        ("", "cpl", "cpl", ""),
+        ("", "cpl", "cp", ""),
+        ("", "cp", "", ""),
+        ("cpl", "", "", ""),
+        ("cpl", "cpl", "pl", "etcd.client_tls is configured"),
+        ("cpl", "cpl", "cp", "listens for members over TLS already"),
+        ("cpl", "cpl", "c", "etcd.peer_tls is configured"),
+        ("", "", "c", "etcd.client_tls are neither configured nor"),
+        ("", "", "p", "etcd.peer_tls are neither configured nor"),
+        ("", "", "l", "without certificates"),
+    ] {
+        let mut settings = settings();
+        settings.spec.etcd.client_tls = transport(configured).client;
+        settings.spec.etcd.peer_tls = transport(configured).peer;
+        let with = |what: &str| Assignment {
+            transport: Some(transport(what)),
+            ..assignment()
+        };
+        let written = crate::render::environment(&with(written), &settings.spec);
+        let found = check_transport(&with(next), &settings, &written);
+        let case = format!("{configured:?} is configured, {next:?} is assigned: {found:?}");
+        match says {
+            "" => assert_eq!(found, Ok(()), "{case}"),
+            says => assert!(found.is_err_and(|why| why.contains(says)), "{case}"),
+        }
+    }
 }

@@ -40,6 +40,7 @@ pub(crate) fn start(
         listed: RaftTerm(0),
         restore: None,
         restored: false,
+        transport: None,
         settings_digest: String::new(),
         etcd_version: None,
     });

@@ -34,6 +34,7 @@ fn assignment(spec: &Spec) -> Assignment {
         removed: false,
         restore: None,
         restored: false,
+        transport: None,
         settings_digest: String::new(),
         etcd_version: None,
     }
