@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use etcd_client::{Certificate, Client, ConnectOptions, GetOptions, Identity, TlsOptions};
 use tokio::time::{sleep, timeout};
 
+use crate::host::Host;
 use crate::lab::Lab;
 use crate::outside;
 
@@ -116,22 +117,18 @@ impl Written {
 impl Lab {
     /// Starts a writer that uses all hosts' endpoints and fails over from one to the next.
     pub fn start_load(&self, prefix: &str) -> Result<Load> {
-        let target = self.target()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let acknowledged = Arc::new(AtomicU64::new(0));
-        let (ended, count, prefix) = (Arc::clone(&stop), Arc::clone(&acknowledged), prefix.to_owned());
-        let thread = std::thread::Builder::new()
-            .name("lab-load".to_owned())
-            .spawn(move || {
-                in_outside(&target.clone(), move || async move {
-                    write(&target, prefix, &ended, &count).await
-                })
-            })?;
-        Ok(Load {
-            stop,
-            acknowledged,
-            thread,
-        })
+        start(self.target()?, prefix)
+    }
+
+    /// The same in plain HTTP on another port of each host.
+    pub fn start_plain_load(&self, prefix: &str, port: u16) -> Result<Load> {
+        let url = |host: &Host| format!("http://{}:{port}", host.address());
+        let target = Target {
+            namespace: self.net().outside_namespace(),
+            endpoints: self.hosts().iter().map(url).collect(),
+            tls: None,
+        };
+        start(target, prefix)
     }
 
     pub(crate) fn target(&self) -> Result<Target> {
@@ -162,6 +159,24 @@ impl Target {
         }
         Ok(Client::connect([endpoint], Some(options)).await?)
     }
+}
+
+fn start(target: Target, prefix: &str) -> Result<Load> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let acknowledged = Arc::new(AtomicU64::new(0));
+    let (ended, count, prefix) = (Arc::clone(&stop), Arc::clone(&acknowledged), prefix.to_owned());
+    let thread = std::thread::Builder::new()
+        .name("lab-load".to_owned())
+        .spawn(move || {
+            in_outside(&target.clone(), move || async move {
+                write(&target, prefix, &ended, &count).await
+            })
+        })?;
+    Ok(Load {
+        stop,
+        acknowledged,
+        thread,
+    })
 }
 
 /// Runs a future in the outside namespace, on a thread that stays there.

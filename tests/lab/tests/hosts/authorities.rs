@@ -1,12 +1,16 @@
-//! The authority of all certificates is replaced while clients write: both are trusted, all certificates are issued
+//! What happens to TLS while clients write. A cluster moves to plain HTTP and back to TLS by changes of the
+//! configuration. Then the authority of all certificates is replaced: both are trusted, all certificates are
+//! issued
 //! again, the old authority is dropped. etcd reads its authorities only when it starts, so the agents restart it.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use crate::common::{SOON, etcd_pids, formed, wait_logged};
+use crate::common::{SOON, agent, deb, etcd_pids, reason_now, status, wait_logged};
 use etcd_agent_lab::{Authority, Cmd, Host, Lab, wait_until};
+use serde_json::Value;
 
 const DIRS: [(&str, &str); 2] = [("/etc/etcd-agent/tls", "etcd-agent"), ("/etc/etcd/tls", "etcd")];
 
@@ -64,9 +68,131 @@ fn clients_use(lab: &Lab, authority: &Authority) {
     fs::remove_dir_all(lab.dir().join("client")).unwrap();
 }
 
+const CONFIG: &str = "/etc/etcd-agent/config.toml";
+const TABLES: &str = "/etc/etcd-agent/config.d/50-etcd-tls.toml";
+const PLAIN_PORT: u16 = 12379;
+
+fn reload(host: &Host) {
+    host.systemctl(&["reload", "etcd-agent"]).unwrap().ok().unwrap();
+}
+
+/// Over what etcd on this host speaks, as its agent reports: of the process that runs and of the next start.
+fn transport(host: &Host) -> Value {
+    let view = status(host).map(|status| status["node"]["transport"].clone());
+    let view = view.unwrap_or_default();
+    serde_json::json!([view["runs"], view["assigned"]])
+}
+
+/// Waits until all members run over TLS, or none does, and are listed like that.
+fn wait_moved(lab: &Lab, tls: bool) {
+    let goal = serde_json::json!({"client_tls": tls, "dials_tls": tls, "listens_tls": tls});
+    let scheme = if tls { "https:" } else { "http:" };
+    wait_until(&format!("all members over {scheme}"), SOON, || {
+        for host in lab.hosts() {
+            let found = transport(host);
+            anyhow::ensure!(
+                found == serde_json::json!([goal, goal]),
+                "{}: {found}",
+                host.name()
+            );
+        }
+        let listed = agent(&lab.hosts()[0], &["member", "list", "-o", "json"]).stdout;
+        anyhow::ensure!(listed.matches(&format!("{scheme}//n")).count() >= 3, "{listed}");
+        Ok(true)
+    })
+    .unwrap();
+}
+
+/// Three members with TLS whose tables are in a file of their own, and with a second port for clients.
+/// Returns the tables, too.
+fn formed_with_plain_port() -> (Lab, String) {
+    let lab = Lab::builder("authorities")
+        .hosts(3)
+        .etcd("3.6.16")
+        .package(&deb())
+        .boot()
+        .unwrap();
+    lab.s3().start().unwrap();
+    lab.configure(|_, _| ()).unwrap();
+    let tls = lab.host(1).unwrap().read_file(CONFIG).unwrap();
+    let (_, tables) = tls.split_once("\n[etcd.client_tls]").unwrap();
+    let (tables, _) = tables.split_once("\n[store]").unwrap();
+    let tables = format!("[etcd.client_tls]{tables}");
+    for host in lab.hosts() {
+        let own = host.read_file(CONFIG).unwrap();
+        let own = own.replace(&format!("\n{tables}"), "");
+        assert!(!own.contains("_tls]"), "{own}");
+        let own = own.replace("[api]\n", "[api]\ninsecure = true\n");
+        let own = own.replace("[etcd]\n", &format!("[etcd]\nplain_client_port = {PLAIN_PORT}\n"));
+        host.write_file(TABLES, tables.as_bytes(), "0644", "root:root")
+            .unwrap();
+        host.write_file(CONFIG, own.as_bytes(), "0644", "root:root")
+            .unwrap();
+    }
+    lab.start_agents().unwrap();
+    lab.wait_healthy(3, SOON).unwrap();
+    (lab, tables)
+}
+
+/// From TLS to plain HTTP and back, host after host, while clients write on the second port and agents are
+/// killed.
+fn moves_to_plain_http_and_back(lab: &Lab, tables: &str) {
+    let load = lab.start_plain_load("moves", PLAIN_PORT).unwrap();
+    load.wait_for(50, SOON).unwrap();
+
+    for host in lab.hosts() {
+        assert!(host.exec(&["rm", TABLES]).unwrap().success());
+        let refused = host.systemctl(&["reload", "etcd-agent"]).unwrap();
+        assert!(!refused.success(), "nothing takes TLS away unnoticed");
+        agent(host, &["config", "check", "--accept-losses"]).ok().unwrap();
+        reload(host);
+    }
+    wait_moved(lab, false);
+    load.wait_for(50, SOON).unwrap();
+
+    let (n1, last) = (lab.host(1).unwrap(), lab.host(3).unwrap());
+    for host in [n1, lab.host(2).unwrap()] {
+        host.write_file(TABLES, tables.as_bytes(), "0644", "root:root")
+            .unwrap();
+        reload(host);
+    }
+    wait_until("n1 to wait for n3 alone", SOON, || {
+        Ok(reason_now(n1, "transport-waits")?.is_some_and(|text| text.ends_with(": n3")))
+    })
+    .unwrap();
+    last.write_file(TABLES, tables.as_bytes(), "0644", "root:root")
+        .unwrap();
+    reload(last);
+    // Each agent dies when the first member listens over TLS.
+    wait_until("a member that listens over TLS", SOON, || {
+        let listens = |host: &Host| transport(host)[0]["listens_tls"] == true;
+        Ok(lab.hosts().iter().any(listens))
+    })
+    .unwrap();
+    for host in lab.hosts() {
+        let kill = ["systemctl", "kill", "--signal=KILL", "etcd-agent"];
+        assert!(host.exec(&kill).unwrap().success());
+    }
+    wait_moved(lab, true);
+    load.wait_for(50, SOON).unwrap();
+    let written = load.stop().unwrap();
+    written.verify_all(lab).unwrap();
+    assert!(
+        written.longest_gap < Duration::from_secs(10),
+        "{:?}",
+        written.longest_gap
+    );
+}
+
 #[test]
-fn an_authority_is_replaced_under_writes_by_changes_of_files_alone() {
-    let lab = formed("authorities", 3);
+fn s10_a_cluster_moves_to_plain_http_and_back_and_its_authority_is_replaced_under_writes() {
+    let (lab, tables) = formed_with_plain_port();
+    moves_to_plain_http_and_back(&lab, &tables);
+    an_authority_is_replaced(&lab);
+    lab.passed();
+}
+
+fn an_authority_is_replaced(lab: &Lab) {
     let old = lab.ca().unwrap();
     // It has the name of the old one, as after a renewal with another key.
     let new = Authority::open(&lab.dir().join("new-ca"), "lab CA").unwrap();
@@ -77,7 +203,7 @@ fn an_authority_is_replaced_under_writes_by_changes_of_files_alone() {
     for host in lab.hosts() {
         trust(host, &format!("{}{}", old.cert(), new.cert()));
     }
-    wait_restarted(&lab, &before);
+    wait_restarted(lab, &before);
     load.wait_for(50, SOON).unwrap();
     load.stop().unwrap();
 
@@ -89,11 +215,11 @@ fn an_authority_is_replaced_under_writes_by_changes_of_files_alone() {
         }
         trust(host, &format!("{}{}", old.cert(), new.cert()));
     }
-    clients_use(&lab, &new);
+    clients_use(lab, &new);
     // A certificate is read for each connection.
     for host in lab.hosts() {
         assert!(
-            serves(&lab, host, &new),
+            serves(lab, host, &new),
             "{} with the new certificate",
             host.name()
         );
@@ -105,16 +231,16 @@ fn an_authority_is_replaced_under_writes_by_changes_of_files_alone() {
     for host in lab.hosts() {
         trust(host, new.cert());
     }
-    wait_restarted(&lab, &before);
+    wait_restarted(lab, &before);
     load.wait_for(50, SOON).unwrap();
     load.stop().unwrap();
     for host in lab.hosts() {
         assert!(
-            !serves(&lab, host, &old),
+            !serves(lab, host, &old),
             "{} trusts the old authority",
             host.name()
         );
-        assert!(serves(&lab, host, &new), "{}", host.name());
+        assert!(serves(lab, host, &new), "{}", host.name());
     }
 
     // An authority that has not issued the certificates would cut the member off.
@@ -124,5 +250,4 @@ fn an_authority_is_replaced_under_writes_by_changes_of_files_alone() {
         .unwrap();
     wait_logged(n1, "etcd is not restarted because of new authorities");
     assert_eq!(etcd_pids(lab.hosts()), before);
-    lab.passed();
 }
