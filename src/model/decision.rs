@@ -62,6 +62,10 @@ pub struct Memory {
     /// The grant that this node has acted on last.
     #[serde(default)]
     pub grant_used: Option<u64>,
+    /// As coordinator: the etcd process (boot ID and PID) of the node to which a restart is granted, at that
+    /// time.
+    #[serde(default)]
+    pub granted_process: Option<(String, u32)>,
     /// Nodes that did not use a grant, and when.
     #[serde(default)]
     pub grant_unused: BTreeMap<NodeName, SteadyMs>,

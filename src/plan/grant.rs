@@ -286,7 +286,14 @@ fn grant_to(cx: &mut Context<'_>, list: &MemberList, node: &NodeName, purpose: G
         purpose,
     };
     cx.memory.grant = Some((grant, cx.obs.steady));
+    cx.memory.granted_process = cx.status_of(node).and_then(process);
     cx.wake_in(Duration::from_secs(1));
+}
+
+/// The etcd process of a node: boot ID and PID.
+fn process(status: &NodeStatus) -> Option<(String, u32)> {
+    let pid = status.unit.known()?.main_pid;
+    (pid != 0).then(|| (status.boot_id.clone(), pid))
 }
 
 /// The reason for which a grant holds back everything else.
@@ -381,7 +388,15 @@ fn settle(cx: &mut Context<'_>, statuses: &[&NodeStatus], whole: bool) {
             )
         }
     };
-    if done {
+    // It was restarted, is healthy, and wants another restart already.
+    let restarted = grant.purpose == GrantPurpose::Restart && whole && {
+        let status = statuses.iter().find(|status| status.node == grant.node);
+        let runs = status.and_then(|status| process(status));
+        cx.memory.granted_process.is_some() && runs.is_some() && runs != cx.memory.granted_process
+    };
+    if restarted && !done {
+        withdraw(cx);
+    } else if done {
         cx.memory.grant = None;
         cx.memory.grant_unused.remove(&grant.node);
     } else if unused {

@@ -170,6 +170,32 @@ fn a_new_leader_grants_at_once_if_the_former_one_says_that_its_grants_are_over()
     }
 }
 
+#[test]
+fn a_node_that_wants_another_restart_after_the_one_that_was_granted_does_not_keep_its_grant() {
+    let run = |pid: u32, memory: &Memory, steady: u64| {
+        let mut obs = wanting(&[1]);
+        obs.steady = SteadyMs(steady);
+        if let Fact::Known(unit) = &mut peer(&mut obs, 1).unit {
+            unit.main_pid = pid;
+        }
+        plan(&obs, memory)
+    };
+    let first = run(7, &settled(), 1_000_000);
+    assert_eq!(granted(&first), Some(&name(1)));
+    let same = run(7, &first.memory, 1_001_000);
+    assert_eq!(same.memory.grant, first.memory.grant, "it was not restarted yet");
+    let restarted = run(8, &first.memory, 1_002_000);
+    assert_eq!(granted(&restarted), None, "it may have another one");
+    let soon = run(8, &restarted.memory, 1_003_000);
+    assert_eq!(
+        granted(&soon),
+        None,
+        "not before nobody can act on the former one"
+    );
+    let again = run(8, &restarted.memory, 1_008_000);
+    assert_eq!(granted(&again), Some(&name(1)));
+}
+
 /// The member list cannot be read for a moment, so the grant is forgotten, and its node may still act on it.
 #[test]
 fn a_grant_that_was_forgotten_is_not_over_at_once() {
