@@ -20,7 +20,7 @@ pub(super) fn keep_running(cx: &mut Context<'_>) -> Option<Action> {
         Fact::Absent => {
             cx.halt(
                 ReasonCode::NoEtcdUnit,
-                "etcd.service is not installed: install etcd (Debian: etcd-server)",
+                "etcd.service is not installed: install etcd (Debian: etcd-server, Fedora and SUSE: etcd)",
             );
             return None;
         }
