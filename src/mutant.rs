@@ -143,16 +143,18 @@ mod chosen {
         NOW.get() == Some(mutant)
     }
 
-    /// A restore of the newest backup that nobody has ordered, in the planner that is broken in this way.
-    pub fn restores_unasked(
-        seen: &Observation,
-    ) -> Option<(
+    /// An order to restore: the request, its backup, the epoch above which it applies, when it was given, and the
+    /// etcd of the new epoch.
+    type Restore = (
         OperatorRequest,
         BackupId,
         Option<Epoch>,
         UnixMs,
         Option<EpochEtcd>,
-    )> {
+    );
+
+    /// A restore of the newest backup that nobody has ordered, in the planner that is broken in this way.
+    pub fn restores_unasked(seen: &Observation) -> Option<Restore> {
         let newest = seen.store.known()?.newest_backup.as_ref()?.id.clone();
         let asked = OperatorRequest::Backup;
         is(Mutant::RestoresUnasked).then(|| (asked, newest, Some(Epoch::default()), seen.now, None))
