@@ -13,8 +13,9 @@ LAB = cargo run --quiet --locked --package etcd-agent-lab --bin lab --
 machine: ## the packages that a build needs; `lab prepare` installs the rest
 	@command -v cargo >/dev/null || { echo "cargo is missing. Run: curl --proto '=https' --tlsv1.2 -sSf \
 	  https://sh.rustup.rs | sh -s -- -y && . ~/.cargo/env" >&2; exit 1; }
-	@test -x /usr/bin/protoc -a -e /usr/include/google/protobuf/any.proto -a -x /usr/bin/dh || { apt-get update -q && \
-	  apt-get install -y -q --no-install-recommends protobuf-compiler libprotobuf-dev debhelper; }
+	@test -x /usr/bin/protoc -a -e /usr/include/google/protobuf/any.proto -a -x /usr/bin/dh \
+	  -a -e /usr/share/build-essential/list || { apt-get update -q && apt-get install -y -q --no-install-recommends \
+	  build-essential debhelper libprotobuf-dev protobuf-compiler; }
 
 # Told before minutes of building, not after.
 go:

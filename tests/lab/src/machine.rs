@@ -23,6 +23,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("curl", "/usr/bin/curl"),
     ("openssl", "/usr/bin/openssl"),
     ("make", "/usr/bin/make"),
+    ("build-essential", "/usr/share/build-essential/list"),
     ("debhelper", "/usr/bin/dh"),
     ("protobuf-compiler", "/usr/bin/protoc"),
     ("rpm", "/usr/bin/rpmbuild"),
