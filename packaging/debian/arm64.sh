@@ -3,16 +3,8 @@
 set -eu
 
 cd "$(dirname "$0")/../.."
-missing=
-for pair in gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc qemu-user-static:qemu-aarch64-static; do
-    command -v "${pair#*:}" >/dev/null || missing="$missing ${pair%:*}"
-done
-[ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing="$missing libc6-dev-arm64-cross"
-if [ -n "$missing" ]; then
-    apt-get update -q
-    # shellcheck disable=SC2086  # several words
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
-fi
+packaging/install-missing.sh gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc qemu-user-static:qemu-aarch64-static \
+    libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h
 rustup target add aarch64-unknown-linux-gnu
 
 work=$(mktemp -d)
