@@ -37,6 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "unit",
         &[
+            "plan",
             "ports",
             "model",
             "paths",
@@ -89,11 +90,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         "agent/run.rs",
         &["config", "http", "paths"],
         "the wiring: servers, signals, reload",
-    ),
-    (
-        "agent/context.rs",
-        &["adapters::tls"],
-        "shows when the API's certificate expires, and rereads it",
     ),
     (
         "http/",

@@ -14,7 +14,7 @@ use crate::adapters::tls::{EtcdCertificates, Tls};
 use crate::config::Settings;
 use crate::model::CopyStatus;
 use crate::paths::Paths;
-use crate::ports::ObjectStore;
+use crate::ports::{Certificates, ObjectStore};
 use crate::telemetry::Counters;
 
 use super::ports::LocalBackups;
@@ -23,7 +23,7 @@ use super::{Agent, Ports};
 /// The parts of an agent that depend on files that the settings name. They are opened before the running
 /// agent is given up for the new one.
 pub(super) struct Parts {
-    tls: Option<Arc<Tls>>,
+    pub(super) tls: Option<Arc<Tls>>,
     store: Option<Arc<dyn ObjectStore>>,
 }
 
@@ -56,7 +56,7 @@ impl Parts {
 pub(super) fn agent(
     paths: &Paths,
     settings: &Settings,
-    parts: Parts,
+    parts: &Parts,
     counters: Arc<Counters>,
 ) -> anyhow::Result<Agent> {
     let spec = settings.spec.clone();
@@ -75,7 +75,7 @@ pub(super) fn agent(
         service: Arc::new(Systemd::new(paths.clone())),
         etcd: etcd.clone(),
         peers: Arc::new(peers),
-        store,
+        store: store.clone(),
         backups: Arc::new(LocalBackups {
             restore_dir: paths.restore(),
             etcd,
@@ -86,7 +86,7 @@ pub(super) fn agent(
     };
     let mut agent = Agent::over(ports, spec, crate::unit::boot::id())?;
     agent.insecure = settings.api.insecure;
-    agent.tls = tls;
+    agent.certificates = tls.clone().map(|tls| tls as Arc<dyn Certificates>);
     let etcds = [&settings.spec.etcd.client_tls, &settings.spec.etcd.peer_tls];
     let etcds: Vec<_> = etcds.into_iter().flatten().cloned().collect();
     agent.etcd_certificates = Some(Arc::new(EtcdCertificates::of(etcds)));

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::adapters::tls::{EtcdCertificates, Tls};
 use crate::genesis::Electorate;
 use crate::model::{
     ClusterId, Enquire, Epoch, Fact, Genesis, NodeStatus, Revision, Spec, SpecRecord, Steering, UnitState,
     UnixMs,
 };
-use crate::ports::PortResult;
+use crate::ports::{Certificates, EtcdCertificates, PortResult};
 use crate::telemetry::Counters;
 
 use super::ports::Ports;
@@ -22,9 +21,9 @@ pub struct Agent {
     pub(super) ports: Ports,
     pub(super) spec: Spec,
     pub(super) insecure: bool,
-    pub(super) tls: Option<Arc<Tls>>,
-    /// When etcd's own certificates expire.
-    pub(super) etcd_certificates: Option<Arc<EtcdCertificates>>,
+    /// The agent's own. None without TLS.
+    pub(super) certificates: Option<Arc<dyn Certificates>>,
+    pub(super) etcd_certificates: Option<Arc<dyn EtcdCertificates>>,
     pub(super) boot_id: String,
     pub(super) verify_dir: PathBuf,
     pub(super) shared: Arc<Shared>,
@@ -43,7 +42,7 @@ impl Agent {
             ports,
             spec,
             insecure: true,
-            tls: None,
+            certificates: None,
             etcd_certificates: None,
             boot_id,
             verify_dir: PathBuf::new(),
@@ -140,7 +139,7 @@ impl Agent {
     }
 
     pub(super) fn certificate_not_after(&self) -> Option<UnixMs> {
-        let own = self.tls.as_ref().map(|tls| tls.not_after());
+        let own = self.certificates.as_ref().and_then(|files| files.not_after());
         let etcds = self
             .etcd_certificates
             .as_ref()

@@ -10,6 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::adapters::tls::Tls;
 use crate::config::{self, Settings};
 use crate::http::{self, PeerListener, Reloads, Sockets};
 use crate::model::Backoff;
@@ -133,9 +134,10 @@ pub async fn run(paths: Paths) -> anyhow::Result<()> {
         let end = match configuration {
             None => unconfigured(&paths, &sockets, &mut asked).await,
             Some((settings, parts)) => {
-                let agent = build::agent(&paths, &settings, parts, counters.clone())?;
+                let agent = build::agent(&paths, &settings, &parts, counters.clone())?;
                 agent.shared.go_on(carried);
-                let end = Box::pin(configured(&paths, &settings, &agent, &sockets, &mut asked)).await?;
+                let tls = parts.tls;
+                let end = Box::pin(configured(&paths, &settings, tls, &agent, &sockets, &mut asked)).await?;
                 carried = agent.shared.carry();
                 end
             }
@@ -176,6 +178,7 @@ async fn unconfigured(paths: &Paths, sockets: &Sockets, asked: &mut Asked) -> En
 async fn configured(
     paths: &Paths,
     settings: &Settings,
+    tls: Option<Arc<Tls>>,
     agent: &Agent,
     sockets: &Arc<Sockets>,
     asked: &mut Asked,
@@ -189,7 +192,7 @@ async fn configured(
         .chain(settings.api.fleet_lock)
         .collect();
     sockets.keep(&wanted, true);
-    let servers = serve(agent, settings, sockets, &asked.reloads, &shutdown)?;
+    let servers = serve(agent, settings, tls, sockets, &asked.reloads, &shutdown)?;
     let copying = build::copy_stores(agent, settings)
         .map(|(from, to)| tokio::spawn(copy::run(agent.clone(), from, to)));
     let host_shutdown = tokio::spawn(shutdown::watch(agent.clone()));
@@ -221,6 +224,7 @@ async fn configured(
 fn serve(
     agent: &Agent,
     settings: &Settings,
+    tls: Option<Arc<Tls>>,
     sockets: &Arc<Sockets>,
     reloads: &Arc<Reloads>,
     shutdown: &CancellationToken,
@@ -242,7 +246,7 @@ fn serve(
         )),
     ];
     if let Some(listen) = settings.api.listen {
-        let (tls, nodes) = (agent.tls.clone(), agent.spec.nodes.clone());
+        let nodes = agent.spec.nodes.clone();
         let (handle, counters) = (handle.clone(), counters.clone());
         let (sockets, shutdown) = (sockets.clone(), shutdown.clone());
         servers.push(tokio::spawn(async move {

@@ -57,6 +57,7 @@ mod safety;
 mod space;
 mod spares;
 mod standalone_backup;
+pub mod start;
 mod status_line;
 mod steps;
 mod stop;

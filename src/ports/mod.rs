@@ -1,6 +1,7 @@
 //! The ports of the agent, by role. Adapters implement them; the simulator has its own implementations.
 
 mod agent_handle;
+mod certificates;
 mod clock;
 mod etcd;
 mod node_state;
@@ -16,6 +17,7 @@ use futures::Stream;
 use crate::model::{Fact, Watched};
 
 pub use agent_handle::AgentHandle;
+pub use certificates::{Certificates, EtcdCertificates};
 pub use clock::Clock;
 pub use etcd::Etcd;
 pub use node_state::NodeState;

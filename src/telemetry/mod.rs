@@ -2,9 +2,13 @@
 
 mod counters;
 pub mod message_ids;
+#[cfg(feature = "node")]
 mod metrics;
+#[cfg(feature = "node")]
 mod setup;
 
 pub use counters::{Counters, Success};
+#[cfg(feature = "node")]
 pub use metrics::exposition;
+#[cfg(feature = "node")]
 pub use setup::{Output, init, log_filter, set_log_level};

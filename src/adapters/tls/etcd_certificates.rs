@@ -8,6 +8,7 @@ use tracing::warn;
 
 use super::files::{Stamps, authorities, expiry};
 use crate::model::{TlsFiles, UnixMs, digest};
+use crate::ports::{self, Certificates};
 
 /// The shortest interval between two checks of the files.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
@@ -37,23 +38,23 @@ impl State {
     }
 }
 
+impl Certificates for EtcdCertificates {
+    fn not_after(&self) -> Option<UnixMs> {
+        self.not_after_checking_every(CHECK_EVERY)
+    }
+}
+
+impl ports::EtcdCertificates for EtcdCertificates {
+    fn authorities(&self) -> Option<String> {
+        self.authorities_checking_every(CHECK_EVERY)
+    }
+}
+
 impl EtcdCertificates {
     /// Reads the files for the first time. It reads only certificates and authorities, no keys.
     pub fn of(files: Vec<TlsFiles>) -> Self {
         let state = Mutex::new(State::read(&files));
         Self { files, state }
-    }
-
-    /// The earliest expiry of these certificates, their chains and their authorities, in milliseconds since
-    /// 1970. `None` if none of them can be read.
-    pub fn not_after(&self) -> Option<UnixMs> {
-        self.not_after_checking_every(CHECK_EVERY)
-    }
-
-    /// A digest of all authorities. `None` without TLS, if one of the files cannot be read, and if the authorities in
-    /// a set have not issued the certificate next to them: an etcd that trusted only them could not join the others.
-    pub fn authorities(&self) -> Option<String> {
-        self.authorities_checking_every(CHECK_EVERY)
     }
 
     pub(super) fn not_after_checking_every(&self, check_every: Duration) -> Option<UnixMs> {

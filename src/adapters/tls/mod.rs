@@ -22,6 +22,7 @@ use rustls::{ClientConfig, ServerConfig};
 use tracing::{info, warn};
 
 use crate::model::{TlsFiles, UnixMs};
+use crate::ports::Certificates;
 
 pub use error::TlsError;
 pub use etcd_certificates::EtcdCertificates;
@@ -50,6 +51,12 @@ struct State {
     /// so.
     bad: Option<(Stamps, bool)>,
     checked: Instant,
+}
+
+impl Certificates for Tls {
+    fn not_after(&self) -> Option<UnixMs> {
+        Some(self.current().0.not_after)
+    }
 }
 
 impl Tls {
@@ -105,11 +112,6 @@ impl Tls {
     /// A number that increases each time the changed files are read.
     pub fn generation(&self) -> u64 {
         self.current().1
-    }
-
-    /// The earliest expiry of this end's certificate, its chain and its authority.
-    pub fn not_after(&self) -> UnixMs {
-        self.current().0.not_after
     }
 
     /// The material in use. Checks the files first if that is due.

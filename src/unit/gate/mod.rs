@@ -5,7 +5,6 @@
 //! the coordinator lets it stop and the store has what etcd has committed, or when either cannot be had soon.
 
 mod ask;
-mod decide;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -23,10 +22,10 @@ use super::wal;
 use crate::config::env_file;
 use crate::model::{GateState, Generation, InitialSettings, InitialState};
 use crate::paths::Paths;
+use crate::plan::start::{Answer, Known, Log, Step, decide};
 use crate::telemetry::message_ids;
 
 pub use ask::GateAnswer;
-pub use decide::{ALONE_AFTER, Answer, Known, Log, Step, decide};
 
 /// Poll interval: a cleared start continues well within etcd's election timeout.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -6,7 +6,7 @@ use etcd_agent::model::{
     ActiveState, Assignment, ClusterId, DataState, InitialState, LoadState, MemberId, UnitState,
     cluster_id_of, member_id_of,
 };
-use etcd_agent::unit::gate::{Answer, Known, Log, Step, decide};
+use etcd_agent::plan::start::{Answer, Known, Log, Step, decide};
 
 use super::check::HEARD_OF_MS;
 use super::raft::{Dir, Server};

@@ -8,8 +8,8 @@ use etcd_agent::model::{
     Accept, AcceptReply, Assignment, Ballot, ClusterId, Epoch, GateState, Generation, Genesis, Incarnation,
     InitialState, MemberId, Origin, RaftTerm, Role, Spec, UnixMs, cluster_id_of,
 };
+use etcd_agent::plan::start::{Answer, Known, Log, Step, decide};
 use etcd_agent::ports::AgentHandle;
-use etcd_agent::unit::gate::{Answer, Known, Log, Step, decide};
 use etcd_agent_sim::ports::{Board, Seat, ports};
 use etcd_agent_sim::sim::Sim;
 use etcd_agent_sim::spec::{name, spec};

@@ -1,4 +1,4 @@
-//! Whether etcd may start: a pure decision (design §5).
+//! Whether `etcd-agent gate` lets etcd start.
 
 use std::time::Duration;
 
