@@ -5,11 +5,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use etcd_client::{AlarmAction, AlarmType, Client, Error};
+use tokio::time::timeout;
 
 use crate::cmd::{Cmd, Output};
 use crate::host::Host;
 use crate::lab::{Lab, PATIENCE};
+use crate::load::in_outside;
 use crate::wait::{wait_for, wait_until};
+
+/// How long etcd may take to answer.
+const CALL: Duration = Duration::from_secs(3);
 
 impl Lab {
     /// The client URL of a host's etcd.
@@ -47,25 +53,53 @@ impl Lab {
         command.args(args).deadline(Duration::from_mins(1)).run()
     }
 
+    /// Calls etcd on `host` from the outside. Starts no program, so tests may do it in a loop.
+    fn call<T, W>(&self, host: &Host, work: W) -> Result<T>
+    where
+        T: Send,
+        W: AsyncFnOnce(&mut Client) -> Result<T, Error> + Send,
+    {
+        let target = self.target()?;
+        let url = self.client_url(host);
+        let answer = in_outside(&target, || async {
+            let call = async {
+                let mut client = target.connect(&url).await?;
+                anyhow::Ok(work(&mut client).await?)
+            };
+            timeout(CALL, call).await?
+        });
+        answer.with_context(|| format!("a call to {url}"))
+    }
+
     /// The members in a linearizable list through `host`: names of voters and of learners.
     pub fn members(&self, host: &Host) -> Result<(Vec<String>, Vec<String>)> {
-        let output = self
-            .etcdctl(&[host], &["member", "list", "-w", "json", "--command-timeout=3s"])?
-            .ok()?;
-        let list: serde_json::Value = serde_json::from_str(&output.stdout).context("etcdctl member list")?;
-        let (mut voters, mut learners) = (Vec::new(), Vec::new());
-        for member in list["members"].as_array().into_iter().flatten() {
-            let name = member["name"].as_str().unwrap_or_default().to_owned();
-            let learner = member["isLearner"].as_bool().unwrap_or_default();
-            if learner {
-                learners.push(name);
-            } else {
-                voters.push(name);
-            }
+        let list = self.call(host, async |client| {
+            // The client lists only what this member knows. After a read through quorum it knows all changes so far.
+            read(client).await?;
+            client.member_list().await
+        })?;
+        let names = |learners: bool| {
+            let these = list
+                .members()
+                .iter()
+                .filter(|member| member.is_learner() == learners);
+            let mut names: Vec<_> = these.map(|member| member.name().to_owned()).collect();
+            names.sort();
+            names
+        };
+        Ok((names(false), names(true)))
+    }
+
+    /// Fails unless etcd on `host` answers a linearizable read, and no alarm is raised: `etcdctl endpoint health`.
+    fn check_health(&self, host: &Host) -> Result<()> {
+        let alarms = self.call(host, async |client| {
+            read(client).await?;
+            client.alarm(AlarmAction::Get, AlarmType::None, None).await
+        })?;
+        match alarms.alarms().first() {
+            None => Ok(()),
+            Some(raised) => bail!("{} reports the alarm {:?}", host.name(), raised.alarm()),
         }
-        voters.sort();
-        learners.sort();
-        Ok((voters, learners))
     }
 
     /// Waits until there are exactly `wanted` members, all started, voting and answering a linearizable read.
@@ -88,8 +122,7 @@ impl Lab {
                             .iter()
                             .filter(|host| voters.iter().any(|voter| voter == host.name()))
                             .collect();
-                        self.etcdctl(&members, &["endpoint", "health", "--command-timeout=3s"])?
-                            .ok()?;
+                        members.iter().try_for_each(|member| self.check_health(member))?;
                         return Ok(members.len() == wanted);
                     }
                     Err(error) => last = Some(error),
@@ -139,18 +172,22 @@ impl Lab {
     fn leader_now(&self) -> Result<&Host> {
         let on: Vec<&Host> = self.hosts().iter().filter(|host| host.is_on()).collect();
         for host in on {
-            let output = self.etcdctl(
-                &[host],
-                &["endpoint", "status", "-w", "json", "--command-timeout=3s"],
-            )?;
-            let Ok(list) = serde_json::from_str::<serde_json::Value>(&output.stdout) else {
+            let Ok(status) = self.call(host, async |client| client.status().await) else {
                 continue;
             };
-            let status = &list[0]["Status"];
-            if status["leader"].is_u64() && status["leader"] == status["header"]["member_id"] {
+            let own = status.header().map(etcd_client::ResponseHeader::member_id);
+            if own == Some(status.leader()) {
                 return Ok(host);
             }
         }
         bail!("no host's etcd reports that it leads")
+    }
+}
+
+/// A linearizable read. A refusal for want of permission is an answer too.
+async fn read(client: &mut Client) -> Result<(), Error> {
+    match client.get("health", None).await {
+        Err(Error::GRpcStatus(status)) if status.message().contains("permission denied") => Ok(()),
+        other => other.map(|_| ()),
     }
 }

@@ -26,7 +26,10 @@ const LONGEST_TRY: Duration = Duration::from_secs(4);
 const READ_PATIENCE: Duration = Duration::from_mins(1);
 
 /// The pause between two writes: a steady stream that leaves CPU time to the hosts.
-const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The same for a benchmark, in which nothing else runs: about 500 writes a second.
+const SHORT_PAUSE: Duration = Duration::from_millis(2);
 
 /// How to reach the cluster from the outside.
 #[derive(Debug, Clone)]
@@ -117,7 +120,12 @@ impl Written {
 impl Lab {
     /// Starts a writer that uses all hosts' endpoints and fails over from one to the next.
     pub fn start_load(&self, prefix: &str) -> Result<Load> {
-        start(self.target()?, prefix)
+        start(self.target()?, prefix, PAUSE)
+    }
+
+    /// The same with less time between the writes.
+    pub fn start_dense_load(&self, prefix: &str) -> Result<Load> {
+        start(self.target()?, prefix, SHORT_PAUSE)
     }
 
     /// The same in plain HTTP on another port of each host.
@@ -128,7 +136,7 @@ impl Lab {
             endpoints: self.hosts().iter().map(url).collect(),
             tls: None,
         };
-        start(target, prefix)
+        start(target, prefix, PAUSE)
     }
 
     pub(crate) fn target(&self) -> Result<Target> {
@@ -161,7 +169,7 @@ impl Target {
     }
 }
 
-fn start(target: Target, prefix: &str) -> Result<Load> {
+fn start(target: Target, prefix: &str, pause: Duration) -> Result<Load> {
     let stop = Arc::new(AtomicBool::new(false));
     let acknowledged = Arc::new(AtomicU64::new(0));
     let (ended, count, prefix) = (Arc::clone(&stop), Arc::clone(&acknowledged), prefix.to_owned());
@@ -169,7 +177,7 @@ fn start(target: Target, prefix: &str) -> Result<Load> {
         .name("lab-load".to_owned())
         .spawn(move || {
             in_outside(&target.clone(), move || async move {
-                write(&target, prefix, &ended, &count).await
+                write(&target, prefix, pause, &ended, &count).await
             })
         })?;
     Ok(Load {
@@ -198,7 +206,13 @@ fn key(prefix: &str, number: u64) -> String {
     format!("{prefix}{number:08}")
 }
 
-async fn write(target: &Target, prefix: String, stop: &AtomicBool, count: &AtomicU64) -> Result<Written> {
+async fn write(
+    target: &Target,
+    prefix: String,
+    pause: Duration,
+    stop: &AtomicBool,
+    count: &AtomicU64,
+) -> Result<Written> {
     let start = Instant::now();
     let mut clients: Vec<Option<Client>> = target.endpoints.iter().map(|_| None).collect();
     let clients_count = clients.len();
@@ -239,7 +253,7 @@ async fn write(target: &Target, prefix: String, stop: &AtomicBool, count: &Atomi
             written.times.push(now);
             written.acknowledged = number;
             count.store(number, Ordering::SeqCst);
-            sleep(PAUSE).await;
+            sleep(pause).await;
         } else {
             written.failed_tries += 1;
             failed_here += 1;
@@ -247,7 +261,7 @@ async fn write(target: &Target, prefix: String, stop: &AtomicBool, count: &Atomi
                 *slot = None;
             }
             at = (at + 1) % clients.len().max(1);
-            sleep(PAUSE).await;
+            sleep(pause).await;
         }
     }
     Ok(written)

@@ -21,8 +21,8 @@ pub fn wait_until(
 /// Calls `look` until it returns a value. After `timeout` the error names `what` and the last error.
 ///
 /// An error of `look` means "not yet": the target is often not reachable at first. Between two calls it
-/// pauses as long as a call takes: a `look` that starts programs must not take the CPU from what it waits
-/// for.
+/// pauses twice as long as a call takes: a `look` that starts programs must not take the CPU from what it
+/// waits for.
 pub fn wait_for<T>(what: &str, timeout: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(2);
@@ -37,7 +37,7 @@ pub fn wait_for<T>(what: &str, timeout: Duration, mut look: impl FnMut() -> Resu
         if start.elapsed() >= timeout {
             break;
         }
-        std::thread::sleep(pause.max(looked.elapsed().min(LONGEST)));
+        std::thread::sleep(pause.max((looked.elapsed() * 2).min(LONGEST)));
         pause = (pause * 2).min(Duration::from_millis(100));
     }
     match last {

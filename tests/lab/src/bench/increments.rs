@@ -31,7 +31,7 @@ pub(crate) fn loss_window() -> Result<Vec<Line>> {
             Ok(stored(&lab)? >= before)
         })?;
         let loads = (0..WRITERS)
-            .map(|writer| lab.start_load(&format!("loss/{round}/{writer}/")))
+            .map(|writer| lab.start_dense_load(&format!("loss/{round}/{writer}/")))
             .collect::<Result<Vec<_>>>()?;
         let begun = Instant::now();
         std::thread::sleep(AT_LEAST + at_random(AT_LEAST)?);
@@ -170,7 +170,7 @@ pub(crate) fn requests() -> Result<Vec<Line>> {
     wait_until("somebody to follow", PATIENCE, || Ok(stored(&lab)? >= before))?;
     std::thread::sleep(SETTLED);
     let (idle, idle_all) = in_hour(&lab, QUIET)?;
-    let load = lab.start_load("requests")?;
+    let load = lab.start_dense_load("requests")?;
     let (busy, busy_all) = in_hour(&lab, BUSY)?;
     load.stop()?;
     lab.passed();

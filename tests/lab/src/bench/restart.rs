@@ -60,7 +60,7 @@ pub(crate) fn run() -> Result<Vec<Line>> {
 fn under_load(lab: &Lab, work: impl FnOnce() -> Result<()>) -> Result<(Duration, Duration)> {
     probe::healthy(lab, None, PATIENCE)?;
     std::thread::sleep(SETTLED);
-    let load = lab.start_load("bench")?;
+    let load = lab.start_dense_load("bench")?;
     load.wait_for(100, PATIENCE)?;
     let begun = Instant::now();
     work()?;

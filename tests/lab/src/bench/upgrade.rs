@@ -99,7 +99,7 @@ fn under_load(
 ) -> Result<(Duration, Duration)> {
     probe::healthy(lab, None, PATIENCE)?;
     std::thread::sleep(SETTLED);
-    let load = lab.start_load("bench")?;
+    let load = lab.start_dense_load("bench")?;
     load.wait_for(100, PATIENCE)?;
     let took = std::thread::scope(|scope| {
         let begun = Instant::now();
