@@ -1,5 +1,5 @@
 //! Detects a configuration that drops the cluster's name, the peers or TLS of a node that runs a member, or
-//! that names another place for its log. An empty or truncated file is a valid configuration of a single node
+//! that names another place for its data or its log. An empty or truncated file is a valid configuration of a single node
 //! without TLS, but it is rarely intended on such a node.
 
 use std::fs::OpenOptions;
@@ -40,11 +40,12 @@ pub(super) fn identity(settings: &Settings) -> String {
     let spec = &settings.spec;
     let nodes: Vec<&str> = spec.nodes.keys().map(NodeName::as_str).collect();
     format!(
-        "cluster = {}\nnodes = {}\nclient_tls = {}\npeer_tls = {}\nwal_dir = {:?}\n",
+        "cluster = {}\nnodes = {}\nclient_tls = {}\npeer_tls = {}\ndata_dir = {:?}\nwal_dir = {:?}\n",
         spec.cluster,
         nodes.join(" "),
         spec.etcd.client_tls.is_some(),
         spec.etcd.peer_tls.is_some(),
+        spec.etcd.data_dir.display().to_string(),
         spec.etcd.wal_dir
     )
 }
@@ -94,9 +95,20 @@ fn compare(assignment: &Assignment, settings: &Settings) -> Vec<Problem> {
             ),
         );
     }
-    // Without its log a member with data is none. A removed member has neither.
-    let has_log = assignment.had_data() && !assignment.removed;
-    if has_log && assignment.wal_dir != spec.etcd.wal_dir {
+    // Without its data or its log a member is none. A removed member has neither.
+    let has_data = assignment.had_data() && !assignment.removed;
+    if has_data && assignment.data_dir != spec.etcd.data_dir {
+        say(
+            "etcd.data_dir",
+            format!(
+                "this member's data are in {}, and the configuration says {}: data are moved by hand while etcd is stopped, \
+                 or the member leaves first",
+                assignment.data_dir.display(),
+                spec.etcd.data_dir.display()
+            ),
+        );
+    }
+    if has_data && assignment.wal_dir != spec.etcd.wal_dir {
         let log = |wal_dir: Option<&Path>| match wal_dir {
             Some(dir) => dir.display().to_string(),
             None => "the data directory (member/wal)".to_owned(),

@@ -22,18 +22,17 @@ pub struct Mount {
 /// What held a member's data when they were last seen: the file `data-mount.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldBy {
-    /// The mount of the data directory.
-    #[serde(flatten)]
-    pub data: Mount,
-    /// The log, if it is elsewhere.
+    /// The data directory (`etcd.data_dir`).
+    pub data: HeldDir,
+    /// The log, if it is elsewhere (`etcd.wal_dir`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<HeldLog>,
+    pub log: Option<HeldDir>,
 }
 
-/// What held a member's write-ahead log.
+/// A directory, and what held it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldLog {
-    /// The directory (`etcd.wal_dir`).
+pub struct HeldDir {
+    /// The directory.
     pub dir: PathBuf,
     /// Its mount.
     pub mount: Mount,

@@ -124,6 +124,40 @@ fn b10_root_can_accept_exactly_this() {
     assert!(node.load(&one).is_err());
 }
 
+/// Only root can move data, so only root can say that they are moved.
+#[test]
+fn another_data_directory_is_refused_while_the_member_has_data() {
+    let node = Node::new();
+    let three = format!(
+        "[cluster]\nname = \"my-prod\"\n{}{TLS}",
+        nodes(&["n1", "n2", "n3"])
+    );
+    let moved = format!("{three}[etcd]\ndata_dir = \"/disk/etcd\"\n");
+    assert_eq!(node.lost(&moved), ["etcd.data_dir"]);
+    let said = node.load(&moved).unwrap_err().to_string();
+    assert!(
+        said.contains("/var/lib/etcd/default") && said.contains("/disk/etcd"),
+        "{said}"
+    );
+    let settings = config::load(&node.paths).unwrap().unwrap().settings;
+    fs::write(node.paths.accepted_losses(), config::loss_identity(&settings)).unwrap();
+    assert_eq!(node.lost(&moved), Vec::<String>::new());
+    assert_eq!(
+        node.lost(&moved.replace("/disk/etcd", "/other")),
+        ["etcd.data_dir"]
+    );
+
+    fs::remove_file(node.paths.accepted_losses()).unwrap();
+    let assigned = fs::read_to_string(node.paths.assignment()).unwrap();
+    for without_data in [
+        assigned.replace("\"started\":true", "\"started\":false"),
+        assigned.replace("\"started\":true", "\"started\":true,\"removed\":true"),
+    ] {
+        fs::write(node.paths.assignment(), without_data).unwrap();
+        assert_eq!(node.lost(&moved), Vec::<String>::new());
+    }
+}
+
 /// Only root can move a log, so only root can say that it is moved.
 #[test]
 fn another_place_of_the_log_is_refused_while_the_member_has_data() {

@@ -11,7 +11,7 @@ use rustix::fs::{Access, FlockOperation, access, flock};
 use super::owner::{self, Owner};
 use crate::model::{ClusterId, DataState, MemberId};
 use crate::unit::DataDirs;
-use crate::unit::mounts::{self, Mount};
+use crate::unit::mounts::{self, HeldBy, HeldDir, Mount};
 use crate::unit::wal::{self, WalError};
 
 /// What is at the place of the data, or of a log that is elsewhere.
@@ -33,7 +33,8 @@ pub(super) fn inspect(owner: &Owner) -> Result<DataState, String> {
         .wal()
         .map(|dir| Ok::<_, String>((dir, look(owner, dir)?)))
         .transpose()?;
-    is_the_members(owner, &data)?;
+    has_the_data(owner, &data)?;
+    has_the_log(owner, &data)?;
     match (data, log) {
         (Found::Other(why), _) | (_, Some((_, Found::Other(why)))) => Ok(unusable(why)),
         (Found::Nothing, None) => {
@@ -92,9 +93,44 @@ fn look(owner: &Owner, dir: &Path) -> Result<Found, String> {
     Ok(Found::Something)
 }
 
-/// Checks that the configured place of the log is that of the member that has run here. Its log is unknown
-/// anywhere else, and never lost.
-fn is_the_members(owner: &Owner, data: &Found) -> Result<(), String> {
+/// Checks that the configured directory of the data is that of the member that has run here. Its data are
+/// unknown anywhere else, and never lost.
+fn has_the_data(owner: &Owner, data: &Found) -> Result<(), String> {
+    if owner.started.is_none() {
+        return Ok(());
+    }
+    let configured = owner.dirs.data();
+    if let Some(assigned) = &owner.assigned
+        && assigned.data() != configured
+    {
+        return Err(format!(
+            "this member's data are in {}, and the configuration says {}: put etcd.data_dir back",
+            assigned.data().display(),
+            configured.display()
+        ));
+    }
+    let Some(HeldBy { data: held, .. }) = owner.held_by.clone()? else {
+        return Ok(());
+    };
+    if held.dir == configured || !matches!(data, Found::Nothing) || has_left(owner, &held)? {
+        return Ok(());
+    }
+    Err(format!(
+        "this member's data were in {}, and there are none in {}: move them there, or put etcd.data_dir back; if they \
+         are permanently lost, remove /var/lib/etcd-agent/state/data-mount.json",
+        held.dir.display(),
+        configured.display()
+    ))
+}
+
+/// Whether a directory is empty on the mount that held it: what a member that has left had in it is in the archive.
+fn has_left(owner: &Owner, held: &HeldDir) -> Result<bool, String> {
+    let mounted = owner.mount(&held.dir).as_ref() == Some(&held.mount);
+    Ok(mounted && matches!(look(owner, &held.dir)?, Found::Nothing))
+}
+
+/// Checks the same of the log.
+fn has_the_log(owner: &Owner, data: &Found) -> Result<(), String> {
     let log = owner.dirs.log();
     let own = owner.dirs.own_log();
     let shown = log.display();
@@ -108,8 +144,10 @@ fn is_the_members(owner: &Owner, data: &Found) -> Result<(), String> {
     if owner.started.is_none() {
         return Ok(());
     }
-    if owner.assigned_wal.as_deref() != owner.dirs.wal() {
-        let assigned = owner.assigned_wal.clone().unwrap_or(own);
+    if let Some(assigned) = &owner.assigned
+        && assigned.wal() != owner.dirs.wal()
+    {
+        let assigned = assigned.log();
         return Err(format!(
             "this member's log is in {}, and the configuration says {shown}: put etcd.wal_dir back",
             assigned.display()
@@ -118,22 +156,20 @@ fn is_the_members(owner: &Owner, data: &Found) -> Result<(), String> {
     let Some(held_by) = owner.held_by.clone()? else {
         return Ok(());
     };
-    let (was, mount) = match held_by.log {
-        Some(log) => (log.dir, Some(log.mount)),
-        None => (own, None),
-    };
-    if was == log || wal::identify(&log).is_ok_and(|ids| owner.started == Some(ids)) {
+    let was = held_by.log.unwrap_or(HeldDir {
+        dir: own,
+        mount: held_by.data.mount,
+    });
+    if was.dir == log || wal::identify(&log).is_ok_and(|ids| owner.started == Some(ids)) {
         return Ok(());
     }
-    // A member that has left: both are in the archive.
-    let is_mounted = mount.is_none_or(|mount| owner.mount(&was) == Some(mount));
-    if is_mounted && matches!((data, look(owner, &was)?), (Found::Nothing, Found::Nothing)) {
+    if matches!(data, Found::Nothing) && has_left(owner, &was)? {
         return Ok(());
     }
     Err(format!(
         "this member's log was in {}, and there is none of it in {shown}: move it there, or put etcd.wal_dir back; if \
          it is permanently lost, remove /var/lib/etcd-agent/state/data-mount.json",
-        was.display()
+        was.dir.display()
     ))
 }
 
@@ -241,11 +277,8 @@ fn elsewhere(owner: &Owner, dir: &Path) -> Result<Option<(Mount, Mount)>, String
     let Some(held_by) = owner.held_by.clone()? else {
         return Ok(None);
     };
-    let held_by = if dir == owner.dirs.data() {
-        Some(held_by.data)
-    } else {
-        held_by.log.filter(|log| log.dir == dir).map(|log| log.mount)
-    };
+    let held = [Some(held_by.data), held_by.log].into_iter().flatten();
+    let held_by = held.filter(|held| held.dir == dir).map(|held| held.mount).next();
     let (Some(held_by), Some(now)) = (held_by, owner.mount(dir)) else {
         return Ok(None);
     };

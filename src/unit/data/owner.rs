@@ -8,7 +8,7 @@ use crate::etcd_versions::base_etcd;
 use crate::model::{BaseEtcd, ClusterId, EtcdVersion, GateState, MemberId, is_old};
 use crate::paths::Paths;
 use crate::unit::apply::Origins;
-use crate::unit::mounts::{self, HeldBy, HeldLog, Mount};
+use crate::unit::mounts::{self, HeldBy, HeldDir, Mount};
 use crate::unit::roots::roots_own;
 use crate::unit::{DataDirs, files, selected};
 
@@ -27,8 +27,8 @@ pub(crate) struct Owner {
     pub(crate) uid: u32,
     /// The member that has run here before, so that its data must hold something of raft's log.
     pub(crate) started: Option<(ClusterId, MemberId)>,
-    /// Where the assigned member has its log; `None`: in the data directory.
-    pub(crate) assigned_wal: Option<PathBuf>,
+    /// Where the assigned member has its data and its log.
+    pub(crate) assigned: Option<DataDirs>,
     /// Texts of `/etc/fstab` and `/proc/self/mountinfo`.
     pub(crate) mounts: (String, String),
     /// The time.
@@ -60,7 +60,7 @@ impl Owner {
             tools: tool::Programs::of_root(selected::etcd_binary(paths, settings).as_deref()),
             uid,
             started: started.map(|gate| (gate.cluster_id, gate.member_id)),
-            assigned_wal: gate.and_then(|gate| gate.wal_dir),
+            assigned: gate.as_ref().map(DataDirs::of_gate),
             mounts: (read("/etc/fstab"), read("/proc/self/mountinfo")),
             now: ages::Moment::now,
             short_of_space,
@@ -79,15 +79,18 @@ impl Owner {
 
     /// What holds the data now, or would.
     pub(super) fn holds_now(&self) -> Option<HeldBy> {
-        let log = match self.dirs.wal() {
-            Some(dir) => Some(HeldLog {
+        let held = |dir: &Path| {
+            Some(HeldDir {
                 dir: dir.to_owned(),
                 mount: self.mount(dir)?,
-            }),
+            })
+        };
+        let log = match self.dirs.wal() {
+            Some(dir) => Some(held(dir)?),
             None => None,
         };
         Some(HeldBy {
-            data: self.mount(self.dirs.data())?,
+            data: held(self.dirs.data())?,
             log,
         })
     }

@@ -38,7 +38,7 @@ impl World {
             tools: tool::Programs::anywhere(vec![dir.path().join("bin")]),
             uid: rustix::process::geteuid().as_raw(),
             started: None,
-            assigned_wal: None,
+            assigned: None,
             mounts: (String::new(), String::new()),
             now: || ages::Moment {
                 wall: jiff::Timestamp::now(),

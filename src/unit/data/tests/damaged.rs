@@ -1,6 +1,7 @@
 //! Unreadable data counts as damaged only if etcd says so and reading the data finds the same.
 
 use super::*;
+use crate::unit::mounts::{HeldBy, HeldDir};
 
 /// A member whose log is damaged within an entry, as etcd says in these starts.
 fn damaged_log(starts: fn() -> Vec<starts::Start>) -> World {
@@ -167,7 +168,7 @@ fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
     let wal = wal::encode_with(OLD.0, OLD.1, &[(2, b"entry")]);
     fs::write(world.owner.dirs.data().join(log), wal).unwrap();
     let held_by = look(&world).held_by.expect("remembered while the data are there");
-    assert_eq!(held_by.data.source, "/dev/b");
+    assert_eq!(held_by.data.mount.source, "/dev/b");
 
     world.owner.held_by = Ok(Some(held_by));
     fs::remove_dir_all(world.owner.dirs.data()).unwrap();
@@ -198,4 +199,48 @@ fn c10d_an_empty_directory_on_another_device_is_unknown_and_not_lost() {
         look(&world).held_by.is_some(),
         "remembered before the first start"
     );
+}
+
+#[test]
+fn data_in_another_directory_than_configured_are_unknown_and_not_lost() {
+    let mut world = World::with_data(OLD);
+    let log = world.owner.dirs.log();
+    let wal = wal::encode_with(OLD.0, OLD.1, &[(2, b"entry")]);
+    fs::write(log.join("0000000000000000-0000000000000000.wal"), wal).unwrap();
+    world.owner.mounts.1 = "22 1 8:1 / / rw - ext4 /dev/a rw\n".to_owned();
+    world.owner.started = Some(OLD);
+    world.owner.assigned = Some(world.owner.dirs.clone());
+    let former = world.owner.dirs.clone();
+    let moved = DataDirs::new(former.data().with_file_name("new"), None);
+    let held = HeldBy {
+        data: HeldDir {
+            dir: former.data().to_owned(),
+            mount: world.owner.mount(former.data()).unwrap(),
+        },
+        log: None,
+    };
+    world.owner.held_by = Ok(Some(held.clone()));
+
+    world.owner.dirs = moved.clone();
+    let unknown = inspect::inspect(&world.owner).unwrap_err();
+    assert!(unknown.contains("put etcd.data_dir back"), "{unknown}");
+    assert!(replace::replace(&world.owner, Epoch(2), "removed", false, OLD).is_err());
+
+    // Root has accepted it, and the agent follows.
+    world.owner.assigned = Some(moved.clone());
+    let unknown = inspect::inspect(&world.owner).unwrap_err();
+    assert!(unknown.contains("move them there"), "{unknown}");
+    fs::rename(former.data(), moved.data()).unwrap();
+    assert!(
+        matches!(world.state(), DataState::Present { .. }),
+        "moved by hand"
+    );
+
+    // A member that has left may have its data anywhere when it comes in again.
+    fs::remove_dir_all(moved.data()).unwrap();
+    assert_eq!(world.state(), DataState::Missing);
+    let mut away = held;
+    away.data.mount.source = "/dev/b".to_owned();
+    world.owner.held_by = Ok(Some(away));
+    assert!(inspect::inspect(&world.owner).is_err(), "its disk is not mounted");
 }

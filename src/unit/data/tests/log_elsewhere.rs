@@ -1,7 +1,7 @@
 //! A member whose write-ahead log is not in its data directory (`etcd.wal_dir`).
 
 use super::*;
-use crate::unit::mounts::{HeldBy, HeldLog, Mount};
+use crate::unit::mounts::{HeldBy, HeldDir, Mount};
 
 const FILE: &str = "0000000000000000-0000000000000000.wal";
 
@@ -25,7 +25,7 @@ fn that_has_run() -> World {
     let mut world = with_data(OLD);
     remember(&world, OLD);
     world.owner.started = Some(OLD);
-    world.owner.assigned_wal = world.owner.dirs.wal().map(Path::to_owned);
+    world.owner.assigned = Some(world.owner.dirs.clone());
     world
 }
 
@@ -195,11 +195,14 @@ fn a_place_where_etcd_cannot_make_a_log_is_unknown() {
 
 #[test]
 fn a_log_in_another_place_than_configured_is_unknown_and_not_lost() {
-    let mount = |source: &str| Mount {
-        point: "/".into(),
-        root: "/".to_owned(),
-        kind: "ext4".to_owned(),
-        source: source.to_owned(),
+    let held = |dir: &Path, source: &str| HeldDir {
+        dir: dir.to_owned(),
+        mount: Mount {
+            point: "/".into(),
+            root: "/".to_owned(),
+            kind: "ext4".to_owned(),
+            source: source.to_owned(),
+        },
     };
     // The configuration has changed, and the agent does not follow it.
     let mut world = that_has_run();
@@ -214,13 +217,10 @@ fn a_log_in_another_place_than_configured_is_unknown_and_not_lost() {
     }
     // Root has accepted it, and the agent follows.
     world.owner.dirs = to(&former, Some(moved.clone()));
-    world.owner.assigned_wal = Some(moved.clone());
+    world.owner.assigned = Some(world.owner.dirs.clone());
     world.owner.held_by = Ok(Some(HeldBy {
-        data: mount("/dev/a"),
-        log: Some(HeldLog {
-            dir: former.log(),
-            mount: mount("/dev/b"),
-        }),
+        data: held(former.data(), "/dev/a"),
+        log: Some(held(&former.log(), "/dev/b")),
     }));
     let unknown = inspect::inspect(&world.owner).unwrap_err();
     assert!(unknown.contains("move it there"), "{unknown}");
@@ -230,16 +230,13 @@ fn a_log_in_another_place_than_configured_is_unknown_and_not_lost() {
     // A member that has left may have its log anywhere when it comes in again.
     let left = |world: &mut World, log: PathBuf| {
         assert_eq!(world.replace(false).error, None);
-        world.owner.dirs = to(&former, Some(log.clone()));
-        world.owner.assigned_wal = Some(log);
+        world.owner.dirs = to(&former, Some(log));
+        world.owner.assigned = Some(world.owner.dirs.clone());
     };
     let was = log(&world).to_owned();
     let held_by = |log: &Path, source: &str| HeldBy {
-        data: mount("/dev/a"),
-        log: Some(HeldLog {
-            dir: log.to_owned(),
-            mount: mount(source),
-        }),
+        data: held(former.data(), "/dev/a"),
+        log: Some(held(log, source)),
     };
     world.owner.mounts.1 = "22 1 8:1 / / rw - ext4 /dev/a rw\n".to_owned();
     world.owner.held_by = Ok(Some(held_by(&was, "/dev/a")));
