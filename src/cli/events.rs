@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::client::{CallError, Client};
 use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Format, Output};
-use crate::model::{Event, EventOutcome as Came, EventsView};
+use crate::model::{Event, EventsView, wording};
 use crate::paths::Paths;
 
 /// How often `--follow` polls.
@@ -96,28 +96,14 @@ fn cells(event: &Event) -> Vec<String> {
     } else {
         String::new()
     };
-    let (outcome, error) = match &event.outcome {
-        Came::Done => ("done", None),
-        Came::Begun => ("begun", None),
-        Came::Failed { error } => ("failed", Some(error)),
-        Came::Waits => ("waits", None),
-        Came::Halted => ("halted", None),
-    };
-    let why: Vec<&str> = error
-        .into_iter()
-        .chain(&event.reasons)
-        .map(String::as_str)
-        .collect();
-    let took = match event.duration_ms {
-        0 => "-".to_owned(),
-        ms @ 1..1000 => format!("{ms}ms"),
-        ms => format!("{}.{}s", ms / 1000, ms % 1000 / 100),
-    };
+    let (outcome, error) = wording::outcome(&event.outcome);
+    let reasons = event.reasons.iter().map(String::as_str);
+    let why: Vec<&str> = error.into_iter().chain(reasons).collect();
     vec![
         out::time(event.at),
         event.decision.clone(),
         format!("{outcome}{times}"),
-        took,
+        wording::took(event.duration_ms),
         why.join("; "),
     ]
 }

@@ -15,7 +15,6 @@ mod downgrade;
 mod epoch;
 mod events;
 mod exit;
-mod health;
 mod init;
 mod leader;
 mod log_level;
@@ -54,6 +53,7 @@ use clap::{Parser, Subcommand};
 pub use client::{CallError, Client};
 pub use exit::{Exit, Failure};
 
+use crate::model::health;
 use crate::paths::Paths;
 use exit::Outcome;
 

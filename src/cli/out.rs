@@ -2,7 +2,6 @@
 
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 use clap::ValueEnum;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -10,6 +9,8 @@ use serde::Serialize;
 
 use super::exit::Failure;
 use crate::model::UnixMs;
+
+pub(super) use crate::model::wording::{age, size, time};
 
 /// `-o`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -111,43 +112,6 @@ pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A time span, rounded to one unit.
-pub(super) fn age(span: Duration) -> String {
-    match span.as_secs() {
-        seconds @ 0..60 => format!("{seconds}s"),
-        seconds @ 60..3600 => format!("{}m", seconds / 60),
-        seconds @ 3600..172_800 => format!("{}h", seconds / 3600),
-        seconds => format!("{}d", seconds / 86_400),
-    }
-}
-
-/// Bytes with a binary unit.
-pub(super) fn size(bytes: u64) -> String {
-    let units = ["KiB", "MiB", "GiB", "TiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let mut tenths = u128::from(bytes) * 10 / 1024;
-    let mut unit = 0;
-    while tenths >= 10_240 && unit + 1 < units.len() {
-        tenths /= 1024;
-        unit += 1;
-    }
-    let unit = units.get(unit).copied().unwrap_or("KiB");
-    format!("{}.{} {unit}", tenths / 10, tenths % 10)
-}
-
-/// A point in time, UTC, to the second.
-pub(super) fn time(at: UnixMs) -> String {
-    i64::try_from(at.0)
-        .ok()
-        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
-        .map_or_else(
-            || format!("{} ms", at.0),
-            |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        )
-}
-
 /// The wall clock.
 pub(super) fn now() -> UnixMs {
     UnixMs(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0))
@@ -166,18 +130,6 @@ mod tests {
         drop(reader);
         assert!(hung_up(&writer), "before anything more is written");
         assert_eq!(print_to(&mut writer, "two"), Ok(false));
-    }
-
-    #[test]
-    fn sizes_and_ages() {
-        assert_eq!(size(1023), "1023 B");
-        assert_eq!(size(1536), "1.5 KiB");
-        assert_eq!(size(8 << 30), "8.0 GiB");
-        assert_eq!(size(u64::MAX), "16777215.9 TiB");
-        assert_eq!(age(Duration::from_secs(59)), "59s");
-        assert_eq!(age(Duration::from_mins(61)), "1h");
-        assert_eq!(age(Duration::from_hours(49)), "2d");
-        assert_eq!(time(UnixMs(1_700_000_000_123)), "2023-11-14T22:13:20Z");
     }
 
     #[test]

@@ -7,9 +7,7 @@ use super::exit::{Exit, Outcome};
 use super::health::{self, Health};
 use super::out::{self, Output};
 use super::reboot_lock;
-use crate::model::{
-    ActiveState, AdminStatus, BackupSummary, DataState, Fact, LoadState, NodeStatus, UnitState,
-};
+use crate::model::{AdminStatus, BackupSummary, Fact, NodeStatus, wording};
 use crate::paths::Paths;
 
 pub(super) async fn run(paths: &Paths, output: Output) -> Outcome {
@@ -30,7 +28,7 @@ pub(super) fn exit(status: &AdminStatus) -> Exit {
 
 /// One header line, the nodes, the backups, the problems, and what the agent waits for.
 pub(super) fn render(status: &AdminStatus) -> String {
-    let mut text = format!("{}\n", header(status));
+    let mut text = format!("{}\n", wording::headline(status));
     if health::nodes(status).any(|(_, seen)| seen.known().is_some_and(|seen| seen.insecure)) {
         text.push_str("INSECURE: agents talk without TLS, and anybody who reaches them is believed\n");
     }
@@ -87,16 +85,6 @@ pub(super) fn render(status: &AdminStatus) -> String {
     text
 }
 
-fn header(status: &AdminStatus) -> &str {
-    if status.starting {
-        return "the agent has just started and has not observed the cluster yet: ask again in a moment";
-    }
-    [&status.decision.text, &status.node.text]
-        .into_iter()
-        .find(|text| !text.is_empty())
-        .map_or("the agent has just started", |text| text.as_str())
-}
-
 fn nodes(status: &AdminStatus) -> String {
     let head = [
         "NODE", "MEMBER", "ROLE", "UNIT", "DATA", "ETCD", "REVISION", "DB SIZE", "EPOCH", "AGENT",
@@ -124,9 +112,9 @@ fn cells(node: &NodeStatus) -> Vec<String> {
         .or_else(|| node.assignment.as_ref().map(|assignment| assignment.member_id));
     vec![
         member.map_or_else(dash, |id| id.to_string()),
-        role(node).to_owned(),
-        node.unit.known().map_or_else(|| "?".to_owned(), unit),
-        node.data.known().map_or("?", data).to_owned(),
+        wording::role(node).to_owned(),
+        node.unit.known().map_or_else(|| "?".to_owned(), wording::unit),
+        node.data.known().map_or("?", wording::data).to_owned(),
         etcd.map_or_else(dash, |etcd| etcd.version.clone()),
         etcd.map_or_else(dash, |etcd| etcd.revision.to_string()),
         etcd.map_or_else(dash, |etcd| out::size(etcd.db_size_bytes)),
@@ -135,42 +123,6 @@ fn cells(node: &NodeStatus) -> Vec<String> {
             .map_or_else(dash, |assignment| assignment.epoch.to_string()),
         node.agent_version.clone(),
     ]
-}
-
-fn role(node: &NodeStatus) -> &'static str {
-    match node.etcd.known() {
-        Some(etcd) if etcd.is_learner => "learner",
-        Some(etcd) if etcd.leader == Some(etcd.member_id) => "leader",
-        Some(etcd) if etcd.leader.is_some() => "follower",
-        Some(_) => "no leader",
-        None if node.assignment.is_none() && node.genesis.is_some() => "spare",
-        None => "-",
-    }
-}
-
-fn unit(unit: &UnitState) -> String {
-    if unit.held {
-        return "held".to_owned();
-    }
-    if unit.load != LoadState::Loaded {
-        return unit.load.as_str().to_owned();
-    }
-    match unit.active {
-        ActiveState::Active => "active".to_owned(),
-        ActiveState::Inactive => "inactive".to_owned(),
-        ActiveState::Failed => format!("failed ({})", unit.result),
-        ActiveState::Activating => format!("activating ({})", unit.sub),
-        ActiveState::Deactivating => format!("stopping ({})", unit.sub),
-        ActiveState::Reloading | ActiveState::Maintenance => unit.sub.clone(),
-    }
-}
-
-fn data(data: &DataState) -> &'static str {
-    match data {
-        DataState::Present { .. } => "present",
-        DataState::Missing => "missing",
-        DataState::Unusable { .. } => "unusable",
-    }
 }
 
 fn copies(status: &AdminStatus) -> String {

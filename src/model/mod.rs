@@ -19,6 +19,7 @@ mod event;
 mod fact;
 mod genesis;
 mod grant;
+pub mod health;
 mod ids;
 mod job;
 mod last_words;
@@ -40,6 +41,7 @@ pub(crate) mod testing;
 mod time;
 mod transport;
 mod verification;
+pub mod wording;
 
 pub use action::{Action, Removal, StartFence};
 pub use action_kind::ActionKind;

@@ -1,12 +1,13 @@
-//! Judges the health of the cluster from the status of this agent; a pure function.
+//! Judges the health of the cluster from the status of this agent; a pure function. The exit code of `status`,
+//! the metrics and the status page follow this one judgement.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{AdminStatus, Epoch, EtcdStatus, Fact, MemberId, NodeName, NodeStatus};
+use super::{AdminStatus, Epoch, EtcdStatus, Fact, MemberId, NodeName, NodeStatus};
 
 /// The health of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Health {
+pub enum Health {
     /// All wanted members serve, and nothing is wrong.
     Healthy,
     /// It serves, but something is wrong; each line names one problem.
@@ -17,8 +18,31 @@ pub(super) enum Health {
     Starting,
 }
 
+impl Health {
+    /// All words, the best state first.
+    pub const WORDS: [&str; 4] = ["healthy", "degraded", "down", "starting"];
+
+    /// The state as one word, for metrics and the status page.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded(_) => "degraded",
+            Self::Down(_) => "down",
+            Self::Starting => "starting",
+        }
+    }
+
+    /// What is wrong, one problem per line.
+    pub fn problems(&self) -> &[String] {
+        match self {
+            Self::Degraded(wrong) | Self::Down(wrong) => wrong,
+            Self::Healthy | Self::Starting => &[],
+        }
+    }
+}
+
 /// Judges the health.
-pub(super) fn judge(status: &AdminStatus) -> Health {
+pub fn judge(status: &AdminStatus) -> Health {
     if status.starting {
         return Health::Starting;
     }
@@ -94,7 +118,7 @@ fn wrong(status: &AdminStatus, good: &BTreeMap<&NodeName, &EtcdStatus>) -> Vec<S
 }
 
 /// The voters that serve with a leader, by node. If they form several clusters, only the largest counts.
-pub(super) fn serving(status: &AdminStatus) -> BTreeMap<&NodeName, &EtcdStatus> {
+pub fn serving(status: &AdminStatus) -> BTreeMap<&NodeName, &EtcdStatus> {
     let mut good: BTreeMap<&NodeName, &EtcdStatus> = nodes(status)
         .filter_map(|(node, seen)| Some((node, seen.known()?.etcd.known()?)))
         .filter(|(_, etcd)| etcd.leader.is_some() && !etcd.is_learner)
@@ -111,7 +135,7 @@ pub(super) fn serving(status: &AdminStatus) -> BTreeMap<&NodeName, &EtcdStatus> 
 }
 
 /// The voters that serve with a leader in an epoch after `before`.
-pub(super) fn serving_after(status: &AdminStatus, before: Epoch) -> usize {
+pub fn serving_after(status: &AdminStatus, before: Epoch) -> usize {
     let good = serving(status);
     nodes(status)
         .filter_map(|(node, seen)| Some((node, seen.known()?.assignment.as_ref()?)))
@@ -120,7 +144,7 @@ pub(super) fn serving_after(status: &AdminStatus, before: Epoch) -> usize {
 }
 
 /// The newest epoch that any node reports.
-pub(super) fn newest_epoch(status: &AdminStatus) -> Epoch {
+pub fn newest_epoch(status: &AdminStatus) -> Epoch {
     nodes(status)
         .filter_map(|(_, seen)| seen.known().copied())
         .map(|seen| seen.newest_epoch)
@@ -129,7 +153,7 @@ pub(super) fn newest_epoch(status: &AdminStatus) -> Epoch {
 }
 
 /// Every node, this one included, in order of their names.
-pub(super) fn nodes(status: &AdminStatus) -> impl Iterator<Item = (&NodeName, FactRef<'_>)> {
+pub fn nodes(status: &AdminStatus) -> impl Iterator<Item = (&NodeName, FactRef<'_>)> {
     let mut all: BTreeMap<&NodeName, FactRef<'_>> = status
         .peers
         .iter()
@@ -147,4 +171,4 @@ pub(super) fn nodes(status: &AdminStatus) -> impl Iterator<Item = (&NodeName, Fa
 }
 
 /// The status of one node.
-pub(super) type FactRef<'a> = Fact<&'a NodeStatus>;
+pub type FactRef<'a> = Fact<&'a NodeStatus>;
