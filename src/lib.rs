@@ -23,6 +23,8 @@ pub mod genesis;
 #[cfg(feature = "node")]
 pub mod http;
 pub mod model;
+#[cfg(feature = "node")]
+pub mod page;
 pub mod paths;
 pub mod plan;
 pub mod ports;

@@ -32,6 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("config", &["model", "paths"]),
     ("render", &["model"]),
     ("telemetry", &["model"]),
+    ("page", &["model"]),
     ("backup", &["ports", "model", "bolt"]),
     ("adapters", &["ports", "model", "paths", "etcd_versions"]),
     (
@@ -52,7 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "agent",
         &["plan", "genesis", "backup", "ports", "model", "telemetry"],
     ),
-    ("http", &["ports", "model", "paths", "telemetry"]),
+    ("http", &["ports", "model", "page", "paths", "telemetry"]),
     (
         "cli",
         &["plan", "config", "render", "unit", "telemetry", "model", "paths"],

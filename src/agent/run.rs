@@ -10,9 +10,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::adapters::tls::Tls;
 use crate::config::{self, Settings};
-use crate::http::{self, PeerListener, Reloads, Sockets};
+use crate::http::{self, MetricsListener, PeerListener, Reloads, Sockets};
 use crate::model::Backoff;
 use crate::paths::Paths;
 use crate::ports::AgentHandle;
@@ -136,8 +135,10 @@ pub async fn run(paths: Paths) -> anyhow::Result<()> {
             Some((settings, parts)) => {
                 let agent = build::agent(&paths, &settings, &parts, counters.clone())?;
                 agent.shared.go_on(carried);
-                let tls = parts.tls;
-                let end = Box::pin(configured(&paths, &settings, tls, &agent, &sockets, &mut asked)).await?;
+                let end = Box::pin(configured(
+                    &paths, &settings, &parts, &agent, &sockets, &mut asked,
+                ))
+                .await?;
                 carried = agent.shared.carry();
                 end
             }
@@ -178,7 +179,7 @@ async fn unconfigured(paths: &Paths, sockets: &Sockets, asked: &mut Asked) -> En
 async fn configured(
     paths: &Paths,
     settings: &Settings,
-    tls: Option<Arc<Tls>>,
+    parts: &Parts,
     agent: &Agent,
     sockets: &Arc<Sockets>,
     asked: &mut Asked,
@@ -192,7 +193,7 @@ async fn configured(
         .chain(settings.api.fleet_lock)
         .collect();
     sockets.keep(&wanted, true);
-    let servers = serve(agent, settings, tls, sockets, &asked.reloads, &shutdown)?;
+    let servers = serve(agent, settings, parts, sockets, &asked.reloads, &shutdown)?;
     let copying = build::copy_stores(agent, settings)
         .map(|(from, to)| tokio::spawn(copy::run(agent.clone(), from, to)));
     let host_shutdown = tokio::spawn(shutdown::watch(agent.clone()));
@@ -224,7 +225,7 @@ async fn configured(
 fn serve(
     agent: &Agent,
     settings: &Settings,
-    tls: Option<Arc<Tls>>,
+    parts: &Parts,
     sockets: &Arc<Sockets>,
     reloads: &Arc<Reloads>,
     shutdown: &CancellationToken,
@@ -246,7 +247,7 @@ fn serve(
         )),
     ];
     if let Some(listen) = settings.api.listen {
-        let nodes = agent.spec.nodes.clone();
+        let (tls, nodes) = (parts.tls.clone(), agent.spec.nodes.clone());
         let (handle, counters) = (handle.clone(), counters.clone());
         let (sockets, shutdown) = (sockets.clone(), shutdown.clone());
         servers.push(tokio::spawn(async move {
@@ -266,8 +267,13 @@ fn serve(
     }
     if let Some(listen) = settings.api.metrics {
         let (counters, sockets, shutdown) = (counters.clone(), sockets.clone(), shutdown.clone());
+        let tls = parts.tls.clone().filter(|_| settings.api.metrics_tls);
+        let spec = &agent.spec;
+        let names = std::iter::once(spec.node.to_string()).chain(spec.nodes.get(&spec.node).cloned());
+        let names: Vec<String> = names.collect();
         servers.push(tokio::spawn(async move {
             if let Some(listener) = listen_until(&sockets, listen, "metrics.listen", &shutdown).await {
+                let listener = MetricsListener::new(listener, tls, names);
                 http::serve_metrics(listener, handle, counters, shutdown).await;
             }
         }));

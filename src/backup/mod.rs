@@ -38,6 +38,7 @@ pub use store::etcd_manager::{commands, delete_command};
 pub use store::layout::{BackupName, Layout};
 pub use store::manifest::{Compression, Manifest, ManifestError};
 pub use store::prune::{Pruned, remove};
+pub use store::recent::read_verifications;
 pub use store::verification::Verification;
-pub use store::view::store_view;
+pub use store::view::look_at_store;
 pub use verify::{VerifyMeta, verify};

@@ -9,7 +9,7 @@ use futures::stream;
 use crate::adapters::dir::DirStore;
 use crate::model::{
     BackupId, ClusterId, ClusterName, Epoch, EtcdStatus, Genesis, KeyChange, MemberId, MemberList, NodeName,
-    Origin, Past, RaftTerm, Revision, RevisionChanges, UnixMs,
+    Origin, Past, RaftTerm, Revision, RevisionChanges, StoreView, UnixMs,
 };
 use crate::ports::{ByteStream, Created, Etcd, ObjectMeta, ObjectStore, PortError, PortResult, Upload};
 
@@ -108,6 +108,15 @@ pub(super) fn etcd(bytes: Vec<u8>) -> FakeEtcd {
 
 pub(super) fn cluster() -> ClusterName {
     ClusterName::new("prod").unwrap()
+}
+
+/// The planner's view of a store.
+pub(super) async fn store_view(
+    store: &dyn ObjectStore,
+    cluster: &ClusterName,
+    now: impl Fn() -> UnixMs,
+) -> PortResult<StoreView> {
+    Ok(crate::backup::look_at_store(store, cluster, now, &[]).await?.0)
 }
 
 pub(super) fn store(dir: &Path) -> DirStore {

@@ -70,9 +70,11 @@ fields! {
     /// The authorities that sign agents.
     API_TLS_CA_FILE: Optional<PathBuf> = Optional::new("api.tls.ca_file", path);
 
-    /// The address for metrics over plain HTTP. Default: the loopback interface, on a single node.
+    /// The address for metrics and the status page. Default: the loopback interface, on a single node.
     METRICS_LISTEN: Optional<SocketAddr> = Optional::new("metrics.listen", listen)
         .in_force(|settings| settings.api.metrics.map(|address| address.to_string().into()));
+    /// Whether that address speaks mutual TLS, with the files of `api.tls`.
+    METRICS_TLS: Defaulted<bool> = Defaulted::new("metrics.tls", flag, || false);
 
     /// The loopback address for the FleetLock protocol over plain HTTP. Default: none.
     REBOOT_LOCK_LISTEN: Optional<SocketAddr> = Optional::new("reboot_lock.listen", listen)

@@ -114,9 +114,11 @@ pub struct ApiSettings {
     pub listen: Option<SocketAddr>,
     /// `port`: the port at which the peers listen.
     pub port: u16,
-    /// `[metrics] listen`: the address for metrics over plain HTTP. `None`: only the peer API and the admin
-    /// socket serve metrics.
+    /// `[metrics] listen`: the address for metrics and the status page. `None`: only the peer API and the
+    /// admin socket serve metrics, and there is no page.
     pub metrics: Option<SocketAddr>,
+    /// `[metrics] tls`: that address speaks mutual TLS with the files of `[api.tls]`.
+    pub metrics_tls: bool,
     /// `[reboot_lock] listen`: the loopback address for the FleetLock protocol; `None`: it is not served.
     pub fleet_lock: Option<SocketAddr>,
     /// `insecure`: plain HTTP is allowed explicitly.

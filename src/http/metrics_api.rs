@@ -1,4 +1,5 @@
-//! Metrics over plain HTTP, read only, for a scraper on the same host.
+//! Metrics, read only: plain HTTP for a scraper on the same host, or over mutual TLS. The status page is next
+//! to them.
 
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 
+use super::page_api;
 use super::reply::{self, with_fallbacks};
 use crate::ports::AgentHandle;
 use crate::telemetry::{Counters, exposition};
@@ -16,9 +18,12 @@ struct Api {
     counters: Arc<Counters>,
 }
 
-pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>) -> Router {
+/// `names` are the names of this host, see [`page_api`].
+pub(super) fn router(handle: Arc<dyn AgentHandle>, counters: Arc<Counters>, names: Vec<String>) -> Router {
+    let page = page_api::router(handle.clone(), names);
     let api = Arc::new(Api { handle, counters });
-    with_fallbacks(Router::new().route("/metrics", get(metrics)).with_state(api))
+    let metrics = Router::new().route("/metrics", get(metrics)).with_state(api);
+    with_fallbacks(metrics.merge(page))
 }
 
 async fn metrics(State(api): State<Arc<Api>>) -> Response {

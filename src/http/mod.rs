@@ -1,5 +1,5 @@
-//! The servers: peer API, metrics and FleetLock (TCP), admin API and gate (Unix sockets). All of them answer
-//! from an agent handle.
+//! The servers: peer API, metrics with the status page, and FleetLock (TCP), admin API and gate (Unix
+//! sockets). All of them answer from an agent handle.
 //!
 //! All input is bounded: connections, handshakes, headers, bodies and concurrent requests. So is the logging
 //! about them.
@@ -10,6 +10,7 @@ mod fleet_lock_api;
 mod gate_api;
 mod limits;
 mod metrics_api;
+mod page_api;
 mod peer_api;
 mod rejection_log;
 mod reload;
@@ -133,15 +134,31 @@ pub fn serve_unconfigured(
     serve::run(serve::Listener::Unix(listener), Arc::new(server))
 }
 
-/// Serves `GET /metrics` over plain HTTP until `shutdown`, and nothing else.
-pub fn serve_metrics(
+/// The listening socket for metrics and the status page.
+pub struct MetricsListener {
     listener: Arc<TcpListener>,
+    tls: Option<Arc<Tls>>,
+    names: Vec<String>,
+}
+
+impl MetricsListener {
+    /// Without `tls` it is plain HTTP, and the status page is served only to clients on this host that ask
+    /// for it by an IP address, as `localhost` or by one of `names`.
+    pub fn new(listener: Arc<TcpListener>, tls: Option<Arc<Tls>>, names: Vec<String>) -> Self {
+        Self { listener, tls, names }
+    }
+}
+
+/// Serves `GET /metrics` and the status page until `shutdown`, and nothing else.
+pub fn serve_metrics(
+    listener: MetricsListener,
     handle: Arc<dyn AgentHandle>,
     counters: Arc<Counters>,
     shutdown: CancellationToken,
 ) -> impl Future<Output = ()> + Send {
-    let router = metrics_api::router(handle, counters);
-    let server = serve::Server::new(router, Limits::metrics(), shutdown);
+    let MetricsListener { listener, tls, names } = listener;
+    let router = metrics_api::router(handle, counters, names);
+    let server = serve::Server::new(router, Limits::metrics(), shutdown).with_tls(tls);
     serve::run(serve::Listener::Tcp(listener), Arc::new(server))
 }
 

@@ -175,7 +175,11 @@ impl AgentHandle for FakeAgent {
             config_error: None,
             verified: None,
             conflicts: Vec::new(),
+            vitals: Vitals::default(),
         }
+    }
+    fn recent_backups(&self) -> Vec<RecentBackup> {
+        Vec::new()
     }
     fn plan_view(&self) -> Option<PlanView> {
         None

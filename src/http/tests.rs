@@ -13,6 +13,7 @@ use super::*;
 use crate::adapters::tls::testing::Authority;
 
 mod fleet_lock;
+mod page;
 mod sockets;
 
 /// The timeout for something that must happen, even on a slow machine.

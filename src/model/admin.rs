@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BackupId, BackupView, Decision, DirectiveChange, Directives, Fact, NodeName, NodeStatus, Observation,
-    OperatorRequest, Revision, UnixMs, Verified,
+    OperatorRequest, Revision, UnixMs, Verified, Vitals,
 };
 
 /// `GET /v1/status` on the admin socket.
@@ -42,6 +42,9 @@ pub struct AdminStatus {
     pub verified: Option<(BackupId, Verified)>,
     /// Settings that a later file or flag would override; each line names the file.
     pub conflicts: Vec<String>,
+    /// Numbers for the metrics and the status page.
+    #[serde(default)]
+    pub vitals: Vitals,
 }
 
 /// The state of this node's copy to the second store.

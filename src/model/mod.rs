@@ -30,6 +30,7 @@ mod paxos;
 mod quarantine;
 mod reason;
 mod reboot_lock;
+mod recent_backup;
 mod running;
 mod size;
 mod space;
@@ -41,6 +42,7 @@ pub(crate) mod testing;
 mod time;
 mod transport;
 mod verification;
+mod vitals;
 pub mod wording;
 
 pub use action::{Action, Removal, StartFence};
@@ -88,6 +90,7 @@ pub use quarantine::{
 };
 pub use reason::{Reason, ReasonCode};
 pub use reboot_lock::{LockOwner, RebootHold, RebootLock, RebootLocks, RecordedLock, ReleaseView};
+pub use recent_backup::{RecentBackup, SeenVerification};
 pub use running::{BaseEtcd, EtcdRun, RestartWish};
 pub use size::{MOST_VOTERS, SizeChange, SizeSource, SpecRecord, unwise_size};
 pub use space::{Compaction, DefragEnd, DefragView, DefragWish, SpaceSpec, crowded_at, is_full};
@@ -102,3 +105,4 @@ pub use stop::{
 pub use time::{SteadyMs, UnixMs};
 pub use transport::{Over, Transport, TransportView};
 pub use verification::{Fingerprint, KvHash, Verified, VerifyView};
+pub use vitals::Vitals;

@@ -6,8 +6,8 @@ use crate::model::{
     Accept, AcceptReply, AdminStatus, Alarm, BackupId, BackupSummary, DirectiveOrder, DirectiveView,
     DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Learn, Leave, ListedBackup, LockOwner,
     NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply, QuarantineOrder,
-    QuarantineView, ReleaseView, RequestView, RestoreTarget, SizeOrder, SizeView, StopVerdict, StoreCommand,
-    Verdict,
+    QuarantineView, RecentBackup, ReleaseView, RequestView, RestoreTarget, SizeOrder, SizeView, StopVerdict,
+    StoreCommand, Verdict,
 };
 
 use super::{OrderError, PortResult};
@@ -49,6 +49,8 @@ pub trait AgentHandle: Send + Sync {
     /// # Errors
     /// Retryable when this agent does not look in time.
     async fn fresh_admin_status(&self) -> PortResult<AdminStatus>;
+    /// The newest backups in the store as this agent last saw them, oldest first.
+    fn recent_backups(&self) -> Vec<RecentBackup>;
     /// Everything for `etcd-agent plan`; `None` before the first tick.
     fn plan_view(&self) -> Option<PlanView>;
     /// Backups in the store, oldest first: the backup `only`, or a page of all backups after `after`.

@@ -11,8 +11,8 @@ use crate::model::{
     Accept, AcceptReply, AdminStatus, Alarm, BackupId, BackupSummary, Decision, DirectiveOrder,
     DirectiveView, DisarmOrder, DisarmView, Enquire, EnquireAnswer, EventsView, Fact, Learn, Leave,
     ListedBackup, LockOwner, NodeName, NodeStatus, OperatorRequest, Page, PlanView, Prepare, PrepareReply,
-    QuarantineOrder, QuarantineView, ReleaseView, RequestState, RequestView, RestoreTarget, SizeOrder,
-    SizeView, StopVerdict, StoreCommand, Verdict,
+    QuarantineOrder, QuarantineView, RecentBackup, ReleaseView, RequestState, RequestView, RestoreTarget,
+    SizeOrder, SizeView, StopVerdict, StoreCommand, Verdict,
 };
 use crate::ports::{AgentHandle, OrderError, PortError, PortResult};
 
@@ -22,6 +22,7 @@ use crate::agent::api::directives;
 use crate::agent::api::fresh;
 use crate::agent::api::leave;
 use crate::agent::api::listing;
+use crate::agent::api::picture;
 use crate::agent::api::quarantine;
 use crate::agent::api::reboot_lock;
 use crate::agent::api::size;
@@ -172,7 +173,12 @@ impl AgentHandle for Agent {
             config_error,
             verified,
             conflicts,
+            vitals: picture::vitals(self),
         }
+    }
+
+    fn recent_backups(&self) -> Vec<RecentBackup> {
+        picture::recent_backups(self)
     }
 
     async fn fresh_admin_status(&self) -> PortResult<AdminStatus> {

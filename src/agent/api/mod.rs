@@ -6,6 +6,7 @@ mod fresh;
 mod handle;
 mod leave;
 mod listing;
+mod picture;
 mod quarantine;
 mod reboot_lock;
 mod request;

@@ -18,7 +18,13 @@ pub(crate) fn refresh(agent: &Agent, now: SteadyMs, no_epoch: bool, idle: Option
     let agent = agent.clone();
     tokio::spawn(async move {
         let clock = agent.ports.clock.as_ref();
-        let view = crate::backup::store_view(store.as_ref(), &agent.spec.cluster, || clock.now()).await;
+        let known = agent.shared.with(|inner| inner.store.recent().to_vec());
+        let cluster = &agent.spec.cluster;
+        let looked = crate::backup::look_at_store(store.as_ref(), cluster, || clock.now(), &known).await;
+        let (view, recent) = match looked {
+            Ok((view, recent)) => (Ok(view), Some(recent)),
+            Err(error) => (Err(error), None),
+        };
         if let Err(error) = &view {
             tracing::warn!("the store cannot be read: {error}");
         }
@@ -30,5 +36,13 @@ pub(crate) fn refresh(agent: &Agent, now: SteadyMs, no_epoch: bool, idle: Option
             .shared
             .with(|inner| inner.store.answered(Fact::from(view), now));
         agent.shared.wake.notify_one();
+        // The planner has its answer: only the status page waits for the rest.
+        if let Some(mut recent) = recent {
+            if let Err(error) = crate::backup::read_verifications(store.as_ref(), cluster, &mut recent).await
+            {
+                tracing::warn!("the result of a verification cannot be read: {error}");
+            }
+            agent.shared.with(|inner| inner.store.note_recent(recent));
+        }
     });
 }

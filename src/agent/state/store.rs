@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::model::{ClusterId, Fact, Genesis, NodeName, Revision, SteadyMs, StoreView};
+use crate::model::{ClusterId, Fact, Genesis, NodeName, RecentBackup, Revision, SteadyMs, StoreView};
 
 /// How old the view may become while there is no epoch, or the store does not answer.
 const REFRESH_UNKNOWN: Duration = Duration::from_secs(2);
@@ -39,6 +39,8 @@ pub(crate) struct StoreCache {
     failures: u32,
     /// Ask as soon as possible.
     again: bool,
+    /// The newest backups in the last listing, oldest first.
+    recent: Vec<RecentBackup>,
     /// The digest of the spec that each peer follows.
     peer_specs: BTreeMap<NodeName, String>,
 }
@@ -65,6 +67,16 @@ impl StoreCache {
     /// The newest genesis in the store.
     pub(crate) fn genesis(&self) -> Option<&Genesis> {
         self.view()?.genesis.as_ref()
+    }
+
+    /// The newest backups in the last listing, oldest first.
+    pub(crate) fn recent(&self) -> &[RecentBackup] {
+        &self.recent
+    }
+
+    /// Notes the newest backups in a listing.
+    pub(crate) fn note_recent(&mut self, recent: Vec<RecentBackup>) {
+        self.recent = recent;
     }
 
     /// How many requests in a row failed.

@@ -183,7 +183,7 @@ async fn read_all(
 }
 
 /// The result; the text says why the store refuses to return the object.
-async fn verification(
+pub(super) async fn verification(
     store: &dyn ObjectStore,
     layout: &Layout,
     id: &BackupId,

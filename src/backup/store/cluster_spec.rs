@@ -123,7 +123,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::backup::store_view;
+    use crate::backup::testing::store_view;
     use crate::backup::testing::{EVER, cluster, store};
 
     const KEY: &str = "prod/control/etcd-cluster-spec";

@@ -10,6 +10,7 @@ pub(super) mod layout;
 mod listing;
 pub(super) mod manifest;
 pub(super) mod prune;
+pub(super) mod recent;
 pub(super) mod timelines;
 pub(super) mod verification;
 pub(super) mod view;

@@ -1,22 +1,26 @@
-//! The planner's view of the store, from one listing and at most four small reads.
+//! The planner's view of the store, from one listing and at most four small reads. The newest backups for the
+//! status page come from the same listing.
 
-use crate::model::{ClusterName, Fact, StoreView, UnixMs};
+use crate::model::{ClusterName, Fact, RecentBackup, SeenVerification, StoreView, UnixMs};
 use crate::ports::{ObjectMeta, ObjectStore, PortResult};
 
 use super::layout::{Layout, is_marker};
+use super::recent::recent;
 use super::{catalogue, cluster_spec, epochs, etcd_manager};
 
 /// Looks at the store. Backups dated after `now`, which is called after the listing, are never the newest,
 /// but they are traces of a cluster. Whether the store honours `If-None-Match` is tested only if no epoch is
-/// recorded yet: a view of a running cluster's store writes nothing.
+/// recorded yet: a view of a running cluster's store writes nothing. `known` are the newest backups of the
+/// last look.
 ///
 /// # Errors
 /// What the store answered. Everything is unknown then, and nothing counts as absent.
-pub async fn store_view(
+pub async fn look_at_store(
     store: &dyn ObjectStore,
     cluster: &ClusterName,
     now: impl Fn() -> UnixMs,
-) -> PortResult<StoreView> {
+    known: &[RecentBackup],
+) -> PortResult<(StoreView, Vec<RecentBackup>)> {
     let layout = Layout::of(store, cluster);
     let objects = store.list(layout.base()).await?;
     let now = now();
@@ -34,7 +38,13 @@ pub async fn store_view(
     };
     // `create` itself refuses if the store ignores the header, so `true` risks nothing.
     let conditional_writes = genesis.is_some() || store.conditional_writes().await?;
-    Ok(StoreView {
+    let mut recent = recent(&layout, &objects, known);
+    if let Some((id, result)) = &verify.last
+        && let Some(backup) = recent.iter_mut().find(|backup| backup.id == *id)
+    {
+        backup.verification = SeenVerification::Read(result.clone());
+    }
+    let view = StoreView {
         genesis,
         went_back: newest.as_ref().and_then(|backup| backup.went_back.clone()),
         newest_backup: newest.map(|backup| backup.summary),
@@ -43,7 +53,8 @@ pub async fn store_view(
         trace,
         commands,
         verify,
-    })
+    };
+    Ok((view, recent))
 }
 
 /// Whether an object shows that a cluster existed, readable or not. The spec alone does not: kops or an
@@ -61,7 +72,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::backup::testing::{EVER, cluster, store};
+    use crate::backup::testing::{EVER, cluster, store, store_view};
 
     #[tokio::test]
     async fn what_cannot_be_understood_shows_a_cluster_all_the_same() {

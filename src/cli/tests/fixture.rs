@@ -157,6 +157,7 @@ pub(in crate::cli) fn status() -> AdminStatus {
         config_error: None,
         verified: None,
         conflicts: Vec::new(),
+        vitals: Vitals::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::Builder;
 use crate::config::fields::{
     API_INSECURE, API_LISTEN, API_TLS, CLUSTER_NODES, ETCD_CLIENT_PORT, ETCD_CLIENT_TLS, ETCD_PEER_PORT,
-    ETCD_PEER_TLS, ETCD_PLAIN_CLIENT_PORT, METRICS_LISTEN, REBOOT_LOCK_LISTEN, TlsFields,
+    ETCD_PEER_TLS, ETCD_PLAIN_CLIENT_PORT, METRICS_LISTEN, METRICS_TLS, REBOOT_LOCK_LISTEN, TlsFields,
 };
 use crate::config::settings::ApiSettings;
 use crate::model::{Spec, TlsFiles};
@@ -91,17 +91,27 @@ impl Builder<'_> {
             );
         }
         let metrics = self.metrics(spec, listen);
+        let metrics_tls = self.read(&METRICS_TLS);
+        if metrics_tls && tls.is_none() && !self.is_inconclusive(API_TLS.table) {
+            self.wrong(
+                METRICS_TLS.key,
+                "true needs [api.tls]: set its cert_file, key_file and ca_file, which serve the metrics too, or leave \
+                 metrics.tls out"
+                    .to_owned(),
+            );
+        }
         ApiSettings {
             listen,
             port,
             fleet_lock: self.fleet_lock(spec, listen, metrics),
             metrics,
+            metrics_tls,
             insecure: insecure && tls.is_none(),
             tls,
         }
     }
 
-    /// The address for metrics over plain HTTP. A single node has no other port, so by default it serves
+    /// The address for metrics and the status page. A single node has no other port, so by default it serves
     /// metrics on its loopback interface, unless the port is taken.
     pub(super) fn metrics(&mut self, spec: &Spec, api: Option<SocketAddr>) -> Option<SocketAddr> {
         let taken = |port: u16| is_taken(port, spec, api);

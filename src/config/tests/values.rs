@@ -170,6 +170,23 @@ fn h06_metrics_take_no_port_of_etcds() {
 }
 
 #[test]
+fn metrics_over_tls_need_the_agents_certificates() {
+    let tls = "[metrics]\ntls = true\n";
+    let problems = load_one(tls).expect_err("no certificates");
+    assert!(
+        problems.contains("metrics.tls: true needs [api.tls]: set its cert_file"),
+        "{problems}"
+    );
+    let files = "[api.tls]\ncert_file = \"/c\"\nkey_file = \"/k\"\nca_file = \"/a\"\n";
+    let settings = load_one(&format!("{tls}{files}")).unwrap().settings;
+    assert!(settings.api.metrics_tls && settings.api.tls.is_some());
+    assert!(
+        !load_one(files).unwrap().settings.api.metrics_tls,
+        "off by default"
+    );
+}
+
+#[test]
 fn a_fleet_lock_port_is_reached_from_this_host_only() {
     let listen = |text: &str| load_one(text).map(|loaded| loaded.settings.api.fleet_lock);
     assert_eq!(listen("").unwrap(), None, "off by default");

@@ -247,6 +247,7 @@ async fn h01_a_socket_outlives_its_server() {
         let reloads = Arc::new(Reloads::default());
         let (admin, metrics) = (sockets.admin(), tcp.clone());
         let admin = serve_admin(admin, agent.clone(), counters.clone(), reloads, end.clone());
+        let metrics = MetricsListener::new(metrics, None, Vec::new());
         let metrics = serve_metrics(metrics, agent, counters, end.clone());
         (end, tokio::spawn(admin), tokio::spawn(metrics))
     };
@@ -271,7 +272,7 @@ async fn h06_the_metrics_address_only_reads() {
     let address = listener.local_addr().unwrap();
     let end = CancellationToken::new();
     tokio::spawn(serve_metrics(
-        listener,
+        MetricsListener::new(listener, None, vec!["n1".to_owned()]),
         agent.clone(),
         Arc::new(Counters::default()),
         end.clone(),

@@ -93,7 +93,7 @@ async fn one_that_is_dated_after_now_is_not_the_newest_until_then() {
         backups.push(taken.unwrap());
     }
     for (now, expected) in [(999, None), (1999, Some(&backups[0])), (2001, Some(&backups[1]))] {
-        let view = crate::backup::store_view(&store, &cluster(), || UnixMs(now * 1000))
+        let view = crate::backup::testing::store_view(&store, &cluster(), || UnixMs(now * 1000))
             .await
             .unwrap();
         assert_eq!(view.newest_backup.as_ref(), expected, "{now}");
@@ -115,7 +115,7 @@ async fn a_store_that_fails_is_an_error_and_an_empty_one_is_empty() {
     assert!(list(&gone, &cluster()).await.is_err());
     assert!(newest(&gone, &cluster(), || EVER).await.is_err());
     assert!(
-        crate::backup::store_view(&gone, &cluster(), || EVER)
+        crate::backup::testing::store_view(&gone, &cluster(), || EVER)
             .await
             .is_err()
     );
@@ -166,7 +166,7 @@ async fn b02_an_object_that_the_store_refuses_hides_its_own_backup_and_no_other(
     let found = newest(&store, &cluster(), || EVER).await.unwrap();
     assert_eq!(found.as_ref(), Some(&taken[2]));
     // The newest backup up to that time is skipped, and the store is still known.
-    let view = crate::backup::store_view(&store, &cluster(), || UnixMs(2_000_500)).await;
+    let view = crate::backup::testing::store_view(&store, &cluster(), || UnixMs(2_000_500)).await;
     assert_eq!(view.unwrap().newest_backup.as_ref(), Some(&taken[0]));
 }
 
@@ -233,7 +233,7 @@ async fn b02_a_verification_that_cannot_be_read_hides_no_backup_and_keeps_its_ow
         .map(|v| &v.backup.summary)
         .collect();
     assert_eq!(goes, [&taken[1]]);
-    let view = crate::backup::store_view(&store, &cluster(), || EVER)
+    let view = crate::backup::testing::store_view(&store, &cluster(), || EVER)
         .await
         .unwrap();
     assert_eq!(view.newest_backup.as_ref(), Some(&taken[2]));
@@ -323,7 +323,7 @@ async fn b02_a_spec_that_cannot_be_read_hides_no_backup() {
         }
     };
     let refusing = |permanent| Refusing::new(store(dir.path()), "etcd-cluster-spec", error(permanent));
-    let view = crate::backup::store_view(&refusing(true), &cluster(), || EVER)
+    let view = crate::backup::testing::store_view(&refusing(true), &cluster(), || EVER)
         .await
         .unwrap();
     assert_eq!(view.newest_backup.as_ref(), Some(&taken[2]));
@@ -331,6 +331,6 @@ async fn b02_a_spec_that_cannot_be_read_hides_no_backup() {
         matches!(view.size, crate::model::Fact::Unreachable(_)),
         "{view:?}"
     );
-    let view = crate::backup::store_view(&refusing(false), &cluster(), || EVER).await;
+    let view = crate::backup::testing::store_view(&refusing(false), &cluster(), || EVER).await;
     assert_eq!(view.unwrap_err(), error(false));
 }

@@ -1,8 +1,9 @@
 use super::*;
+use crate::backup::take_full;
+use crate::backup::testing::store_view;
 use crate::backup::testing::{EVER, cluster, genesis, store};
 use crate::backup::testing::{etcd, meta};
 use crate::backup::trailer::snapshot;
-use crate::backup::{store_view, take_full};
 use bytes::Bytes;
 
 #[tokio::test]

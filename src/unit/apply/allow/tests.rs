@@ -13,6 +13,7 @@ fn settings() -> Settings {
             listen: None,
             port: 2378,
             metrics: None,
+            metrics_tls: false,
             fleet_lock: None,
             insecure: false,
             tls: None,

@@ -222,12 +222,16 @@ async fn its_marker_spec_and_commands_are_read_and_written_in_place() {
         let spec = "control/etcd-cluster-spec";
         store.put(spec, Bytes::from_static(b"{}")).await.unwrap();
         assert_eq!(
-            backup::store_view(store, &main, || EVER).await.unwrap().trace,
+            backup::look_at_store(store, &main, || EVER, &[])
+                .await
+                .unwrap()
+                .0
+                .trace,
             None
         );
 
         fill(store, b"not looked at here").await;
-        let view = backup::store_view(store, &main, || EVER).await.unwrap();
+        let view = backup::look_at_store(store, &main, || EVER, &[]).await.unwrap().0;
         assert_eq!(view.genesis, None);
         assert_eq!(view.trace.as_deref(), Some("control/etcd-cluster-created"));
         assert_eq!(view.size, Fact::Known(3));

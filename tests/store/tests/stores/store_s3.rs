@@ -216,7 +216,7 @@ async fn a_store_that_is_down_is_an_error_that_may_pass() {
     let store = open_store(&s3.settings(nobody, "labsecret-not-a-secret"));
     let errors = [
         store.list("").await.unwrap_err(),
-        backup::store_view(store.as_ref(), &cluster(), || EVER)
+        backup::look_at_store(store.as_ref(), &cluster(), || EVER, &[])
             .await
             .unwrap_err(),
         store.create("x", Bytes::new()).await.unwrap_err(),
@@ -243,9 +243,10 @@ async fn an_epoch_is_recorded_once() {
         former: Vec::new(),
         etcd: None,
     };
-    let view = backup::store_view(store.as_ref(), &cluster(), || EVER)
+    let view = backup::look_at_store(store.as_ref(), &cluster(), || EVER, &[])
         .await
-        .unwrap();
+        .unwrap()
+        .0;
     assert!(view.conditional_writes && view.genesis.is_none() && view.newest_backup.is_none());
     let first = backup::record_epoch(store.as_ref(), &cluster(), &genesis("a"))
         .await
@@ -255,9 +256,10 @@ async fn an_epoch_is_recorded_once() {
         .await
         .unwrap();
     assert_eq!(second, Recorded::Exists(Box::new(genesis("a"))));
-    let view = backup::store_view(store.as_ref(), &cluster(), || EVER)
+    let view = backup::look_at_store(store.as_ref(), &cluster(), || EVER, &[])
         .await
-        .unwrap();
+        .unwrap()
+        .0;
     assert_eq!(view.genesis, Some(genesis("a")));
     assert!(s3.bucket().join("etcd/prod/control/epochs/1").is_file());
 }
@@ -382,9 +384,10 @@ async fn a_wanted_size_is_replaced_only_where_it_is_what_was_read() {
             .await
             .unwrap();
         assert_eq!(late, Replaced::Changed);
-        let view = backup::store_view(store.as_ref(), &cluster(), || EVER)
+        let view = backup::look_at_store(store.as_ref(), &cluster(), || EVER, &[])
             .await
-            .unwrap();
+            .unwrap()
+            .0;
         assert_eq!(view.size, Fact::Known(5));
         for round in 0..10 {
             let tries = [1, 3, 7, 9].map(|size| tokio::spawn(want(size)));
