@@ -12,6 +12,7 @@
 //! Everything that a lab makes carries its id and is removed when the [`Lab`] is dropped. If its process was
 //! killed, the next lab removes it.
 
+mod browser;
 mod builder;
 mod by_hand;
 mod cache;
@@ -46,6 +47,7 @@ mod units;
 mod values;
 mod wait;
 
+pub use browser::Browser;
 pub use builder::Builder;
 pub use certs::{Authority, Pair};
 pub use cmd::{Cmd, Output};

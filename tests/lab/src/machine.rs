@@ -30,6 +30,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("libprotobuf-dev", "/usr/include/google/protobuf/any.proto"),
 ];
 
+/// What the tests of the status page need in addition.
+const BROWSER: &[(&str, &str)] = &[("chromium", "/usr/bin/chromium")];
+
 /// Fails if the lab cannot work on this machine, and names what is missing.
 pub(crate) fn check() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
@@ -39,7 +42,16 @@ pub(crate) fn check() -> Result<()> {
     if !filesystems.lines().any(|line| line.ends_with("\toverlay")) {
         bail!("the kernel has no overlay file system: try `modprobe overlay`");
     }
-    let missing = missing();
+    are_there(PACKAGES)
+}
+
+/// Fails if there is no browser.
+pub(crate) fn check_browser() -> Result<()> {
+    are_there(BROWSER)
+}
+
+fn are_there(packages: &[(&'static str, &str)]) -> Result<()> {
+    let missing = missing(packages);
     if !missing.is_empty() {
         bail!(
             "missing on this machine: {}; `lab prepare` installs them",
@@ -51,7 +63,18 @@ pub(crate) fn check() -> Result<()> {
 
 /// Installs the missing Debian packages.
 pub(crate) fn install() -> Result<()> {
-    let missing = missing();
+    install_missing(PACKAGES)?;
+    check()
+}
+
+/// Installs the browser, if it is missing.
+pub(crate) fn install_browser() -> Result<()> {
+    install_missing(BROWSER)?;
+    check_browser()
+}
+
+fn install_missing(packages: &[(&'static str, &str)]) -> Result<()> {
+    let missing = missing(packages);
     if !missing.is_empty() {
         if !Path::new("/usr/bin/apt-get").exists() {
             bail!(
@@ -65,11 +88,11 @@ pub(crate) fn install() -> Result<()> {
         args.extend(missing);
         apt_get(&args)?;
     }
-    check()
+    Ok(())
 }
 
-fn missing() -> Vec<&'static str> {
-    PACKAGES
+fn missing(packages: &[(&'static str, &str)]) -> Vec<&'static str> {
+    packages
         .iter()
         .filter(|(_, file)| !Path::new(file).exists())
         .map(|(name, _)| *name)

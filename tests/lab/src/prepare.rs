@@ -11,6 +11,7 @@ use crate::{machine, rpm, sweep};
 
 /// Makes all that the tests and the bench need.
 pub fn prepare() -> Result<()> {
+    machine::install_browser()?;
     let servers = || {
         for version in ETCD_VERSIONS {
             golang::etcd(version)?;

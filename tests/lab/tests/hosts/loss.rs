@@ -7,7 +7,8 @@ use crate::common::{
     kill_etcd, member_ids, others, put, reason_now, status, stop_and_wipe_all, wait_reason, wait_status,
     wait_stored, wipe_all,
 };
-use etcd_agent_lab::{Load, wait_until};
+use crate::status_page::StatusPage;
+use etcd_agent_lab::{Host, Lab, Load, wait_until};
 
 #[test]
 fn s15_wiped_follower_heals() {
@@ -172,6 +173,7 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
     put(&lab, "last", "before the loss");
     wait_stored(&lab, n1);
     let (cluster, _) = member_ids(&lab, n1).unwrap();
+    let mut page = page_while_it_serves(&lab, n1);
 
     // With two of three lost, the agent of the remaining member reports that. It still does when it has only
     // its memory: an etcd that is started without quorum does not answer.
@@ -208,6 +210,13 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
     }
     // The cluster does not serve.
     wait_status(n1, 7);
+    page.wait("Down (halted", "prod");
+    page.shows(&[
+        "all-data-lost",
+        "etcd-agent restore latest",
+        "every member attests",
+    ]);
+    page.is_readable("halted");
     holds_for("no member continues alone", Duration::from_secs(5), || {
         lab.hosts().iter().all(|host| {
             let state = host.unit_property("etcd", "ActiveState").unwrap();
@@ -220,7 +229,13 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
         })
     });
 
-    let restored = agent(n1, &["restore", "latest", "--yes"]).ok().unwrap();
+    let restored = std::thread::scope(|scope| {
+        let restore = scope.spawn(|| agent(n1, &["restore", "latest", "--yes"]));
+        page.wait("Down (", "restoring");
+        page.shows(&["A backup is being restored, as ordered on n1"]);
+        page.is_readable("restoring");
+        restore.join().unwrap().ok().unwrap()
+    });
     lab.wait_healthy(3, SOON).unwrap();
     for number in 0..20 {
         assert_value(&lab, n1, &format!("key{number}"), &format!("value{number}"));
@@ -241,7 +256,38 @@ fn s08_s17_all_wiped_refuses_alone_and_restores_all_on_command() {
     );
     put(&lab, "after", "the restore");
     assert_value(&lab, lab.host(3).unwrap(), "after", "the restore");
+    page.wait("Healthy:", "prod");
     lab.passed();
+}
+
+/// The status page of a cluster that serves: healthy, and then degraded by a configuration that is refused,
+/// with markup in it.
+fn page_while_it_serves(lab: &Lab, host: &Host) -> StatusPage {
+    const BAD: &str = "/etc/etcd-agent/config.d/60-bad.toml";
+    agent(host, &["backup", "verify"]).ok().unwrap();
+    let mut page = StatusPage::of(lab, host);
+    page.wait("Healthy:", "prod");
+    page.shows(&[
+        "n1 (here)",
+        "leader",
+        "verified and good",
+        "a person asked to verify",
+    ]);
+    page.is_readable("healthy");
+
+    let markup = "<script>alert(1)</script>";
+    let bad = format!("\"{markup}\" = 1\n");
+    host.write_file(BAD, bad, "0644", "root:root").unwrap();
+    let refused = host.systemctl(&["reload", "etcd-agent"]).unwrap();
+    assert_ne!(refused.code, 0, "{}", refused.stdout);
+    page.wait("Degraded:", "prod");
+    page.shows(&["the new configuration was refused", markup]);
+    page.is_readable("degraded");
+    host.sh(&format!("rm {BAD} && systemctl reload etcd-agent"))
+        .unwrap()
+        .ok()
+        .unwrap();
+    page
 }
 
 /// Every write that etcd accepted before it was stopped is in the store: losing the data loses nothing.

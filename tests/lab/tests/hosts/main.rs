@@ -40,6 +40,7 @@ mod site_lost;
 mod situations;
 mod size_store;
 mod space;
+mod status_page;
 mod stops;
 mod strangers;
 mod upgrades;

@@ -116,7 +116,7 @@ fn metrics_are_served_locally(n1: &Host) {
             "curl -sS -o /dev/null -w %{http_code} http://127.0.0.1:2381/v1/status",
         ))
         .unwrap();
-    assert_eq!(other.stdout, "404", "metrics and nothing else");
+    assert_eq!(other.stdout, "404", "metrics, the status page, and nothing else");
 }
 
 /// The name of a healthy member's host no longer resolves on the others. That says nothing about its etcd,
