@@ -2,16 +2,19 @@
 
 mod backups;
 mod encode;
+mod vitals;
 
 use std::collections::BTreeSet;
 
 use prometheus_client::metrics::MetricType;
 
 use super::counters::{Counters, locked};
+use crate::model::health::{self, Health};
 use crate::model::{ActiveState, AdminStatus, AlarmKind, Fact};
 
 use backups::{backups, stored};
 use encode::{Metrics, seconds};
+use vitals::vitals;
 
 /// The body of `GET /metrics`. An unknown value is omitted, never shown as zero.
 pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
@@ -30,6 +33,16 @@ pub fn exposition(status: &AdminStatus, counters: &Counters) -> String {
         ],
         1,
     );
+    out.head(
+        "etcd_agent_health",
+        MetricType::Gauge,
+        "The verdict of `etcd-agent status`: 1 for the one that holds.",
+    );
+    let holds = health::judge(status).word();
+    for word in Health::WORDS {
+        out.sample(&[("state", word)], u64::from(word == holds));
+    }
+    vitals(&mut out, &status.vitals);
     out.one(
         "etcd_agent_insecure",
         "The peer API is plain HTTP.",
@@ -219,6 +232,13 @@ fn etcd(out: &mut Metrics, status: &AdminStatus) {
             "Size of the backend database.",
             etcd.db_size_bytes,
         );
+        if let Some(used) = etcd.db_in_use_bytes {
+            out.one(
+                "etcd_agent_etcd_db_in_use_bytes",
+                "The bytes of it that are in use.",
+                used,
+            );
+        }
         out.one("etcd_agent_etcd_revision", "Current revision.", etcd.revision.0);
         out.one("etcd_agent_etcd_raft_term", "Raft term.", etcd.term.0);
         out.head(
