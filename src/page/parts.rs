@@ -48,6 +48,18 @@ pub(super) fn table(caption: &str, head: &[&str], rows: &[Vec<Markup>]) -> Marku
     }
 }
 
+/// A text of the agent, with what it puts between backticks as code.
+pub(super) fn words(text: &str) -> Markup {
+    if text.matches('`').count() % 2 == 1 {
+        return html! { (text) };
+    }
+    html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
 /// A number with a comma after each group of three digits.
 pub(super) fn number(of: u64) -> String {
     let digits = of.to_string();
@@ -64,6 +76,21 @@ pub(super) fn number(of: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_are_code() {
+        let rows = [
+            (
+                "run `a <b>`, then `c`",
+                "run <code>a &lt;b&gt;</code>, then <code>c</code>",
+            ),
+            ("one ` alone", "one ` alone"),
+            ("", ""),
+        ];
+        for (text, markup) in rows {
+            assert_eq!(words(text).into_string(), markup);
+        }
+    }
 
     #[test]
     fn numbers_have_groups() {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::guide;
+use super::{guide, parts};
 use crate::model::{AdminStatus, Reason};
 
 pub(super) fn section(status: &AdminStatus) -> Markup {
@@ -26,7 +26,7 @@ fn item(reason: &Reason) -> Markup {
     let rows: Vec<guide::Row<'_>> = guide::rows(reason.code.as_str()).collect();
     html! {
         li {
-            p { code { (reason.code) } @if reason.halt { " " strong { "halts" } } ": " (reason.text) }
+            p { code { (reason.code) } @if reason.halt { " " strong { "halts" } } ": " (parts::words(&reason.text)) }
             // Nothing goes on until a person acts, so a halt shows at once what that is.
             details open[reason.halt] {
                 summary { "What to do about " (reason.code) }

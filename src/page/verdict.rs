@@ -73,7 +73,7 @@ pub(super) fn head(picture: &Picture, verdict: &Verdict) -> Markup {
             span class={ "verdict " (verdict.health.word()) } { (verdict.title()) }
             " " span .cluster { (status.node.cluster) }
         }
-        p { (verdict.means()) " Seen by " (status.node.node) ": " (wording::headline(status)) "." }
+        p { (verdict.means()) " Seen by " (status.node.node) ": " (parts::words(wording::headline(status))) "." }
         @if verdict.notes.contains(&"halted") {
             p .note { strong { "Halted." } " The agent does nothing more until a person acts. It leaves etcd as it is." }
         }
@@ -102,7 +102,7 @@ pub(super) fn problems(verdict: &Verdict) -> Markup {
             section aria-labelledby="problems" {
                 h2 #problems { "What is wrong" }
                 ul .problems {
-                    @for problem in problems { li { (problem) } }
+                    @for problem in problems { li { (parts::words(problem)) } }
                 }
             }
         }
