@@ -4,13 +4,13 @@ use tokio_util::sync::DropGuard;
 
 use super::*;
 
-async fn served() -> (std::net::SocketAddr, Arc<FakeAgent>, DropGuard) {
+async fn served(tls: Option<Arc<Tls>>) -> (std::net::SocketAddr, Arc<FakeAgent>, DropGuard) {
     let agent = FakeAgent::new("n1");
     let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = listener.local_addr().unwrap();
     let end = CancellationToken::new();
     tokio::spawn(serve_metrics(
-        MetricsListener::new(listener, None, vec!["n1".to_owned(), "n1.example.org".to_owned()]),
+        MetricsListener::new(listener, tls, vec!["n1".to_owned(), "n1.example.org".to_owned()]),
         agent.clone(),
         Arc::new(Counters::default()),
         end.clone(),
@@ -20,7 +20,7 @@ async fn served() -> (std::net::SocketAddr, Arc<FakeAgent>, DropGuard) {
 
 #[tokio::test]
 async fn the_page_is_read_only_and_only_under_a_name_of_this_host() {
-    let (address, agent, _end) = served().await;
+    let (address, agent, _end) = served(None).await;
     let rows = [
         ("GET", "/", "127.0.0.1:2381", "200", "<!DOCTYPE html>"),
         (
@@ -93,4 +93,43 @@ async fn the_page_is_read_only_and_only_under_a_name_of_this_host() {
         assert_eq!(method == "HEAD", body.is_empty(), "{what}");
     }
     assert_eq!(agent.writes.load(Ordering::Relaxed), 0);
+}
+
+/// With `metrics.tls` a client needs a certificate. The name of the host is then a matter of TLS.
+#[tokio::test]
+async fn over_tls_the_page_is_for_clients_with_a_certificate() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let tls = |name: &str| Tls::load(authority.issue(dir.path(), name, &[name], 2099)).unwrap();
+    let (address, _agent, _end) = served(Some(tls("n1"))).await;
+    let ask = b"GET / HTTP/1.1\r\nhost: n1.example.net\r\nconnection: close\r\n\r\n";
+
+    let answer = exchange(TcpStream::connect(address).await.unwrap(), ask).await;
+    assert!(!answer.contains("HTTP/1.1"), "plain HTTP: {answer}");
+
+    let connect = async |end: Arc<Tls>| {
+        let (config, _) = end.client(Some("n1"), &[b"http/1.1"]);
+        let name = rustls::pki_types::ServerName::try_from("n1").unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        tokio_rustls::TlsConnector::from(config)
+            .connect(name, stream)
+            .await
+    };
+    let answer = exchange(connect(tls("reader")).await.unwrap(), ask).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && answer.contains("seen by n1</title>"),
+        "{answer}"
+    );
+
+    let stranger = Authority::new().issue(dir.path(), "stranger", &["stranger"], 2099);
+    let ours = authority.issue(dir.path(), "ours", &["ours"], 2099);
+    let stranger = Tls::load(crate::model::TlsFiles {
+        ca_file: ours.ca_file,
+        ..stranger
+    });
+    // In TLS 1.3 the client learns of the refusal when it reads.
+    if let Ok(stream) = connect(stranger.unwrap()).await {
+        let answer = exchange(stream, ask).await;
+        assert!(!answer.contains("HTTP/1.1"), "{answer}");
+    }
 }
