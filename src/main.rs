@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use etcd_agent::cli::{self, Cli};
 
 fn main() -> ExitCode {
-    cli::main(Cli::parse())
+    cli::main(Cli::of_process())
 }

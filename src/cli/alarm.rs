@@ -9,7 +9,9 @@ use super::out::{self, Output};
 use crate::model::{AdminStatus, Alarm, AlarmKind, DisarmOrder, DisarmView, NodeName};
 use crate::paths::Paths;
 
-/// Alarms of etcd: while one is raised, etcd accepts no writes
+/// List or disarm etcd's alarms
+///
+/// While one is raised, etcd accepts no writes.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum AlarmVerb {
     /// List the alarms that members have raised

@@ -3,6 +3,7 @@
 use super::backup_run;
 use super::backup_table::{render, render_verdicts};
 use super::client::Client;
+use super::confirm::Yes;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::{self, Output};
 use super::progress::Progress;
@@ -29,17 +30,7 @@ impl From<Form> for BackupFormat {
     }
 }
 
-/// Backups
-#[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
-pub(super) struct BackupArgs {
-    #[command(subcommand)]
-    verb: Option<BackupVerb>,
-    #[command(flatten)]
-    now: NowArgs,
-}
-
-/// `backup now`; with options the verb may be left out.
+/// `backup now`.
 #[derive(Debug, clap::Args)]
 pub(super) struct NowArgs {
     /// Format of the backup; default: backup.format
@@ -56,6 +47,7 @@ pub(super) struct NowArgs {
     output: Output,
 }
 
+/// Take, list, verify and prune backups
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum BackupVerb {
     /// Take a full backup, or an increment, now and wait for it
@@ -78,6 +70,9 @@ pub(super) enum BackupVerb {
         /// Remove nothing; show for each backup whether it would be removed, and why it is kept
         #[arg(long)]
         dry_run: bool,
+        /// Without a question.
+        #[command(flatten)]
+        yes: Yes,
         /// Deadline.
         #[command(flatten)]
         timeout: Timeout,
@@ -88,19 +83,19 @@ pub(super) enum BackupVerb {
 }
 
 #[cfg(test)]
-impl BackupArgs {
+impl BackupVerb {
     /// The outcome of `backup verify` with these arguments.
     pub(super) async fn verified_by(self, client: &Client) -> Outcome {
-        match self.verb {
-            Some(BackupVerb::Verify(args)) => verify::run(client, args).await,
+        match self {
+            Self::Verify(args) => verify::run(client, args).await,
             _ => Ok(Exit::Usage),
         }
     }
 }
 
-pub(super) async fn run(paths: &Paths, args: BackupArgs) -> Outcome {
+pub(super) async fn run(paths: &Paths, verb: BackupVerb) -> Outcome {
     let client = Client::new(paths);
-    match args.verb.unwrap_or(BackupVerb::Now(args.now)) {
+    match verb {
         BackupVerb::List { timeout, output } => {
             let list: Vec<ListedBackup> = client.within(timeout.timeout).all("/v1/backups").await?;
             output.print(&list, |list| render(list, out::now()))?;
@@ -124,12 +119,16 @@ pub(super) async fn run(paths: &Paths, args: BackupArgs) -> Outcome {
             dry_run: true,
             timeout,
             output,
+            ..
         } => {
             let client = client.within(timeout.timeout);
             let verdicts: Vec<Verdict> = client.all("/v1/backups/retention").await?;
             output.print(&verdicts, |verdicts| render_verdicts(verdicts, out::now()))?;
         }
-        BackupVerb::Prune { timeout, output, .. } => {
+        BackupVerb::Prune {
+            yes, timeout, output, ..
+        } => {
+            yes.ask("The backups that [backup.retention] no longer keeps are removed from the store; `--dry-run` lists them.")?;
             ask(&client, &OperatorRequest::Prune, timeout, output).await?;
         }
     }

@@ -1,12 +1,13 @@
 //! `etcd-agent etcd-manager commands list|delete`: etcd-manager's queue in the store.
 
 use super::client::Client;
+use super::confirm::Yes;
 use super::exit::{Exit, Outcome};
 use super::out::{self, Output};
 use crate::model::{CommandName, StoreCommand, UnixMs};
 use crate::paths::Paths;
 
-/// What etcd-manager keeps in the store
+/// Show or delete what etcd-manager left in the store
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum EtcdManagerVerb {
     #[command(subcommand)]
@@ -22,6 +23,9 @@ pub(super) enum CommandsVerb {
     Delete {
         /// Its name, as `etcd-manager commands list` shows it
         name: String,
+        /// Without a question.
+        #[command(flatten)]
+        yes: Yes,
     },
 }
 
@@ -32,7 +36,11 @@ pub(super) async fn run(paths: &Paths, verb: CommandsVerb) -> Outcome {
             let list: Vec<StoreCommand> = client.get("/v1/commands").await?;
             output.print(&list, |list| render(list, out::now()))?;
         }
-        CommandsVerb::Delete { name } => {
+        CommandsVerb::Delete { name, yes } => {
+            yes.ask(&format!(
+                "The command {} is deleted from the store.",
+                name.escape_debug()
+            ))?;
             let deleted: CommandName = client.post("/v1/commands/delete", &CommandName { name }).await?;
             out::print(&format!("{} is deleted", deleted.name))?;
         }

@@ -23,7 +23,7 @@ pub(super) struct CheckArgs {
     accept_losses: bool,
 }
 
-/// The merged configuration
+/// Check the configuration, or show the values in force
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum ConfigVerb {
     Check(CheckArgs),

@@ -13,6 +13,13 @@ pub(super) fn decided(decision: &Decision) -> String {
             let _ = writeln!(text, "Next: {}", describe(action));
         }
     }
+    text.push_str(&why(decision));
+    text
+}
+
+/// The reasons.
+pub(super) fn why(decision: &Decision) -> String {
+    let mut text = String::new();
     if !decision.reasons.is_empty() {
         text.push_str("\nWhy:\n");
     }

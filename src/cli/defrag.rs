@@ -6,8 +6,10 @@ use super::on_nodes::{self, NodeArgs, Undone, Work};
 use crate::model::DirectiveChange;
 use crate::paths::Paths;
 
-/// Defragment etcd, each member only while all others are healthy, the raft leader last, after another member
-/// leads; waits until all are done
+/// Defragment etcd on a node, or on all one after the other
+///
+/// Each member only while all others are healthy, the raft leader last, after another member leads. Waits until
+/// all are done.
 #[derive(Debug, clap::Args)]
 pub(super) struct DefragArgs {
     #[command(flatten)]

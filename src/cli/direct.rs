@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::client::Client;
-use super::decision::decided;
+use super::decision::{decided, why};
 use super::exit::{Exit, Failure, Outcome};
 use super::health;
 use super::out::Output;
@@ -72,15 +72,23 @@ pub(super) fn preview(view: &DirectiveView, args: OrderArgs) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The steps in words, and what this agent would decide first.
+/// The steps in words, and what this agent would decide first. Without an action of its own it waits for others:
+/// that is not "nothing to do".
 pub(super) fn render(view: &DirectiveView) -> String {
     let mut text = String::from("Nothing was changed. What would follow:\n");
     for (number, step) in (1..).zip(&view.steps) {
         let _ = writeln!(text, "  {number}. {step}");
     }
     if let Some(decision) = &view.decision {
-        text.push_str("\nThe first decision, as far as it is seen from here:\n");
-        text.push_str(&decided(decision));
+        text.push_str("\nThe first decision of this node's agent:\n");
+        if decision.action.is_some() {
+            text.push_str(&decided(decision));
+        } else {
+            text.push_str(
+                "No action on this node yet; other nodes, or a later decision, carry the order out.\n",
+            );
+            text.push_str(&why(decision));
+        }
     }
     text
 }

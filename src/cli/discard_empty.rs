@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::confirm::Yes;
 use super::exit::{Exit, Failure, Outcome};
 use super::out::Output;
 use super::{running_etcd, systemd};
@@ -28,9 +29,13 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The revision of a store in which no key was ever written, and of an authentication store without a user.
 const NEVER_WRITTEN: u64 = 1;
 
-/// Stop the empty etcd that a package started, and move its data into the archive
+/// Stop the empty etcd that a package started
+///
+/// Its data is moved into the archive next to the data directory.
 #[derive(Debug, clap::Args)]
 pub(super) struct DiscardArgs {
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     output: Output,
 }
@@ -63,12 +68,12 @@ pub(super) async fn run(paths: &Paths, args: DiscardArgs) -> Outcome {
         Err(_) => etcd.and_then(|etcd| etcd.wal_dir.clone()),
     };
     let dirs = DataDirs::new(paths.host(&data_dir), log.map(|dir| paths.host(&dir)));
-    let view = discard(paths, &dirs, port).await?;
+    let view = discard(paths, &dirs, port, args.yes).await?;
     args.output.print(&view, |view| format!("{}\n", view.message))?;
     Ok(Exit::Ok)
 }
 
-async fn discard(paths: &Paths, dirs: &DataDirs, port: u16) -> Result<DiscardView, Failure> {
+async fn discard(paths: &Paths, dirs: &DataDirs, port: u16, yes: Yes) -> Result<DiscardView, Failure> {
     let data_dir = dirs.data().to_owned();
     let shown = data_dir.display().to_string();
     let nothing = |why: String| DiscardView {
@@ -89,6 +94,9 @@ async fn discard(paths: &Paths, dirs: &DataDirs, port: u16) -> Result<DiscardVie
         )));
     }
     is_empty(port, cluster_id, member_id).await?;
+    yes.ask(&format!(
+        "etcd.service is stopped, and its empty data in {shown} is moved into the archive."
+    ))?;
     stop_etcd().await?;
     let archived = archive_empty(dirs).map_err(|error| {
         Failure::failed(format!(

@@ -1,6 +1,7 @@
 //! `etcd-agent downgrade`: an older version of etcd on all nodes, by etcd's own downgrade (3.6 and newer).
 
 use super::client::Client;
+use super::confirm::Yes;
 use super::direct::OrderArgs;
 use super::exit::{Failure, Outcome};
 use super::upgrade::{Wanted, cancel, carry_out};
@@ -9,8 +10,10 @@ use super::wait::Timeout;
 use crate::model::{AdminStatus, EtcdVersion};
 use crate::paths::Paths;
 
-/// Downgrade etcd on all nodes, one after the other, the raft leader last, once etcd has converted its data;
-/// takes a backup first, and stops at the first trouble
+/// Downgrade etcd on all nodes, one after the other
+///
+/// etcd converts its data first, and the raft leader comes last. A backup is taken first, and the downgrade stops
+/// at the first trouble.
 #[derive(Debug, clap::Args)]
 pub(super) struct DowngradeArgs {
     /// The version, e.g. 3.5.35; every node has it on disk, as /opt/etcd-v3.5.35/etcd
@@ -22,6 +25,8 @@ pub(super) struct DowngradeArgs {
     /// Go back to the etcd of before, while a member still runs it
     #[arg(long, conflicts_with_all = ["to", "no_backup"])]
     cancel: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     order: OrderArgs,
     #[command(flatten)]
@@ -46,6 +51,7 @@ pub(super) async fn run(paths: &Paths, args: DowngradeArgs) -> Outcome {
         pause_after: None,
         no_backup: args.no_backup,
         way_back: WAY_BACK.to_owned(),
+        yes: args.yes,
         order: args.order,
         timeout: args.timeout,
     };

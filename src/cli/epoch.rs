@@ -2,18 +2,17 @@
 //! deny.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 
 use super::client::Client;
+use super::confirm::{Yes, on_a_terminal};
 use super::direct::{self, OrderArgs};
 use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
-use super::restore;
 use super::wait::{self, Deadline, Timeout};
 use crate::model::{DirectiveView, Epoch, Genesis, NodeName, Observation, OperatorRequest, PlanView};
 use crate::paths::Paths;
 
-/// Epochs, the clusters that follow each other under one name
+/// Confirm a newer epoch that too few electors are left to confirm
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum EpochVerb {
     /// Follow a newer epoch that other nodes report, when too few electors are left to confirm it
@@ -25,9 +24,8 @@ pub(super) enum EpochVerb {
 pub(super) struct ConfirmArgs {
     /// The epoch, which I vouch was opened; `etcd-agent plan` shows it with the reason `epoch-hearsay`
     epoch: u64,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     order: OrderArgs,
     #[command(flatten)]
@@ -36,16 +34,11 @@ pub(super) struct ConfirmArgs {
 
 pub(super) async fn run(paths: &Paths, verb: EpochVerb) -> Outcome {
     let EpochVerb::Confirm(args) = verb;
-    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    confirm(paths, args, terminal).await
+    confirm(paths, args, on_a_terminal()).await
 }
 
 async fn confirm(paths: &Paths, args: ConfirmArgs, terminal: bool) -> Outcome {
-    if !args.yes && !args.order.dry_run && !terminal {
-        return Err(Failure::refused(
-            "there is no terminal to ask on: give --yes to confirm, or --dry-run to see what would follow",
-        ));
-    }
+    args.yes.require(args.order.dry_run, terminal)?;
     let client = Client::new(paths);
     let seen: PlanView = client.get("/v1/plan").await?;
     let (genesis, tellers) = meant(&seen.observation, Epoch(args.epoch))?;
@@ -57,9 +50,8 @@ async fn confirm(paths: &Paths, args: ConfirmArgs, terminal: bool) -> Outcome {
         let view: DirectiveView = client.post("/v1/preview", &request).await?;
         return direct::preview(&view, args.order);
     }
-    if !args.yes {
-        restore::confirm(&warning(&seen.observation, &genesis, &tellers))?;
-    }
+    args.yes
+        .confirm(&warning(&seen.observation, &genesis, &tellers))?;
     let deadline = Deadline::after(args.timeout.timeout);
     let mut progress = Progress::new();
     let view = wait::submit(&client, &request).await?;

@@ -11,7 +11,9 @@ use crate::paths::Paths;
 /// How often `--follow` polls.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Show the decisions of this node's agent with their time, reasons and results; the journal has older ones
+/// Show what this node's agent decided, when, why and with which result
+///
+/// The agent keeps the last 512 since it was started. The journal has older ones.
 #[derive(Debug, clap::Args)]
 pub(super) struct EventsArgs {
     /// The last N

@@ -8,7 +8,7 @@ use super::wait::{self, Deadline, Timeout};
 use crate::model::{AdminStatus, DirectiveView, MemberId, NodeName, OperatorRequest, SteadyMs};
 use crate::paths::Paths;
 
-/// Move the raft leadership to another member, and wait until it leads
+/// Let another member lead, and wait until it does
 #[derive(Debug, clap::Args)]
 pub(super) struct MoveArgs {
     /// The node of the new leader; default: the healthy follower with the longest log

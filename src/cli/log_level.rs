@@ -6,7 +6,9 @@ use super::out::Output;
 use crate::model::{LogLevel, LogOrder, LogView};
 use crate::paths::Paths;
 
-/// Show or set the log level of the running agent; a restart of the agent resets it
+/// Show or set the log level of the running agent
+///
+/// A restart of the agent resets it.
 #[derive(Debug, clap::Args)]
 pub(super) struct LogArgs {
     /// error, warn, info, debug or trace

@@ -1,6 +1,7 @@
 //! `etcd-agent member remove|add`; `members.rs` has `member list`.
 
 use super::client::Client;
+use super::confirm::Yes;
 use super::direct::{self, OrderArgs, Silent};
 use super::exit::{Failure, Outcome};
 use super::health;
@@ -10,7 +11,7 @@ use super::wait::{self, Deadline, Timeout};
 use crate::model::{AdminStatus, DirectiveChange, Directives, MemberList, NodeName};
 use crate::paths::Paths;
 
-/// Members, by their nodes
+/// List members, remove one, or allow one again
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum MemberVerb {
     /// List etcd's members
@@ -22,13 +23,18 @@ pub(super) enum MemberVerb {
 /// Changes of the membership.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum MemberChange {
-    /// Remove the member of a node, which stays out until `member add`; waits until it is removed
+    /// Remove the member of a node, which stays out until `member add`
+    ///
+    /// Waits until it is removed.
     Remove {
         /// The node.
         node: NodeName,
         /// Also when the cluster then stays below its size
         #[arg(long)]
         force: bool,
+        /// Without a question.
+        #[command(flatten)]
+        yes: Yes,
         /// Options of every order.
         #[command(flatten)]
         order: OrderArgs,
@@ -56,10 +62,16 @@ pub(super) async fn run(paths: &Paths, change: MemberChange) -> Outcome {
         MemberChange::Remove {
             node,
             force,
+            yes,
             order,
             timeout,
         } => {
             direct::known(&seen, &node)?;
+            if !order.dry_run {
+                yes.ask(&format!(
+                    "The member of {node} is removed, and {node} stays out until `etcd-agent member add {node}`."
+                ))?;
+            }
             let change = DirectiveChange::Remove { node: node.clone() };
             let view = direct::force(&client, change, order, force).await?;
             if order.dry_run {

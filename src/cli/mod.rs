@@ -7,6 +7,7 @@ mod backup_table;
 mod client;
 mod commands;
 mod config;
+mod confirm;
 mod decision;
 mod defrag;
 mod direct;
@@ -15,6 +16,7 @@ mod downgrade;
 mod epoch;
 mod events;
 mod exit;
+mod help;
 mod init;
 mod leader;
 mod log_level;
@@ -48,7 +50,7 @@ mod wait;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 pub use client::{CallError, Client};
 pub use exit::{Exit, Failure};
@@ -59,11 +61,10 @@ use exit::Outcome;
 
 /// A node agent that forms, repairs, backs up and restores etcd clusters
 #[derive(Debug, Parser)]
-#[command(name = "etcd-agent", version, arg_required_else_help = true)]
-#[command(
-    after_help = "Exit codes: 0 done or healthy, 1 failed, 2 usage or bad configuration, 3 agent not reachable, \
-    4 refused as unsafe, 5 timed out, 6 degraded, 7 not serving, 8 the agent has just started. See etcd-agent(8)."
-)]
+#[command(name = "etcd-agent", version, arg_required_else_help = true, max_term_width = help::COLUMNS)]
+#[command(after_help = "`etcd-agent help VERB` shows the options of a verb.\n\n\
+    Exit codes: 0 done or healthy, 1 failed, 2 usage or bad configuration, 3 agent not reachable, \
+    4 refused as unsafe, 5 timed out, 6 degraded, 7 not serving, 8 the agent has just started. See etcd-agent(8).")]
 pub struct Cli {
     /// Use another root directory than `/`.
     #[arg(long, global = true, hide = true, default_value = "/")]
@@ -79,7 +80,7 @@ enum Verb {
     Reload(reload::ReloadArgs),
     Init(init::InitArgs),
     DiscardEmpty(discard_empty::DiscardArgs),
-    /// Show the health of the cluster, the coordinator, and what is waited for
+    /// Show the health of the cluster, its nodes, and what is waited for
     Status(out::Output),
     Plan(plan::PlanArgs),
     OkToStop(ok_to_stop::StopArgs),
@@ -99,7 +100,8 @@ enum Verb {
     Alarm(alarm::AlarmVerb),
     #[command(subcommand)]
     Member(member::MemberVerb),
-    Backup(backup::BackupArgs),
+    #[command(subcommand)]
+    Backup(backup::BackupVerb),
     #[command(subcommand)]
     EtcdManager(commands::EtcdManagerVerb),
     Restore(restore::RestoreArgs),
@@ -138,6 +140,14 @@ enum Verb {
         #[arg(long)]
         stop: bool,
     },
+}
+
+impl Cli {
+    /// The command line of this process. Prints help or an error and exits if there is nothing to run.
+    pub fn of_process() -> Self {
+        let matches = help::command().get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// Runs a command and returns the exit code.
@@ -184,7 +194,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
             members::run(paths, output).await
         }
         Verb::Member(member::MemberVerb::Change(change)) => member::run(paths, change).await,
-        Verb::Backup(args) => backup::run(paths, args).await,
+        Verb::Backup(verb) => backup::run(paths, verb).await,
         Verb::Commands(verb) | Verb::EtcdManager(commands::EtcdManagerVerb::Commands(verb)) => {
             commands::run(paths, verb).await
         }

@@ -4,16 +4,15 @@
 //! epoch with the electors. So the command can be given again at any time, on any node.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal;
 
 use serde::Serialize;
 
 use super::client::Client;
+use super::confirm::{Yes, on_a_terminal};
 use super::direct::OrderArgs;
 use super::exit::{Exit, Failure, Outcome};
 use super::health;
 use super::progress::{Progress, note};
-use super::restore::confirm;
 use super::version_path::{members, running};
 use super::wait::{self, Deadline, Timeout};
 use crate::model::{
@@ -22,8 +21,9 @@ use crate::model::{
 };
 use crate::paths::Paths;
 
-/// Move the cluster to any other version of etcd: writes are refused meanwhile, and a new epoch continues with the
-/// same data
+/// Move the cluster to any other version of etcd
+///
+/// etcd refuses writes meanwhile, and a new epoch continues with the same data.
 #[derive(Debug, clap::Args)]
 pub(super) struct MoveArgs {
     /// The version, e.g. 3.4.37; every node has the whole release on disk, as /opt/etcd-v3.4.37/
@@ -35,9 +35,8 @@ pub(super) struct MoveArgs {
     /// With --cancel: also if a node does not answer. In a moved epoch: also if the data could not be compared
     #[arg(long, requires = "cancel")]
     force: bool,
-    /// Do not ask
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     order: OrderArgs,
     #[command(flatten)]
@@ -90,15 +89,8 @@ pub(super) async fn run(paths: &Paths, args: MoveArgs) -> Outcome {
         if args.order.dry_run {
             return report(&args, false, None, plan);
         }
-        if !args.yes {
-            if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
-                return Err(Failure::refused(
-                    "there is no terminal to ask on: give --yes to move nevertheless, or --dry-run to see what would \
-                     follow",
-                ));
-            }
-            confirm(&plan)?;
-        }
+        args.yes.require(false, on_a_terminal())?;
+        args.yes.confirm(&plan)?;
         note(&way_back(&seen));
         let work = open(&client, &seen, to, &deadline, &mut progress);
         backup = Some(wait::or_interrupted(work, FATE).await?);

@@ -9,7 +9,9 @@ use super::out::Output;
 use crate::model::{AdminStatus, NodeName, Reason, StopVerdict, VotersLeft};
 use crate::paths::Paths;
 
-/// Say whether a node may be stopped now without a loss of quorum: exit code 0 yes, 4 no
+/// Say whether a node may be stopped now (exit code 0 yes, 4 no)
+///
+/// It may while the cluster keeps its quorum without it, and nothing else is under way.
 #[derive(Debug, clap::Args)]
 pub(super) struct StopArgs {
     /// The node; default: this node

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::client::Client;
+use super::confirm::Yes;
 use super::direct::{self, OrderArgs, Silent};
 use super::exit::{Failure, Outcome};
 use super::health;
@@ -24,6 +25,8 @@ pub(super) struct NodeArgs {
     /// Cancel the remaining part of an earlier order
     #[arg(long, conflicts_with_all = ["node", "rolling"])]
     cancel: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     order: OrderArgs,
     #[command(flatten)]
@@ -74,6 +77,13 @@ pub(super) async fn run(paths: &Paths, args: NodeArgs, work: &Work) -> Outcome {
         return direct::report(&view, &Silent::default(), &said, args.order);
     }
     let nodes = meant(&seen, args.node, args.rolling, work)?;
+    if !args.order.dry_run {
+        let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+        args.yes.ask(&format!(
+            "etcd is {done} on {}, one node at a time.",
+            names.join(", ")
+        ))?;
+    }
     let view = direct::order(&client, (work.order)(nodes), args.order).await?;
     if args.order.dry_run {
         return direct::preview(&view, args.order);

@@ -7,7 +7,9 @@ use super::wait::Timeout;
 use crate::model::DirectiveChange;
 use crate::paths::Paths;
 
-/// Suspend automatic actions on all nodes until `resume`; requests of operators are still carried out
+/// Suspend automatic actions on all nodes until `resume`
+///
+/// Requests of operators, and what safety needs, are still carried out.
 #[derive(Debug, clap::Args)]
 pub(super) struct PauseArgs {
     #[command(flatten)]

@@ -81,9 +81,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Observation, serde_json::Error> {
 
 pub(super) fn render(view: &PlanView) -> String {
     let decision = &view.decision;
-    let coordinator = if decision.coordinator { "yes" } else { "no" };
+    let coordinator = if decision.coordinator {
+        "This node is the coordinator: it decides for the cluster."
+    } else {
+        "This node is not the coordinator: it decides for itself only."
+    };
     format!(
-        "{}\n\n{}\nLooks again in {} or when something changes; coordinator here: {coordinator}\n",
+        "{}\n\n{}\nLooks again in {} or when something changes. {coordinator}\n",
         decision.text,
         decided(decision),
         out::age(decision.wake)

@@ -18,7 +18,7 @@ use crate::paths::Paths;
 /// The CLI waits a little longer than the agent, whose answer gives the reason.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// The lock that lets hosts reboot one at a time
+/// Take or release the lock that lets hosts reboot one at a time
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum LockVerb {
     /// Take the lock for this host, once the cluster is whole and no other host holds it

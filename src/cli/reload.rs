@@ -10,7 +10,9 @@ use super::wait::{Deadline, span};
 use crate::model::ReloadView;
 use crate::paths::Paths;
 
-/// Make the agent reread its configuration, and wait until it is in force or refused
+/// Make the agent reread its configuration
+///
+/// Waits until the new configuration is in force or refused.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReloadArgs {
     /// Give up waiting after this long, e.g. 90s or 10m; the work continues

@@ -5,8 +5,10 @@ use super::on_nodes::{self, NodeArgs, Undone, Work};
 use crate::model::DirectiveChange;
 use crate::paths::Paths;
 
-/// Restart etcd, each member only while all others are healthy, the raft leader last; waits until all are
-/// healthy again
+/// Restart etcd on a node, or on all one after the other
+///
+/// Each member only while all others are healthy, the raft leader last, after another member leads. Waits until
+/// all are healthy again.
 #[derive(Debug, clap::Args)]
 pub(super) struct RestartArgs {
     #[command(flatten)]

@@ -1,10 +1,10 @@
 //! `etcd-agent restore` and `etcd-agent bootstrap`: an operator opens a new epoch.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use super::client::Client;
+use super::confirm::{Yes, on_a_terminal};
 use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
 use super::wait::{self, Deadline, Timeout};
@@ -15,7 +15,9 @@ use crate::model::{
 };
 use crate::paths::Paths;
 
-/// Restore a backup as a new epoch on all nodes; replaced data goes into the archive
+/// Restore a backup as a new epoch on all nodes
+///
+/// Replaced data goes into the archive.
 #[derive(Debug, clap::Args)]
 pub(super) struct RestoreArgs {
     /// A backup's name, as `backup list` shows it, or `latest`
@@ -34,9 +36,8 @@ pub(super) struct RestoreArgs {
     /// `-- --name n1 --bump-revision 1000000000 --mark-compacted`
     #[arg(last = true, requires = "to", value_name = "ETCDUTL ARGS")]
     more: Vec<String>,
-    /// Do not ask, even when the cluster is alive
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    yes: Yes,
     /// I vouch that this node is permanently lost and will not come back with its old memory; may be given
     /// again
     #[arg(long, value_name = "NODE")]
@@ -66,6 +67,8 @@ pub(super) struct BootstrapArgs {
     /// Form an empty cluster even if the store has backups
     #[arg(long)]
     empty: bool,
+    #[command(flatten)]
+    yes: Yes,
     /// Change nothing; show what would happen
     #[arg(long)]
     dry_run: bool,
@@ -88,8 +91,7 @@ impl RestoreArgs {
 }
 
 pub(super) async fn restore(paths: &Paths, args: RestoreArgs) -> Outcome {
-    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    restore_at(paths, args, terminal).await
+    restore_at(paths, args, on_a_terminal()).await
 }
 
 /// As [`restore`]. Without a terminal it requires `--yes`, whatever this node sees of the cluster: a node
@@ -104,12 +106,7 @@ pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool)
         };
         return restore_to::run(paths, &target).await;
     }
-    if !args.yes && !args.dry_run && !terminal {
-        return Err(Failure::refused(
-            "there is no terminal to ask on: give --yes to restore nevertheless, or --dry-run to see what \
-             would follow",
-        ));
-    }
+    args.yes.require(args.dry_run, terminal)?;
     let client = Client::new(paths);
     let seen: AdminStatus = client.get("/v1/status").await?;
     if seen.starting && !args.dry_run {
@@ -133,14 +130,20 @@ pub(super) async fn restore_at(paths: &Paths, args: RestoreArgs, terminal: bool)
     if args.dry_run {
         return preview(&client, &request).await;
     }
-    let warning = warning(&seen, backup);
-    if !args.yes {
-        confirm(&warning)?;
-    }
+    args.yes.confirm(&warning(&seen, backup))?;
     open_epoch(&client, &seen, &request, args.timeout).await
 }
 
 pub(super) async fn bootstrap(paths: &Paths, args: BootstrapArgs) -> Outcome {
+    bootstrap_at(paths, args, on_a_terminal()).await
+}
+
+/// As [`bootstrap`]. An operator's word needs `--yes` without a terminal; a plain bootstrap vouches for nothing.
+pub(super) async fn bootstrap_at(paths: &Paths, args: BootstrapArgs, terminal: bool) -> Outcome {
+    let word = vouched(&args);
+    if word.is_some() {
+        args.yes.require(args.dry_run, terminal)?;
+    }
     let client = Client::new(paths);
     let seen: AdminStatus = client.get("/v1/status").await?;
     let epoch = health::newest_epoch(&seen);
@@ -158,7 +161,26 @@ pub(super) async fn bootstrap(paths: &Paths, args: BootstrapArgs) -> Outcome {
     if args.dry_run {
         return preview(&client, &request).await;
     }
+    if let Some(word) = word {
+        args.yes.confirm(&word)?;
+    }
     open_epoch(&client, &seen, &request, args.timeout).await
+}
+
+/// What an operator vouches for, if it is anything.
+fn vouched(args: &BootstrapArgs) -> Option<String> {
+    let names: Vec<&str> = args.without.iter().map(NodeName::as_str).collect();
+    let gone = format!(
+        "You vouch that {} will never come back with the old memory. If that is wrong, two clusters can form.",
+        names.join(", ")
+    );
+    let empty = "An empty cluster is formed, whatever backups the store has.".to_owned();
+    match (names.is_empty(), args.empty) {
+        (true, false) => None,
+        (false, false) => Some(gone),
+        (true, true) => Some(empty),
+        (false, true) => Some(format!("{gone}\n{empty}")),
+    }
 }
 
 /// Shows what would happen.
@@ -273,19 +295,4 @@ fn nobody(status: &AdminStatus) -> String {
         "No member is seen to serve, but {} may: no answer comes from there.",
         silent.join(", ")
     )
-}
-
-/// Asks on the terminal.
-pub(super) fn confirm(warning: &str) -> Result<(), Failure> {
-    let mut err = std::io::stderr();
-    let mut answer = String::new();
-    let asked = write!(err, "{warning}\nType yes to go on: ").and_then(|()| err.flush());
-    asked
-        .and_then(|()| std::io::stdin().lock().read_line(&mut answer))
-        .map_err(|error| Failure::failed(format!("cannot ask: {error}")))?;
-    if answer.trim() == "yes" {
-        Ok(())
-    } else {
-        Err(Failure::refused("not confirmed; nothing was done"))
-    }
 }

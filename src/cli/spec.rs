@@ -18,16 +18,16 @@ use crate::paths::Paths;
 const FOLLOWED: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(300);
 
-/// The spec: what is wanted
+/// Show or change how many voters are wanted
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum SpecVerb {
-    /// Show what is wanted of the cluster and of this node
+    /// Show the wanted number of voters, the nodes and the settings of this node
     Get(Output),
-    /// Change what is wanted
+    /// Change the wanted number of voters
     Set(SetArgs),
 }
 
-/// Change what is wanted
+/// Change the wanted number of voters
 #[derive(Debug, clap::Args)]
 pub(super) struct SetArgs {
     /// `size=N`: how many voters

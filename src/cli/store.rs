@@ -9,7 +9,7 @@ use super::progress::{Progress, note};
 use crate::adapters::store_check::{Found, Right, StoreReport, check_store};
 use crate::paths::Paths;
 
-/// The store
+/// Test what the agent may do in the store
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum StoreVerb {
     /// Test every permission that the agent needs in the configured store, and name the missing ones

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::client::Client;
+use super::confirm::Yes;
 use super::direct::{self, OrderArgs, Silent};
 use super::exit::{Exit, Failure, Outcome};
 use super::health;
@@ -21,8 +22,9 @@ use crate::paths::Paths;
 /// An etcd that does not serve for this long after its restart ends the upgrade.
 const TROUBLE: Duration = Duration::from_secs(90);
 
-/// Upgrade etcd on all nodes, one after the other, the raft leader last; takes a backup first, and stops at
-/// the first trouble
+/// Upgrade etcd on all nodes, one after the other
+///
+/// The raft leader comes last. A backup is taken first, and the upgrade stops at the first trouble.
 #[derive(Debug, clap::Args)]
 pub(super) struct UpgradeArgs {
     /// The version, e.g. 3.6.16; every node has it on disk, as /opt/etcd-v3.6.16/etcd
@@ -37,6 +39,8 @@ pub(super) struct UpgradeArgs {
     /// Go back to the etcd of before, while a member still runs it
     #[arg(long, conflicts_with_all = ["to", "pause_after", "no_backup"])]
     cancel: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     order: OrderArgs,
     #[command(flatten)]
@@ -70,6 +74,7 @@ pub(super) struct Wanted {
     pub(super) no_backup: bool,
     /// What an operator can do if the version does not do well.
     pub(super) way_back: String,
+    pub(super) yes: Yes,
     pub(super) order: OrderArgs,
     pub(super) timeout: Timeout,
 }
@@ -133,6 +138,7 @@ pub(super) async fn run(paths: &Paths, args: UpgradeArgs) -> Outcome {
         pause_after: args.pause_after,
         no_backup: args.no_backup,
         way_back: way_back(&seen, to),
+        yes: args.yes,
         order: args.order,
         timeout: args.timeout,
     };
@@ -155,6 +161,14 @@ pub(super) async fn carry_out(client: &Client, seen: &AdminStatus, mut wanted: W
         return wanted.report(false, steps, format!("every member runs etcd {to} already"));
     }
     note(&wanted.way_back);
+    wanted.yes.ask(&format!(
+        "etcd is restarted on one node after the other, with {}.",
+        in_words(if steps.is_empty() {
+            std::slice::from_ref(&to)
+        } else {
+            &steps
+        })
+    ))?;
     let deadline = Deadline::after(wanted.timeout.timeout);
     // An order that would be refused takes no backup.
     let trial = OrderArgs {

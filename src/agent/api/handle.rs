@@ -373,7 +373,7 @@ fn no_decision() -> Decision {
         wake: Duration::ZERO,
         memory: crate::model::Memory::default(),
         coordinator: false,
-        text: "looking around".to_owned(),
+        text: "the cluster has not been observed yet".to_owned(),
         order: None,
     }
 }

@@ -167,7 +167,9 @@ fn s39_a_store_of_etcd_manager_is_never_taken_for_empty_and_is_restored() {
 
     // The way back: the agent writes a backup that etcd-manager can read.
     let before = stored(&lab, "/_etcd_backup.meta");
-    agent(n1, &["backup", "--format", "etcd-manager"]).ok().unwrap();
+    agent(n1, &["backup", "now", "--format", "etcd-manager"])
+        .ok()
+        .unwrap();
     let after = stored(&lab, "/_etcd_backup.meta");
     let new = after.iter().find(|key| !before.contains(key)).unwrap();
     let marker: Value = serde_json::from_slice(&fs::read(lab.s3().dir().join(new)).unwrap()).unwrap();

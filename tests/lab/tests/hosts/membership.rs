@@ -87,9 +87,12 @@ fn s03_two_of_three_wait_for_the_operators_word() {
     holds_for("nothing is formed", Duration::from_secs(10), || {
         clusters_ever(&lab).is_empty()
     });
-    agent(n1, &["bootstrap", "--without", "n3", "--timeout", "150s"])
-        .ok()
-        .unwrap();
+    agent(
+        n1,
+        &["bootstrap", "--without", "n3", "--yes", "--timeout", "150s"],
+    )
+    .ok()
+    .unwrap();
     lab.wait_healthy(2, SOON).unwrap();
     put(&lab, "written", "on two");
 
@@ -133,7 +136,7 @@ fn s26_a_fresh_node_beside_a_dead_cluster_forms_nothing() {
         holds_for("n4 forms nothing", Duration::from_secs(5), || {
             n4.unit_property("etcd", "ActiveState").unwrap() == "inactive" && !data_there(n4)
         });
-        let forced = agent(n4, &["bootstrap", "--without", "n2"]);
+        let forced = agent(n4, &["bootstrap", "--without", "n2", "--yes"]);
         assert_eq!(forced.code, 4, "{}{}", forced.stdout, forced.stderr);
         assert!(
             forced.stderr.contains("there is a cluster already"),

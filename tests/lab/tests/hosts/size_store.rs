@@ -79,7 +79,9 @@ fn s07_the_size_is_changed_in_the_store_by_one_command() {
         wait_status(host, 0);
     }
     // The size that etcd-manager reads is also the size in force.
-    agent(n1, &["backup", "--format", "etcd-manager"]).ok().unwrap();
+    agent(n1, &["backup", "now", "--format", "etcd-manager"])
+        .ok()
+        .unwrap();
     let keys = lab.s3().keys().unwrap();
     let marker = keys.iter().find(|key| key.ends_with("/_etcd_backup.meta"));
     let marker = fs::read(lab.s3().dir().join(marker.unwrap())).unwrap();
