@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::exit::{Exit, Failure, Outcome};
-use super::out::{self, Output};
+use super::out::{self, Format, Output};
 use crate::config::{self, Entry, Loaded};
 use crate::paths::Paths;
 use crate::unit::files;
@@ -75,7 +75,11 @@ fn losses(paths: &Paths, loaded: &Loaded, accept: bool) -> Result<(), Failure> {
 }
 
 pub(super) fn show(paths: &Paths, output: Output) -> Outcome {
-    output.print(&load(paths)?.entries, |entries| render(entries))?;
+    let entries = load(paths)?.entries;
+    match output.format {
+        Format::Table => out::print(&render(&entries))?,
+        _ => output.for_programs(&entries)?,
+    }
     Ok(Exit::Ok)
 }
 

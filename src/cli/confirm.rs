@@ -4,6 +4,7 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use super::exit::Failure;
+use super::plain;
 
 /// `--yes`.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -49,7 +50,7 @@ fn question(what: &str) -> Result<(), Failure> {
 
 fn answered(what: &str, to: &mut impl Write, from: &mut impl BufRead) -> Result<(), Failure> {
     let mut answer = String::new();
-    let asked = write!(to, "{what}\nType yes to go on: ").and_then(|()| to.flush());
+    let asked = write!(to, "{}\nType yes to go on: ", plain::lines(what)).and_then(|()| to.flush());
     asked
         .and_then(|()| from.read_line(&mut answer))
         .map_err(|error| Failure::failed(format!("cannot ask: {error}")))?;

@@ -42,16 +42,16 @@ pub(super) struct DiscardArgs {
 
 /// What was done.
 #[derive(Debug, Serialize)]
-struct DiscardView {
+pub(super) struct DiscardView {
     /// True if data was moved away.
-    changed: bool,
+    pub(super) changed: bool,
     /// The data directory.
-    data_dir: PathBuf,
+    pub(super) data_dir: PathBuf,
     /// Where its content is now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    archived: Option<PathBuf>,
+    pub(super) archived: Option<PathBuf>,
     /// One line for people.
-    message: String,
+    pub(super) message: String,
 }
 
 pub(super) async fn run(paths: &Paths, args: DiscardArgs) -> Outcome {
@@ -69,7 +69,8 @@ pub(super) async fn run(paths: &Paths, args: DiscardArgs) -> Outcome {
     };
     let dirs = DataDirs::new(paths.host(&data_dir), log.map(|dir| paths.host(&dir)));
     let view = discard(paths, &dirs, port, args.yes).await?;
-    args.output.print(&view, |view| format!("{}\n", view.message))?;
+    args.output
+        .print_own(&view, |view| format!("{}\n", view.message))?;
     Ok(Exit::Ok)
 }
 

@@ -4,21 +4,27 @@ use std::time::Duration;
 
 use super::client::{CallError, Client};
 use super::exit::{Exit, Failure, Outcome};
+use super::moment::moment;
 use super::out::{self, Format, Output};
-use crate::model::{Event, EventsView, wording};
+use crate::model::{Event, EventsView, UnixMs, wording};
 use crate::paths::Paths;
 
 /// How often `--follow` polls.
 const EVERY: Duration = Duration::from_millis(500);
+/// How many are shown by default.
+const LINES: usize = 20;
 
-/// Show what this node's agent decided, when, why and with which result
+/// Show what this node's agent decided, when and why
 ///
 /// The agent keeps the last 512 since it was started. The journal has older ones.
 #[derive(Debug, clap::Args)]
 pub(super) struct EventsArgs {
-    /// The last N
-    #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 20)]
-    lines: usize,
+    /// The last N [default: 20; with --since: all]
+    #[arg(short = 'n', long = "lines", value_name = "N")]
+    lines: Option<usize>,
+    /// Only what was decided since then: "2026-11-27 10:00", 10:00, yesterday, -1h, "1h ago", or RFC 3339
+    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
+    since: Option<UnixMs>,
     /// Print new events until interrupted
     #[arg(long)]
     follow: bool,
@@ -29,10 +35,9 @@ pub(super) struct EventsArgs {
 pub(super) async fn run(paths: &Paths, args: EventsArgs) -> Outcome {
     let client = Client::new(paths);
     let view: EventsView = client.get("/v1/events").await?;
-    let skip = view.events.len().saturating_sub(args.lines);
-    let last: Vec<Event> = view.events.into_iter().skip(skip).collect();
+    let last = chosen(view.events, args.lines, args.since);
     if !args.follow {
-        args.output.print(&last, |events| table(events))?;
+        args.output.list(&last, |events| table(events, args.since))?;
         return Ok(Exit::Ok);
     }
     if !lines(&last, args.output)? {
@@ -42,6 +47,14 @@ pub(super) async fn run(paths: &Paths, args: EventsArgs) -> Outcome {
         outcome = follow(&client, view.newest, args.output) => outcome,
         _ = tokio::signal::ctrl_c() => Ok(Exit::Ok),
     }
+}
+
+/// The last ones since that time.
+pub(super) fn chosen(events: Vec<Event>, lines: Option<usize>, since: Option<UnixMs>) -> Vec<Event> {
+    let since = since.unwrap_or_default();
+    let mut chosen: Vec<Event> = events.into_iter().filter(|event| event.at >= since).collect();
+    let lines = lines.unwrap_or(if since.0 > 0 { usize::MAX } else { LINES });
+    chosen.split_off(chosen.len().saturating_sub(lines))
 }
 
 async fn follow(client: &Client, mut seen: u64, output: Output) -> Outcome {
@@ -69,13 +82,13 @@ async fn follow(client: &Client, mut seen: u64, output: Output) -> Outcome {
     }
 }
 
-/// One line per event; as JSON one object per line. False when the reader has closed the pipe.
+/// One line per event; as JSON one object per line, as YAML one document. False when the reader has closed the pipe.
 fn lines(events: &[Event], output: Output) -> Result<bool, Failure> {
     for event in events {
         let line = match output.format {
-            Format::Table => cells(event).join("  "),
-            Format::Json => serde_json::to_string(event)
-                .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?,
+            Format::Table => cells(&out::plain(event)?).join("  "),
+            Format::Json => out::json_line(event)?,
+            Format::Yaml => format!("---\n{}", out::yaml(event)?),
         };
         if !out::print_on(&line)? {
             return Ok(false);
@@ -84,7 +97,10 @@ fn lines(events: &[Event], output: Output) -> Result<bool, Failure> {
     Ok(true)
 }
 
-pub(super) fn table(events: &[Event]) -> String {
+pub(super) fn table(events: &[Event], since: Option<UnixMs>) -> String {
+    if let (true, Some(since)) = (events.is_empty(), since) {
+        return format!("Nothing was decided since {}.\n", out::time(since));
+    }
     if events.is_empty() {
         return "Nothing was decided in this run of the agent.\n".to_owned();
     }

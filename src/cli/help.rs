@@ -101,10 +101,7 @@ mod tests {
 
     #[test]
     fn each_verb_is_in_one_group() {
-        let listed: Vec<&str> = GROUPS
-            .iter()
-            .flat_map(|(_, verbs)| verbs.iter().copied())
-            .collect();
+        let listed: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
         let command = Cli::command();
         let shown: BTreeSet<&str> = command
             .get_subcommands()

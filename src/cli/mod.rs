@@ -5,6 +5,7 @@ mod backup;
 mod backup_run;
 mod backup_table;
 mod client;
+mod colour;
 mod commands;
 mod config;
 mod confirm;
@@ -22,11 +23,13 @@ mod leader;
 mod log_level;
 mod member;
 mod members;
+mod moment;
 mod move_etcd;
 mod ok_to_stop;
 mod on_nodes;
 mod out;
 mod pause;
+mod plain;
 mod plan;
 mod plan_after;
 mod progress;
@@ -40,6 +43,7 @@ mod run;
 mod running_etcd;
 mod spec;
 mod status;
+mod status_watch;
 mod store;
 mod systemd;
 mod upgrade;
@@ -69,6 +73,9 @@ pub struct Cli {
     /// Use another root directory than `/`.
     #[arg(long, global = true, hide = true, default_value = "/")]
     root: PathBuf,
+    /// Colour the output: by default on a terminal, unless `NO_COLOR` is set
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    color: colour::When,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -80,8 +87,7 @@ enum Verb {
     Reload(reload::ReloadArgs),
     Init(init::InitArgs),
     DiscardEmpty(discard_empty::DiscardArgs),
-    /// Show the health of the cluster, its nodes, and what is waited for
-    Status(out::Output),
+    Status(status::StatusArgs),
     Plan(plan::PlanArgs),
     OkToStop(ok_to_stop::StopArgs),
     Events(events::EventsArgs),
@@ -152,6 +158,7 @@ impl Cli {
 
 /// Runs a command and returns the exit code.
 pub fn main(cli: Cli) -> ExitCode {
+    colour::choose(cli.color);
     let paths = Paths::below(cli.root);
     match cli.verb {
         // The oneshots need no runtime.
@@ -178,7 +185,7 @@ async fn dispatch(paths: &Paths, verb: Verb) -> Outcome {
         Verb::Reload(args) => reload::run(paths, args).await,
         Verb::Init(args) => init::run(paths, args).await,
         Verb::DiscardEmpty(args) => discard_empty::run(paths, args).await,
-        Verb::Status(output) => status::run(paths, output).await,
+        Verb::Status(args) => status::run(paths, args).await,
         Verb::Plan(args) => plan::run(paths, args).await,
         Verb::OkToStop(args) => ok_to_stop::run(paths, args).await,
         Verb::Events(args) => events::run(paths, args).await,

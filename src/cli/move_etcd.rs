@@ -45,12 +45,12 @@ pub(super) struct MoveArgs {
 
 /// The result, as JSON.
 #[derive(Debug, Serialize)]
-struct Moved {
-    changed: bool,
+pub(super) struct Moved {
+    pub(super) changed: bool,
     /// The backup that the new epoch continues with.
     #[serde(skip_serializing_if = "Option::is_none")]
-    backup: Option<BackupId>,
-    message: String,
+    pub(super) backup: Option<BackupId>,
+    pub(super) message: String,
 }
 
 /// How far a move to a version is.
@@ -116,7 +116,9 @@ fn report(args: &MoveArgs, changed: bool, backup: Option<BackupId>, message: Str
         backup,
         message,
     };
-    args.order.output.print(&moved, |moved| moved.message.clone())?;
+    args.order
+        .output
+        .print_own(&moved, |moved| moved.message.clone())?;
     Ok(Exit::Ok)
 }
 

@@ -1,16 +1,23 @@
-//! Output: tables for people, JSON for programs.
+//! Output: tables for people, JSON and YAML for programs.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
 
 use clap::ValueEnum;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::exit::Failure;
+use super::{colour, plain};
 use crate::model::UnixMs;
 
 pub(super) use crate::model::wording::{age, size, time};
+
+/// The version of what `-o json` and `-o yaml` print, which `docs/schema/` describes. It grows when a field is renamed,
+/// removed or gets another meaning. New fields do not change it.
+pub(super) const SCHEMA: u32 = 1;
 
 /// `-o`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -20,6 +27,8 @@ pub(super) enum Format {
     Table,
     /// For programs.
     Json,
+    /// The same as YAML.
+    Yaml,
 }
 
 /// The `-o` option of every command that reads.
@@ -30,31 +39,122 @@ pub(super) struct Output {
     pub format: Format,
 }
 
+/// An object with the version of its form.
+#[derive(Debug, Serialize)]
+pub(super) struct Versioned<T> {
+    schema: u32,
+    #[serde(flatten)]
+    value: T,
+}
+
+impl<T> Versioned<T> {
+    pub(super) fn new(value: T) -> Self {
+        Self {
+            schema: SCHEMA,
+            value,
+        }
+    }
+}
+
 impl Output {
-    /// Prints a value as JSON, or as text by `human`.
-    pub(super) fn print<T: Serialize>(
+    /// Prints an object that an agent has answered, for programs with [`SCHEMA`], or as text by `human`.
+    pub(super) fn print<T: Serialize + DeserializeOwned>(
+        self,
+        value: &T,
+        human: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Table => print(&human(&plain(value)?)),
+            _ => self.for_programs(&Versioned::new(value)),
+        }
+    }
+
+    /// Prints an object that this command has made. Only its message can have words of others.
+    pub(super) fn print_own<T: Serialize>(
         self,
         value: &T,
         human: impl FnOnce(&T) -> String,
     ) -> Result<(), Failure> {
         match self.format {
             Format::Table => print(&human(value)),
-            Format::Json => {
-                let text = serde_json::to_string_pretty(value)
-                    .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))?;
-                print(&text)
-            }
+            _ => self.for_programs(&Versioned::new(value)),
+        }
+    }
+
+    /// Prints a list: an array for programs, or a table by `human`.
+    pub(super) fn list<T: Serialize + DeserializeOwned>(
+        self,
+        list: &Vec<T>,
+        human: impl FnOnce(&[T]) -> String,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Table => print_table(&human(&plain(list)?)),
+            _ => self.for_programs(list),
+        }
+    }
+
+    /// Prints JSON or YAML.
+    pub(super) fn for_programs<T: Serialize>(self, value: &T) -> Result<(), Failure> {
+        match self.format {
+            Format::Yaml => print(&yaml(value)?),
+            Format::Json | Format::Table => print_clean(&json(value)?).map(drop),
         }
     }
 }
 
-/// Writes to standard output. A closed pipe (`| head`) is not an error.
+/// The value with all of its texts as [`plain::line`] shows them.
+pub(super) fn plain<T: Serialize + DeserializeOwned>(value: &T) -> Result<T, Failure> {
+    plain::value(value).map_err(|error| Failure::failed(format!("cannot show the answer: {error}")))
+}
+
+/// JSON on several lines.
+pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(value);
+    text.map(|text| plain::json(&text).into_owned())
+        .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))
+}
+
+/// JSON on one line.
+pub(super) fn json_line<T: Serialize>(value: &T) -> Result<String, Failure> {
+    let text = serde_json::to_string(value);
+    text.map(|text| plain::json(&text).into_owned())
+        .map_err(|error| Failure::failed(format!("cannot write JSON: {error}")))
+}
+
+/// YAML. Characters that a terminal obeys are escaped as in text for people.
+pub(super) fn yaml<T: Serialize>(value: &T) -> Result<String, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("cannot write YAML: {error}"));
+    let text = serde_saphyr::to_string(value).map_err(|error| failed(&error))?;
+    if matches!(plain::lines(&text), Cow::Borrowed(_)) {
+        return Ok(text);
+    }
+    let value = serde_json::to_value(value).map_err(|error| failed(&error))?;
+    let value = plain::value(&value).map_err(|error| failed(&error))?;
+    serde_saphyr::to_string(&value).map_err(|error| failed(&error))
+}
+
+/// Writes to standard output, with nothing in it that a terminal obeys. A closed pipe (`| head`) is not an error.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     print_on(text).map(drop)
 }
 
 /// As [`print`]; returns false when the reader has closed the pipe.
 pub(super) fn print_on(text: &str) -> Result<bool, Failure> {
+    print_clean(&plain::lines(text))
+}
+
+/// As [`print`], with the head and some words in colours if standard output has colours.
+pub(super) fn print_table(text: &str) -> Result<(), Failure> {
+    let text = plain::lines(text);
+    if colour::on() && text.lines().nth(1).is_some() {
+        print_clean(&colour::table(&text)).map(drop)
+    } else {
+        print_clean(&text).map(drop)
+    }
+}
+
+/// Writes text as it is; returns false when the reader has closed the pipe.
+pub(super) fn print_clean(text: &str) -> Result<bool, Failure> {
     print_to(&mut std::io::stdout().lock(), text)
 }
 
@@ -130,6 +230,19 @@ mod tests {
         drop(reader);
         assert!(hung_up(&writer), "before anything more is written");
         assert_eq!(print_to(&mut writer, "two"), Ok(false));
+    }
+
+    #[test]
+    fn yaml_is_the_same_value_without_what_a_terminal_obeys() {
+        let value = serde_json::json!({"b": ["x: y", "1", "\u{1b}[2J\u{202e}", "a\nb"], "n": 1, "t": null});
+        let text = yaml(&value).unwrap();
+        assert!(matches!(plain::lines(&text), Cow::Borrowed(_)), "{text:?}");
+        assert!(
+            text.contains(r"\u{1b}[2J\u{202e}") || text.contains(r"\\u{1b}"),
+            "{text}"
+        );
+        let plain = serde_json::json!({"name": "n1", "list": ["yes", "1.5", "# x", ""], "t": true});
+        insta::assert_snapshot!("yaml", yaml(&Versioned::new(&plain)).unwrap());
     }
 
     #[test]

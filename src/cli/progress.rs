@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 
+use super::plain;
+
 /// Shows progress.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -32,7 +34,7 @@ impl Progress {
         }
         line.clone_into(&mut self.last);
         match &self.spinner {
-            Some(spinner) => spinner.set_message(line.to_owned()),
+            Some(spinner) => spinner.set_message(plain::line(line).into_owned()),
             None => note(line),
         }
     }
@@ -51,7 +53,7 @@ impl Drop for Progress {
     }
 }
 
-/// Prints a line on standard error. Ignores a failure to write it.
+/// Prints a line on standard error, with nothing in it that a terminal obeys. Ignores a failure to write it.
 pub(super) fn note(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", plain::line(line));
 }

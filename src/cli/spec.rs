@@ -60,7 +60,7 @@ pub(super) async fn run(paths: &Paths, verb: SpecVerb) -> Outcome {
         SpecVerb::Set(args) => return set(paths, &args).await,
     };
     let spec: Spec = Client::new(paths).get("/v1/spec").await?;
-    output.print(&spec, render)?;
+    output.print_own(&spec, render)?;
     Ok(Exit::Ok)
 }
 

@@ -1,19 +1,136 @@
 //! `etcd-agent status`.
 
 use std::fmt::Write;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Serialize;
 
 use super::client::Client;
-use super::exit::{Exit, Outcome};
-use super::health::{self, Health};
-use super::out::{self, Output};
-use super::reboot_lock;
+use super::colour::{self, Tone};
+use super::exit::{Exit, Failure, Outcome};
+use super::health::{self, Health, Problem};
+use super::out::{self, Versioned};
+use super::{plain, reboot_lock, status_watch};
 use crate::model::{AdminStatus, BackupSummary, Fact, NodeStatus, wording};
 use crate::paths::Paths;
 
-pub(super) async fn run(paths: &Paths, output: Output) -> Outcome {
-    let status: AdminStatus = Client::new(paths).get("/v1/status").await?;
-    output.print(&status, render)?;
+/// Show the cluster's health, its nodes, and what it waits for
+#[derive(Debug, clap::Args)]
+pub(super) struct StatusArgs {
+    /// Look again every SECONDS, until interrupted
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = seconds)]
+    watch: Option<Duration>,
+    /// Output format; wide: with more columns
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_enum,
+        value_name = "FORMAT",
+        default_value_t
+    )]
+    form: Form,
+}
+
+/// `-o`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Form {
+    /// For people.
+    #[default]
+    Table,
+    /// With more columns.
+    Wide,
+    /// For programs.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// The status for programs: the verdict, then what it is based on.
+#[derive(Debug, Serialize)]
+struct StatusView<'a> {
+    /// One of `Health::WORDS`; the exit code says the same.
+    health: &'static str,
+    /// What is wrong; empty if healthy.
+    problems: Vec<Problem>,
+    #[serde(flatten)]
+    status: &'a AdminStatus,
+}
+
+/// `--watch=SECONDS`.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (1..=3600).contains(seconds));
+    seconds
+        .map(Duration::from_secs)
+        .ok_or_else(|| format!("found {text:?}, expected a number of seconds from 1 to 3600"))
+}
+
+pub(super) async fn run(paths: &Paths, args: StatusArgs) -> Outcome {
+    let client = Client::new(paths);
+    if let Some(every) = args.watch {
+        return status_watch::run(&client, every, args.form).await;
+    }
+    let status: AdminStatus = client.get("/v1/status").await?;
+    out::print_clean(&shown(&status, args.form)?)?;
     Ok(exit(&status))
+}
+
+/// What is printed, clean of what a terminal obeys.
+pub(super) fn shown(status: &AdminStatus, form: Form) -> Result<String, Failure> {
+    match form {
+        Form::Json => out::json(&view(status)),
+        Form::Yaml => out::yaml(&view(status)),
+        Form::Table | Form::Wide => {
+            let plain = out::plain(status)?;
+            let text = plain::lines(&text(&plain, form == Form::Wide)).into_owned();
+            Ok(if colour::on() {
+                painted(&text, &plain)
+            } else {
+                text
+            })
+        }
+    }
+}
+
+/// As JSON on one line.
+pub(super) fn json_line(status: &AdminStatus) -> Result<String, Failure> {
+    out::json_line(&view(status))
+}
+
+fn view(status: &AdminStatus) -> Versioned<StatusView<'_>> {
+    Versioned::new(StatusView {
+        health: health::judge(status).word(),
+        problems: health::problems(status),
+        status,
+    })
+}
+
+/// How a health looks.
+pub(super) fn tone(health: &Health) -> Tone {
+    match health {
+        Health::Healthy => Tone::Good,
+        Health::Degraded(_) | Health::Starting => Tone::Warning,
+        Health::Down(_) => Tone::Bad,
+    }
+}
+
+pub(super) fn painted(text: &str, status: &AdminStatus) -> String {
+    let mut painted = String::new();
+    for (number, line) in text.lines().enumerate() {
+        let is_title = !line.starts_with(' ') && line.ends_with(':');
+        let line = match line {
+            _ if number == 0 => colour::paint(tone(&health::judge(status)), line),
+            _ if line.starts_with("INSECURE") || line.starts_with("PAUSED") => {
+                colour::paint(Tone::Warning, line)
+            }
+            "Not well:" => colour::paint(Tone::Bad, line),
+            _ if is_title || line.starts_with("NODE ") => colour::paint(Tone::Heading, line),
+            _ => colour::cells(line),
+        };
+        painted.push_str(&line);
+        painted.push('\n');
+    }
+    painted
 }
 
 /// The exit code for the health of the cluster.
@@ -28,6 +145,10 @@ pub(super) fn exit(status: &AdminStatus) -> Exit {
 
 /// One header line, the nodes, the backups, the problems, and what the agent waits for.
 pub(super) fn render(status: &AdminStatus) -> String {
+    text(status, false)
+}
+
+fn text(status: &AdminStatus, wide: bool) -> String {
     let mut text = format!("{}\n", wording::headline(status));
     if health::nodes(status).any(|(_, seen)| seen.known().is_some_and(|seen| seen.insecure)) {
         text.push_str("INSECURE: agents talk without TLS, and anybody who reaches them is believed\n");
@@ -41,7 +162,7 @@ pub(super) fn render(status: &AdminStatus) -> String {
         );
     }
     text.push('\n');
-    text.push_str(&nodes(status));
+    text.push_str(&nodes(status, wide));
     text.push('\n');
     text.push_str(&backups(status));
     let mut list = |title: &str, lines: Vec<String>| {
@@ -85,16 +206,24 @@ pub(super) fn render(status: &AdminStatus) -> String {
     text
 }
 
-fn nodes(status: &AdminStatus) -> String {
-    let head = [
+fn nodes(status: &AdminStatus, wide: bool) -> String {
+    let mut head = vec![
         "NODE", "MEMBER", "ROLE", "UNIT", "DATA", "ETCD", "REVISION", "DB SIZE", "EPOCH", "AGENT",
     ];
+    if wide {
+        head.extend(["IN USE", "TERM", "APPLIED", "STORAGE", "CERTIFICATE", "BACKUP"]);
+    }
     let rows: Vec<Vec<String>> = health::nodes(status)
         .map(|(name, seen)| {
             let mark = if *name == status.node.node { "*" } else { "" };
             let mut row = vec![format!("{name}{mark}")];
             match seen {
-                Fact::Known(node) => row.extend(cells(node)),
+                Fact::Known(node) => {
+                    row.extend(cells(node));
+                    if wide {
+                        row.extend(more_cells(node));
+                    }
+                }
                 Fact::Absent => row.extend(["-", "never answered"].map(str::to_owned)),
                 Fact::Unreachable(_) => row.extend(["-", "out of reach"].map(str::to_owned)),
             }
@@ -122,6 +251,25 @@ fn cells(node: &NodeStatus) -> Vec<String> {
             .as_ref()
             .map_or_else(dash, |assignment| assignment.epoch.to_string()),
         node.agent_version.clone(),
+    ]
+}
+
+/// The further columns of `-o wide`.
+fn more_cells(node: &NodeStatus) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let etcd = node.etcd.known();
+    vec![
+        etcd.and_then(|etcd| etcd.db_in_use_bytes)
+            .map_or_else(dash, out::size),
+        etcd.map_or_else(dash, |etcd| etcd.term.to_string()),
+        etcd.map_or_else(dash, |etcd| etcd.applied.to_string()),
+        etcd.and_then(|etcd| etcd.storage_version)
+            .map_or_else(dash, |version| version.to_string()),
+        node.certificate_not_after
+            .map_or_else(dash, |until| format!("until {}", out::time(until))),
+        node.last_backup
+            .as_ref()
+            .map_or_else(dash, |backup| backup.id.to_string()),
     ]
 }
 

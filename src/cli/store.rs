@@ -25,7 +25,7 @@ pub(super) async fn run(paths: &Paths, verb: &StoreVerb) -> Outcome {
     let tell = |right: Right| progress.say(&format!("trying to {}", right.title()));
     let report = check_store(&settings, tell).await;
     drop(progress);
-    output.print(&report, render)?;
+    output.print_own(&report, render)?;
     if rustix::process::geteuid().is_root() {
         note(
             "etcd-agent: tried as root; to try with the rights of the agent's own user on files: \

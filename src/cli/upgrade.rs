@@ -54,13 +54,13 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// The result of an upgrade or a downgrade.
 #[derive(Debug, Serialize)]
-struct Done {
+pub(super) struct Done {
     /// False if every node ran the version already.
-    changed: bool,
+    pub(super) changed: bool,
     /// The versions of the steps, in order.
-    steps: Vec<EtcdVersion>,
+    pub(super) steps: Vec<EtcdVersion>,
     /// What was done.
-    message: String,
+    pub(super) message: String,
 }
 
 /// What is to be carried out.
@@ -108,7 +108,7 @@ impl Wanted {
             steps,
             message,
         };
-        self.order.output.print(&done, |done| done.message.clone())?;
+        self.order.output.print_own(&done, |done| done.message.clone())?;
         Ok(Exit::Ok)
     }
 }

@@ -49,7 +49,7 @@ pub(super) async fn run(client: &Client, args: VerifyArgs) -> Outcome {
         list
     };
     args.output
-        .print(&list, |list| backup_table::render(list, out::now()))?;
+        .list(&list, |list| backup_table::render(list, out::now()))?;
     let Some(first) = failures.first() else {
         return Ok(Exit::Ok);
     };

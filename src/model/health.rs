@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::{AdminStatus, Epoch, EtcdStatus, Fact, MemberId, NodeName, NodeStatus};
 
 /// The health of the cluster.
@@ -41,14 +43,72 @@ impl Health {
     }
 }
 
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// A stable code: one of [`PROBLEMS`], or a halt's reason code. `docs/output.md` explains them.
+    pub code: String,
+    /// The node that it is about, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeName>,
+    /// One line for people.
+    pub text: String,
+    /// What to do, or where to look.
+    pub help: String,
+}
+
+/// The codes of problems that are not reasons, and what to do.
+pub const PROBLEMS: &[(&str, &str)] = &[
+    (
+        "members-missing",
+        "`etcd-agent plan` says what the agent waits for",
+    ),
+    (
+        "node-unreachable",
+        "on that node: `systemctl status etcd-agent`; its network and its certificate",
+    ),
+    ("node-never-answered", "start etcd-agent on that node"),
+    (
+        "etcd-error",
+        "`etcd-agent alarm list`; on that node: `journalctl -u etcd`",
+    ),
+    ("unit-not-active", "on that node: `systemctl status etcd`"),
+    (
+        "member-without-vote",
+        "nothing while it catches up; `etcd-agent plan`",
+    ),
+    ("member-not-serving", "on its node: `journalctl -u etcd`"),
+    ("store-unusable", "`etcd-agent store check`"),
+    (
+        "configuration-refused",
+        "`etcd-agent config check`, then `systemctl reload etcd-agent`",
+    ),
+    ("backup-unverified", "`etcd-agent backup verify`"),
+    ("settings-in-the-way", "`systemctl cat etcd`"),
+];
+
+impl Problem {
+    fn new(code: &str, node: Option<&NodeName>, text: String) -> Self {
+        let help = PROBLEMS.iter().find(|(known, _)| *known == code);
+        Self {
+            code: code.to_owned(),
+            node: node.cloned(),
+            text,
+            help: help.map_or_else(
+                || format!("etcd-agent-reasons(7): {code}"),
+                |(_, help)| (*help).to_owned(),
+            ),
+        }
+    }
+}
+
 /// Judges the health.
 pub fn judge(status: &AdminStatus) -> Health {
     if status.starting {
         return Health::Starting;
     }
-    let good = serving(status);
-    let wrong = wrong(status, &good);
-    if good.is_empty() {
+    let wrong: Vec<String> = problems(status).into_iter().map(|problem| problem.text).collect();
+    if serving(status).is_empty() {
         Health::Down(wrong)
     } else if wrong.is_empty() {
         Health::Healthy
@@ -57,20 +117,41 @@ pub fn judge(status: &AdminStatus) -> Health {
     }
 }
 
-fn wrong(status: &AdminStatus, good: &BTreeMap<&NodeName, &EtcdStatus>) -> Vec<String> {
+/// What is wrong. Empty while the agent has not observed the cluster yet.
+pub fn problems(status: &AdminStatus) -> Vec<Problem> {
+    if status.starting {
+        return Vec::new();
+    }
+    let good = serving(status);
     let mut wrong = Vec::new();
+    let mut add =
+        |code: &str, node: Option<&NodeName>, text: String| wrong.push(Problem::new(code, node, text));
     if good.len() < status.size {
-        wrong.push(format!("{} of {} wanted members serve", good.len(), status.size));
+        let text = format!("{} of {} wanted members serve", good.len(), status.size);
+        add("members-missing", None, text);
     }
     for (node, seen) in nodes(status) {
         match seen {
-            Fact::Unreachable(why) => wrong.push(format!("{node} is out of reach: {why}")),
-            Fact::Absent => wrong.push(format!("{node} has never answered")),
+            Fact::Unreachable(why) => {
+                add(
+                    "node-unreachable",
+                    Some(node),
+                    format!("{node} is out of reach: {why}"),
+                );
+            }
+            Fact::Absent => add(
+                "node-never-answered",
+                Some(node),
+                format!("{node} has never answered"),
+            ),
             Fact::Known(seen) => {
                 let Some(etcd) = seen.etcd.known() else { continue };
-                wrong.extend(etcd.errors.iter().map(|error| format!("{node}: {error}")));
+                for error in &etcd.errors {
+                    add("etcd-error", Some(node), format!("{node}: {error}"));
+                }
                 if !seen.is_active() {
-                    wrong.push(format!("{node}: etcd serves, etcd.service is not active"));
+                    let text = format!("{node}: etcd serves, etcd.service is not active");
+                    add("unit-not-active", Some(node), text);
                 }
             }
         }
@@ -78,42 +159,56 @@ fn wrong(status: &AdminStatus, good: &BTreeMap<&NodeName, &EtcdStatus>) -> Vec<S
     let ids: BTreeSet<MemberId> = good.values().map(|etcd| etcd.member_id).collect();
     if let Some(list) = status.node.members.known() {
         for member in &list.members {
+            let node = nodes(status)
+                .map(|(node, _)| node)
+                .find(|node| node.as_str() == member.name);
             let name = if member.name.is_empty() {
                 "not started"
             } else {
                 member.name.as_str()
             };
             if member.is_learner {
-                wrong.push(format!("member {} ({name}) has no vote yet", member.id));
+                let text = format!("member {} ({name}) has no vote yet", member.id);
+                add("member-without-vote", node, text);
             } else if !ids.contains(&member.id) {
-                wrong.push(format!("member {} ({name}) does not serve", member.id));
+                let text = format!("member {} ({name}) does not serve", member.id);
+                add("member-not-serving", node, text);
             }
         }
     }
-    let more = [
-        ("the store: ", &status.store_error),
-        ("the new configuration was refused: ", &status.config_error),
-    ];
-    for (what, error) in more {
-        wrong.extend(error.iter().map(|error| format!("{what}{error}")));
+    let own = Some(&status.node.node);
+    if let Some(error) = &status.store_error {
+        add("store-unusable", own, format!("the store: {error}"));
+    }
+    if let Some(error) = &status.config_error {
+        add(
+            "configuration-refused",
+            own,
+            format!("the new configuration was refused: {error}"),
+        );
     }
     // Failures that are retried are listed too: a backup that could not be verified is not known to be valid.
-    wrong.extend(
-        status
-            .backups
-            .verify
-            .error
-            .iter()
-            .map(|error| format!("no backup could be verified: {error}")),
-    );
-    wrong.extend(
-        status
-            .conflicts
-            .iter()
-            .map(|line| format!("something overrides etcd-agent: {line}")),
-    );
-    let halts = status.decision.reasons.iter().filter(|reason| reason.halt);
-    wrong.extend(halts.map(|reason| format!("waits for you: {}", reason.text)));
+    if let Some(error) = &status.backups.verify.error {
+        add(
+            "backup-unverified",
+            own,
+            format!("no backup could be verified: {error}"),
+        );
+    }
+    for line in &status.conflicts {
+        add(
+            "settings-in-the-way",
+            own,
+            format!("something overrides etcd-agent: {line}"),
+        );
+    }
+    for reason in status.decision.reasons.iter().filter(|reason| reason.halt) {
+        add(
+            reason.code.as_str(),
+            own,
+            format!("waits for you: {}", reason.text),
+        );
+    }
     wrong
 }
 

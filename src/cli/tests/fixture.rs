@@ -10,7 +10,7 @@ use crate::paths::Paths;
 
 pub(super) const NOW: UnixMs = UnixMs(1_772_366_640_000);
 
-pub(super) fn name(text: &str) -> NodeName {
+pub(in crate::cli) fn name(text: &str) -> NodeName {
     NodeName::new(text).unwrap()
 }
 

@@ -1,10 +1,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 pub(in crate::cli) mod fixture;
+mod look;
 mod ok_to_stop;
 mod orders;
 mod plan_after;
 mod restore_to;
+mod schema;
 mod socket;
 mod text;
 
@@ -19,6 +21,11 @@ fn the_command_line_is_well_formed() {
     Cli::command().debug_assert();
     for line in [
         "status -o json",
+        "status --watch",
+        "status --watch=5 -o wide --color never",
+        "--color always status -o yaml",
+        "events --since -1h",
+        "events --since yesterday -n 5 --follow",
         "backup now --timeout 90s",
         "backup now --format native -o json",
         "backup now --format etcd-manager --timeout 90s",
@@ -69,6 +76,8 @@ fn the_command_line_is_well_formed() {
         assert!(Cli::try_parse_from(words).is_ok(), "{line}");
     }
     assert!(Cli::try_parse_from(["etcd-agent", "restore"]).is_err());
+    assert!(Cli::try_parse_from(["etcd-agent", "status", "--watch=0"]).is_err());
+    assert!(Cli::try_parse_from(["etcd-agent", "events", "--since", "soon"]).is_err());
     let acts = Cli::try_parse_from(["etcd-agent", "backup", "--format", "etcd-manager"]);
     assert!(acts.is_err(), "`backup` shows help, with options too");
     assert!(Cli::try_parse_from(["etcd-agent", "plan", "--after", "lose n2"]).is_ok());

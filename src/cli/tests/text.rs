@@ -298,8 +298,13 @@ fn what_was_decided() {
         event(4, "remove-member", failed, 12, 3),
         event(5, "remove-member", EventOutcome::Done, 1840, 1),
     ];
-    insta::assert_snapshot!("events", events::table(&list));
-    assert!(events::table(&[]).starts_with("Nothing was decided"));
+    insta::assert_snapshot!("events", events::table(&list, None));
+    assert!(events::table(&[], None).starts_with("Nothing was decided"));
+    assert!(events::table(&[], Some(NOW)).starts_with("Nothing was decided since 2026-03-01T12:04:00Z"));
+    let all = |lines, since| events::chosen(list.to_vec(), lines, since).len();
+    assert_eq!(all(None, None), 3);
+    assert_eq!(all(Some(2), Some(NOW)), 2);
+    assert_eq!(all(None, Some(UnixMs(NOW.0 + 1))), 0);
 }
 
 #[test]
