@@ -44,6 +44,10 @@ impl Paths {
     pub fn config_dir_of_old(&self) -> PathBuf {
         self.run().join("config.d")
     }
+    /// The hosts of several clusters, for `status --all`.
+    pub fn clusters_file(&self) -> PathBuf {
+        self.at("/etc/etcd-agent/clusters.toml")
+    }
     /// The main configuration file, which `init` writes.
     pub fn config_file(&self) -> PathBuf {
         self.at("/etc/etcd-agent/config.toml")

@@ -5,6 +5,7 @@ mod backup;
 mod backup_run;
 mod backup_table;
 mod client;
+mod clusters;
 mod colour;
 mod commands;
 mod config;
@@ -35,6 +36,7 @@ mod plan_after;
 mod progress;
 mod reboot_lock;
 mod reload;
+mod remote;
 mod render;
 mod restart;
 mod restore;
@@ -42,6 +44,7 @@ mod restore_to;
 mod run;
 mod running_etcd;
 mod spec;
+mod ssh;
 mod status;
 mod status_watch;
 mod store;
@@ -59,7 +62,7 @@ use clap::{FromArgMatches, Parser, Subcommand};
 pub use client::{CallError, Client};
 pub use exit::{Exit, Failure};
 
-use crate::model::health;
+use crate::model::{NodeName, health};
 use crate::paths::Paths;
 use exit::Outcome;
 
@@ -73,6 +76,9 @@ pub struct Cli {
     /// Use another root directory than `/`.
     #[arg(long, global = true, hide = true, default_value = "/")]
     root: PathBuf,
+    /// Run the command on this node of the cluster instead, over ssh
+    #[arg(long, global = true, value_name = "NODE")]
+    host: Option<NodeName>,
     /// Colour the output: by default on a terminal, unless `NO_COLOR` is set
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
     color: colour::When,
@@ -148,6 +154,22 @@ enum Verb {
     },
 }
 
+impl Verb {
+    /// Refuses what belongs to the units of a host, or asks other hosts itself.
+    fn on(&self, host: &NodeName) -> Result<(), Failure> {
+        let here = match self {
+            Self::Run | Self::Apply | Self::Data | Self::VerifyRestore | Self::Gate { .. } => {
+                "the units of that host run this command"
+            }
+            Self::Status(args) if args.is_of_all() => {
+                "`status --all` asks the hosts of clusters.toml from here"
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::new(Exit::Usage, format!("--host {host}: {here}")))
+    }
+}
+
 impl Cli {
     /// The command line of this process. Prints help or an error and exits if there is nothing to run.
     pub fn of_process() -> Self {
@@ -160,6 +182,14 @@ impl Cli {
 pub fn main(cli: Cli) -> ExitCode {
     colour::choose(cli.color);
     let paths = Paths::below(cli.root);
+    if let Some(host) = &cli.host {
+        match cli.verb.on(host).and_then(|()| remote::run(&paths, host)) {
+            Ok(Some(code)) => return code.into(),
+            // It is this node.
+            Ok(None) => {}
+            Err(failure) => return outcome(Err(failure)),
+        }
+    }
     match cli.verb {
         // The oneshots need no runtime.
         Verb::Apply => crate::unit::apply::run(&paths),

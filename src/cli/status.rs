@@ -1,6 +1,7 @@
 //! `etcd-agent status`.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -11,7 +12,7 @@ use super::colour::{self, Tone};
 use super::exit::{Exit, Failure, Outcome};
 use super::health::{self, Health, Problem};
 use super::out::{self, Versioned};
-use super::{plain, reboot_lock, status_watch};
+use super::{clusters, plain, reboot_lock, status_watch};
 use crate::model::{AdminStatus, BackupSummary, Fact, NodeStatus, wording};
 use crate::paths::Paths;
 
@@ -21,6 +22,12 @@ pub(super) struct StatusArgs {
     /// Look again every SECONDS, until interrupted
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = seconds)]
     watch: Option<Duration>,
+    /// All clusters of clusters.toml, one line each, over ssh
+    #[arg(long, conflicts_with = "watch")]
+    all: bool,
+    /// With --all: another file [default: ~/.config/etcd-agent/clusters.toml, /etc/etcd-agent/clusters.toml]
+    #[arg(long, value_name = "FILE", requires = "all")]
+    clusters: Option<PathBuf>,
     /// Output format; wide: with more columns
     #[arg(
         short = 'o',
@@ -30,6 +37,13 @@ pub(super) struct StatusArgs {
         default_value_t
     )]
     form: Form,
+}
+
+impl StatusArgs {
+    /// True for `--all`.
+    pub(super) fn is_of_all(&self) -> bool {
+        self.all
+    }
 }
 
 /// `-o`.
@@ -66,6 +80,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(super) async fn run(paths: &Paths, args: StatusArgs) -> Outcome {
+    if args.all {
+        return clusters::run(paths, args.clusters, args.form).await;
+    }
     let client = Client::new(paths);
     if let Some(every) = args.watch {
         return status_watch::run(&client, every, args.form).await;

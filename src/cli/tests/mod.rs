@@ -22,6 +22,9 @@ fn the_command_line_is_well_formed() {
     for line in [
         "status -o json",
         "status --watch",
+        "status --all --clusters /tmp/clusters.toml -o json",
+        "status --host n2 -o json",
+        "--host n2 backup list",
         "status --watch=5 -o wide --color never",
         "--color always status -o yaml",
         "events --since -1h",
@@ -76,6 +79,19 @@ fn the_command_line_is_well_formed() {
         assert!(Cli::try_parse_from(words).is_ok(), "{line}");
     }
     assert!(Cli::try_parse_from(["etcd-agent", "restore"]).is_err());
+    assert!(Cli::try_parse_from(["etcd-agent", "status", "--all", "--watch"]).is_err());
+    for line in ["run", "gate", "status --all"] {
+        let words = std::iter::once("etcd-agent").chain(line.split(' '));
+        let refused = Cli::try_parse_from(words)
+            .unwrap()
+            .verb
+            .on(&name("n2"))
+            .unwrap_err();
+        assert!(
+            refused.exit == Exit::Usage && refused.text.starts_with("--host n2: "),
+            "{refused}"
+        );
+    }
     assert!(Cli::try_parse_from(["etcd-agent", "status", "--watch=0"]).is_err());
     assert!(Cli::try_parse_from(["etcd-agent", "events", "--since", "soon"]).is_err());
     let acts = Cli::try_parse_from(["etcd-agent", "backup", "--format", "etcd-manager"]);

@@ -117,6 +117,54 @@ fn none(lab: &Lab) -> BTreeMap<String, u32> {
         .collect()
 }
 
+/// `--host` and `status --all` from n1, over real SSH.
+fn other_hosts_answer_over_ssh(control: &Controller) {
+    let (n1, n3) = (control.lab.host(1).unwrap(), control.lab.host(3).unwrap());
+    let client = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n";
+    let clusters = format!(
+        "[clusters]\nlab = [\"nobody@{0}\", \"{0}\"]\nvoid = [\"nobody@{0}\"]\n",
+        n3.address()
+    );
+    let key = fs::read(control.dir.join("ssh-key")).unwrap();
+    let mine = |path: &str, content: Vec<u8>| n1.write_file(path, content, "0600", "root:root").unwrap();
+    mine("/root/.ssh/id_ed25519", key);
+    mine("/root/.ssh/config", client.into());
+    mine("/root/clusters.toml", clusters.into());
+    let there = agent(n1, &["--host", "n2", "status", "-o", "json"]).ok().unwrap();
+    let there: serde_json::Value = serde_json::from_str(&there.stdout).unwrap();
+    assert_eq!(
+        (&there["health"], &there["node"]["node"]),
+        (&"healthy".into(), &"n2".into())
+    );
+    let word = agent(n1, &["--host", "n2", "ok-to-stop", "$(id) 'x'"]);
+    assert!(
+        word.code == 2 && word.stderr.contains("$(id) 'x'"),
+        "a shell read it: {}",
+        word.stderr
+    );
+    let unknown = agent(n1, &["--host", "n9", "status"]);
+    assert!(
+        unknown.code == 2 && unknown.stderr.contains("its nodes are: n1, n2, n3"),
+        "{}",
+        unknown.stderr
+    );
+    let all = agent(n1, &["status", "--all", "--clusters", "/root/clusters.toml"]);
+    assert_eq!(all.code, 3, "{}{}", all.stdout, all.stderr);
+    let line = |name: &str| {
+        all.stdout
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap()
+            .to_owned()
+    };
+    assert!(
+        line("lab ").contains("healthy") && line("lab ").contains("3/3"),
+        "{}",
+        all.stdout
+    );
+    assert!(line("void ").contains("unreachable"), "{}", all.stdout);
+}
+
 #[test]
 fn ansible_sets_up_three_hosts_changes_upgrades_and_reboots_them() {
     let (lab, dir) = hosts("ansible", Manager::Ansible);
@@ -134,6 +182,7 @@ fn ansible_sets_up_three_hosts_changes_upgrades_and_reboots_them() {
 
     let (_, made) = control.changes(&format!("{install} --diff -vvv"));
     assert_set_up(&lab);
+    other_hosts_answer_over_ssh(&control);
     assert_secret(&dir, &format!("{checked}{made}"));
     let before = traces(&lab);
     let (changes, again) = control.changes(&at_once(&install));
