@@ -1,5 +1,5 @@
-//! `etcd-agent status --all`: several clusters, one line each. `clusters.toml` names a few hosts of each; the first
-//! that answers over ssh speaks for its cluster.
+//! `etcd-agent status --all`: several clusters, one line each. `clusters.toml` names a few hosts of each; the
+//! first that answers over ssh speaks for its cluster.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::exit::{Exit, Failure, Outcome};
 use super::health::{self, Problem};
 use super::out::{self, Versioned};
 use super::ssh::{self, Ssh};
-use super::status::Form;
+use super::status_view::Form;
 use super::{colour, plain};
 use crate::model::AdminStatus;
 use crate::paths::Paths;
@@ -185,8 +185,7 @@ async fn ask(ssh: &Ssh, within: Duration, cluster: String, hosts: &[String]) -> 
 
 async fn answer(ssh: &Ssh, host: &str) -> Result<Answer, String> {
     let words = ["status", "-o", "json"].map(str::to_owned);
-    let mut child = tokio::process::Command::new(&ssh.program)
-        .args(ssh.arguments(false, host, &words))
+    let mut child = tokio::process::Command::from(ssh.command(false, host, &words))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -280,8 +279,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::cli::status::shown;
-    use crate::cli::tests::fixture;
+    use crate::cli::status_view::shown;
+    use crate::cli::tests::{fixture, schema};
     use crate::model::Fact;
 
     /// An ssh that answers for n1 and n2 with files, fails for "gone", and hangs for "slow".
@@ -336,7 +335,7 @@ mod tests {
         assert_eq!(worst(&all[..1]), Exit::Ok);
         assert_eq!(worst(&all[..2]), Exit::Degraded);
         let json = serde_json::to_value(for_programs(&all)).unwrap();
-        assert_eq!(json["schema"], 1);
+        assert_eq!(schema::objection("clusters", &json), None);
         assert_eq!(json["clusters"][0]["errors"].as_array().unwrap().len(), 2);
         assert_eq!(json["clusters"][1]["problems"][0]["code"], "members-missing");
     }

@@ -1,5 +1,5 @@
-//! `--yes`, and the question on the terminal. [`Yes::ask`] is for verbs that interrupt an etcd or remove something,
-//! [`Yes::require`] for those that put the cluster's data at stake or take an operator's word.
+//! `--yes`, and the question on the terminal. [`Yes::ask`] is for verbs that interrupt an etcd or remove
+//! something, [`Yes::require`] for those that put the cluster's data at stake or take an operator's word.
 
 use std::io::{BufRead, IsTerminal, Write};
 

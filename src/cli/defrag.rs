@@ -8,8 +8,8 @@ use crate::paths::Paths;
 
 /// Defragment etcd on a node, or on all one after the other
 ///
-/// Each member only while all others are healthy, the raft leader last, after another member leads. Waits until
-/// all are done.
+/// Each member only while all others are healthy, the raft leader last, after another member leads. Waits
+/// until all are done.
 #[derive(Debug, clap::Args)]
 pub(super) struct DefragArgs {
     #[command(flatten)]

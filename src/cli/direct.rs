@@ -72,8 +72,8 @@ pub(super) fn preview(view: &DirectiveView, args: OrderArgs) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The steps in words, and what this agent would decide first. Without an action of its own it waits for others:
-/// that is not "nothing to do".
+/// The steps in words, and what this agent would decide first. Without an action of its own it waits for
+/// others: that is not "nothing to do".
 pub(super) fn render(view: &DirectiveView) -> String {
     let mut text = String::from("Nothing was changed. What would follow:\n");
     for (number, step) in (1..).zip(&view.steps) {

@@ -12,8 +12,8 @@ use crate::paths::Paths;
 
 /// Downgrade etcd on all nodes, one after the other
 ///
-/// etcd converts its data first, and the raft leader comes last. A backup is taken first, and the downgrade stops
-/// at the first trouble.
+/// etcd converts its data first, and the raft leader comes last. A backup is taken first, and the downgrade
+/// stops at the first trouble.
 #[derive(Debug, clap::Args)]
 pub(super) struct DowngradeArgs {
     /// The version, e.g. 3.5.35; every node has it on disk, as /opt/etcd-v3.5.35/etcd

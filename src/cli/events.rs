@@ -82,7 +82,8 @@ async fn follow(client: &Client, mut seen: u64, output: Output) -> Outcome {
     }
 }
 
-/// One line per event; as JSON one object per line, as YAML one document. False when the reader has closed the pipe.
+/// One line per event; as JSON one object per line, as YAML one document. False when the reader has closed
+/// the pipe.
 fn lines(events: &[Event], output: Output) -> Result<bool, Failure> {
     for event in events {
         let line = match output.format {

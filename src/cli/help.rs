@@ -2,9 +2,7 @@
 
 use std::fmt::Write;
 
-use clap::{Command, CommandFactory};
-
-use super::Cli;
+use clap::Command;
 
 /// No line of a help text is longer.
 pub(super) const COLUMNS: usize = 80;
@@ -37,9 +35,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Host", &["init", "discard-empty", "run"]),
 ];
 
-/// The command line with its help.
-pub(super) fn command() -> Command {
-    let command = Cli::command();
+/// The command line with its verbs in groups.
+pub(super) fn grouped(command: Command) -> Command {
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{}\nOptions:\n{{options}}{{after-help}}\n",
         verbs(&command)
@@ -88,7 +85,10 @@ fn wrapped(text: &str) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::cli::Cli;
 
     /// Every command and subcommand, with the words before it.
     fn all(command: &Command, before: &str, found: &mut Vec<(String, Command)>) {
@@ -101,7 +101,10 @@ mod tests {
 
     #[test]
     fn each_verb_is_in_one_group() {
-        let listed: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        let listed: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, verbs)| verbs.iter().copied())
+            .collect();
         let command = Cli::command();
         let shown: BTreeSet<&str> = command
             .get_subcommands()
@@ -110,12 +113,12 @@ mod tests {
             .collect();
         assert_eq!(listed.iter().copied().collect::<BTreeSet<_>>(), shown);
         assert_eq!(listed.len(), shown.len(), "one is listed twice");
-        insta::assert_snapshot!("help", super::command().render_help());
+        insta::assert_snapshot!("help", Cli::whole().render_help());
     }
 
     #[test]
     fn no_help_is_wider_than_80_columns() {
-        let mut command = super::command();
+        let mut command = Cli::whole();
         command.build();
         let mut found = Vec::new();
         all(&command, "", &mut found);

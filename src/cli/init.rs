@@ -8,7 +8,7 @@ use super::exit::{Exit, Failure, Outcome};
 use super::health::{self, Health};
 use super::progress::Progress;
 use super::wait::{self, Deadline};
-use super::{out, running_etcd, status, systemd};
+use super::{out, running_etcd, status_view, systemd};
 use crate::config;
 use crate::model::{AdminStatus, NodeName};
 use crate::paths::Paths;
@@ -47,7 +47,7 @@ pub(super) async fn run(paths: &Paths, args: InitArgs) -> Outcome {
     }
     systemd::reload_agent().await?;
     let after = healthy(&Client::new(paths), &Deadline::after(args.timeout)).await?;
-    out::print(&status::render(&after))?;
+    out::print_clean(&status_view::shown(&after, status_view::Form::Table)?)?;
     Ok(Exit::Ok)
 }
 

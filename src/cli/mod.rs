@@ -46,6 +46,7 @@ mod running_etcd;
 mod spec;
 mod ssh;
 mod status;
+mod status_view;
 mod status_watch;
 mod store;
 mod systemd;
@@ -57,7 +58,7 @@ mod wait;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use client::{CallError, Client};
 pub use exit::{Exit, Failure};
@@ -171,9 +172,14 @@ impl Verb {
 }
 
 impl Cli {
+    /// The command line with its help.
+    fn whole() -> clap::Command {
+        help::grouped(Self::command())
+    }
+
     /// The command line of this process. Prints help or an error and exits if there is nothing to run.
     pub fn of_process() -> Self {
-        let matches = help::command().get_matches();
+        let matches = Self::whole().get_matches();
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 }

@@ -8,8 +8,8 @@ use jiff::{Timestamp, Zoned};
 use super::wait::span;
 use crate::model::UnixMs;
 
-/// Parses `2026-11-27 10:00`, `2026-11-27`, `10:00`, `now`, `today`, `yesterday`, `-1h`, `1h ago`, `1h` (ago), or RFC 3339. What
-/// names no zone is local time.
+/// Parses `2026-11-27 10:00`, `2026-11-27`, `10:00`, `now`, `today`, `yesterday`, `-1h`, `1h ago`, `1h`
+/// (ago), or RFC 3339. What names no zone is local time.
 pub(super) fn moment(text: &str) -> Result<UnixMs, String> {
     at(text, &Zoned::now())
 }

@@ -15,8 +15,8 @@ use crate::model::UnixMs;
 
 pub(super) use crate::model::wording::{age, size, time};
 
-/// The version of what `-o json` and `-o yaml` print, which `docs/schema/` describes. It grows when a field is renamed,
-/// removed or gets another meaning. New fields do not change it.
+/// The version of what `-o json` and `-o yaml` print, which `docs/schema/` describes. It grows when a field
+/// is renamed, removed or gets another meaning. New fields do not change it.
 pub(super) const SCHEMA: u32 = 1;
 
 /// `-o`.
@@ -133,7 +133,8 @@ pub(super) fn yaml<T: Serialize>(value: &T) -> Result<String, Failure> {
     serde_saphyr::to_string(&value).map_err(|error| failed(&error))
 }
 
-/// Writes to standard output, with nothing in it that a terminal obeys. A closed pipe (`| head`) is not an error.
+/// Writes to standard output, with nothing in it that a terminal obeys. A closed pipe (`| head`) is not an
+/// error.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     print_on(text).map(drop)
 }

@@ -1,5 +1,5 @@
-//! Text of other nodes, of stores and of etcd, shown as text: nothing in it moves a terminal's cursor, recolours or
-//! reorders what is shown, or begins a new line.
+//! Text of other nodes, of stores and of etcd, shown as text: nothing in it moves a terminal's cursor,
+//! recolours or reorders what is shown, or begins a new line.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -42,8 +42,8 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// The same value, all of its texts as [`line`] shows them. Values of checked types, such as names of nodes, have
-/// no such characters. A value that cannot be copied so is not shown.
+/// The same value, all of its texts as [`line`] shows them. Values of checked types, such as names of nodes,
+/// have no such characters. A value that cannot be copied so is not shown.
 pub(super) fn value<T: Serialize + DeserializeOwned>(value: &T) -> Result<T, serde_json::Error> {
     let mut copy = serde_json::to_value(value)?;
     walk(&mut copy);

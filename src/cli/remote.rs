@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::process::Command;
 use std::time::Duration;
 
 use super::exit::{Exit, Failure};
@@ -14,8 +13,8 @@ use crate::paths::Paths;
 /// How long ssh may take to connect.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Runs the command line of this process on that node, and returns its exit code. `None` if that is this node: the
-/// command then runs here.
+/// Runs the command line of this process on that node, and returns its exit code. `None` if that is this
+/// node: the command then runs here.
 pub(super) fn run(paths: &Paths, host: &NodeName) -> Result<Option<u8>, Failure> {
     let words = words(std::env::args_os().skip(1))?;
     let spec = config::load(paths)?.map(|loaded| loaded.settings.spec);
@@ -39,8 +38,8 @@ fn run_with(
     }
     let address = spec.nodes.get(host).ok_or_else(|| unknown(spec, host))?;
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    let ended = Command::new(&ssh.program)
-        .args(ssh.arguments(terminal, address, words))
+    let ended = ssh
+        .command(terminal, address, words)
         .status()
         .map_err(|error| ssh.not_started(&error))?;
     if let Some(why) = ssh::failed(ended.code(), address) {

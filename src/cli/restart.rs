@@ -7,8 +7,8 @@ use crate::paths::Paths;
 
 /// Restart etcd on a node, or on all one after the other
 ///
-/// Each member only while all others are healthy, the raft leader last, after another member leads. Waits until
-/// all are healthy again.
+/// Each member only while all others are healthy, the raft leader last, after another member leads. Waits
+/// until all are healthy again.
 #[derive(Debug, clap::Args)]
 pub(super) struct RestartArgs {
     #[command(flatten)]

@@ -8,7 +8,7 @@ use super::confirm::{Yes, on_a_terminal};
 use super::exit::{Exit, Failure, Outcome};
 use super::progress::Progress;
 use super::wait::{self, Deadline, Timeout};
-use super::{direct, health, out, restore_to, status};
+use super::{direct, health, out, restore_to, status_view};
 use crate::model::{
     AdminStatus, BackupId, BackupSummary, ClusterName, DirectiveView, EpochEtcd, EtcdVersion, NodeName,
     OperatorRequest, RestoreTarget, Revision, UnixMs,
@@ -138,7 +138,8 @@ pub(super) async fn bootstrap(paths: &Paths, args: BootstrapArgs) -> Outcome {
     bootstrap_at(paths, args, on_a_terminal()).await
 }
 
-/// As [`bootstrap`]. An operator's word needs `--yes` without a terminal; a plain bootstrap vouches for nothing.
+/// As [`bootstrap`]. An operator's word needs `--yes` without a terminal; a plain bootstrap vouches for
+/// nothing.
 pub(super) async fn bootstrap_at(paths: &Paths, args: BootstrapArgs, terminal: bool) -> Outcome {
     let word = vouched(&args);
     if word.is_some() {
@@ -186,7 +187,7 @@ fn vouched(args: &BootstrapArgs) -> Option<String> {
 /// Shows what would happen.
 async fn preview(client: &Client, request: &OperatorRequest) -> Outcome {
     let view: DirectiveView = client.post("/v1/preview", request).await?;
-    out::print(&direct::render(&view))?;
+    out::print(&direct::render(&out::plain(&view)?))?;
     Ok(Exit::Ok)
 }
 
@@ -208,7 +209,7 @@ async fn open_epoch(
     let view = wait::submit(client, request).await?;
     let after = wait::epoch_after(client, view, before, members, &deadline, &mut progress).await?;
     drop(progress);
-    out::print(&status::render(&after))?;
+    out::print_clean(&status_view::shown(&after, status_view::Form::Table)?)?;
     Ok(Exit::Ok)
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use super::exit::{Exit, Failure};
@@ -27,8 +28,15 @@ impl Ssh {
         }
     }
 
+    /// Runs `etcd-agent` with these words on a host.
+    pub(super) fn command(&self, terminal: bool, host: &str, words: &[String]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(self.arguments(terminal, host, words));
+        command
+    }
+
     /// Its arguments: no question is asked, and the host is never taken for an option.
-    pub(super) fn arguments(&self, terminal: bool, host: &str, words: &[String]) -> Vec<OsString> {
+    fn arguments(&self, terminal: bool, host: &str, words: &[String]) -> Vec<OsString> {
         let words: Vec<String> = ["etcd-agent".to_owned()]
             .into_iter()
             .chain(words.iter().map(|word| quoted(word)))

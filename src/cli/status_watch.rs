@@ -11,7 +11,7 @@ use super::exit::{Exit, Failure, Outcome};
 use super::health;
 use super::out;
 use super::plain;
-use super::status::{Form, json_line, shown};
+use super::status_view::{Form, json_line, shown};
 use super::wait;
 use crate::model::{AdminStatus, wording};
 

@@ -1,5 +1,5 @@
-//! Judges the health of the cluster from the status of this agent; a pure function. The exit code of `status`,
-//! the metrics and the status page follow this one judgement.
+//! Judges the health of the cluster from the status of this agent; a pure function. The exit code of
+//! `status`, the metrics and the status page follow this one judgement.
 
 use std::collections::{BTreeMap, BTreeSet};
 

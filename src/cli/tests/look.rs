@@ -10,7 +10,7 @@ use axum::{Json, Router};
 
 use super::fixture::{name, status};
 use super::socket::serve;
-use crate::cli::status::{Form, painted, shown};
+use crate::cli::status_view::{Form, painted, shown};
 use crate::cli::status_watch::Watch;
 use crate::cli::{Exit, direct};
 use crate::model::*;

@@ -6,11 +6,9 @@ mod ok_to_stop;
 mod orders;
 mod plan_after;
 mod restore_to;
-mod schema;
+pub(in crate::cli) mod schema;
 mod socket;
 mod text;
-
-use clap::CommandFactory;
 
 use super::*;
 use crate::model::{Fact, NodeName, SizeView, TlsFiles, testing};

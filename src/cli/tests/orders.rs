@@ -8,7 +8,7 @@ use crate::cli::on_nodes::{NodeProgress, progress_of};
 use crate::cli::restart::RESTART;
 use crate::cli::upgrade::{self, UpgradeProgress};
 use crate::cli::version_path::{Way, path};
-use crate::cli::{Exit, epoch, status as verb};
+use crate::cli::{Exit, epoch, status_view};
 use crate::model::*;
 
 fn register(change: &DirectiveChange) -> Directives {
@@ -19,7 +19,7 @@ fn register(change: &DirectiveChange) -> Directives {
 fn a_paused_cluster() {
     let mut status = status();
     status.node.steering.directives = register(&DirectiveChange::Pause);
-    insta::assert_snapshot!("status_paused", verb::render(&status));
+    insta::assert_snapshot!("status_paused", status_view::text(&status, false));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn where_a_restart_stands() {
         progress_of(&seen, &order, &RESTART),
         waits("1 of 3 restarted; not serving: n2; to come: n3")
     );
-    insta::assert_snapshot!("status_restarting", verb::render(&seen));
+    insta::assert_snapshot!("status_restarting", status_view::text(&seen, false));
     for node in ["n2", "n3"] {
         peer(&mut seen, node, &|peer| {
             peer.steering.wants_restart = None;

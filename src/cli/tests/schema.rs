@@ -7,13 +7,13 @@ use super::fixture::{NOW, backups, decision, name, node, observation, status};
 use crate::cli::discard_empty::DiscardView;
 use crate::cli::move_etcd::Moved;
 use crate::cli::out::{self, Versioned};
-use crate::cli::status::{Form, shown};
+use crate::cli::status_view::{Form, shown};
 use crate::cli::upgrade::Done;
 use crate::cli::{events, plan};
 use crate::model::*;
 
 /// Why a value is not as a schema says; `None` if it is.
-fn objection(schema: &str, value: &Value) -> Option<String> {
+pub(in crate::cli) fn objection(schema: &str, value: &Value) -> Option<String> {
     let path = format!("{}/docs/schema/{schema}.json", env!("CARGO_MANIFEST_DIR"));
     let mut schemas = Schemas::new();
     let index = Compiler::new().compile(&path, &mut schemas).unwrap();

@@ -3,7 +3,7 @@
 use super::fixture::{NOW, backups, decision, name, node, status};
 use crate::cli::health::{self, Health};
 use crate::cli::member;
-use crate::cli::{Exit, backup_table, config, events, members, plan, restore, status as verb};
+use crate::cli::{Exit, backup_table, config, events, members, plan, restore, status as verb, status_view};
 use crate::model::*;
 
 #[test]
@@ -11,7 +11,7 @@ fn a_healthy_cluster() {
     let status = status();
     assert_eq!(health::judge(&status), Health::Healthy);
     assert_eq!(verb::exit(&status), Exit::Ok);
-    insta::assert_snapshot!("status_healthy", verb::render(&status));
+    insta::assert_snapshot!("status_healthy", status_view::text(&status, false));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_cluster_with_much_wrong() {
         ..decision("n1 halted: etcd is not started while 99.conf overrides its settings")
     };
     assert_eq!(verb::exit(&status), Exit::Degraded);
-    insta::assert_snapshot!("status_degraded", verb::render(&status));
+    insta::assert_snapshot!("status_degraded", status_view::text(&status, false));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn before_there_is_a_cluster() {
         ..decision("n1 of prod: waiting for n3")
     };
     assert_eq!(verb::exit(&status), Exit::Down);
-    insta::assert_snapshot!("status_waiting", verb::render(&status));
+    insta::assert_snapshot!("status_waiting", status_view::text(&status, false));
 }
 
 #[test]
@@ -100,6 +100,16 @@ fn health_row_by_row() {
                 spare.etcd = Fact::Absent;
                 spare.assignment = None;
                 s.peers.insert(name("n4"), Fact::Known(spare));
+            },
+            Exit::Ok,
+        ),
+        (
+            "a pause was ordered",
+            |s| {
+                s.node.steering.directives.paused = Some(Paused {
+                    since: NOW,
+                    by: name("n1"),
+                });
             },
             Exit::Ok,
         ),
