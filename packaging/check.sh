@@ -41,6 +41,9 @@ run_lintian() { lintian --allow-root --tag-display-limit 0 --fail-on error,warni
 
 run_rpmlint() { rpmlint -c packaging/rpm/rpmlint.toml "$1" | tee "$work/rpmlint" && grep -q ' 0 errors, 0 warnings' "$work/rpmlint"; }
 
+# bash reads it, and knows how to complete the program. What clap writes for zsh and fish is read by nothing here.
+completion() { bash -n "$1" && bash -c '. "$1" && complete -p etcd-agent' bash "$1"; }
+
 # What it needs of the C library is in EL 9, which has glibc 2.34.
 old_enough() {
     local needed
@@ -65,9 +68,10 @@ units() {
 
 if [ $# = 0 ]; then
     packaging/reasons.sh docs/reasons.md >"$work/etcd-agent-reasons.7"
-    for file in docs/man/etcd-agent.8 docs/man/etcd-agent.toml.5 "$work/etcd-agent-reasons.7"; do
+    for file in docs/man/*.8 docs/man/etcd-agent.toml.5 "$work/etcd-agent-reasons.7"; do
         check "man --warnings: $(basename "$file")" page "$file"
     done
+    check "completion: bash" completion packaging/completions/etcd-agent.bash
     check "the licenses of the crates are listed" packaging/licenses/check.sh
     check "lintian: the source package" source_package
     check "rpmlint: the spec" run_rpmlint packaging/rpm/etcd-agent.spec

@@ -44,6 +44,12 @@ pub(super) fn grouped(command: Command) -> Command {
     command.help_template(template)
 }
 
+/// All verbs of the help.
+#[cfg(test)]
+pub(super) fn listed() -> impl Iterator<Item = &'static str> {
+    GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied())
+}
+
 fn verbs(command: &Command) -> String {
     let mut text = String::new();
     for (title, verbs) in GROUPS {
@@ -101,10 +107,7 @@ mod tests {
 
     #[test]
     fn each_verb_is_in_one_group() {
-        let listed: Vec<&str> = GROUPS
-            .iter()
-            .flat_map(|(_, verbs)| verbs.iter().copied())
-            .collect();
+        let listed: Vec<&str> = super::listed().collect();
         let command = Cli::command();
         let shown: BTreeSet<&str> = command
             .get_subcommands()

@@ -4,6 +4,7 @@ pub(in crate::cli) mod fixture;
 mod look;
 mod ok_to_stop;
 mod orders;
+mod pages;
 mod plan_after;
 mod restore_to;
 pub(in crate::cli) mod schema;
