@@ -96,7 +96,10 @@ fn admit(caller: &Caller, uri: &Uri, headers: &HeaderMap, names: &[String]) -> R
     if caller.names.is_some() {
         return Ok(());
     }
-    if !caller.address.is_some_and(|address| address.is_loopback()) {
+    if !caller
+        .address
+        .is_some_and(|address| address.to_canonical().is_loopback())
+    {
         return Err(Refused::forbidden(
             "over plain HTTP the status page is for clients on this host: forward a port with ssh, or set \
              metrics.tls = true",
@@ -158,6 +161,10 @@ mod tests {
         let ask = |caller: &Caller| admit(caller, &Uri::from_static("/"), &headers, &[]);
         assert!(ask(&caller("127.0.0.1")).is_ok());
         assert!(ask(&caller("::1")).is_ok());
+        assert!(
+            ask(&caller("::ffff:127.0.0.1")).is_ok(),
+            "of a socket for both families"
+        );
         let refused = ask(&caller("10.0.0.2")).unwrap_err();
         assert_eq!(refused.status, StatusCode::FORBIDDEN);
         assert!(refused.text.contains("metrics.tls"), "{}", refused.text);
