@@ -99,18 +99,35 @@ fn h01_h02_reloads_and_restarts_never_make_a_healthy_cluster_look_dead() {
     lab.passed();
 }
 
-/// H6: the data that any local user may read.
+/// H6: what any local user may read: the metrics and the status page.
 fn metrics_are_served_locally(n1: &Host) {
     let metrics = n1
         .sh(&nobody("curl -sS http://127.0.0.1:2381/metrics"))
         .unwrap()
         .ok()
         .unwrap();
+    for line in [
+        "etcd_agent_etcd_up 1",
+        "etcd_agent_health{state=\"healthy\"} 1",
+        "etcd_agent_health{state=\"down\"} 0",
+        "etcd_agent_etcd_quota_bytes 2147483648",
+        "etcd_agent_backup_interval_seconds 900",
+        "etcd_agent_last_loop_timestamp_seconds 1",
+        "etcd_agent_etcd_certificate_expiry_timestamp_seconds ",
+    ] {
+        assert!(metrics.stdout.contains(line), "{line} in {}", metrics.stdout);
+    }
+    // A page of a foreign site would ask under a name of its own.
+    let page = |host: &str| {
+        let ask = format!("curl -sS -w %{{http_code}} -H Host:{host} http://127.0.0.1:2381/");
+        n1.sh(&nobody(&ask)).unwrap().stdout
+    };
     assert!(
-        metrics.stdout.contains("etcd_agent_etcd_up 1"),
+        page("localhost").contains("<title>Healthy: prod"),
         "{}",
-        metrics.stdout
+        page("localhost")
     );
+    assert!(page("evil.example").ends_with("421"), "{}", page("evil.example"));
     let other = n1
         .sh(&nobody(
             "curl -sS -o /dev/null -w %{http_code} http://127.0.0.1:2381/v1/status",
