@@ -23,6 +23,11 @@ pub(super) struct World {
 const OLD: (ClusterId, MemberId) = (ClusterId(1), MemberId(2));
 const NEW: (ClusterId, MemberId) = (ClusterId(3), MemberId(4));
 
+/// The clock stands still: names of archived directories have the second in them.
+fn noon() -> jiff::Timestamp {
+    "2026-11-27T12:00:00Z".parse().unwrap()
+}
+
 impl World {
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -41,7 +46,7 @@ impl World {
             assigned: None,
             mounts: (String::new(), String::new()),
             now: || ages::Moment {
-                wall: jiff::Timestamp::now(),
+                wall: noon(),
                 boot: "this".to_owned(),
                 uptime: Duration::from_hours(10 * 24),
             },

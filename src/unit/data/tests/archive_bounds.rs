@@ -40,7 +40,7 @@ fn f06_five_replacements_in_a_minute_keep_all() {
     assert_eq!(world.archived().len(), 5);
     // Thirty days later by the clock, in the same hour.
     world.owner.now = || ages::Moment {
-        wall: jiff::Timestamp::now() + jiff::SignedDuration::from_hours(31 * 24),
+        wall: noon() + jiff::SignedDuration::from_hours(31 * 24),
         boot: "this".to_owned(),
         uptime: Duration::from_hours(10 * 24 + 1),
     };
