@@ -31,6 +31,13 @@
     const box = element.getBoundingClientRect();
     if (box.width > 1 && box.right > window.innerWidth + 1)
       wrong.push(`"${text}" ends at ${box.right} px in a window of ${window.innerWidth}`);
+    for (const word of walker.currentNode.textContent.matchAll(/(?<=^|\s)[\w.]{1,10}(?=\s|$)/g)) {
+      const range = document.createRange();
+      range.setStart(walker.currentNode, word.index);
+      range.setEnd(walker.currentNode, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map((part) => Math.round(part.top)));
+      if (lines.size > 1) wrong.push(`the word "${word[0]}" is broken in "${text}"`);
+    }
   }
   if (texts < 40) wrong.push(`only ${texts} texts were looked at`);
   for (const time of document.querySelectorAll("time"))
