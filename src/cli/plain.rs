@@ -8,38 +8,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// True for a character that a terminal obeys instead of showing it: a control character, or one of Unicode's
-/// invisible marks of direction (UAX 9), separators and tags.
-fn is_obeyed(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
+use crate::model::visible::{escaped, is_hidden};
 
 /// One line, with `\n` and `\u{1b}` in the place of such characters.
 pub(super) fn line(text: &str) -> Cow<'_, str> {
-    escaped(text, is_obeyed)
+    escaped(text, is_hidden)
 }
 
 /// As [`line`], but line ends stay.
 pub(super) fn lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| c != '\n' && is_obeyed(c))
-}
-
-fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&is_escaped) {
-        return Cow::Borrowed(text);
-    }
-    let mut plain = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        if is_escaped(c) {
-            let _ = write!(plain, "{}", c.escape_default());
-        } else {
-            plain.push(c);
-        }
-    }
-    Cow::Owned(plain)
+    escaped(text, |c| c != '\n' && is_hidden(c))
 }
 
 /// The same value, all of its texts as [`line`] shows them. Values of checked types, such as names of nodes,
@@ -71,7 +49,7 @@ fn walk(value: &mut Value) {
 
 /// JSON with `\u001b` in the place of such characters, which only strings can have: the same value.
 pub(super) fn json(text: &str) -> Cow<'_, str> {
-    let is_escaped = |c: char| c != '\n' && is_obeyed(c);
+    let is_escaped = |c: char| c != '\n' && is_hidden(c);
     if !text.contains(is_escaped) {
         return Cow::Borrowed(text);
     }
@@ -113,7 +91,7 @@ mod tests {
         let text = "a\u{1b}\u{9b}\u{202e}\u{e0041}\n<b>";
         let made = serde_json::to_string(text).unwrap();
         let plain = json(&made);
-        assert!(!plain.contains(is_obeyed), "{plain:?}");
+        assert!(!plain.contains(is_hidden), "{plain:?}");
         assert_eq!(serde_json::from_str::<String>(&plain).unwrap(), text);
     }
 

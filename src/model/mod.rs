@@ -42,6 +42,7 @@ pub(crate) mod testing;
 mod time;
 mod transport;
 mod verification;
+pub mod visible;
 mod vitals;
 pub mod wording;
 

@@ -1,26 +1,11 @@
 //! Characters that a reader cannot see, or that change how others are shown.
 
+use crate::model::visible::{escaped, is_hidden};
+
 /// Replaces each such character by its escape: a newline by `\n`, an escape of a terminal by `\u{1b}`. The
 /// templates contain none, so what is replaced comes from a value.
 pub(super) fn visible(html: &str) -> String {
-    let mut text = String::with_capacity(html.len());
-    for c in html.chars() {
-        if is_hidden(c) {
-            text.extend(c.escape_default());
-        } else {
-            text.push(c);
-        }
-    }
-    text
-}
-
-/// Control characters, and Unicode's invisible ones and those that change the direction of text (UAX 9, UTR
-/// 36).
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    escaped(html, is_hidden).into_owned()
 }
 
 #[cfg(test)]
