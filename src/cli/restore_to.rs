@@ -5,12 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tokio::signal::unix::{SignalKind, signal};
-
 use super::config::load;
 use super::exit::{Exit, Failure, Outcome};
 use super::out;
 use super::progress::Progress;
+use super::wait;
 use crate::adapters::store::open_backups;
 use crate::backup;
 use crate::config::Settings;
@@ -32,15 +31,7 @@ pub(super) struct Target<'a> {
 }
 
 pub(super) async fn run(paths: &Paths, target: &Target<'_>) -> Outcome {
-    let listen =
-        |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot listen to signals: {error}")));
-    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
-    let stop = async {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
+    let stop = wait::interrupted()?;
     run_until(paths, target, stop).await
 }
 

@@ -3,7 +3,6 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
 use super::client::Client;
@@ -21,15 +20,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const READ: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(client: &Client, every: Duration, form: Form) -> Outcome {
-    let listen =
-        |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot listen to signals: {error}")));
-    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
-    let stop = async {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
+    let stop = wait::interrupted()?;
     let for_people = matches!(form, Form::Table | Form::Wide);
     let redraw = for_people && std::io::stdout().is_terminal();
     let watch = Watch { every, form, redraw };

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use super::client::{CallError, Client};
 use super::exit::{Exit, Failure};
 use super::health;
@@ -29,6 +31,19 @@ pub(super) fn span(text: &str) -> Result<Duration, String> {
         return Err("expected at most a year".to_owned());
     }
     Ok(span)
+}
+
+/// Ends at SIGINT or SIGTERM, which from now on no longer end the process.
+pub(super) fn interrupted() -> Result<impl Future<Output = ()>, Failure> {
+    let listen =
+        |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot listen to signals: {error}")));
+    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
 }
 
 /// A deadline, and what to say when it has passed.
